@@ -1,0 +1,166 @@
+import type { Role } from '../conf/job.ts';
+
+/** A container as the negotiator hands it out. `id` is YARN's text form, unique for ever. */
+export interface Container {
+  readonly id: string;
+  /** The role whose ask it answers. */
+  readonly role: string;
+  /** host:port of its NodeManager. */
+  readonly node: string;
+  /** host:port of the NodeManager's web server, for logs; empty in local mode. */
+  readonly nodeHttp: string;
+  readonly memoryMb: number;
+}
+
+/** Why a container ended, as the cluster says. Only `exited` and `memory-exceeded` cost restart budget. */
+export type ContainerEnd =
+  | 'exited'
+  | 'memory-exceeded'
+  | 'stopped-by-master'
+  | 'released'
+  | 'expired'
+  | 'preempted'
+  | 'node-lost'
+  | 'disks-failed'
+  | 'launch-failed';
+
+export interface ProgramExit {
+  readonly generation: number;
+  /** -1 when a signal ended it. */
+  readonly code: number;
+  readonly signal: string;
+  readonly stderrTail: string;
+}
+
+export interface Usage {
+  readonly rssBytes: number;
+  readonly cpuCores: number;
+  readonly gpus: readonly { index: number; utilization: number; memoryUsedBytes: number; memoryTotalBytes: number }[];
+  readonly stopped: boolean;
+}
+
+export interface Progress {
+  readonly step: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly checkpointStep: number;
+  readonly lostRank: number | null;
+  readonly notices: readonly string[];
+}
+
+/** What happens to a job. `now` is ms of a clock that never goes back. */
+export type Event = { readonly now: number } & (
+  | {
+      /** The resource manager knows this attempt. Survivors are containers of the attempt before that still live. */
+      readonly type: 'registered';
+      readonly maximum: Readonly<Record<string, number>>;
+      readonly resourceTypes: readonly string[];
+      readonly survivors: readonly Container[];
+    }
+  | { readonly type: 'allocated'; readonly containers: readonly Container[] }
+  | { readonly type: 'ask-refused'; readonly role: string; readonly message: string }
+  | { readonly type: 'launch-failed'; readonly containerId: string; readonly message: string }
+  | {
+      readonly type: 'container-ended';
+      readonly containerId: string;
+      readonly end: ContainerEnd;
+      readonly exitStatus: number;
+      readonly diagnostics: string;
+    }
+  | {
+      readonly type: 'hello';
+      readonly containerId: string;
+      readonly role: string;
+      readonly index: number;
+      readonly generation: number;
+      readonly phase: 'idle' | 'running' | 'ended';
+      readonly host: string;
+      readonly port: number;
+      readonly exit: ProgramExit | null;
+    }
+  | { readonly type: 'ready'; readonly containerId: string; readonly generation: number; readonly port: number }
+  | { readonly type: 'started'; readonly containerId: string; readonly generation: number; readonly pid: number }
+  | {
+      readonly type: 'heartbeat';
+      readonly containerId: string;
+      readonly generation: number;
+      readonly usage: Usage | null;
+      readonly progress: Progress | null;
+    }
+  | { readonly type: 'exited'; readonly containerId: string; readonly exit: ProgramExit }
+  | { readonly type: 'stream-lost'; readonly containerId: string }
+  /** The state that carries this generation is durable: it may be started. */
+  | { readonly type: 'persisted'; readonly generation: number }
+  /** What the cluster says about room, for the sentence that tells why a gang waits. */
+  | { readonly type: 'cluster'; readonly nodes: number; readonly headroom: Readonly<Record<string, number>> }
+  | { readonly type: 'kill'; readonly reason: string }
+  | { readonly type: 'tick' }
+);
+
+/** What the job machine wants done. Carried out in order; none is awaited. */
+export type Action =
+  /** Absolute: so many containers of the role are still wanted, on any node but the excluded. */
+  | { readonly type: 'ask'; readonly role: Role; readonly count: number; readonly excludedNodes: readonly string[] }
+  /** Give back a container that was never launched. */
+  | { readonly type: 'release'; readonly containerId: string }
+  | { readonly type: 'launch'; readonly containerId: string; readonly role: string; readonly index: number }
+  /** End a launched container through its NodeManager. */
+  | { readonly type: 'stop-container'; readonly containerId: string }
+  | { readonly type: 'prepare'; readonly containerId: string; readonly generation: number }
+  | { readonly type: 'start'; readonly containerId: string; readonly generation: number; readonly members: readonly Member[] }
+  /** Tell the executor to end its program and itself. */
+  | { readonly type: 'stop-program'; readonly containerId: string; readonly reason: string }
+  | { readonly type: 'persist'; readonly snapshot: Snapshot }
+  | { readonly type: 'record'; readonly entry: HistoryEntry }
+  /** Decided once. */
+  | { readonly type: 'finish'; readonly result: JobResult };
+
+export interface Member {
+  readonly role: string;
+  readonly index: number;
+  readonly host: string;
+  readonly port: number;
+  readonly rank: number | null;
+}
+
+/** What attempt 2 of the ApplicationMaster needs to go on; JSON. */
+export interface Snapshot {
+  readonly version: 1;
+  readonly generation: number;
+  readonly startedAt: number;
+  readonly tasks: readonly SnapshotTask[];
+  readonly firstFailure: string | null;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly result: JobResult | null;
+}
+
+export interface SnapshotTask {
+  readonly role: string;
+  readonly index: number;
+  readonly state: TaskState;
+  readonly containerId: string | null;
+  readonly node: string | null;
+  readonly attempts: number;
+  /** Failures that cost budget. */
+  readonly failures: number;
+  readonly failedNodes: readonly string[];
+}
+
+export type TaskState = 'requested' | 'allocated' | 'launching' | 'registered' | 'running' | 'succeeded' | 'failed' | 'lost' | 'stopped';
+
+export interface JobResult {
+  readonly state: 'SUCCEEDED' | 'FAILED' | 'KILLED';
+  /** Cause and next step, in a sentence or two; empty when it succeeded. Goes into YARN's diagnostics. */
+  readonly diagnostics: string;
+}
+
+/** One line of the history's events.jsonl. */
+export interface HistoryEntry {
+  readonly at: number;
+  readonly event: string;
+  readonly role?: string;
+  readonly index?: number;
+  readonly generation?: number;
+  readonly containerId?: string;
+  readonly node?: string;
+  readonly detail?: string;
+}

@@ -1,0 +1,41 @@
+import type { JobResult, TaskState, Usage } from './events.ts';
+
+/** What `GET /tony/api/job` answers and what final.json holds: the job as a person wants to see it. */
+export interface JobStatus {
+  readonly applicationId: string;
+  readonly name: string;
+  readonly user: string;
+  readonly state: 'STARTING' | 'WAITING' | 'RUNNING' | 'RECOVERING' | JobResult['state'];
+  /** Why it waits, or how it ended. */
+  readonly message: string;
+  readonly masterAttempt: number;
+  readonly generations: number;
+  readonly startedAt: number;
+  readonly finishedAt: number | null;
+  readonly step: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly checkpointStep: number;
+  readonly checkpointDir: string;
+  readonly summaryDir: string;
+  readonly notices: readonly string[];
+  readonly tasks: readonly TaskStatus[];
+}
+
+export interface TaskStatus {
+  readonly role: string;
+  readonly index: number;
+  readonly state: TaskState;
+  readonly generation: number;
+  readonly attempts: number;
+  readonly failures: number;
+  readonly containerId: string | null;
+  readonly node: string | null;
+  readonly nodeHttp: string | null;
+  readonly step: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly usage: Usage | null;
+  /** ms since the last heartbeat; null before the first. */
+  readonly silentMs: number | null;
+  readonly exitCode: number | null;
+  readonly failure: string | null;
+}

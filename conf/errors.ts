@@ -1,0 +1,35 @@
+/**
+ * Every failure that a person may see has a code. The table says how a process that ends with it exits
+ * (1 the job failed, 2 the request was wrong, 3 the cluster could not be reached) and, where it is always the same, what to do next.
+ */
+export const ERROR_CODES = {
+  JOB_INVALID: { exit: 2, hint: 'Correct the lines named above and submit again.' },
+  JOB_UNREADABLE: { exit: 2, hint: 'Check the path given to --conf.' },
+  USAGE: { exit: 2, hint: 'See tony-ts --help.' },
+  INTERNAL: { exit: 1, hint: 'This is a defect of tony-ts; please report it with the log.' },
+} as const satisfies Record<string, { exit: 1 | 2 | 3; hint: string }>;
+
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+/** The one error class. `message` says what happened, `hint` the next step for the person who reads it. */
+export class TonyError extends Error {
+  override readonly name = 'TonyError';
+  readonly code: ErrorCode;
+  readonly hint: string;
+
+  constructor(code: ErrorCode, message: string, options: { hint?: string; cause?: unknown } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.hint = options.hint ?? ERROR_CODES[code].hint;
+  }
+
+  get exitCode(): 1 | 2 | 3 {
+    return ERROR_CODES[this.code].exit;
+  }
+}
+
+/** The message of anything that was thrown, on one line. */
+export function messageOf(thrown: unknown): string {
+  const text = thrown instanceof Error ? thrown.message || thrown.name : String(thrown);
+  return text.replace(/\s*\n\s*/g, ' ').trim();
+}

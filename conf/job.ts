@@ -1,0 +1,131 @@
+/** A job as everything below the schema sees it: every default filled in, every unit resolved. */
+export interface Job {
+  readonly name: string;
+  readonly queue: string;
+  /** The folder with the user's code, absolute on the submitting machine; null when the command needs none. */
+  readonly source: { readonly path: string; readonly exclude: readonly string[] } | null;
+  /** What the user's program is told about the cluster: `tfjs` gets TONY_*; `none` the same without a tensor runtime being shipped. */
+  readonly framework: 'tfjs' | 'none';
+  /**
+   * Where Node and TensorFlow.js come from: `default` the archive that `tony-ts runtime build` made, `system` what is installed
+   * on the nodes, anything else the URI of an archive made by `tony-ts runtime build`.
+   */
+  readonly runtime: string;
+  /** Input folders by name: paths on the submitting machine are staged by content, hdfs:// URIs are passed on. */
+  readonly data: Readonly<Record<string, string>>;
+  readonly env: Readonly<Record<string, string>>;
+  /** In the order of the file: earlier roles get their containers first. */
+  readonly roles: readonly Role[];
+  /** `all`: every tracked task must end with 0. `chief`: the chief's end decides. */
+  readonly success: 'all' | 'chief';
+  readonly gang: { readonly timeoutMs: number };
+  readonly heartbeat: { readonly intervalMs: number; readonly missed: number };
+  readonly checkpoint: { readonly dir: string | null; readonly everySteps: number; readonly keep: number };
+  readonly tensorboard: { readonly logdir: string | null };
+  /** The whole job's limit; null for none. */
+  readonly timeoutMs: number | null;
+  readonly acls: { readonly view: Acl; readonly modify: Acl };
+  /** The ApplicationMaster's own container. */
+  readonly master: { readonly memoryMb: number; readonly vcores: number; readonly nodeLabel: string | null };
+  readonly tags: readonly string[];
+}
+
+export interface Acl {
+  readonly users: readonly string[];
+  readonly groups: readonly string[];
+}
+
+export interface Role {
+  readonly name: string;
+  readonly instances: number;
+  readonly resources: {
+    readonly memoryMb: number;
+    readonly vcores: number;
+    readonly gpus: number;
+    /** Other YARN resource types by name, e.g. `yarn.io/fpga`. */
+    readonly other: Readonly<Record<string, number>>;
+  };
+  /** Run by `bash -c` in the source folder. */
+  readonly command: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly nodeLabel: string | null;
+  readonly restart: { readonly policy: 'never' | 'on-failure'; readonly maxRestarts: number };
+  /**
+   * `tracked`: the job waits for it and fails with it. `untracked`: not waited for, but its failure fails the job (parameter servers).
+   * `sidecar`: neither waited for nor missed.
+   */
+  readonly tracking: 'tracked' | 'untracked' | 'sidecar';
+  /** The role whose task 0 is the chief; exactly one role of a job is. */
+  readonly chief: boolean;
+  /** Its tasks take part in all-reduce: they have a rank, and form a generation together. */
+  readonly ranked: boolean;
+}
+
+/** A file or archive that is put into a container's working directory under `name`. */
+export interface Resource {
+  readonly name: string;
+  readonly uri: string;
+  readonly type: 'archive' | 'file';
+  /** `private`: cached on the node for the user; `application`: for this application only. */
+  readonly visibility: 'public' | 'private' | 'application';
+  readonly size: number;
+  /** Modification time, ms: YARN refuses a resource that has changed. */
+  readonly timestamp: number;
+}
+
+/** Names in a container's working directory. A folder that is missing was not needed. */
+export const CONTAINER_LAYOUT = {
+  job: 'job.json',
+  /** Holds application-master.mjs, task-executor.mjs, training.mjs and register.mjs. */
+  bundles: 'tony',
+  /** bin/node and node_modules. */
+  runtime: 'runtime',
+  /** The user's source folder. */
+  source: 'source',
+} as const;
+
+/** Names of the entries in a container's credentials file. */
+export const CREDENTIALS = {
+  /** AM only: 32 random bytes from which the others are derived. */
+  jobSecret: 'tony.job',
+  /** PEM; one self-signed certificate per job, both ends of every gRPC connection present and pin it. */
+  certificate: 'tony.certificate',
+  privateKey: 'tony.key',
+  /** Executors only: key of the ring's mutual challenge. */
+  ringKey: 'tony.ring',
+  /** Executors only: proves which container this is. */
+  containerProof: 'tony.container',
+} as const;
+
+/** job.json: what the client froze. Nobody reads job.yaml after this. Holds no secret. */
+export interface FrozenJob {
+  readonly version: 1;
+  readonly applicationId: string;
+  readonly user: string;
+  /** ms since the epoch. */
+  readonly submittedAt: number;
+  readonly job: Job;
+  /** URI of the folder that goes when the job ends: job state, the AM's address. */
+  readonly staging: string;
+  /** URI of the folder that stays: job.json, events.jsonl, final.json. */
+  readonly history: string;
+  /** URIs, resolved from the job and the application id. */
+  readonly checkpointDir: string;
+  readonly summaryDir: string;
+  readonly data: Readonly<Record<string, string>>;
+  /** What every executor's container gets. */
+  readonly resources: readonly Resource[];
+  readonly cluster: YarnCluster | LocalCluster;
+}
+
+export interface YarnCluster {
+  readonly kind: 'yarn';
+  /** The properties of the Hadoop configuration that AM, executors and training need. */
+  readonly hadoop: Readonly<Record<string, string>>;
+}
+
+export interface LocalCluster {
+  readonly kind: 'local';
+  /** Absolute path under which each container gets a working directory and a log directory. */
+  readonly directory: string;
+}

@@ -1,0 +1,53 @@
+/** What an executor tells the user's program: a 0600 JSON file named by the environment variable TONY_TASK_FILE. */
+export interface TaskContext {
+  readonly version: 1;
+  readonly applicationId: string;
+  readonly jobName: string;
+  readonly role: string;
+  readonly index: number;
+  /** Position in the ring; null for roles that take no part in all-reduce. */
+  readonly rank: number | null;
+  readonly worldSize: number;
+  /** How often the gang was formed; from 1. */
+  readonly generation: number;
+  readonly members: readonly Member[];
+  /** The bound listening socket that this process inherits (a file descriptor), and its address. */
+  readonly listener: { readonly fd: number; readonly host: string; readonly port: number } | null;
+  /** base64; key of the ring's mutual challenge. */
+  readonly ringKey: string;
+  readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number };
+  readonly summaryDir: string;
+  /** Input folders by name, as URIs. */
+  readonly data: Readonly<Record<string, string>>;
+  readonly user: string;
+  /** Hadoop properties for reading and writing hdfs://; null in local mode. */
+  readonly hadoop: Readonly<Record<string, string>> | null;
+  /** The program appends one JSON object a line (see Report); the executor reads it. */
+  readonly reportFile: string;
+}
+
+export interface Member {
+  readonly role: string;
+  readonly index: number;
+  readonly rank: number | null;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** One line of the report file. Any program in any language may write them. */
+export type Report =
+  | { readonly type: 'progress'; readonly step: number; readonly metrics?: Readonly<Record<string, number>> }
+  | { readonly type: 'checkpoint'; readonly step: number }
+  | { readonly type: 'peer-lost'; readonly rank: number }
+  | { readonly type: 'notice'; readonly message: string };
+
+/** Plain environment variables beside TONY_TASK_FILE, for shell scripts and other languages. */
+export const TASK_ENVIRONMENT = {
+  taskFile: 'TONY_TASK_FILE',
+  applicationId: 'TONY_APPLICATION_ID',
+  role: 'TONY_ROLE',
+  index: 'TONY_INDEX',
+  rank: 'TONY_RANK',
+  worldSize: 'TONY_WORLD_SIZE',
+  generation: 'TONY_GENERATION',
+} as const;

@@ -1,0 +1,27 @@
+import { defineConfig } from 'vitest/config';
+
+// Vitest reads the configuration from a default export; it is the only one.
+// biome-ignore lint/style/noDefaultExport: required by vitest
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: 'unit',
+          include: ['{protos,conf,hadoop,storage,training,task-executor,application-master,client,tools}/**/*.test.ts', 'integration-tests/layers.test.ts'],
+          testTimeout: 20_000,
+        },
+      },
+      {
+        test: {
+          name: 'integration',
+          include: ['integration-tests/**/*.test.ts'],
+          exclude: ['integration-tests/layers.test.ts'],
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+});
