@@ -8,7 +8,10 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['{protos,conf,hadoop,storage,training,task-executor,application-master,client,tools}/**/*.test.ts', 'integration-tests/layers.test.ts'],
+          include: [
+            '{protos,conf,hadoop,storage,training,task-executor,application-master,client,tools}/**/*.test.ts',
+            'integration-tests/layers.test.ts',
+          ],
           testTimeout: 20_000,
         },
       },

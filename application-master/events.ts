@@ -1,4 +1,5 @@
 import type { Role } from '../conf/job.ts';
+import type { HistoryEntry, JobResult, TaskState, Usage } from '../conf/status.ts';
 
 /** A container as the negotiator hands it out. `id` is YARN's text form, unique for ever. */
 export interface Container {
@@ -30,13 +31,6 @@ export interface ProgramExit {
   readonly code: number;
   readonly signal: string;
   readonly stderrTail: string;
-}
-
-export interface Usage {
-  readonly rssBytes: number;
-  readonly cpuCores: number;
-  readonly gpus: readonly { index: number; utilization: number; memoryUsedBytes: number; memoryTotalBytes: number }[];
-  readonly stopped: boolean;
 }
 
 export interface Progress {
@@ -143,24 +137,4 @@ export interface SnapshotTask {
   /** Failures that cost budget. */
   readonly failures: number;
   readonly failedNodes: readonly string[];
-}
-
-export type TaskState = 'requested' | 'allocated' | 'launching' | 'registered' | 'running' | 'succeeded' | 'failed' | 'lost' | 'stopped';
-
-export interface JobResult {
-  readonly state: 'SUCCEEDED' | 'FAILED' | 'KILLED';
-  /** Cause and next step, in a sentence or two; empty when it succeeded. Goes into YARN's diagnostics. */
-  readonly diagnostics: string;
-}
-
-/** One line of the history's events.jsonl. */
-export interface HistoryEntry {
-  readonly at: number;
-  readonly event: string;
-  readonly role?: string;
-  readonly index?: number;
-  readonly generation?: number;
-  readonly containerId?: string;
-  readonly node?: string;
-  readonly detail?: string;
 }

@@ -1,5 +1,6 @@
 import type { Role } from '../conf/job.ts';
-import type { Container, ContainerEnd, JobResult } from './events.ts';
+import type { JobResult } from '../conf/status.ts';
+import type { Container, ContainerEnd } from './events.ts';
 
 /**
  * Where containers come from: YARN or this machine. Calls never throw for what happens later: everything that a container

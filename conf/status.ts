@@ -1,5 +1,3 @@
-import type { JobResult, TaskState, Usage } from './events.ts';
-
 /** What `GET /tony/api/job` answers and what final.json holds: the job as a person wants to see it. */
 export interface JobStatus {
   readonly applicationId: string;
@@ -38,4 +36,31 @@ export interface TaskStatus {
   readonly silentMs: number | null;
   readonly exitCode: number | null;
   readonly failure: string | null;
+}
+
+export interface Usage {
+  readonly rssBytes: number;
+  readonly cpuCores: number;
+  readonly gpus: readonly { index: number; utilization: number; memoryUsedBytes: number; memoryTotalBytes: number }[];
+  readonly stopped: boolean;
+}
+
+export type TaskState = 'requested' | 'allocated' | 'launching' | 'registered' | 'running' | 'succeeded' | 'failed' | 'lost' | 'stopped';
+
+export interface JobResult {
+  readonly state: 'SUCCEEDED' | 'FAILED' | 'KILLED';
+  /** Cause and next step, in a sentence or two; empty when it succeeded. Goes into YARN's diagnostics. */
+  readonly diagnostics: string;
+}
+
+/** One line of the history's events.jsonl. */
+export interface HistoryEntry {
+  readonly at: number;
+  readonly event: string;
+  readonly role?: string;
+  readonly index?: number;
+  readonly generation?: number;
+  readonly containerId?: string;
+  readonly node?: string;
+  readonly detail?: string;
 }
