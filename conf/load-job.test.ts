@@ -1,0 +1,198 @@
+import { describe, expect, test } from 'vitest';
+import { TonyError } from './errors.ts';
+import { loadJob, parseJob } from './load-job.ts';
+
+const parse = (text: string, set: readonly string[] = []) => parseJob(text, { file: 'job.yaml', folder: '/home/alice/mnist', set });
+
+function mistakes(text: string, set: readonly string[] = []): string[] {
+  try {
+    parse(text, set);
+  } catch (error) {
+    if (!(error instanceof TonyError)) throw error;
+    expect(error.code).toBe('JOB_INVALID');
+    expect(error.exitCode).toBe(2);
+    return error.message
+      .split('\n')
+      .slice(1)
+      .map((line) => line.trim());
+  }
+  return [];
+}
+
+const MINIMAL = 'name: hello\nroles: {worker: {command: node train.ts}}\n';
+
+describe('a job file', () => {
+  test('needs a name and one role; the rest has defaults', () => {
+    expect(parse(MINIMAL)).toEqual({
+      name: 'hello',
+      queue: 'default',
+      source: null,
+      framework: 'tfjs',
+      runtime: 'default',
+      data: {},
+      env: {},
+      roles: [
+        {
+          name: 'worker',
+          instances: 1,
+          resources: { memoryMb: 2048, vcores: 1, gpus: 0, other: {} },
+          command: 'node train.ts',
+          env: {},
+          nodeLabel: null,
+          restart: { policy: 'on-failure', maxRestarts: 3 },
+          tracking: 'tracked',
+          chief: true,
+          ranked: true,
+        },
+      ],
+      success: 'all',
+      gang: { timeoutMs: 300_000 },
+      heartbeat: { intervalMs: 1000, missed: 10 },
+      checkpoint: { dir: null, everySteps: 100, keep: 3 },
+      tensorboard: { logdir: null },
+      timeoutMs: null,
+      acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
+      master: { memoryMb: 1024, vcores: 1, nodeLabel: null },
+      tags: [],
+    });
+  });
+
+  test('resolves units, paths and other resource types', () => {
+    const job = parse(`
+name: mnist
+source: {path: ., exclude: ['*.png']}
+data: {mnist: ../data, big: hdfs://nn/data/big}
+timeout: 2h
+env: {DEBUG: true, LEVEL: 3}
+command: node train.ts
+roles:
+  worker: {instances: 2, resources: {memory: 1.5g, vcores: 2, gpus: 1, yarn.io/fpga: 1}, env: {A: b}}
+  evaluator: {command: node evaluate.ts}
+  board: {sidecar: true}
+  store: {untracked: true, restart: {policy: never}}
+`);
+    expect(job.source).toEqual({ path: '/home/alice/mnist', exclude: ['*.png'] });
+    expect(job.data).toEqual({ mnist: '/home/alice/data', big: 'hdfs://nn/data/big' });
+    expect(job.timeoutMs).toBe(7_200_000);
+    expect(job.env).toEqual({ DEBUG: 'true', LEVEL: '3' });
+    expect(job.roles.map((role) => [role.name, role.tracking, role.ranked, role.chief, role.command])).toEqual([
+      ['worker', 'tracked', true, true, 'node train.ts'],
+      ['evaluator', 'tracked', false, false, 'node evaluate.ts'],
+      ['board', 'sidecar', false, false, 'node train.ts'],
+      ['store', 'untracked', false, false, 'node train.ts'],
+    ]);
+    expect(job.roles[0]?.resources).toEqual({ memoryMb: 1536, vcores: 2, gpus: 1, other: { 'yarn.io/fpga': 1 } });
+  });
+
+  test('of another framework than tfjs has no ranks', () => {
+    expect(parse(`${MINIMAL}framework: none\n`).roles[0]?.ranked).toBe(false);
+  });
+
+  test.each([
+    ['chief beside worker', '{worker: {}, chief: {}}', 'chief'],
+    ['worker beside others', '{a: {}, worker: {}}', 'worker'],
+    ['the first tracked one', '{board: {sidecar: true}, a: {}, b: {}}', 'a'],
+    ['the one that says so', '{worker: {}, boss: {chief: true}}', 'boss'],
+  ])('has one chief: %s', (_, roles, chief) => {
+    const job = parse(`name: x\ncommand: 'true'\nroles: ${roles}\n`);
+    expect(job.roles.filter((role) => role.chief).map((role) => role.name)).toEqual([chief]);
+  });
+});
+
+describe('mistakes', () => {
+  test('are named all at once, in the order of the file, with line, column and what to write', () => {
+    expect(
+      mistakes(`name: "mnist !"
+qeue: gpu
+command: 5
+framework: tfj
+heartbeat: {interval: 5}
+roles:
+  worker:
+    instances: two
+    resources: {memory: 2x, gpu: 1, gpus: -1}
+  Evaluator: {}
+timeout: 10ms
+acls: {view: [a]}
+source: {pth: .}
+gang: {timeout: 20m}
+`),
+    ).toEqual([
+      'job.yaml:1:7  name: may hold letters, digits, spaces and . _ : @ + - only, and starts with a letter or digit',
+      expect.stringMatching(/^job\.yaml:2:1 {2}qeue: is no key here; did you mean `queue`\? \(known: name, queue, /),
+      'job.yaml:3:10  command: expected a text, found `5`',
+      'job.yaml:4:12  framework: `tfj` is none of tfjs, none; did you mean `tfjs`?',
+      'job.yaml:5:23  heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 2h, found `5`',
+      'job.yaml:8:16  roles.worker.instances: expected a whole number, found `two`',
+      'job.yaml:9:25  roles.worker.resources.memory: expected a size such as 512m or 4g',
+      'job.yaml:9:43  roles.worker.resources.gpus: must be at least 0',
+      'job.yaml:10:3  roles.Evaluator: `Evaluator` is no name of a role (small letters, digits and -)',
+      'job.yaml:11:10  timeout: must be at least 1 s',
+      'job.yaml:12:14  acls.view: expected a mapping, found a list',
+      'job.yaml:13:1  source.path: is missing',
+      'job.yaml:13:10  source.pth: is no key here; did you mean `path`? (known: path, exclude)',
+      'job.yaml:14:17  gang.timeout: must be at most 9 min 30 s (YARN takes unused containers back after 10 minutes)',
+    ]);
+  });
+
+  test.each([
+    ['no mapping', '- a\n- b\n', /expected a mapping with the keys name and roles, found a list/],
+    ['an empty file', '', /expected a mapping with the keys name and roles, found nothing/],
+    ['a word', 'hello', /expected a mapping .* found `hello`/],
+    ['broken YAML', 'name: [a\nroles: {', /^job\.yaml:\d+:\d+ {2}\S/],
+    ['a key twice', 'name: a\nname: b\nroles: {w: {command: x}}', /job\.yaml:2:1 {2}Map keys must be unique/],
+    ['no roles', 'name: a\n', /roles: is missing: write at least one role/],
+    ['empty roles', 'name: a\nroles: {}\n', /roles: write at least one role/],
+    ['no command anywhere', 'name: a\nroles: {worker: {}}\n', /roles\.worker: has no command, and neither has the job/],
+    ['only sidecars', 'name: a\ncommand: x\nroles: {b: {sidecar: true}}\n', /at least one role must be tracked/],
+    [
+      'two chiefs',
+      'name: a\ncommand: x\nroles: {b: {chief: true}, c: {chief: true}}\n',
+      /only one role can be the chief, and `b` is already/,
+    ],
+    ['a chief that nobody waits for', 'name: a\ncommand: x\nroles: {b: {chief: true, sidecar: true}, c: {}}', /the chief must be tracked/],
+    ['both at once', 'name: a\ncommand: x\nroles: {b: {untracked: true, sidecar: true}, c: {}}', /either sidecar or untracked/],
+    [
+      'a misspelt resource',
+      'name: a\ncommand: x\nroles: {b: {resources: {gpu: 1}}}',
+      /resources\.gpu: is no resource type; did you mean `gpus`\?/,
+    ],
+    ['GPUs by their YARN name', 'name: a\ncommand: x\nroles: {b: {resources: {yarn.io/gpu: 1}}}', /did you mean `gpus`\?/],
+    ['an environment name', 'name: a\ncommand: x\nenv: {A-B: 1}\nroles: {b: {}}', /env\.A-B: `A-B` is no name of an environment variable/],
+  ])('%s', (_, text, expected) => {
+    expect(mistakes(text).join('\n')).toMatch(expected);
+  });
+
+  test('a missing file is JOB_UNREADABLE', async () => {
+    await expect(loadJob('/nowhere/job.yaml')).rejects.toMatchObject({ code: 'JOB_UNREADABLE', exitCode: 2 });
+  });
+});
+
+describe('--set', () => {
+  test('overrides, makes what is missing, and reads YAML values', () => {
+    const job = parse(MINIMAL, [
+      'roles.worker.instances=4',
+      'roles.worker.resources.yarn\\.io/fpga=2',
+      'roles.evaluator={command: node evaluate.ts}',
+      'tags=[a, b]',
+      'env.OPTIONS=a=b',
+    ]);
+    expect(job.roles.map((role) => [role.name, role.instances])).toEqual([
+      ['worker', 4],
+      ['evaluator', 1],
+    ]);
+    expect(job.roles[0]?.resources.other).toEqual({ 'yarn.io/fpga': 2 });
+    expect(job.tags).toEqual(['a', 'b']);
+    expect(job.env).toEqual({ OPTIONS: 'a=b' });
+  });
+
+  test('mistakes in it are named with it', () => {
+    expect(mistakes(MINIMAL, ['roles.worker.instances=many'])).toEqual([
+      '--set roles.worker.instances=many  roles.worker.instances: expected a whole number, found `many`',
+    ]);
+  });
+
+  test.each(['a', '=3', 'a..b=1', 'a=[1'])('refuses %s', (assignment) => {
+    expect(() => parse(MINIMAL, [assignment])).toThrow(expect.objectContaining({ code: 'USAGE' }));
+  });
+});

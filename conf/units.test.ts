@@ -1,0 +1,50 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { formatDuration, formatMemory, parseDuration, parseMemory } from './units.ts';
+
+test.each([
+  ['512m', 512],
+  ['1.5g', 1536],
+  ['2 GiB', 2048],
+  ['1t', 1_048_576],
+  [300, 300],
+  ['0m', undefined],
+  ['2x', undefined],
+  ['g', undefined],
+  [1.5, undefined],
+])('memory %s is %s MiB', (text, mebibytes) => {
+  expect(parseMemory(text)).toBe(mebibytes);
+});
+
+test.each([
+  ['500ms', 500],
+  ['1.5s', 1500],
+  ['10m', 600_000],
+  ['2h', 7_200_000],
+  ['1d', 86_400_000],
+  ['5', undefined],
+  ['-1s', undefined],
+])('duration %s is %s ms', (text, ms) => {
+  expect(parseDuration(text)).toBe(ms);
+});
+
+test('never throws on any text', () => {
+  fc.assert(
+    fc.property(fc.string(), (text) => {
+      parseMemory(text);
+      parseDuration(text);
+    }),
+  );
+});
+
+test('prints as people say it', () => {
+  expect([512, 1024, 1536, 65_536].map(formatMemory)).toEqual(['512 MiB', '1 GiB', '1.5 GiB', '64 GiB']);
+  expect([20, 1500, 60_000, 90_000, 3_600_000, 5_400_000].map(formatDuration)).toEqual([
+    '20 ms',
+    '1.5 s',
+    '1 min',
+    '1 min 30 s',
+    '1 h',
+    '1 h 30 min',
+  ]);
+});
