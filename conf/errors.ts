@@ -6,6 +6,30 @@ export const ERROR_CODES = {
   JOB_INVALID: { exit: 2, hint: 'Correct the lines named above and submit again.' },
   JOB_UNREADABLE: { exit: 2, hint: 'Check the path given to --conf.' },
   USAGE: { exit: 2, hint: 'See tony-ts --help.' },
+  NO_HADOOP_CONF: {
+    exit: 2,
+    hint: 'Set HADOOP_CONF_DIR to the folder with core-site.xml and yarn-site.xml, or run the job on this machine with --local.',
+  },
+  HADOOP_CONF_INVALID: { exit: 2, hint: 'Correct the Hadoop configuration named above.' },
+  RM_UNREACHABLE: {
+    exit: 3,
+    hint: 'Check that the ResourceManager runs, and that yarn.resourcemanager.webapp.address (or yarn.resourcemanager.hostname) in yarn-site.xml names it.',
+  },
+  RM_REFUSED: { exit: 2, hint: 'Correct what the ResourceManager objects to and try again.' },
+  APPLICATION_NOT_FOUND: {
+    exit: 2,
+    hint: 'Check the application id; `yarn application -list -appStates ALL` shows those that the ResourceManager still knows.',
+  },
+  HDFS_UNREACHABLE: {
+    exit: 3,
+    hint: 'Check that the NameNode runs, and that fs.defaultFS and dfs.namenode.http-address name it.',
+  },
+  NOT_FOUND: { exit: 2, hint: 'Check the path.' },
+  ALREADY_EXISTS: { exit: 2, hint: 'Choose another path, or remove what is there.' },
+  ACCESS_DENIED: { exit: 2, hint: 'Ask for access, or name a place that you may use.' },
+  STORAGE_FULL: { exit: 2, hint: 'Free space or have the quota raised.' },
+  STORAGE_REFUSED: { exit: 2, hint: 'Check the path and what the file system objects to.' },
+  LOGS_UNAVAILABLE: { exit: 2, hint: 'Logs of a job that has just ended appear when their aggregation is done; try again in a moment.' },
   INTERNAL: { exit: 1, hint: 'This is a defect of tony-ts; please report it with the log.' },
 } as const satisfies Record<string, { exit: 1 | 2 | 3; hint: string }>;
 
