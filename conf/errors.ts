@@ -5,6 +5,12 @@
 export const ERROR_CODES = {
   JOB_INVALID: { exit: 2, hint: 'Correct the lines named above and submit again.' },
   JOB_UNREADABLE: { exit: 2, hint: 'Check the path given to --conf.' },
+  SOURCE_MISSING: { exit: 2, hint: 'Correct `source` (or `data`) in job.yaml; it is relative to the folder of job.yaml.' },
+  SOURCE_UNREADABLE: { exit: 2, hint: 'Make it readable, or name it in .tonyignore.' },
+  SOURCE_UNSAFE: { exit: 2, hint: 'Put a copy in its place, or name it in .tonyignore.' },
+  STAGING_UNWRITABLE: { exit: 2, hint: 'Ask for write access to it, or name another place with --staging.' },
+  APPLICATION_UNKNOWN: { exit: 2, hint: 'Check the id; the ResourceManager forgets old applications, local jobs are pruned.' },
+  JOB_FAILED: { exit: 1, hint: 'See tony-ts logs.' },
   USAGE: { exit: 2, hint: 'See tony-ts --help.' },
   NO_HADOOP_CONF: {
     exit: 2,

@@ -1,0 +1,108 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import path from 'node:path';
+import { Readable } from 'node:stream';
+import { createGzip } from 'node:zlib';
+import { TonyError } from '../conf/errors.ts';
+import type { FolderEntry, FolderListing } from './source-folder.ts';
+
+/** Changes whenever the same content would give other bytes, so that an older archive in the cache is not taken for it. */
+const FORMAT = 'tony-archive-1';
+/** Of every entry: an archive's bytes depend on names and contents only. */
+const MODIFIED = new Date('2000-01-01T00:00:00Z');
+const BLOCK = 512;
+const FILES_AT_ONCE = 16;
+
+/** A listing whose contents are known: equal hashes mean equal trees (names, contents, executable bits, links). */
+export interface HashedFolder extends FolderListing {
+  /** Hexadecimal sha256. */
+  readonly hash: string;
+}
+
+export async function hashFolder(listing: FolderListing): Promise<HashedFolder> {
+  const digests = new Map<string, string>();
+  const files = listing.entries.filter((entry) => entry.type === 'file');
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    for (let file = files[next++]; file !== undefined; file = files[next++]) {
+      digests.set(file.path, await hashFile(path.join(listing.root, file.path)));
+    }
+  };
+  await Promise.all(Array.from({ length: FILES_AT_ONCE }, worker));
+  const hash = createHash('sha256').update(FORMAT);
+  for (const entry of listing.entries) hash.update(`\n${JSON.stringify(identity(entry, digests.get(entry.path)))}`);
+  return { ...listing, hash: hash.digest('hex') };
+}
+
+export async function hashFile(file: string): Promise<string> {
+  const hash = createHash('sha256');
+  try {
+    for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+  } catch (error) {
+    throw new TonyError('SOURCE_UNREADABLE', `${file} cannot be read.`, { cause: error });
+  }
+  return hash.digest('hex');
+}
+
+function identity(entry: FolderEntry, digest: string | undefined): readonly (string | number | boolean | undefined)[] {
+  switch (entry.type) {
+    case 'folder':
+      return ['folder', entry.path];
+    case 'link':
+      return ['link', entry.path, entry.target];
+    case 'file':
+      return ['file', entry.path, entry.size, entry.executable, digest];
+  }
+}
+
+/**
+ * A folder as a tar.gz whose bytes depend on nothing but its content: entries sorted, one owner, one time, two modes.
+ * A file that changed its length since it was listed ends the stream with an error.
+ */
+export function packFolder(listing: FolderListing): Readable {
+  const gzip = createGzip();
+  const tar = Readable.from(tarBlocks(listing), { objectMode: false });
+  tar.on('error', (error) => gzip.destroy(error));
+  gzip.on('close', () => tar.destroy());
+  return tar.pipe(gzip);
+}
+
+const TAR_TYPES = { folder: 'Directory', link: 'SymbolicLink', file: 'File' } as const;
+
+function modeOf(entry: FolderEntry): number {
+  return entry.type === 'file' && !entry.executable ? 0o644 : 0o755;
+}
+
+/** ustar with pax headers where a name is too long; see POSIX.1-2008, pax, "ustar Interchange Format". */
+async function* tarBlocks(listing: FolderListing): AsyncGenerator<Buffer> {
+  const { Header, Pax } = await import('tar');
+  for (const entry of listing.entries) {
+    const link = entry.type === 'link' ? { linkpath: entry.target } : {};
+    const named = {
+      path: entry.type === 'folder' ? `${entry.path}/` : entry.path,
+      size: entry.type === 'file' ? entry.size : 0,
+      mtime: MODIFIED,
+      ...link,
+    };
+    const header = new Header({ ...named, type: TAR_TYPES[entry.type], mode: modeOf(entry), uid: 0, gid: 0 });
+    if (header.encode()) yield new Pax(named).encode();
+    if (header.block !== undefined) yield header.block;
+    if (entry.type === 'file') yield* paddedContent(path.join(listing.root, entry.path), entry.size);
+  }
+  yield Buffer.alloc(2 * BLOCK);
+}
+
+async function* paddedContent(file: string, size: number): AsyncGenerator<Buffer> {
+  let sent = 0;
+  // `end` is inclusive; one byte more than expected is asked for so that a file that grew is noticed.
+  for await (const chunk of createReadStream(file, { end: size, highWaterMark: 256 * 1024 })) {
+    sent += (chunk as Buffer).length;
+    if (sent > size) break;
+    yield chunk as Buffer;
+  }
+  if (sent !== size) {
+    throw new TonyError('SOURCE_UNREADABLE', `${file} changed while it was packed.`, { hint: 'Submit again when nothing writes to it.' });
+  }
+  const rest = size % BLOCK;
+  if (rest !== 0) yield Buffer.alloc(BLOCK - rest);
+}
