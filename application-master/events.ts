@@ -41,13 +41,14 @@ export interface Progress {
   readonly notices: readonly string[];
 }
 
-/** What happens to a job. `now` is ms of a clock that never goes back. */
+/** What happens to a job. `now` is ms since the epoch, of a clock that is made never to go back within an attempt. */
 export type Event = { readonly now: number } & (
   | {
       /** The resource manager knows this attempt. Survivors are containers of the attempt before that still live. */
       readonly type: 'registered';
       readonly maximum: Readonly<Record<string, number>>;
       readonly resourceTypes: readonly string[];
+      readonly queue: string;
       readonly survivors: readonly Container[];
     }
   | { readonly type: 'allocated'; readonly containers: readonly Container[] }
@@ -82,8 +83,8 @@ export type Event = { readonly now: number } & (
     }
   | { readonly type: 'exited'; readonly containerId: string; readonly exit: ProgramExit }
   | { readonly type: 'stream-lost'; readonly containerId: string }
-  /** The state that carries this generation is durable: it may be started. */
-  | { readonly type: 'persisted'; readonly generation: number }
+  /** The snapshot of this revision is durable, and with it every earlier one is out of date: what waited for it may start. */
+  | { readonly type: 'persisted'; readonly generation: number; readonly revision: number }
   /** What the cluster says about room, for the sentence that tells why a gang waits. */
   | { readonly type: 'cluster'; readonly nodes: number; readonly headroom: Readonly<Record<string, number>> }
   | { readonly type: 'kill'; readonly reason: string }
@@ -119,9 +120,14 @@ export interface Member {
 /** What attempt 2 of the ApplicationMaster needs to go on; JSON. */
 export interface Snapshot {
   readonly version: 1;
+  /** Counts the snapshots of an attempt; a higher one replaces a lower one. */
+  readonly revision: number;
+  /** The highest generation that may have been started once this snapshot is durable. */
   readonly generation: number;
   readonly startedAt: number;
   readonly tasks: readonly SnapshotTask[];
+  /** Containers that were told to end and whose end is not known yet. */
+  readonly ending: readonly SnapshotEnding[];
   readonly firstFailure: string | null;
   readonly metrics: Readonly<Record<string, number>>;
   readonly result: JobResult | null;
@@ -131,10 +137,21 @@ export interface SnapshotTask {
   readonly role: string;
   readonly index: number;
   readonly state: TaskState;
+  /** Of the program that ended, for a task that has succeeded. */
+  readonly generation: number;
   readonly containerId: string | null;
   readonly node: string | null;
   readonly attempts: number;
   /** Failures that cost budget. */
   readonly failures: number;
   readonly failedNodes: readonly string[];
+  readonly exitCode: number | null;
+}
+
+export interface SnapshotEnding {
+  readonly containerId: string;
+  readonly role: string;
+  readonly index: number;
+  /** From then on the lease of its executor is over, whatever became of it. */
+  readonly until: number;
 }
