@@ -68,7 +68,9 @@ test('tar unpacks what was packed: contents, modes, links, long names, empty fol
 });
 
 test('any tree comes back the same', async () => {
-  const name = fc.stringMatching(/^[^/\0.][^/\0]{0,30}$/u).filter((text) => Buffer.byteLength(text) < 200 && Buffer.from(text).toString() === text);
+  const name = fc
+    .stringMatching(/^[^/\0.][^/\0]{0,30}$/u)
+    .filter((text) => Buffer.byteLength(text) < 200 && Buffer.from(text).toString() === text);
   const trees = fc.dictionary(name, fc.uint8Array({ maxLength: 2000 }), { maxKeys: 8, noNullPrototype: true });
   await fc.assert(
     fc.asyncProperty(trees, async (tree) => {
