@@ -1,0 +1,359 @@
+/**
+ * A real Hadoop on this machine: NameNode, DataNode, ResourceManager and two NodeManagers with GPUs to count, each a JVM of its own,
+ * on the loopback interface alone. Everything it knows lies in its state folder and in /proc, so any process may act on it.
+ */
+import { spawn } from 'node:child_process';
+import { cp, mkdir, open, readdir, readFile, realpath, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { ADMINISTRATOR, writeConfiguration } from './configuration.mjs';
+import { hadoopJars } from './jars.mjs';
+import { CACHE, DAEMONS, HADOOP_VERSION, portsAt, stateFolder } from './layout.mjs';
+import { containerProcesses, isAlive, listenerOf, processesWithArgument, signal } from './processes.mjs';
+
+/** @typedef {import('./layout.mjs').DaemonName} DaemonName */
+/** @typedef {{ name: DaemonName, pid: number | null, residentMb: number | null }} DaemonStatus */
+
+/** @type {Readonly<Record<DaemonName, { main: string, heap: string, flags?: string[] }>>} */
+const PROGRAMS = {
+  namenode: { main: 'org.apache.hadoop.hdfs.server.namenode.NameNode', heap: '192m' },
+  datanode: { main: 'org.apache.hadoop.hdfs.server.datanode.DataNode', heap: '128m' },
+  resourcemanager: { main: 'org.apache.hadoop.yarn.server.resourcemanager.ResourceManager', heap: '256m' },
+  nodemanager1: { main: 'org.apache.hadoop.yarn.server.nodemanager.NodeManager', heap: '192m' },
+  nodemanager2: { main: 'org.apache.hadoop.yarn.server.nodemanager.NodeManager', heap: '192m' },
+};
+
+const JAVA_FLAGS = [
+  // Start-up and memory count here, not the last drop of speed: one simple collector, the quick compiler, no bytecode verification.
+  '-XX:+UseSerialGC',
+  '-XX:TieredStopAtLevel=1',
+  '-XX:+UnlockDiagnosticVMOptions',
+  '-XX:-BytecodeVerificationRemote',
+  '-XX:-UsePerfData',
+  '-XX:+ExitOnOutOfMemoryError',
+  '-Djava.net.preferIPv4Stack=true',
+  // Hadoop's dependency injection defines classes at run time, which Java 17 forbids by default.
+  '--add-opens=java.base/java.lang=ALL-UNNAMED',
+];
+
+const READY_LIMIT_MS = 120_000;
+const STOP_LIMIT_MS = 5_000;
+const POLL_MS = 100;
+
+export class Cluster {
+  /** @param {number} offset added to each of Hadoop's port numbers; from 0 to 20000 */
+  constructor(offset) {
+    this.offset = offset;
+    this.ports = portsAt(offset);
+    this.state = stateFolder(offset);
+    /** HADOOP_CONF_DIR of a client. */
+    this.configuration = path.join(this.state, 'conf', 'client');
+    this.resourceManager = `http://localhost:${this.ports.resourcemanager.http}`;
+    this.nameNode = `http://localhost:${this.ports.namenode.http}`;
+    this.defaultFs = `hdfs://localhost:${this.ports.namenode.rpc}`;
+  }
+
+  /**
+   * Starts what does not run, and returns when both NodeManagers are active and HDFS takes writes.
+   * @param {{ fresh?: boolean, yarn?: import('./configuration.mjs').Properties, log?: (line: string) => void }} [options]
+   *   fresh: begin with an empty HDFS and no applications; yarn: properties that shall differ in each yarn-site.xml
+   */
+  async up({ fresh = false, yarn = {}, log } = {}) {
+    const [jars, java] = await Promise.all([hadoopJars(log ? { log } : {}), findJava()]);
+    if (fresh) await this.wipe();
+    const stopped = await this.stoppedDaemons();
+    if (stopped.length === DAEMONS.length) await this.killContainers();
+    for (const name of stopped) await this.requirePorts(name);
+    if (stopped.length > 0) await writeConfiguration(path.join(this.state, 'conf'), { ports: this.ports, state: this.state, yarn });
+    const order = /** @type {DaemonName[]} */ (['resourcemanager', 'nodemanager1', 'nodemanager2', 'namenode', 'datanode']);
+    for (const name of order.filter((each) => stopped.includes(each))) {
+      if (name === 'namenode') await this.format(jars, java);
+      await this.launch(name, jars, java);
+    }
+    await this.waitUntilReady();
+    await this.makeFolders();
+  }
+
+  /** Stops every daemon, and every process of a container: NodeManagers that recover leave those running. */
+  async down() {
+    await Promise.all(DAEMONS.map((name) => this.stop(name)));
+    await this.killContainers();
+  }
+
+  /** Takes it down and forgets all that it stored. */
+  async wipe() {
+    await this.down();
+    await rm(this.state, { recursive: true, force: true });
+  }
+
+  /**
+   * Starts one daemon, without waiting until it serves.
+   * @param {DaemonName} name
+   */
+  async start(name) {
+    if (await this.pidOf(name)) return;
+    const [jars, java] = await Promise.all([hadoopJars(), findJava()]);
+    await this.requirePorts(name);
+    await this.launch(name, jars, java);
+  }
+
+  /**
+   * kill -9; returns when the process has gone.
+   * @param {DaemonName} name
+   */
+  async kill(name) {
+    await this.stop(name, 'SIGKILL');
+  }
+
+  /**
+   * @param {DaemonName} name
+   * @param {NodeJS.Signals} [first]
+   */
+  async stop(name, first = 'SIGTERM') {
+    const pid = await this.pidOf(name);
+    if (pid === null) return;
+    signal(pid, first);
+    for (const deadline = Date.now() + STOP_LIMIT_MS; Date.now() < deadline && (await isAlive(pid)); ) await delay(20);
+    // A process that was stopped with SIGSTOP hears nothing else.
+    if (await isAlive(pid)) signal(pid, 'SIGKILL');
+    while (await isAlive(pid)) await delay(20);
+  }
+
+  /** @returns {Promise<{ ready: boolean, daemons: DaemonStatus[] }>} */
+  async status() {
+    const daemons = await Promise.all(
+      DAEMONS.map(async (name) => {
+        const pid = await this.pidOf(name);
+        const text = pid === null ? '' : await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+        const kilobytes = /^VmRSS:\s+(\d+)/m.exec(text)?.[1];
+        return { name, pid, residentMb: kilobytes === undefined ? null : Math.round(Number(kilobytes) / 1024) };
+      }),
+    );
+    return { ready: daemons.every(({ pid }) => pid !== null) && (await this.isReady()), daemons };
+  }
+
+  /** Environment with which Hadoop clients find this cluster. */
+  environment() {
+    return { HADOOP_CONF_DIR: this.configuration };
+  }
+
+  /**
+   * @param {DaemonName} name
+   * @returns {Promise<number | null>}
+   */
+  async pidOf(name) {
+    return (await processesWithArgument(this.mark(name)))[0]?.pid ?? null;
+  }
+
+  /** Living processes of containers, of all applications or of one. @param {string} [applicationId] */
+  async containers(applicationId) {
+    const all = await containerProcesses(path.join(this.state, 'data'));
+    return applicationId === undefined ? all : all.filter((each) => each.applicationId === applicationId);
+  }
+
+  async killContainers() {
+    for (let left = await this.containers(); left.length > 0; left = await this.containers()) {
+      for (const { pid } of left) signal(pid, 'SIGKILL');
+      await delay(20);
+    }
+  }
+
+  /** @param {DaemonName} name */
+  logFile(name) {
+    return path.join(this.state, 'logs', `${name}.log`);
+  }
+
+  /**
+   * Waits until two NodeManagers are active and HDFS takes writes.
+   * @param {{ timeoutMs?: number }} [options]
+   */
+  async waitUntilReady({ timeoutMs = READY_LIMIT_MS } = {}) {
+    for (const deadline = Date.now() + timeoutMs; !(await this.isReady()); ) {
+      for (const name of await this.stoppedDaemons()) {
+        throw new Error(`the ${name} has ended. The last lines of ${this.logFile(name)}:\n${await this.lastLines(name)}`);
+      }
+      if (Date.now() > deadline)
+        throw new Error(`the cluster was not ready after ${timeoutMs / 1000} s; see ${path.dirname(this.logFile('namenode'))}`);
+      await delay(POLL_MS);
+    }
+  }
+
+  async isReady() {
+    const nodes = [this.ports.nodemanager1, this.ports.nodemanager2];
+    const [system, info, metrics, ...served] = await Promise.all([
+      getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState`),
+      getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo`),
+      getJson(`${this.resourceManager}/ws/v1/cluster/metrics`),
+      // The ResourceManager counts a node as active for seconds after its end, so each is asked as well.
+      ...nodes.map(({ http }) => getJson(`http://localhost:${http}/ws/v1/node/info`)),
+    ]);
+    return (
+      system?.beans?.[0]?.NumLiveDataNodes === 1 &&
+      info?.beans?.[0]?.Safemode === '' &&
+      metrics?.clusterMetrics?.activeNodes === nodes.length &&
+      served.every((node) => node?.nodeInfo?.nodeHealthy === true)
+    );
+  }
+
+  /** @returns {Promise<DaemonName[]>} */
+  async stoppedDaemons() {
+    const running = (await processesWithArgument(this.mark(''))).flatMap(({ args }) => args);
+    return DAEMONS.filter((name) => !running.includes(this.mark(name)));
+  }
+
+  /**
+   * The word on a daemon's command line by which it is known.
+   * @param {DaemonName | ''} name
+   */
+  mark(name) {
+    return `-Dcluster.in.a.box=${this.state}/${name}`;
+  }
+
+  /**
+   * @param {DaemonName} name
+   * @param {string} jars
+   * @param {string} java
+   */
+  async launch(name, jars, java) {
+    const configuration = path.join(this.state, 'conf', name);
+    const temporary = path.join(this.state, 'tmp', name);
+    const webapps = await this.webapps();
+    await Promise.all([temporary, path.dirname(this.logFile(name))].map((folder) => mkdir(folder, { recursive: true })));
+    const log = await open(this.logFile(name), 'a');
+    const { main, heap } = PROGRAMS[name];
+    const flags = [
+      `-Xmx${heap}`,
+      ...JAVA_FLAGS,
+      `-Djava.io.tmpdir=${temporary}`,
+      `-Dhadoop.log.dir=${path.dirname(this.logFile(name))}`,
+      this.mark(name),
+    ];
+    const child = spawn(java, [...flags, '-cp', [configuration, webapps, `${jars}/*`].join(':'), main], {
+      cwd: this.state,
+      // NodeManagers hand HADOOP_CONF_DIR and JAVA_HOME on to containers; nothing else of this process's environment may reach them.
+      env: {
+        HADOOP_CONF_DIR: configuration,
+        JAVA_HOME: path.dirname(path.dirname(java)),
+        PATH: process.env.PATH,
+        HOME: process.env.HOME,
+        USER: ADMINISTRATOR,
+        LANG: 'C.UTF-8',
+      },
+      // A session of its own: Ctrl-C at the terminal is for whoever started it.
+      detached: true,
+      stdio: ['ignore', log.fd, log.fd],
+    });
+    child.unref();
+    try {
+      await new Promise((resolve, reject) => child.once('spawn', () => resolve(undefined)).once('error', reject));
+    } finally {
+      await log.close();
+    }
+  }
+
+  /** HDFS's daemons look for web pages that their jars lack; empty folders will do. */
+  async webapps() {
+    const folder = path.join(this.state, 'web');
+    await Promise.all(['hdfs', 'datanode'].map((name) => mkdir(path.join(folder, 'webapps', name), { recursive: true })));
+    return folder;
+  }
+
+  /**
+   * An empty name directory is made once and copied from then on, which saves a JVM's start.
+   * @param {string} jars
+   * @param {string} java
+   */
+  async format(jars, java) {
+    const target = path.join(this.state, 'data', 'namenode');
+    if ((await readdir(target).catch(() => [])).length > 0) return;
+    const formatted = path.join(CACHE, `hadoop-${HADOOP_VERSION}`, 'formatted');
+    if (await readFile(path.join(formatted, 'current', 'VERSION')).catch(() => null)) {
+      await cp(formatted, target, { recursive: true });
+      return;
+    }
+    const log = await open(this.logFile('namenode'), 'a');
+    try {
+      const classPath = [path.join(this.state, 'conf', 'namenode'), `${jars}/*`].join(':');
+      const child = spawn(java, ['-Xmx128m', ...JAVA_FLAGS, '-cp', classPath, PROGRAMS.namenode.main, '-format', '-nonInteractive'], {
+        stdio: ['ignore', log.fd, log.fd],
+        timeout: READY_LIMIT_MS,
+      });
+      const code = await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
+      if (code !== 0) throw new Error(`formatting the name directory failed; see ${this.logFile('namenode')}`);
+    } finally {
+      await log.close();
+    }
+    await cp(target, formatted, { recursive: true });
+  }
+
+  /** Home folders, the folder of aggregated logs, and a place for everybody. */
+  async makeFolders() {
+    const users = [...new Set([ADMINISTRATOR, 'alice', 'bob'])];
+    await this.makeFolder('/user', '755', ADMINISTRATOR);
+    for (const folder of ['/tmp', '/yarn-logs']) await this.makeFolder(folder, '1777', ADMINISTRATOR);
+    await Promise.all(users.map((user) => this.makeFolder(`/user/${user}`, '700', user)));
+  }
+
+  /**
+   * @param {string} folder
+   * @param {string} permission
+   * @param {string} owner
+   */
+  async makeFolder(folder, permission, owner) {
+    for (const query of ['op=MKDIRS', `op=SETOWNER&owner=${owner}`, `op=SETPERMISSION&permission=${permission}`]) {
+      const answer = await fetch(`${this.nameNode}/webhdfs/v1${folder}?${query}&user.name=${ADMINISTRATOR}`, {
+        method: 'PUT',
+        signal: AbortSignal.timeout(10_000),
+      });
+      if (!answer.ok) throw new Error(`${query} of ${folder} failed: ${await answer.text()}`);
+      await answer.arrayBuffer();
+    }
+  }
+
+  /** @param {DaemonName} name */
+  async requirePorts(name) {
+    for (const [use, port] of Object.entries(this.ports[name])) {
+      if (await isFree(port)) continue;
+      const holder = (await listenerOf(port)) ?? 'another process';
+      throw new Error(
+        `port ${port} (${name} ${use}) is in use by ${holder}. Stop that process, or move the cluster: --port-offset N or TONY_CLUSTER_OFFSET=N (now ${this.offset}).`,
+      );
+    }
+  }
+
+  /** @param {DaemonName} name */
+  async lastLines(name) {
+    const text = await readFile(this.logFile(name), 'utf8').catch(() => '');
+    return text.trimEnd().split('\n').slice(-12).join('\n');
+  }
+}
+
+/** @param {number} port */
+function isFree(port) {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
+}
+
+/** @param {string} url */
+async function getJson(url) {
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(2000) });
+    return answer.ok ? /** @type {any} */ (await answer.json()) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The `java` program itself, behind whatever links lead to it. */
+async function findJava() {
+  const folders = [...(process.env.JAVA_HOME ? [path.join(process.env.JAVA_HOME, 'bin')] : []), ...(process.env.PATH ?? '').split(':')];
+  for (const folder of folders.filter(Boolean)) {
+    const found = await realpath(path.join(folder, 'java')).catch(() => null);
+    if (found !== null) return found;
+  }
+  throw new Error('`java` was not found. Install a JDK, 11 or newer (Debian: apt-get install openjdk-17-jdk-headless).');
+}

@@ -1,0 +1,194 @@
+/** The cluster's configuration files, as Hadoop's daemons and clients read them. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { userInfo } from 'node:os';
+import path from 'node:path';
+import { DAEMONS } from './layout.mjs';
+
+/** @typedef {Record<string, string | number | boolean>} Properties */
+
+/** What one NodeManager offers. Memory is a promise only: nothing is reserved, so small machines take it as well. */
+export const NODE = { memoryMb: 8192, vcores: 8, gpus: 4 };
+export const QUEUES = ['default', 'gpu'];
+
+/** Who may do everything: whoever starts the NameNode is HDFS's superuser, so it is the same one for YARN. */
+export const ADMINISTRATOR = userInfo().username;
+
+/** @param {import('./layout.mjs').Ports} ports */
+function coreSite(ports) {
+  return {
+    'fs.defaultFS': `hdfs://localhost:${ports.namenode.rpc}`,
+    'hadoop.security.authentication': 'simple',
+    'hadoop.http.staticuser.user': 'dr.who',
+    // A daemon that is gone is to be noticed within seconds.
+    'ipc.client.connect.max.retries': 3,
+  };
+}
+
+/**
+ * @param {import('./layout.mjs').Ports} ports
+ * @param {string} state
+ */
+function hdfsSite({ namenode, datanode }, state) {
+  return {
+    'dfs.replication': 1,
+    'dfs.permissions.enabled': true,
+    'dfs.webhdfs.enabled': true,
+    'dfs.namenode.name.dir': `file://${state}/data/namenode`,
+    'dfs.namenode.rpc-address': `localhost:${namenode.rpc}`,
+    'dfs.namenode.http-address': `localhost:${namenode.http}`,
+    'dfs.namenode.safemode.extension': 0,
+    'dfs.namenode.datanode.registration.ip-hostname-check': false,
+    'dfs.datanode.data.dir': `file://${state}/data/datanode`,
+    'dfs.datanode.address': `localhost:${datanode.data}`,
+    'dfs.datanode.http.address': `localhost:${datanode.http}`,
+    'dfs.datanode.ipc.address': `localhost:${datanode.ipc}`,
+    'dfs.datanode.hostname': 'localhost',
+    'dfs.heartbeat.interval': 1,
+  };
+}
+
+/**
+ * @param {import('./layout.mjs').Ports} ports
+ * @param {string} state
+ */
+function yarnSite({ resourcemanager }, state) {
+  return {
+    // NodeManagers are known by the reverse name of 127.0.0.1, so everything says localhost.
+    'yarn.resourcemanager.hostname': 'localhost',
+    'yarn.resourcemanager.bind-host': '127.0.0.1',
+    'yarn.resourcemanager.address': `localhost:${resourcemanager.client}`,
+    'yarn.resourcemanager.scheduler.address': `localhost:${resourcemanager.scheduler}`,
+    'yarn.resourcemanager.resource-tracker.address': `localhost:${resourcemanager.tracker}`,
+    'yarn.resourcemanager.admin.address': `localhost:${resourcemanager.admin}`,
+    'yarn.resourcemanager.webapp.address': `localhost:${resourcemanager.http}`,
+
+    'yarn.resourcemanager.scheduler.class': 'org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler',
+    'yarn.scheduler.minimum-allocation-mb': 64,
+    'yarn.scheduler.maximum-allocation-mb': NODE.memoryMb,
+    'yarn.scheduler.minimum-allocation-vcores': 1,
+    'yarn.scheduler.maximum-allocation-vcores': NODE.vcores,
+
+    'yarn.acl.enable': true,
+    'yarn.admin.acl': ADMINISTRATOR,
+
+    // Applications outlive their ResourceManager, containers their NodeManager.
+    'yarn.resourcemanager.recovery.enabled': true,
+    'yarn.resourcemanager.store.class': 'org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore',
+    'yarn.resourcemanager.fs.state-store.uri': `file://${state}/data/resourcemanager`,
+    'yarn.resourcemanager.work-preserving-recovery.enabled': true,
+    'yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms': 1000,
+    'yarn.resourcemanager.am.max-attempts': 2,
+
+    // Tests wait for these; shorter ones are missed by a healthy process on a loaded machine.
+    'yarn.nm.liveness-monitor.expiry-interval-ms': 10_000,
+    'yarn.am.liveness-monitor.expiry-interval-ms': 15_000,
+    'yarn.resourcemanager.nodemanagers.heartbeat-interval-ms': 250,
+    'yarn.resourcemanager.connect.max-wait.ms': 120_000,
+    'yarn.resourcemanager.connect.retry-interval.ms': 500,
+
+    'yarn.log-aggregation-enable': true,
+    'yarn.nodemanager.remote-app-log-dir': '/yarn-logs',
+    'yarn.log-aggregation.retain-seconds': 86_400,
+  };
+}
+
+/**
+ * @param {import('./layout.mjs').Ports} ports
+ * @param {string} state
+ * @param {'nodemanager1' | 'nodemanager2'} name
+ */
+function nodeManagerSite(ports, state, name) {
+  const { containers, localizer, http, collector } = ports[name];
+  return {
+    'yarn.nodemanager.hostname': 'localhost',
+    'yarn.nodemanager.bind-host': '127.0.0.1',
+    // A fixed port: a restarted NodeManager must be the same node to take its containers back.
+    'yarn.nodemanager.address': `localhost:${containers}`,
+    'yarn.nodemanager.localizer.address': `localhost:${localizer}`,
+    'yarn.nodemanager.webapp.address': `localhost:${http}`,
+    'yarn.nodemanager.collector-service.address': `localhost:${collector}`,
+    'yarn.nodemanager.local-dirs': `${state}/data/${name}/local`,
+    'yarn.nodemanager.log-dirs': `${state}/data/${name}/logs`,
+    'yarn.nodemanager.recovery.enabled': true,
+    'yarn.nodemanager.recovery.supervised': true,
+    'yarn.nodemanager.recovery.dir': `${state}/data/${name}/recovery`,
+    'yarn.nodemanager.container-executor.class': 'org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor',
+    'yarn.nodemanager.resource.memory-mb': NODE.memoryMb,
+    'yarn.nodemanager.resource.cpu-vcores': NODE.vcores,
+    // "enforced" means by cgroups, and without those it turns the polling off which kills what is over its memory.
+    'yarn.nodemanager.resource.memory.enforced': false,
+    'yarn.nodemanager.pmem-check-enabled': true,
+    // A Node process maps a gigabyte before its first line.
+    'yarn.nodemanager.vmem-check-enabled': false,
+    'yarn.nodemanager.container-monitor.interval-ms': 1000,
+    'yarn.nodemanager.sleep-delay-before-sigkill.ms': 500,
+    'yarn.nodemanager.delete.debug-delay-sec': 0,
+    'yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage': 99.5,
+  };
+}
+
+/** A GPU is only counted here: no plugin looks for devices, no container is confined to one. */
+const RESOURCE_TYPES = { 'yarn.resource-types': 'yarn.io/gpu', 'yarn.resource-types.yarn.io/gpu.maximum-allocation': 2 * NODE.gpus };
+const NODE_RESOURCES = { 'yarn.nodemanager.resource-type.yarn.io/gpu': NODE.gpus };
+
+function capacityScheduler() {
+  /** @type {Properties} */
+  const properties = {
+    // The default one looks at memory alone.
+    'yarn.scheduler.capacity.resource-calculator': 'org.apache.hadoop.yarn.util.resource.DominantResourceCalculator',
+    'yarn.scheduler.capacity.maximum-am-resource-percent': '1.0',
+    'yarn.scheduler.capacity.node-locality-delay': -1,
+    'yarn.scheduler.capacity.root.queues': QUEUES.join(','),
+    'yarn.scheduler.capacity.root.acl_submit_applications': '*',
+    // The default, everybody, would make each application's own lists meaningless.
+    'yarn.scheduler.capacity.root.acl_administer_queue': ADMINISTRATOR,
+  };
+  for (const queue of QUEUES) {
+    properties[`yarn.scheduler.capacity.root.${queue}.capacity`] = 100 / QUEUES.length;
+    properties[`yarn.scheduler.capacity.root.${queue}.maximum-capacity`] = 100;
+    properties[`yarn.scheduler.capacity.root.${queue}.user-limit-factor`] = 10;
+  }
+  return properties;
+}
+
+const LOG4J = `log4j.rootLogger=INFO,console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.target=System.err
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
+log4j.logger.org.apache.hadoop.metrics2=WARN
+`;
+
+/** @param {Properties} properties */
+export function toXml(properties) {
+  /** @param {unknown} value */
+  const escaped = (value) => String(value).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+  const lines = Object.entries(properties).map(
+    ([name, value]) => `  <property><name>${escaped(name)}</name><value>${escaped(value)}</value></property>\n`,
+  );
+  return `<?xml version="1.0"?>\n<configuration>\n${lines.join('')}</configuration>\n`;
+}
+
+/**
+ * Writes one folder per daemon, and `client` for everybody else.
+ * @param {string} folder
+ * @param {{ ports: import('./layout.mjs').Ports, state: string, yarn?: Properties }} cluster `yarn`: what shall differ in each yarn-site.xml
+ */
+export async function writeConfiguration(folder, { ports, state, yarn = {} }) {
+  for (const name of /** @type {const} */ ([...DAEMONS, 'client'])) {
+    const isNode = name === 'nodemanager1' || name === 'nodemanager2';
+    const own = isNode ? nodeManagerSite(ports, state, name) : {};
+    /** @type {Record<string, string>} */
+    const files = {
+      'core-site.xml': toXml(coreSite(ports)),
+      'hdfs-site.xml': toXml(hdfsSite(ports, state)),
+      'yarn-site.xml': toXml({ ...yarnSite(ports, state), ...own, ...yarn }),
+      'resource-types.xml': toXml(RESOURCE_TYPES),
+      'log4j.properties': LOG4J,
+    };
+    if (isNode) files['node-resources.xml'] = toXml(NODE_RESOURCES);
+    if (name === 'resourcemanager') files['capacity-scheduler.xml'] = toXml(capacityScheduler());
+    await mkdir(path.join(folder, name), { recursive: true });
+    await Promise.all(Object.entries(files).map(([file, text]) => writeFile(path.join(folder, name, file), text)));
+  }
+}

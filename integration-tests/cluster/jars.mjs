@@ -1,0 +1,92 @@
+/** Hadoop's jars: taken by Maven once, into a folder that is used only when it is complete. */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { CACHE, HADOOP_VERSION } from './layout.mjs';
+
+const POM = path.join(path.dirname(fileURLToPath(import.meta.url)), 'pom.xml');
+const HOME = path.join(CACHE, `hadoop-${HADOOP_VERSION}`);
+const LIB = path.join(HOME, 'lib');
+/** Written last: the pom's hash, and each jar's name and length. */
+const MANIFEST = path.join(HOME, 'jars.json');
+const DOWNLOAD_LIMIT_MS = 20 * 60_000;
+
+/**
+ * The folder with all jars; downloads them (about a minute) when it is not there, not complete, or made from another pom.
+ * @param {{ log?: (line: string) => void }} [options]
+ * @returns {Promise<string>}
+ */
+export async function hadoopJars({ log = () => {} } = {}) {
+  const pom = createHash('sha256')
+    .update(await readFile(POM))
+    .digest('hex');
+  if (await isComplete(pom)) return LIB;
+  const started = performance.now();
+  log(`taking Hadoop ${HADOOP_VERSION} with Maven; the first time this is about a minute ...`);
+  await mkdir(HOME, { recursive: true });
+  // Two commands at once each fill a folder of their own; the last rename wins and both are right.
+  const folder = await mkdtemp(path.join(HOME, 'download-'));
+  try {
+    await runMaven(['-B', '-q', '-f', POM, 'dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]);
+    const jars = await lengths(folder);
+    if (!(`hadoop-common-${HADOOP_VERSION}.jar` in jars)) throw new Error(`Maven ended well, but left no hadoop-common jar in ${folder}`);
+    await rm(MANIFEST, { force: true });
+    await rm(LIB, { recursive: true, force: true });
+    await rename(folder, LIB);
+    await writeFile(MANIFEST, JSON.stringify({ pom, jars }));
+    log(`took ${Object.keys(jars).length} jars in ${((performance.now() - started) / 1000).toFixed(0)} s`);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+  return LIB;
+}
+
+/** @param {string} pom */
+async function isComplete(pom) {
+  try {
+    const manifest = JSON.parse(await readFile(MANIFEST, 'utf8'));
+    const present = await lengths(LIB);
+    return manifest.pom === pom && Object.entries(manifest.jars).every(([name, length]) => present[name] === length);
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * @param {string} folder
+ * @returns {Promise<Record<string, number>>}
+ */
+async function lengths(folder) {
+  const names = (await readdir(folder)).filter((name) => name.endsWith('.jar')).sort();
+  return Object.fromEntries(await Promise.all(names.map(async (name) => [name, (await stat(path.join(folder, name))).size])));
+}
+
+/**
+ * @param {string[]} args
+ * @returns {Promise<void>}
+ */
+function runMaven(args) {
+  return new Promise((resolve, reject) => {
+    const child = spawn('mvn', args, { stdio: ['ignore', 'pipe', 'pipe'], timeout: DOWNLOAD_LIMIT_MS });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text) => {
+        output = (output + text).slice(-4000);
+      });
+    }
+    child.on('error', (error) => {
+      const missing = /** @type {NodeJS.ErrnoException} */ (error).code === 'ENOENT';
+      reject(
+        missing
+          ? new Error('`mvn` was not found. Install Maven and a JDK (Debian: apt-get install maven openjdk-17-jdk-headless).')
+          : error,
+      );
+    });
+    child.on('close', (code, signal) => {
+      if (code === 0) resolve();
+      else reject(new Error(`Maven could not take Hadoop's jars (${signal ?? `exit ${code}`}):\n${output.trim()}`));
+    });
+  });
+}

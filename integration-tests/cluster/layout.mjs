@@ -1,0 +1,60 @@
+/** Where a cluster in a box lives: its folder and its ports, both given by one offset, so that several stand side by side. */
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const HADOOP_VERSION = '3.4.3';
+export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
+export const CACHE = path.join(ROOT, '.cache');
+
+/** Ports stay below 32768, where Linux begins to take ports for outgoing connections. */
+export const LARGEST_OFFSET = 20_000;
+
+/** @typedef {'namenode' | 'datanode' | 'resourcemanager' | 'nodemanager1' | 'nodemanager2'} DaemonName */
+
+/** @type {readonly DaemonName[]} */
+export const DAEMONS = ['namenode', 'datanode', 'resourcemanager', 'nodemanager1', 'nodemanager2'];
+
+/** @type {Readonly<Record<string, DaemonName>>} */
+const SHORT_NAMES = { nn: 'namenode', dn: 'datanode', rm: 'resourcemanager', nm1: 'nodemanager1', nm2: 'nodemanager2' };
+
+/**
+ * @param {string} name
+ * @returns {DaemonName | null} null for a name that no daemon has
+ */
+export function daemonNamed(name) {
+  return SHORT_NAMES[name] ?? DAEMONS.find((each) => each === name) ?? null;
+}
+
+/** Hadoop's own port numbers; the second NodeManager's lie 100 above the first's. */
+const PORTS = /** @type {const} */ ({
+  namenode: { rpc: 8020, http: 9870 },
+  datanode: { data: 9866, http: 9864, ipc: 9867 },
+  resourcemanager: { scheduler: 8030, tracker: 8031, client: 8032, admin: 8033, http: 8088 },
+  nodemanager1: { localizer: 8040, containers: 8041, http: 8042, collector: 8048 },
+  nodemanager2: { localizer: 8140, containers: 8141, http: 8142, collector: 8148 },
+});
+
+/** @typedef {{ -readonly [Name in DaemonName]: Record<keyof typeof PORTS[Name], number> }} Ports */
+
+/**
+ * @param {number} offset
+ * @returns {Ports}
+ */
+export function portsAt(offset) {
+  if (!Number.isInteger(offset) || offset < 0 || offset > LARGEST_OFFSET) {
+    throw new Error(`the port offset must be a whole number from 0 to ${LARGEST_OFFSET}, not ${offset}`);
+  }
+  return /** @type {Ports} */ (
+    Object.fromEntries(
+      Object.entries(PORTS).map(([daemon, ports]) => [
+        daemon,
+        Object.fromEntries(Object.entries(ports).map(([use, port]) => [use, port + offset])),
+      ]),
+    )
+  );
+}
+
+/** @param {number} offset */
+export function stateFolder(offset) {
+  return path.join(CACHE, 'cluster', String(offset));
+}

@@ -1,0 +1,118 @@
+/**
+ * What runs, read from /proc. Nothing is remembered in pid files: a daemon is known by a word on its command line, a container by its
+ * working directory or by the LOCAL_DIRS that its NodeManager gave it, so a pid that the system has given to somebody else is never touched.
+ */
+import { readdir, readFile, readlink } from 'node:fs/promises';
+
+/** @typedef {{ pid: number, args: string[] }} Running */
+/** @typedef {{ pid: number, ppid: number, state: string, command: string, containerId: string | null, applicationId: string | null }} ContainerProcess */
+
+const CONTAINER_ID = /container_(?:e\d+_)?(\d+_\d+)_\d+_\d+/;
+
+/** @returns {Promise<number[]>} */
+async function pids() {
+  return (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number);
+}
+
+/**
+ * A file of /proc, or '' when its process has gone meanwhile or is another user's.
+ * @param {number} pid
+ * @param {string} name
+ */
+async function read(pid, name) {
+  return readFile(`/proc/${pid}/${name}`, 'utf8').catch(() => '');
+}
+
+/**
+ * State letter and parent. A zombie has ended; only its parent has not noticed yet.
+ * @param {number} pid
+ */
+async function statOf(pid) {
+  const text = await read(pid, 'stat');
+  // "pid (name) state ppid ...", where the name may hold spaces and parentheses.
+  const [state, ppid] = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return state ? { state, ppid: Number(ppid) } : null;
+}
+
+/** @param {number} pid */
+export async function isAlive(pid) {
+  const stat = await statOf(pid);
+  return stat !== null && stat.state !== 'Z' && stat.state !== 'X';
+}
+
+/**
+ * Living processes that have a word on their command line that begins so.
+ * @param {string} prefix
+ * @returns {Promise<Running[]>}
+ */
+export async function processesWithArgument(prefix) {
+  const found = await Promise.all(
+    (await pids()).map(async (pid) => {
+      const args = (await read(pid, 'cmdline')).split('\0').slice(0, -1);
+      return args.some((arg) => arg.startsWith(prefix)) && (await isAlive(pid)) ? [{ pid, args }] : [];
+    }),
+  );
+  return found.flat();
+}
+
+/**
+ * Living processes of containers whose NodeManager keeps its directories under `folder`: the launch scripts and all that they started.
+ * A program that cleared its environment is still known by its working directory.
+ * @param {string} folder
+ * @returns {Promise<ContainerProcess[]>}
+ */
+export async function containerProcesses(folder) {
+  const found = await Promise.all(
+    (await pids()).map(async (pid) => {
+      const [environ, cwd] = await Promise.all([read(pid, 'environ'), readlink(`/proc/${pid}/cwd`).catch(() => '')]);
+      const environment = environ.split('\0');
+      const ours = cwd.startsWith(`${folder}/`) || environment.some((entry) => entry.startsWith(`LOCAL_DIRS=${folder}/`));
+      if (!ours) return [];
+      const stat = await statOf(pid);
+      if (stat === null || stat.state === 'Z' || stat.state === 'X') return [];
+      const given = environment.find((entry) => entry.startsWith('CONTAINER_ID='))?.slice('CONTAINER_ID='.length);
+      const match = CONTAINER_ID.exec(given ?? cwd);
+      const command = (await read(pid, 'cmdline')).split('\0').join(' ').trim();
+      return [{ pid, ...stat, command, containerId: match?.[0] ?? null, applicationId: match ? `application_${match[1]}` : null }];
+    }),
+  );
+  return found.flat();
+}
+
+/**
+ * @param {number} pid
+ * @param {NodeJS.Signals} signal
+ */
+export function signal(pid, signal) {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'ESRCH') throw error;
+  }
+}
+
+/**
+ * Who listens on a TCP port of this machine, for an error message; null when that cannot be told.
+ * @param {number} port
+ * @returns {Promise<string | null>}
+ */
+export async function listenerOf(port) {
+  const hex = port.toString(16).toUpperCase().padStart(4, '0');
+  const inodes = new Set();
+  for (const table of ['tcp', 'tcp6']) {
+    const lines = (await readFile(`/proc/net/${table}`, 'utf8').catch(() => '')).split('\n').slice(1);
+    for (const line of lines) {
+      // sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode; st 0A is LISTEN.
+      const fields = line.trim().split(/\s+/);
+      if (fields[1]?.endsWith(`:${hex}`) && fields[3] === '0A') inodes.add(`socket:[${fields[9]}]`);
+    }
+  }
+  for (const pid of await pids()) {
+    for (const fd of await readdir(`/proc/${pid}/fd`).catch(() => [])) {
+      if (inodes.has(await readlink(`/proc/${pid}/fd/${fd}`).catch(() => ''))) {
+        return `process ${pid} (${(await read(pid, 'cmdline')).split('\0').join(' ').slice(0, 80).trim()})`;
+      }
+    }
+  }
+  return null;
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env node
+/** `npm run cluster -- up | down | status | env | kill NAME | start NAME`: a real Hadoop on this machine, for trying things and for tests. */
+import { parseArgs } from 'node:util';
+import { Cluster } from '../integration-tests/cluster/cluster.mjs';
+import { DAEMONS, daemonNamed } from '../integration-tests/cluster/layout.mjs';
+
+const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
+
+  up [--fresh]  start what does not run and wait until it serves; --fresh begins with an empty HDFS
+  down          stop everything, containers included; what HDFS holds stays for the next up
+  status        what runs; exit code 0 when the cluster is ready, 1 otherwise
+  env           print what the shell needs: eval "$(npm run -s cluster -- env)"
+  kill NAME     kill -9 one daemon
+  start NAME    start one daemon
+  NAME          ${DAEMONS.join(', ')} (or nn, dn, rm, nm1, nm2)
+
+A second cluster beside the first: --port-offset 1000, or TONY_CLUSTER_OFFSET=1000.`;
+
+/** Something that the person who typed the command can correct. */
+class UsageError extends Error {}
+
+async function main() {
+  const { values, positionals } = parseCommand();
+  const [command, name] = positionals;
+  const cluster = new Cluster(Number(values['port-offset'] ?? process.env.TONY_CLUSTER_OFFSET ?? 0));
+  const started = performance.now();
+  const seconds = () => `${((performance.now() - started) / 1000).toFixed(1)} s`;
+
+  switch (command) {
+    case 'up':
+      await cluster.up({ fresh: values.fresh, log: console.log });
+      console.log(`up in ${seconds()}: ResourceManager ${cluster.resourceManager}  NameNode ${cluster.nameNode}`);
+      console.log(`next:  eval "$(npm run -s cluster -- env${cluster.offset === 0 ? '' : ` --port-offset ${cluster.offset}`})"`);
+      return;
+    case 'down':
+      await cluster.down();
+      console.log(`down in ${seconds()}`);
+      return;
+    case 'status':
+      await printStatus(cluster);
+      return;
+    case 'env':
+      for (const [variable, value] of Object.entries(cluster.environment())) console.log(`export ${variable}='${value}'`);
+      if ((await cluster.stoppedDaemons()).length > 0) console.error('the cluster is not up: npm run cluster -- up');
+      return;
+    case 'kill':
+      await cluster.kill(daemon(name));
+      return;
+    case 'start':
+      await cluster.start(daemon(name));
+      return;
+    default:
+      throw new UsageError(command === undefined ? 'no command was given' : `there is no command \`${command}\``);
+  }
+}
+
+function parseCommand() {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: { 'port-offset': { type: 'string' }, fresh: { type: 'boolean', default: false } },
+    });
+  } catch (error) {
+    throw new UsageError(/** @type {Error} */ (error).message);
+  }
+}
+
+/** @param {string | undefined} name */
+function daemon(name) {
+  const found = daemonNamed(name ?? '');
+  if (found === null) throw new UsageError(name === undefined ? 'which daemon?' : `there is no daemon \`${name}\``);
+  return found;
+}
+
+/** @param {Cluster} cluster */
+async function printStatus(cluster) {
+  const { ready, daemons } = await cluster.status();
+  for (const { name, pid, residentMb } of daemons) {
+    console.log(`${name.padEnd(16)} ${pid === null ? 'down' : `up    pid ${String(pid).padEnd(8)} ${residentMb} MiB`}`);
+  }
+  console.log(ready ? `ready: ResourceManager ${cluster.resourceManager}  NameNode ${cluster.nameNode}` : 'not ready');
+  if (!ready) process.exitCode = 1;
+}
+
+try {
+  await main();
+} catch (error) {
+  if (!(error instanceof Error)) throw error;
+  console.error(error instanceof UsageError ? `${error.message}\n\n${USAGE}` : error.message);
+  process.exitCode = error instanceof UsageError ? 2 : 1;
+}
