@@ -36,6 +36,19 @@ export const ERROR_CODES = {
   STORAGE_FULL: { exit: 2, hint: 'Free space or have the quota raised.' },
   STORAGE_REFUSED: { exit: 2, hint: 'Check the path and what the file system objects to.' },
   LOGS_UNAVAILABLE: { exit: 2, hint: 'Logs of a job that has just ended appear when their aggregation is done; try again in a moment.' },
+  CREDENTIALS_INVALID: { exit: 1, hint: 'The file comes from YARN or from the client; submit the job again.' },
+  RPC_UNREACHABLE: { exit: 3, hint: 'Check that the daemon named above runs and can be reached from here.' },
+  RPC_TIMEOUT: { exit: 3, hint: 'The daemon named above is overloaded or hangs; its log says more.' },
+  RPC_PROTOCOL: { exit: 3, hint: 'Check that host and port above are those of a Hadoop RPC service, of Hadoop 3.' },
+  RPC_REFUSED: { exit: 3, hint: 'The daemon does not accept this token: check that it belongs to the cluster that issued it.' },
+  RPC_FAILED: { exit: 1, hint: 'The log of the daemon named above says more.' },
+  RPC_CLOSED: { exit: 1, hint: 'The connection was closed on this side while an answer was awaited.' },
+  ATTEMPT_FENCED: { exit: 1, hint: 'The application was killed, or another attempt of its ApplicationMaster has taken over.' },
+  RESOURCE_UNKNOWN: {
+    exit: 2,
+    hint: 'Ask for a resource type that the cluster has, or have it configured in resource-types.xml of the ResourceManager.',
+  },
+  RESOURCE_TOO_LARGE: { exit: 2, hint: 'Ask for less, or have yarn.scheduler.maximum-allocation-* or the nodes enlarged.' },
   INTERNAL: { exit: 1, hint: 'This is a defect of tony-ts; please report it with the log.' },
 } as const satisfies Record<string, { exit: 1 | 2 | 3; hint: string }>;
 
