@@ -49,6 +49,39 @@ export const ERROR_CODES = {
     hint: 'Ask for a resource type that the cluster has, or have it configured in resource-types.xml of the ResourceManager.',
   },
   RESOURCE_TOO_LARGE: { exit: 2, hint: 'Ask for less, or have yarn.scheduler.maximum-allocation-* or the nodes enlarged.' },
+  RUNTIME_UNSUPPORTED: {
+    exit: 2,
+    hint: 'Run `tony-ts runtime build --output FILE` on a Linux machine and name the file as `runtime` in job.yaml, or use `runtime: system`.',
+  },
+  RUNTIME_TOOL_MISSING: { exit: 2, hint: 'Install it on this machine (nodes of the cluster need nothing), and try again.' },
+  RUNTIME_DOWNLOAD_FAILED: {
+    exit: 3,
+    hint: 'Check that npm and pip reach their package registries here (`npm ping`, `python3 -m pip download six`): their own settings for mirrors and proxies are used.',
+  },
+  RUNTIME_HASH_MISMATCH: {
+    exit: 2,
+    hint: 'The registry (or a mirror, or a cache on the way) delivers something else than was published: do not use it. `npm cache clean --force` and `python3 -m pip cache purge` empty the local caches.',
+  },
+  RUNTIME_COMPILE_FAILED: { exit: 2, hint: 'A C++17 compiler is needed (g++ 8 or newer; CXX names another one).' },
+  RUNTIME_BROKEN: { exit: 2, hint: 'Build it anew with `tony-ts runtime build --force`.' },
+  PEER_LOST: { exit: 1, hint: 'Training goes on from the newest checkpoint when the lost task is replaced; its own log says why it ended.' },
+  RING_JOIN_FAILED: {
+    exit: 1,
+    hint: 'Check that every ranked role calls join(), and that containers may reach each other on any port.',
+  },
+  RING_MISMATCH: { exit: 1, hint: 'Every rank must make the same calls (fit, step, allReduce, barrier) in the same order, with equal lengths.' },
+  TASK_FILE_INVALID: { exit: 1, hint: 'TONY_TASK_FILE is set by the executor; unset it to run the program alone.' },
+  BACKEND_MISSING: { exit: 1, hint: 'Install @tensorflow/tfjs, or build a runtime with `tony-ts runtime build`.' },
+  BACKEND_UNFIT: { exit: 1, hint: 'Use a runtime with the native backend (`tony-ts runtime build`), or set TONY_BACKEND=cpu.' },
+  MODEL_INVALID: { exit: 1, hint: 'Correct the model, or what is handed to fit.' },
+  DATA_INVALID: { exit: 1, hint: 'Check the data handed to fit and the files it comes from.' },
+  CHECKPOINT_DAMAGED: { exit: 1, hint: 'An older checkpoint is used where there is one.' },
+  CHECKPOINT_MISFIT: {
+    exit: 1,
+    hint: 'The checkpoint is of another model: name another checkpoint.dir in job.yaml, or remove the folder.',
+  },
+  CHECKPOINT_FENCED: { exit: 1, hint: 'A newer generation of the job has taken over; this process is to end.' },
+  CHECKPOINT_FAILED: { exit: 1, hint: 'Check the space, the permissions and the NameNode of the checkpoint folder.' },
   INTERNAL: { exit: 1, hint: 'This is a defect of tony-ts; please report it with the log.' },
 } as const satisfies Record<string, { exit: 1 | 2 | 3; hint: string }>;
 
