@@ -64,12 +64,18 @@ export const ERROR_CODES = {
   },
   RUNTIME_COMPILE_FAILED: { exit: 2, hint: 'A C++17 compiler is needed (g++ 8 or newer; CXX names another one).' },
   RUNTIME_BROKEN: { exit: 2, hint: 'Build it anew with `tony-ts runtime build --force`.' },
-  PEER_LOST: { exit: 1, hint: 'Training goes on from the newest checkpoint when the lost task is replaced; its own log says why it ended.' },
+  PEER_LOST: {
+    exit: 1,
+    hint: 'Training goes on from the newest checkpoint when the lost task is replaced; its own log says why it ended.',
+  },
   RING_JOIN_FAILED: {
     exit: 1,
     hint: 'Check that every ranked role calls join(), and that containers may reach each other on any port.',
   },
-  RING_MISMATCH: { exit: 1, hint: 'Every rank must make the same calls (fit, step, allReduce, barrier) in the same order, with equal lengths.' },
+  RING_MISMATCH: {
+    exit: 1,
+    hint: 'Every rank must make the same calls (fit, step, allReduce, barrier) in the same order, with equal lengths.',
+  },
   TASK_FILE_INVALID: { exit: 1, hint: 'TONY_TASK_FILE is set by the executor; unset it to run the program alone.' },
   BACKEND_MISSING: { exit: 1, hint: 'Install @tensorflow/tfjs, or build a runtime with `tony-ts runtime build`.' },
   BACKEND_UNFIT: { exit: 1, hint: 'Use a runtime with the native backend (`tony-ts runtime build`), or set TONY_BACKEND=cpu.' },

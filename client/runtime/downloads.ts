@@ -1,0 +1,101 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { TonyError } from '../../conf/errors.ts';
+import { type Architecture, type NodePackage, PACKAGE_LOCK, WHEEL_PYTHON, type Wheel } from './pins.ts';
+import { runTool, type ToolCall, ToolFailure } from './tool.ts';
+
+/*
+ * All downloads go through npm and pip, so that a site's own mirrors, proxies, certificates and caches are honoured without a setting of ours.
+ * tfjs-node's own installer is never asked: it wants a host that clusters behind a wall cannot reach, and checks no checksum.
+ */
+
+const MINUTES = 60_000;
+
+/** Installs the locked JavaScript packages into `folder`/node_modules; none of their install scripts runs. */
+export async function installPackages(folder: string, signal: AbortSignal): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  await writeFile(path.join(folder, 'package.json'), JSON.stringify(PACKAGE_LOCK.packages['']));
+  await writeFile(path.join(folder, 'package-lock.json'), JSON.stringify(PACKAGE_LOCK));
+  // The prefix is given since npm, started by npx, would look for its project where npx was started.
+  const args = ['ci', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-bin-links', '--loglevel=error'];
+  await download('the TensorFlow.js packages', { command: 'npm', args, cwd: folder, signal, timeoutMs: 10 * MINUTES });
+}
+
+/** Downloads Node as an npm package into `folder` and returns the path of its tarball. */
+export async function downloadNode(node: NodePackage, folder: string, signal: AbortSignal): Promise<string> {
+  await mkdir(folder, { recursive: true });
+  const spec = `${node.name}@${node.version}`;
+  const args = ['pack', spec, '--ignore-scripts', '--pack-destination', folder, '--loglevel=error'];
+  await download(spec, { command: 'npm', args, cwd: folder, signal, timeoutMs: 10 * MINUTES });
+  const tarball = await only(folder, '.tgz');
+  const hash = createHash('sha512');
+  await pipeline(createReadStream(tarball), hash);
+  if (`sha512-${hash.digest('base64')}` !== node.integrity) {
+    throw new TonyError('RUNTIME_HASH_MISMATCH', `the npm package ${spec} has not the checksum that it was published with`);
+  }
+  return tarball;
+}
+
+/** Downloads a wheel into `folder` (pip holds it against its checksum) and returns its path. */
+export async function downloadWheel(wheel: Wheel, architecture: Architecture, folder: string, signal: AbortSignal): Promise<string> {
+  await mkdir(folder, { recursive: true });
+  const requirements = path.join(folder, 'requirements.txt');
+  await writeFile(requirements, `${wheel.name}==${wheel.version} --hash=sha256:${wheel.sha256}\n`);
+  const machine = architecture === 'x64' ? 'x86_64' : 'aarch64';
+  const platforms = ['manylinux2014', 'manylinux_2_17', 'manylinux_2_27', 'manylinux_2_28'].flatMap((each) => [
+    '--platform',
+    `${each}_${machine}`,
+  ]);
+  const args = [
+    ...[
+      '-m',
+      'pip',
+      'download',
+      '--quiet',
+      '--disable-pip-version-check',
+      '--no-input',
+      '--no-deps',
+      '--only-binary=:all:',
+      '--require-hashes',
+    ],
+    ...['--python-version', WHEEL_PYTHON, ...platforms, '--dest', folder, '--requirement', requirements],
+  ];
+  const env = { PIP_REQUIRE_VIRTUALENV: '0' };
+  await download(`${wheel.name} ${wheel.version}`, { command: 'python3', args, cwd: folder, env, signal, timeoutMs: 30 * MINUTES });
+  return only(folder, '.whl');
+}
+
+async function download(what: string, call: ToolCall): Promise<void> {
+  try {
+    await runTool(call);
+  } catch (error) {
+    throw error instanceof ToolFailure ? explain(what, error) : error;
+  }
+}
+
+/** Tells apart what npm and pip say in their logs. */
+export function explain(what: string, failure: ToolFailure): TonyError {
+  if (/EINTEGRITY|DO NOT MATCH THE HASHES/i.test(failure.log)) {
+    return new TonyError('RUNTIME_HASH_MISMATCH', `${what}: the download has not the checksum that it was published with`, {
+      cause: failure,
+    });
+  }
+  if (/No module named pip\b/.test(failure.log)) {
+    return new TonyError('RUNTIME_TOOL_MISSING', 'python3 is installed without pip, which downloads the TensorFlow library', {
+      hint: 'Install pip for this python3 (`python3 -m ensurepip`, or the package python3-pip of your system), and try again.',
+      cause: failure,
+    });
+  }
+  return new TonyError('RUNTIME_DOWNLOAD_FAILED', `${what} could not be downloaded: ${failure.message}\n${failure.lastLines(8)}`, {
+    cause: failure,
+  });
+}
+
+async function only(folder: string, extension: string): Promise<string> {
+  const [name, ...more] = (await readdir(folder)).filter((each) => each.endsWith(extension));
+  if (name === undefined || more.length > 0) throw new Error(`expected one ${extension} in ${folder}`);
+  return path.join(folder, name);
+}

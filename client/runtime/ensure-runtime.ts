@@ -1,0 +1,83 @@
+import { readFile, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { TonyError } from '../../conf/errors.ts';
+import { buildRuntime, type Progress, type RuntimeDescription } from './build-runtime.ts';
+import { asOnlyBuilder, openBuildFolder, publish, runtimesFolder } from './cache.ts';
+import { type RuntimeOptions, recipeOf } from './recipe.ts';
+
+/** A runtime in this machine's cache. */
+export interface Runtime extends RuntimeDescription {
+  /** Absolute path of runtime.tar.gz: what a cluster's nodes unpack. */
+  readonly archive: string;
+  /** Absolute path of the same, unpacked: bin/node, node_modules/. */
+  readonly tree: string;
+}
+
+/** The runtime in the cache; null when it was not built yet. Takes milliseconds. */
+export async function findRuntime(options: RuntimeOptions = {}): Promise<Runtime | null> {
+  return read(path.join(runtimesFolder(), recipeOf(options).key));
+}
+
+/**
+ * The runtime, from the cache or built now (about a minute, 220 MB of downloads). Several processes may call it at the same time: one builds,
+ * the others wait for it. A build that was interrupted leaves nothing that looks finished.
+ * @param progress is told what happens, line by line; is not called when the runtime is there
+ * @throws TonyError RUNTIME_UNSUPPORTED, RUNTIME_TOOL_MISSING, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH, RUNTIME_COMPILE_FAILED, RUNTIME_BROKEN
+ */
+export async function ensureRuntime(progress: Progress = () => {}, options: RuntimeOptions = {}): Promise<Runtime> {
+  const recipe = recipeOf(options);
+  const runtimes = runtimesFolder();
+  const final = path.join(runtimes, recipe.key);
+  const present = await read(final);
+  if (present !== null) return present;
+  const waiting = (pid: number) => progress(`process ${pid} is building this runtime; waiting for it`);
+  return asOnlyBuilder(runtimes, recipe.key, waiting, async () => {
+    const built = await read(final);
+    if (built !== null) return built;
+    const folder = await openBuildFolder(runtimes);
+    try {
+      await buildRuntime(recipe, folder, progress);
+      await publish(folder, final);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+    const runtime = await read(final);
+    if (runtime === null) throw new TonyError('RUNTIME_BROKEN', `${final} went away while it was built`);
+    return runtime;
+  });
+}
+
+/** Forgets the runtime, so that the next call builds it anew. */
+export async function removeRuntime(options: RuntimeOptions = {}): Promise<void> {
+  const runtimes = runtimesFolder();
+  const { key } = recipeOf(options);
+  const away = await openBuildFolder(runtimes);
+  try {
+    await rename(path.join(runtimes, key), path.join(away, key));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  } finally {
+    await rm(away, { recursive: true, force: true });
+  }
+}
+
+async function read(folder: string): Promise<Runtime | null> {
+  let text: string;
+  try {
+    text = await readFile(path.join(folder, 'runtime.json'), 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+  const runtime = {
+    ...(JSON.parse(text) as RuntimeDescription),
+    archive: path.join(folder, 'runtime.tar.gz'),
+    tree: path.join(folder, 'tree'),
+  };
+  const archive = await stat(runtime.archive).catch(() => null);
+  const node = await stat(path.join(runtime.tree, 'bin', 'node')).catch(() => null);
+  if (archive?.size !== runtime.size || node === null) {
+    throw new TonyError('RUNTIME_BROKEN', `the runtime in ${folder} is not as it was built: something removed or changed parts of it`);
+  }
+  return runtime;
+}

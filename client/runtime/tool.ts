@@ -1,0 +1,71 @@
+import { spawn } from 'node:child_process';
+import { TonyError } from '../../conf/errors.ts';
+
+export interface ToolCall {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Ends the tool (and with it the wait) when it fires. */
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+}
+
+/** Thrown when a tool ran and did not succeed. `log` is the end of all that it wrote. */
+export class ToolFailure extends Error {
+  override readonly name = 'ToolFailure';
+  readonly log: string;
+
+  constructor(message: string, log: string) {
+    super(message);
+    this.log = log;
+  }
+
+  /** What to show to a person: the end is where the cause stands. */
+  lastLines(count: number): string {
+    return this.log
+      .split('\n')
+      .filter((line) => line.trim() !== '')
+      .slice(-count)
+      .map((line) => `  ${line}`)
+      .join('\n');
+  }
+}
+
+const LOG_LIMIT = 64 * 1024;
+
+/**
+ * Runs a program of this machine to its end and returns what it wrote to stdout. Its stdin is empty: it cannot ask anything.
+ * @throws TonyError RUNTIME_TOOL_MISSING when it is not installed; ToolFailure when it fails or takes too long
+ */
+export async function runTool(call: ToolCall): Promise<string> {
+  const child = spawn(call.command, call.args, {
+    cwd: call.cwd,
+    env: { ...process.env, ...call.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    signal: AbortSignal.any([call.signal, AbortSignal.timeout(call.timeoutMs)]),
+    killSignal: 'SIGKILL',
+  });
+  let stdout = '';
+  let log = '';
+  const keep = (text: string) => {
+    log = (log + text).slice(-LOG_LIMIT);
+  };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout = (stdout + text).slice(-LOG_LIMIT);
+    keep(text);
+  });
+  child.stderr.setEncoding('utf8').on('data', keep);
+  return new Promise((resolve, reject) => {
+    child.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') reject(new TonyError('RUNTIME_TOOL_MISSING', `${call.command} is not installed (or not on the PATH)`));
+      else if (error.name === 'AbortError')
+        reject(new ToolFailure(`${call.command} was stopped after ${call.timeoutMs / 1000} s at most`, log));
+      else reject(error);
+    });
+    child.once('close', (code, signal) => {
+      if (code === 0) resolve(stdout);
+      else reject(new ToolFailure(`${call.command} ended with ${signal ?? `exit code ${code}`}`, log));
+    });
+  });
+}
