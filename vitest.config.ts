@@ -20,6 +20,7 @@ export default defineConfig({
           name: 'integration',
           include: ['integration-tests/**/*.test.ts'],
           exclude: ['integration-tests/layers.test.ts'],
+          globalSetup: 'integration-tests/setup.ts',
           testTimeout: 180_000,
           hookTimeout: 180_000,
           fileParallelism: false,

@@ -46,6 +46,8 @@ export class Cluster {
   constructor(offset) {
     this.offset = offset;
     this.ports = portsAt(offset);
+    /** HDFS's superuser and YARN's administrator. */
+    this.administrator = ADMINISTRATOR;
     this.state = stateFolder(offset);
     /** HADOOP_CONF_DIR of a client. */
     this.configuration = path.join(this.state, 'conf', 'client');
@@ -64,7 +66,7 @@ export class Cluster {
     if (fresh) await this.wipe();
     const stopped = await this.stoppedDaemons();
     if (stopped.length === DAEMONS.length) await this.killContainers();
-    for (const name of stopped) await this.requirePorts(name);
+    await this.requirePorts(stopped);
     if (stopped.length > 0) await writeConfiguration(path.join(this.state, 'conf'), { ports: this.ports, state: this.state, yarn });
     const order = /** @type {DaemonName[]} */ (['resourcemanager', 'nodemanager1', 'nodemanager2', 'namenode', 'datanode']);
     for (const name of order.filter((each) => stopped.includes(each))) {
@@ -94,7 +96,7 @@ export class Cluster {
   async start(name) {
     if (await this.pidOf(name)) return;
     const [jars, java] = await Promise.all([hadoopJars(), findJava()]);
-    await this.requirePorts(name);
+    await this.requirePorts([name]);
     await this.launch(name, jars, java);
   }
 
@@ -311,10 +313,16 @@ export class Cluster {
     }
   }
 
-  /** @param {DaemonName} name */
-  async requirePorts(name) {
-    for (const [use, port] of Object.entries(this.ports[name])) {
-      if (await isFree(port)) continue;
+  /** @param {readonly DaemonName[]} [daemons] */
+  async portsInUse(daemons = DAEMONS) {
+    const all = daemons.flatMap((name) => Object.entries(this.ports[name]).map(([use, port]) => ({ name, use, port })));
+    const free = await Promise.all(all.map(({ port }) => isFree(port)));
+    return all.filter((_, index) => !free[index]);
+  }
+
+  /** @param {readonly DaemonName[]} daemons */
+  async requirePorts(daemons) {
+    for (const { name, use, port } of await this.portsInUse(daemons)) {
       const holder = (await listenerOf(port)) ?? 'another process';
       throw new Error(
         `port ${port} (${name} ${use}) is in use by ${holder}. Stop that process, or move the cluster: --port-offset N or TONY_CLUSTER_OFFSET=N (now ${this.offset}).`,

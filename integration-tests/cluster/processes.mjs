@@ -5,7 +5,7 @@
 import { readdir, readFile, readlink } from 'node:fs/promises';
 
 /** @typedef {{ pid: number, args: string[] }} Running */
-/** @typedef {{ pid: number, ppid: number, state: string, command: string, containerId: string | null, applicationId: string | null }} ContainerProcess */
+/** @typedef {{ pid: number, command: string, containerId: string | null, applicationId: string | null }} ContainerProcess */
 
 const CONTAINER_ID = /container_(?:e\d+_)?(\d+_\d+)_\d+_\d+/;
 
@@ -24,20 +24,19 @@ async function read(pid, name) {
 }
 
 /**
- * State letter and parent. A zombie has ended; only its parent has not noticed yet.
+ * Parent and session of a living process. A zombie has ended; only its parent has not noticed yet.
  * @param {number} pid
  */
-async function statOf(pid) {
+async function lifeOf(pid) {
   const text = await read(pid, 'stat');
-  // "pid (name) state ppid ...", where the name may hold spaces and parentheses.
-  const [state, ppid] = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  return state ? { state, ppid: Number(ppid) } : null;
+  // "pid (name) state ppid group session ...", where the name may hold spaces and parentheses.
+  const [state, ppid, , session] = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return state && state !== 'Z' && state !== 'X' ? { ppid: Number(ppid), session: Number(session) } : null;
 }
 
 /** @param {number} pid */
 export async function isAlive(pid) {
-  const stat = await statOf(pid);
-  return stat !== null && stat.state !== 'Z' && stat.state !== 'X';
+  return (await lifeOf(pid)) !== null;
 }
 
 /**
@@ -56,27 +55,46 @@ export async function processesWithArgument(prefix) {
 }
 
 /**
- * Living processes of containers whose NodeManager keeps its directories under `folder`: the launch scripts and all that they started.
- * A program that cleared its environment is still known by its working directory.
+ * Living processes of containers whose directories lie below `folder`: the launch scripts and all that they started.
+ * A program is known by its environment or its working directory, and one that left both by its parent or its session.
  * @param {string} folder
  * @returns {Promise<ContainerProcess[]>}
  */
 export async function containerProcesses(folder) {
-  const found = await Promise.all(
-    (await pids()).map(async (pid) => {
-      const [environ, cwd] = await Promise.all([read(pid, 'environ'), readlink(`/proc/${pid}/cwd`).catch(() => '')]);
-      const environment = environ.split('\0');
-      const ours = cwd.startsWith(`${folder}/`) || environment.some((entry) => entry.startsWith(`LOCAL_DIRS=${folder}/`));
-      if (!ours) return [];
-      const stat = await statOf(pid);
-      if (stat === null || stat.state === 'Z' || stat.state === 'X') return [];
-      const given = environment.find((entry) => entry.startsWith('CONTAINER_ID='))?.slice('CONTAINER_ID='.length);
-      const match = CONTAINER_ID.exec(given ?? cwd);
-      const command = (await read(pid, 'cmdline')).split('\0').join(' ').trim();
-      return [{ pid, ...stat, command, containerId: match?.[0] ?? null, applicationId: match ? `application_${match[1]}` : null }];
-    }),
+  const living = await Promise.all(
+    (await pids()).map(async (pid) => ({ pid, life: await lifeOf(pid), containerId: await containerOf(pid, folder) })),
   );
-  return found.flat();
+  /** @type {Map<number, string | null>} */
+  const found = new Map(living.flatMap(({ pid, life, containerId }) => (life && containerId !== undefined ? [[pid, containerId]] : [])));
+  for (let before = -1; before !== found.size; ) {
+    before = found.size;
+    for (const { pid, life } of living) {
+      if (life === null || found.has(pid)) continue;
+      const kin = [life.ppid, life.session].find((each) => found.has(each));
+      if (kin !== undefined) found.set(pid, found.get(kin) ?? null);
+    }
+  }
+  return Promise.all(
+    [...found].map(async ([pid, containerId]) => ({
+      pid,
+      command: (await read(pid, 'cmdline')).split('\0').join(' ').trim(),
+      containerId,
+      applicationId: containerId?.replace(CONTAINER_ID, 'application_$1') ?? null,
+    })),
+  );
+}
+
+/**
+ * The container that a process says it belongs to; null for one without an id, undefined for none below `folder`.
+ * @param {number} pid
+ * @param {string} folder
+ */
+async function containerOf(pid, folder) {
+  const [environ, cwd] = await Promise.all([read(pid, 'environ'), readlink(`/proc/${pid}/cwd`).catch(() => '')]);
+  const environment = environ.split('\0');
+  if (!cwd.startsWith(`${folder}/`) && !environment.some((entry) => entry.startsWith(`LOCAL_DIRS=${folder}/`))) return undefined;
+  const given = environment.find((entry) => entry.startsWith('CONTAINER_ID='));
+  return CONTAINER_ID.exec(given ?? cwd)?.[0] ?? null;
 }
 
 /**

@@ -1,0 +1,106 @@
+import { expect, test } from 'vitest';
+import { noneLeft, TestCluster, USER, until, useCluster } from './harness.ts';
+
+const cluster = useCluster();
+
+/** An application without an ApplicationMaster of ours: its first container runs a shell command. */
+async function submit(command: string, memoryMb = 128): Promise<string> {
+  const post = async (path: string, body: unknown) => {
+    const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps${path}?user.name=${USER}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    if (!answer.ok) throw new Error(await answer.text());
+    return answer;
+  };
+  const id = ((await (await post('/new-application', {})).json()) as { 'application-id': string })['application-id'];
+  await post('', {
+    'application-id': id,
+    'application-name': 'a test of the cluster',
+    queue: 'gpu',
+    'max-app-attempts': 1,
+    'am-container-spec': { commands: { command } },
+    resource: { memory: memoryMb, vCores: 1 },
+  });
+  return id;
+}
+
+async function killApplication(id: string, user: string): Promise<number> {
+  const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${id}/state?user.name=${user}`, {
+    method: 'PUT',
+    headers: { 'content-type': 'application/json' },
+    body: '{"state":"KILLED"}',
+  });
+  return answer.status;
+}
+
+test('two nodes offer GPUs as a countable resource', async () => {
+  const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/nodes`);
+  const { nodes } = (await answer.json()) as {
+    nodes: { node: { availableResource: { resourceInformations: { resourceInformation: { name: string; value: number }[] } } }[] };
+  };
+  const gpus = nodes.node.map(({ availableResource }) =>
+    availableResource.resourceInformations.resourceInformation.find(({ name }) => name === 'yarn.io/gpu'),
+  );
+  expect(gpus).toMatchObject([{ value: 4 }, { value: 4 }]);
+});
+
+test('HDFS takes files and gives them back', async () => {
+  const content = Buffer.from('äöü\n'.repeat(1000));
+  await cluster.hdfsWrite('/tmp/a folder/file', content);
+  expect(await cluster.hdfsTree('/tmp')).toMatchObject([
+    { path: '/tmp/a folder', type: 'DIRECTORY' },
+    { path: '/tmp/a folder/file', type: 'FILE', length: content.length },
+  ]);
+  expect((await cluster.hdfsRead('/tmp/a folder/file')).equals(content)).toBe(true);
+  await cluster.hdfsRemove('/tmp/a folder');
+  expect(await cluster.hdfsTree('/tmp')).toEqual([]);
+  expect(await cluster.hdfsTree('/no/such/folder')).toEqual([]);
+});
+
+test('the processes of an application are found, and another user may not kill it', async () => {
+  const id = await submit('cd / && env -i sleep 600');
+  const found = await until(
+    async () => {
+      const all = await cluster.containers(id);
+      return all.some(({ command }) => command === 'sleep 600') && all;
+    },
+    { describe: () => cluster.application(id) },
+  );
+  expect(found.every(({ containerId }) => containerId?.endsWith('_000001'))).toBe(true);
+  expect(await killApplication(id, 'bob')).toBe(403);
+  expect(await killApplication(id, USER)).toBe(202);
+  expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED', user: USER });
+  await noneLeft(cluster, id);
+});
+
+test('a container over its memory is killed with -104', async () => {
+  const id = await submit(`node -e 'const held = Buffer.alloc(4e8, 1); setTimeout(() => held, 60000)'`);
+  expect(await cluster.ended(id)).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('exitCode: -104') });
+});
+
+test('containers outlive their NodeManager, and an application its ResourceManager', async () => {
+  const id = await submit('sleep 600');
+  const running = () => cluster.containers(id).then((all) => all.map(({ pid }) => pid));
+  const before = await until(async () => ((await running()).length > 1 ? running() : null), { describe: () => cluster.application(id) });
+  await Promise.all((['resourcemanager', 'nodemanager1', 'nodemanager2'] as const).map((name) => cluster.kill(name)));
+  expect(await cluster.status()).toMatchObject({ ready: false });
+  expect(await running()).toEqual(before);
+  await cluster.heal();
+  expect(await running()).toEqual(before);
+  await until(async () => (await cluster.application(id)).state === 'ACCEPTED', { describe: () => cluster.application(id) });
+  await killApplication(id, USER);
+  await noneLeft(cluster, id);
+});
+
+test('a port in use is named with whoever holds it', async () => {
+  const second = new TestCluster(cluster.offset + 10);
+  // Ten further on lie the ResourceManager's ports + 10: the NodeManager's.
+  expect(await second.portsInUse(['resourcemanager'])).toEqual(
+    expect.arrayContaining([expect.objectContaining({ port: cluster.ports.nodemanager1.localizer })]),
+  );
+  await expect(second.requirePorts(['resourcemanager'])).rejects.toThrow(
+    /port \d+ \(resourcemanager \w+\) is in use by process \d+ .*java.*--port-offset/,
+  );
+});

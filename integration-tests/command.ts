@@ -1,0 +1,105 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { access } from 'node:fs/promises';
+import path from 'node:path';
+import { onTestFinished } from 'vitest';
+import { until } from './until.ts';
+
+export const ROOT = path.resolve(import.meta.dirname, '..');
+const COMMAND = path.join(ROOT, 'dist', 'tony-ts.js');
+
+export interface CommandResult {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface CommandOptions {
+  /** Added to what the command gets; undefined takes a variable away. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly cwd?: string;
+  readonly timeoutMs?: number;
+}
+
+/** A `tony-ts` that runs. When the test ends before it does, it is killed. */
+export class Command {
+  readonly result: Promise<CommandResult>;
+  readonly #child: ChildProcess;
+  readonly #words: readonly string[];
+  #stdout = '';
+  #stderr = '';
+
+  constructor(words: readonly string[], { env = {}, cwd = ROOT, timeoutMs = 170_000 }: CommandOptions = {}) {
+    this.#words = words;
+    this.#child = spawn(process.execPath, [COMMAND, ...words], {
+      cwd,
+      env: environment(env),
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: timeoutMs,
+      killSignal: 'SIGKILL',
+    });
+    this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      this.#stdout += text;
+    });
+    this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr += text;
+    });
+    this.result = new Promise((resolve, reject) => {
+      this.#child.once('error', reject);
+      this.#child.once('close', (exitCode, signal) => resolve({ exitCode, signal, stdout: this.#stdout, stderr: this.#stderr }));
+    });
+  }
+
+  get pid(): number {
+    if (this.#child.pid === undefined) throw new Error('the command did not start');
+    return this.#child.pid;
+  }
+
+  /** What it has written so far. */
+  get stdout(): string {
+    return this.#stdout;
+  }
+
+  get stderr(): string {
+    return this.#stderr;
+  }
+
+  /** Waits until stdout or stderr holds `pattern`. */
+  async output(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
+    return until(() => pattern.exec(this.#stdout) ?? pattern.exec(this.#stderr), {
+      timeoutMs,
+      describe: () => `${pattern} in the output of tony-ts ${this.#words.join(' ')}:\n${this.#stdout}\n${this.#stderr}`,
+    });
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+}
+
+/** Starts `tony-ts` as `npm run build` left it. To be called inside a test. */
+export function startCommand(words: readonly string[], options: CommandOptions = {}): Command {
+  const command = new Command(words, options);
+  onTestFinished(() => command.signal('SIGKILL'));
+  return command;
+}
+
+/** Runs `tony-ts` to its end; the exit code is the caller's to judge. Also for `beforeAll`. */
+export async function runCommand(words: readonly string[], options: CommandOptions = {}): Promise<CommandResult> {
+  await access(COMMAND);
+  return new Command(words, options).result;
+}
+
+/** The lines of `--output json`. */
+export function jsonLines(stdout: string): Record<string, unknown>[] {
+  return stdout
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+/** Ours, without what would lead the command to a cluster or a user that the test did not choose. */
+function environment(changes: Readonly<Record<string, string | undefined>>): NodeJS.ProcessEnv {
+  const own = Object.entries(process.env).filter(([name]) => !/^(HADOOP_|TONY_|VITEST|NODE_OPTIONS$)/.test(name));
+  return Object.fromEntries([...own, ...Object.entries(changes)].filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,28 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/**
+ * Waits until `condition` gives something truthy, and returns that. A condition that throws counts as not yet met.
+ * @throws after `timeoutMs`, with what `describe` says of the state then
+ */
+export async function until<T>(
+  condition: () => T | Promise<T>,
+  { describe, timeoutMs = 30_000, everyMs = 100 }: { describe: string | (() => unknown); timeoutMs?: number; everyMs?: number },
+): Promise<Exclude<T, false | null | undefined | 0 | ''>> {
+  const started = performance.now();
+  for (;;) {
+    let failure: unknown;
+    try {
+      const value = await condition();
+      if (value) return value as Exclude<T, false | null | undefined | 0 | ''>;
+    } catch (error) {
+      failure = error;
+    }
+    if (performance.now() - started > timeoutMs) {
+      const state = typeof describe === 'string' ? describe : await describe();
+      throw new Error(`not within ${timeoutMs / 1000} s: ${typeof state === 'string' ? state : JSON.stringify(state, null, 2)}`, {
+        cause: failure,
+      });
+    }
+    await delay(everyMs);
+  }
+}
