@@ -37,9 +37,19 @@ export async function listSource(folder: string, exclude: readonly string[]): Pr
   return walk(root, rules);
 }
 
-/** Everything in a folder, for data and for built bundles. */
+/** Everything in a folder, as it is. */
 export async function listFolder(folder: string, what: string): Promise<FolderListing> {
   return walk(await resolveFolder(folder, what), null);
+}
+
+/** Input data: a folder with everything in it, or a single file. Links to files are followed, since only contents are staged. */
+export async function listData(place: string, name: string): Promise<FolderListing> {
+  const found = await stat(place).catch(() => null);
+  if (found?.isFile()) {
+    const entry = { type: 'file', path: path.basename(place), size: found.size, executable: false } as const;
+    return { root: await realpath(path.dirname(place)), entries: [entry], bytes: found.size };
+  }
+  return walk(await resolveFolder(place, `folder of data.${name}`), null, 'follow');
 }
 
 async function resolveFolder(folder: string, what: string): Promise<string> {
@@ -62,7 +72,7 @@ async function ignoreFile(root: string): Promise<string> {
   }
 }
 
-async function walk(root: string, rules: Ignore | null): Promise<FolderListing> {
+async function walk(root: string, rules: Ignore | null, links: 'keep' | 'follow' = 'keep'): Promise<FolderListing> {
   const entries: FolderEntry[] = [];
   const pending = [''];
   let bytes = 0;
@@ -74,6 +84,10 @@ async function walk(root: string, rules: Ignore | null): Promise<FolderListing> 
       if (child.isDirectory()) {
         entries.push({ type: 'folder', path: relative });
         pending.push(relative);
+      } else if (child.isSymbolicLink() && links === 'follow') {
+        const { size } = await fileBehind(absolute);
+        entries.push({ type: 'file', path: relative, size, executable: false });
+        bytes += size;
       } else if (child.isSymbolicLink()) {
         entries.push({ type: 'link', path: relative, target: await insideTarget(root, absolute) });
       } else if (child.isFile()) {
@@ -99,6 +113,16 @@ async function children(folder: string) {
   } catch (error) {
     throw unreadable(folder, error);
   }
+}
+
+async function fileBehind(link: string): Promise<{ size: number }> {
+  const behind = await stat(link).catch((error: unknown) => {
+    throw unreadable(link, error);
+  });
+  if (behind.isFile()) return behind;
+  throw new TonyError('SOURCE_UNSAFE', `${link} is a link to a folder; of data, only links to files are followed.`, {
+    hint: 'Name the folder it leads to as data of its own.',
+  });
 }
 
 /** A link's target as it has to read inside the archive. Folders on the way to the link are no links: the walk follows none. */

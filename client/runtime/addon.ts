@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { TonyError } from '../../conf/errors.ts';
 import { runTool, ToolFailure } from './tool.ts';
@@ -7,6 +7,14 @@ import { runTool, ToolFailure } from './tool.ts';
 const NODE_API = 8;
 
 const SOURCES = ['tfjs_backend', 'tfjs_binding'];
+
+/**
+ * Nodes of the cluster may be older than this machine. The one thing that newer compilers' headers take from a newer libstdc++ (GCC 11's, for
+ * containers asked to hold more than memory has addresses) is defined in the addon itself; it then asks for less than Node does.
+ */
+const OLDER_LIBSTDCXX = `#include <cstdlib>
+namespace std { __attribute__((visibility("hidden"), noreturn)) void __throw_bad_array_new_length() { abort(); } }
+`;
 
 export interface AddonInputs {
   /** node_modules/@tensorflow/tfjs-node, with the TensorFlow libraries in deps/lib. */
@@ -21,7 +29,7 @@ export interface AddonInputs {
 
 /**
  * Compiles tfjs-node's addon: two files and one link, the same as the package's binding.gyp says, without what node-gyp needs
- * (make, Python modules, downloaded headers). libstdc++ is linked in, so that nodes of the cluster may be older than this machine.
+ * (make, Python modules, downloaded headers).
  * @throws TonyError RUNTIME_TOOL_MISSING, RUNTIME_COMPILE_FAILED
  */
 export async function compileAddon(inputs: AddonInputs): Promise<void> {
@@ -41,12 +49,13 @@ export async function compileAddon(inputs: AddonInputs): Promise<void> {
       );
     }
   };
+  const compatibility = path.join(scratch, 'older_libstdcxx.cc');
+  await writeFile(compatibility, OLDER_LIBSTDCXX);
   const objects = await Promise.all(
-    SOURCES.map(async (source) => {
-      const object = path.join(scratch, `${source}.o`);
+    [...SOURCES.map((source) => path.join(folder, 'binding', `${source}.cc`)), compatibility].map(async (input) => {
+      const object = path.join(scratch, `${path.basename(input, '.cc')}.o`);
       const includes = ['-I', inputs.nodeHeaders, '-I', inputs.tensorflowHeaders];
       const defines = [`-DNAPI_VERSION=${NODE_API}`, '-DNODE_GYP_MODULE_NAME=tfjs_binding', '-DBUILDING_NODE_EXTENSION'];
-      const input = path.join(folder, 'binding', `${source}.cc`);
       await compiler([
         '-std=c++17',
         '-O2',
@@ -68,7 +77,7 @@ export async function compileAddon(inputs: AddonInputs): Promise<void> {
   const output = path.join(folder, 'lib', `napi-v${NODE_API}`);
   await mkdir(output, { recursive: true });
   await compiler([
-    ...['-shared', '-static-libstdc++', '-static-libgcc', '-Wl,--as-needed', '-Wl,-rpath,$ORIGIN/../../deps/lib', '-s', ...objects],
+    ...['-shared', '-Wl,--as-needed', '-Wl,-rpath,$ORIGIN/../../deps/lib', '-s', ...objects],
     ...['-L', libraries, '-l:libtensorflow_cc.so.2', '-l:libtensorflow_framework.so.2', '-o', path.join(output, 'tfjs_binding.node')],
   ]);
 }

@@ -1,0 +1,90 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import type { JobResult, JobStatus, TaskStatus } from '../conf/status.ts';
+import type { JobConnection, Observation } from './job-connection.ts';
+import { changes, type JobEvent } from './job-events.ts';
+
+/** How a job ended, and what it left. */
+export interface JobReport {
+  readonly applicationId: string;
+  readonly state: JobResult['state'];
+  /** Cause and next step; empty when it succeeded. */
+  readonly diagnostics: string;
+  readonly tasks: readonly TaskStatus[];
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly step: number;
+  readonly generations: number;
+  /** 0 if none was committed. */
+  readonly checkpointStep: number;
+  /** Null when the ApplicationMaster never ran. */
+  readonly checkpointDir: string | null;
+  readonly summaryDir: string | null;
+}
+
+/** One look at a job that is followed: all of it, and what is new since the look before. */
+export interface Look {
+  readonly observation: Observation;
+  readonly events: readonly JobEvent[];
+}
+
+export interface FollowOptions {
+  /** Between two looks; default 250. */
+  readonly intervalMs?: number;
+  /** How long the cluster may be away before following is given up; default ten minutes. The job does not need us. */
+  readonly patienceMs?: number;
+  /** Ends following (the job goes on); the generator then throws the signal's reason. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Looks at a job until it is over; the generator's return value is the report.
+ *
+ * @throws TonyError RM_UNREACHABLE or HDFS_UNREACHABLE when the cluster does not answer at the first look, or later for longer than
+ * `patienceMs`; APPLICATION_UNKNOWN when there is no such job.
+ */
+export async function* followJob(connection: JobConnection, options: FollowOptions = {}): AsyncGenerator<Look, JobReport> {
+  const { intervalMs = 250, patienceMs = 600_000, signal } = options;
+  let before: Observation | null = null;
+  let awaySince: number | null = null;
+  for (;;) {
+    signal?.throwIfAborted();
+    try {
+      const observation = await connection.observe();
+      const events = eventsBetween(before, observation);
+      if (awaySince !== null) events.unshift({ type: 'notice', message: 'The cluster answers again.' });
+      awaySince = null;
+      before = observation;
+      yield { observation, events };
+      if (observation.result !== null) return reportOf(connection.applicationId, observation.status, observation.result);
+    } catch (error) {
+      const transient = error instanceof TonyError && error.exitCode === 3;
+      if (!transient || before === null || (awaySince !== null && performance.now() - awaySince > patienceMs)) throw error;
+      if (awaySince === null) {
+        awaySince = performance.now();
+        yield { observation: before, events: [{ type: 'notice', message: `${messageOf(error)} The job goes on; trying again.` }] };
+      }
+    }
+    await delay(intervalMs, undefined, { ...(signal && { signal }) }).catch(() => undefined);
+  }
+}
+
+function eventsBetween(before: Observation | null, after: Observation): JobEvent[] {
+  if (after.status !== null) return changes(before?.status ?? null, after.status);
+  if (before !== null && before.phase === after.phase && before.waiting === after.waiting) return [];
+  return [{ type: 'state', state: after.phase, message: after.waiting, generation: 0 }];
+}
+
+export function reportOf(applicationId: string, status: JobStatus | null, result: JobResult): JobReport {
+  return {
+    applicationId,
+    state: result.state,
+    diagnostics: result.diagnostics,
+    tasks: status?.tasks ?? [],
+    metrics: status?.metrics ?? {},
+    step: status?.step ?? 0,
+    generations: status?.generations ?? 0,
+    checkpointStep: status?.checkpointStep ?? 0,
+    checkpointDir: status?.checkpointDir ?? null,
+    summaryDir: status?.summaryDir ?? null,
+  };
+}

@@ -1,0 +1,37 @@
+import type { HistoryEntry, JobStatus } from '../conf/status.ts';
+
+/** The status that an ApplicationMaster answered or left in final.json; null when the text is none (a proxy's page, another job's). */
+export function parseJobStatus(text: string, applicationId: string): JobStatus | null {
+  const value = parse(text);
+  if (!isRecord(value) || value.applicationId !== applicationId) return null;
+  const whole =
+    typeof value.state === 'string' &&
+    typeof value.message === 'string' &&
+    typeof value.generations === 'number' &&
+    isRecord(value.metrics) &&
+    Array.isArray(value.notices) &&
+    Array.isArray(value.tasks) &&
+    value.tasks.every((task) => isRecord(task) && typeof task.role === 'string' && typeof task.state === 'string');
+  return whole ? (value as unknown as JobStatus) : null;
+}
+
+/** The history's lines; one that was cut short by a crash is passed over. */
+export function parseHistory(text: string): HistoryEntry[] {
+  return text
+    .split('\n')
+    .map(parse)
+    .filter((value): value is Record<string, unknown> => isRecord(value) && typeof value.event === 'string')
+    .map((value) => value as unknown as HistoryEntry);
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

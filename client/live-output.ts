@@ -1,0 +1,105 @@
+import type { JobReport, Look } from './follow-job.ts';
+import type { JobOutput, SubmittedNotice } from './job-output.ts';
+import { jobTable } from './job-table.ts';
+import { eventLine, reportLines, stagingLine, uploadBar } from './report-lines.ts';
+import type { StagingEvent } from './staging.ts';
+import { clip, type Terminal } from './terminal.ts';
+
+const HIDE_CURSOR = '\x1b[?25l';
+const SHOW_CURSOR = '\x1b[?25h';
+
+/** A terminal's last lines are redrawn in place: upload bars, then the job's table. What stays for good scrolls up above them. */
+export class LiveOutput implements JobOutput {
+  readonly #write: (text: string) => void;
+  readonly #terminal: Terminal;
+  readonly #where: string;
+  readonly #clock: () => number;
+  readonly #uploads = new Map<string, { sent: number; total: number; since: number }>();
+  #look: Look | null = null;
+  #question = '';
+  /** Lines that the next frame replaces. */
+  #drawn = 0;
+  #hidden = false;
+
+  constructor(write: (text: string) => void, terminal: Terminal, where: string, clock: () => number = Date.now) {
+    this.#write = write;
+    this.#terminal = terminal;
+    this.#where = where;
+    this.#clock = clock;
+  }
+
+  staging(event: StagingEvent): void {
+    if (event.type === 'upload' && event.sent < event.total) {
+      const { since } = this.#uploads.get(event.name) ?? { since: this.#clock() };
+      this.#uploads.set(event.name, { sent: event.sent, total: event.total, since });
+      this.#draw([]);
+      return;
+    }
+    this.#uploads.delete(event.name);
+    this.#draw([stagingLine(event, this.#where) ?? '']);
+  }
+
+  submitted({ applicationId, queue, trackingUrl }: SubmittedNotice): void {
+    const what = this.#terminal.paint('bold', applicationId);
+    this.#draw(
+      trackingUrl === null ? [`started ${what}`] : [`submitted ${what} to queue ${queue}`, this.#terminal.paint('dim', trackingUrl)],
+    );
+  }
+
+  look(look: Look): void {
+    this.#look = look;
+    // The table shows states and metrics; only what would be gone with the next frame is kept above it.
+    this.#draw(
+      look.events
+        .filter((event) => event.type === 'notice' || (event.type === 'task' && (event.state === 'failed' || event.state === 'lost')))
+        .map((event) => eventLine(event, this.#terminal)),
+    );
+  }
+
+  report(report: JobReport): void {
+    this.#question = '';
+    this.#draw([]);
+    // The last table stays as it is.
+    this.#drawn = 0;
+    this.#look = null;
+    this.#draw(reportLines(report, this.#terminal));
+  }
+
+  say(text: string): void {
+    this.#draw([text]);
+  }
+
+  /** A line under the table until it is answered; empty takes it away. */
+  ask(question: string): void {
+    this.#question = question;
+    this.#draw([]);
+  }
+
+  close(): void {
+    if (this.#hidden) this.#write(SHOW_CURSOR);
+    this.#hidden = false;
+  }
+
+  #draw(above: readonly string[]): void {
+    const frame = [...this.#uploadLines(), ...this.#jobLines(), ...(this.#question === '' ? [] : [this.#question])];
+    const back = this.#drawn > 0 ? `\x1b[${this.#drawn}A\r\x1b[J` : '';
+    const hide = !this.#hidden && frame.length > 0 ? HIDE_CURSOR : '';
+    this.#hidden ||= frame.length > 0;
+    this.#drawn = frame.length;
+    this.#write(`${hide}${back}${[...above, ...frame].map((line) => `${line}\n`).join('')}`);
+  }
+
+  #uploadLines(): string[] {
+    return [...this.#uploads].map(([name, { sent, total, since }]) =>
+      uploadBar(name, sent, total, this.#clock() - since, this.#terminal.columns),
+    );
+  }
+
+  #jobLines(): string[] {
+    if (this.#look === null) return [];
+    const { status, phase, waiting } = this.#look.observation;
+    if (status !== null) return jobTable(status, this.#terminal, this.#clock());
+    const line = waiting === '' ? phase : `${phase}: ${waiting}`;
+    return [this.#terminal.paint('yellow', clip(line, this.#terminal.columns - 1))];
+  }
+}

@@ -1,0 +1,63 @@
+import { formatDuration } from '../conf/units.ts';
+import type { JobReport } from './follow-job.ts';
+import type { JobEvent } from './job-events.ts';
+import { metricsText } from './job-table.ts';
+import { describeMetric, formatBytes } from './quantities.ts';
+import type { StagingEvent } from './staging.ts';
+import { harmless, type Terminal } from './terminal.ts';
+
+/** `source unchanged (12.3 kB already on HDFS)`; undefined for what is under way. */
+export function stagingLine(event: StagingEvent, where: string): string | undefined {
+  if (event.type === 'unchanged') return `${event.name} unchanged (${formatBytes(event.bytes)} already ${where})`;
+  return event.sent === event.total ? `${event.name} uploaded (${formatBytes(event.total)})` : undefined;
+}
+
+/** `runtime  [#####-----]  45.1 %  81.0 MB of 180.0 MB  64.2 MB/s  2 s left` */
+export function uploadBar(name: string, sent: number, total: number, elapsedMs: number, columns: number): string {
+  const rate = elapsedMs > 0 ? (sent / elapsedMs) * 1000 : 0;
+  const share = total === 0 ? 1 : sent / total;
+  const left = rate > 0 && elapsedMs > 500 ? `  ${formatDuration(1000 * Math.ceil((total - sent) / rate))} left` : '';
+  const facts = `${(share * 100).toFixed(0).padStart(3)} %  ${formatBytes(sent)} of ${formatBytes(total)}  ${formatBytes(rate)}/s${left}`;
+  const width = Math.min(30, columns - 1 - name.length - facts.length - 6);
+  if (width < 5) return `${name}  ${facts}`.slice(0, columns - 1);
+  const done = Math.round(share * width);
+  return `${name}  [${'#'.repeat(done)}${'-'.repeat(width - done)}]  ${facts}`;
+}
+
+export function eventLine(event: JobEvent, terminal: Terminal): string {
+  switch (event.type) {
+    case 'state':
+      return harmless([terminal.paint('bold', event.state), event.message].filter((part) => part !== '').join(': ')).trim();
+    case 'task': {
+      const where = event.node === null ? '' : ` on ${event.node.replace(/:\d+$/, '')}`;
+      const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
+      const why = event.failure === null || event.state === 'running' ? '' : `: ${event.failure}`;
+      return `${event.role}:${event.index} ${event.state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
+    }
+    case 'metrics':
+      return [`step ${event.step}`, metricsText(event.metrics)].filter((part) => part !== '').join('  ');
+    case 'checkpoint':
+      return `checkpoint of step ${event.step}`;
+    case 'notice':
+      return terminal.paint('yellow', harmless(event.message));
+  }
+}
+
+/** The end of a job: why it failed, with the first failing task first; what it reached and where that lies. */
+export function reportLines(report: JobReport, terminal: Terminal): string[] {
+  const lines: string[] = [];
+  if (report.state === 'SUCCEEDED') lines.push(terminal.paint('green', `${report.applicationId} SUCCEEDED`));
+  else {
+    const paint = report.state === 'KILLED' ? 'yellow' : 'red';
+    lines.push(terminal.paint(paint, `${report.applicationId} ${report.state}`));
+    if (report.diagnostics !== '') lines.push(...harmless(report.diagnostics).trimEnd().split('\n'));
+  }
+  if (report.checkpointStep > 0 && report.checkpointDir !== null) {
+    lines.push(`checkpoints: ${report.checkpointDir} (newest: step ${report.checkpointStep})`);
+  }
+  if (report.summaryDir !== null && report.step > 0) lines.push(`summaries: ${report.summaryDir}`);
+  if (report.state === 'SUCCEEDED') {
+    for (const [name, value] of Object.entries(report.metrics)) lines.push(describeMetric(harmless(name), value));
+  }
+  return lines;
+}
