@@ -88,6 +88,7 @@ export const ERROR_CODES = {
   },
   CHECKPOINT_FENCED: { exit: 1, hint: 'A newer generation of the job has taken over; this process is to end.' },
   CHECKPOINT_FAILED: { exit: 1, hint: 'Check the space, the permissions and the NameNode of the checkpoint folder.' },
+  STATE_UNREADABLE: { exit: 1, hint: 'The job starts from the newest checkpoint; its history tells what it had done.' },
   INTERNAL: { exit: 1, hint: 'This is a defect of tony-ts; please report it with the log.' },
 } as const satisfies Record<string, { exit: 1 | 2 | 3; hint: string }>;
 

@@ -1,0 +1,82 @@
+import type { Role } from '../conf/job.ts';
+import { detach } from './ending.ts';
+import type { Container } from './events.ts';
+import { type JobState, LIMITS, type Task } from './job-state.ts';
+import type { Turn } from './turn.ts';
+
+/** The task waits for a container, and may be given one now. */
+export function wantsContainer(state: JobState, task: Task): boolean {
+  if (state.registration === null || state.result !== null || task.state !== 'requested' || task.notBefore > state.now) return false;
+  return task.rank === null || (state.gang?.phase === 'forming' && state.gang.notBefore <= state.now);
+}
+
+/** Containers as they come: each to the lowest task that waits, the rest back. Launched at once: tokens and patience of the cluster run out. */
+export function take(turn: Turn, containers: readonly Container[]): void {
+  for (const container of containers) {
+    // Said twice.
+    if (turn.state.byContainer.has(container.id) || turn.state.ending.has(container.id)) continue;
+    turn.askAgain.add(container.role);
+    const task = turn.state.tasks.find((candidate) => candidate.role.name === container.role && wantsContainer(turn.state, candidate));
+    // It may have been under way when its node was excluded.
+    if (task === undefined || excludedNodes(turn.state, task.role).includes(container.node)) {
+      turn.act({ type: 'release', containerId: container.id });
+      continue;
+    }
+    turn.update(task.slot, {
+      state: 'launching',
+      container,
+      executor: null,
+      reattachBy: null,
+      attempts: task.attempts + 1,
+      savedIn: turn.state.revision + 1,
+      waitingSince: task.rank === null ? turn.now : task.waitingSince,
+      exitCode: null,
+    });
+    turn.assign(container.id, task.slot);
+    if (task.rank !== null) turn.patchGang({ claim: null });
+    turn.dirty = true;
+    turn.recordTask('container-allocated', turn.task(task.slot));
+    turn.act({ type: 'launch', containerId: container.id, role: task.role.name, index: task.index });
+  }
+}
+
+/** Says what is wanted wherever that differs from what was said last. */
+export function ask(turn: Turn): void {
+  const { state } = turn;
+  if (state.registration === null) return;
+  for (const role of state.frozen.job.roles) {
+    const count = state.tasks.filter((task) => task.role === role && wantsContainer(state, task)).length;
+    const last = state.asks.get(role.name) ?? { count: 0, excludedNodes: [] };
+    const excluded = count === 0 ? last.excludedNodes : excludedNodes(state, role);
+    const sameNodes = excluded.length === last.excludedNodes.length && excluded.every((node, at) => node === last.excludedNodes[at]);
+    if (count === last.count && sameNodes && !(turn.askAgain.has(role.name) && count > 0)) continue;
+    turn.act({ type: 'ask', role, count, excludedNodes: excluded });
+    turn.patch({ asks: new Map(turn.state.asks).set(role.name, { count, excludedNodes: excluded }) });
+  }
+}
+
+/** Nodes where the role's tasks failed too often, the worst first; one node of the cluster is always left. */
+export function excludedNodes(state: JobState, role: Role): readonly string[] {
+  const failures = new Map<string, number>();
+  for (const task of state.tasks) {
+    if (task.role !== role) continue;
+    for (const node of task.failedNodes) failures.set(node, (failures.get(node) ?? 0) + 1);
+  }
+  if (failures.size === 0) return [];
+  return [...failures]
+    .filter(([, count]) => count >= LIMITS.failuresPerNode)
+    .sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))
+    .slice(0, Math.max(0, (state.cluster?.nodes ?? 1) - 1))
+    .map(([node]) => node);
+}
+
+/** A role that waits in vain is better served on a node that failed it than nowhere. */
+export function forgiveNodes(turn: Turn, role: Role): void {
+  for (const task of turn.state.tasks) if (task.role === role && task.failedNodes.length > 0) turn.update(task.slot, { failedNodes: [] });
+}
+
+/** What was held in vain goes back. */
+export function giveBack(turn: Turn, task: Task, reason: string): void {
+  if (task.container !== null) detach(turn, task.slot, 'stop', reason);
+  turn.update(task.slot, { state: 'requested', waitingSince: turn.now });
+}

@@ -1,0 +1,172 @@
+import { detach, isFree } from './ending.ts';
+import { decide } from './finish.ts';
+import { newGeneration } from './gang.ts';
+import { type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
+import { graceMs } from './pace.ts';
+import { type Cause, describeCause, describeStderr, oneLine } from './sentences.ts';
+import type { Turn } from './turn.ts';
+
+/**
+ * What a failure costs. `charged`: one of the task's restarts. `free`: nothing, the cluster did it. `victim`: nothing, the task
+ * died of another's failure that has been counted.
+ */
+type Cost = 'charged' | 'free' | 'victim';
+
+/**
+ * A task's life in its container is over before its time. Its container goes, and it is asked for again where its role's restart
+ * budget allows; where not, the job fails (or a sidecar stays away).
+ *
+ * `maxRestarts` counts for each task by itself: in a role of a hundred, a hundred machines may each fail once. Nothing gives spent
+ * restarts back but the cluster's own word that it was to blame.
+ */
+export function failTask(turn: Turn, slot: number, cause: Cause, how: 'stop' | 'ended' | 'release' = 'stop'): void {
+  const task = turn.task(slot);
+  const { state } = turn;
+  const cost = costOf(state, task, cause);
+  const node = task.container?.node ?? null;
+  const sentence = describeCause(cause, task.role, node);
+  const refundable = cost === 'charged' && judgedByLooks(cause);
+  const containerId = task.container?.id ?? null;
+  turn.recordTask('task-failed', task, {
+    generation: task.generation,
+    detail: `${cost === 'charged' ? '' : cost === 'free' ? '(not counted: the cluster) ' : '(not counted: it lost its peers) '}${sentence}${describeStderr(cause)}`,
+  });
+  detach(turn, slot, how, 'its task has failed', refundable);
+  const failures = task.failures + (cost === 'charged' ? 1 : 0);
+  const freeFailures = task.freeFailures + (cost === 'charged' ? 0 : 1);
+  const unstarted = wasStarted(task) ? 0 : task.unstarted + 1;
+  turn.update(slot, {
+    failures,
+    freeFailures,
+    unstarted,
+    failure: `${sentence}${describeStderr(cause)}`,
+    exitCode: cause.kind === 'program' ? cause.exit.code : task.exitCode,
+    failedNodes:
+      node !== null && cost !== 'victim' && speaksAgainstNode(cause)
+        ? [...task.failedNodes, node].slice(-LIMITS.notices)
+        : task.failedNodes,
+    launchFailure: cause.kind === 'launch' || cause.kind === 'unheard' ? sentence : task.launchFailure,
+  });
+  turn.dirty = true;
+  if (cost === 'charged' && state.firstFailure === null) {
+    turn.patch({ firstFailure: { text: `${nameOf(task)}: ${sentence}${describeStderr(cause)}`, containerId } });
+  }
+  if (state.result !== null) return;
+
+  const end = finality(task, cost, { failures, freeFailures, unstarted });
+  if (end !== null) {
+    turn.update(slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
+    // A ranked sidecar would leave a hole in the ring.
+    if (task.role.tracking === 'sidecar' && task.rank === null) return;
+    decide(turn, { state: 'FAILED', diagnostics: failureDiagnostics(turn.state, task, end, sentence, describeStderr(cause)) });
+    return;
+  }
+  turn.update(slot, { state: 'requested', waitingSince: turn.now, notBefore: turn.now + backOff(unstarted) });
+  if (task.rank === null) return;
+  if (turn.gang?.phase === 'forming') turn.patchGang({ claim: null });
+  else newGeneration(turn, { incidentUntil: turn.now + graceMs(jobOf(state)) });
+}
+
+/** The next charged failure of this task would end the job: worth a moment to hear what the cluster says of it. */
+export function isLastStraw(task: Task): boolean {
+  return task.role.restart.policy === 'never' || task.failures + 1 > task.role.restart.maxRestarts;
+}
+
+/** The cluster's word on a container whose task was charged by looks: it was the cluster after all, or the memory limit. */
+export function correctFailure(turn: Turn, containerId: string, cause: Extract<Cause, { kind: 'container' }>): void {
+  const ending = turn.state.ending.get(containerId);
+  if (ending?.refundable !== true) return;
+  const task = turn.state.tasks.find((each) => each.role.name === ending.role && each.index === ending.index);
+  if (task === undefined || (!isFree(cause.end) && cause.end !== 'memory-exceeded')) return;
+  // `stopped-by-master` is our own doing by now, as is `released`.
+  if (cause.end === 'stopped-by-master' || cause.end === 'released') return;
+  const sentence = describeCause(cause, task.role, null);
+  const free = isFree(cause.end);
+  turn.recordTask('failure-corrected', task, { containerId, detail: `${free ? '(not counted after all) ' : ''}${sentence}` });
+  turn.update(task.slot, {
+    failure: sentence,
+    failures: free ? Math.max(0, task.failures - 1) : task.failures,
+    freeFailures: free ? task.freeFailures + 1 : task.freeFailures,
+  });
+  if (turn.state.firstFailure?.containerId === containerId) {
+    turn.patch({ firstFailure: free ? null : { text: `${nameOf(task)}: ${sentence}`, containerId } });
+  }
+  turn.dirty = true;
+}
+
+function costOf(state: JobState, task: Task, cause: Cause): Cost {
+  const incident = state.gang?.incident ?? null;
+  if (task.rank !== null && incident !== null && state.now < incident.until && task.executor?.ranIn === incident.generation)
+    return 'victim';
+  switch (cause.kind) {
+    case 'launch':
+    case 'unheard':
+    case 'gone':
+      return 'free';
+    case 'container':
+      return isFree(cause.end) ? 'free' : 'charged';
+    case 'program':
+    case 'silent':
+    case 'stopped':
+    case 'unanswered':
+    case 'inconsistent':
+    case 'blamed':
+      return 'charged';
+  }
+}
+
+/** Death by a signal or silence may be a preempted container or a lost node, of which the cluster tells later. */
+function judgedByLooks(cause: Cause): boolean {
+  return cause.kind === 'silent' || cause.kind === 'unanswered' || (cause.kind === 'program' && cause.exit.code === -1);
+}
+
+function speaksAgainstNode(cause: Cause): boolean {
+  switch (cause.kind) {
+    case 'container':
+      return cause.end !== 'preempted' && cause.end !== 'memory-exceeded' && cause.end !== 'stopped-by-master' && cause.end !== 'released';
+    case 'gone':
+    case 'blamed':
+      return false;
+    case 'program':
+    case 'launch':
+    case 'silent':
+    case 'stopped':
+    case 'unanswered':
+    case 'inconsistent':
+    case 'unheard':
+      return true;
+  }
+}
+
+function wasStarted(task: Task): boolean {
+  return (task.executor?.ranIn ?? 0) > 0;
+}
+
+/** Why there is no further restart, as the middle of a sentence; null when there is one. */
+function finality(task: Task, cost: Cost, counts: { failures: number; freeFailures: number; unstarted: number }): string | null {
+  const { policy, maxRestarts } = task.role.restart;
+  if (cost === 'charged' && (policy === 'never' || maxRestarts === 0)) return 'failed and is not to be restarted';
+  if (policy === 'never' && cost !== 'victim' && wasStarted(task))
+    return 'was lost after its program had started and is not to be restarted';
+  if (counts.failures > maxRestarts && cost === 'charged')
+    return `failed ${counts.failures} times, ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`;
+  if (counts.unstarted >= LIMITS.unstarted) return `could not be started ${counts.unstarted} times in a row`;
+  if (counts.freeFailures >= LIMITS.freeFailures) return `lost its container ${counts.freeFailures} times`;
+  return null;
+}
+
+/** A task whose containers fail before anything runs in them is not tried as fast as the cluster answers. */
+function backOff(unstarted: number): number {
+  return unstarted < 3 ? 0 : Math.min(30_000, 1_000 * 2 ** (unstarted - 3));
+}
+
+function failureDiagnostics(state: JobState, task: Task, end: string, sentence: string, stderr: string): string {
+  const first = state.firstFailure;
+  const own = `${nameOf(task)}: ${sentence}${stderr}`;
+  const earlier =
+    first === null || first.text === own
+      ? ''
+      : `\nThe job's first failure: ${first.text.startsWith(`${nameOf(task)}: ${sentence}`) ? oneLine(first.text.split('\n')[0] ?? '') : first.text}`;
+  const next = stderr === '' ? ` Its log: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)}` : '';
+  return `${nameOf(task)} ${end}: ${sentence}.${next}${stderr}${earlier}`;
+}

@@ -1,0 +1,74 @@
+import type { JobStatus, TaskStatus } from '../conf/status.ts';
+import { type JobState, nameOf, type Task } from './job-state.ts';
+import { mergedMetrics } from './snapshot.ts';
+import { describeWait } from './waiting.ts';
+
+/** A wait shorter than this is how things go, and nothing to explain. */
+const PATIENCE_MS = 5_000;
+
+/** The job as a person wants to see it. */
+export function statusOf(state: JobState, now: number): JobStatus {
+  const { frozen, result } = state;
+  const [phase, message] =
+    result === null ? phaseOf({ ...state, now: Math.max(now, state.now) }) : ([result.state, result.diagnostics] as const);
+  return {
+    applicationId: frozen.applicationId,
+    name: frozen.job.name,
+    user: frozen.user,
+    state: phase,
+    message,
+    masterAttempt: state.attempt,
+    generations: state.gang === null ? Math.max(0, ...state.tasks.map((task) => task.generation)) : state.generation,
+    startedAt: state.startedAt,
+    finishedAt: result === null ? null : state.decidedAt,
+    step: stepOf(state),
+    metrics: mergedMetrics(state),
+    checkpointStep: state.checkpointStep,
+    checkpointDir: frozen.checkpointDir,
+    summaryDir: frozen.summaryDir,
+    notices: state.notices,
+    tasks: state.tasks.map((task) => taskStatus(state, task, now)),
+  };
+}
+
+function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
+  const waited = state.tasks.filter(
+    (task) => task.role.tracking !== 'sidecar' && (task.state === 'requested' || task.state === 'launching'),
+  );
+  const ranWell =
+    state.gang === null ? waited.length === 0 && state.tasks.every((task) => task.state !== 'registered') : state.gang.phase === 'started';
+  const since = state.gang === null ? Math.min(state.now, ...waited.map((task) => task.waitingSince)) : state.gang.since;
+  const long = waited.length > 0 && state.registration !== null && state.now - since >= PATIENCE_MS;
+  const message = long ? describeWait(state, waited, since) : '';
+  if (ranWell) return ['RUNNING', message];
+  const before = state.generation > 0 || state.tasks.some((task) => task.generation > 0);
+  const failed = state.tasks.find((task) => task.failure !== null && task.generation === state.generation);
+  if (before)
+    return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${failed.failure?.split('\n')[0] ?? ''}`];
+  return [long ? 'WAITING' : 'STARTING', message];
+}
+
+/** The chief's step; the highest of all where nobody has a rank. */
+function stepOf(state: JobState): number {
+  return state.tasks.find((task) => task.rank === 0)?.step ?? Math.max(0, ...state.tasks.map((task) => task.step));
+}
+
+function taskStatus(state: JobState, task: Task, now: number): TaskStatus {
+  return {
+    role: task.role.name,
+    index: task.index,
+    state: task.state,
+    generation: task.generation,
+    attempts: task.attempts,
+    failures: task.failures,
+    containerId: task.container?.id ?? null,
+    node: task.container?.node ?? null,
+    nodeHttp: task.container?.nodeHttp ?? null,
+    step: task.step,
+    metrics: task.metrics,
+    usage: task.usage,
+    silentMs: task.executor === null ? null : Math.max(0, Math.max(now, state.now) - task.executor.lastHeard),
+    exitCode: task.exitCode,
+    failure: task.failure,
+  };
+}

@@ -1,0 +1,76 @@
+import { z } from 'zod';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import type { Snapshot } from './events.ts';
+import { type JobState, LIMITS } from './job-state.ts';
+import { lastBytes } from './sentences.ts';
+
+/** What a second attempt needs of the state. */
+export function snapshotOf(state: JobState): Snapshot {
+  return {
+    version: 1,
+    revision: state.revision,
+    // A claimed generation may be started as soon as this is durable.
+    generation: state.gang?.phase === 'forming' && state.gang.claim !== null ? state.generation + 1 : state.generation,
+    startedAt: state.startedAt,
+    tasks: state.tasks.map((task) => ({
+      role: task.role.name,
+      index: task.index,
+      state: task.state,
+      generation: task.generation,
+      containerId: task.container?.id ?? null,
+      node: task.container?.node ?? null,
+      attempts: task.attempts,
+      failures: task.failures,
+      failedNodes: task.failedNodes,
+      exitCode: task.exitCode,
+    })),
+    ending: [...state.ending.values()]
+      .filter((ending) => ending.until > state.now)
+      .map(({ containerId, role, index, until }) => ({ containerId, role, index, until })),
+    firstFailure: state.firstFailure === null ? null : lastBytes(state.firstFailure.text, 2 * LIMITS.stderrBytes),
+    metrics: mergedMetrics(state),
+    result: state.result,
+  };
+}
+
+/** The job's metrics: everybody's, the chief's where two say the same name. */
+export function mergedMetrics(state: JobState): Record<string, number> {
+  const ordered = [...state.tasks].sort((a, b) => (b.rank ?? Number.MAX_SAFE_INTEGER) - (a.rank ?? Number.MAX_SAFE_INTEGER));
+  return Object.assign({}, state.metrics, ...ordered.map((task) => task.metrics));
+}
+
+const count = z.int().nonnegative();
+const schema = z.object({
+  version: z.literal(1),
+  revision: count,
+  generation: count,
+  startedAt: z.number(),
+  tasks: z.array(
+    z.object({
+      role: z.string(),
+      index: count,
+      state: z.enum(['requested', 'allocated', 'launching', 'registered', 'running', 'succeeded', 'failed', 'lost', 'stopped']),
+      generation: count,
+      containerId: z.string().nullable(),
+      node: z.string().nullable(),
+      attempts: count,
+      failures: count,
+      failedNodes: z.array(z.string()),
+      exitCode: z.int().nullable(),
+    }),
+  ),
+  ending: z.array(z.object({ containerId: z.string(), role: z.string(), index: z.int().min(-1), until: z.number() })),
+  firstFailure: z.string().nullable(),
+  metrics: z.record(z.string(), z.number()),
+  result: z.object({ state: z.enum(['SUCCEEDED', 'FAILED', 'KILLED']), diagnostics: z.string() }).nullable(),
+});
+
+/** Throws STATE_UNREADABLE for anything but a whole snapshot. */
+export function parseSnapshot(text: string): Snapshot {
+  try {
+    return schema.parse(JSON.parse(text));
+  } catch (thrown) {
+    const cause = thrown instanceof z.ZodError ? z.prettifyError(thrown) : messageOf(thrown);
+    throw new TonyError('STATE_UNREADABLE', `The job's saved state cannot be read: ${cause}`, { cause: thrown });
+  }
+}

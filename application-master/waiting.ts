@@ -1,0 +1,98 @@
+import type { Role } from '../conf/job.ts';
+import { type JobState, nameOf, type Task } from './job-state.ts';
+import { describeMb, oneLine, seconds } from './sentences.ts';
+
+export const GPU = 'yarn.io/gpu';
+
+/** What a role's container asks for, by the cluster's resource names. */
+export function askedResources(role: Role): Record<string, number> {
+  const { memoryMb, vcores, gpus, other } = role.resources;
+  return { 'memory-mb': memoryMb, vcores, ...(gpus > 0 ? { [GPU]: gpus } : {}), ...other };
+}
+
+/** Why a role can never be served by this cluster, with what to do about it; null when it can. */
+export function impossibleAsk(state: JobState, role: Role): string | null {
+  const registration = state.registration;
+  if (registration === null) return null;
+  const known = new Set(['memory-mb', 'vcores', ...registration.resourceTypes, ...Object.keys(registration.maximum)]);
+  for (const [name, amount] of Object.entries(askedResources(role))) {
+    if (amount <= 0) continue;
+    const key = name === 'memory-mb' ? 'memory' : name === GPU ? 'gpus' : name;
+    const setting = `roles.${role.name}.resources.${key}`;
+    if (!known.has(name)) {
+      return (
+        `Role ${role.name} asks for ${amount} of ${name}, a resource type that this cluster does not have (it has ${[...known].join(', ')}). ` +
+        `Remove ${setting}, or ask the cluster's admins to set up ${name}.`
+      );
+    }
+    const maximum = registration.maximum[name];
+    if (maximum !== undefined && amount > maximum) {
+      return (
+        `Role ${role.name} asks for ${describeAmount(name, amount)} in a container, the largest container here has ${describeAmount(name, maximum)}. ` +
+        `Lower ${setting}, or ask the cluster's admins for a larger maximum.`
+      );
+    }
+  }
+  return null;
+}
+
+/** Who is missing and why: one sentence for each role and reason. */
+export function describeMissing(state: JobState, missing: readonly Task[]): string {
+  const reasons = new Map<string, Task[]>();
+  for (const task of missing) {
+    const reason = reasonOf(state, task);
+    reasons.set(reason, [...(reasons.get(reason) ?? []), task]);
+  }
+  return [...reasons].map(([reason, tasks]) => `${list(tasks)} ${reason}.`).join(' ');
+}
+
+function reasonOf(state: JobState, task: Task): string {
+  const { container, executor } = task;
+  if (container !== null && executor === null) {
+    return `did not report from ${container.node} after the start of the container (see: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)})`;
+  }
+  if (container !== null && executor !== null) {
+    return executor.attached ? `is not ready on ${container.node}` : `lost its connection to the ApplicationMaster on ${container.node}`;
+  }
+  const refusal = state.refusals.get(task.role.name);
+  if (refusal !== undefined) return `got no container, the ResourceManager refuses the ask: ${oneLine(refusal)}`;
+  const launch = task.launchFailure === null ? '' : `; before that, ${oneLine(task.launchFailure)}`;
+  return `got no container (${lackOf(state, task.role)})${launch}`;
+}
+
+/** What the cluster's own figures say about an ask that is not served. */
+function lackOf(state: JobState, role: Role): string {
+  const asked = askedResources(role);
+  const ask = `each asks for ${describeAll(asked)}${role.nodeLabel === null ? '' : ` on nodes labelled ${role.nodeLabel}`}`;
+  const headroom = state.cluster?.headroom ?? {};
+  const queue = state.registration === null ? 'the queue' : `queue ${state.registration.queue}`;
+  const short = Object.keys(asked).filter((name) => (headroom[name] ?? Number.POSITIVE_INFINITY) < (asked[name] ?? 0));
+  if (short.length > 0) {
+    const room = describeAll(Object.fromEntries(short.map((name) => [name, Math.max(0, headroom[name] ?? 0)])));
+    return `${ask}; ${queue} is full: it has room for ${room}`;
+  }
+  const many = state.tasks.filter((task) => task.role === role).length;
+  return `${ask}; ${queue} has room, but no single node has so much free. Lower roles.${role.name}.instances (${many}) or its resources, or wait for other applications`;
+}
+
+function describeAll(amounts: Readonly<Record<string, number>>): string {
+  return Object.entries(amounts)
+    .map(([name, amount]) => describeAmount(name, amount))
+    .join(', ');
+}
+
+function describeAmount(name: string, amount: number): string {
+  if (name === 'memory-mb') return `${describeMb(amount)} of memory`;
+  if (name === 'vcores') return `${amount} vcore${amount === 1 ? '' : 's'}`;
+  return `${amount} ${name}`;
+}
+
+function list(tasks: readonly Task[]): string {
+  const names = tasks.slice(0, 10).map(nameOf);
+  return tasks.length <= 10 ? names.join(', ') : `${names.join(', ')} and ${tasks.length - 10} more`;
+}
+
+/** For the status: how long a task has been waited for. */
+export function describeWait(state: JobState, missing: readonly Task[], since: number): string {
+  return `Waiting for ${seconds(state.now - since)}. ${describeMissing(state, missing)}`;
+}

@@ -1,0 +1,100 @@
+import { excludedNodes, forgiveNodes, wantsContainer } from './asks.ts';
+import { chaseEnding } from './ending.ts';
+import { failTask } from './failures.ts';
+import { decide } from './finish.ts';
+import { endRound, rankedTasks } from './gang.ts';
+import { isOver, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
+import { answerMs, graceMs, heartbeatIntervalMs, silenceMs } from './pace.ts';
+import { seconds } from './sentences.ts';
+import type { Turn } from './turn.ts';
+import { describeMissing } from './waiting.ts';
+
+/** Everything that happens because time goes by. */
+export function watch(turn: Turn): void {
+  chaseEnding(turn);
+  if (turn.state.result !== null) return;
+  endOverdueJob(turn);
+  for (const { slot } of turn.state.tasks) watchTask(turn, slot);
+  blamePeers(turn);
+  for (const { slot } of turn.state.tasks) endUnrankedRound(turn, slot);
+  endRound(turn);
+}
+
+/** A gap between events so long that this process itself must have been held up: nobody else is to pay for it. */
+export function isStall(turn: Turn, before: number): boolean {
+  const job = jobOf(turn.state);
+  return turn.now - before > Math.max(heartbeatIntervalMs(job) * 2, silenceMs(job) / 2);
+}
+
+function endOverdueJob(turn: Turn): void {
+  const { timeoutMs } = jobOf(turn.state);
+  if (timeoutMs === null || turn.now - turn.state.startedAt < timeoutMs) return;
+  decide(turn, {
+    state: 'FAILED',
+    diagnostics: `The job ran longer than its timeout of ${seconds(timeoutMs)}. Raise timeout, or let it do less.`,
+  });
+}
+
+function watchTask(turn: Turn, slot: number): void {
+  const task = turn.task(slot);
+  const { executor } = task;
+  if (turn.state.result !== null || task.container === null) return;
+  if (executor === null) {
+    if (task.reattachBy !== null && turn.now >= task.reattachBy) failTask(turn, slot, { kind: 'gone' });
+    return;
+  }
+  const job = jobOf(turn.state);
+  const silent = turn.now - Math.max(executor.lastHeard, turn.state.heardFloor);
+  const stopped = executor.stoppedSince === null ? 0 : turn.now - Math.max(executor.stoppedSince, turn.state.heardFloor);
+  const unanswered = executor.awaiting === null ? 0 : turn.now - Math.max(executor.awaiting.since, turn.state.heardFloor);
+  if (task.pendingExit !== null && executor.lostRank === null && turn.now >= task.pendingExit.until) {
+    failTask(turn, slot, { kind: 'program', exit: task.pendingExit.exit });
+  } else if (silent >= silenceMs(job)) failTask(turn, slot, { kind: 'silent', ms: silent });
+  else if (stopped >= silenceMs(job)) failTask(turn, slot, { kind: 'stopped', ms: stopped });
+  else if (executor.awaiting !== null && unanswered >= answerMs(job)) {
+    failTask(turn, slot, { kind: 'unanswered', order: executor.awaiting.answer === 'ready' ? 'prepare' : 'start', ms: unanswered });
+  }
+}
+
+/**
+ * Some have lost a peer and no failure has shown itself in the time that a silent peer needs for it: the one that most of them
+ * name is to blame. One that names nobody is blamed before one that does.
+ */
+function blamePeers(turn: Turn): void {
+  if (turn.gang?.phase !== 'started' || turn.state.result !== null) return;
+  const tasks = rankedTasks(turn.state);
+  const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
+  const due = reporters.find((task) => turn.now - (task.executor?.lostRank?.since ?? turn.now) >= graceMs(jobOf(turn.state)));
+  if (due === undefined) return;
+  const votes = (task: Task) => reporters.filter((reporter) => reporter.executor?.lostRank?.rank === task.rank).length;
+  const named = tasks
+    .filter((task) => task.container !== null && votes(task) > 0)
+    .sort((a, b) => votes(b) - votes(a) || Number(reporters.includes(a)) - Number(reporters.includes(b)) || (a.rank ?? 0) - (b.rank ?? 0));
+  // Who is named may be over and gone: then the one that cannot go on is the failure.
+  const blamed = named[0] ?? due;
+  const exit = blamed.pendingExit?.exit;
+  const by = blamed === due ? 'itself' : nameOf(due);
+  failTask(turn, blamed.slot, exit === undefined ? { kind: 'blamed', by } : { kind: 'program', exit });
+}
+
+/** An unranked task waits for itself alone: what others hold is not in its way, so only its own container is given up. */
+function endUnrankedRound(turn: Turn, slot: number): void {
+  const task = turn.task(slot);
+  const { timeoutMs } = jobOf(turn.state).gang;
+  if (task.rank !== null || turn.state.registration === null || turn.state.result !== null || isOver(task)) return;
+  if (task.executor !== null || task.reattachBy !== null || turn.now - Math.max(task.waitingSince, task.notBefore) < timeoutMs) return;
+  const rounds = task.rounds + 1;
+  const sentence = describeMissing(turn.state, [task]);
+  turn.recordTask('wait-timeout', task, { detail: sentence });
+  turn.update(slot, { rounds });
+  if (rounds >= LIMITS.rounds && task.role.tracking !== 'sidecar') {
+    decide(turn, {
+      state: 'FAILED',
+      diagnostics: `${nameOf(task)} was not there within ${seconds(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
+    });
+  } else if (task.container !== null) failTask(turn, slot, { kind: 'unheard', ms: timeoutMs });
+  else {
+    if (wantsContainer(turn.state, task) && excludedNodes(turn.state, task.role).length > 0) forgiveNodes(turn, task.role);
+    turn.update(slot, { waitingSince: turn.now });
+  }
+}
