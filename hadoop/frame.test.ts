@@ -1,0 +1,42 @@
+import { Buffer } from 'node:buffer';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { encodeFrame, FrameReader } from './frame.ts';
+
+describe('a stream of frames', () => {
+  test('is the same however it is cut', () => {
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 200 }), { maxLength: 8 }), fc.array(fc.nat({ max: 60 })), (bodies, cuts) => {
+        const stream = Buffer.concat(bodies.map((body) => encodeFrame(body)));
+        const reader = new FrameReader(200);
+        const frames: Buffer[] = [];
+        let at = 0;
+        for (const cut of cuts) {
+          frames.push(...reader.push(stream.subarray(at, at + cut)));
+          at += cut;
+        }
+        frames.push(...reader.push(stream.subarray(at)));
+        expect(frames.map((frame) => [...frame])).toEqual(bodies.map((body) => [...body]));
+        expect(reader.pending).toBe(0);
+      }),
+    );
+  });
+
+  test('comes whole out of single bytes', () => {
+    const body = Buffer.alloc(100_000, 'abc');
+    const stream = encodeFrame(body);
+    const reader = new FrameReader(200_000);
+    const frames = Array.from(stream, (_, index) => reader.push(stream.subarray(index, index + 1))).flat();
+    expect(frames).toEqual([body]);
+  });
+});
+
+test.each([
+  ['more than the maximum', '00000401', 'announced a frame of 1025 bytes'],
+  ['2 GiB', '7fffffff', 'announced a frame'],
+  ['a negative length', '80000000', 'announced a frame'],
+  ['the answer to an old client', 'ffffffff', 'version 9'],
+  ['HTTP', Buffer.from('HTTP').toString('hex'), 'HTTP'],
+])('%s is refused by its first four bytes', (_, hex, message) => {
+  expect(() => new FrameReader(1024).push(Buffer.from(hex, 'hex'))).toThrow(message);
+});

@@ -1,0 +1,333 @@
+import { Buffer } from 'node:buffer';
+import { randomBytes } from 'node:crypto';
+import { createConnection, type Socket } from 'node:net';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import type { Token } from './credentials.ts';
+import { encodeFrame, FrameReader } from './frame.ts';
+import { decodeMessage, encodeDelimited, splitDelimited } from './messages.ts';
+import { RemoteError } from './remote-error.ts';
+import { SaslClient, type SaslMessage, type SaslStep } from './sasl.ts';
+import type { SecurityLayer } from './security-layer.ts';
+
+/*
+ * Hadoop IPC, version 9 (org.apache.hadoop.ipc.Client and Server), always authenticated by token.
+ *
+ *   client                                                        server
+ *   "hrpc" 09 00 DF, frame{ header -33, SASL NEGOTIATE }   ->
+ *                                                          <-     frame{ header -33, SASL NEGOTIATE: methods, challenge }
+ *   frame{ header -33, SASL INITIATE: response }           ->
+ *                                                          <-     frame{ header -33, SASL SUCCESS: proof }
+ *   frame{ header -3, IpcConnectionContext }               ->
+ *   frame{ header n, RequestHeader, request }              ->
+ *                                                          <-     frame{ header n, response }   in any order
+ *
+ * With a security layer every frame from the context on is a piece of the stream inside of frame{ header -33, SASL WRAP }.
+ * A response's status is SUCCESS, ERROR (this call failed) or FATAL (this connection is dead, whatever call it names).
+ */
+const PREAMBLE = Buffer.from([...Buffer.from('hrpc'), 9, 0, 0xdf]);
+const SASL_CALL = -33;
+const CONTEXT_CALL = -3;
+/** Java's `ipc.maximum.response.length` is 128 MiB; an ApplicationMaster could not hold that. */
+const MAX_FRAME_BYTES = 32 * 1024 * 1024;
+const MAX_CALLS_IN_FLIGHT = 1024;
+const KEEP_ALIVE_MS = 60_000;
+
+/** Java's protocol name and version: what a server looks a call up by. */
+export interface Protocol {
+  readonly name: string;
+  readonly version: number;
+}
+
+export interface Endpoint {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface IpcOptions {
+  readonly endpoint: Endpoint;
+  readonly protocol: Protocol;
+  readonly token: Token;
+  /** 16 bytes, the same for all connections of a process. */
+  readonly clientId: Uint8Array;
+  /** From the first packet to the end of authentication. */
+  readonly connectTimeoutMs: number;
+  readonly clientNonce?: () => string;
+}
+
+interface ResponseHeader {
+  readonly callId: number;
+  readonly status: 'SUCCESS' | 'ERROR' | 'FATAL';
+  readonly exceptionClassName?: string;
+  readonly errorMsg?: string;
+}
+
+interface PendingCall {
+  readonly method: string;
+  readonly timer: NodeJS.Timeout;
+  readonly resolve: (response: Buffer) => void;
+  readonly reject: (error: TonyError) => void;
+}
+
+/**
+ * One connection for its whole life. When it dies, for whatever reason, every call that waits fails with that reason, in the order in which
+ * they were made; a new connection is the caller's business.
+ */
+export class IpcConnection {
+  readonly #options: IpcOptions;
+  readonly #where: string;
+  readonly #socket: Socket;
+  readonly #sasl: SaslClient;
+  readonly #pending = new Map<number, PendingCall>();
+  /** Calls whose deadline has passed: their answers are still read from the stream, and dropped. */
+  readonly #abandoned = new Set<number>();
+  readonly #outer = new FrameReader(MAX_FRAME_BYTES);
+  readonly #inner = new FrameReader(MAX_FRAME_BYTES);
+  readonly #opened: Promise<void>;
+  #state: 'authenticating' | 'open' | 'closed' = 'authenticating';
+  #connected = false;
+  #layer: SecurityLayer | null = null;
+  #failure: TonyError | null = null;
+  #settleOpened: { resolve: () => void; reject: (error: TonyError) => void } | null = null;
+  #nextCallId = 0;
+
+  constructor(options: IpcOptions) {
+    this.#options = options;
+    this.#where = `${options.endpoint.host}:${options.endpoint.port}`;
+    this.#sasl = new SaslClient(options.token, options.clientNonce ?? (() => randomBytes(24).toString('base64')));
+    this.#opened = new Promise((resolve, reject) => {
+      this.#settleOpened = { resolve, reject };
+    });
+    // Whoever waits hears of it; without a waiter it is no unhandled rejection.
+    this.#opened.catch(() => {});
+    const deadline = setTimeout(() => {
+      this.#fail(new TonyError('RPC_UNREACHABLE', `${this.#where} did not answer within ${options.connectTimeoutMs} ms.`));
+    }, options.connectTimeoutMs);
+    this.#opened.then(
+      () => clearTimeout(deadline),
+      () => clearTimeout(deadline),
+    );
+    this.#socket = createConnection({ ...options.endpoint, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
+    this.#socket.on('connect', () => {
+      this.#connected = true;
+      this.#socket.write(Buffer.concat([PREAMBLE, this.#saslFrame(this.#sasl.start())]));
+    });
+    this.#socket.on('data', (chunk) => this.#received(chunk));
+    this.#socket.on('error', (error) => this.#fail(this.#ended(error)));
+    this.#socket.on('close', () => this.#fail(this.#ended(null)));
+  }
+
+  /** Resolves when calls can be made. */
+  opened(): Promise<void> {
+    return this.#opened;
+  }
+
+  get usable(): boolean {
+    return this.#state !== 'closed';
+  }
+
+  get callsInFlight(): number {
+    return this.#pending.size;
+  }
+
+  /**
+   * The response message's bytes. Rejects with a RemoteError when the server answered with an exception, with RPC_TIMEOUT when no answer
+   * came in time (the call may have been carried out), and with the connection's own failure when it died.
+   */
+  async call(method: string, requestName: string, request: object, timeoutMs: number): Promise<Buffer> {
+    await this.#opened;
+    if (this.#failure !== null) throw this.#failure;
+    if (this.#pending.size + this.#abandoned.size >= MAX_CALLS_IN_FLIGHT) {
+      throw new TonyError('RPC_TIMEOUT', `${MAX_CALLS_IN_FLIGHT} calls to ${this.#where} wait for their answers.`);
+    }
+    const { protocol } = this.#options;
+    const callId = this.#nextCallId;
+    const frame = encodeFrame(
+      this.#requestHeader(callId, this.#options.clientId, 0),
+      encodeDelimited('RequestHeaderProto', {
+        methodName: method,
+        declaringClassProtocolName: protocol.name,
+        clientProtocolVersion: protocol.version,
+      }),
+      encodeDelimited(requestName, request),
+    );
+    this.#nextCallId = (callId + 1) & 0x7fffffff;
+    return await new Promise<Buffer>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#pending.delete(callId);
+        this.#abandoned.add(callId);
+        reject(new TonyError('RPC_TIMEOUT', `${method} at ${this.#where} was not answered within ${timeoutMs} ms.`));
+      }, timeoutMs);
+      this.#pending.set(callId, { method, timer, resolve, reject });
+      this.#send(frame);
+    });
+  }
+
+  /** Calls that wait are rejected with RPC_CLOSED. */
+  close(): void {
+    this.#fail(new TonyError('RPC_CLOSED', `The connection to ${this.#where} was closed.`));
+  }
+
+  #received(chunk: Buffer): void {
+    if (this.#state === 'closed') return;
+    try {
+      for (const frame of this.#outer.push(chunk)) {
+        this.#frame(frame);
+        if (this.#failure !== null) return;
+      }
+    } catch (error) {
+      // Whatever a parser objects to: the stream has lost its step, and nothing after it can be trusted.
+      this.#fail(
+        error instanceof TonyError
+          ? error
+          : new TonyError('RPC_PROTOCOL', `${this.#where} cannot be understood: ${messageOf(error)}.`, { cause: error }),
+      );
+    }
+  }
+
+  #frame(frame: Buffer): void {
+    const { header, body } = responseOf(frame);
+    if (header.status === 'FATAL') this.#fail(this.#remoteError(header, 'the connection', true));
+    else if (header.callId === SASL_CALL) this.#saslReceived(header, body);
+    else if (this.#state !== 'open') throw new Error('it answered a call before the authentication was over');
+    else if (this.#layer !== null) throw new Error('it sent an unprotected frame over a protected connection');
+    else this.#response(header, body);
+  }
+
+  #saslReceived(header: ResponseHeader, body: Buffer): void {
+    if (header.status !== 'SUCCESS') {
+      this.#fail(this.#remoteError(header, 'the authentication', true));
+      return;
+    }
+    const message = decodeMessage<SaslMessage>('RpcSaslProto', splitDelimited(body, 0).message);
+    if (this.#state === 'open') this.#unwrap(message);
+    else this.#authenticate(message);
+  }
+
+  #unwrap(message: SaslMessage): void {
+    if (this.#layer === null || message.state !== 'WRAP' || message.token === undefined) {
+      throw new Error(`it sent ${message.state} after the authentication`);
+    }
+    for (const frame of this.#inner.push(this.#layer.unwrap(message.token))) {
+      const { header, body } = responseOf(frame);
+      if (header.status === 'FATAL') {
+        this.#fail(this.#remoteError(header, 'the connection', true));
+        return;
+      }
+      this.#response(header, body);
+    }
+  }
+
+  #authenticate(message: SaslMessage): void {
+    let step: SaslStep;
+    try {
+      step = this.#sasl.step(message);
+    } catch (error) {
+      this.#fail(new TonyError('RPC_REFUSED', `Authentication at ${this.#where} failed: ${messageOf(error)}.`, { cause: error }));
+      return;
+    }
+    if (!step.done) {
+      this.#socket.write(this.#saslFrame(step.send));
+      return;
+    }
+    this.#layer = step.layer;
+    this.#state = 'open';
+    this.#send(
+      encodeFrame(
+        this.#requestHeader(CONTEXT_CALL, this.#options.clientId, -1),
+        encodeDelimited('IpcConnectionContextProto', { userInfo: {}, protocol: this.#options.protocol.name }),
+      ),
+    );
+    this.#settleOpened?.resolve();
+    this.#settleOpened = null;
+  }
+
+  #response(header: ResponseHeader, body: Buffer): void {
+    const callId = header.callId;
+    const call = this.#pending.get(callId);
+    if (call === undefined) {
+      if (this.#abandoned.delete(callId)) return;
+      throw new Error(`it answered call ${callId}, which was not made`);
+    }
+    this.#pending.delete(callId);
+    clearTimeout(call.timer);
+    if (header.status !== 'SUCCESS') {
+      call.reject(this.#remoteError(header, call.method, false));
+      return;
+    }
+    let message: Buffer;
+    try {
+      message = splitDelimited(body, 0).message;
+    } catch (error) {
+      call.reject(new TonyError('RPC_PROTOCOL', `${this.#where} answered ${call.method} with something malformed: ${messageOf(error)}.`));
+      throw error;
+    }
+    call.resolve(message);
+  }
+
+  #send(frame: Buffer): void {
+    if (this.#layer === null) {
+      this.#socket.write(frame);
+      return;
+    }
+    for (const token of this.#layer.wrap(frame)) this.#socket.write(this.#saslFrame({ state: 'WRAP', token }));
+  }
+
+  #saslFrame(message: SaslMessage): Buffer {
+    return encodeFrame(this.#requestHeader(SASL_CALL, new Uint8Array(), -1), encodeDelimited('RpcSaslProto', message));
+  }
+
+  /** rpcOp is 0 and must be written all the same. */
+  #requestHeader(callId: number, clientId: Uint8Array, retryCount: number): Buffer {
+    return encodeDelimited('RpcRequestHeaderProto', {
+      rpcKind: 'RPC_PROTOCOL_BUFFER',
+      rpcOp: 'RPC_FINAL_PACKET',
+      callId,
+      clientId,
+      retryCount,
+    });
+  }
+
+  #remoteError(header: ResponseHeader, what: string, fatal: boolean): RemoteError {
+    return new RemoteError({
+      action: `${what} at ${this.#where}`,
+      exceptionClassName: header.exceptionClassName ?? '',
+      errorMessage: header.errorMsg ?? '',
+      fatal,
+    });
+  }
+
+  #ended(error: Error | null): TonyError {
+    const why = error === null ? '' : `: ${messageOf(error)}`;
+    const options = error === null ? {} : { cause: error };
+    if (!this.#connected) return new TonyError('RPC_UNREACHABLE', `${this.#where} cannot be reached${why}.`, options);
+    // A server that cannot read the token, or knows no such kind, hangs up without a word.
+    if (this.#state === 'authenticating')
+      return new TonyError('RPC_REFUSED', `${this.#where} hung up during the authentication${why}.`, options);
+    const cut = this.#outer.pending + this.#inner.pending > 0 ? ' within an answer' : '';
+    return new TonyError('RPC_UNREACHABLE', `${this.#where} closed the connection${cut}${why}.`, options);
+  }
+
+  /** The first reason is the one that counts. */
+  #fail(error: TonyError): void {
+    if (this.#failure !== null) return;
+    this.#failure = error;
+    this.#state = 'closed';
+    this.#socket.destroy();
+    this.#settleOpened?.reject(error);
+    this.#settleOpened = null;
+    const calls = [...this.#pending.values()];
+    this.#pending.clear();
+    this.#abandoned.clear();
+    for (const call of calls) {
+      clearTimeout(call.timer);
+      call.reject(error);
+    }
+  }
+}
+
+/** Negative call ids arrive as 2^32 - n. */
+function responseOf(frame: Buffer): { header: ResponseHeader; body: Buffer } {
+  const { message, next } = splitDelimited(frame, 0);
+  const header = decodeMessage<ResponseHeader>('RpcResponseHeaderProto', message);
+  return { header: { ...header, callId: header.callId | 0 }, body: frame.subarray(next) };
+}

@@ -1,0 +1,51 @@
+import { Buffer } from 'node:buffer';
+import { readFileSync } from 'node:fs';
+
+/** One line of a capture in golden/: what a real daemon and its client sent each other. */
+export interface Captured {
+  readonly from: 'client' | 'server';
+  /** What stands inside the protected message of the line beside it. */
+  readonly inside: boolean;
+  readonly bytes: Buffer;
+  readonly comment: string;
+}
+
+export function capture(name: string): Captured[] {
+  return golden(name)
+    .toString()
+    .split('\n')
+    .filter((line) => /^[CScs] /.test(line))
+    .map((line) => {
+      const [side = '', hex = '', ...comment] = line.split(/\s+/);
+      return {
+        from: side.toUpperCase() === 'C' ? 'client' : 'server',
+        inside: side === side.toLowerCase(),
+        bytes: Buffer.from(hex, 'hex'),
+        comment: comment.join(' '),
+      };
+    });
+}
+
+export function golden(name: string): Buffer {
+  return readFileSync(new URL(`../golden/${name}`, import.meta.url));
+}
+
+export interface CapturedDigest {
+  readonly identifier: string;
+  readonly password: string;
+  readonly username: string;
+  readonly passwordText: string;
+  readonly challenge: string;
+  readonly digestUri: string;
+  readonly cnonce: string;
+  readonly qop: 'auth' | 'auth-int' | 'auth-conf';
+  readonly cipher?: '3des' | 'rc4';
+  readonly HA1raw: string;
+  readonly clientResponse: string;
+  readonly serverFinal: string;
+  readonly kic?: string;
+  readonly kis?: string;
+}
+
+/** By the name of the capture. */
+export const capturedDigests = JSON.parse(golden('digest-md5.json').toString()) as Record<string, CapturedDigest>;
