@@ -1,0 +1,118 @@
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { FileStorage } from '../storage/file-storage.ts';
+import { fileUri } from '../storage/uri.ts';
+import { hashFolder } from './source-archive.ts';
+import { listData, listFolder } from './source-folder.ts';
+import { openStaging, type StagingEvent, type StagingPlace, stageArchive, stageData, stageFolder, stageJob } from './staging.ts';
+
+let folder = '';
+let events: StagingEvent[] = [];
+let place: StagingPlace;
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-staging-'));
+  events = [];
+  place = { storage: new FileStorage(), root: fileUri(path.join(folder, 'root')), onEvent: (event) => events.push(event) };
+  await mkdir(path.join(folder, 'source', 'sub'), { recursive: true });
+  await writeFile(path.join(folder, 'source', 'sub', 'train.ts'), 'train()');
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+const source = async () => hashFolder(await listFolder(path.join(folder, 'source'), 'source folder'));
+
+describe('an archive of a folder', () => {
+  test('is uploaded once; the next time it is named as unchanged, with the same time', async () => {
+    const first = await stageFolder(place, 'source', await source());
+    expect(first).toMatchObject({ name: 'source', type: 'archive', visibility: 'private' });
+    expect(events).toEqual([
+      { type: 'upload', name: 'source', sent: 0, total: first.size },
+      { type: 'upload', name: 'source', sent: first.size, total: first.size },
+    ]);
+    events.length = 0;
+    expect(await stageFolder(place, 'source', await source())).toEqual(first);
+    expect(events).toEqual([{ type: 'unchanged', name: 'source', bytes: first.size }]);
+    const file = await stat(fileURLToPath(first.uri));
+    expect(file.mode & 0o777).toBe(0o600);
+    expect((await stat(path.dirname(fileURLToPath(first.uri)))).mode & 0o777).toBe(0o700);
+  });
+
+  test('other content lies elsewhere; a damaged one is replaced', async () => {
+    const first = await stageFolder(place, 'source', await source());
+    await truncate(fileURLToPath(first.uri), 10);
+    const again = await stageFolder(place, 'source', await source());
+    expect(again).toMatchObject({ uri: first.uri, size: first.size });
+    expect((await stat(fileURLToPath(again.uri))).size).toBe(first.size);
+    await writeFile(path.join(folder, 'source', 'sub', 'train.ts'), 'train2()');
+    expect((await stageFolder(place, 'source', await source())).uri).not.toBe(first.uri);
+  });
+});
+
+test('a file that was cut short is uploaded again', async () => {
+  await writeFile(path.join(folder, 'runtime.tar.gz'), 'abcdef');
+  const archive = { file: path.join(folder, 'runtime.tar.gz'), hash: 'f'.repeat(64), size: 6 };
+  const first = await stageArchive(place, 'runtime', archive);
+  await truncate(fileURLToPath(first.uri), 3);
+  events.length = 0;
+  expect((await stageArchive(place, 'runtime', archive)).size).toBe(6);
+  expect(events.at(-1)).toEqual({ type: 'upload', name: 'runtime', sent: 6, total: 6 });
+  events.length = 0;
+  await stageArchive(place, 'runtime', archive);
+  expect(events).toEqual([{ type: 'unchanged', name: 'runtime', bytes: 6 }]);
+});
+
+describe('data', () => {
+  test('is staged file by file, and only what is missing or of another size', async () => {
+    const data = path.join(folder, 'data');
+    await mkdir(path.join(data, 'part one'), { recursive: true });
+    await writeFile(path.join(data, 'part one', 'a.bin'), Buffer.alloc(1000));
+    await writeFile(path.join(data, 'b%.bin'), 'bb');
+    const listing = await hashFolder(await listData(data, 'mnist'));
+    const uri = await stageData(place, 'mnist', listing, false);
+    expect(await readdir(fileURLToPath(uri), { recursive: true })).toEqual(
+      expect.arrayContaining(['b%.bin', path.join('part one', 'a.bin')]),
+    );
+    expect(events.at(-1)).toEqual({ type: 'upload', name: 'mnist', sent: 1002, total: 1002 });
+    events.length = 0;
+    await stageData(place, 'mnist', listing, false);
+    expect(events).toEqual([{ type: 'unchanged', name: 'mnist', bytes: 1002 }]);
+    await truncate(path.join(fileURLToPath(uri), 'b%.bin'), 1);
+    events.length = 0;
+    await stageData(place, 'mnist', listing, false);
+    expect(events.at(-1)).toEqual({ type: 'upload', name: 'mnist', sent: 2, total: 2 });
+  });
+
+  test('may be a single file', async () => {
+    await writeFile(path.join(folder, 'one.csv'), '1,2');
+    const uri = await stageData(place, 'table', await hashFolder(await listData(path.join(folder, 'one.csv'), 'table')), true);
+    expect(uri).toMatch(/\/cache\/[0-9a-f]{64}\/table\/one\.csv$/);
+    expect((await stat(fileURLToPath(uri))).size).toBe(3);
+  });
+});
+
+test('job.json is private and for this application only', async () => {
+  const { folder: home, resource } = await stageJob(place, 'application_1_0001', '{}');
+  expect(resource).toMatchObject({ name: 'job.json', visibility: 'application', type: 'file', size: 2 });
+  expect((await stat(fileURLToPath(home))).mode & 0o777).toBe(0o700);
+});
+
+test('a root that others may write to is refused', async () => {
+  const { username } = await import('node:os').then((os) => os.userInfo());
+  await openStaging(place, username);
+  await openStaging(place, username);
+  await chmod(path.join(folder, 'root'), 0o777);
+  await expect(openStaging(place, username)).rejects.toMatchObject({ code: 'STAGING_UNWRITABLE', exitCode: 2 });
+});
+
+test('an aborted upload ends with the reason and leaves nothing', async () => {
+  const controller = new AbortController();
+  await writeFile(path.join(folder, 'big'), Buffer.alloc(5 << 20));
+  const aborting = { ...place, signal: controller.signal, onEvent: () => controller.abort(new Error('interrupted')) };
+  await expect(stageArchive(aborting, 'runtime', { file: path.join(folder, 'big'), hash: 'a', size: 5 << 20 })).rejects.toThrow(
+    'interrupted',
+  );
+  expect(await readdir(path.join(folder, 'root', 'cache', 'a'))).toEqual([]);
+});
