@@ -1,0 +1,74 @@
+import { type ErrorCode, TonyError } from '../conf/errors.ts';
+
+/** What a Hadoop daemon answers instead of a result: `{"RemoteException":{"exception":..,"javaClassName":..,"message":..}}`. */
+export interface RemoteException {
+  /** Class name without its package, e.g. `FileNotFoundException`. */
+  readonly exception: string;
+  readonly message: string;
+}
+
+/** null when the text is not a RemoteException. */
+export function parseRemoteException(text: string): RemoteException | null {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  const remote = isRecord(answer) ? answer.RemoteException : undefined;
+  if (!isRecord(remote) || typeof remote.exception !== 'string') return null;
+  // Messages of some exceptions carry the Java stack after the first line.
+  const message = typeof remote.message === 'string' ? (remote.message.split(/\n\s*at /)[0] ?? '').trim() : '';
+  return { exception: remote.exception, message };
+}
+
+/** The NameNode will answer otherwise in a moment, or another NameNode does now; nothing has been changed. */
+const TRANSIENT = new Set([
+  'StandbyException',
+  'ObserverRetryOnActiveException',
+  'RetriableException',
+  'RetryStartFileException',
+  'SafeModeException',
+  'ServerTooBusyException',
+]);
+
+export function isTransient(remote: RemoteException): boolean {
+  // No DataNode has reported yet: a plain IOException in all versions.
+  return TRANSIENT.has(remote.exception) || remote.message.startsWith('Failed to find datanode');
+}
+
+const CODES: Readonly<Record<string, ErrorCode>> = {
+  FileNotFoundException: 'NOT_FOUND',
+  AccessControlException: 'ACCESS_DENIED',
+  AuthenticationException: 'ACCESS_DENIED',
+  AuthorizationException: 'ACCESS_DENIED',
+  InvalidToken: 'ACCESS_DENIED',
+  SecurityException: 'ACCESS_DENIED',
+  FileAlreadyExistsException: 'ALREADY_EXISTS',
+  PathIsNotEmptyDirectoryException: 'ALREADY_EXISTS',
+  QuotaExceededException: 'STORAGE_FULL',
+  NSQuotaExceededException: 'STORAGE_FULL',
+  DSQuotaExceededException: 'STORAGE_FULL',
+  QuotaByStorageTypeExceededException: 'STORAGE_FULL',
+};
+
+/** What the file system objects to, as an error for a person. */
+export function storageError(remote: RemoteException, what: string): TonyError {
+  const said = `${remote.message} (${remote.exception})`;
+  if (isMissingBelowFile(remote)) return new TonyError('NOT_FOUND', `${what}: ${said}`);
+  if (remote.exception === 'IOException' && /could only be (written|replicated) to 0/.test(remote.message)) {
+    return new TonyError('STORAGE_FULL', `${what}: no DataNode takes the data: ${said}`, {
+      hint: 'Check the space and the health of the DataNodes.',
+    });
+  }
+  return new TonyError(CODES[remote.exception] ?? 'STORAGE_REFUSED', `${what}: ${said}`);
+}
+
+/** A component of the path is a file: the NameNode calls that a matter of access. */
+export function isMissingBelowFile(remote: RemoteException): boolean {
+  return remote.exception === 'AccessControlException' && remote.message.endsWith('(is not a directory)');
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}

@@ -1,0 +1,345 @@
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import type { Secret } from '../conf/secret.ts';
+import { AddressRound, type Outcome } from './address-round.ts';
+import type { HadoopConfiguration } from './configuration.ts';
+import { HttpClient, type HttpRequest, readWhole } from './http-client.ts';
+import { isMissingBelowFile, isTransient, parseRemoteException, type RemoteException, storageError } from './remote-exception.ts';
+import { ResumingReader } from './resuming-reader.ts';
+import { upload } from './upload.ts';
+
+/** A file or folder as the NameNode describes it. */
+export interface FileStatus {
+  /** Within the listed folder; empty in the answer about one path. */
+  readonly name: string;
+  readonly type: 'file' | 'folder';
+  readonly length: number;
+  /** ms since the epoch. */
+  readonly modificationTime: number;
+  readonly permission: number;
+  readonly owner: string;
+  readonly group: string;
+  /** Stays with the file when it is renamed; 0 where the server does not say. */
+  readonly fileId: number;
+}
+
+export interface WebHdfsOptions {
+  /** How long an operation may look for a NameNode that serves it. */
+  readonly patienceMs?: number;
+  /** How long a connection may be silent. */
+  readonly idleTimeoutMs?: number;
+  /** A delegation token's URL string, in place of a user's name. */
+  readonly delegation?: Secret;
+}
+
+export type RenameOutcome = 'renamed' | 'source-missing' | 'target-exists';
+
+const PATIENCE_MS = 15_000;
+const IDLE_TIMEOUT_MS = 60_000;
+/** Some 300,000 files in one folder. */
+const MAXIMUM_ANSWER_BYTES = 96 * 1024 * 1024;
+const MAXIMUM_ERROR_BYTES = 256 * 1024;
+
+/**
+ * One HDFS file system by its REST interface (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/WebHDFS.html).
+ * Metadata comes from the NameNode, data from the DataNode that it names, either as 307 with `Location` or, asked by `noredirect=true`,
+ * as 200 `{"Location": ...}`. NameNodes are tried in turn. Whatever may be said twice is repeated after a failure of the
+ * connection; where the first try may have been served without an answer, the outcome is looked up.
+ * Paths are plain and absolute; nothing in them is decoded.
+ */
+export class WebHdfs {
+  readonly #round: AddressRound;
+  readonly #http = new HttpClient();
+  readonly #identity: Readonly<Record<string, string>>;
+  readonly #idleTimeoutMs: number;
+
+  constructor(options: WebHdfsOptions & { readonly addresses: readonly string[]; readonly user: string | null }) {
+    this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS);
+    this.#idleTimeoutMs = options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
+    if (options.delegation !== undefined) this.#identity = { delegation: Buffer.from(options.delegation.reveal()).toString('latin1') };
+    else this.#identity = options.user === null ? {} : { 'user.name': options.user };
+  }
+
+  /** The file system behind `hdfs://authority`. */
+  static of(configuration: HadoopConfiguration, authority: string, user: string, options: WebHdfsOptions = {}): WebHdfs {
+    return new WebHdfs({ ...options, addresses: configuration.nameNodes(authority), user: configuration.secure ? null : user });
+  }
+
+  /** null when there is nothing at the path. */
+  async status(path: string): Promise<FileStatus | null> {
+    const answer = await this.#call('GET', 'GETFILESTATUS', path);
+    if ('remote' in answer) {
+      if (isMissing(answer.remote)) return null;
+      throw storageError(answer.remote, path);
+    }
+    return fileStatusOf(answer.json.FileStatus);
+  }
+
+  /** What a folder holds; a file holds nothing; null when there is nothing at the path. */
+  async list(path: string): Promise<FileStatus[] | null> {
+    const answer = await this.#call('GET', 'LISTSTATUS', path);
+    if ('remote' in answer) {
+      if (isMissing(answer.remote)) return null;
+      throw storageError(answer.remote, path);
+    }
+    const statuses = (answer.json.FileStatuses as { FileStatus?: unknown } | undefined)?.FileStatus;
+    if (!Array.isArray(statuses)) throw notWebHdfs('LISTSTATUS has no FileStatuses');
+    // A file is listed as itself, without a name.
+    return statuses.map(fileStatusOf).filter((entry) => entry.name !== '');
+  }
+
+  /** The bytes from `offset` on. Survives broken connections as long as the file has not changed. */
+  async open(path: string, range: { readonly offset?: number; readonly length?: number } = {}): Promise<Readable> {
+    const before = await this.status(path);
+    if (before === null) throw new TonyError('NOT_FOUND', `${path} does not exist.`);
+    if (before.type === 'folder') throw new TonyError('NOT_FOUND', `${path} is a folder, not a file.`);
+    const offset = range.offset ?? 0;
+    const length = Math.max(0, Math.min(range.length ?? before.length, before.length - offset));
+    if (length === 0) return Readable.from([]);
+    return new ResumingReader(
+      { offset, length },
+      (at, isHeldByUs) => this.#openAt(path, { offset: at, length: offset + length - at }, isHeldByUs),
+      async () => {
+        const now = await this.status(path);
+        if (now === null || !isSameFile(before, now) || now.modificationTime !== before.modificationTime) {
+          throw new TonyError('STORAGE_REFUSED', `${path} was changed while it was read.`, { hint: 'Read it again.' });
+        }
+      },
+    );
+  }
+
+  /** Writes a file; parents are made. Bytes in memory are sent again after a failure, a stream of them cannot be. */
+  async create(
+    path: string,
+    data: Uint8Array | AsyncIterable<Uint8Array>,
+    options: { readonly overwrite: boolean; readonly permission: number; readonly onProgress?: ((bytes: number) => void) | undefined },
+  ): Promise<void> {
+    const parameters = { overwrite: String(options.overwrite), permission: octal(options.permission), noredirect: 'true' };
+    let streamWasTouched = false;
+    const ended = await this.#round.run<true>(async (address) => {
+      const found = await this.#locate('PUT', this.#url(address, path, 'CREATE', parameters), path);
+      if ('again' in found) return found;
+      if (streamWasTouched) throw new TonyError('HDFS_UNREACHABLE', `Writing ${path} broke off, and its source cannot be read again.`);
+      streamWasTouched = !(data instanceof Uint8Array);
+      return this.#interpret(path, async () => {
+        const response = await upload(this.#http, found.result, data, {
+          idleTimeoutMs: this.#idleTimeoutMs,
+          onProgress: options.onProgress,
+        });
+        return { response, result: true };
+      });
+    });
+    if ('reason' in ended) throw unreachable(`Writing ${path}`, ended.reason);
+  }
+
+  async makeFolder(path: string, permission: number): Promise<void> {
+    const answer = await this.#call('PUT', 'MKDIRS', path, { permission: octal(permission) });
+    if ('remote' in answer) throw storageError(answer.remote, path);
+    if (answer.json.boolean !== true) throw new TonyError('STORAGE_REFUSED', `${path}: the NameNode did not make the folder.`);
+  }
+
+  /** Atomic. Never moves into an existing folder, unlike `hdfs dfs -mv`. The parent of `to` must exist. */
+  async rename(from: string, to: string, options: { readonly overwrite: boolean }): Promise<RenameOutcome> {
+    const before = await this.status(from);
+    if (before === null) return 'source-missing';
+    const answer = await this.#call('PUT', 'RENAME', from, { destination: to, renameoptions: options.overwrite ? 'OVERWRITE' : 'NONE' });
+    if (!('remote' in answer)) return 'renamed';
+    const { exception } = answer.remote;
+    if (exception === 'FileNotFoundException' || exception === 'FileAlreadyExistsException') {
+      // When an answer was lost, what looks like a refusal may be our own success.
+      const after = answer.mayHaveHappened ? await this.status(to) : null;
+      if (after !== null && isSameFile(before, after) && from !== to) return 'renamed';
+      if (exception === 'FileAlreadyExistsException') return 'target-exists';
+      if ((await this.status(from)) === null) return 'source-missing';
+    }
+    if (exception === 'IOException') {
+      // A file over a folder or the other way round is "must both be directories".
+      const target = await this.status(to);
+      if (target !== null && !options.overwrite) return 'target-exists';
+      if (target?.type === 'folder') throw new TonyError('ALREADY_EXISTS', `${to} is a folder.`);
+    }
+    throw storageError(answer.remote, `${from} to ${to}`);
+  }
+
+  /** File or folder with all in it; false when there was nothing. */
+  async remove(path: string): Promise<boolean> {
+    const answer = await this.#call('DELETE', 'DELETE', path, { recursive: 'true' });
+    if (!('remote' in answer)) return answer.json.boolean === true || answer.mayHaveHappened;
+    if (isMissing(answer.remote)) return false;
+    throw storageError(answer.remote, path);
+  }
+
+  async setPermission(path: string, permission: number): Promise<void> {
+    const answer = await this.#call('PUT', 'SETPERMISSION', path, { permission: octal(permission) });
+    if ('remote' in answer) throw storageError(answer.remote, path);
+  }
+
+  close(): void {
+    this.#round.close();
+    this.#http.close();
+  }
+
+  /** An operation that the NameNode answers itself. */
+  async #call(
+    method: 'GET' | 'PUT' | 'DELETE',
+    operation: string,
+    path: string,
+    parameters: Readonly<Record<string, string>> = {},
+  ): Promise<
+    | { readonly json: Record<string, unknown>; readonly mayHaveHappened: boolean }
+    | { readonly remote: RemoteException; readonly mayHaveHappened: boolean }
+  > {
+    let mayHaveHappened = false;
+    const ended = await this.#round.run<{ json: Record<string, unknown> } | { remote: RemoteException }>(async (address) => {
+      let answer: { status: number; body: Buffer };
+      try {
+        const request: HttpRequest = { method, url: this.#url(address, path, operation, parameters), idleTimeoutMs: this.#idleTimeoutMs };
+        answer = await this.#http.fetch(request, { maximumBytes: MAXIMUM_ANSWER_BYTES });
+      } catch (error) {
+        if (!isConnectionFailure(error)) throw notWebHdfs(messageOf(error));
+        mayHaveHappened = true;
+        return { again: messageOf(error) };
+      }
+      const text = answer.body.toString('utf8');
+      if (answer.status === 200) return { result: { json: jsonOf(text, operation) } };
+      const remote = parseRemoteException(text);
+      if (remote === null) return refusal(answer.status, path);
+      return isTransient(remote) ? { again: `${remote.message} (${remote.exception})` } : { result: { remote } };
+    });
+    if ('reason' in ended) throw unreachable(`${operation} ${path}`, ended.reason);
+    return { ...ended.result, mayHaveHappened };
+  }
+
+  async #openAt(path: string, range: { offset: number; length: number }, isHeldByUs: () => boolean): Promise<IncomingMessage> {
+    const parameters = { offset: String(range.offset), length: String(range.length), noredirect: 'true' };
+    const ended = await this.#round.run<IncomingMessage>(async (address) => {
+      const found = await this.#locate('GET', this.#url(address, path, 'OPEN', parameters), path);
+      if ('again' in found) return found;
+      return this.#interpret(path, async () => {
+        const response = await this.#http.send({ method: 'GET', url: found.result, idleTimeoutMs: this.#idleTimeoutMs, isHeldByUs });
+        return { response, result: response };
+      });
+    });
+    if ('reason' in ended) throw unreachable(`Reading ${path}`, ended.reason);
+    return ended.result;
+  }
+
+  /** Asks the NameNode for the DataNode's URL, which may carry a token: it is never shown. */
+  async #locate(method: 'GET' | 'PUT', url: URL, path: string): Promise<Outcome<URL>> {
+    let location: string | undefined;
+    const outcome = await this.#interpret(path, async () => {
+      const response = await this.#http.send({ method, url, idleTimeoutMs: this.#idleTimeoutMs });
+      if (response.statusCode === 200) {
+        const answer = jsonOf((await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8'), 'noredirect=true');
+        location = typeof answer.Location === 'string' ? answer.Location : undefined;
+      } else if (response.statusCode === 307) {
+        response.resume();
+        location = response.headers.location;
+      }
+      return { response, result: true };
+    });
+    if ('again' in outcome) return outcome;
+    if (location === undefined || !URL.canParse(location)) throw notWebHdfs('there is no Location in a redirect');
+    return { result: new URL(location) };
+  }
+
+  /** Tells success, a reason to try again, and a refusal (thrown) apart. */
+  async #interpret<T>(path: string, attempt: () => Promise<{ response: IncomingMessage; result: T }>): Promise<Outcome<T>> {
+    let refused: { status: number; text: string };
+    try {
+      const { response, result } = await attempt();
+      const status = response.statusCode ?? 0;
+      if (status === 200 || status === 307) return { result };
+      if (status === 201) {
+        response.resume();
+        return { result };
+      }
+      refused = { status, text: (await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8') };
+      // What is left of an upload that was refused half-way has nowhere to go.
+      response.destroy();
+    } catch (error) {
+      if (error instanceof TonyError || !isConnectionFailure(error)) throw error;
+      return { again: messageOf(error) };
+    }
+    const remote = parseRemoteException(refused.text);
+    if (remote === null) return refusal(refused.status, path);
+    if (isTransient(remote)) return { again: `${remote.message} (${remote.exception})` };
+    throw storageError(remote, path);
+  }
+
+  #url(address: string, path: string, operation: string, parameters: Readonly<Record<string, string>>): URL {
+    const url = new URL(`${address}/webhdfs/v1${path.split('/').map(encodeURIComponent).join('/')}`);
+    url.search = new URLSearchParams({ op: operation, ...this.#identity, ...parameters }).toString();
+    return url;
+  }
+}
+
+/** An answer that is an error, but not one of WebHDFS. */
+function refusal(status: number, path: string): { again: string } {
+  if (status === 401 || status === 403) {
+    throw new TonyError('ACCESS_DENIED', `${path}: the NameNode asks for authentication (HTTP ${status}).`, {
+      hint: 'A cluster with Kerberos needs a delegation token.',
+    });
+  }
+  if (status === 502 || status === 503 || status === 504) return { again: `HTTP ${status}` };
+  throw notWebHdfs(`HTTP ${status}`);
+}
+
+function notWebHdfs(what: string): TonyError {
+  return new TonyError('HDFS_UNREACHABLE', `What answers for the NameNode does not speak WebHDFS: ${what}.`, {
+    hint: 'Check that dfs.namenode.http-address names the web address of the NameNode, and that dfs.webhdfs.enabled is not false.',
+  });
+}
+
+function unreachable(what: string, reason: string): TonyError {
+  return new TonyError('HDFS_UNREACHABLE', `${what}: no NameNode or DataNode served it. Last answer of ${reason}`);
+}
+
+/** Errors of sockets and of Node's HTTP parser carry a code; a defect of ours does not. */
+function isConnectionFailure(error: unknown): boolean {
+  return error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string' && !(error instanceof TypeError);
+}
+
+function isMissing(remote: RemoteException): boolean {
+  return remote.exception === 'FileNotFoundException' || isMissingBelowFile(remote);
+}
+
+function jsonOf(text: string, operation: string): Record<string, unknown> {
+  // SETPERMISSION and RENAME with options answer 200 with nothing.
+  if (text === '') return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
+  } catch {
+    // Said below.
+  }
+  throw notWebHdfs(`the answer to ${operation} is not JSON`);
+}
+
+function fileStatusOf(value: unknown): FileStatus {
+  const status = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>;
+  const { pathSuffix, type, length, modificationTime, permission, owner, group, fileId } = status;
+  if (typeof pathSuffix !== 'string' || typeof type !== 'string' || typeof length !== 'number' || typeof modificationTime !== 'number') {
+    throw notWebHdfs('a FileStatus lacks pathSuffix, type, length or modificationTime');
+  }
+  return {
+    name: pathSuffix,
+    type: type === 'DIRECTORY' ? 'folder' : 'file',
+    length,
+    modificationTime,
+    permission: Number.parseInt(typeof permission === 'string' ? permission : '0', 8),
+    owner: typeof owner === 'string' ? owner : '',
+    group: typeof group === 'string' ? group : '',
+    fileId: typeof fileId === 'number' ? fileId : 0,
+  };
+}
+
+function isSameFile(a: FileStatus, b: FileStatus): boolean {
+  if (a.fileId > 0) return a.fileId === b.fileId;
+  return a.length === b.length && a.modificationTime === b.modificationTime;
+}
+
+function octal(permission: number): string {
+  return permission.toString(8);
+}

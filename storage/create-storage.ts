@@ -1,0 +1,78 @@
+import type { Readable } from 'node:stream';
+import { TonyError } from '../conf/errors.ts';
+import type { Secret } from '../conf/secret.ts';
+import type { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { FileStorage } from './file-storage.ts';
+import { HdfsStorage } from './hdfs-storage.ts';
+import type { Entry, Storage, WriteOptions } from './storage.ts';
+import { parseUri } from './uri.ts';
+
+export interface StorageOptions {
+  /** null where there is no cluster: hdfs:// is then refused. */
+  readonly hadoop: HadoopConfiguration | null;
+  readonly user: string;
+  /** How long an operation may look for a NameNode that serves it. */
+  readonly patienceMs?: number;
+  readonly delegation?: Secret;
+}
+
+/** One storage for any file:// or hdfs:// URI. */
+export function createStorage(options: StorageOptions): Storage {
+  const { hadoop, ...rest } = options;
+  return new StorageByScheme(new FileStorage(), hadoop === null ? null : new HdfsStorage({ configuration: hadoop, ...rest }));
+}
+
+class StorageByScheme implements Storage {
+  readonly #file: Storage;
+  readonly #hdfs: Storage | null;
+
+  constructor(file: Storage, hdfs: Storage | null) {
+    this.#file = file;
+    this.#hdfs = hdfs;
+  }
+
+  async open(uri: string, range?: { offset?: number; length?: number }): Promise<Readable> {
+    return this.#of(uri).open(uri, range);
+  }
+
+  async read(uri: string): Promise<Buffer> {
+    return this.#of(uri).read(uri);
+  }
+
+  async write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<boolean> {
+    return this.#of(uri).write(uri, data, options);
+  }
+
+  async stat(uri: string): Promise<Entry | null> {
+    return this.#of(uri).stat(uri);
+  }
+
+  async list(uri: string): Promise<Entry[]> {
+    return this.#of(uri).list(uri);
+  }
+
+  async rename(from: string, to: string): Promise<boolean> {
+    const source = this.#of(from);
+    if (source !== this.#of(to)) throw new TonyError('STORAGE_REFUSED', `${from} cannot be renamed into another file system, ${to}.`);
+    return source.rename(from, to);
+  }
+
+  async remove(uri: string): Promise<boolean> {
+    return this.#of(uri).remove(uri);
+  }
+
+  async makeFolder(uri: string, permission?: number): Promise<void> {
+    return this.#of(uri).makeFolder(uri, permission);
+  }
+
+  close(): void {
+    this.#file.close();
+    this.#hdfs?.close();
+  }
+
+  #of(uri: string): Storage {
+    if (parseUri(uri).scheme === 'file') return this.#file;
+    if (this.#hdfs !== null) return this.#hdfs;
+    throw new TonyError('NO_HADOOP_CONF', `${uri} is on HDFS, but no Hadoop configuration is there.`);
+  }
+}

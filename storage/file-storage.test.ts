@@ -1,0 +1,56 @@
+import { chmod, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { createStorage } from './create-storage.ts';
+import { describeStorage } from './storage-behaviour.ts';
+import { fileUri, joinUri } from './uri.ts';
+
+describeStorage('file://', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'storage test-'));
+  const storage = createStorage({ hadoop: null, user: 'alice' });
+  return {
+    storage,
+    root: fileUri(folder),
+    close: async () => {
+      storage.close();
+      await rm(folder, { recursive: true });
+    },
+  };
+});
+
+test('permissions do not depend on the umask, and nothing is left beside the file', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'storage-test-'));
+  const umask = process.umask(0o077);
+  try {
+    const storage = createStorage({ hadoop: null, user: 'alice' });
+    const uri = joinUri(fileUri(folder), 'open');
+    await storage.write(uri, Buffer.from('x'), { permission: 0o664 });
+    expect(await storage.stat(uri)).toMatchObject({ permission: 0o664 });
+    expect(await readdir(folder)).toEqual(['open']);
+  } finally {
+    process.umask(umask);
+    await rm(folder, { recursive: true });
+  }
+});
+
+test.skipIf(process.getuid?.() === 0)('a folder that may not be written says so', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'storage-test-'));
+  const closed = join(folder, 'closed');
+  await mkdir(closed);
+  await chmod(closed, 0o555);
+  try {
+    const storage = createStorage({ hadoop: null, user: 'alice' });
+    await expect(storage.write(joinUri(fileUri(closed), 'x'), Buffer.from('x'))).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+test('without a cluster hdfs:// is refused with the next step', async () => {
+  const storage = createStorage({ hadoop: null, user: 'alice' });
+  await expect(storage.read('hdfs://nn/x')).rejects.toMatchObject({
+    code: 'NO_HADOOP_CONF',
+    hint: expect.stringContaining('HADOOP_CONF_DIR'),
+  });
+});

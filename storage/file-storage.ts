@@ -1,0 +1,221 @@
+import { createReadStream } from 'node:fs';
+import { chmod, type FileHandle, link, lstat, mkdir, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises';
+import { userInfo } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
+import { type ErrorCode, messageOf, TonyError } from '../conf/errors.ts';
+import type { Entry, Storage, WriteOptions } from './storage.ts';
+import { isTemporaryName, temporaryName } from './temporary-name.ts';
+import { joinUri, parseUri } from './uri.ts';
+
+const FILE_PERMISSION = 0o644;
+const FOLDER_PERMISSION = 0o755;
+const READ_CHUNK_BYTES = 256 * 1024;
+
+/** file:// URIs of this machine. */
+export class FileStorage implements Storage {
+  async open(uri: string, range: { offset?: number; length?: number } = {}): Promise<Readable> {
+    const path = pathOf(uri);
+    return translated(uri, async () => {
+      const handle = await open(path, 'r');
+      try {
+        const status = await handle.stat();
+        if (status.isDirectory()) throw new TonyError('NOT_FOUND', `${uri} is a folder, not a file.`);
+        const start = range.offset ?? 0;
+        const end = Math.min(range.length === undefined ? status.size : start + range.length, status.size);
+        if (end <= start) {
+          await handle.close();
+          return Readable.from([]);
+        }
+        // `end` is inclusive there.
+        return createReadStream('', { fd: handle, start, end: end - 1, highWaterMark: READ_CHUNK_BYTES });
+      } catch (error) {
+        await handle.close();
+        throw error;
+      }
+    });
+  }
+
+  read(uri: string): Promise<Buffer> {
+    const path = pathOf(uri);
+    return translated(uri, () => readFile(path));
+  }
+
+  async write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>, options: WriteOptions = {}): Promise<boolean> {
+    const path = pathOf(uri);
+    const temporary = join(dirname(path), temporaryName(basename(path)));
+    if (options.ifAbsent && (await isThere(path))) return false;
+    await translated(uri, () => mkdir(dirname(path), { recursive: true, mode: FOLDER_PERMISSION }));
+    const handle = await translated(uri, () => open(temporary, 'wx', options.permission ?? FILE_PERMISSION));
+    try {
+      await fill(uri, handle, data, options);
+      return await translated(uri, () => giveName(temporary, path, options.ifAbsent ?? false));
+    } finally {
+      // After a rename there is nothing left under this name; after a link there is.
+      await rm(temporary, { force: true }).catch(() => undefined);
+    }
+  }
+
+  async stat(uri: string): Promise<Entry | null> {
+    const path = pathOf(uri);
+    return entryOf(uri, basename(path), path);
+  }
+
+  async list(uri: string): Promise<Entry[]> {
+    const path = pathOf(uri);
+    const names = await translated(uri, () => readdir(path).catch(ifMissing([])));
+    const entries = await Promise.all(
+      names
+        .filter((name) => !isTemporaryName(name))
+        .sort()
+        .map((name) => entryOf(joinUri(uri, name), name, join(path, name))),
+    );
+    // What went away in between is not there.
+    return entries.filter((entry) => entry !== null);
+  }
+
+  async rename(from: string, to: string): Promise<boolean> {
+    const [source, target] = [pathOf(from), pathOf(to)];
+    return translated(`${from} to ${to}`, async () => {
+      const status = await lstat(source).catch(ifMissing(null));
+      if (status === null || (await isThere(target))) return false;
+      await mkdir(dirname(target), { recursive: true, mode: FOLDER_PERMISSION });
+      if (!status.isDirectory()) {
+        const isFirst = await giveName(source, target, true);
+        if (isFirst) await unlink(source);
+        return isFirst;
+      }
+      // Of two folders renamed to one name at the same time the second meets a folder that is not empty.
+      return rename(source, target).then(
+        () => true,
+        (error: NodeJS.ErrnoException) => {
+          if (error.code === 'ENOTEMPTY' || error.code === 'EEXIST' || error.code === 'ENOTDIR') return false;
+          if (error.code === 'ENOENT') return false;
+          throw error;
+        },
+      );
+    });
+  }
+
+  async remove(uri: string): Promise<boolean> {
+    const path = pathOf(uri);
+    if (path === '/') throw new TonyError('STORAGE_REFUSED', `${uri}: the root is not removed.`);
+    return translated(uri, async () => {
+      const found = await isThere(path);
+      if (found) await rm(path, { recursive: true, force: true });
+      return found;
+    });
+  }
+
+  async makeFolder(uri: string, permission = FOLDER_PERMISSION): Promise<void> {
+    const path = pathOf(uri);
+    await translated(uri, async () => {
+      const made = await mkdir(path, { recursive: true, mode: permission });
+      // mkdir's mode passes through the umask.
+      if (made !== undefined) await chmod(path, permission);
+    });
+  }
+
+  close(): void {
+    // Nothing is kept open.
+  }
+}
+
+async function fill(uri: string, handle: FileHandle, data: Uint8Array | AsyncIterable<Uint8Array>, options: WriteOptions): Promise<void> {
+  try {
+    // open's mode passes through the umask.
+    await translated(uri, () => handle.chmod(options.permission ?? FILE_PERMISSION));
+    let bytes = 0;
+    for await (const chunk of data instanceof Uint8Array ? [data] : data) {
+      await translated(uri, () => handle.writeFile(chunk));
+      bytes += chunk.byteLength;
+      options.onProgress?.(bytes);
+    }
+    // Without it a machine that loses power may have the name, but not the bytes.
+    await translated(uri, () => handle.datasync());
+  } finally {
+    await handle.close();
+  }
+}
+
+/** False when `exclusive` and the name is taken. */
+async function giveName(temporary: string, path: string, exclusive: boolean): Promise<boolean> {
+  if (!exclusive) {
+    await rename(temporary, path).catch((error: NodeJS.ErrnoException) => {
+      throw error.code === 'EISDIR' ? Object.assign(error, { code: 'EEXIST' }) : error;
+    });
+    return true;
+  }
+  // Unlike rename, link refuses to replace.
+  return link(temporary, path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EEXIST') return false;
+      throw error;
+    },
+  );
+}
+
+async function entryOf(uri: string, name: string, path: string): Promise<Entry | null> {
+  const status = await translated(uri, () => stat(path).catch(ifMissing(null)));
+  if (status === null) return null;
+  return {
+    uri,
+    name,
+    type: status.isDirectory() ? 'folder' : 'file',
+    size: status.isDirectory() ? 0 : status.size,
+    modifiedAt: Math.floor(status.mtimeMs),
+    permission: status.mode & 0o7777,
+    owner: status.uid === process.getuid?.() ? userName() : String(status.uid),
+  };
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // This user id has no entry in the password file.
+    return String(process.getuid?.() ?? '');
+  }
+}
+
+function pathOf(uri: string): string {
+  const parsed = parseUri(uri);
+  if (parsed.scheme !== 'file') throw new TonyError('STORAGE_REFUSED', `${uri} is not a file:// URI.`);
+  return parsed.path;
+}
+
+function isThere(path: string): Promise<boolean> {
+  return lstat(path).then(() => true, ifMissing(false));
+}
+
+/** Answers for ENOENT and ENOTDIR, passes everything else on. */
+function ifMissing<T>(answer: T): (error: NodeJS.ErrnoException) => T {
+  return (error) => {
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return answer;
+    throw error;
+  };
+}
+
+const CODES: Readonly<Record<string, ErrorCode>> = {
+  ENOENT: 'NOT_FOUND',
+  ENOTDIR: 'NOT_FOUND',
+  EISDIR: 'NOT_FOUND',
+  EACCES: 'ACCESS_DENIED',
+  EPERM: 'ACCESS_DENIED',
+  EROFS: 'ACCESS_DENIED',
+  EEXIST: 'ALREADY_EXISTS',
+  ENOTEMPTY: 'ALREADY_EXISTS',
+  ENOSPC: 'STORAGE_FULL',
+  EDQUOT: 'STORAGE_FULL',
+};
+
+async function translated<T>(uri: string, action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    if (error instanceof TonyError) throw error;
+    const code = (error as NodeJS.ErrnoException).code ?? '';
+    throw new TonyError(CODES[code] ?? 'STORAGE_REFUSED', `${uri}: ${messageOf(error)}`, { cause: error });
+  }
+}

@@ -1,0 +1,135 @@
+import type { Readable } from 'node:stream';
+import { TonyError } from '../conf/errors.ts';
+import type { Secret } from '../conf/secret.ts';
+import type { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { type FileStatus, WebHdfs } from '../hadoop/web-hdfs.ts';
+import type { Entry, Storage, WriteOptions } from './storage.ts';
+import { isTemporaryName, temporaryName } from './temporary-name.ts';
+import { joinUri, nameOf, parseUri } from './uri.ts';
+
+export interface HdfsStorageOptions {
+  readonly configuration: HadoopConfiguration;
+  readonly user: string;
+  readonly patienceMs?: number;
+  readonly idleTimeoutMs?: number;
+  readonly delegation?: Secret;
+}
+
+const FILE_PERMISSION = 0o644;
+const FOLDER_PERMISSION = 0o755;
+
+/** hdfs:// URIs of any cluster that the configuration leads to. */
+export class HdfsStorage implements Storage {
+  readonly #options: HdfsStorageOptions;
+  readonly #fileSystems = new Map<string, WebHdfs>();
+
+  constructor(options: HdfsStorageOptions) {
+    this.#options = options;
+  }
+
+  async open(uri: string, range?: { offset?: number; length?: number }): Promise<Readable> {
+    const { fileSystem, path } = this.#locate(uri);
+    return fileSystem.open(path, range);
+  }
+
+  async read(uri: string): Promise<Buffer> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of (await this.open(uri)) as AsyncIterable<Buffer>) chunks.push(chunk);
+    return Buffer.concat(chunks);
+  }
+
+  async write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>, options: WriteOptions = {}): Promise<boolean> {
+    const { fileSystem, path } = this.#locate(uri);
+    if (options.ifAbsent && (await fileSystem.status(path)) !== null) return false;
+    const temporary = `${path.slice(0, path.lastIndexOf('/'))}/${temporaryName(path.slice(path.lastIndexOf('/') + 1))}`;
+    let isThere = true;
+    try {
+      await fileSystem.create(temporary, data, {
+        overwrite: true,
+        permission: options.permission ?? FILE_PERMISSION,
+        onProgress: options.onProgress,
+      });
+      // The NameNode decides which of two writers is first.
+      const outcome = await fileSystem.rename(temporary, path, { overwrite: !options.ifAbsent });
+      isThere = outcome !== 'renamed';
+      if (outcome === 'source-missing')
+        throw new TonyError('STORAGE_REFUSED', `${uri}: what was written was removed before it had its name.`);
+      return outcome === 'renamed';
+    } finally {
+      if (isThere) await fileSystem.remove(temporary).catch(() => false);
+    }
+  }
+
+  async stat(uri: string): Promise<Entry | null> {
+    const { fileSystem, path } = this.#locate(uri);
+    const status = await fileSystem.status(path);
+    return status === null ? null : entryOf(uri, nameOf(uri), status);
+  }
+
+  async list(uri: string): Promise<Entry[]> {
+    const { fileSystem, path } = this.#locate(uri);
+    const found = (await fileSystem.list(path)) ?? [];
+    return found
+      .filter((status) => !isTemporaryName(status.name))
+      .map((status) => entryOf(joinUri(uri, status.name), status.name, status))
+      .sort(byName);
+  }
+
+  async rename(from: string, to: string): Promise<boolean> {
+    const source = this.#locate(from);
+    const target = this.#locate(to);
+    if (source.fileSystem !== target.fileSystem)
+      throw new TonyError('STORAGE_REFUSED', `${from} cannot be renamed into another file system.`);
+    const parent = target.path.slice(0, target.path.lastIndexOf('/')) || '/';
+    if ((await target.fileSystem.status(parent)) === null) {
+      if ((await source.fileSystem.status(source.path)) === null) return false;
+      await target.fileSystem.makeFolder(parent, FOLDER_PERMISSION);
+    }
+    return (await source.fileSystem.rename(source.path, target.path, { overwrite: false })) === 'renamed';
+  }
+
+  async remove(uri: string): Promise<boolean> {
+    const { fileSystem, path } = this.#locate(uri);
+    if (path === '/') throw new TonyError('STORAGE_REFUSED', `${uri}: the root is not removed.`);
+    return fileSystem.remove(path);
+  }
+
+  async makeFolder(uri: string, permission = FOLDER_PERMISSION): Promise<void> {
+    const { fileSystem, path } = this.#locate(uri);
+    await fileSystem.makeFolder(path, permission);
+  }
+
+  close(): void {
+    for (const fileSystem of this.#fileSystems.values()) fileSystem.close();
+    this.#fileSystems.clear();
+  }
+
+  #locate(uri: string): { fileSystem: WebHdfs; path: string } {
+    const parsed = parseUri(uri);
+    if (parsed.scheme !== 'hdfs') throw new TonyError('STORAGE_REFUSED', `${uri} is not an hdfs:// URI.`);
+    const authority = parsed.authority || this.#defaultAuthority(uri);
+    let fileSystem = this.#fileSystems.get(authority);
+    if (fileSystem === undefined) {
+      const { configuration, user, ...options } = this.#options;
+      fileSystem = WebHdfs.of(configuration, authority, user, options);
+      this.#fileSystems.set(authority, fileSystem);
+    }
+    return { fileSystem, path: parsed.path };
+  }
+
+  #defaultAuthority(uri: string): string {
+    const { defaultFs } = this.#options.configuration;
+    const parsed = /^hdfs:\/\/([^/]+)/.exec(defaultFs);
+    if (parsed?.[1] !== undefined) return parsed[1];
+    throw new TonyError('HADOOP_CONF_INVALID', `${uri} names no NameNode, and fs.defaultFS is ${defaultFs || 'not set'}.`);
+  }
+}
+
+function entryOf(uri: string, name: string, status: FileStatus): Entry {
+  const { type, length, modificationTime, permission, owner } = status;
+  return { uri, name, type, size: length, modifiedAt: modificationTime, permission, owner };
+}
+
+function byName(a: Entry, b: Entry): number {
+  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+}

@@ -1,0 +1,47 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { fileUri, joinUri, nameOf, parentUri, parseUri } from './uri.ts';
+
+describe('URIs of files', () => {
+  test('are taken apart', () => {
+    expect(parseUri('hdfs://nn:8020/a//b/')).toEqual({ scheme: 'hdfs', authority: 'nn:8020', path: '/a/b' });
+    expect(parseUri('hdfs:///a')).toEqual({ scheme: 'hdfs', authority: '', path: '/a' });
+    expect(parseUri('hdfs://nn')).toEqual({ scheme: 'hdfs', authority: 'nn', path: '/' });
+    expect(parseUri('hdfs://nn/day=10%3A30')).toEqual({ scheme: 'hdfs', authority: 'nn', path: '/day=10%3A30' });
+    expect(parseUri('file:///a%20b')).toEqual({ scheme: 'file', path: '/a b' });
+    expect(parseUri('file:/a b')).toEqual({ scheme: 'file', path: '/a b' });
+    expect(parseUri('file:///100%')).toEqual({ scheme: 'file', path: '/100%' });
+  });
+
+  test.each(['', '/a', 'a/b', 's3://x/y', 'hdfs', 'file://host/a', 'hdfs://nn/a/../b', 'file:///a/%2e%2e/b', 'file:///%00'])(
+    '%j is refused',
+    (uri) => {
+      expect(() => parseUri(uri)).toThrow();
+    },
+  );
+
+  test('are joined and parted', () => {
+    expect(joinUri('hdfs://nn/a/', 'b', 'c/d')).toBe('hdfs://nn/a/b/c/d');
+    expect(joinUri('file:///a', '100%')).toBe('file:///a/100%25');
+    expect(parentUri('hdfs://nn/a/b')).toBe('hdfs://nn/a');
+    expect(parentUri('hdfs://nn/a')).toBe('hdfs://nn/');
+    expect(parentUri('hdfs://nn/')).toBe('hdfs://nn/');
+    expect(parentUri('hdfs://nn')).toBe('hdfs://nn');
+    expect(parentUri('file:///a')).toBe('file:///');
+    expect(fileUri('/')).toBe('file:///');
+  });
+
+  test('joining and parting are inverse, whatever the name', () => {
+    const name = fc
+      .string({ unit: 'grapheme', minLength: 1, maxLength: 12 })
+      .filter((text) => !/[/\0]/.test(text) && text !== '.' && text !== '..');
+    fc.assert(
+      fc.property(fc.constantFrom('hdfs://nn:8020/a', 'hdfs:///', 'file:///tmp/x', 'file:///'), name, (folder, last) => {
+        const uri = joinUri(folder, last);
+        expect(nameOf(uri)).toBe(last);
+        expect(parseUri(parentUri(uri))).toEqual(parseUri(folder));
+      }),
+    );
+    fc.assert(fc.property(name, (last) => void expect(parseUri(fileUri(`/a/${last}`))).toEqual({ scheme: 'file', path: `/a/${last}` })));
+  });
+});

@@ -1,0 +1,90 @@
+import { isAbsolute } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { TonyError } from '../conf/errors.ts';
+
+/*
+ * URIs of files. Each world keeps its own habit: file:// is percent-encoded as `pathToFileURL` writes it, hdfs:// is plain as in Hadoop,
+ * where `%3A` in a name is three characters.
+ */
+
+export interface FileUri {
+  readonly scheme: 'file';
+  readonly path: string;
+}
+
+export interface HdfsUri {
+  readonly scheme: 'hdfs';
+  /** `host:port` or a nameservice; empty for the default file system. */
+  readonly authority: string;
+  readonly path: string;
+}
+
+/** Throws STORAGE_REFUSED for what is not a file:// or hdfs:// URI with an absolute path. */
+export function parseUri(uri: string): FileUri | HdfsUri {
+  const match = /^([a-zA-Z][a-zA-Z0-9+.-]*):(?:\/\/([^/]*))?(\/.*)?$/s.exec(uri);
+  const [, scheme, authority = '', rawPath = '/'] = match ?? [];
+  switch (scheme?.toLowerCase()) {
+    case 'file':
+      if (authority !== '' && authority !== 'localhost')
+        throw new TonyError('STORAGE_REFUSED', `${uri}: a file:// URI cannot name a host.`);
+      return { scheme: 'file', path: cleanPath(decode(rawPath), uri) };
+    case 'hdfs':
+      return { scheme: 'hdfs', authority, path: cleanPath(rawPath, uri) };
+    default:
+      throw new TonyError('STORAGE_REFUSED', `"${uri}" is not a place that can be read or written.`, {
+        hint: 'Use a URI that begins with hdfs:// or file:///.',
+      });
+  }
+}
+
+/** The URI of an absolute path on this machine. */
+export function fileUri(path: string): string {
+  if (!isAbsolute(path)) throw new TonyError('INTERNAL', `fileUri wants an absolute path, not ${path}.`);
+  return pathToFileURL(path).href.replace(/(?<=[^/])\/$/, '');
+}
+
+/** What lies in a folder under these names. */
+export function joinUri(folder: string, ...names: readonly string[]): string {
+  const isFile = /^file:/i.test(folder);
+  const parts = names.flatMap((name) => name.split('/')).filter((part) => part !== '');
+  return [withoutSlash(folder), ...(isFile ? parts.map(encodeURIComponent) : parts)].join('/');
+}
+
+/** The folder that something lies in; the root is its own. */
+export function parentUri(uri: string): string {
+  const trimmed = withoutSlash(uri);
+  const cut = trimmed.lastIndexOf('/');
+  const isBelowRoot = /^[a-z0-9+.-]+:\/\/[^/]*\/./i.test(trimmed);
+  if (!isBelowRoot) return uri;
+  const parent = trimmed.slice(0, cut);
+  return /^[a-z0-9+.-]+:\/\/[^/]*$/i.test(parent) ? `${parent}/` : parent;
+}
+
+/** The last name of a URI, plain. */
+export function nameOf(uri: string): string {
+  const { path } = parseUri(uri);
+  return path.slice(path.lastIndexOf('/') + 1);
+}
+
+/** `hdfs://nn/a/` as `hdfs://nn/a`, `file:///` as `file://`. */
+function withoutSlash(uri: string): string {
+  const [, start = '', path = ''] = /^([a-zA-Z0-9+.-]+:\/\/[^/]*)?(.*)$/s.exec(uri) ?? [];
+  return start + path.replace(/\/+$/, '');
+}
+
+function cleanPath(path: string, uri: string): string {
+  const parts = path.split('/').filter((part) => part !== '');
+  if (parts.some((part) => part === '.' || part === '..'))
+    throw new TonyError('STORAGE_REFUSED', `${uri}: "." and ".." have no place in a URI.`);
+  if (path.includes('\0')) throw new TonyError('STORAGE_REFUSED', 'A URI may not hold a NUL character.');
+  return `/${parts.join('/')}`;
+}
+
+function decode(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    // A stray percent sign: the path was never encoded.
+    return path;
+  }
+}
