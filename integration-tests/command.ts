@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { access } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
 import { until } from './until.ts';
@@ -98,8 +99,14 @@ export function jsonLines(stdout: string): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
+/** Runtimes are built once: a test that gives the command another HOME shall not build one there. */
+const TONY_CACHE_DIR = process.env.TONY_CACHE_DIR ?? path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'tony-ts');
+
 /** Ours, without what would lead the command to a cluster or a user that the test did not choose. */
 function environment(changes: Readonly<Record<string, string | undefined>>): NodeJS.ProcessEnv {
-  const own = Object.entries(process.env).filter(([name]) => !/^(HADOOP_|TONY_|VITEST|NODE_OPTIONS$)/.test(name));
+  const own = Object.entries({ ...process.env, NO_COLOR: '1' }).filter(
+    ([name]) => !/^(HADOOP_|TONY_|VITEST|NODE_OPTIONS$|FORCE_COLOR$)/.test(name),
+  );
+  own.push(['TONY_CACHE_DIR', TONY_CACHE_DIR]);
   return Object.fromEntries([...own, ...Object.entries(changes)].filter(([, value]) => value !== undefined));
 }

@@ -3,10 +3,9 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { CACHE, HADOOP_VERSION } from './layout.mjs';
+import { CACHE, HADOOP_VERSION, ROOT } from './layout.mjs';
 
-const POM = path.join(path.dirname(fileURLToPath(import.meta.url)), 'pom.xml');
+const POM = path.join(ROOT, 'integration-tests', 'cluster', 'pom.xml');
 const HOME = path.join(CACHE, `hadoop-${HADOOP_VERSION}`);
 const LIB = path.join(HOME, 'lib');
 /** Written last: the pom's hash, and each jar's name and length. */

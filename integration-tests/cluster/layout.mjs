@@ -1,9 +1,11 @@
 /** Where a cluster in a box lives: its folder and its ports, both given by one offset, so that several stand side by side. */
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const HADOOP_VERSION = '3.4.3';
-export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
+/** The repository. Found by its package.json, since benchmarks carry this file in bundles of their own. */
+export const ROOT = folderWith('package.json', path.dirname(fileURLToPath(import.meta.url)));
 export const CACHE = path.join(ROOT, '.cache');
 
 /** Ports stay below 32768, where Linux begins to take ports for outgoing connections. */
@@ -57,4 +59,13 @@ export function portsAt(offset) {
 /** @param {number} offset */
 export function stateFolder(offset) {
   return path.join(CACHE, 'cluster', String(offset));
+}
+
+/**
+ * @param {string} name
+ * @param {string} from
+ * @returns {string}
+ */
+function folderWith(name, from) {
+  return existsSync(path.join(from, name)) ? from : folderWith(name, path.dirname(from));
 }

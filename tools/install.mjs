@@ -1,0 +1,52 @@
+/** Brings node_modules in line with package-lock.json; needs nothing but Node and npm. */
+import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
+
+/** @typedef {Record<string, { version?: string, optional?: boolean, peer?: boolean }>} Packages */
+
+/** Runs `npm ci` unless what is installed is what the lock file says. */
+export async function ensureInstalled() {
+  if (await isCurrent()) return;
+  await runInherited('npm', ['ci']);
+}
+
+/** npm leaves a list of what it installed; optional packages may lack in it, where they could not be built. */
+async function isCurrent() {
+  try {
+    const [wanted, present] = await Promise.all(['package-lock.json', 'node_modules/.package-lock.json'].map(readPackages));
+    const names = Object.keys(/** @type {Packages} */ (wanted)).filter((name) => name !== '');
+    return names.every((name) => wanted?.[name]?.optional || wanted?.[name]?.version === present?.[name]?.version);
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * @param {string} file
+ * @returns {Promise<Packages>}
+ */
+async function readPackages(file) {
+  return JSON.parse(await readFile(path.join(ROOT, file), 'utf8')).packages;
+}
+
+/**
+ * Runs a program at the terminal, in the repository's folder.
+ * @param {string} program
+ * @param {string[]} args
+ * @param {{ timeoutMs?: number, env?: NodeJS.ProcessEnv }} [options]
+ * @returns {Promise<void>} rejected when it does not end with 0
+ */
+export function runInherited(program, args, { timeoutMs = 30 * 60_000, env = process.env } = {}) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'], timeout: timeoutMs, env });
+    child.once('error', reject);
+    child.once('close', (code, signal) => {
+      if (code === 0) resolve();
+      else reject(new Error(`${path.basename(program)} ${args.join(' ')} ended with ${signal ?? code}`));
+    });
+  });
+}
