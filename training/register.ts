@@ -1,0 +1,143 @@
+/*
+ * Loaded before the user's program (`node --import …/register.mjs`, see program-environment.ts). Makes the container's runtime and the
+ * training library visible to `import` and `require`, wherever the program lies; the order is in resolution.ts.
+ *
+ * Node 22.15 and later have hooks that run in the importing thread, for both. Older ones have hooks for `import` on a thread of their own,
+ * for which this very file is loaded there a second time, with `?hooks`; `require` is caught where it turns names into files.
+ */
+import { existsSync, realpathSync } from 'node:fs';
+import Module, { createRequire, type ResolveFnOutput, type ResolveHook, type ResolveHookContext } from 'node:module';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { restoreUtilFunctions } from './node-compatibility.ts';
+import { addonFolderOf, candidates, isNotFound, type Places } from './resolution.ts';
+
+const HOOKS_THREAD = '?hooks';
+
+let places: Places;
+
+if (!import.meta.url.endsWith(HOOKS_THREAD)) {
+  places = findPlaces();
+  restoreUtilFunctions();
+  install();
+}
+
+function findPlaces(): Places {
+  const training = path.join(path.dirname(fileURLToPath(import.meta.url)), 'training.mjs');
+  // …/runtime/bin/node, unless the program runs with another Node.
+  const runtime = process.env.TONY_RUNTIME || path.dirname(path.dirname(process.execPath));
+  const script = process.argv[1];
+  const program = script !== undefined && existsSync(script) ? realpathSync(script) : path.join(process.cwd(), 'program.js');
+  return {
+    training: existsSync(training) ? pathToFileURL(realpathSync(training)).href : null,
+    runtime: existsSync(path.join(runtime, 'node_modules')) ? pathToFileURL(path.join(realpathSync(runtime), 'runtime.js')).href : null,
+    program: pathToFileURL(program).href,
+  };
+}
+
+type NextResolve = (specifier: string, context?: Partial<ResolveHookContext>) => ResolveFnOutput;
+
+interface HooksInThread {
+  registerHooks?: (hooks: { resolve: (specifier: string, context: ResolveHookContext, next: NextResolve) => ResolveFnOutput }) => void;
+}
+
+/** The part of Node's loader that turns a required name into a file: no public interface, hence not declared, but what everybody hooks into. */
+interface FileResolver {
+  _resolveFilename(request: string, parent: { filename?: string | null } | null | undefined, ...rest: unknown[]): string;
+}
+
+function install(): void {
+  const { registerHooks } = Module as HooksInThread;
+  if (registerHooks !== undefined) {
+    registerHooks({
+      resolve: (specifier, context, next) =>
+        firstFound(specifier, context.parentURL, (from) => {
+          if (from === null) return next(specifier);
+          // For `require` Node keeps to the importing module whatever the context says.
+          return context.conditions.includes('require')
+            ? { url: required(specifier, from) }
+            : next(specifier, { ...context, parentURL: from });
+        }),
+    });
+    return;
+  }
+  Module.register(`${import.meta.url}${HOOKS_THREAD}`, { data: places });
+  const resolver = Module as unknown as FileResolver;
+  const byDefault = resolver._resolveFilename;
+  resolver._resolveFilename = function (request, parent, ...rest) {
+    const parentUrl = parent?.filename ? pathToFileURL(parent.filename).href : undefined;
+    let builtin: string | null = null;
+    const { url } = firstFound(request, parentUrl, (from) => {
+      if (from !== null) return { url: required(request, from) };
+      const filename = byDefault.call(this, request, parent, ...rest);
+      if (!path.isAbsolute(filename)) builtin = filename;
+      return { url: path.isAbsolute(filename) ? pathToFileURL(filename).href : filename };
+    });
+    return builtin ?? fileURLToPath(url);
+  };
+}
+
+let withinRequired = false;
+
+/** What `require` would find from another place, by Node's own rules alone. */
+function required(specifier: string, from: string): string {
+  withinRequired = true;
+  try {
+    return pathToFileURL(createRequire(from).resolve(specifier)).href;
+  } finally {
+    withinRequired = false;
+  }
+}
+
+function firstFound(specifier: string, parent: string | undefined, lookUp: (from: string | null) => ResolveFnOutput): ResolveFnOutput {
+  if (withinRequired) return lookUp(null);
+  let missing: unknown;
+  let unusable: ResolveFnOutput | undefined;
+  for (const candidate of candidates(specifier, parent, places)) {
+    if ('at' in candidate) return { url: candidate.at, shortCircuit: true };
+    try {
+      const found = { ...lookUp(candidate.from), shortCircuit: true };
+      if (isUsable(specifier, found.url)) return found;
+      unusable ??= found;
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      missing = noteMissing(missing, candidate.from, error);
+    }
+  }
+  if (unusable !== undefined) return unusable;
+  throw missing;
+}
+
+/** Of all that failed, the person wants to read what Node itself says about their import. */
+function noteMissing(before: unknown, from: string | null, error: unknown): unknown {
+  return before === undefined || from === null ? error : before;
+}
+
+function isUsable(specifier: string, url: string): boolean {
+  const addon = addonFolderOf(specifier, url);
+  return addon === null || existsSync(addon);
+}
+
+/** On the hooks' thread of older Nodes. */
+export function initialize(data: Places): void {
+  places = data;
+}
+
+export const resolve: ResolveHook = async (specifier, context, next) => {
+  let missing: unknown;
+  let unusable: ResolveFnOutput | undefined;
+  for (const candidate of candidates(specifier, context.parentURL, places)) {
+    if ('at' in candidate) return { url: candidate.at, shortCircuit: true };
+    try {
+      const where = candidate.from === null ? context : { ...context, parentURL: candidate.from };
+      const found = { ...(await next(specifier, where)), shortCircuit: true };
+      if (isUsable(specifier, found.url)) return found;
+      unusable ??= found;
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      missing = noteMissing(missing, candidate.from, error);
+    }
+  }
+  if (unusable !== undefined) return unusable;
+  throw missing;
+};
