@@ -10,6 +10,8 @@ export const ERROR_CODES = {
   SOURCE_UNSAFE: { exit: 2, hint: 'Put a copy in its place, or name it in .tonyignore.' },
   STAGING_UNWRITABLE: { exit: 2, hint: 'Ask for write access to it, or name another place with --staging.' },
   APPLICATION_UNKNOWN: { exit: 2, hint: 'Check the id; the ResourceManager forgets old applications, local jobs are pruned.' },
+  BUNDLES_MISSING: { exit: 2, hint: 'Run npm run build in the folder of tony-ts.' },
+  KILL_FAILED: { exit: 1, hint: 'Try again.' },
   JOB_FAILED: { exit: 1, hint: 'See tony-ts logs.' },
   USAGE: { exit: 2, hint: 'See tony-ts --help.' },
   NO_HADOOP_CONF: {

@@ -1,0 +1,164 @@
+import { open, readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { TonyError } from '../conf/errors.ts';
+import type { JobResult, JobStatus } from '../conf/status.ts';
+import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
+import { parseHistory, parseJobStatus } from './job-status.ts';
+import { localPaths } from './local-layout.ts';
+import { orderContainers } from './task-containers.ts';
+
+const ANSWER_MS = 5_000;
+/** A job that is killed ends its programs first. */
+const KILL_MS = 30_000;
+const LOG_PIECE = 1 << 20;
+
+interface MasterAddress {
+  readonly http: string;
+  readonly token: string;
+  readonly pid: number;
+}
+
+/** A job of this machine, by the files it leaves and its ApplicationMaster's answers. */
+export class LocalJob implements JobConnection {
+  readonly applicationId: string;
+  readonly trackingUrl = null;
+  readonly #paths: ReturnType<typeof localPaths>;
+  #last: JobStatus | null = null;
+
+  constructor(applicationId: string, root: string) {
+    this.applicationId = applicationId;
+    this.#paths = localPaths(root, applicationId);
+  }
+
+  async observe(): Promise<Observation> {
+    const final = await this.#final();
+    if (final !== null) return ended(final);
+    const live = await this.#ask();
+    if (live !== null) {
+      this.#last = live;
+      return { phase: live.state, waiting: '', status: live, result: null };
+    }
+    if (await this.#masterLives()) return { phase: 'STARTING', waiting: '', status: this.#last, result: null };
+    // It may have ended between the two looks.
+    const late = await this.#final();
+    if (late !== null) return ended(late);
+    await this.#mustExist();
+    return { phase: 'FAILED', waiting: '', status: this.#last, result: await this.#masterDied() };
+  }
+
+  async kill(): Promise<boolean> {
+    const { result } = await this.observe();
+    if (result !== null) return false;
+    const pid = await this.#masterPid();
+    if (pid !== null) process.kill(pid, 'SIGTERM');
+    const deadline = performance.now() + KILL_MS;
+    while ((await this.observe()).result === null) {
+      if (performance.now() > deadline) {
+        throw new TonyError('KILL_FAILED', `${this.applicationId} was told to end and has not.`, { hint: `End process ${pid} yourself.` });
+      }
+      await delay(50);
+    }
+    return true;
+  }
+
+  async logs(): Promise<LogSource[]> {
+    await this.#mustExist();
+    const { status } = await this.observe();
+    const history = parseHistory(await readText(join(this.#paths.history, 'events.jsonl')));
+    const named = orderContainers(status, history);
+    const there = new Set(await readdir(this.#paths.containers).catch(() => []));
+    const sources = named.filter(({ containerId }) => there.has(containerId));
+    return [{ task: 'master', containerId: this.#paths.masterContainer }, ...sources].map(({ task, containerId }) => ({
+      task,
+      containerId,
+      read: (file, from) => readPiece(join(this.#paths.logs(containerId), file), from),
+    }));
+  }
+
+  close(): void {}
+
+  async #final(): Promise<JobStatus | null> {
+    return parseJobStatus(await readText(join(this.#paths.history, 'final.json')), this.applicationId);
+  }
+
+  async #address(): Promise<MasterAddress | null> {
+    try {
+      const address = JSON.parse(await readFile(this.#paths.masterAddress, 'utf8')) as MasterAddress;
+      return typeof address.http === 'string' && typeof address.token === 'string' ? address : null;
+    } catch {
+      return null;
+    }
+  }
+
+  async #ask(): Promise<JobStatus | null> {
+    const address = await this.#address();
+    if (address === null) return null;
+    try {
+      const answer = await fetch(`${address.http}/tony/api/job`, {
+        headers: { authorization: `Bearer ${address.token}` },
+        signal: AbortSignal.timeout(ANSWER_MS),
+        redirect: 'error',
+      });
+      return answer.ok ? parseJobStatus(await answer.text(), this.applicationId) : null;
+    } catch {
+      return null;
+    }
+  }
+
+  /** Its pid, if that process is this job's ApplicationMaster still: numbers are given out again. */
+  async #masterPid(): Promise<number | null> {
+    const pid = Number(await readText(this.#paths.masterPid));
+    if (!Number.isInteger(pid) || pid <= 1) return null;
+    try {
+      process.kill(pid, 0);
+    } catch {
+      return null;
+    }
+    const environment = await readText(`/proc/${pid}/environ`);
+    if (environment !== '') return environment.split('\0').includes(`CONTAINER_ID=${this.#paths.masterContainer}`) ? pid : null;
+    // No /proc: what answers with the job's token is the job.
+    return (await this.#ask()) === null ? null : pid;
+  }
+
+  async #masterLives(): Promise<boolean> {
+    return (await this.#masterPid()) !== null;
+  }
+
+  async #mustExist(): Promise<void> {
+    if ((await readText(join(this.#paths.job, 'job.json'))) === '' && (await this.#final()) === null) {
+      throw new TonyError('APPLICATION_UNKNOWN', `There is no local job ${this.applicationId} in ${this.#paths.job}.`);
+    }
+  }
+
+  async #masterDied(): Promise<JobResult> {
+    const log = await readText(join(this.#paths.logs(this.#paths.masterContainer), 'tony.log'));
+    const last = log.trimEnd().split('\n').slice(-5).join('\n');
+    return {
+      state: 'FAILED',
+      diagnostics: `The ApplicationMaster ended before the job did${last === '' ? '.' : `; the last it wrote:\n${last}`}\nSee tony-ts logs ${this.applicationId} master.`,
+    };
+  }
+}
+
+function ended(status: JobStatus): Observation {
+  const state = status.state === 'SUCCEEDED' || status.state === 'KILLED' ? status.state : 'FAILED';
+  return { phase: state, waiting: '', status, result: { state, diagnostics: state === 'SUCCEEDED' ? '' : status.message } };
+}
+
+async function readPiece(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null> {
+  const handle = await open(file, 'r').catch(() => null);
+  if (handle === null) return null;
+  try {
+    const { size } = await handle.stat();
+    const start = 'offset' in from ? from.offset : Math.max(0, size - from.tail);
+    const { bytesRead, buffer } = await handle.read(Buffer.alloc(Math.max(0, Math.min(LOG_PIECE, size - start))), 0, null, start);
+    return { bytes: buffer.subarray(0, bytesRead), end: start + bytesRead };
+  } finally {
+    await handle.close();
+  }
+}
+
+async function readText(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch(() => '');
+}
