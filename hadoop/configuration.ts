@@ -41,7 +41,7 @@ const FROZEN = [
   /^dfs\.(nameservices|http\.policy)$/,
   /^dfs\.ha\.namenodes\./,
   /^dfs\.namenode\.(rpc|http|https)-address(\.|$)/,
-  /^yarn\.(http\.policy|resource-types)$/,
+  /^yarn\.(acl\.enable|admin\.acl|http\.policy|resource-types|web-proxy\.address)$/,
   /^yarn\.resource-types\./,
   /^yarn\.(am|nm)\.liveness-monitor\.expiry-interval-ms$/,
   /^yarn\.log-aggregation/,

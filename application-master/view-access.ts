@@ -1,0 +1,21 @@
+import type { FrozenJob } from '../conf/job.ts';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import type { Access } from './web-server.ts';
+
+/**
+ * Who may see the job's pages: behind YARN its proxies' users as the job's view ACL and YARN's administrators say (everybody where
+ * the cluster does not check ACLs, as for YARN's own pages), on one machine whoever has the token.
+ */
+export function viewAccess(frozen: FrozenJob, token: string): Access {
+  if (frozen.cluster.kind === 'local') return { kind: 'token', token };
+  const configuration = HadoopConfiguration.fromProperties(frozen.cluster.hadoop);
+  const hosts = configuration.resourceManagers.map((address) => new URL(address).hostname);
+  const proxy = configuration.get('yarn.web-proxy.address');
+  if (proxy !== undefined && proxy !== '') hosts.push(proxy.replace(/:\d+$/, ''));
+  if (configuration.get('yarn.acl.enable') !== 'true') return { kind: 'proxy', hosts, mayView: () => true };
+  // YARN's form of a list: users, a space, groups. Groups are known to YARN's daemons only: their members are let in by name.
+  // YARN's default for administrators is everybody.
+  const administrators = (configuration.get('yarn.admin.acl') ?? '*').split(' ')[0]?.split(',') ?? [];
+  const allowed = new Set([frozen.user, ...frozen.job.acls.view.users, ...administrators.filter((user) => user !== '')]);
+  return { kind: 'proxy', hosts, mayView: (user) => allowed.has('*') || (user !== null && allowed.has(user)) };
+}

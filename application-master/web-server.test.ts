@@ -1,0 +1,103 @@
+import { request } from 'node:http';
+import { pino } from 'pino';
+import { afterEach, describe, expect, test } from 'vitest';
+import type { JobStatus } from '../conf/status.ts';
+import { type Access, WebServer } from './web-server.ts';
+
+const STATUS: JobStatus = {
+  applicationId: 'application_1_0001',
+  name: '<script>alert(1)</script>',
+  user: 'alice',
+  state: 'RUNNING',
+  message: '',
+  masterAttempt: 1,
+  generations: 1,
+  startedAt: 0,
+  finishedAt: 1000,
+  step: 7,
+  metrics: { loss: 0.5 },
+  checkpointStep: 0,
+  checkpointDir: 'hdfs://nn/c',
+  summaryDir: 'hdfs://nn/s',
+  notices: [],
+  tasks: [],
+};
+
+let open: WebServer | null = null;
+afterEach(() => {
+  open?.close();
+  open = null;
+});
+
+async function serve(access: Access): Promise<WebServer> {
+  open = await WebServer.open({ address: '127.0.0.1', access, status: () => STATUS, log: pino({ level: 'silent' }) });
+  return open;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly body: string;
+}
+
+function get(web: WebServer, path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request({ host: '127.0.0.1', port: web.port, path, headers, method }, (incoming) => {
+      let body = '';
+      incoming.setEncoding('utf8');
+      incoming.on('data', (piece: string) => {
+        body += piece;
+      });
+      incoming.on('end', () => resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, body }));
+    });
+    outgoing.on('error', reject);
+    outgoing.end();
+  });
+}
+
+describe('with a token', () => {
+  const access: Access = { kind: 'token', token: 'correct-horse' };
+
+  test('shows the job to who has it, and to nobody else', async () => {
+    const web = await serve(access);
+    const allowed = await get(web, '/tony/api/job', { authorization: 'Bearer correct-horse' });
+    expect(allowed.status).toBe(200);
+    expect(JSON.parse(allowed.body)).toEqual(STATUS);
+    for (const headers of [
+      {},
+      { authorization: 'Bearer correct-horsf' },
+      { authorization: 'Bearer x' },
+      { authorization: 'correct-horse' },
+    ]) {
+      expect((await get(web, '/tony/api/job', headers as Record<string, string>)).status).toBe(403);
+    }
+  });
+
+  test('escapes what a user may have written, allows no script, and takes GET and HEAD only', async () => {
+    const web = await serve(access);
+    const headers = { authorization: 'Bearer correct-horse' };
+    const page = await get(web, '/', headers);
+    expect(page.body).toContain('&lt;script&gt;alert(1)&lt;/script&gt;');
+    expect(page.body).not.toContain('<script');
+    expect(page.headers['content-security-policy']).toContain("default-src 'none'");
+    expect((await get(web, '/', headers, 'HEAD')).body).toBe('');
+    expect((await get(web, '/', headers, 'PUT')).status).toBe(405);
+    expect((await get(web, '/../etc/passwd', headers)).status).toBe(404);
+  });
+});
+
+describe('behind YARN', () => {
+  test('answers proxies only', async () => {
+    const web = await serve({ kind: 'proxy', hosts: ['127.0.0.2'], mayView: () => true });
+    const answer = await get(web, '/tony/api/job', { cookie: 'proxy-user=alice' });
+    expect(answer.status).toBe(403);
+    expect(answer.body).toMatch(/through the ResourceManager/);
+  });
+
+  test('asks whether the user that the proxy names may look', async () => {
+    const web = await serve({ kind: 'proxy', hosts: ['localhost', 'no-such-host.invalid'], mayView: (user) => user === 'alice' });
+    expect((await get(web, '/', { cookie: 'a=b; proxy-user=alice' })).status).toBe(200);
+    expect((await get(web, '/', { cookie: 'proxy-user=bob' })).body).toMatch(/User bob may not view this job/);
+    expect((await get(web, '/')).status).toBe(403);
+  });
+});
