@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { link, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -77,15 +77,18 @@ export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (
   }
 }
 
+/** The lock appears together with its content: by a link to a finished file. */
 async function take(lock: string): Promise<boolean> {
+  const mine = `${lock}-${process.pid}-${randomBytes(4).toString('hex')}`;
+  await writeFile(mine, `${os.hostname()} ${process.pid}`);
   try {
-    const file = await open(lock, 'wx');
-    await file.writeFile(`${os.hostname()} ${process.pid}`);
-    await file.close();
+    await link(mine, lock);
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw error;
+  } finally {
+    await rm(mine, { force: true });
   }
 }
 

@@ -14,14 +14,18 @@ describe('recipeOf', () => {
   });
 
   it('refuses machines for which nothing is pinned', () => {
-    expect(() => recipeOf({}, { platform: 'darwin', arch: 'arm64' })).toThrow('runtimes are for Linux on x64 and arm64; this machine is darwin arm64');
+    expect(() => recipeOf({}, { platform: 'darwin', arch: 'arm64' })).toThrow(
+      'runtimes are for Linux on x64 and arm64; this machine is darwin arm64',
+    );
     expect(() => recipeOf({ gpu: true }, { platform: 'linux', arch: 'arm64' })).toThrow('GPU');
   });
 });
 
 describe('the pins', () => {
   it('hold every package of the lock file by its checksum, from whatever registry the site uses', () => {
-    const packages = Object.entries(PACKAGE_LOCK.packages as Record<string, { integrity?: string; resolved?: string }>).filter(([name]) => name !== '');
+    const packages = Object.entries(PACKAGE_LOCK.packages as Record<string, { integrity?: string; resolved?: string }>).filter(
+      ([name]) => name !== '',
+    );
     expect(packages.length).toBeGreaterThan(100);
     for (const [name, { integrity, resolved }] of packages) {
       expect(integrity, name).toMatch(/^sha512-/);

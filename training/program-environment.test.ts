@@ -1,0 +1,21 @@
+import { describe, expect, it } from 'vitest';
+import { programEnvironment } from './program-environment.ts';
+
+describe('programEnvironment', () => {
+  it("puts the runtime's Node first and loads the hooks", () => {
+    expect(programEnvironment('/c/tony', '/c/runtime', { PATH: '/usr/bin' })).toEqual({
+      NODE_OPTIONS: '--import=file:///c/tony/register.mjs --disable-warning=ExperimentalWarning',
+      TF_CPP_MIN_LOG_LEVEL: '2',
+      TONY_RUNTIME: '/c/runtime',
+      PATH: '/c/runtime/bin:/usr/bin',
+    });
+  });
+
+  it("keeps the job's own options and log level, and survives odd paths", () => {
+    const environment = { NODE_OPTIONS: '--max-old-space-size=4096', TF_CPP_MIN_LOG_LEVEL: '0' };
+    expect(programEnvironment('/c 1/tony', null, environment)).toEqual({
+      NODE_OPTIONS: '--max-old-space-size=4096 --import=file:///c%201/tony/register.mjs --disable-warning=ExperimentalWarning',
+      TF_CPP_MIN_LOG_LEVEL: '0',
+    });
+  });
+});

@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest';
+import { addonFolderOf, candidates, isNotFound, type Places } from './resolution.ts';
+
+const places: Places = {
+  training: 'file:///c/tony/training.mjs',
+  runtime: 'file:///c/runtime/runtime.js',
+  program: 'file:///c/source/train.ts',
+};
+const user = places.program;
+
+describe('candidates', () => {
+  it('takes the training library that came with the job, whatever else is installed', () => {
+    expect(candidates('tony-ts/training', user, places)).toEqual([{ at: places.training }]);
+  });
+
+  it('takes tony-ts itself from the user, the runtime, or as the training library', () => {
+    expect(candidates('tony-ts', user, places)).toEqual([{ from: null }, { from: places.runtime }, { at: places.training }]);
+  });
+
+  it('prefers what the user has installed to the runtime', () => {
+    expect(candidates('@tensorflow/tfjs', user, places)).toEqual([{ from: null }, { from: places.runtime }]);
+    expect(candidates('seedrandom', user, places)).toEqual([{ from: null }, { from: places.runtime }]);
+  });
+
+  it('gives the training library and the runtime the TensorFlow.js of the user', () => {
+    const expected = [{ from: user }, { from: null }, { from: places.runtime }];
+    expect(candidates('@tensorflow/tfjs', places.training ?? '', places)).toEqual(expected);
+    const inRuntime = 'file:///c/runtime/node_modules/@tensorflow/tfjs-node/dist/index.js';
+    expect(candidates('@tensorflow/tfjs', inRuntime, places)).toEqual(expected);
+    expect(candidates('long', inRuntime, places)).toEqual([{ from: null }, { from: places.runtime }]);
+  });
+
+  it.each(['./model.ts', '../x.js', '/abs/x.js', 'file:///x.js', 'node:fs', '#inside', 'data:text/javascript,1'])(
+    'leaves %s to Node',
+    (specifier) => {
+      expect(candidates(specifier, user, places)).toEqual([{ from: null }]);
+    },
+  );
+
+  it('asks Node alone where there is neither a runtime nor a training library', () => {
+    const bare: Places = { training: null, runtime: null, program: user };
+    for (const specifier of ['tony-ts', 'tony-ts/training', '@tensorflow/tfjs']) {
+      expect(candidates(specifier, user, bare)).toEqual([{ from: null }]);
+    }
+  });
+});
+
+describe('addonFolderOf', () => {
+  it('names the folder of the addon in the package that was found', () => {
+    const found = 'file:///home/u/node_modules/@tensorflow/tfjs-node/dist/index.js';
+    expect(addonFolderOf('@tensorflow/tfjs-node', found)?.href).toBe('file:///home/u/node_modules/@tensorflow/tfjs-node/lib/');
+    expect(addonFolderOf('@tensorflow/tfjs', found)).toBeNull();
+    expect(addonFolderOf('@tensorflow/tfjs-node', 'file:///home/u/linked/index.js')).toBeNull();
+  });
+});
+
+describe('isNotFound', () => {
+  it('tells an absent package from one that hides what was asked for', () => {
+    expect(isNotFound(Object.assign(new Error(), { code: 'MODULE_NOT_FOUND' }))).toBe(true);
+    expect(isNotFound(Object.assign(new Error(), { code: 'ERR_MODULE_NOT_FOUND' }))).toBe(true);
+    expect(isNotFound(Object.assign(new Error(), { code: 'ERR_PACKAGE_PATH_NOT_EXPORTED' }))).toBe(false);
+    expect(isNotFound(null)).toBe(false);
+  });
+});
