@@ -12,7 +12,9 @@ export const ERROR_CODES = {
   APPLICATION_UNKNOWN: { exit: 2, hint: 'Check the id; the ResourceManager forgets old applications, local jobs are pruned.' },
   BUNDLES_MISSING: { exit: 2, hint: 'Run npm run build in the folder of tony-ts.' },
   KILL_FAILED: { exit: 1, hint: 'Try again.' },
-  JOB_FAILED: { exit: 1, hint: 'See tony-ts logs.' },
+  CLUSTER_SECURE: { exit: 2, hint: 'Use a cluster without Kerberos, or run the job with --local.' },
+  RUNTIME_MISSING: { exit: 2, hint: 'Correct `runtime` in job.yaml; tony-ts runtime build makes such an archive.' },
+  TASK_UNKNOWN: { exit: 2, hint: 'Name a task as ROLE:INDEX.' },
   USAGE: { exit: 2, hint: 'See tony-ts --help.' },
   NO_HADOOP_CONF: {
     exit: 2,
@@ -65,6 +67,7 @@ export const ERROR_CODES = {
     hint: 'The registry (or a mirror, or a cache on the way) delivers something else than was published: do not use it. `npm cache clean --force` and `python3 -m pip cache purge` empty the local caches.',
   },
   RUNTIME_COMPILE_FAILED: { exit: 2, hint: 'A C++17 compiler is needed (g++ 8 or newer; CXX names another one).' },
+  RUNTIME_MISSING: { exit: 2, hint: 'Build it with `tony-ts runtime build`.' },
   RUNTIME_BROKEN: { exit: 2, hint: 'Build it anew with `tony-ts runtime build --force`.' },
   PEER_LOST: {
     exit: 1,

@@ -1,0 +1,95 @@
+import { copyFile, mkdir, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import type { Argv, CommandModule } from 'yargs';
+import { TonyError } from '../../conf/errors.ts';
+import { ensureRuntime, findRuntime, type Runtime, removeRuntime } from '../runtime/ensure-runtime.ts';
+import { DEFAULT_NODE, type NodeMajor } from '../runtime/pins.ts';
+
+interface Which {
+  node: NodeMajor;
+  gpu: boolean;
+}
+
+function which(yargs: Argv): Argv<Which> {
+  return yargs
+    .option('node', {
+      choices: [20, 22, 24] as const,
+      default: DEFAULT_NODE,
+      describe: 'major version of Node; 22 and 24 run .ts files as they are',
+    })
+    .option('gpu', { type: 'boolean', default: false, describe: 'with CUDA libraries (downloads about 2.4 GB)' });
+}
+
+const buildCommand: CommandModule<object, Which & { output: string | undefined; force: boolean }> = {
+  command: 'build',
+  describe: 'make the runtime, from package registries alone, unless it is there; prints the path of its archive',
+  builder: (yargs) =>
+    which(yargs)
+      .option('output', { type: 'string', requiresArg: true, describe: 'copy the archive to this file' })
+      .option('force', { type: 'boolean', default: false, describe: 'build it even if it is there' }),
+  handler: async ({ node, gpu, output, force }) => {
+    if (force) await removeRuntime({ node, gpu });
+    const runtime = await ensureRuntime((line) => process.stderr.write(`${line}\n`), { node, gpu });
+    process.stdout.write(`${output === undefined ? runtime.archive : await copyArchive(runtime, path.resolve(output))}\n`);
+  },
+};
+
+const pathCommand: CommandModule<object, Which> = {
+  command: 'path',
+  describe: 'print where the unpacked runtime is: bin/node, node_modules',
+  builder: which,
+  handler: async (options) => {
+    process.stdout.write(`${(await present(options)).tree}\n`);
+  },
+};
+
+const infoCommand: CommandModule<object, Which & { output: string }> = {
+  command: 'info',
+  describe: 'print what the runtime holds',
+  builder: (yargs) =>
+    which(yargs).option('output', { choices: ['text', 'json'] as const, default: 'text', describe: 'form of the output' }),
+  handler: async ({ output, ...options }) => {
+    const runtime = await present(options);
+    process.stdout.write(output === 'json' ? `${JSON.stringify(runtime)}\n` : describeRuntime(runtime));
+  },
+};
+
+export const runtimeCommand: CommandModule = {
+  command: 'runtime',
+  describe: 'Node and TensorFlow.js for machines that have neither',
+  builder: (yargs) =>
+    yargs.command(buildCommand).command(pathCommand).command(infoCommand).demandCommand(1, 'Say what to do: build, path or info.'),
+  handler: () => {},
+};
+
+async function present(options: Which): Promise<Runtime> {
+  const runtime = await findRuntime(options);
+  if (runtime !== null) return runtime;
+  throw new TonyError('RUNTIME_MISSING', `there is no runtime with Node ${options.node}${options.gpu ? ' and GPU support' : ''} yet`);
+}
+
+/** The file appears whole or not at all. */
+async function copyArchive(runtime: Runtime, output: string): Promise<string> {
+  const partial = `${output}.${process.pid}.partial`;
+  try {
+    await mkdir(path.dirname(output), { recursive: true });
+    await copyFile(runtime.archive, partial);
+    await rename(partial, output);
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw new TonyError('STORAGE_REFUSED', `the archive cannot be written to ${output}`, { cause: error });
+  }
+  return output;
+}
+
+function describeRuntime(runtime: Runtime): string {
+  const lines: readonly (readonly [string, string])[] = [
+    ['Node', `${runtime.node} (${runtime.architecture})`],
+    ['TensorFlow.js', `${runtime.tensorflowJs}, ${runtime.gpu ? 'tfjs-node-gpu' : 'tfjs-node'}`],
+    ['TensorFlow', runtime.libtensorflow],
+    ['archive', `${runtime.archive} (${(runtime.size / 1e6).toFixed(0)} MB)`],
+    ['sha256', runtime.sha256],
+    ['unpacked', runtime.tree],
+  ];
+  return lines.map(([name, value]) => `${name.padEnd(14)} ${value}\n`).join('');
+}
