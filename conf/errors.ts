@@ -67,7 +67,7 @@ export const ERROR_CODES = {
     hint: 'The registry (or a mirror, or a cache on the way) delivers something else than was published: do not use it. `npm cache clean --force` and `python3 -m pip cache purge` empty the local caches.',
   },
   RUNTIME_COMPILE_FAILED: { exit: 2, hint: 'A C++17 compiler is needed (g++ 8 or newer; CXX names another one).' },
-  RUNTIME_MISSING: { exit: 2, hint: 'Build it with `tony-ts runtime build`.' },
+  RUNTIME_NOT_BUILT: { exit: 2, hint: 'Build it with `tony-ts runtime build`.' },
   RUNTIME_BROKEN: { exit: 2, hint: 'Build it anew with `tony-ts runtime build --force`.' },
   PEER_LOST: {
     exit: 1,

@@ -65,7 +65,7 @@ export const runtimeCommand: CommandModule = {
 async function present(options: Which): Promise<Runtime> {
   const runtime = await findRuntime(options);
   if (runtime !== null) return runtime;
-  throw new TonyError('RUNTIME_MISSING', `there is no runtime with Node ${options.node}${options.gpu ? ' and GPU support' : ''} yet`);
+  throw new TonyError('RUNTIME_NOT_BUILT', `there is no runtime with Node ${options.node}${options.gpu ? ' and GPU support' : ''} yet`);
 }
 
 /** The file appears whole or not at all. */
