@@ -1,0 +1,60 @@
+import { messageOf, TonyError } from '../conf/errors.ts';
+import { HadoopConfiguration } from './configuration.ts';
+import { parseHadoopXml } from './hadoop-xml.ts';
+import { HttpClient } from './http-client.ts';
+
+const TIMEOUT_MS = 10_000;
+const MAXIMUM_BYTES = 16 * 1024 * 1024;
+
+/**
+ * The configuration of a cluster from the web address of its ResourceManager alone: `http://rm:8088/conf`, as XML, which all versions
+ * speak. What comes from Hadoop's own *-default.xml is left out: `HadoopConfiguration` has the defaults that are used, and a ResourceManager's
+ * differ from a client's.
+ */
+export async function configurationOfResourceManager(address: string): Promise<HadoopConfiguration> {
+  const base = baseUrl(address);
+  const http = new HttpClient();
+  try {
+    const url = new URL('/conf', base);
+    const answer = await http
+      .fetch({ method: 'GET', url, headers: { Accept: 'application/xml' }, idleTimeoutMs: TIMEOUT_MS }, { maximumBytes: MAXIMUM_BYTES })
+      .catch((error: unknown) => {
+        throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached at ${base.origin}: ${messageOf(error)}`, {
+          cause: error,
+        });
+      });
+    if (answer.status !== 200)
+      throw new TonyError('RM_UNREACHABLE', `${url} answered HTTP ${answer.status}, so it is not a ResourceManager.`);
+    const properties = parseHadoopXml(answer.body.toString('utf8'), url.href)
+      .filter(({ source }) => source === null || !source.endsWith('-default.xml'))
+      .map(({ name, value }) => [name, value] as const);
+    return HadoopConfiguration.fromProperties(reachedAt(base, Object.fromEntries(properties)));
+  } finally {
+    http.close();
+  }
+}
+
+/** A ResourceManager on one host may call itself 0.0.0.0; the caller knows better. */
+function reachedAt(base: URL, properties: Readonly<Record<string, string>>): Record<string, string> {
+  const isHttps = base.protocol === 'https:';
+  const known: Record<string, string> = { ...properties };
+  if (known['yarn.resourcemanager.ha.enabled'] === 'true') return known;
+  const hostname = known['yarn.resourcemanager.hostname'];
+  if (hostname === undefined || hostname === '0.0.0.0') known['yarn.resourcemanager.hostname'] = base.hostname;
+  known['yarn.http.policy'] = isHttps ? 'HTTPS_ONLY' : 'HTTP_ONLY';
+  known[isHttps ? 'yarn.resourcemanager.webapp.https.address' : 'yarn.resourcemanager.webapp.address'] = base.host;
+  return known;
+}
+
+function baseUrl(address: string): URL {
+  const text = /^https?:\/\//.test(address) ? address : `http://${address}`;
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || url.hostname === '') {
+    throw new TonyError('USAGE', `"${address}" is not the address of a ResourceManager.`, {
+      hint: 'Give its web address, e.g. http://rm:8088.',
+    });
+  }
+  // Ports 80 and 443 are left out of `host`, where Hadoop's defaults would step in.
+  if (url.port === '') return new URL(`${url.protocol}//${url.hostname}:${url.protocol === 'https:' ? 8090 : 8088}`);
+  return url;
+}

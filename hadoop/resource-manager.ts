@@ -1,0 +1,287 @@
+import axios, { type AxiosInstance, type AxiosResponse } from 'axios';
+import { z } from 'zod';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import { AddressRound, type Outcome } from './address-round.ts';
+import { parseApplicationId } from './application-id.ts';
+import { type ApplicationSubmission, submissionBody } from './application-submission.ts';
+import type { HadoopConfiguration } from './configuration.ts';
+import { parseRemoteException } from './remote-exception.ts';
+import {
+  type Application,
+  type ApplicationState,
+  type Attempt,
+  applicationSchema,
+  applicationStateSchema,
+  attemptSchema,
+  type ClusterInfo,
+  type ClusterMetrics,
+  type ContainerReport,
+  clusterInfoSchema,
+  clusterMetricsSchema,
+  containerSchema,
+  listOf,
+  type Node,
+  nodeSchema,
+  type Queue,
+  queuesOf,
+  resourcesSchema,
+} from './resource-manager-answers.ts';
+
+export interface ResourceManagerOptions {
+  /** Base URLs of all ResourceManagers of the cluster. */
+  readonly addresses: readonly string[];
+  /** As whom to ask where the cluster does not ask for proof; null says nothing. */
+  readonly user: string | null;
+  /** How long to look for a ResourceManager that is active. */
+  readonly patienceMs?: number;
+  /** For one answer. */
+  readonly timeoutMs?: number;
+}
+
+export interface ApplicationFilter {
+  readonly user?: string;
+  readonly states?: readonly ApplicationState[];
+  readonly types?: readonly string[];
+  readonly tags?: readonly string[];
+  readonly limit?: number;
+}
+
+export interface ProxyAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: string;
+}
+
+interface Request {
+  readonly method: 'GET' | 'POST' | 'PUT';
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+  readonly timeoutMs?: number;
+}
+
+const PATIENCE_MS = 5_000;
+const TIMEOUT_MS = 10_000;
+const MAXIMUM_ANSWER_BYTES = 64 * 1024 * 1024;
+
+/**
+ * The ResourceManager's REST interface (https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/ResourceManagerRest.html).
+ * Of several ResourceManagers the active one is found by asking: a standby redirects or is silent. Every call may be said twice
+ * (a second submit of one id and a second kill change nothing, an id that is not used costs nothing), so each is repeated after a failure of
+ * the connection.
+ */
+export class ResourceManager {
+  readonly #round: AddressRound;
+  readonly #user: string | null;
+  readonly #timeoutMs: number;
+  readonly #http: AxiosInstance;
+
+  constructor(options: ResourceManagerOptions) {
+    this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS);
+    this.#user = options.user;
+    this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+    this.#http = axios.create({
+      // A proxy of the environment is for the world outside; sent through it, a cluster's addresses fail in ways that nobody understands.
+      proxy: false,
+      maxRedirects: 0,
+      maxContentLength: MAXIMUM_ANSWER_BYTES,
+      responseType: 'text',
+      transformResponse: (text: unknown) => text,
+      validateStatus: () => true,
+    });
+  }
+
+  static of(
+    configuration: HadoopConfiguration,
+    user: string,
+    options: { readonly patienceMs?: number; readonly timeoutMs?: number } = {},
+  ): ResourceManager {
+    return new ResourceManager({ ...options, addresses: configuration.resourceManagers, user: configuration.secure ? null : user });
+  }
+
+  /** An id to submit under, and the largest container by resource name. */
+  async newApplication(): Promise<{ readonly applicationId: string; readonly maximum: Readonly<Record<string, number>> }> {
+    const answer = await this.#json({ method: 'POST', path: '/ws/v1/cluster/apps/new-application' });
+    const schema = z.object({ 'application-id': z.string(), 'maximum-resource-capability': resourcesSchema });
+    const parsed = checked(schema, answer);
+    return { applicationId: parsed['application-id'], maximum: parsed['maximum-resource-capability'] };
+  }
+
+  async submit(submission: ApplicationSubmission): Promise<void> {
+    await this.#json({ method: 'POST', path: '/ws/v1/cluster/apps', body: submissionBody(submission) });
+  }
+
+  /** Throws APPLICATION_NOT_FOUND for one that the ResourceManager does not know, or no longer. */
+  async application(id: string): Promise<Application> {
+    return checked(z.object({ app: applicationSchema }), await this.#json({ method: 'GET', path: pathOf(id) })).app;
+  }
+
+  async applications(filter: ApplicationFilter = {}): Promise<Application[]> {
+    const { user, states, types, tags, limit } = filter;
+    const query = {
+      ...(user === undefined ? {} : { user }),
+      ...(states === undefined ? {} : { states: states.join(',') }),
+      ...(types === undefined ? {} : { applicationTypes: types.join(',') }),
+      ...(tags === undefined ? {} : { applicationTags: tags.join(',') }),
+      ...(limit === undefined ? {} : { limit: String(limit) }),
+    };
+    const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/apps', query });
+    return checked(z.object({ apps: listOf('app', applicationSchema) }), answer).apps;
+  }
+
+  /** Asks for the end; answers the state, which may still be KILLING. */
+  async kill(id: string, diagnostics?: string): Promise<ApplicationState | 'KILLING'> {
+    const body = { state: 'KILLED', ...(diagnostics === undefined ? {} : { diagnostics }) };
+    const answer = await this.#json({ method: 'PUT', path: `${pathOf(id)}/state`, body });
+    return checked(z.object({ state: z.union([applicationStateSchema, z.literal('KILLING')]) }), answer).state;
+  }
+
+  async attempts(id: string): Promise<Attempt[]> {
+    const answer = await this.#json({ method: 'GET', path: `${pathOf(id)}/appattempts` });
+    return checked(z.object({ appAttempts: listOf('appAttempt', attemptSchema) }), answer).appAttempts;
+  }
+
+  /** Containers of an attempt that the ResourceManager remembers: those that live. */
+  async containers(id: string, attemptId: string): Promise<ContainerReport[]> {
+    const answer = await this.#json({ method: 'GET', path: `${pathOf(id)}/appattempts/${encodeURIComponent(attemptId)}/containers` });
+    return checked(listOf('container', containerSchema), answer);
+  }
+
+  /** Nodes in use; with `states` those in the given NodeStates, e.g. LOST. */
+  async nodes(states: readonly string[] = []): Promise<Node[]> {
+    const query: Record<string, string> = states.length === 0 ? {} : { states: states.join(',') };
+    const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/nodes', query });
+    return checked(z.object({ nodes: listOf('node', nodeSchema) }), answer).nodes;
+  }
+
+  /** Queues to which one can submit. */
+  async queues(): Promise<Queue[]> {
+    return queuesOf(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }));
+  }
+
+  async metrics(): Promise<ClusterMetrics> {
+    const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/metrics' });
+    return checked(z.object({ clusterMetrics: clusterMetricsSchema }), answer).clusterMetrics;
+  }
+
+  async clusterInfo(): Promise<ClusterInfo> {
+    return checked(z.object({ clusterInfo: clusterInfoSchema }), await this.#json({ method: 'GET', path: '/ws/v1/cluster/info' }))
+      .clusterInfo;
+  }
+
+  /**
+   * A page of the ApplicationMaster by way of the ResourceManager's proxy. null when there is no ApplicationMaster to ask: it has not
+   * registered yet, or the application has ended (the proxy redirects elsewhere then), or is unknown.
+   */
+  async proxy(id: string, path: string, options: { readonly timeoutMs?: number } = {}): Promise<ProxyAnswer | null> {
+    parseApplicationId(id);
+    const [plain = '', search] = path.replace(/^\/+/, '').split('?', 2);
+    const query = Object.fromEntries(new URLSearchParams(search));
+    const request: Request = { method: 'GET', path: `/proxy/${id}/${plain}`, query, ...options };
+    const answer = await this.#ask(request, (response) => ({ result: response }));
+    if (answer.status === 404 && isHtml(answer)) return null;
+    if (answer.status >= 300 && answer.status < 400) return null;
+    return { status: answer.status, contentType: contentTypeOf(answer), body: answer.data };
+  }
+
+  close(): void {
+    this.#round.close();
+  }
+
+  async #json(request: Request): Promise<unknown> {
+    return this.#ask<unknown>(request, (response) => {
+      const { status, data } = response;
+      if (status === 502 || status === 503 || status === 504) return { again: `HTTP ${status}` };
+      if (status >= 200 && status < 300) {
+        // A submission is answered by nothing.
+        return { result: data.trim() === '' ? {} : parsedJson(data) };
+      }
+      throw refusal(status, data, request);
+    });
+  }
+
+  async #ask<T>(request: Request, interpret: (response: AxiosResponse<string>) => Outcome<T>): Promise<T> {
+    const ended = await this.#round.run<T>(async (address) => {
+      let response: AxiosResponse<string>;
+      try {
+        response = await this.#http.request<string>({
+          method: request.method,
+          baseURL: address,
+          url: request.path,
+          params: { ...request.query, ...(this.#user === null ? {} : { 'user.name': this.#user }) },
+          headers: { Accept: 'application/json', ...(request.body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+          ...(request.body === undefined ? {} : { data: JSON.stringify(request.body) }),
+          // Covers the connection as well, which axios's own timeout does not.
+          signal: AbortSignal.timeout(request.timeoutMs ?? this.#timeoutMs),
+        });
+      } catch (error) {
+        return { again: axios.isCancel(error) ? `no answer within ${request.timeoutMs ?? this.#timeoutMs} ms` : messageOf(error) };
+      }
+      return isStandby(response, request.path) ? { again: 'it is a standby' } : interpret(response);
+    });
+    if ('result' in ended) return ended.result;
+    throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. Last tried ${ended.reason}`);
+  }
+}
+
+/** A standby redirects to the active one, or lets a browser refresh for ever while there is none. 302 is the proxy's own. */
+function isStandby(response: AxiosResponse<string>, path: string): boolean {
+  if (response.status === 307 || /^(This is standby RM|There is no active RM)/.test(response.data)) return true;
+  return response.headers.refresh !== undefined && path.startsWith('/ws/');
+}
+
+function isHtml(response: AxiosResponse<string>): boolean {
+  return contentTypeOf(response).startsWith('text/html');
+}
+
+function contentTypeOf(response: AxiosResponse<string>): string {
+  const type: unknown = response.headers['content-type'];
+  return typeof type === 'string' ? type : '';
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw notResourceManager('its answer is not JSON');
+  }
+}
+
+function checked<T>(schema: z.ZodType<T>, answer: unknown): T {
+  const parsed = schema.safeParse(answer);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw notResourceManager(`${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`);
+}
+
+function refusal(status: number, text: string, request: Request): TonyError {
+  const remote = parseRemoteException(text);
+  // The class of the exception that was wrapped comes first in the message.
+  const message = remote?.message.replace(/^([\w$]+\.)+[\w$]*(Exception|Error): /, '') ?? '';
+  if (remote?.exception === 'NotFoundException' && request.path.startsWith('/ws/v1/cluster/apps/')) {
+    return new TonyError('APPLICATION_NOT_FOUND', `The ResourceManager does not know ${request.path.split('/')[5] ?? 'this application'}.`);
+  }
+  if (status === 401) {
+    return new TonyError('RM_REFUSED', 'The ResourceManager asks for authentication (HTTP 401).', {
+      hint: 'The cluster uses Kerberos; check hadoop.security.authentication in core-site.xml.',
+    });
+  }
+  if (remote !== null) return new TonyError('RM_REFUSED', `The ResourceManager refused: ${message || remote.exception}`);
+  // Errors of its filters come as a page or as plain text.
+  const plain = text
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .slice(0, 300);
+  if (status === 403 || status === 400) return new TonyError('RM_REFUSED', `The ResourceManager refused (HTTP ${status}): ${plain}`);
+  return notResourceManager(`HTTP ${status}`);
+}
+
+function notResourceManager(what: string): TonyError {
+  return new TonyError('RM_UNREACHABLE', `What answers for the ResourceManager is not one: ${what}.`);
+}
+
+function pathOf(id: string): string {
+  parseApplicationId(id);
+  return `/ws/v1/cluster/apps/${id}`;
+}
