@@ -21,9 +21,14 @@ function finalState({ state, finalStatus }: EndedApplication): JobResult['state'
   return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'SUCCEEDED' : 'FAILED';
 }
 
+/** The queue that does not exist, when that is what the ResourceManager complains of. */
+export function unknownQueue(diagnostics: string): string | undefined {
+  return /submitted by user \S+ to (?:unknown|non-?existent) queue:?\s*(\S+?)\.?\s*$/im.exec(diagnostics)?.[1];
+}
+
 function explain({ id, state, diagnostics }: EndedApplication): string {
   const text = diagnostics.trim();
-  const queue = /submitted by user \S+ to (?:unknown|non-?existent) queue:?\s*(\S+?)\.?$/im.exec(text)?.[1];
+  const queue = unknownQueue(text);
   if (queue !== undefined) return `The queue ${queue} does not exist. Correct \`queue\` in job.yaml.`;
   if (/cannot submit applications to queue|does not have permission to submit/i.test(text)) {
     return `${firstSentence(text)} Ask for access to the queue, or name another one in job.yaml.`;

@@ -1,0 +1,69 @@
+import yargs, { type Argv } from 'yargs';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import { suggest } from '../conf/suggest.ts';
+import { killCommand } from './commands/kill.ts';
+import { logsCommand } from './commands/logs.ts';
+import { runtimeCommand } from './commands/runtime.ts';
+import { statusCommand } from './commands/status.ts';
+import { submitCommand } from './commands/submit.ts';
+import { VERSION, versionCommand } from './commands/version.ts';
+
+const COMMANDS = ['submit', 'status', 'logs', 'kill', 'runtime', 'version'];
+
+/**
+ * Parses and runs one command; resolves when it is done. What the person typed wrongly is a TonyError USAGE, with what was probably meant.
+ * The commands import what they need when they run: `--help` has to be quick.
+ */
+export async function runCommandLine(words: readonly string[]): Promise<void> {
+  const parser: Argv = yargs([...words])
+    .scriptName('tony-ts')
+    .locale('en')
+    .usage('$0 COMMAND\n\nDistributed TensorFlow.js training on Hadoop YARN')
+    .command(submitCommand)
+    .command(statusCommand)
+    .command(logsCommand)
+    .command(killCommand)
+    .command(runtimeCommand)
+    .command(versionCommand)
+    .option('debug', { type: 'boolean', default: false, describe: 'Show the stack of an error' })
+    .version(VERSION)
+    .help()
+    .alias('help', 'h')
+    .strict()
+    .demandCommand(1, 'Say what to do')
+    .wrap(Math.min(100, process.stdout.columns ?? 80))
+    .exitProcess(false)
+    .fail((message, error) => {
+      if (error instanceof Error) throw error;
+      throw usage(message, words, optionsOf(parser));
+    });
+  await parser.parseAsync();
+}
+
+function usage(message: string, words: readonly string[], options: readonly string[]): TonyError {
+  const command = words.find((word) => !word.startsWith('-')) ?? '';
+  if (command !== '' && !COMMANDS.includes(command)) {
+    const meant = suggest(command, COMMANDS);
+    return new TonyError('USAGE', `There is no command "${command}"${meant === undefined ? '' : `; did you mean "${meant}"?`}`, {
+      hint: `The commands are ${COMMANDS.join(', ')}; see tony-ts --help.`,
+    });
+  }
+  const unknown = /^Unknown arguments?: (.*)$/.exec(message)?.[1]?.split(', ') ?? [];
+  const hint = `See tony-ts ${command === '' ? '' : `${command} `}--help.`;
+  const [first] = unknown;
+  if (first === undefined) return new TonyError('USAGE', sentence(message), { hint });
+  const asOption = words.some((word) => word.startsWith('-') && word.replace(/^-+/, '').split('=')[0] === first);
+  if (!asOption) return new TonyError('USAGE', `"${first}" is one word too many.`, { hint });
+  const meant = suggest(first, options);
+  return new TonyError('USAGE', `There is no option --${first}${meant === undefined ? '' : `; did you mean --${meant}?`}`, { hint });
+}
+
+function optionsOf(parser: Argv): string[] {
+  const known = (parser as Argv & { getOptions(): { key: Record<string, unknown> } }).getOptions().key;
+  return Object.keys(known).filter((name) => !/[A-Z]/.test(name) && name.length > 1);
+}
+
+function sentence(message: string): string {
+  const line = messageOf(message);
+  return /[.!?]$/.test(line) ? line : `${line}.`;
+}

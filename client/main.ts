@@ -1,0 +1,28 @@
+import { messageOf, TonyError } from '../conf/errors.ts';
+import { runCommandLine } from './command-line.ts';
+import { describeError } from './error-lines.ts';
+import { terminalOf } from './terminal.ts';
+
+/*
+ * The command `tony-ts`. Exit codes: 0 succeeded, 1 the job failed, 2 the request was wrong, 3 the cluster could not be reached.
+ */
+
+// `tony-ts logs ... | head` ends as it should.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  process.exit(error.code === 'EPIPE' ? 0 : 1);
+});
+
+const words = process.argv.slice(2);
+try {
+  await runCommandLine(words);
+} catch (thrown) {
+  const error = thrown instanceof TonyError ? thrown : new TonyError('INTERNAL', messageOf(thrown), { cause: thrown });
+  if (words.includes('json') || words.includes('--output=json')) {
+    const { code, message, hint } = error;
+    process.stdout.write(`${JSON.stringify({ type: 'error', code, message, hint })}\n`);
+  }
+  process.stderr.write(describeError(error, terminalOf(process.stderr), words.includes('--debug')));
+  process.exitCode = error.exitCode;
+}
+// Connections that are kept open for a next request must not hold the process; what was written has to be out before.
+process.stdout.write('', () => process.stderr.write('', () => process.exit()));

@@ -1,0 +1,139 @@
+import { statSync } from 'node:fs';
+import { TonyError } from '../conf/errors.ts';
+import { CONTAINER_LAYOUT, type Job, type Resource } from '../conf/job.ts';
+import { launchCommand } from '../hadoop/launch-script.ts';
+import { ResourceManager } from '../hadoop/resource-manager.ts';
+import { joinUri } from '../storage/uri.ts';
+import { bundlesFolder, MASTER_NODE_FLAGS } from './bundles.ts';
+import type { Cluster } from './cluster.ts';
+import { freezeJob, hasScheme, placeUri } from './freeze-job.ts';
+import { createJobSecrets } from './job-secrets.ts';
+import { type HashedFolder, hashFolder } from './source-archive.ts';
+import { listData, listFolder, listSource } from './source-folder.ts';
+import { openStaging, type StagingEvent, type StagingPlace, stageArchive, stageData, stageFolder, stageJob } from './staging.ts';
+
+/** One more than one: a lost node takes no job with it, a defect does not go round for ever. */
+const MASTER_ATTEMPTS = 2;
+
+export interface YarnSubmitOptions {
+  readonly onEvent: (event: StagingEvent) => void;
+  /** A line of progress, when a runtime has to be built first. */
+  readonly onProgress: (line: string) => void;
+  /** Ends the submit; nothing of the job is left on HDFS then. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface YarnSubmission {
+  readonly applicationId: string;
+  readonly trackingUrl: string;
+}
+
+/** Stages what the job needs, each thing once for all jobs that have the same, and asks for its ApplicationMaster. */
+export async function submitToYarn(job: Job, cluster: Cluster, options: YarnSubmitOptions): Promise<YarnSubmission> {
+  const { configuration, user, storage, root, home } = cluster;
+  const place: StagingPlace = { storage, root, onEvent: options.onEvent, signal: options.signal };
+  const resourceManager = ResourceManager.of(configuration, user);
+  const parts = await localParts(job, options.onProgress);
+  const { applicationId } = await resourceManager.newApplication();
+  await openStaging(place, user);
+  const [source, bundles, runtime, data] = await Promise.all([
+    parts.source && stageFolder(place, CONTAINER_LAYOUT.source, parts.source),
+    stageFolder(place, CONTAINER_LAYOUT.bundles, parts.bundles),
+    stageRuntime(place, job, parts.runtime, home),
+    stageAllData(place, parts.data),
+  ]);
+  const shared = [bundles, ...(runtime === null ? [] : [runtime])];
+  const submittedAt = Date.now();
+  const frozen = freezeJob(job, {
+    applicationId,
+    user,
+    submittedAt,
+    root,
+    home,
+    data,
+    resources: [...(source === null ? [] : [source]), ...shared],
+    cluster: { kind: 'yarn', hadoop: configuration.freeze() },
+  });
+  try {
+    options.signal?.throwIfAborted();
+    const jobFile = await stageJob(place, applicationId, JSON.stringify(frozen));
+    const node = runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;
+    options.signal?.throwIfAborted();
+    await resourceManager.submit({
+      applicationId,
+      name: job.name,
+      type: 'TONY',
+      queue: job.queue,
+      tags: ['tony-ts', ...job.tags],
+      memoryMb: job.master.memoryMb,
+      vcores: job.master.vcores,
+      nodeLabel: job.master.nodeLabel,
+      maxAttempts: MASTER_ATTEMPTS,
+      keepContainers: true,
+      command: launchCommand([node, ...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`], { stdout: 'tony.log' }),
+      environment: {},
+      resources: [jobFile.resource, ...shared],
+      secrets: new Map([...createJobSecrets(submittedAt)].map(([name, secret]) => [name, secret.reveal()])),
+      acls: job.acls,
+    });
+  } catch (error) {
+    // What failed is the reason that counts.
+    await storage.remove(joinUri(root, 'jobs', applicationId)).catch(() => false);
+    throw error;
+  }
+  return { applicationId, trackingUrl: `${configuration.resourceManagers[0]}/proxy/${applicationId}/` };
+}
+
+interface DataPart {
+  readonly name: string;
+  /** Where it is already, or what has to be put there. */
+  readonly from: string | { readonly folder: HashedFolder; readonly single: boolean };
+}
+
+interface LocalParts {
+  readonly source: HashedFolder | null;
+  readonly bundles: HashedFolder;
+  readonly runtime: { readonly file: string; readonly hash: string; readonly size: number } | null;
+  readonly data: readonly DataPart[];
+}
+
+/** Everything of this machine is looked at before the cluster is touched: a missing folder leaves no trace there. */
+async function localParts(job: Job, onProgress: (line: string) => void): Promise<LocalParts> {
+  const [source, bundles, data] = await Promise.all([
+    job.source && listSource(job.source.path, job.source.exclude).then(hashFolder),
+    bundlesFolder()
+      .then((folder) => listFolder(folder, 'folder of built programs'))
+      .then(hashFolder),
+    Promise.all(Object.entries(job.data).map(([name, from]) => dataPart(name, from))),
+  ]);
+  if (job.runtime !== 'default') return { source, bundles, data, runtime: null };
+  const { ensureRuntime } = await import('./runtime/ensure-runtime.ts');
+  const { archive, sha256, size } = await ensureRuntime(onProgress);
+  return { source, bundles, data, runtime: { file: archive, hash: sha256, size } };
+}
+
+async function dataPart(name: string, from: string): Promise<DataPart> {
+  if (hasScheme(from)) return { name, from };
+  const folder = await hashFolder(await listData(from, name));
+  return { name, from: { folder, single: statSync(from).isFile() } };
+}
+
+async function stageRuntime(place: StagingPlace, job: Job, built: LocalParts['runtime'], home: string): Promise<Resource | null> {
+  if (built !== null) return stageArchive(place, CONTAINER_LAYOUT.runtime, built);
+  if (job.runtime === 'system') return null;
+  const uri = placeUri(job.runtime, home) ?? job.runtime;
+  const entry = await place.storage.stat(uri);
+  if (entry?.type !== 'file') {
+    throw new TonyError('RUNTIME_MISSING', `The runtime ${uri} is ${entry === null ? 'not there' : 'a folder'}.`);
+  }
+  return { name: CONTAINER_LAYOUT.runtime, uri, type: 'archive', visibility: 'private', size: entry.size, timestamp: entry.modifiedAt };
+}
+
+async function stageAllData(place: StagingPlace, parts: readonly DataPart[]): Promise<Record<string, string>> {
+  const uris = await Promise.all(
+    parts.map(
+      async ({ name, from }) => [name, typeof from === 'string' ? from : await stageData(place, name, from.folder, from.single)] as const,
+    ),
+  );
+  return Object.fromEntries(uris);
+}

@@ -1,0 +1,153 @@
+import { TonyError } from '../conf/errors.ts';
+import type { JobResult, JobStatus } from '../conf/status.ts';
+import { suggest } from '../conf/suggest.ts';
+import { ContainerLogs } from '../hadoop/container-logs.ts';
+import { ResourceManager } from '../hadoop/resource-manager.ts';
+import type { Application } from '../hadoop/resource-manager-answers.ts';
+import { joinUri } from '../storage/uri.ts';
+import type { Cluster } from './cluster.ts';
+import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
+import { parseHistory, parseJobStatus } from './job-status.ts';
+import { orderContainers, type TaskContainer } from './task-containers.ts';
+import { resultOf, unknownQueue, waitingReason } from './yarn-diagnostics.ts';
+
+/** While the ApplicationMaster answers, the ResourceManager need not be asked at each look. */
+const APPLICATION_EVERY_MS = 2_000;
+const MASTER_ANSWER_MS = 5_000;
+const ENDED = new Set(['FINISHED', 'FAILED', 'KILLED']);
+
+/** A job on a cluster, by what ResourceManager, ApplicationMaster and history say. */
+export class YarnJob implements JobConnection {
+  readonly applicationId: string;
+  readonly trackingUrl: string;
+  readonly #cluster: Cluster;
+  readonly #resourceManager: ResourceManager;
+  readonly #containerLogs: ContainerLogs;
+  #application: Application | null = null;
+  #applicationAt = Number.NEGATIVE_INFINITY;
+  #last: JobStatus | null = null;
+  #tidied = false;
+
+  /** The cluster is closed with the connection. */
+  constructor(applicationId: string, cluster: Cluster) {
+    this.applicationId = applicationId;
+    this.trackingUrl = `${cluster.configuration.resourceManagers[0]}/proxy/${applicationId}/`;
+    this.#cluster = cluster;
+    this.#resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
+    this.#containerLogs = new ContainerLogs({ configuration: cluster.configuration, user: cluster.user });
+  }
+
+  async observe(): Promise<Observation> {
+    const recent = performance.now() - this.#applicationAt < APPLICATION_EVERY_MS ? this.#application : null;
+    const live = recent?.state === 'RUNNING' ? await this.#askMaster() : null;
+    if (recent !== null && live !== null && !isFinal(live)) return { phase: recent.state, waiting: '', status: live, result: null };
+    const application = await this.#report();
+    if (!ENDED.has(application.state)) {
+      const status = live ?? (application.state === 'RUNNING' ? await this.#askMaster() : null) ?? this.#last;
+      const waiting = status === null ? waitingReason(application.diagnostics) : '';
+      return { phase: application.state, waiting, status, result: null };
+    }
+    const status = (await this.#final()) ?? this.#last;
+    await this.#tidy(application);
+    return { phase: application.state, waiting: '', status, result: await this.#explained(application) };
+  }
+
+  async kill(): Promise<boolean> {
+    if (ENDED.has((await this.#report()).state)) return false;
+    const state = await this.#resourceManager.kill(this.applicationId, `Killed by ${this.#cluster.user} with tony-ts kill.`);
+    this.#applicationAt = Number.NEGATIVE_INFINITY;
+    return state !== 'FINISHED' && state !== 'FAILED';
+  }
+
+  async logs(): Promise<LogSource[]> {
+    const application = await this.#report();
+    const { status } = await this.observe();
+    const history = parseHistory(await this.#readHistory('events.jsonl'));
+    const attempts = await this.#resourceManager.attempts(this.applicationId);
+    const masters = attempts.flatMap(({ containerId, nodeHttp }): TaskContainer[] =>
+      containerId === null ? [] : [{ task: 'master', containerId, node: null, nodeHttp }],
+    );
+    const containers = [...masters, ...orderContainers(status, history)];
+    // The node's address is not in the history; it matters only while the application runs, later its logs lie on HDFS.
+    const nodes = ENDED.has(application.state) ? new Map<string, string>() : await this.#nodeAddresses();
+    return containers.map(({ task, containerId, node, nodeHttp }) => {
+      const owner = { containerId, nodeHttp: nodeHttp || (node === null ? null : (nodes.get(node) ?? null)), owner: application.user };
+      return {
+        task,
+        containerId,
+        read: async (file, from): Promise<LogPiece | null> => {
+          const piece = await this.#containerLogs.read(owner, file, from);
+          return piece && { bytes: piece.bytes, end: piece.offset + piece.bytes.length };
+        },
+      };
+    });
+  }
+
+  close(): void {
+    this.#containerLogs.close();
+    this.#resourceManager.close();
+    this.#cluster.close();
+  }
+
+  async #report(): Promise<Application> {
+    try {
+      this.#application = await this.#resourceManager.application(this.applicationId);
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'APPLICATION_NOT_FOUND') {
+        throw new TonyError('APPLICATION_UNKNOWN', `The ResourceManager knows no application ${this.applicationId}.`, { cause: error });
+      }
+      throw error;
+    }
+    this.#applicationAt = performance.now();
+    return this.#application;
+  }
+
+  async #askMaster(): Promise<JobStatus | null> {
+    // One that hangs must not look like a ResourceManager that is down; that is asked next.
+    const answer = await this.#resourceManager.proxy(this.applicationId, 'tony/api/job', { timeoutMs: MASTER_ANSWER_MS }).catch(() => null);
+    const status = answer?.status === 200 ? parseJobStatus(answer.body, this.applicationId) : null;
+    if (status !== null) this.#last = status;
+    return status;
+  }
+
+  async #final(): Promise<JobStatus | null> {
+    return parseJobStatus(await this.#readHistory('final.json'), this.applicationId);
+  }
+
+  /** Empty when there is none, or when it is another user's and not to be read: the history adds to what YARN says. */
+  async #readHistory(name: string): Promise<string> {
+    try {
+      return (await this.#cluster.storage.read(joinUri(this.#cluster.root, 'history', this.applicationId, name))).toString();
+    } catch (error) {
+      if (error instanceof TonyError) return '';
+      throw error;
+    }
+  }
+
+  /** An ApplicationMaster that was killed could not clear its staging away. */
+  async #tidy(application: Application): Promise<void> {
+    if (this.#tidied || application.user !== this.#cluster.user) return;
+    this.#tidied = true;
+    await this.#cluster.storage.remove(joinUri(this.#cluster.root, 'jobs', this.applicationId)).catch(() => false);
+  }
+
+  async #explained(application: Application): Promise<JobResult> {
+    const result = resultOf(application);
+    const queue = unknownQueue(application.diagnostics);
+    if (queue === undefined) return result;
+    const queues = (await this.#resourceManager.queues().catch(() => [])).map(({ name }) => name);
+    if (queues.length === 0) return result;
+    const meant = suggest(queue, queues);
+    const known = `The cluster has: ${queues.join(', ')}.`;
+    return { ...result, diagnostics: `${result.diagnostics} ${meant === undefined ? known : `Did you mean ${meant}? ${known}`}` };
+  }
+
+  async #nodeAddresses(): Promise<Map<string, string>> {
+    const nodes = await this.#resourceManager.nodes();
+    return new Map(nodes.flatMap(({ id, nodeHttp }) => (nodeHttp === null ? [] : [[id, nodeHttp]])));
+  }
+}
+
+function isFinal(status: JobStatus): boolean {
+  return status.finishedAt !== null;
+}
