@@ -1,0 +1,232 @@
+import { Buffer } from 'node:buffer';
+import { randomBytes } from 'node:crypto';
+import { createServer, type Server, type Socket } from 'node:net';
+import type { Token } from '../credentials.ts';
+import { type Cipher, type DigestInput, digestProof, layerKeys, parseDirectives, type Qop, sessionKey } from '../digest-md5.ts';
+import { encodeFrame, FrameReader } from '../frame.ts';
+import { decodeMessage, encodeDelimited, splitDelimited } from '../messages.ts';
+import type { SaslAuth, SaslMessage } from '../sasl.ts';
+import { type SecurityLayer, securityLayer } from '../security-layer.ts';
+
+export interface FakeCall {
+  readonly method: string;
+  readonly protocol: string;
+  readonly callId: number;
+  /** The request message; what it is called follows from the method. */
+  readonly request: Buffer;
+  readonly connection: FakeConnection;
+}
+
+export type Answer =
+  | { readonly success: string; readonly message: object }
+  | { readonly error: string; readonly message: string }
+  | { readonly fatal: string; readonly message: string }
+  /** Nothing is sent. */
+  | null;
+
+export interface FakeDaemonOptions {
+  readonly answer: (call: FakeCall) => Answer | Promise<Answer>;
+  /** Only bearers of one of these are let in; any other is told InvalidToken. */
+  readonly tokens: () => readonly Token[];
+  readonly qop?: Qop;
+  readonly cipher?: Cipher;
+  /** Where it listens; any free port otherwise. */
+  readonly port?: number;
+}
+
+/** A Hadoop daemon as far as its RPC goes, over real TCP, for what a real one cannot be made to do on command. */
+export class FakeDaemon {
+  readonly calls: FakeCall[] = [];
+  readonly connections: FakeConnection[] = [];
+  readonly #server: Server;
+
+  private constructor(server: Server) {
+    this.#server = server;
+  }
+
+  static async start(options: FakeDaemonOptions): Promise<FakeDaemon> {
+    const server = createServer();
+    const daemon = new FakeDaemon(server);
+    server.on('connection', (socket) => {
+      daemon.connections.push(
+        new FakeConnection(socket, options, (call) => {
+          daemon.calls.push(call);
+        }),
+      );
+    });
+    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(options.port ?? 0, '127.0.0.1', resolve));
+    return daemon;
+  }
+
+  get endpoint(): { host: string; port: number } {
+    const address = this.#server.address();
+    if (address === null || typeof address === 'string') throw new Error('the fake daemon does not listen');
+    return { host: '127.0.0.1', port: address.port };
+  }
+
+  methods(): string[] {
+    return this.calls.map(({ method }) => method);
+  }
+
+  /** As when its process is killed: nothing is said, nothing listens any more. */
+  async stop(): Promise<void> {
+    for (const connection of this.connections) connection.socket.destroy();
+    await new Promise<void>((resolve) => this.#server.close(() => resolve()));
+  }
+}
+
+export class FakeConnection {
+  readonly socket: Socket;
+  readonly #options: FakeDaemonOptions;
+  readonly #onCall: (call: FakeCall) => void;
+  readonly #outer = new FrameReader(2 ** 26);
+  readonly #inner = new FrameReader(2 ** 26);
+  #greeted = false;
+  #nonce = '';
+  #layer: SecurityLayer | null = null;
+  #head = Buffer.alloc(0);
+
+  constructor(socket: Socket, options: FakeDaemonOptions, onCall: (call: FakeCall) => void) {
+    this.socket = socket;
+    this.#options = options;
+    this.#onCall = onCall;
+    socket.on('error', () => {});
+    socket.on('data', (chunk) => this.#received(chunk));
+  }
+
+  respond(callId: number, answer: Exclude<Answer, null>): void {
+    const status = 'success' in answer ? 'SUCCESS' : 'error' in answer ? 'ERROR' : 'FATAL';
+    const header = {
+      callId: callId >>> 0,
+      status,
+      serverIpcVersionNum: 9,
+      ...('success' in answer
+        ? {}
+        : {
+            exceptionClassName: 'error' in answer ? answer.error : answer.fatal,
+            errorMsg: `${answer.message}\n\tat org.example.Fake(Fake.java:1)`,
+          }),
+    };
+    const messages = [encodeDelimited('RpcResponseHeaderProto', header)];
+    if ('success' in answer) messages.push(encodeDelimited(answer.success, answer.message));
+    this.send(encodeFrame(...messages));
+    if (status === 'FATAL') this.socket.end();
+  }
+
+  send(frame: Buffer): void {
+    if (this.#layer === null) this.socket.write(frame);
+    else for (const token of this.#layer.wrap(frame)) this.#sasl({ state: 'WRAP', token });
+  }
+
+  #received(chunk: Buffer): void {
+    let bytes = chunk;
+    if (!this.#greeted) {
+      this.#head = Buffer.concat([this.#head, chunk]);
+      if (this.#head.length < 7) return;
+      this.#greeted = true;
+      bytes = this.#head.subarray(7);
+    }
+    for (const frame of this.#outer.push(bytes)) this.#frame(frame);
+  }
+
+  #frame(frame: Buffer): void {
+    const { message: headerBytes, next } = splitDelimited(frame, 0);
+    const header = decodeMessage<{ callId: number }>('RpcRequestHeaderProto', headerBytes);
+    const { message, next: rest } = splitDelimited(frame, next);
+    if (header.callId === -33) this.#saslReceived(decodeMessage<SaslMessage>('RpcSaslProto', message));
+    else if (header.callId >= 0) void this.#call(header.callId, message, splitDelimited(frame, rest).message);
+  }
+
+  async #call(callId: number, headerBytes: Buffer, request: Buffer): Promise<void> {
+    const header = decodeMessage<{ methodName: string; declaringClassProtocolName: string }>('RequestHeaderProto', headerBytes);
+    const call = {
+      method: header.methodName,
+      protocol: header.declaringClassProtocolName,
+      callId,
+      request: Buffer.from(request),
+      connection: this,
+    };
+    this.#onCall(call);
+    const answer = await this.#options.answer(call);
+    if (answer !== null && this.socket.writable) this.respond(callId, answer);
+  }
+
+  #saslReceived(message: SaslMessage): void {
+    switch (message.state) {
+      case 'NEGOTIATE':
+        this.#negotiate();
+        return;
+      case 'INITIATE':
+        this.#initiate(message);
+        return;
+      case 'WRAP':
+        if (this.#layer !== null && message.token !== undefined) {
+          for (const frame of this.#inner.push(this.#layer.unwrap(message.token))) this.#frame(frame);
+        }
+        return;
+      default:
+        this.socket.destroy();
+    }
+  }
+
+  #negotiate(): void {
+    this.#nonce = randomBytes(24).toString('base64');
+    const { qop = 'auth', cipher } = this.#options;
+    const challenge = `realm="default",nonce="${this.#nonce}",qop="${qop}",charset=utf-8,algorithm=md5-sess${cipher ? `,cipher="${cipher}"` : ''}`;
+    this.#sasl({
+      state: 'NEGOTIATE',
+      auths: [
+        {
+          method: 'TOKEN',
+          mechanism: 'DIGEST-MD5',
+          protocol: '',
+          serverId: 'default',
+          challenge: Buffer.from(challenge),
+        } satisfies SaslAuth,
+      ],
+    });
+  }
+
+  #initiate(message: SaslMessage): void {
+    const directives = parseDirectives(Buffer.from(message.token ?? []).toString('utf8'));
+    const user = directives.get('username') ?? '';
+    const token = this.#options.tokens().find(({ identifier }) => Buffer.from(identifier).toString('base64') === user);
+    if (token === undefined) {
+      this.respond(-33, { fatal: 'org.apache.hadoop.security.token.SecretManager$InvalidToken', message: 'the attempt is not found' });
+      return;
+    }
+    const input: DigestInput = {
+      user,
+      password: Buffer.from(token.password.reveal()).toString('base64'),
+      realm: 'default',
+      nonce: this.#nonce,
+      cnonce: directives.get('cnonce') ?? '',
+      uri: '/default',
+      qop: this.#options.qop ?? 'auth',
+    };
+    const ha1 = sessionKey(input);
+    if (directives.get('response') !== digestProof(ha1, input, 'AUTHENTICATE')) {
+      this.respond(-33, {
+        fatal: 'javax.security.sasl.SaslException',
+        message: 'DIGEST-MD5: digest response format violation. Mismatched response.',
+      });
+      return;
+    }
+    this.#sasl({ state: 'SUCCESS', token: Buffer.from(`rspauth=${digestProof(ha1, input, '')}`) });
+    if (input.qop !== 'auth') {
+      const keys = layerKeys(ha1);
+      const peer = {
+        clientIntegrity: keys.serverIntegrity,
+        serverIntegrity: keys.clientIntegrity,
+        clientSealing: keys.serverSealing,
+        serverSealing: keys.clientSealing,
+      };
+      this.#layer = securityLayer(peer, input.qop === 'auth-conf' ? (this.#options.cipher ?? '3des') : null, 65_536);
+    }
+  }
+
+  #sasl(message: SaslMessage): void {
+    const header = { callId: -33 >>> 0, status: 'SUCCESS', serverIpcVersionNum: 9, clientId: Buffer.alloc(0), retryCount: -1 };
+    this.socket.write(encodeFrame(encodeDelimited('RpcResponseHeaderProto', header), encodeDelimited('RpcSaslProto', message)));
+  }
+}
