@@ -28,14 +28,16 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .option('debug', { type: 'boolean', default: false, describe: 'Show the stack of an error' })
     .version(VERSION)
     .help()
+    .group(['help', 'debug', 'version'], 'Always:')
     .alias('help', 'h')
     .strict()
     .demandCommand(1, 'Say what to do')
     .wrap(Math.min(100, process.stdout.columns ?? 80))
     .exitProcess(false)
     .fail((message, error) => {
-      if (error instanceof Error) throw error;
-      throw usage(message, words, optionsOf(parser));
+      // yargs' own complaints come as errors too; those of the commands pass.
+      if (error instanceof Error && error.name !== 'YError') throw error;
+      throw usage(message ?? error?.message ?? '', words, optionsOf(parser));
     });
   await parser.parseAsync();
 }
@@ -49,6 +51,11 @@ function usage(message: string, words: readonly string[], options: readonly stri
     });
   }
   const unknown = /^Unknown arguments?: (.*)$/.exec(message)?.[1]?.split(', ') ?? [];
+  if (/^Not enough non-option arguments/.test(message)) {
+    return new TonyError('USAGE', `tony-ts ${command} wants an application id, such as application_1795225023264_0001.`, { hint: '' });
+  }
+  const missing = /^Not enough arguments following: (.*)$/.exec(message)?.[1];
+  if (missing !== undefined) return new TonyError('USAGE', `--${missing} wants a value.`);
   const hint = `See tony-ts ${command === '' ? '' : `${command} `}--help.`;
   const [first] = unknown;
   if (first === undefined) return new TonyError('USAGE', sentence(message), { hint });

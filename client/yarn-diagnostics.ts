@@ -46,13 +46,21 @@ function masterFailed(id: string, text: string): string {
   const timedOut = /timed out/i.test(text) && /ApplicationMaster for attempt \S+ timed out/i.test(text);
   if (timedOut) return `The ApplicationMaster fell silent and YARN gave it up. ${logs}`;
   const exit = /exited with\s+exitCode:\s*(-?\d+)/.exec(text)?.[1];
-  const tail = /Last \d+ bytes of (?:std|prelaunch\.)err\s*:\n([\s\S]*?)(?:\n\s*\n|\nFor more detailed|$)/g;
-  const said = [...text.matchAll(tail)].map((match) => (match[1] ?? '').trim()).filter((lines) => lines !== '');
-  const cause = [...said, localisation(text)].filter((part): part is string => part !== undefined && part !== '').join('\n');
-  return `The ApplicationMaster could not run${exit === undefined ? '' : ` (exit code ${exit}${meaning(exit)})`}${cause === '' ? '.' : `:\n${shorten(cause)}\n`} ${logs}`.replace(
-    '\n ',
-    '\n',
-  );
+  const cause = shorten([...writtenToStderr(text), ...localisation(text)].join('\n'));
+  const how = exit === undefined ? '' : ` (exit code ${exit}${meaning(exit)})`;
+  return `The ApplicationMaster could not run${how}${cause === '' ? '. ' : `:\n${cause}\n`}${logs}`;
+}
+
+/** The NodeManager quotes the ends of error files, each under a line of its own and up to an empty one. */
+function writtenToStderr(text: string): string[] {
+  const said: string[] = [];
+  let quoting = false;
+  for (const line of text.split('\n')) {
+    if (/^Last \d+ bytes of \S+\s*:/.test(line)) quoting = true;
+    else if (line.trim() === '' || line.startsWith('For more detailed output')) quoting = false;
+    else if (quoting) said.push(line.trimEnd());
+  }
+  return said;
 }
 
 function meaning(exit: string): string {
@@ -71,8 +79,9 @@ function meaning(exit: string): string {
   }
 }
 
-function localisation(text: string): string | undefined {
-  return /^.*(?:changed on src filesystem|FileNotFoundException|AccessControlException|Permission denied).*$/m.exec(text)?.[0].trim();
+function localisation(text: string): string[] {
+  const line = /^.*(?:changed on src filesystem|FileNotFoundException|AccessControlException|Permission denied).*$/m.exec(text)?.[0];
+  return line === undefined ? [] : [line.trim()];
 }
 
 function firstSentence(text: string): string {

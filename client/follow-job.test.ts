@@ -1,0 +1,301 @@
+import { expect, test } from 'vitest';
+import { TonyError } from '../conf/errors.ts';
+import type { JobStatus, TaskStatus } from '../conf/status.ts';
+import { followJob, type JobReport, type Look, reportOf } from './follow-job.ts';
+import type { JobConnection, Observation } from './job-connection.ts';
+import { JsonOutput } from './json-output.ts';
+import { LiveOutput } from './live-output.ts';
+import { stagingLine, uploadBar } from './report-lines.ts';
+import { statusLines } from './status-lines.ts';
+import { terminalOf } from './terminal.ts';
+import { TextOutput } from './text-output.ts';
+
+const ID = 'application_1_0001';
+
+function task(change: Partial<TaskStatus> = {}): TaskStatus {
+  const usage = { rssBytes: 2 ** 28, cpuCores: 1, gpus: [], stopped: false };
+  const what = {
+    role: 'worker',
+    index: 0,
+    state: 'running',
+    generation: 1,
+    attempts: 1,
+    failures: 0,
+    exitCode: null,
+    failure: null,
+  } as const;
+  return { ...what, containerId: 'c', node: 'n:1', nodeHttp: 'n:2', step: 0, metrics: {}, usage, silentMs: 1, ...change };
+}
+
+function status(change: Partial<JobStatus> = {}): JobStatus {
+  const places = { checkpointDir: 'hdfs://nn/c', summaryDir: 'hdfs://nn/s' };
+  const counts = { masterAttempt: 1, generations: 1, startedAt: 0, finishedAt: null, step: 0, checkpointStep: 0 };
+  return {
+    applicationId: ID,
+    name: 'mnist',
+    user: 'a',
+    state: 'RUNNING',
+    message: '',
+    metrics: {},
+    notices: [],
+    tasks: [task()],
+    ...counts,
+    ...places,
+    ...change,
+  };
+}
+
+function seen(change: Partial<Observation> = {}): Observation {
+  return { phase: 'RUNNING', waiting: '', status: null, result: null, ...change };
+}
+
+/** A connection that shows one thing after the other; an error stands for a look that failed. */
+function scripted(looks: readonly (Observation | Error)[]): JobConnection {
+  let at = 0;
+  return {
+    applicationId: ID,
+    trackingUrl: null,
+    observe: async () => {
+      const look = looks[Math.min(at++, looks.length - 1)];
+      if (look instanceof Error || look === undefined) throw look;
+      return look;
+    },
+    kill: async () => false,
+    logs: async () => [],
+    close: () => undefined,
+  };
+}
+
+async function follow(looks: readonly (Observation | Error)[]): Promise<{ looks: Look[]; report: JobReport }> {
+  const following = followJob(scripted(looks), { intervalMs: 1, patienceMs: 100 });
+  const all: Look[] = [];
+  for (;;) {
+    const next = await following.next();
+    if (next.done) return { looks: all, report: next.value };
+    all.push(next.value);
+  }
+}
+
+const unreachable = new TonyError('RM_UNREACHABLE', 'No ResourceManager could be reached.');
+const succeeded = { state: 'SUCCEEDED', diagnostics: '' } as const;
+const life = [
+  seen({ phase: 'ACCEPTED', waiting: 'queue is full' }),
+  seen({ phase: 'ACCEPTED', waiting: 'queue is full' }),
+  seen({ status: status({ state: 'WAITING', message: 'worker:1 is missing', tasks: [task({ state: 'requested' })] }) }),
+  seen({ status: status({ step: 10, metrics: { loss: 0.5 } }) }),
+  seen({ status: status({ step: 20, metrics: { loss: 0.25 }, checkpointStep: 20, notices: ['skipped a checkpoint'] }) }),
+  seen({
+    phase: 'FINISHED',
+    status: status({
+      state: 'SUCCEEDED',
+      step: 30,
+      metrics: { 'test/accuracy': 0.98714 },
+      checkpointStep: 30,
+      tasks: [task({ state: 'succeeded', exitCode: 0 })],
+    }),
+    result: succeeded,
+  }),
+];
+
+test('follows to the end, tells each change once, and reports', async () => {
+  const { looks, report } = await follow(life);
+  expect(looks.flatMap((look) => look.events.map((event) => event.type))).toEqual([
+    'state',
+    'state',
+    'task',
+    'state',
+    'task',
+    'metrics',
+    'notice',
+    'checkpoint',
+    'metrics',
+    'state',
+    'task',
+    'checkpoint',
+    'metrics',
+  ]);
+  expect(report).toMatchObject({ state: 'SUCCEEDED', generations: 1, metrics: { 'test/accuracy': 0.98714 }, checkpointStep: 30 });
+});
+
+test('YARN is believed when it and the job disagree', async () => {
+  const { report } = await follow([seen({ status: status({ state: 'SUCCEEDED' }), result: { state: 'FAILED', diagnostics: 'x' } })]);
+  expect(report.state).toBe('FAILED');
+});
+
+test('a cluster that is away for a while is waited for, and said once', async () => {
+  const { looks, report } = await follow([seen(), unreachable, unreachable, unreachable, ...life]);
+  const notices = looks.flatMap((look) => look.events.flatMap((event) => (event.type === 'notice' ? [event.message] : [])));
+  expect(notices).toEqual([
+    'No ResourceManager could be reached. The job goes on; trying again.',
+    'The cluster answers again.',
+    'skipped a checkpoint',
+  ]);
+  expect(report.state).toBe('SUCCEEDED');
+});
+
+test('a cluster that never answered, stays away, or does not know the job ends it', async () => {
+  await expect(follow([unreachable])).rejects.toBe(unreachable);
+  await expect(follow([seen(), unreachable])).rejects.toBe(unreachable);
+  const unknown = new TonyError('APPLICATION_UNKNOWN', 'gone');
+  await expect(follow([seen(), unknown])).rejects.toBe(unknown);
+});
+
+test('stops at once when it is told to', async () => {
+  const controller = new AbortController();
+  const following = followJob(scripted([seen()]), { intervalMs: 60_000, signal: controller.signal });
+  await following.next();
+  const next = following.next();
+  controller.abort(new Error('detached'));
+  await expect(next).rejects.toThrow('detached');
+});
+
+test('JSON: one object a line, the result last', async () => {
+  const { looks, report } = await follow(life);
+  let text = '';
+  const output = new JsonOutput((piece) => {
+    text += piece;
+  });
+  output.staging({ type: 'unchanged', name: 'source', bytes: 5 });
+  output.staging({ type: 'upload', name: 'tony', sent: 0, total: 9 });
+  output.staging({ type: 'upload', name: 'tony', sent: 9, total: 9 });
+  output.submitted({ applicationId: ID, name: 'mnist', queue: 'default', trackingUrl: null });
+  for (const look of looks) output.look(look);
+  output.report(report);
+  const lines = text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { type: string });
+  expect(lines.slice(0, 3)).toEqual([
+    { type: 'staged', name: 'source', bytes: 5, uploaded: false },
+    { type: 'staged', name: 'tony', bytes: 9, uploaded: true },
+    { type: 'submitted', applicationId: ID, name: 'mnist', queue: 'default', trackingUrl: null },
+  ]);
+  expect(lines.at(-1)).toMatchObject({
+    type: 'result',
+    state: 'SUCCEEDED',
+    applicationId: ID,
+    tasks: [{ role: 'worker', index: 0, state: 'succeeded', exitCode: 0, attempts: 1 }],
+    metrics: { 'test/accuracy': 0.98714 },
+    generations: 1,
+  });
+});
+
+test('lines: changes only, metrics now and then, the accuracy at the end', async () => {
+  const { looks, report } = await follow(life);
+  let text = '';
+  const output = new TextOutput(
+    (piece) => {
+      text += piece;
+    },
+    terminalOf({}, {}),
+    'on HDFS',
+  );
+  output.staging({ type: 'unchanged', name: 'source', bytes: 12_345 });
+  for (const look of looks) output.look(look);
+  output.report(report);
+  expect(text.split('\n')).toEqual([
+    'source unchanged (12.3 kB already on HDFS)',
+    'ACCEPTED: queue is full',
+    'WAITING: worker:1 is missing',
+    'worker:0 requested on n',
+    'RUNNING',
+    'worker:0 running on n',
+    'step 10  loss 0.5',
+    'skipped a checkpoint',
+    'checkpoint of step 20',
+    'SUCCEEDED',
+    'worker:0 succeeded on n',
+    'checkpoint of step 30',
+    `${ID} SUCCEEDED`,
+    'checkpoints: hdfs://nn/c (newest: step 30)',
+    'summaries: hdfs://nn/s',
+    'test accuracy: 98.71 %',
+    '',
+  ]);
+});
+
+test('a terminal is redrawn in place and left as it was', async () => {
+  const { looks, report } = await follow(life);
+  let screen: string[] = [''];
+  let text = '';
+  const output = new LiveOutput(
+    (piece) => {
+      text += piece;
+      screen = show(screen, piece);
+    },
+    terminalOf({ isTTY: true, columns: 80, rows: 24 }, { NO_COLOR: '1' }),
+    'on HDFS',
+    () => 3000,
+  );
+  output.staging({ type: 'upload', name: 'runtime', sent: 0, total: 100 });
+  output.staging({ type: 'upload', name: 'runtime', sent: 50, total: 100 });
+  expect(screen.join('\n')).toContain('50 %');
+  output.staging({ type: 'upload', name: 'runtime', sent: 100, total: 100 });
+  for (const look of looks) output.look(look);
+  output.ask('Detach?');
+  expect(screen.at(-2)).toBe('Detach?');
+  output.report(report);
+  output.close();
+  expect(screen).toEqual([
+    'runtime uploaded (100 B)',
+    'skipped a checkpoint',
+    'mnist  SUCCEEDED  step 30  test/accuracy 0.9871  checkpoint 30  3 s',
+    'TASK      STATE      NODE  GEN  STEP   MEMORY  CPU  METRICS',
+    'worker:0  succeeded  n       1     -  256 MiB  1.0',
+    `${ID} SUCCEEDED`,
+    'checkpoints: hdfs://nn/c (newest: step 30)',
+    'summaries: hdfs://nn/s',
+    'test accuracy: 98.71 %',
+    '',
+  ]);
+  expect(text.endsWith('\x1b[?25h')).toBe(true);
+});
+
+/** As much of a terminal as the live output uses: lines, up, and clear to the end. */
+function show(screen: readonly string[], piece: string): string[] {
+  const lines = [...screen];
+  const escape = '\u001b\\[';
+  const pieces = piece.replace(new RegExp(`${escape}\\?25[lh]`, 'g'), '').split(new RegExp(`(${escape}\\d+A\\r${escape}J|\\n)`));
+  for (const part of pieces) {
+    const up = new RegExp(`^${escape}(\\d+)A`).exec(part)?.[1];
+    if (up !== undefined) lines.splice(lines.length - 1 - Number(up), Number(up) + 1, '');
+    else if (part === '\n') lines.push('');
+    else lines[lines.length - 1] += part;
+  }
+  return lines;
+}
+
+test('status says why a job failed, last', () => {
+  const observation = seen({
+    phase: 'FAILED',
+    status: status({ state: 'FAILED', message: 'long' }),
+    result: { state: 'FAILED', diagnostics: 'worker:0 exited with 3.\nboom\nRaise it.' },
+  });
+  const lines = statusLines({ applicationId: ID, trackingUrl: 'http://rm' }, observation, terminalOf({ columns: 80 }, {}), 1000);
+  expect(lines.slice(-4)).toEqual([`${ID} FAILED`, 'worker:0 exited with 3.', 'boom', 'Raise it.']);
+  expect(lines.join()).not.toContain('long');
+  const waiting = statusLines(
+    { applicationId: ID, trackingUrl: 'http://rm' },
+    seen({ phase: 'ACCEPTED', waiting: 'full' }),
+    terminalOf({}, {}),
+    0,
+  );
+  expect(waiting).toEqual([`${ID} ACCEPTED: full`, 'http://rm']);
+  expect(reportOf(ID, null, { state: 'FAILED', diagnostics: 'x' })).toMatchObject({
+    tasks: [],
+    metrics: {},
+    generations: 0,
+    checkpointDir: null,
+  });
+});
+
+test.each([20, 40, 60, 80, 200])('an upload bar fits %d columns', (columns) => {
+  expect(uploadBar('runtime', 81e6, 180e6, 1500, columns).length).toBeLessThan(columns);
+});
+
+test('an upload bar shows rate and rest', () => {
+  expect(uploadBar('runtime', 81e6, 180e6, 1500, 100)).toBe(
+    'runtime  [##############----------------]   45 %  81.0 MB of 180.0 MB  54.0 MB/s  2 s left',
+  );
+  expect(stagingLine({ type: 'upload', name: 'x', sent: 1, total: 2 }, '')).toBeUndefined();
+});
