@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { TonyError } from '../../conf/errors.ts';
+import { compilerCommand } from './prerequisites.ts';
 import { runTool, ToolFailure } from './tool.ts';
 
 /** The version of Node-API that the addon is compiled for, and the folder in which tfjs-node looks for it; Node 20 and all later have it. */
@@ -34,19 +35,14 @@ export interface AddonInputs {
  */
 export async function compileAddon(inputs: AddonInputs): Promise<void> {
   const { package: folder, scratch, signal } = inputs;
-  const command = process.env.CXX || 'g++';
+  const command = compilerCommand();
   const compiler = async (args: readonly string[]) => {
     try {
       await runTool({ command, args, cwd: scratch, signal, timeoutMs: 10 * 60_000 });
     } catch (error) {
       if (!(error instanceof ToolFailure)) throw error;
-      throw new TonyError(
-        'RUNTIME_COMPILE_FAILED',
-        `the addon of TensorFlow.js does not compile: ${error.message}\n${error.lastLines(15)}`,
-        {
-          cause: error,
-        },
-      );
+      const message = `the addon of TensorFlow.js does not compile: ${error.message}\n${error.lastLines(15)}`;
+      throw new TonyError('RUNTIME_COMPILE_FAILED', message, { cause: error });
     }
   };
   const compatibility = path.join(scratch, 'older_libstdcxx.cc');
@@ -56,20 +52,8 @@ export async function compileAddon(inputs: AddonInputs): Promise<void> {
       const object = path.join(scratch, `${path.basename(input, '.cc')}.o`);
       const includes = ['-I', inputs.nodeHeaders, '-I', inputs.tensorflowHeaders];
       const defines = [`-DNAPI_VERSION=${NODE_API}`, '-DNODE_GYP_MODULE_NAME=tfjs_binding', '-DBUILDING_NODE_EXTENSION'];
-      await compiler([
-        '-std=c++17',
-        '-O2',
-        '-fPIC',
-        '-fno-exceptions',
-        '-fno-rtti',
-        '-w',
-        ...defines,
-        ...includes,
-        '-c',
-        input,
-        '-o',
-        object,
-      ]);
+      const how = ['-std=c++17', '-O2', '-fPIC', '-fno-exceptions', '-fno-rtti', '-w'];
+      await compiler([...how, ...defines, ...includes, '-c', input, '-o', object]);
       return object;
     }),
   );

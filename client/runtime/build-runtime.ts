@@ -6,6 +6,7 @@ import { compileAddon } from './addon.ts';
 import { packFolder } from './archive.ts';
 import { downloadNode, downloadWheel, installPackages } from './downloads.ts';
 import { TFJS_VERSION, type Wheel } from './pins.ts';
+import { checkPrerequisites } from './prerequisites.ts';
 import { pruneModules } from './prune.ts';
 import type { Recipe } from './recipe.ts';
 import { runTool, ToolFailure } from './tool.ts';
@@ -65,6 +66,8 @@ export async function buildRuntime(recipe: Recipe, folder: string, progress: Pro
   const tree = path.join(folder, 'tree');
   await mkdir(scratch, { recursive: true });
   await mkdir(path.join(tree, 'licenses'), { recursive: true });
+
+  await checkPrerequisites(scratch, new AbortController().signal);
 
   const modules = path.join(scratch, 'npm', 'node_modules');
   const addonPackage = path.join(modules, '@tensorflow', recipe.gpu ? 'tfjs-node-gpu' : 'tfjs-node');

@@ -28,7 +28,9 @@ export async function openBuildFolder(runtimes: string): Promise<string> {
   await mkdir(runtimes, { recursive: true });
   for (const name of await readdir(runtimes)) {
     const owner = /^\.build-(.+)-(\d+)-[0-9a-f]+$/.exec(name);
-    if (owner !== null && isGone(owner[1] ?? '', Number(owner[2]))) await rm(path.join(runtimes, name), { recursive: true, force: true });
+    if (owner === null || !isGone(owner[1] ?? '', Number(owner[2]))) continue;
+    // A download that outlived its builder may still write there: then the build after this one removes it.
+    await rm(path.join(runtimes, name), { recursive: true, force: true }).catch(() => {});
   }
   const folder = path.join(runtimes, `.build-${os.hostname()}-${process.pid}-${randomBytes(4).toString('hex')}`);
   await mkdir(folder, { mode: 0o755 });

@@ -1,0 +1,33 @@
+import { TonyError } from '../../conf/errors.ts';
+import { runTool, ToolFailure } from './tool.ts';
+
+/** The C++ compiler: the one that CXX names, else g++. */
+export function compilerCommand(environment: NodeJS.ProcessEnv = process.env): string {
+  return environment.CXX || 'g++';
+}
+
+/**
+ * Looks for the programs that a build needs, before anything is downloaded.
+ * @throws TonyError RUNTIME_TOOL_MISSING naming all that are not there
+ */
+export async function checkPrerequisites(folder: string, signal: AbortSignal): Promise<void> {
+  const compiler = compilerCommand();
+  const wanted = [
+    { command: 'npm', args: ['--version'], missing: 'npm (comes with Node)' },
+    { command: 'python3', args: ['-m', 'pip', '--version'], missing: 'python3 with pip (Debian: python3-pip; RedHat: python3-pip)' },
+    { command: compiler, args: ['--version'], missing: `the C++ compiler ${compiler} (Debian: g++; RedHat: gcc-c++)` },
+  ];
+  const missing = await Promise.all(
+    wanted.map(async (tool) => {
+      try {
+        await runTool({ command: tool.command, args: tool.args, cwd: folder, signal, timeoutMs: 60_000 });
+        return [];
+      } catch (error) {
+        if (error instanceof ToolFailure || (error instanceof TonyError && error.code === 'RUNTIME_TOOL_MISSING')) return [tool.missing];
+        throw error;
+      }
+    }),
+  );
+  const names = missing.flat();
+  if (names.length > 0) throw new TonyError('RUNTIME_TOOL_MISSING', `to build a runtime, this machine lacks ${names.join(', and ')}`);
+}

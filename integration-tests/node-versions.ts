@@ -1,0 +1,29 @@
+import { existsSync } from 'node:fs';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { extract } from 'tar';
+import { downloadNode } from '../client/runtime/downloads.ts';
+import { NODE_PACKAGES, type NodeMajor } from '../client/runtime/pins.ts';
+
+const CACHE = path.resolve(import.meta.dirname, '..', '.cache', 'node');
+
+/** The versions of Node that runtimes are made with. */
+export const NODE_MAJORS: readonly NodeMajor[] = [20, 22, 24];
+
+/** Path of the Node that a runtime of this major version holds: downloaded once, without the rest of the runtime. */
+export async function nodeOfMajor(major: NodeMajor): Promise<string> {
+  const node = NODE_PACKAGES[major][process.arch === 'arm64' ? 'arm64' : 'x64'];
+  const folder = path.join(CACHE, `${node.name}-${node.version}`);
+  if (existsSync(folder)) return path.join(folder, 'node');
+  const partial = `${folder}.${process.pid}`;
+  try {
+    await mkdir(partial, { recursive: true });
+    const tarball = await downloadNode(node, partial, AbortSignal.timeout(150_000));
+    await extract({ file: tarball, cwd: partial, strip: 2, filter: (name) => name === 'package/bin/node' });
+    await rm(tarball);
+    await rename(partial, folder);
+  } finally {
+    await rm(partial, { recursive: true, force: true });
+  }
+  return path.join(folder, 'node');
+}
