@@ -254,10 +254,10 @@ test('a terminal is redrawn in place and left as it was', async () => {
 /** As much of a terminal as the live output uses: lines, up, and clear to the end. */
 function show(screen: readonly string[], piece: string): string[] {
   const lines = [...screen];
-  const escape = '\u001b\\[';
-  const pieces = piece.replace(new RegExp(`${escape}\\?25[lh]`, 'g'), '').split(new RegExp(`(${escape}\\d+A\\r${escape}J|\\n)`));
+  const csi = '\u001b\\[';
+  const pieces = piece.replace(new RegExp(`${csi}\\?25[lh]`, 'g'), '').split(new RegExp(`(${csi}\\d+A\\r${csi}J|\\n)`));
   for (const part of pieces) {
-    const up = new RegExp(`^${escape}(\\d+)A`).exec(part)?.[1];
+    const up = new RegExp(`^${csi}(\\d+)A`).exec(part)?.[1];
     if (up !== undefined) lines.splice(lines.length - 1 - Number(up), Number(up) + 1, '');
     else if (part === '\n') lines.push('');
     else lines[lines.length - 1] += part;

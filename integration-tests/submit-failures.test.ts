@@ -1,0 +1,84 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { temporaryFolder, useCluster } from './harness.ts';
+
+/** A cluster that is away or says no: a sentence, an exit code, and nothing left behind on HDFS. */
+
+const cluster = useCluster();
+const STAGING = '/user/alice/.tony-ts';
+
+async function job(lines = ''): Promise<string> {
+  const folder = await temporaryFolder();
+  await mkdir(path.join(folder, 'source'));
+  await writeFile(path.join(folder, 'source', 'hello.sh'), 'echo hello\n');
+  const file = path.join(folder, 'job.yaml');
+  await writeFile(
+    file,
+    `name: hello\nframework: none\nruntime: system\nsource: source\ncommand: bash hello.sh\nroles: {worker: {}}\n${lines}`,
+  );
+  return file;
+}
+
+describe('a cluster that is away', () => {
+  afterEach(() => cluster.heal());
+
+  test('ResourceManager down: exit code 3, nothing on HDFS', async () => {
+    const file = await job();
+    await cluster.kill('resourcemanager');
+    const { exitCode, stderr } = await cluster.run(['submit', '--conf', file]);
+    expect(stderr).toMatch(/^error: No ResourceManager could be reached/);
+    expect(exitCode).toBe(3);
+    expect(await cluster.hdfsTree(STAGING)).toEqual([]);
+    expect((await cluster.run(['status', 'application_1_0001'])).exitCode).toBe(3);
+  });
+
+  test('HDFS down: exit code 3', async () => {
+    const file = await job();
+    await cluster.kill('namenode');
+    const { exitCode, stderr } = await cluster.run(['submit', '--conf', file]);
+    expect(stderr).toMatch(/^error: .*NameNode/);
+    expect(exitCode).toBe(3);
+    await cluster.heal();
+    expect(await cluster.hdfsTree(`${STAGING}/jobs`)).toEqual([]);
+  });
+});
+
+describe('a request that the cluster refuses', () => {
+  test('staging that may not be written: exit code 2', async () => {
+    const file = await job();
+    const { exitCode, stderr } = await cluster.run(['submit', '--conf', file, '--staging', '/user/bob/staging']);
+    expect(stderr).toMatch(/^error: The staging folder hdfs:\/\/\S+\/user\/bob\/staging cannot be written/);
+    expect(exitCode).toBe(2);
+    expect(await cluster.hdfsTree('/user/bob')).toEqual([]);
+    // A user without a home on HDFS.
+    const carol = await cluster.run(['submit', '--conf', file], { env: { HADOOP_USER_NAME: 'carol' } });
+    expect(carol).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('/user/carol/.tony-ts cannot be written') });
+  });
+
+  test('a master that is larger than the cluster allows: exit code 2, nothing of the job is left', async () => {
+    const { exitCode, stderr } = await cluster.run(['submit', '--conf', await job('master: {memory: 900g}\n')]);
+    expect(stderr).toMatch(/^error: /);
+    expect(stderr).not.toMatch(/^\s+at /m);
+    expect(exitCode).toBe(2);
+    expect(await cluster.hdfsTree(`${STAGING}/jobs`)).toEqual([]);
+  });
+
+  test('an unknown queue: the job FAILED, and the sentence is in the client, in status and in YARN', async () => {
+    const { exitCode, stdout } = await cluster.run(['submit', '--conf', await job('queue: defualt\n')]);
+    expect(exitCode).toBe(1);
+    expect(stdout).toContain('The queue defualt does not exist. Correct `queue` in job.yaml. Did you mean default?');
+    const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
+    expect(await cluster.application(id)).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('defualt') });
+    expect((await cluster.run(['status', id])).stdout).toContain('The queue defualt does not exist.');
+    expect(await cluster.hdfsTree(`${STAGING}/jobs`)).toEqual([]);
+  });
+
+  test('an application that nobody knows: exit code 2', async () => {
+    for (const words of [['status'], ['logs'], ['kill']]) {
+      const { exitCode, stderr } = await cluster.run([...words, 'application_1_0001']);
+      expect(stderr).toContain('knows no application application_1_0001');
+      expect(exitCode).toBe(2);
+    }
+  });
+});
