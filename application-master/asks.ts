@@ -46,12 +46,12 @@ export function ask(turn: Turn): void {
   if (state.registration === null) return;
   for (const role of state.frozen.job.roles) {
     const count = state.tasks.filter((task) => task.role === role && wantsContainer(state, task)).length;
-    const last = state.asks.get(role.name) ?? { count: 0, excludedNodes: [] };
+    const last = state.asks.get(role.name) ?? { count: 0, excludedNodes: [], since: state.now };
     const excluded = count === 0 ? last.excludedNodes : excludedNodes(state, role);
     const sameNodes = excluded.length === last.excludedNodes.length && excluded.every((node, at) => node === last.excludedNodes[at]);
     if (count === last.count && sameNodes && !(turn.askAgain.has(role.name) && count > 0)) continue;
     turn.act({ type: 'ask', role, count, excludedNodes: excluded });
-    turn.patch({ asks: new Map(turn.state.asks).set(role.name, { count, excludedNodes: excluded }) });
+    turn.patch({ asks: new Map(turn.state.asks).set(role.name, { count, excludedNodes: excluded, since: state.now }) });
   }
 }
 
@@ -71,8 +71,14 @@ export function excludedNodes(state: JobState, role: Role): readonly string[] {
 }
 
 /** A role that waits in vain is better served on a node that failed it than nowhere. */
-export function forgiveNodes(turn: Turn, role: Role): void {
-  for (const task of turn.state.tasks) if (task.role === role && task.failedNodes.length > 0) turn.update(task.slot, { failedNodes: [] });
+export function forgiveNodes(turn: Turn): void {
+  const { asks, frozen } = turn.state;
+  for (const role of frozen.job.roles) {
+    const ask = asks.get(role.name);
+    if (ask === undefined || ask.count === 0 || ask.excludedNodes.length === 0 || turn.now - ask.since < LIMITS.choosyMs) continue;
+    for (const task of turn.state.tasks) if (task.role === role) turn.update(task.slot, { failedNodes: [] });
+    turn.dirty = true;
+  }
 }
 
 /** What was held in vain goes back. */

@@ -154,4 +154,6 @@ export interface SnapshotEnding {
   readonly index: number;
   /** From then on the lease of its executor is over, whatever became of it. */
   readonly until: number;
+  /** The failure that led to it was charged; the cluster may yet say that it was to blame. */
+  readonly refundable: boolean;
 }

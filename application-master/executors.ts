@@ -40,6 +40,7 @@ export function hello(turn: Turn, event: Said<'hello'>): void {
   };
   turn.update(slot, { executor, reattachBy: null, state: task.state === 'launching' ? 'registered' : task.state });
   if (before === null) turn.recordTask('executor-registered', turn.task(slot), { detail: `${event.host}:${event.port}, ${event.phase}` });
+  if (turn.state.result !== null) return;
   if (task.rank === null) helloUnranked(turn, slot, event);
   else if (turn.gang?.phase === 'forming') helloForming(turn, slot, event, before);
   else if (turn.gang?.phase === 'started') helloStarted(turn, slot, event, before);
@@ -180,6 +181,7 @@ function judgeExit(turn: Turn, slot: number, exit: ProgramExit): void {
   if (program === null || program.phase === 'ended' || program.generation !== exit.generation) return;
   if (task.rank !== null && (turn.gang?.phase === 'forming' || exit.generation !== turn.state.generation)) return;
   turn.updateExecutor(slot, { program: { ...program, phase: 'ended' }, awaiting: null, mayRun: false, stoppedSince: null });
+  if (turn.state.result !== null) return;
   turn.recordTask('program-ended', task, { generation: exit.generation, detail: describeExit(exit) });
   if (exit.code === 0 && exit.signal === '') succeed(turn, slot);
   else {
@@ -196,9 +198,19 @@ function worthWaiting(turn: Turn, task: Task, exit: ProgramExit): number {
   return exit.code === -1 && isLastStraw(task) ? turn.now + LIMITS.truthMs : turn.now;
 }
 
+/**
+ * Its executor stays until the success is saved: a second attempt that finds neither executor nor note of it would take it for lost.
+ */
 function succeed(turn: Turn, slot: number): void {
-  turn.update(slot, { state: 'succeeded', exitCode: 0 });
-  detach(turn, slot, 'leave', 'its program has succeeded');
+  turn.update(slot, { state: 'succeeded', exitCode: 0, leaveAfter: turn.state.revision + 1 });
+  turn.dirty = true;
+}
+
+export function letLeave(turn: Turn): void {
+  for (const { slot, container, leaveAfter } of turn.state.tasks) {
+    if (container !== null && leaveAfter !== null && leaveAfter <= turn.state.durable)
+      detach(turn, slot, 'leave', 'its program has succeeded');
+  }
 }
 
 function nowRunning(turn: Turn, slot: number, generation: number): void {

@@ -1,4 +1,4 @@
-import { detach, isFree } from './ending.ts';
+import { type Detachment, detach, isFree } from './ending.ts';
 import { decide } from './finish.ts';
 import { newGeneration } from './gang.ts';
 import { type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
@@ -19,9 +19,14 @@ type Cost = 'charged' | 'free' | 'victim';
  * `maxRestarts` counts for each task by itself: in a role of a hundred, a hundred machines may each fail once. Nothing gives spent
  * restarts back but the cluster's own word that it was to blame.
  */
-export function failTask(turn: Turn, slot: number, cause: Cause, how: 'stop' | 'ended' | 'release' = 'stop'): void {
+export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment = 'stop'): void {
   const task = turn.task(slot);
   const { state } = turn;
+  // What has succeeded, or belongs to a job that is over, has no more failures.
+  if (task.state === 'succeeded' || state.result !== null) {
+    detach(turn, slot, how, 'it is no longer needed');
+    return;
+  }
   const cost = costOf(state, task, cause);
   const node = task.container?.node ?? null;
   const sentence = describeCause(cause, task.role, node);
@@ -51,7 +56,6 @@ export function failTask(turn: Turn, slot: number, cause: Cause, how: 'stop' | '
   if (cost === 'charged' && state.firstFailure === null) {
     turn.patch({ firstFailure: { text: `${nameOf(task)}: ${sentence}${describeStderr(cause)}`, containerId } });
   }
-  if (state.result !== null) return;
 
   const end = finality(task, cost, { failures, freeFailures, unstarted });
   if (end !== null) {

@@ -7,14 +7,9 @@ import type { Turn } from './turn.ts';
 /** The first word is the last: what comes after a decision does not change it. */
 export function decide(turn: Turn, result: JobResult): void {
   if (turn.state.result !== null) return;
-  turn.patch({ result, decidedAt: turn.now });
+  turn.patch({ result, decidedAt: turn.now, decidedIn: turn.state.revision + 1 });
   turn.dirty = true;
-  const reason =
-    result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job is being killed' : 'the job has failed';
-  for (const task of turn.state.tasks) {
-    if (task.container !== null) detach(turn, task.slot, 'drain', reason);
-    if (!isOver(task)) turn.update(task.slot, { state: 'stopped' });
-  }
+  for (const task of turn.state.tasks) if (!isOver(task)) turn.update(task.slot, { state: 'stopped' });
 }
 
 /** All tracked tasks, or the chief alone, as the job says. */
@@ -24,14 +19,28 @@ export function decideSuccess(turn: Turn): void {
   if (deciding.length > 0 && deciding.every((task) => task.state === 'succeeded')) decide(turn, { state: 'SUCCEEDED', diagnostics: '' });
 }
 
-/** Once the orders to stop are out, and the programs that were told to end have had a moment for it. */
+/**
+ * First the result is saved, so that a second attempt does not take for lost what was stopped on purpose; then the orders to stop go
+ * out; then programs get a moment to end. A storage or a program that does not answer holds up the end for a while only.
+ */
 export function finish(turn: Turn): void {
-  const { result, finished, registration, ending, decidedAt } = turn.state;
+  const { result, finished, registration, durable, decidedAt, decidedIn } = turn.state;
   if (result === null || finished || registration === null) return;
-  const draining = [...ending.values()].filter((each) => each.drains);
-  if (draining.length > 0 && turn.now < decidedAt + LIMITS.drainMs) return;
+  if (turn.state.stoppedAt === null) {
+    if (durable < decidedIn && turn.now < decidedAt + LIMITS.drainMs) return;
+    stopAll(turn, result);
+  }
+  const draining = [...turn.state.ending.values()].filter((each) => each.drains);
+  if (draining.length > 0 && turn.now < (turn.state.stoppedAt ?? turn.now) + LIMITS.drainMs) return;
   for (const each of draining) turn.act({ type: 'stop-container', containerId: each.containerId });
   turn.patch({ finished: true });
   turn.record('job-finished', { detail: result.diagnostics === '' ? result.state : `${result.state}: ${result.diagnostics}` });
   turn.act({ type: 'finish', result });
+}
+
+function stopAll(turn: Turn, result: JobResult): void {
+  const reason =
+    result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job is killed' : 'the job has failed';
+  turn.patch({ stoppedAt: turn.now });
+  for (const { slot, container } of turn.state.tasks) if (container !== null) detach(turn, slot, 'drain', reason);
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { excludedNodes, forgiveNodes, giveBack } from './asks.ts';
+import { giveBack } from './asks.ts';
 import type { Member } from './events.ts';
 import { decide } from './finish.ts';
 import { isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
@@ -24,9 +24,11 @@ export function newGeneration(turn: Turn, options: { incidentUntil: number | nul
   });
   turn.dirty = true;
   for (const task of rankedTasks(turn.state)) {
-    if (task.state === 'succeeded')
+    turn.update(task.slot, { leaveAfter: null });
+    if (task.executor !== null) prepare(turn, task.slot);
+    else if (task.state === 'succeeded') {
       turn.update(task.slot, { state: 'requested', waitingSince: turn.now, notBefore: turn.now, exitCode: null });
-    else if (task.executor !== null) prepare(turn, task.slot);
+    }
   }
 }
 
@@ -34,7 +36,7 @@ export function newGeneration(turn: Turn, options: { incidentUntil: number | nul
 export function prepare(turn: Turn, slot: number): void {
   const { executor, container } = turn.task(slot);
   if (executor === null || container === null) return;
-  turn.update(slot, { state: 'registered', pendingExit: null });
+  turn.update(slot, { state: 'registered', pendingExit: null, exitCode: null });
   // A port that no program has used is good for any generation.
   if (executor.program === null && executor.awaiting === null && executor.portFor === 0 && executor.port > 0) return;
   turn.updateExecutor(slot, { program: null, awaiting: { answer: 'ready', since: turn.now }, lostRank: null, stoppedSince: null });
@@ -118,9 +120,6 @@ export function endRound(turn: Turn): void {
       diagnostics: `The gang was not complete within ${seconds(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
     });
     return;
-  }
-  for (const task of missing) {
-    if (task.container === null && excludedNodes(turn.state, task.role).length > 0) forgiveNodes(turn, task.role);
   }
   for (const task of tasks) {
     if (task.container !== null && task.executor === null) {

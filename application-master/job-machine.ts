@@ -1,8 +1,8 @@
 import type { FrozenJob } from '../conf/job.ts';
 import { ask, take, wantsContainer } from './asks.ts';
-import { detach } from './ending.ts';
+import { forget } from './ending.ts';
 import type { Action, Event, Snapshot } from './events.ts';
-import { exited, heartbeat, hello, ready, started, startUnranked, streamLost } from './executors.ts';
+import { exited, heartbeat, hello, letLeave, ready, started, startUnranked, streamLost } from './executors.ts';
 import { correctFailure, failTask } from './failures.ts';
 import { decide, decideSuccess, finish } from './finish.ts';
 import { formGang } from './gang.ts';
@@ -58,6 +58,8 @@ export function createJob(frozen: FrozenJob, options: { readonly attempt: number
     notices: [],
     result: null,
     decidedAt: now,
+    decidedIn: 0,
+    stoppedAt: null,
     finished: false,
   };
 }
@@ -140,13 +142,14 @@ function follow(turn: Turn): void {
     settle(turn);
     formGang(turn);
     startUnranked(turn);
+    letLeave(turn);
   }
   ask(turn);
-  if (turn.dirty) {
+  finish(turn);
+  if (turn.dirty && !turn.state.finished) {
     turn.patch({ revision: turn.state.revision + 1 });
     turn.act({ type: 'persist', snapshot: snapshotOf(turn.state) });
   }
-  finish(turn);
 }
 
 function registered(turn: Turn, event: Extract<Event, { type: 'registered' }>): void {
@@ -201,14 +204,13 @@ function containerEnded(turn: Turn, event: Extract<Event, { type: 'container-end
   const slot = turn.state.byContainer.get(containerId);
   if (slot === undefined) {
     correctFailure(turn, containerId, cause);
-    turn.deleteEnding(containerId);
+    forget(turn, containerId, end);
     return;
   }
   const { pendingExit } = turn.task(slot);
   // An executor that leaves after its program's failure adds nothing; a cluster that ended both does.
   if (pendingExit !== null && end === 'exited') failTask(turn, slot, { kind: 'program', exit: pendingExit.exit }, 'ended');
-  else if (turn.state.result === null) failTask(turn, slot, cause, 'ended');
-  else detach(turn, slot, 'ended', '');
+  else failTask(turn, slot, cause, end === 'node-lost' ? 'unreachable' : 'ended');
 }
 
 function freshTask(place: Place, slot: number, now: number): Task {
@@ -229,6 +231,7 @@ function freshTask(place: Place, slot: number, now: number): Task {
     rounds: 0,
     notBefore: now,
     launchFailure: null,
+    leaveAfter: null,
     pendingExit: null,
     generation: 0,
     exitCode: null,

@@ -40,6 +40,10 @@ export interface JobState {
   /** Decided once. */
   readonly result: JobResult | null;
   readonly decidedAt: number;
+  /** Revision of the first snapshot that names the result. */
+  readonly decidedIn: number;
+  /** When the orders to stop were given out; null before. */
+  readonly stoppedAt: number | null;
   readonly finished: boolean;
 }
 
@@ -52,6 +56,8 @@ export interface Registration {
 export interface Ask {
   readonly count: number;
   readonly excludedNodes: readonly string[];
+  /** When it was said: nothing has come since. */
+  readonly since: number;
 }
 
 export interface Gang {
@@ -102,6 +108,8 @@ export interface Task {
   readonly notBefore: number;
   /** The text of the newest failed launch. */
   readonly launchFailure: string | null;
+  /** A task that has succeeded keeps its container until the snapshot of this revision is durable; null for others. */
+  readonly leaveAfter: number | null;
   /** A failed exit that is not judged before `until`: its cause may show itself elsewhere. */
   readonly pendingExit: { readonly exit: ProgramExit; readonly until: number } | null;
   /** Generation of the newest program. */
@@ -162,7 +170,9 @@ export const LIMITS = {
   freeFailures: 200,
   /** Failures on a node after which a role avoids it. */
   failuresPerNode: 2,
-  /** How long the job's end waits for programs to end. */
+  /** An ask that gets nothing for so long stops being choosy about nodes. */
+  choosyMs: 30_000,
+  /** How long the job's end waits for its result to be saved, and then for programs to end. */
   drainMs: 5_000,
   /** How long an executor that was told to leave may take before the cluster ends its container, and the pause between such orders. */
   leaveMs: 10_000,

@@ -25,8 +25,8 @@ export function snapshotOf(state: JobState): Snapshot {
       exitCode: task.exitCode,
     })),
     ending: [...state.ending.values()]
-      .filter((ending) => ending.until > state.now)
-      .map(({ containerId, role, index, until }) => ({ containerId, role, index, until })),
+      .filter((ending) => ending.until > state.now || ending.refundable)
+      .map(({ containerId, role, index, until, refundable }) => ({ containerId, role, index, until, refundable })),
     firstFailure: state.firstFailure === null ? null : lastBytes(state.firstFailure.text, 2 * LIMITS.stderrBytes),
     metrics: mergedMetrics(state),
     result: state.result,
@@ -59,7 +59,9 @@ const schema = z.object({
       exitCode: z.int().nullable(),
     }),
   ),
-  ending: z.array(z.object({ containerId: z.string(), role: z.string(), index: z.int().min(-1), until: z.number() })),
+  ending: z.array(
+    z.object({ containerId: z.string(), role: z.string(), index: z.int().min(-1), until: z.number(), refundable: z.boolean() }),
+  ),
   firstFailure: z.string().nullable(),
   metrics: z.record(z.string(), z.number()),
   result: z.object({ state: z.enum(['SUCCEEDED', 'FAILED', 'KILLED']), diagnostics: z.string() }).nullable(),

@@ -1,4 +1,4 @@
-import { excludedNodes, forgiveNodes, wantsContainer } from './asks.ts';
+import { forgiveNodes } from './asks.ts';
 import { chaseEnding } from './ending.ts';
 import { failTask } from './failures.ts';
 import { decide } from './finish.ts';
@@ -16,6 +16,7 @@ export function watch(turn: Turn): void {
   endOverdueJob(turn);
   for (const { slot } of turn.state.tasks) watchTask(turn, slot);
   blamePeers(turn);
+  forgiveNodes(turn);
   for (const { slot } of turn.state.tasks) endUnrankedRound(turn, slot);
   endRound(turn);
 }
@@ -93,8 +94,5 @@ function endUnrankedRound(turn: Turn, slot: number): void {
       diagnostics: `${nameOf(task)} was not there within ${seconds(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
     });
   } else if (task.container !== null) failTask(turn, slot, { kind: 'unheard', ms: timeoutMs });
-  else {
-    if (wantsContainer(turn.state, task) && excludedNodes(turn.state, task.role).length > 0) forgiveNodes(turn, task.role);
-    turn.update(slot, { waitingSince: turn.now });
-  }
+  else turn.update(slot, { waitingSince: turn.now });
 }

@@ -1,0 +1,249 @@
+import type { FrozenJob } from '../../conf/job.ts';
+import type { JobResult } from '../../conf/status.ts';
+import type { Action, Event, Snapshot } from '../events.ts';
+import { assignmentOf, createJob, type JobState, restoreJob, step } from '../job-machine.ts';
+import { heartbeatIntervalMs, leaseMs } from '../pace.ts';
+import { parseSnapshot } from '../snapshot.ts';
+import type { Cluster } from './cluster.ts';
+import { type Endpoint, Executor, type News, type Stream } from './executor.ts';
+import type { Training } from './training.ts';
+import { trace, violate, type World } from './world.ts';
+
+/** What outlives an attempt. */
+export interface Storage {
+  durable: Snapshot | null;
+  /** Nothing is written before. */
+  slowUntil: number;
+}
+
+export interface MasterOptions {
+  readonly frozen: FrozenJob;
+  readonly attempt: number;
+  readonly cluster: Cluster;
+  readonly training: Training;
+  readonly storage: Storage;
+  /** The attempt that lives now. */
+  readonly current: () => Endpoint | null;
+  readonly finished: (result: JobResult) => void;
+}
+
+/** The shell around the job machine: everything in it is what the real one must do too. */
+export class Master implements Endpoint {
+  readonly attempt: number;
+  state: JobState;
+  alive = true;
+  readonly #world: World;
+  readonly #options: MasterOptions;
+  readonly #streams = new Map<string, Stream>();
+  #writing: Snapshot | null = null;
+  #waiting: Snapshot | null = null;
+  #stalled: News[] | null = null;
+  #finishes = 0;
+
+  constructor(world: World, options: MasterOptions) {
+    this.#world = world;
+    this.#options = options;
+    this.attempt = options.attempt;
+    const { durable } = options.storage;
+    const start = { attempt: options.attempt, now: world.timeline.now };
+    this.state =
+      durable === null ? createJob(options.frozen, start) : restoreJob(options.frozen, parseSnapshot(JSON.stringify(durable)), start);
+    this.#tick();
+    world.timeline.after(world.random.between(50, 1_500), () => this.#register());
+  }
+
+  accept(stream: Stream, hello: News): boolean {
+    if (!this.alive || hello.type !== 'hello') {
+      stream.break();
+      return true;
+    }
+    const { containerId } = hello;
+    // The real shell may refuse, or leave the answer to the machine.
+    if (assignmentOf(this.state, containerId) === null && this.#world.random.chance(0.5)) {
+      const each = this.#options.cluster.containers.get(containerId);
+      if (each !== undefined) each.told = true;
+      return false;
+    }
+    this.#streams.set(containerId, stream);
+    this.dispatch(hello);
+    return true;
+  }
+
+  receive(stream: Stream, message: News): void {
+    if (this.#streams.get(stream.executor.options.containerId) === stream) this.dispatch(message);
+  }
+
+  lost(stream: Stream): void {
+    const { containerId } = stream.executor.options;
+    if (this.#streams.get(containerId) !== stream) return;
+    this.#streams.delete(containerId);
+    this.dispatch({ type: 'stream-lost', containerId });
+  }
+
+  dispatch(news: News): void {
+    if (!this.alive) return;
+    if (this.#stalled !== null) {
+      this.#stalled.push(news);
+      return;
+    }
+    const event = { ...news, now: this.#world.timeline.now } as Event;
+    if (event.type !== 'tick' && event.type !== 'heartbeat') trace(this.#world, () => `event  ${JSON.stringify(news)}`);
+    const before = this.state;
+    const { state, actions } = step(before, event);
+    this.state = state;
+    if (before.result !== null && state.result !== before.result) violate(this.#world, 'the result was decided twice');
+    for (const action of actions) this.#carryOut(action);
+  }
+
+  /** The process is held up; what comes in the meantime comes all at once. */
+  stall(ms: number): void {
+    if (this.#stalled !== null) return;
+    this.#stalled = [];
+    this.#world.timeline.after(ms, () => {
+      const late = this.#stalled ?? [];
+      this.#stalled = null;
+      for (const news of late) this.dispatch(news);
+    });
+  }
+
+  crash(): void {
+    this.alive = false;
+    // What was told to this attempt is not told again.
+    for (const news of this.#stalled ?? []) if (news.type === 'container-ended') this.#world.charges++;
+    // A write under way may land or not, but not after the next attempt has read.
+    if (this.#writing !== null && this.#world.random.chance(0.5)) this.#options.storage.durable = this.#writing;
+    for (const stream of this.#streams.values()) stream.break();
+    this.#options.cluster.unregister();
+  }
+
+  #register(): void {
+    if (!this.alive) return;
+    const { cluster } = this.#options;
+    const survivors = cluster.register({
+      allocated: (containers) => this.#later({ type: 'allocated', containers }),
+      ended: (containerId, end, exitStatus, diagnostics) =>
+        this.dispatch({ type: 'container-ended', containerId, end, exitStatus, diagnostics }),
+      launchFailed: (containerId, message) => this.dispatch({ type: 'launch-failed', containerId, message }),
+    });
+    this.dispatch({ type: 'registered', maximum: { 'memory-mb': 8192, vcores: 8 }, resourceTypes: [], queue: 'root.default', survivors });
+    this.dispatch({ type: 'cluster', nodes: cluster.nodes.length, headroom: {} });
+  }
+
+  #later(news: News): void {
+    this.#world.timeline.after(this.#world.random.between(0, 100), () => this.dispatch(news));
+  }
+
+  #tick(): void {
+    if (!this.alive) return;
+    if (this.#stalled === null) this.dispatch({ type: 'tick' });
+    this.#world.timeline.after(500, () => this.#tick());
+  }
+
+  #carryOut(action: Action): void {
+    if (action.type !== 'record' && action.type !== 'persist') trace(this.#world, () => `action ${describe(action)}`);
+    const { cluster } = this.#options;
+    if (this.#finishes > 0 && action.type !== 'release' && action.type !== 'stop-container' && action.type !== 'stop-program') {
+      if (action.type !== 'record') violate(this.#world, `${action.type} after the end`);
+    }
+    switch (action.type) {
+      case 'ask':
+        cluster.ask(action.role, action.count, action.excludedNodes);
+        break;
+      case 'release':
+        cluster.release(action.containerId);
+        break;
+      case 'launch':
+        this.#launch(action);
+        break;
+      case 'stop-container':
+        cluster.stop(action.containerId);
+        break;
+      case 'prepare':
+        this.#send(action.containerId, (executor) => executor.prepare(action.generation));
+        break;
+      case 'start':
+        this.#checkDurable(action);
+        this.#send(action.containerId, (executor) => executor.start(action.generation, action.members));
+        break;
+      case 'stop-program': {
+        const each = cluster.containers.get(action.containerId);
+        if (each !== undefined) each.told = true;
+        this.#send(action.containerId, (executor) => executor.stop());
+        break;
+      }
+      case 'persist':
+        this.#persist(action.snapshot);
+        break;
+      case 'record':
+        trace(this.#world, () => `record ${JSON.stringify(action.entry)}`);
+        break;
+      case 'finish':
+        if (++this.#finishes > 1) violate(this.#world, 'finished twice');
+        this.#options.finished(action.result);
+        break;
+    }
+  }
+
+  #launch(action: Extract<Action, { type: 'launch' }>): void {
+    const { cluster, frozen, training, current } = this.#options;
+    const { containerId, role, index } = action;
+    const rank = this.state.tasks.find((task) => task.role.name === role && task.index === index)?.rank ?? null;
+    cluster.launch(containerId, () => {
+      const each = cluster.containers.get(containerId);
+      return new Executor(this.#world, {
+        containerId,
+        role,
+        index,
+        rank,
+        intervalMs: heartbeatIntervalMs(frozen.job),
+        leaseMs: leaseMs(frozen.job),
+        training,
+        master: () => (each === undefined || each.node.cut || !each.node.up ? null : current()),
+        exit: (status) => each !== undefined && cluster.end(each, 'exited', status),
+      });
+    });
+  }
+
+  #send(containerId: string, deliver: (executor: Executor) => void): void {
+    const stream = this.#streams.get(containerId);
+    stream?.down(() => deliver(stream.executor));
+  }
+
+  /** Nothing may run that a second attempt could not know of. */
+  #checkDurable(action: Extract<Action, { type: 'start' }>): void {
+    const { durable } = this.#options.storage;
+    const saved = durable?.tasks.find((task) => task.containerId === action.containerId);
+    const self = this.state.tasks.find((task) => task.container?.id === action.containerId);
+    if (self === undefined) violate(this.#world, `${action.containerId} is started for no task`);
+    else if (saved === undefined || saved.role !== self.role.name || saved.index !== self.index) {
+      violate(this.#world, `${action.containerId} is started before it is saved`);
+    } else if (self.rank !== null && (durable?.generation ?? 0) < action.generation) {
+      violate(this.#world, `generation ${action.generation} is started before it is saved`);
+    }
+  }
+
+  #persist(snapshot: Snapshot): void {
+    this.#waiting = snapshot;
+    if (this.#writing === null) this.#write();
+  }
+
+  #write(): void {
+    const snapshot = this.#waiting;
+    if (snapshot === null) return;
+    this.#waiting = null;
+    this.#writing = snapshot;
+    const { random, timeline } = this.#world;
+    const { storage } = this.#options;
+    timeline.after(Math.max(random.between(2, 150), storage.slowUntil - timeline.now), () => {
+      if (!this.alive) return;
+      this.#writing = null;
+      storage.durable = snapshot;
+      this.dispatch({ type: 'persisted', generation: snapshot.generation, revision: snapshot.revision });
+      this.#write();
+    });
+  }
+}
+
+function describe(action: Action): string {
+  return action.type === 'ask' ? `ask ${action.role.name} ${action.count} not on [${action.excludedNodes}]` : JSON.stringify(action);
+}

@@ -1,0 +1,140 @@
+import type { ProgramExit } from '../events.ts';
+import { trace, violate, type World } from './world.ts';
+
+/** A user's program in a container. */
+export interface Program {
+  readonly role: string;
+  readonly index: number;
+  readonly rank: number | null;
+  readonly generation: number;
+  readonly containerId: string;
+  alive: boolean;
+  /** By SIGSTOP. */
+  stopped: boolean;
+  lostRank: number | null;
+  readonly ended: (exit: ProgramExit) => void;
+}
+
+const CHECKPOINT_MS = 2_000;
+
+/** All the user's programs: the ranked ones get on only together, in one generation, from the newest checkpoint. */
+export class Training {
+  /** Tasks that have ended with 0, with the generation. */
+  readonly succeeded = new Map<string, number>();
+  readonly #world: World;
+  readonly #ranked: number;
+  readonly #work: number;
+  /** A program that loses a peer says so and waits; others just crash. */
+  readonly #cooperative: boolean;
+  readonly #alone: ReadonlyMap<string, number>;
+  readonly #alive = new Set<Program>();
+  #saved = 0;
+  /** Of the generation that gets on now. */
+  #since: number | null = null;
+  #runs = 0;
+  #running = 0;
+
+  constructor(world: World, options: { ranked: number; work: number; cooperative: boolean; alone: ReadonlyMap<string, number> }) {
+    this.#world = world;
+    this.#ranked = options.ranked;
+    this.#work = options.work;
+    this.#cooperative = options.cooperative;
+    this.#alone = options.alone;
+  }
+
+  get programs(): ReadonlySet<Program> {
+    return this.#alive;
+  }
+
+  start(program: Program): void {
+    for (const other of this.#alive) {
+      if (other.role === program.role && other.index === program.index && other.generation === program.generation) {
+        violate(
+          this.#world,
+          `${program.role}:${program.index} runs twice in generation ${program.generation}: in ${other.containerId} and ${program.containerId}`,
+        );
+      }
+    }
+    this.#alive.add(program);
+    if (program.rank !== null) {
+      this.#getOn(program.generation);
+      return;
+    }
+    const ms = this.#alone.get(program.role);
+    if (ms !== undefined) {
+      const tryEnd = () => {
+        if (!program.alive) return;
+        if (program.stopped) this.#world.timeline.after(1_000, tryEnd);
+        else this.end(program, 0, '');
+      };
+      this.#world.timeline.after(ms, tryEnd);
+    }
+  }
+
+  /** Ends a program, whoever does it, and lets its peers notice. */
+  end(program: Program, code: number, signal: string, report = true): void {
+    if (!program.alive) return;
+    program.alive = false;
+    this.#alive.delete(program);
+    trace(
+      this.#world,
+      () => `program ${program.role}:${program.index} g${program.generation} in ${program.containerId} ends ${code} ${signal}`,
+    );
+    if (code === 0) this.succeeded.set(`${program.role}:${program.index}`, program.generation);
+    else if (program.rank !== null) this.#peersNotice(program);
+    if (report) program.ended({ generation: program.generation, code, signal, stderrTail: code === 0 ? '' : 'Error: something broke' });
+  }
+
+  stop(program: Program): void {
+    program.stopped = true;
+    if (program.rank !== null) {
+      this.#pause(program.generation);
+      if (this.#world.random.chance(0.5)) this.#peersNotice(program);
+    }
+  }
+
+  #peersNotice(lost: Program): void {
+    this.#pause(lost.generation);
+    const { timeline, random } = this.#world;
+    for (const peer of this.#alive) {
+      if (peer.rank === null || peer.generation !== lost.generation || peer === lost) continue;
+      timeline.after(random.between(1, 300), () => {
+        if (!peer.alive || peer.stopped) return;
+        if (!this.#cooperative) {
+          this.end(peer, 1, '');
+          return;
+        }
+        peer.lostRank ??= lost.rank;
+        timeline.after(60_000, () => this.end(peer, 1, ''));
+      });
+    }
+  }
+
+  #members(generation: number): Program[] {
+    return [...this.#alive].filter((program) => program.rank !== null && program.generation === generation && !program.stopped);
+  }
+
+  #getOn(generation: number): void {
+    const members = this.#members(generation);
+    if (members.length < this.#ranked) return;
+    const { timeline, random } = this.#world;
+    const run = ++this.#runs;
+    this.#running = generation;
+    this.#since = timeline.now;
+    timeline.after(Math.max(1, this.#work - this.#saved), () => {
+      if (run !== this.#runs || this.#since === null) return;
+      this.#saved = this.#work;
+      this.#since = null;
+      for (const program of this.#members(generation))
+        timeline.after(random.between(0, 400), () => !program.stopped && this.end(program, 0, ''));
+    });
+  }
+
+  #pause(generation: number): void {
+    if (this.#since === null || this.#running !== generation) return;
+    const done = this.#saved + this.#world.timeline.now - this.#since;
+    this.#saved = Math.max(this.#saved, Math.floor(done / CHECKPOINT_MS) * CHECKPOINT_MS);
+    this.#since = null;
+    this.#runs++;
+  }
+}
