@@ -71,6 +71,8 @@ export async function* followJob(connection: JobConnection, options: FollowOptio
 function eventsBetween(before: Observation | null, after: Observation): JobEvent[] {
   if (after.status !== null) return changes(before?.status ?? null, after.status);
   if (before !== null && before.phase === after.phase && before.waiting === after.waiting) return [];
+  // YARN's first states last milliseconds and say nothing.
+  if (['NEW', 'NEW_SAVING', 'SUBMITTED'].includes(after.phase)) return [];
   return [{ type: 'state', state: after.phase, message: after.waiting, generation: 0 }];
 }
 

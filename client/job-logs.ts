@@ -63,7 +63,7 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
 
 function filesOf(source: LogSource, files: readonly string[] | undefined): readonly string[] {
   // The master runs no user's program: its own log is what there is.
-  return source.task === 'master' ? ['tony.log'] : (files ?? ['stdout', 'stderr']);
+  return source.task === 'master' ? ['tony.log', 'stderr'] : (files ?? ['stdout', 'stderr']);
 }
 
 function chosen(sources: readonly LogSource[], task: string | undefined, mayCome: boolean): LogSource[] {

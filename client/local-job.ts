@@ -132,7 +132,8 @@ export class LocalJob implements JobConnection {
   }
 
   async #masterDied(): Promise<JobResult> {
-    const log = await readText(join(this.#paths.logs(this.#paths.masterContainer), 'tony.log'));
+    const logs = this.#paths.logs(this.#paths.masterContainer);
+    const log = (await readText(join(logs, 'stderr'))) || (await readText(join(logs, 'tony.log')));
     const last = log.trimEnd().split('\n').slice(-5).join('\n');
     return {
       state: 'FAILED',

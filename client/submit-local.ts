@@ -78,6 +78,7 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
     await symlink(join(paths.job, 'job.json'), join(work, CONTAINER_LAYOUT.job));
     for (const resource of resources) await symlink(fileURLToPath(resource.uri), join(work, resource.name));
     const log = await open(join(logs, 'tony.log'), 'a', 0o600);
+    const errors = await open(join(logs, 'stderr'), 'a', 0o600);
     try {
       const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
       const words = [...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`];
@@ -85,7 +86,7 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
         cwd: work,
         // Its own session: a Ctrl-C in this terminal is for the client alone.
         detached: true,
-        stdio: [detach ? 'ignore' : 'pipe', log.fd, log.fd],
+        stdio: [detach ? 'ignore' : 'pipe', log.fd, errors.fd],
         env: masterEnvironment(environment, { user, containerId: paths.masterContainer, credentials, logs }),
       });
       await started(master);
@@ -97,6 +98,7 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
       return { applicationId, master };
     } finally {
       await log.close();
+      await errors.close();
     }
   } catch (error) {
     await rm(paths.job, { recursive: true, force: true });

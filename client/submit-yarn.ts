@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { TonyError } from '../conf/errors.ts';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../conf/job.ts';
+import { formatMemory } from '../conf/units.ts';
 import { launchCommand } from '../hadoop/launch-script.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
 import { joinUri } from '../storage/uri.ts';
@@ -34,7 +35,8 @@ export async function submitToYarn(job: Job, cluster: Cluster, options: YarnSubm
   const place: StagingPlace = { storage, root, onEvent: options.onEvent, signal: options.signal };
   const resourceManager = ResourceManager.of(configuration, user);
   const parts = await localParts(job, options.onProgress);
-  const { applicationId } = await resourceManager.newApplication();
+  const { applicationId, maximum } = await resourceManager.newApplication();
+  refuseTooLarge(job.master, maximum);
   await openStaging(place, user);
   const [source, bundles, runtime, data] = await Promise.all([
     parts.source && stageFolder(place, CONTAINER_LAYOUT.source, parts.source),
@@ -70,7 +72,11 @@ export async function submitToYarn(job: Job, cluster: Cluster, options: YarnSubm
       nodeLabel: job.master.nodeLabel,
       maxAttempts: MASTER_ATTEMPTS,
       keepContainers: true,
-      command: launchCommand([node, ...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`], { stdout: 'tony.log' }),
+      command: launchCommand([node, ...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`], {
+        stdout: 'tony.log',
+        // YARN quotes the end of this file in its diagnostics.
+        stderr: 'stderr',
+      }),
       environment: {},
       resources: [jobFile.resource, ...shared],
       secrets: new Map([...createJobSecrets(submittedAt)].map(([name, secret]) => [name, secret.reveal()])),
@@ -82,6 +88,26 @@ export async function submitToYarn(job: Job, cluster: Cluster, options: YarnSubm
     throw error;
   }
   return { applicationId, trackingUrl: `${configuration.resourceManagers[0]}/proxy/${applicationId}/` };
+}
+
+/** What YARN would not even take on; what the roles ask for is the ApplicationMaster's to judge, and to report where everybody looks. */
+function refuseTooLarge(master: Job['master'], maximum: Readonly<Record<string, number>>): void {
+  const memory = maximum['memory-mb'] ?? Number.POSITIVE_INFINITY;
+  if (master.memoryMb > memory) {
+    throw new TonyError(
+      'MASTER_TOO_LARGE',
+      `The ApplicationMaster asks for ${formatMemory(master.memoryMb)}; the largest container of this cluster has ${formatMemory(memory)}.`,
+      { hint: 'Lower master.memory in job.yaml.' },
+    );
+  }
+  const vcores = maximum.vcores ?? Number.POSITIVE_INFINITY;
+  if (master.vcores > vcores) {
+    throw new TonyError(
+      'MASTER_TOO_LARGE',
+      `The ApplicationMaster asks for ${master.vcores} vcores; the largest container of this cluster has ${vcores}.`,
+      { hint: 'Lower master.vcores in job.yaml.' },
+    );
+  }
 }
 
 interface DataPart {

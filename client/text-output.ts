@@ -31,8 +31,10 @@ export class TextOutput implements JobOutput {
     if (trackingUrl !== null) this.say(trackingUrl);
   }
 
-  look({ events }: Look): void {
+  look({ observation, events }: Look): void {
     for (const event of events) {
+      // The report says it, with the reason.
+      if (event.type === 'state' && observation.result !== null) continue;
       if (event.type === 'metrics') {
         if (performance.now() - this.#metricsAt < METRICS_EVERY_MS) continue;
         this.#metricsAt = performance.now();

@@ -14,6 +14,7 @@ export const ERROR_CODES = {
   KILL_FAILED: { exit: 1, hint: 'Try again.' },
   CLUSTER_SECURE: { exit: 2, hint: 'Use a cluster without Kerberos, or run the job with --local.' },
   RUNTIME_MISSING: { exit: 2, hint: 'Correct `runtime` in job.yaml; tony-ts runtime build makes such an archive.' },
+  MASTER_TOO_LARGE: { exit: 2, hint: 'Lower master.memory or master.vcores in job.yaml.' },
   TASK_UNKNOWN: { exit: 2, hint: 'Name a task as ROLE:INDEX.' },
   USAGE: { exit: 2, hint: 'See tony-ts --help.' },
   NO_HADOOP_CONF: {
@@ -52,7 +53,6 @@ export const ERROR_CODES = {
     exit: 2,
     hint: 'Ask for a resource type that the cluster has, or have it configured in resource-types.xml of the ResourceManager.',
   },
-  RESOURCE_TOO_LARGE: { exit: 2, hint: 'Ask for less, or have yarn.scheduler.maximum-allocation-* or the nodes enlarged.' },
   RUNTIME_UNSUPPORTED: {
     exit: 2,
     hint: 'Run `tony-ts runtime build --output FILE` on a Linux machine and name the file as `runtime` in job.yaml, or use `runtime: system`.',
