@@ -7,7 +7,7 @@ export interface WriterOptions {
   readonly generation: number;
   readonly keep: number;
   readonly onSaved: (step: number) => void;
-  /** A write has failed and is tried again, or one was given up for a newer one. */
+  /** A write has failed and is tried again. */
   readonly onTrouble: (message: string) => void;
   readonly retry?: { readonly firstMs: number; readonly mostMs: number };
   /** How long `finish` tries. */
@@ -39,9 +39,6 @@ export class CheckpointWriter {
   offer(snapshot: Snapshot): void {
     if (this.#failure !== null) {
       throw this.#failure;
-    }
-    if (this.#waiting !== null) {
-      this.#options.onTrouble(`checkpoint step-${this.#waiting.position.step} is given up for step-${snapshot.position.step}`);
     }
     this.#waiting = snapshot;
     this.#wake?.();

@@ -1,0 +1,90 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../conf/errors.ts';
+
+type LossFunction = (target: tfjs.Tensor, output: tfjs.Tensor) => tfjs.Tensor;
+
+/**
+ * The parts of a compiled tf.LayersModel that its own `fit` uses, but that its declarations do not show. A Sequential keeps them in an
+ * inner model.
+ */
+interface CompiledInternals {
+  readonly model?: CompiledInternals;
+  readonly lossFunctions?: readonly LossFunction[];
+  readonly metricsTensors?: readonly (readonly [LossFunction, number])[];
+  readonly metricsNames?: readonly string[];
+  readonly collectedTrainableWeights?: readonly { read(): tfjs.Variable }[];
+  readonly trainableWeights: readonly { read(): tfjs.Variable }[];
+  readonly weights: readonly { readonly originalName: string; read(): tfjs.Variable }[];
+  readonly inputs: readonly unknown[];
+  readonly outputs: readonly unknown[];
+  apply(inputs: tfjs.Tensor | tfjs.Tensor[], options: { training: boolean }): tfjs.Tensor | tfjs.Tensor[];
+  calculateLosses(): tfjs.Scalar[];
+}
+
+export interface CompiledModel {
+  readonly optimizer: tfjs.Optimizer;
+  /** In the order in which gradients are applied. */
+  readonly trainable: readonly tfjs.Variable[];
+  /** Changed by the layers themselves while training (moving averages). */
+  readonly moving: readonly tfjs.Variable[];
+  readonly weights: readonly { readonly name: string; readonly variable: tfjs.Variable }[];
+  /** `loss` and what the model was compiled with. */
+  readonly metricNames: readonly string[];
+  /**
+   * The loss to minimise, regularisation included, and the metrics but for `loss`, kept beyond tf.tidy: as the model's own training function
+   * computes them.
+   */
+  lossOf(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): { readonly loss: tfjs.Scalar; readonly metrics: readonly tfjs.Scalar[] };
+}
+
+/** @throws TonyError MODEL_INVALID when the model is not compiled, or has nothing to train. */
+export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): CompiledModel {
+  const outer = model as unknown as CompiledInternals;
+  const inner = outer.model ?? outer;
+  const losses = inner.lossFunctions;
+  if (model.optimizer === undefined || losses === undefined) {
+    throw new TonyError('MODEL_INVALID', 'the model is not compiled', { hint: 'Call model.compile({ optimizer, loss }) before fit.' });
+  }
+  const trainable = (inner.collectedTrainableWeights ?? inner.trainableWeights).map((weight) => weight.read());
+  if (trainable.length === 0) {
+    throw new TonyError('MODEL_INVALID', 'the model has no trainable weights');
+  }
+  const weights = inner.weights.map((weight) => ({ name: weight.originalName, variable: weight.read() }));
+  const ids = new Set(trainable.map(({ id }) => id));
+  const metricFunctions = inner.metricsTensors ?? [];
+  return {
+    optimizer: model.optimizer,
+    trainable,
+    moving: weights.map(({ variable }) => variable).filter(({ id, dtype }) => !ids.has(id) && dtype === 'float32'),
+    weights,
+    metricNames: distinct(inner.metricsNames ?? ['loss']),
+    lossOf(x, y) {
+      if (x.length !== inner.inputs.length || y.length !== inner.outputs.length) {
+        const has = `the data has ${x.length} inputs and ${y.length} targets`;
+        throw new TonyError('DATA_INVALID', `${has}, the model ${inner.inputs.length} and ${inner.outputs.length}`);
+      }
+      const outputs = [inner.apply(x.length === 1 ? (x[0] as tfjs.Tensor) : [...x], { training: true })].flat();
+      const each = losses.map((lossFunction, index) => lossFunction(y[index] as tfjs.Tensor, outputs[index] as tfjs.Tensor));
+      const means = each.map((loss) => tf.mean(loss));
+      const metrics = metricFunctions.map(([metric, output], index) =>
+        // With several outputs the first metrics are the outputs' own losses.
+        outputs.length > 1 && index < outputs.length
+          ? (means[index] as tfjs.Scalar)
+          : (tf.mean(metric(y[output] as tfjs.Tensor, outputs[output] as tfjs.Tensor)) as tfjs.Scalar),
+      );
+      const sum = each.reduce((total, loss) => tf.add(total, loss));
+      const loss = inner.calculateLosses().reduce((total, penalty) => tf.add(total, penalty), tf.mean(sum)) as tfjs.Scalar;
+      return { loss, metrics: metrics.map((metric) => tf.keep(metric.clone())) };
+    },
+  };
+}
+
+/** Several outputs may have metrics of one name. */
+function distinct(names: readonly string[]): string[] {
+  const counts = new Map<string, number>();
+  return names.map((name) => {
+    const before = counts.get(name) ?? 0;
+    counts.set(name, before + 1);
+    return before === 0 ? name : `${name}_${before}`;
+  });
+}

@@ -1,0 +1,60 @@
+/**
+ * Random numbers that are a function of where training stands (seed, step, rank), so that a resumed run draws the same ones and
+ * nothing but the seed has to be remembered. sfc32 (Chris Doty-Humphrey, PractRand), seeded by splitmix32.
+ */
+export function createRandom(...seeds: readonly number[]): () => number {
+  let mixed = 0x9e3779b9;
+  const next = () => {
+    mixed = (mixed + 0x9e3779b9) | 0;
+    let value = mixed ^ (mixed >>> 16);
+    value = Math.imul(value, 0x21f0aaad);
+    value ^= value >>> 15;
+    value = Math.imul(value, 0x735a2d97);
+    return value ^ (value >>> 15);
+  };
+  for (const seed of seeds) {
+    mixed ^= seed | 0;
+    mixed = next() ^ Math.floor(seed / 2 ** 32);
+  }
+  let [a, b, c, counter] = [next(), next(), next(), 1];
+  const draw = () => {
+    const sum = (a + b + counter) | 0;
+    counter = (counter + 1) | 0;
+    a = b ^ (b >>> 9);
+    b = (c + (c << 3)) | 0;
+    c = ((c << 21) | (c >>> 11)) + sum;
+    c |= 0;
+    return sum >>> 0;
+  };
+  for (let round = 0; round < 12; round++) {
+    draw();
+  }
+  return () => draw() / 2 ** 32;
+}
+
+/** The numbers 0 to size-1 in the order of an epoch. */
+export function shuffledOrder(size: number, seed: number, epoch: number): Uint32Array {
+  const order = Uint32Array.from({ length: size }, (_, index) => index);
+  const random = createRandom(seed, epoch);
+  for (let index = size - 1; index > 0; index--) {
+    const other = Math.floor(random() * (index + 1));
+    const value = order[index] as number;
+    order[index] = order[other] as number;
+    order[other] = value;
+  }
+  return order;
+}
+
+/**
+ * Runs `work` while Math.random, from which TensorFlow.js draws (dropout masks, for one), is `random`. Synchronous: nothing else in
+ * the process can see it.
+ */
+export function withRandom<Result>(random: () => number, work: () => Result): Result {
+  const original = Math.random;
+  Math.random = random;
+  try {
+    return work();
+  } finally {
+    Math.random = original;
+  }
+}

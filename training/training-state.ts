@@ -1,0 +1,126 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../conf/errors.ts';
+import type { StoredTensor } from './checkpoint-format.ts';
+import type { CompiledModel } from './compiled-model.ts';
+
+/*
+ * Everything in a model and its optimizer that training changes, as named bytes. Names:
+ *
+ *   model:<index>:<name>                     each weight, in the model's order
+ *   optimizer:<property>                     a variable of the optimizer (Adam's accBeta1)
+ *   optimizer:<property>:<index>:<name>      a slot of the optimizer for the trainable variable of that index (Adam's first moments)
+ *
+ * Optimizers are read by the shape of their properties rather than by getWeights(): that leaves out some of what they hold (Adam's powers
+ * of beta are recomputed, with other bits), and not all of them have it.
+ */
+
+interface OptimizerSlot {
+  readonly originalName: string;
+  readonly variable: tfjs.Variable;
+}
+
+interface NamedVariable {
+  readonly name: string;
+  readonly variable: tfjs.Variable;
+}
+
+type Properties = Record<string, unknown>;
+
+export function variablesOf(tf: typeof tfjs, model: CompiledModel): NamedVariable[] {
+  const weights = model.weights.map(({ name, variable }, index) => ({ name: `model:${index}:${name}`, variable }));
+  return [...weights, ...optimizerVariables(tf, model.optimizer)];
+}
+
+function optimizerVariables(tf: typeof tfjs, optimizer: tfjs.Optimizer): NamedVariable[] {
+  const found: NamedVariable[] = [];
+  for (const [property, value] of Object.entries(optimizer as unknown as Properties)) {
+    if (value instanceof tf.Variable) {
+      found.push({ name: `optimizer:${property}`, variable: value });
+    } else if (Array.isArray(value)) {
+      value.forEach((slot: OptimizerSlot | null | undefined, index) => {
+        if (slot?.variable instanceof tf.Variable) {
+          found.push({ name: `optimizer:${property}:${index}:${slot.originalName}`, variable: slot.variable });
+        }
+      });
+    }
+  }
+  return found;
+}
+
+/** Copies all of it out of the backend: what training does next does not change it. */
+export async function captureState(tf: typeof tfjs, model: CompiledModel): Promise<StoredTensor[]> {
+  return await Promise.all(
+    variablesOf(tf, model).map(async ({ name, variable }) => {
+      const values = (await variable.data()) as Float32Array | Int32Array | Uint8Array;
+      const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength).slice();
+      return { name, dtype: variable.dtype as StoredTensor['dtype'], shape: variable.shape, bytes };
+    }),
+  );
+}
+
+/** @throws TonyError CHECKPOINT_MISFIT when it is of another model or optimizer; nothing is changed then. */
+export function restoreState(
+  tf: typeof tfjs,
+  model: CompiledModel,
+  tensors: readonly StoredTensor[],
+  iterations: number,
+  where: string,
+): void {
+  const misfit = (what: string) => new TonyError('CHECKPOINT_MISFIT', `${where} does not fit this model: ${what}`);
+  const weights = tensors.filter(({ name }) => name.startsWith('model:'));
+  if (weights.length !== model.weights.length) {
+    throw misfit(`it has ${weights.length} weights instead of ${model.weights.length}`);
+  }
+  weights.forEach((tensor, index) => {
+    const { name, variable } = model.weights[index] as CompiledModel['weights'][number];
+    if (!sameShape(tensor.shape, variable.shape) || tensor.dtype !== variable.dtype) {
+      throw misfit(`weight ${name} is ${tensor.dtype} [${tensor.shape}] there and ${variable.dtype} [${variable.shape}] here`);
+    }
+  });
+  const optimizer = model.optimizer as unknown as Properties;
+  const slots = tensors.filter(({ name }) => name.startsWith('optimizer:'));
+  for (const slot of slots) {
+    const [, property = ''] = slot.name.split(':');
+    if (!(property in optimizer)) {
+      throw misfit(`it was trained by another optimizer, with ${property}`);
+    }
+  }
+  tf.tidy(() => {
+    weights.forEach((tensor, index) => {
+      model.weights[index]?.variable.assign(tensorOf(tf, tensor));
+    });
+    for (const slot of slots) {
+      restoreSlot(tf, optimizer, slot);
+    }
+  });
+  optimizer.iterations_ = iterations;
+}
+
+function restoreSlot(tf: typeof tfjs, optimizer: Properties, stored: StoredTensor): void {
+  const [, property = '', index, ...name] = stored.name.split(':');
+  const value = tensorOf(tf, stored);
+  const there = optimizer[property];
+  if (index === undefined) {
+    (there as tfjs.Variable).assign(value);
+    return;
+  }
+  const slots = there as (OptimizerSlot | undefined)[];
+  const slot = slots[Number(index)];
+  if (slot === undefined) {
+    slots[Number(index)] = { originalName: name.join(':'), variable: value.variable(false) };
+  } else {
+    slot.variable.assign(value);
+  }
+}
+
+function tensorOf(tf: typeof tfjs, stored: StoredTensor): tfjs.Tensor {
+  // A copy, aligned, and of its own: a Buffer's slice() would not be one.
+  const { buffer } = new Uint8Array(stored.bytes);
+  const values =
+    stored.dtype === 'float32' ? new Float32Array(buffer) : stored.dtype === 'int32' ? new Int32Array(buffer) : new Uint8Array(buffer);
+  return tf.tensor(values, [...stored.shape], stored.dtype);
+}
+
+function sameShape(one: readonly number[], other: readonly number[]): boolean {
+  return one.length === other.length && one.every((size, index) => size === other[index]);
+}
