@@ -100,7 +100,7 @@ export async function buildRuntime(recipe: Recipe, folder: string, progress: Pro
       // One after the other: what is large is downloaded at the line's speed anyway, and a wheel goes when it is unpacked.
       for (const wheel of nvidia) {
         await fromWheel(wheel, recipe, wheelScratch, signal, say, (name) =>
-          /^nvidia\/.*\/(lib|nvvm)\/.*\.(so|bc)(\.|$)/.test(name) ? name : null,
+          /^nvidia\/.*\/(lib|nvvm\/libdevice)\/.*\.(so|bc)(\.|$)/.test(name) ? name : null,
         );
       }
     },
