@@ -1,0 +1,486 @@
+import { messageOf, TonyError } from '../conf/errors.ts';
+import type { Logger } from '../conf/log.ts';
+import { parseContainerId } from './application-id.ts';
+import {
+  type Ask,
+  type AskLedger,
+  type AskRequest,
+  ask,
+  askKey,
+  avoid,
+  cancel,
+  EMPTY_LEDGER,
+  forgetReleases,
+  hasOpenAsks,
+  release,
+  requestAnswered,
+  requestFailed,
+  reregistered,
+  takeAsk,
+  takeRequest,
+} from './ask-ledger.ts';
+import { type Token, tokenOfMessage } from './credentials.ts';
+import {
+  type AllocatedContainer,
+  type CompletedContainer,
+  type ContainerIdMessage,
+  type ContainerMessage,
+  type ContainerStatusMessage,
+  completedOfMessage,
+  containerIdOfMessage,
+  containerOfMessage,
+  MEMORY,
+  messageOfContainerId,
+  messageOfResources,
+  type NodeIdMessage,
+  type NodeTokenMessage,
+  nodeOfMessage,
+  type ResourceMessage,
+  type Resources,
+  resourcesOfMessage,
+  VCORES,
+} from './records.ts';
+import { RemoteError } from './remote-error.ts';
+import { SchedulerConnection, type SchedulerOptions } from './scheduler-connection.ts';
+
+export type { Ask } from './ask-ledger.ts';
+export type { AllocatedContainer, CompletedContainer, Resources } from './records.ts';
+
+/** Where the ApplicationMaster is found. */
+export interface MasterAddress {
+  readonly host: string;
+  readonly rpcPort: number;
+  readonly trackingUrl: string;
+}
+
+export interface Registration {
+  /** The largest container that can be had. */
+  readonly maximum: Resources;
+  /** Names of all resource types. Empty when the answer was lost; asks are then judged by what they bring. */
+  readonly resourceTypes: readonly string[];
+  readonly queue: string;
+  /** Of the attempt before, still running. */
+  readonly previousContainers: readonly AllocatedContainer[];
+}
+
+export interface AllocateResult {
+  readonly allocated: readonly AllocatedContainer[];
+  readonly completed: readonly CompletedContainer[];
+  /** Of the attempt before, found late. */
+  readonly previousContainers: readonly AllocatedContainer[];
+  readonly updatedNodes: readonly { readonly node: string; readonly state: string; readonly usable: boolean }[];
+  /** What the queue and the user may still get. */
+  readonly headroom: Resources;
+  readonly nodes: number;
+  /** Containers that will be preempted; said once. */
+  readonly preempting: readonly string[];
+  /** Asks that the ResourceManager will never fulfil; they are no longer asked. */
+  readonly refusedAsks: readonly { readonly ask: Ask; readonly message: string }[];
+  /** The ResourceManager had restarted. */
+  readonly reregistered: boolean;
+}
+
+export interface FinalStatus {
+  readonly status: 'SUCCEEDED' | 'FAILED' | 'KILLED';
+  readonly diagnostics: string;
+  readonly trackingUrl: string;
+}
+
+interface RegisterResponse {
+  readonly maximumCapability?: ResourceMessage;
+  readonly containers_from_previous_attempts: readonly ContainerMessage[];
+  readonly queue?: string;
+  readonly nm_tokens_from_previous_attempts: readonly NodeTokenMessage[];
+  readonly resource_types: readonly { readonly name: string; readonly units?: string }[];
+}
+
+interface AllocateResponse {
+  readonly a_m_command?: 'AM_RESYNC' | 'AM_SHUTDOWN';
+  readonly response_id?: number;
+  readonly allocated_containers: readonly ContainerMessage[];
+  readonly completed_container_statuses: readonly ContainerStatusMessage[];
+  readonly limit?: ResourceMessage;
+  readonly updated_nodes: readonly { nodeId?: NodeIdMessage; node_state?: string; node_update_type?: string }[];
+  readonly num_cluster_nodes?: number;
+  readonly preempt?: {
+    readonly strictContract?: { readonly container: readonly { id?: ContainerIdMessage }[] };
+    readonly contract?: { readonly container: readonly { id?: ContainerIdMessage }[] };
+  };
+  readonly nm_tokens: readonly NodeTokenMessage[];
+  readonly am_rm_token?: Parameters<typeof tokenOfMessage>[0];
+  readonly containers_from_previous_attempts: readonly ContainerMessage[];
+}
+
+/** A ResourceManager that has us register again and again is not one to go on with. */
+const MAX_REGISTRATIONS_PER_HEARTBEAT = 5;
+const REPEAT_FINISH_MS = 50;
+
+/**
+ * The ApplicationMaster's end of ApplicationMasterProtocol. Lost answers, restarts and failovers of the ResourceManager and renewed tokens are
+ * handled inside; when the ResourceManager no longer knows the attempt every method throws ATTEMPT_FENCED.
+ */
+export class ApplicationMasterClient {
+  readonly #log: Logger;
+  readonly #connection: SchedulerConnection;
+  readonly #nodeTokens = new Map<string, Token>();
+  #ledger: AskLedger = EMPTY_LEDGER;
+  #address: MasterAddress | null = null;
+  #maximum: Resources = {};
+  #units: ReadonlyMap<string, string> = new Map();
+  /** Told with the next heartbeat. */
+  #newTrackingUrl: string | null = null;
+  /** What was received and not yet returned by a heartbeat, which may fail after its first answer. */
+  readonly #undelivered: AllocateResult[] = [];
+  /** Heartbeats one after the other: the response id leaves no other way. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: SchedulerOptions) {
+    this.#log = options.log;
+    this.#connection = new SchedulerConnection(options);
+  }
+
+  /** By "host:port"; the tokens that NodeManagers want. Each comes once, with the first container there. */
+  get nodeTokens(): ReadonlyMap<string, Token> {
+    return this.#nodeTokens;
+  }
+
+  /** While true a heartbeat each 100 to 250 ms pays; otherwise one a second does. */
+  get hasOpenAsks(): boolean {
+    return hasOpenAsks(this.#ledger);
+  }
+
+  async register(address: MasterAddress): Promise<Registration> {
+    this.#address = address;
+    return await this.#register(address);
+  }
+
+  /**
+   * The count still wanted under the ask's priority and allocation request id; it counts down at each allocation. Told with the next
+   * heartbeat. Throws RESOURCE_UNKNOWN for a resource type that the cluster does not have.
+   */
+  setAsk(wanted: Ask): void {
+    if (wanted.count > 0) this.#check(wanted);
+    this.#ledger = ask(this.#ledger, wanted);
+  }
+
+  release(containerId: string): void {
+    parseContainerId(containerId);
+    this.#ledger = release(this.#ledger, containerId);
+  }
+
+  /** No new containers on these hosts, for the whole application. */
+  setAvoidedHosts(hosts: ReadonlySet<string>): void {
+    this.#ledger = avoid(this.#ledger, hosts);
+  }
+
+  setTrackingUrl(url: string): void {
+    if (this.#address !== null) this.#address = { ...this.#address, trackingUrl: url };
+    this.#newTrackingUrl = url;
+  }
+
+  /** `progress` from 0 to 1. Resolves when a ResourceManager has answered. */
+  async heartbeat(progress: number): Promise<AllocateResult> {
+    const turn = this.#turn.then(() => this.#heartbeat(Math.min(1, Math.max(0, progress))));
+    this.#turn = turn.catch(() => undefined);
+    return await turn;
+  }
+
+  /** Resolves when the ResourceManager has taken note of the end; containers that are left it kills. */
+  async finish(final: FinalStatus, timeoutMs = 15_000): Promise<void> {
+    const end = performance.now() + timeoutMs;
+    const request = {
+      diagnostics: final.diagnostics,
+      tracking_url: final.trackingUrl,
+      final_application_status: `APP_${final.status}`,
+    };
+    for (;;) {
+      try {
+        const answer = await withDeadline(
+          this.#connection.call<{ isUnregistered?: boolean }>(
+            'finishApplicationMaster',
+            'FinishApplicationMasterRequestProto',
+            request,
+            'FinishApplicationMasterResponseProto',
+          ),
+          end - performance.now(),
+        );
+        // It ends the application even if nobody asks again; until then its state is FINISHING.
+        if (answer.isUnregistered === true) return;
+        if (performance.now() + REPEAT_FINISH_MS > end) return;
+      } catch (error) {
+        if (!(error instanceof RemoteError)) throw error;
+        // The first answer was lost, and the attempt has been let go since.
+        if (error.is('ApplicationAttemptNotFoundException')) throw fenced(error);
+        if (!error.is('ApplicationMasterNotRegisteredException') || this.#address === null || performance.now() > end) throw error;
+        await this.#register(this.#address);
+        continue;
+      }
+      await new Promise((resolve) => setTimeout(resolve, REPEAT_FINISH_MS));
+    }
+  }
+
+  /** Whatever waits is rejected with RPC_CLOSED. */
+  close(): void {
+    this.#connection.close();
+  }
+
+  async #register(address: MasterAddress): Promise<Registration> {
+    let response: RegisterResponse;
+    try {
+      response = await this.#connection.call<RegisterResponse>(
+        'registerApplicationMaster',
+        'RegisterApplicationMasterRequestProto',
+        { host: address.host, rpc_port: address.rpcPort, tracking_url: address.trackingUrl },
+        'RegisterApplicationMasterResponseProto',
+      );
+    } catch (error) {
+      if (!(error instanceof RemoteError)) throw error;
+      if (error.is('ApplicationAttemptNotFoundException')) throw fenced(error);
+      if (!error.is('InvalidApplicationMasterRequestException') || !error.remoteMessage.includes('already registered')) throw error;
+      this.#log.warn('registered before, and the answer was lost: maximum, resource types and earlier containers are not known');
+      return { maximum: this.#maximum, resourceTypes: [...this.#units.keys()], queue: '', previousContainers: [] };
+    }
+    this.#units = new Map(response.resource_types.map(({ name, units }) => [name, units ?? '']));
+    this.#maximum = resourcesOfMessage(response.maximumCapability);
+    this.#keepTokens(response.nm_tokens_from_previous_attempts);
+    return {
+      maximum: this.#maximum,
+      resourceTypes: [...this.#units.keys()],
+      queue: response.queue ?? '',
+      previousContainers: response.containers_from_previous_attempts.map(containerOfMessage),
+    };
+  }
+
+  /** YARN gives a container without what it does not know, and says nothing: so nothing unknown is ever asked. */
+  #check(wanted: Ask): void {
+    if (this.#units.size === 0) return;
+    const unknown = Object.keys(extrasOf(wanted.resources)).find((name) => !this.#units.has(name));
+    if (unknown !== undefined) {
+      throw new TonyError('RESOURCE_UNKNOWN', `The cluster has no resource type ${unknown}; it has ${[...this.#units.keys()].join(', ')}.`);
+    }
+  }
+
+  async #heartbeat(progress: number): Promise<AllocateResult> {
+    if (this.#address === null) throw new TonyError('INTERNAL', 'A heartbeat was sent before the registration.');
+    for (let registrations = 0; ; ) {
+      const taken = takeRequest(this.#ledger);
+      try {
+        await this.#allocate(taken, progress);
+        return merge(this.#undelivered.splice(0));
+      } catch (error) {
+        if (!(error instanceof RemoteError)) throw error;
+        if (error.is('ApplicationAttemptNotFoundException')) throw fenced(error);
+        if (error.is('ApplicationMasterNotRegisteredException') && registrations++ < MAX_REGISTRATIONS_PER_HEARTBEAT)
+          await this.#reregister();
+        else if (isAskRefused(error) && taken.request.asks.length > 0) await this.#allocateOneByOne(taken.request, progress);
+        else if (!this.#dropRefused(error, taken.request) && !this.#adoptResponseId(error)) throw error;
+      }
+    }
+  }
+
+  async #allocate({ ledger, request }: ReturnType<typeof takeRequest>, progress: number): Promise<void> {
+    this.#ledger = ledger;
+    const trackingUrl = this.#newTrackingUrl;
+    const blacklist = request.avoid.length + request.readmit.length > 0;
+    const message = {
+      ask: request.asks.map((item) => this.#messageOfAsk(item)),
+      release: request.releases.map(messageOfContainerId),
+      ...(blacklist ? { blacklist_request: { blacklist_additions: request.avoid, blacklist_removals: request.readmit } } : {}),
+      response_id: request.responseId,
+      progress,
+      ...(trackingUrl === null ? {} : { tracking_url: trackingUrl }),
+    };
+    let response: AllocateResponse;
+    try {
+      response = await this.#connection.call<AllocateResponse>('allocate', 'AllocateRequestProto', message, 'AllocateResponseProto');
+    } catch (error) {
+      this.#ledger = requestFailed(this.#ledger, request);
+      throw error;
+    }
+    if (this.#newTrackingUrl === trackingUrl) this.#newTrackingUrl = null;
+    this.#received(request, response);
+    if (response.a_m_command === 'AM_SHUTDOWN') throw new TonyError('ATTEMPT_FENCED', 'The ResourceManager asks this attempt to end.');
+    if (response.a_m_command === 'AM_RESYNC') await this.#reregister();
+  }
+
+  #received(request: AskRequest, response: AllocateResponse): void {
+    if (response.am_rm_token !== undefined) this.#connection.replaceToken(tokenOfMessage(response.am_rm_token));
+    this.#keepTokens(response.nm_tokens);
+    const allocated = response.allocated_containers.map(containerOfMessage);
+    const completed = response.completed_container_statuses.map(completedOfMessage);
+    const lacking = this.#lackingOfTheirAsk(allocated);
+    this.#ledger = requestAnswered(this.#ledger, request, {
+      responseId: response.response_id ?? request.responseId + 1,
+      allocated,
+      completed: completed.map(({ id }) => id),
+    });
+    this.#undelivered.push({
+      allocated: allocated.filter((container) => !lacking.includes(container)),
+      completed,
+      previousContainers: response.containers_from_previous_attempts.map(containerOfMessage),
+      updatedNodes: response.updated_nodes.map((node) => ({
+        node: nodeOfMessage(node.nodeId),
+        state: node.node_state?.replace(/^NS_/, '') ?? 'UNKNOWN',
+        usable: node.node_update_type === undefined ? node.node_state === 'NS_RUNNING' : node.node_update_type === 'NODE_USABLE',
+      })),
+      headroom: resourcesOfMessage(response.limit),
+      nodes: response.num_cluster_nodes ?? 0,
+      preempting: [...(response.preempt?.strictContract?.container ?? []), ...(response.preempt?.contract?.container ?? [])].map(({ id }) =>
+        containerIdOfMessage(id),
+      ),
+      refusedAsks: this.#giveBack(lacking),
+      reregistered: false,
+    });
+  }
+
+  /** Containers without a resource that their ask named, beside memory and vcores: the last guard against training without a GPU. */
+  #lackingOfTheirAsk(allocated: readonly AllocatedContainer[]): AllocatedContainer[] {
+    return allocated.filter((container) => {
+      const wanted = extrasOf(this.#ledger.asks.get(askKey(container))?.resources ?? {});
+      return Object.entries(wanted).some(([name, amount]) => (container.resources[name] ?? 0) < amount);
+    });
+  }
+
+  #giveBack(lacking: readonly AllocatedContainer[]): AllocateResult['refusedAsks'] {
+    for (const { id } of lacking) this.#ledger = release(this.#ledger, id);
+    return [...new Set(lacking.map(askKey))].flatMap((key) => {
+      const open = this.#ledger.asks.get(key);
+      if (open === undefined) return [];
+      this.#ledger = cancel(this.#ledger, open);
+      const names = Object.keys(extrasOf(open.resources)).join(', ');
+      return [
+        {
+          ask: open,
+          message: `The cluster gave a container without the ${names} that was asked for: it does not know that resource type.`,
+        },
+      ];
+    });
+  }
+
+  async #reregister(): Promise<void> {
+    if (this.#address === null) throw new TonyError('INTERNAL', 'Registering again needs an address.');
+    this.#log.warn('the ResourceManager has forgotten this attempt; registering again');
+    const registration = await this.#register(this.#address);
+    this.#ledger = reregistered(this.#ledger);
+    this.#undelivered.push({ ...EMPTY_RESULT, previousContainers: registration.previousContainers, reregistered: true });
+  }
+
+  /** One of these asks is refused and with it the whole request; which one is found by asking each alone. */
+  async #allocateOneByOne(request: AskRequest, progress: number): Promise<void> {
+    for (const item of request.asks) {
+      const taken = takeAsk(this.#ledger, askKey(item));
+      if (taken === null) continue;
+      try {
+        await this.#allocate(taken, progress);
+      } catch (error) {
+        if (!(error instanceof RemoteError) || !isAskRefused(error)) throw error;
+        const refused = taken.request.asks[0] ?? item;
+        this.#ledger = cancel(this.#ledger, refused);
+        this.#undelivered.push({ ...EMPTY_RESULT, refusedAsks: [{ ask: refused, message: this.#whyRefused(refused, error) }] });
+      }
+    }
+  }
+
+  #whyRefused(refused: Ask, error: RemoteError): string {
+    const tooLarge = Object.entries(refused.resources).find(([name, amount]) => amount > (this.#maximum[name] ?? Number.POSITIVE_INFINITY));
+    if (tooLarge === undefined) return messageOf(error);
+    const [name, amount] = tooLarge;
+    return `A container with ${name} ${amount} was asked for, and the largest that the cluster gives has ${this.#maximum[name]}. ${error.remoteMessage}`;
+  }
+
+  /** Parts beside the asks for which a whole request was refused; false when it is none of them. */
+  #dropRefused(error: RemoteError, request: AskRequest): boolean {
+    if (error.is('InvalidContainerReleaseException') && request.releases.length > 0) {
+      this.#ledger = forgetReleases(this.#ledger, request.releases);
+    } else if (error.is('InvalidResourceBlacklistRequestException') && request.avoid.length > 0) {
+      this.#ledger = avoid(this.#ledger, this.#ledger.toldAvoided);
+    } else return false;
+    this.#log.error({ error: messageOf(error) }, 'the ResourceManager refuses a part of the heartbeat; it is left out');
+    return true;
+  }
+
+  /** "Invalid responseId in AllocateRequest ..., expect responseId to be N, but get M" */
+  #adoptResponseId(error: RemoteError): boolean {
+    const expected = error.is('InvalidApplicationMasterRequestException')
+      ? /expect responseId to be (\d+)/.exec(error.remoteMessage)?.[1]
+      : undefined;
+    if (expected === undefined || Number(expected) === this.#ledger.responseId) return false;
+    this.#log.warn(
+      { expected: Number(expected), was: this.#ledger.responseId },
+      'going on with the response id that the ResourceManager expects',
+    );
+    this.#ledger = { ...this.#ledger, responseId: Number(expected) };
+    return true;
+  }
+
+  #messageOfAsk(item: Ask): object {
+    return {
+      priority: { priority: item.priority },
+      resource_name: '*',
+      capability: messageOfResources(item.resources, this.#units),
+      num_containers: item.count,
+      relax_locality: true,
+      ...(item.nodeLabel === null ? {} : { node_label_expression: item.nodeLabel }),
+      allocation_request_id: item.allocationRequestId,
+    };
+  }
+
+  #keepTokens(tokens: readonly NodeTokenMessage[]): void {
+    for (const { nodeId, token } of tokens) if (token !== undefined) this.#nodeTokens.set(nodeOfMessage(nodeId), tokenOfMessage(token));
+  }
+}
+
+function fenced(cause: RemoteError): TonyError {
+  return new TonyError('ATTEMPT_FENCED', `The ResourceManager no longer knows this attempt: ${cause.remoteMessage}`, { cause });
+}
+
+function isAskRefused(error: RemoteError): boolean {
+  return error.is('InvalidResourceRequestException', 'InvalidLabelResourceRequestException');
+}
+
+function extrasOf(resources: Resources): Resources {
+  return Object.fromEntries(Object.entries(resources).filter(([name, amount]) => name !== MEMORY && name !== VCORES && amount > 0));
+}
+
+const EMPTY_RESULT: AllocateResult = {
+  allocated: [],
+  completed: [],
+  previousContainers: [],
+  updatedNodes: [],
+  headroom: {},
+  nodes: 0,
+  preempting: [],
+  refusedAsks: [],
+  reregistered: false,
+};
+
+/** Several answers as one, in their order; of what describes the present the newest. */
+function merge(results: readonly AllocateResult[]): AllocateResult {
+  return results.reduce(
+    (sum, next) => ({
+      allocated: [...sum.allocated, ...next.allocated],
+      completed: [...sum.completed, ...next.completed],
+      previousContainers: [...sum.previousContainers, ...next.previousContainers],
+      updatedNodes: [...sum.updatedNodes, ...next.updatedNodes],
+      headroom: Object.keys(next.headroom).length > 0 ? next.headroom : sum.headroom,
+      nodes: next.nodes > 0 ? next.nodes : sum.nodes,
+      preempting: [...sum.preempting, ...next.preempting],
+      refusedAsks: [...sum.refusedAsks, ...next.refusedAsks],
+      reregistered: sum.reregistered || next.reregistered,
+    }),
+    EMPTY_RESULT,
+  );
+}
+
+async function withDeadline<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<never>((_, reject) => {
+    const late = new TonyError('RM_UNREACHABLE', `The ResourceManager did not take note of the end within ${Math.round(timeoutMs)} ms.`);
+    timer = setTimeout(() => reject(late), Math.max(0, timeoutMs));
+  });
+  try {
+    return await Promise.race([promise, deadline]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
