@@ -42,7 +42,7 @@ async function readPackages(file) {
  */
 export function runInherited(program, args, { timeoutMs = 30 * 60_000, env = process.env } = {}) {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'], timeout: timeoutMs, env });
+    const child = spawn(program, args, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'], signal: AbortSignal.timeout(timeoutMs), env });
     child.once('error', reject);
     child.once('close', (code, signal) => {
       if (code === 0) resolve();

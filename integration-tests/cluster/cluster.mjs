@@ -3,7 +3,8 @@
  * on the loopback interface alone. Everything it knows lies in its state folder and in /proc, so any process may act on it.
  */
 import { spawn } from 'node:child_process';
-import { cp, mkdir, open, readdir, readFile, realpath, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, open, readFile, realpath, rename, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -262,22 +263,28 @@ export class Cluster {
   }
 
   /**
-   * An empty name directory is made once and copied from then on, which saves a JVM's start.
+   * An empty name directory is made once and copied from then on, which saves a JVM's start. Both come into being by a rename: whole or not at all.
    * @param {string} jars
    * @param {string} java
+   * @returns {Promise<void>}
    */
   async format(jars, java) {
     const target = path.join(this.state, 'data', 'namenode');
-    if ((await readdir(target).catch(() => [])).length > 0) return;
+    if (existsSync(target)) return;
+    await mkdir(path.dirname(target), { recursive: true });
+    const copy = `${target}.new`;
     const formatted = path.join(CACHE, `hadoop-${HADOOP_VERSION}`, 'formatted');
-    if (await readFile(path.join(formatted, 'current', 'VERSION')).catch(() => null)) {
-      await cp(formatted, target, { recursive: true });
+    await rm(copy, { recursive: true, force: true });
+    if (existsSync(formatted)) {
+      await cp(formatted, copy, { recursive: true });
+      await rename(copy, target);
       return;
     }
     const log = await open(this.logFile('namenode'), 'a');
     try {
       const classPath = [path.join(this.state, 'conf', 'namenode'), `${jars}/*`].join(':');
-      const child = spawn(java, ['-Xmx128m', ...JAVA_FLAGS, '-cp', classPath, PROGRAMS.namenode.main, '-format', '-nonInteractive'], {
+      const command = [`-Ddfs.namenode.name.dir=file://${copy}`, '-format', '-nonInteractive'];
+      const child = spawn(java, ['-Xmx128m', ...JAVA_FLAGS, '-cp', classPath, PROGRAMS.namenode.main, ...command], {
         stdio: ['ignore', log.fd, log.fd],
         timeout: READY_LIMIT_MS,
       });
@@ -286,7 +293,8 @@ export class Cluster {
     } finally {
       await log.close();
     }
-    await cp(target, formatted, { recursive: true });
+    await rename(copy, formatted);
+    return this.format(jars, java);
   }
 
   /** Home folders, the folder of aggregated logs, and a place for everybody. */
@@ -363,5 +371,5 @@ async function findJava() {
     const found = await realpath(path.join(folder, 'java')).catch(() => null);
     if (found !== null) return found;
   }
-  throw new Error('`java` was not found. Install a JDK, 11 or newer (Debian: apt-get install openjdk-17-jdk-headless).');
+  throw new Error('`java` was not found. Install a Java runtime, 11 or 17 (Debian: apt-get install default-jre-headless).');
 }

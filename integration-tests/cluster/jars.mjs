@@ -25,12 +25,13 @@ export async function hadoopJars({ log = () => {} } = {}) {
   const started = performance.now();
   log(`taking Hadoop ${HADOOP_VERSION} with Maven; the first time this is about a minute ...`);
   await mkdir(HOME, { recursive: true });
-  // Two commands at once each fill a folder of their own; the last rename wins and both are right.
+  // Two commands at once each fill a folder of their own; the first to be done is kept.
   const folder = await mkdtemp(path.join(HOME, 'download-'));
   try {
     await runMaven(['-B', '-q', '-f', POM, 'dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]);
     const jars = await lengths(folder);
     if (!(`hadoop-common-${HADOOP_VERSION}.jar` in jars)) throw new Error(`Maven ended well, but left no hadoop-common jar in ${folder}`);
+    if (await isComplete(pom)) return LIB;
     await rm(MANIFEST, { force: true });
     await rm(LIB, { recursive: true, force: true });
     await rename(folder, LIB);
@@ -67,8 +68,9 @@ async function lengths(folder) {
  * @returns {Promise<void>}
  */
 function runMaven(args) {
+  // A signal, not spawn's own timeout: that one's timer runs on when the program does not exist.
   return new Promise((resolve, reject) => {
-    const child = spawn('mvn', args, { stdio: ['ignore', 'pipe', 'pipe'], timeout: DOWNLOAD_LIMIT_MS });
+    const child = spawn('mvn', args, { stdio: ['ignore', 'pipe', 'pipe'], signal: AbortSignal.timeout(DOWNLOAD_LIMIT_MS) });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (text) => {
@@ -76,12 +78,10 @@ function runMaven(args) {
       });
     }
     child.on('error', (error) => {
-      const missing = /** @type {NodeJS.ErrnoException} */ (error).code === 'ENOENT';
-      reject(
-        missing
-          ? new Error('`mvn` was not found. Install Maven and a JDK (Debian: apt-get install maven openjdk-17-jdk-headless).')
-          : error,
-      );
+      const { code } = /** @type {NodeJS.ErrnoException} */ (error);
+      if (code === 'ENOENT') reject(new Error('`mvn` was not found. Install Maven and a Java runtime (Debian: apt-get install maven).'));
+      else if (code === 'ABORT_ERR') reject(new Error(`Maven was not done after ${DOWNLOAD_LIMIT_MS / 60_000} minutes`));
+      else reject(error);
     });
     child.on('close', (code, signal) => {
       if (code === 0) resolve();
