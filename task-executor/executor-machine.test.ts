@@ -1,0 +1,184 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, step } from './executor-machine.ts';
+
+/** An event without its time. */
+type Happening = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
+
+function run(happenings: readonly Happening[], state = createExecutor(0), now = 0): { state: ExecutorState; actions: ExecutorAction[] } {
+  const actions: ExecutorAction[] = [];
+  let current = state;
+  for (const happening of happenings) {
+    const next = step(current, { ...happening, now } as ExecutorEvent);
+    current = next.state;
+    actions.push(...next.actions);
+  }
+  return { state: current, actions };
+}
+
+const exit = (generation: number, code = 0) => ({ type: 'exited', exit: { generation, code, signal: '', stderrTail: '' } }) as const;
+const welcomed: Happening[] = [
+  { type: 'bound', generation: 0, port: 100 },
+  { type: 'connected', masterAttempt: 1, leaseMs: 1000 },
+];
+const startedOnce: Happening[] = [...welcomed, { type: 'start', generation: 3, members: [] }, { type: 'started', generation: 3, pid: 7 }];
+
+describe('the executor', () => {
+  it('starts any generation on a port that no program has had', () => {
+    const { state, actions } = run(startedOnce);
+    expect(actions).toEqual([
+      { type: 'spawn', generation: 3, members: [] },
+      { type: 'say-started', generation: 3, pid: 7 },
+    ]);
+    expect(state).toMatchObject({ generation: 3, port: 100, program: { phase: 'running' } });
+  });
+
+  it('answers what is said twice without doing it twice', () => {
+    const { state } = run(startedOnce);
+    expect(run([{ type: 'start', generation: 3, members: [] }], state).actions).toEqual([{ type: 'say-started', generation: 3, pid: 7 }]);
+    const prepared = run(
+      [
+        { type: 'prepare', generation: 4 },
+        { type: 'prepare', generation: 4 },
+        exit(3, -1),
+        { type: 'prepare', generation: 4 },
+        { type: 'bound', generation: 4, port: 101 },
+        { type: 'prepare', generation: 4 },
+      ],
+      state,
+    );
+    expect(prepared.actions).toEqual([
+      { type: 'kill', gently: false },
+      { type: 'bind', generation: 4 },
+      { type: 'say-ready', generation: 4, port: 101 },
+      { type: 'say-ready', generation: 4, port: 101 },
+    ]);
+  });
+
+  it('binds for the newest generation that was asked for', () => {
+    const { state } = run(startedOnce);
+    const { actions } = run(
+      [
+        { type: 'prepare', generation: 4 },
+        exit(3, -1),
+        { type: 'prepare', generation: 5 },
+        { type: 'bound', generation: 4, port: 101 },
+        { type: 'bound', generation: 5, port: 102 },
+        { type: 'start', generation: 4, members: [] },
+        { type: 'start', generation: 5, members: [] },
+      ],
+      state,
+    );
+    expect(actions.map(({ type }) => type)).toEqual(['kill', 'bind', 'bind', 'say-ready', 'note', 'spawn']);
+  });
+
+  it('reports an end, again when asked, and stays until it is told to leave', () => {
+    const { state, actions } = run([exit(3, 2)], run(startedOnce).state);
+    expect(actions).toMatchObject([{ type: 'say-exited', exit: { code: 2 } }]);
+    expect(run([{ type: 'start', generation: 3, members: [] }], state).actions).toMatchObject([{ type: 'say-exited' }]);
+    expect(run([{ type: 'stop', reason: 'done' }], state).actions).toEqual([{ type: 'leave', exitCode: 0, reason: 'done' }]);
+  });
+
+  it('ends the program before it leaves, and does not wait for ever', () => {
+    const { state, actions } = run([{ type: 'stop', reason: 'done' }], run(startedOnce).state);
+    expect(actions).toMatchObject([{ type: 'note' }, { type: 'kill', gently: true }]);
+    expect(run([exit(3, -1)], state).actions).toMatchObject([{ type: 'say-exited' }, { type: 'leave', exitCode: 0 }]);
+    expect(step(state, { type: 'tick', now: 14_000 }).actions).toEqual([]);
+    expect(step(state, { type: 'tick', now: 16_000 }).actions).toMatchObject([{ type: 'leave' }]);
+  });
+
+  it('kills a program whose end was asked for while it was being started', () => {
+    const { state } = run([...welcomed, { type: 'start', generation: 1, members: [] }]);
+    const { actions } = run([{ type: 'prepare', generation: 2 }, { type: 'started', generation: 1, pid: 9 }, exit(1, -1)], state);
+    expect(actions.map(({ type }) => type)).toEqual(['kill', 'kill', 'bind']);
+  });
+
+  it('ends everything when the lease is over, but not while a master is there', () => {
+    let { state } = run(startedOnce);
+    for (let now = 0; now <= 10_000; now += 500) {
+      const next = step(state, { type: 'tick', now });
+      expect(next.actions).toEqual([]);
+      state = next.state;
+    }
+    state = step(state, { type: 'disconnected', now: 10_000 }).state;
+    expect(step(state, { type: 'tick', now: 11_000 }).actions).toEqual([]);
+    expect(step(state, { type: 'tick', now: 11_100 }).actions).toMatchObject([{ type: 'note' }, { type: 'kill', gently: false }]);
+  });
+
+  it('counts the time in which it was stopped itself as time without a master', () => {
+    let { state } = run(startedOnce);
+    state = step(state, { type: 'tick', now: 1_000 }).state;
+    state = step(state, { type: 'tick', now: 9_000 }).state;
+    state = step(state, { type: 'disconnected', now: 9_001 }).state;
+    expect(step(state, { type: 'tick', now: 9_500 }).actions).toMatchObject([{ type: 'note' }, { type: 'kill' }]);
+  });
+
+  it('obeys no master that is out of date', () => {
+    const { state } = run([{ type: 'connected', masterAttempt: 2, leaseMs: 1000 }], run(startedOnce).state);
+    expect(run([{ type: 'connected', masterAttempt: 1, leaseMs: 1000 }], state).actions).toMatchObject([{ type: 'disconnect' }]);
+    expect(run([{ type: 'refused', masterAttempt: 1, reason: '' }], state).actions).toEqual([]);
+    expect(run([{ type: 'refused', masterAttempt: 2, reason: '' }], state).actions).toMatchObject([{ type: 'note' }, { type: 'kill' }]);
+  });
+
+  it('runs at most one program at a time, never two on one port, generations only rising, and nothing after it has left', () => {
+    const generation = fc.integer({ min: 1, max: 5 });
+    const happening = fc.oneof<fc.Arbitrary<Happening>[]>(
+      fc.record({ type: fc.constant('prepare' as const), generation }),
+      fc.record({ type: fc.constant('start' as const), generation, members: fc.constant([]) }),
+      fc.record({ type: fc.constant('connected' as const), masterAttempt: fc.integer({ min: 1, max: 3 }), leaseMs: fc.constant(1000) }),
+      fc.constant({ type: 'disconnected' as const }),
+      fc.constant({ type: 'tick' as const }),
+      fc.record({ type: fc.constant('stop' as const), reason: fc.constant('') }),
+    );
+    // What the world does when its turn comes: bind what is to be bound, start and end what is to be started and ended.
+    const world = fc.constantFrom('bind', 'start', 'end', 'none');
+    fc.assert(
+      fc.property(fc.array(fc.tuple(happening, world), { maxLength: 60 }), (turns) => {
+        let state = createExecutor(0);
+        let now = 0;
+        let port = 100;
+        let left = false;
+        let lastSpawned = 0;
+        const binds: number[] = [0];
+        let program: { generation: number; started: boolean } | null = null;
+        const ports = new Set<number>();
+        const perform = (event: ExecutorEvent): void => {
+          if (left) return;
+          const next = step(state, event);
+          expect(next.state.generation).toBeGreaterThanOrEqual(state.generation);
+          state = next.state;
+          for (const action of next.actions) {
+            expect(left).toBe(false);
+            if (action.type === 'bind') binds.push(action.generation);
+            else if (action.type === 'leave') {
+              left = true;
+              if (now - (state.leaving?.since ?? now) <= 15_000) expect(program).toBeNull();
+            } else if (action.type === 'spawn') {
+              expect(program).toBeNull();
+              expect(ports.has(state.port)).toBe(false);
+              expect(action.generation).toBeGreaterThan(lastSpawned);
+              ports.add(state.port);
+              lastSpawned = action.generation;
+              program = { generation: action.generation, started: false };
+            }
+          }
+        };
+        for (const [happens, then] of turns) {
+          now += 100;
+          perform({ ...happens, now } as ExecutorEvent);
+          if (then === 'bind' && binds.length > 0) perform({ type: 'bound', generation: binds.shift() as number, port: port++, now });
+          if (then === 'start' && program !== null && !(program as { started: boolean }).started) {
+            (program as { started: boolean }).started = true;
+            perform({ type: 'started', generation: (program as { generation: number }).generation, pid: 1, now });
+          }
+          if (then === 'end' && program !== null) {
+            const ended = (program as { generation: number }).generation;
+            program = null;
+            perform({ ...exit(ended), now });
+          }
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

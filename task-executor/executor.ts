@@ -1,0 +1,254 @@
+import path from 'node:path';
+import { messageOf } from '../conf/errors.ts';
+import type { Logger } from '../conf/log.ts';
+import type { Exited, Hello, MasterMessage, UsageMessage, Welcome } from '../protos/executor-protocol.ts';
+import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, step } from './executor-machine.ts';
+import { GpuUsage } from './gpu-usage.ts';
+import { Guard } from './guard.ts';
+import { type ListeningPort, listenOnFreePort } from './listening-port.ts';
+import { findMaster } from './master-address.ts';
+import { MasterLink } from './master-link.ts';
+import { Program } from './program.ts';
+import { ProgressSoFar, ReportFile } from './report-file.ts';
+import type { ExecutorSettings } from './settings.ts';
+import { prepareRun } from './task-folder.ts';
+
+const TICK_MS = 500;
+/** Until a master says how often. */
+const FIRST_INTERVAL_MS = 1_000;
+
+/** An event without its time, which is added here. */
+type Happening = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
+
+interface Run {
+  readonly generation: number;
+  readonly progress: ProgressSoFar;
+  readonly report: ReportFile | null;
+  readonly program: Program | null;
+}
+
+/** The shell around the executor's machine: sockets, processes and timers become events, and actions become calls. */
+export class Executor {
+  readonly #settings: ExecutorSettings;
+  readonly #environment: Readonly<Record<string, string | undefined>>;
+  readonly #log: Logger;
+  readonly #guard: Guard;
+  readonly #link: MasterLink;
+  readonly #gpus: GpuUsage;
+  #state: ExecutorState;
+  #port: ListeningPort | null = null;
+  #run: Run | null = null;
+  #welcome: Welcome | null = null;
+  #intervalMs = FIRST_INTERVAL_MS;
+  #beat: NodeJS.Timeout | null = null;
+  #resolveLeft: (exitCode: number) => void = () => {};
+  /** Resolves with the exit code when all is over. */
+  readonly left: Promise<number>;
+
+  constructor(settings: ExecutorSettings, environment: Readonly<Record<string, string | undefined>>, log: Logger) {
+    this.#settings = settings;
+    this.#environment = environment;
+    this.#log = log;
+    this.#state = createExecutor(performance.now());
+    this.#gpus = new GpuUsage(settings.role.resources.gpus > 0);
+    this.left = new Promise((resolve) => {
+      this.#resolveLeft = resolve;
+    });
+    this.#guard = new Guard(log);
+    this.#link = new MasterLink({
+      master: settings.master,
+      certificate: settings.certificate,
+      privateKey: settings.privateKey,
+      hello: () => this.#hello(),
+      findMaster: () => findMaster(settings.frozen, log),
+      events: {
+        welcome: (welcome) => this.#welcomed(welcome),
+        message: (message) => this.#told(message),
+        lost: () => this.#happened({ type: 'disconnected' }),
+        refused: (masterAttempt, reason) => this.#happened({ type: 'refused', masterAttempt, reason }),
+      },
+      log,
+    });
+  }
+
+  /** @throws when no port can be bound */
+  async start(): Promise<void> {
+    await this.#bind(0);
+    this.#link.open();
+    setInterval(() => this.#happened({ type: 'tick' }), TICK_MS);
+  }
+
+  terminate(exitCode: number, reason: string): void {
+    this.#happened({ type: 'terminated', exitCode, reason });
+  }
+
+  /** Nothing else works any more: no program stays behind. */
+  abandon(): void {
+    this.#run?.program?.kill(false);
+  }
+
+  #happened(happening: Happening): void {
+    const { state, actions } = step(this.#state, { ...happening, now: performance.now() } as ExecutorEvent);
+    this.#state = state;
+    for (const action of actions) this.#perform(action);
+  }
+
+  #perform(action: ExecutorAction): void {
+    switch (action.type) {
+      case 'bind':
+        this.#bind(action.generation).catch((error: unknown) => this.terminate(1, `no port can be bound: ${messageOf(error)}`));
+        break;
+      case 'spawn':
+        this.#spawn(action).catch((error: unknown) => {
+          const stderrTail = `The program could not be started: ${messageOf(error)}`;
+          this.#log.error({ error: messageOf(error) }, 'the program could not be started');
+          this.#happened({ type: 'exited', exit: { generation: action.generation, code: 126, signal: '', stderrTail } });
+        });
+        break;
+      case 'kill':
+        this.#run?.program?.kill(action.gently);
+        break;
+      case 'say-ready':
+        this.#link.send({ ready: { generation: action.generation, port: action.port } });
+        break;
+      case 'say-started':
+        this.#link.send({ started: { generation: action.generation, pid: action.pid } });
+        break;
+      case 'say-exited':
+        this.#sayExited(action.exit);
+        break;
+      case 'disconnect':
+        this.#link.disconnect(action.reason);
+        break;
+      case 'note':
+        this.#log.info({ generation: this.#state.generation }, action.text);
+        break;
+      case 'leave':
+        this.#log.info({ exitCode: action.exitCode }, `leaving: ${action.reason}`);
+        void this.#leave(action.exitCode);
+        break;
+    }
+  }
+
+  async #bind(generation: number): Promise<void> {
+    this.#port?.close();
+    this.#port = null;
+    const port = await listenOnFreePort(this.#settings.host);
+    // Only one is bound at a time: the machine asks for the next one when it has heard of this one.
+    this.#port = port;
+    this.#happened({ type: 'bound', generation, port: port.port });
+  }
+
+  async #spawn({ generation, members }: Extract<ExecutorAction, { type: 'spawn' }>): Promise<void> {
+    const port = this.#port;
+    const welcome = this.#welcome;
+    if (port === null || welcome === null) throw new Error('there is no port, or no command');
+    const prepared = await prepareRun(this.#settings, this.#environment, {
+      generation,
+      members,
+      port: port.port,
+      jobEnvironment: welcome.env ?? {},
+    });
+    const progress = new ProgressSoFar();
+    const started = await Program.start({
+      command: welcome.command,
+      folder: prepared.folder,
+      environment: prepared.environment,
+      stdout: path.join(this.#settings.logFolder, 'stdout'),
+      stderr: path.join(this.#settings.logFolder, 'stderr'),
+      listener: port.descriptor,
+      guard: this.#guard,
+    });
+    // From here on whoever dials reaches the program.
+    port.close();
+    this.#port = null;
+    if (!(started instanceof Program)) {
+      this.#run = { generation, progress, report: null, program: null };
+      this.#happened({ type: 'exited', exit: { generation, ...started } });
+      return;
+    }
+    const report = new ReportFile(prepared.reportFile, progress);
+    this.#run = { generation, progress, report, program: started };
+    this.#log.info({ generation, pid: started.pid }, 'the program has started');
+    this.#happened({ type: 'started', generation, pid: started.pid });
+    void started.ended.then((end) => {
+      report.read(true);
+      this.#log.info({ generation, code: end.code, signal: end.signal }, 'the program has ended');
+      this.#happened({ type: 'exited', exit: { generation, ...end } });
+    });
+  }
+
+  /** What the program reported last is known before its end is judged. */
+  #sayExited(exit: Exited): void {
+    this.#heartbeat();
+    this.#link.send({ exited: exit });
+  }
+
+  #welcomed(welcome: Welcome): void {
+    this.#welcome = welcome;
+    this.#happened({ type: 'connected', masterAttempt: welcome.masterAttempt, leaseMs: welcome.leaseMs });
+    this.#log.info({ masterAttempt: welcome.masterAttempt }, 'attached to the ApplicationMaster');
+    this.#beatEvery(welcome.intervalMs);
+  }
+
+  #told(message: MasterMessage): void {
+    if (message.prepare) this.#happened({ type: 'prepare', generation: message.prepare.generation });
+    else if (message.start) this.#happened({ type: 'start', generation: message.start.generation, members: message.start.members ?? [] });
+    else if (message.stop) this.#happened({ type: 'stop', reason: message.stop.reason });
+    else if (message.interval) this.#beatEvery(message.interval.intervalMs);
+  }
+
+  #beatEvery(intervalMs: number): void {
+    if (this.#beat !== null && intervalMs === this.#intervalMs) return;
+    this.#intervalMs = intervalMs;
+    if (this.#beat !== null) clearInterval(this.#beat);
+    this.#beat = setInterval(() => {
+      if (!this.#link.congested) this.#heartbeat();
+    }, intervalMs);
+  }
+
+  #heartbeat(): void {
+    if (this.#state.link !== 'open') return;
+    const run = this.#run;
+    run?.report?.read();
+    const progress = run?.progress.take() ?? null;
+    const sent = this.#link.send({
+      heartbeat: { generation: run?.generation ?? this.#state.generation, usage: this.#usage(run), ...(progress !== null && { progress }) },
+    });
+    if (!sent && progress !== null) run?.progress.giveBack(progress);
+  }
+
+  #usage(run: Run | null): UsageMessage | null {
+    if (run?.program == null || this.#state.program?.phase !== 'running') return null;
+    const now = performance.now();
+    return { ...run.program.tree.sample(now), gpus: this.#gpus.sample(now) };
+  }
+
+  #hello(): Hello {
+    const { containerId, containerProof, role, index, host } = this.#settings;
+    const { generation, port, program, preparing, masterAttempt } = this.#state;
+    const run = this.#run;
+    run?.report?.read();
+    const progress = run !== null && run.generation === generation ? run.progress.all() : null;
+    return {
+      containerId,
+      proof: containerProof.reveal(),
+      role: role.name,
+      index,
+      generation,
+      phase: program === null ? 'IDLE' : program.phase === 'ended' ? 'ENDED' : 'RUNNING',
+      host,
+      port: preparing === null ? port : 0,
+      masterAttempt,
+      ...(program?.phase === 'ended' && { exited: program.exit }),
+      ...(progress !== null && { progress }),
+    };
+  }
+
+  async #leave(exitCode: number): Promise<void> {
+    if (this.#beat !== null) clearInterval(this.#beat);
+    await this.#link.close();
+    this.#guard.close();
+    this.#resolveLeft(exitCode);
+  }
+}

@@ -1,0 +1,51 @@
+import { execFile } from 'node:child_process';
+import type { Usage } from '../conf/status.ts';
+
+export type Gpu = Usage['gpus'][number];
+
+const QUERY = ['--query-gpu=index,utilization.gpu,memory.used,memory.total', '--format=csv,noheader,nounits'];
+const MEBIBYTE = 1 << 20;
+const EVERY_MS = 10_000;
+const DEADLINE_MS = 5_000;
+const MAX_OUTPUT = 64 * 1024;
+/** A driver that hangs is not asked all the time. */
+const PAUSE_AFTER_FAILURE_MS = 120_000;
+
+/** Lines such as `0, 37, 1024, 81559`; a card that does not tell a figure says `[N/A]`, and counts as 0 there. */
+export function parseGpus(text: string): Gpu[] {
+  return text
+    .split('\n')
+    .map((line) => line.split(',').map((field) => Number(field.trim())))
+    .filter((fields) => fields.length === 4 && Number.isInteger(fields[0]))
+    .map(([index = 0, percent = 0, used = 0, total = 0]) => ({
+      index,
+      utilization: (percent || 0) / 100,
+      memoryUsedBytes: (used || 0) * MEBIBYTE,
+      memoryTotalBytes: (total || 0) * MEBIBYTE,
+    }));
+}
+
+/** What nvidia-smi last said; it is asked in the background, since it can take seconds, and no more where there is none. */
+export class GpuUsage {
+  #latest: readonly Gpu[] = [];
+  #askAgainAt: number;
+  #asking = false;
+
+  /** `present`: the task has asked for GPUs. */
+  constructor(present: boolean) {
+    this.#askAgainAt = present ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+  }
+
+  sample(now: number): readonly Gpu[] {
+    if (!this.#asking && now >= this.#askAgainAt) {
+      this.#asking = true;
+      execFile('nvidia-smi', QUERY, { timeout: DEADLINE_MS, killSignal: 'SIGKILL', maxBuffer: MAX_OUTPUT }, (error, stdout) => {
+        this.#asking = false;
+        this.#latest = error === null ? parseGpus(stdout) : [];
+        this.#askAgainAt = now + (error === null ? EVERY_MS : PAUSE_AFTER_FAILURE_MS);
+        if ((error as NodeJS.ErrnoException | null)?.code === 'ENOENT') this.#askAgainAt = Number.POSITIVE_INFINITY;
+      });
+    }
+    return this.#latest;
+  }
+}

@@ -1,0 +1,39 @@
+import { constants } from 'node:os';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import { createLogger } from '../conf/log.ts';
+import { Executor } from './executor.ts';
+import { EXECUTOR_ENVIRONMENT, readSettings } from './settings.ts';
+
+const { env } = process;
+const log = createLogger({
+  container: env[EXECUTOR_ENVIRONMENT.containerId] ?? '',
+  task: `${env[EXECUTOR_ENVIRONMENT.role] ?? ''}:${env[EXECUTOR_ENVIRONMENT.index] ?? ''}`,
+});
+let executor: Executor | null = null;
+
+// A NodeManager waits 250 ms before it kills.
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+  process.on(signal, () => {
+    const exitCode = 128 + constants.signals[signal];
+    if (executor === null) process.exit(exitCode);
+    else executor.terminate(exitCode, `this container was ended by ${signal}`);
+  });
+}
+
+function fail(error: unknown): never {
+  const hint = error instanceof TonyError ? error.hint : undefined;
+  log.fatal({ error: error instanceof Error && !(error instanceof TonyError) ? error.stack : undefined, hint }, messageOf(error));
+  executor?.abandon();
+  process.exit(1);
+}
+
+process.on('uncaughtException', fail);
+process.on('unhandledRejection', fail);
+
+try {
+  executor = new Executor(await readSettings(env, process.cwd()), env, log);
+  await executor.start();
+  process.exit(await executor.left);
+} catch (error) {
+  fail(error);
+}

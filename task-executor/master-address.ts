@@ -1,0 +1,51 @@
+import { messageOf } from '../conf/errors.ts';
+import type { FrozenJob } from '../conf/job.ts';
+import type { Logger } from '../conf/log.ts';
+
+export interface MasterAddress {
+  readonly host: string;
+  readonly port: number;
+  readonly attempt: number;
+}
+
+/** How long one look at storage may take. */
+const DEADLINE_MS = 5_000;
+
+/** Where the newest attempt of the ApplicationMaster says that it is; null when that cannot be told now. */
+export async function findMaster(frozen: FrozenJob, log: Logger): Promise<MasterAddress | null> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<null>((resolve) => {
+    timer = setTimeout(() => resolve(null), DEADLINE_MS);
+  });
+  try {
+    return await Promise.race([readAddress(frozen), deadline]);
+  } catch (error) {
+    log.debug({ error: messageOf(error) }, "the ApplicationMaster's address cannot be read");
+    return null;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readAddress(frozen: FrozenJob): Promise<MasterAddress | null> {
+  // Most executors never need storage, which costs memory.
+  const [{ createStorage }, { joinUri }, { HadoopConfiguration }] = await Promise.all([
+    import('../storage/create-storage.ts'),
+    import('../storage/uri.ts'),
+    import('../hadoop/configuration.ts'),
+  ]);
+  const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
+  const storage = createStorage({ hadoop, user: frozen.user, patienceMs: DEADLINE_MS });
+  try {
+    return parseMasterAddress((await storage.read(joinUri(frozen.staging, 'am.json'))).toString('utf8'));
+  } finally {
+    storage.close();
+  }
+}
+
+export function parseMasterAddress(text: string): MasterAddress | null {
+  const { host, port, attempt } = JSON.parse(text) as Readonly<Record<string, unknown>>;
+  return typeof host === 'string' && Number.isInteger(port) && Number.isInteger(attempt)
+    ? { host, port: port as number, attempt: attempt as number }
+    : null;
+}

@@ -1,0 +1,214 @@
+import { X509Certificate } from 'node:crypto';
+import { createSecureContext, type PeerCertificate, type SecureContext } from 'node:tls';
+import { type ClientDuplexStream, credentials, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
+import { messageOf } from '../conf/errors.ts';
+import type { Logger } from '../conf/log.ts';
+import type { Secret } from '../conf/secret.ts';
+import {
+  CERTIFICATE_NAME,
+  type ExecutorMessage,
+  executorService,
+  type Hello,
+  type MasterMessage,
+  type Welcome,
+} from '../protos/executor-protocol.ts';
+import type { MasterAddress } from './master-address.ts';
+
+export interface MasterLinkEvents {
+  readonly welcome: (welcome: Welcome) => void;
+  readonly message: (message: MasterMessage) => void;
+  readonly lost: () => void;
+  /** For good: this container has no part in the job. `masterAttempt` is 0 when it is not told. */
+  readonly refused: (masterAttempt: number, reason: string) => void;
+}
+
+export interface MasterLinkOptions {
+  readonly master: { readonly host: string; readonly port: number };
+  readonly certificate: Secret;
+  readonly privateKey: Secret;
+  readonly hello: () => Hello;
+  /** Where the newest master is, should the present one not answer. */
+  readonly findMaster: () => Promise<MasterAddress | null>;
+  readonly events: MasterLinkEvents;
+  readonly log: Logger;
+}
+
+/** From dialling to Welcome. */
+const WELCOME_MS = 10_000;
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 3_000;
+/** A master whose machine is gone says nothing more, not even that it is gone. */
+const KEEPALIVE_MS = 20_000;
+const KEEPALIVE_ANSWER_MS = 10_000;
+/** What stays unsent when the process leaves is lost. */
+const FLUSH_MS = 500;
+/** Beside a refusal: the attempt of the ApplicationMaster that refused. */
+const ATTEMPT_METADATA = 'tony-attempt';
+
+const AttachClient = makeClientConstructor(executorService(), 'ApplicationMaster');
+type Client = InstanceType<typeof AttachClient>;
+type Stream = ClientDuplexStream<ExecutorMessage, MasterMessage>;
+
+interface Connection {
+  readonly client: Client;
+  readonly stream: Stream;
+  welcomed: boolean;
+  over: boolean;
+  readonly deadline: NodeJS.Timeout;
+}
+
+/** The stream to the ApplicationMaster, opened again and again until it holds; to a newer attempt when there is one. */
+export class MasterLink {
+  readonly #options: MasterLinkOptions;
+  readonly #context: SecureContext;
+  readonly #fingerprint: string;
+  #address: { readonly host: string; readonly port: number };
+  /** Of the address; an older one found on storage is not followed. */
+  #attempt = 0;
+  #connection: Connection | null = null;
+  #failures = 0;
+  #retry: NodeJS.Timeout | null = null;
+  #closed = false;
+
+  constructor(options: MasterLinkOptions) {
+    this.#options = options;
+    this.#address = options.master;
+    const certificate = Buffer.from(options.certificate.reveal());
+    this.#context = createSecureContext({
+      minVersion: 'TLSv1.3',
+      ca: certificate,
+      cert: certificate,
+      key: Buffer.from(options.privateKey.reveal()),
+    });
+    this.#fingerprint = new X509Certificate(certificate).fingerprint256;
+  }
+
+  open(): void {
+    if (this.#closed || this.#connection !== null) return;
+    const { host, port } = this.#address;
+    const target = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+    const security = credentials.createFromSecureContext(this.#context, {
+      checkServerIdentity: (_host: string, peer: PeerCertificate) =>
+        peer.fingerprint256 === this.#fingerprint ? undefined : new Error("the ApplicationMaster's certificate is not the job's"),
+    });
+    const client = new AttachClient(target, security, {
+      'grpc.ssl_target_name_override': CERTIFICATE_NAME,
+      'grpc.default_authority': CERTIFICATE_NAME,
+      'grpc.enable_http_proxy': 0,
+      'grpc.enable_retries': 0,
+      'grpc.service_config_disable_resolution': 1,
+      'grpc.use_local_subchannel_pool': 1,
+      'grpc.keepalive_time_ms': KEEPALIVE_MS,
+      'grpc.keepalive_timeout_ms': KEEPALIVE_ANSWER_MS,
+    });
+    const stream = (client as unknown as { Attach: () => Stream }).Attach();
+    const deadline = setTimeout(() => this.#fail(connection, `no welcome within ${WELCOME_MS / 1000} s`), WELCOME_MS);
+    const connection: Connection = { client, stream, welcomed: false, over: false, deadline };
+    this.#connection = connection;
+    stream.on('data', (message: MasterMessage) => this.#hear(connection, message));
+    stream.on('error', (error: ServiceError) => this.#failWith(connection, error));
+    stream.on('end', () => this.#fail(connection, 'the ApplicationMaster ended the stream'));
+    stream.write({ hello: this.#options.hello() });
+  }
+
+  /** False when there is no link, or when it is so slow that what was sent before has not left yet. */
+  send(message: ExecutorMessage): boolean {
+    const connection = this.#connection;
+    if (connection === null || !connection.welcomed) return false;
+    connection.stream.write(message);
+    return true;
+  }
+
+  /** What was said before has not left yet: say nothing that can wait. */
+  get congested(): boolean {
+    return this.#connection?.stream.writableNeedDrain ?? true;
+  }
+
+  /** Ends the present stream and tries again. */
+  disconnect(reason: string): void {
+    if (this.#connection !== null) this.#fail(this.#connection, reason);
+  }
+
+  /** Waits a moment for what was said last. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#retry !== null) clearTimeout(this.#retry);
+    const connection = this.#connection;
+    if (connection === null) return;
+    this.#connection = null;
+    connection.over = true;
+    clearTimeout(connection.deadline);
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, FLUSH_MS);
+      connection.stream.on('error', () => {});
+      connection.stream.on('status', () => {
+        clearTimeout(timer);
+        resolve();
+      });
+      connection.stream.end();
+    });
+    connection.client.close();
+  }
+
+  #hear(connection: Connection, message: MasterMessage): void {
+    if (connection.over) return;
+    if (connection.welcomed) {
+      this.#options.events.message(message);
+      return;
+    }
+    if (!message.welcome) {
+      this.#fail(connection, 'the ApplicationMaster did not begin with a welcome');
+      return;
+    }
+    clearTimeout(connection.deadline);
+    connection.welcomed = true;
+    this.#failures = 0;
+    this.#attempt = Math.max(this.#attempt, message.welcome.masterAttempt);
+    this.#options.events.welcome(message.welcome);
+  }
+
+  #failWith(connection: Connection, error: ServiceError): void {
+    if (error.code === status.PERMISSION_DENIED || error.code === status.FAILED_PRECONDITION) {
+      if (connection.over) return;
+      const attempt = Number(error.metadata?.get(ATTEMPT_METADATA)[0] ?? 0);
+      this.#fail(connection, error.details);
+      this.#options.events.refused(Number.isInteger(attempt) ? attempt : 0, error.details);
+      return;
+    }
+    this.#fail(connection, `${status[error.code] ?? error.code}: ${error.details || messageOf(error)}`);
+  }
+
+  #fail(connection: Connection, reason: string): void {
+    if (connection.over) return;
+    connection.over = true;
+    clearTimeout(connection.deadline);
+    connection.stream.on('error', () => {});
+    connection.stream.cancel();
+    connection.client.close();
+    if (this.#connection === connection) this.#connection = null;
+    if (this.#closed) return;
+    const { host, port } = this.#address;
+    this.#options.log.warn({ master: `${host}:${port}`, reason }, 'no link to the ApplicationMaster');
+    if (connection.welcomed) this.#options.events.lost();
+    this.#retryLater();
+  }
+
+  #retryLater(): void {
+    if (this.#retry !== null) return;
+    const pause = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
+    // The first failure is most often a connection that broke; after the second the master itself may have gone.
+    const look = this.#failures > 0;
+    this.#failures++;
+    this.#retry = setTimeout(async () => {
+      const found = look ? await this.#options.findMaster() : null;
+      this.#retry = null;
+      if (found !== null && found.attempt >= this.#attempt) {
+        if (found.host !== this.#address.host || found.port !== this.#address.port)
+          this.#options.log.info({ master: `${found.host}:${found.port}`, attempt: found.attempt }, 'another ApplicationMaster is there');
+        this.#attempt = found.attempt;
+        this.#address = found;
+      }
+      this.open();
+    }, pause);
+  }
+}

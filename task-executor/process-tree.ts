@@ -1,0 +1,144 @@
+import { readdirSync, readFileSync } from 'node:fs';
+
+/*
+ * /proc/PID/stat, proc(5), the fields that count here:
+ *
+ *   1 pid   2 (comm)   3 state   4 ppid   5 pgrp   6 session   14 utime   15 stime   22 starttime   24 rss in pages
+ *
+ * comm is the program's own choice and may hold blanks and parentheses: what follows begins after the last one.
+ */
+export interface ProcessStat {
+  readonly pid: number;
+  /** One letter; T is stopped by a signal. */
+  readonly state: string;
+  readonly parent: number;
+  readonly group: number;
+  readonly session: number;
+  /** User and system time, in clock ticks. */
+  readonly ticks: number;
+  /** Clock ticks after boot; with the pid it names a process for ever. */
+  readonly startTime: number;
+  readonly pages: number;
+}
+
+export function parseStat(text: string): ProcessStat | null {
+  const end = text.lastIndexOf(')');
+  const pid = Number.parseInt(text, 10);
+  const fields = text.slice(end + 2).split(' ');
+  const number = (field: number): number => Number(fields[field - 3]);
+  const stat = {
+    pid,
+    state: fields[0] ?? '',
+    parent: number(4),
+    group: number(5),
+    session: number(6),
+    ticks: number(14) + number(15),
+    startTime: number(22),
+    pages: number(24),
+  };
+  return end > 0 && Number.isInteger(pid) && Number.isFinite(stat.ticks) && Number.isFinite(stat.pages) ? stat : null;
+}
+
+export function readStat(pid: number): ProcessStat | null {
+  try {
+    return parseStat(readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  } catch {
+    return null;
+  }
+}
+
+/** The auxiliary vector of this process: pairs of 64-bit words. */
+const AT_PAGE_SIZE = 6;
+const AT_CLOCK_TICKS = 17;
+
+function auxiliary(key: number, otherwise: number): number {
+  try {
+    const bytes = readFileSync('/proc/self/auxv');
+    for (let at = 0; at + 16 <= bytes.length; at += 16) {
+      if (bytes.readBigUInt64LE(at) === BigInt(key)) return Number(bytes.readBigUInt64LE(at + 8));
+    }
+  } catch {
+    // No /proc, no numbers: what nearly every Linux has.
+  }
+  return otherwise;
+}
+
+const PAGE_BYTES = auxiliary(AT_PAGE_SIZE, 4096);
+const TICKS_PER_SECOND = auxiliary(AT_CLOCK_TICKS, 100);
+/** How often all processes of the machine are looked through; between that only the known ones are read. */
+const SEARCH_MS = 5_000;
+
+export interface TreeUsage {
+  readonly rssBytes: number;
+  readonly cpuCores: number;
+  /** One of them is stopped by a signal. */
+  readonly stopped: boolean;
+}
+
+/** The process that leads a session and group of its own, and all that came from it, as far as it can be told. */
+export class ProcessTree {
+  readonly #root: number;
+  #known: readonly number[];
+  #searchedAt = Number.NEGATIVE_INFINITY;
+  #ticks = new Map<number, number>();
+  #sampledAt: number;
+
+  constructor(root: number, now: number) {
+    this.#root = root;
+    this.#known = [root];
+    this.#sampledAt = now;
+  }
+
+  sample(now: number): TreeUsage {
+    const stats = now - this.#searchedAt >= SEARCH_MS ? this.#search(now) : this.#known.map(readStat).filter((stat) => stat !== null);
+    const ticks = new Map(stats.map((stat) => [stat.pid, stat.ticks]));
+    let used = 0;
+    for (const [pid, total] of ticks) used += Math.max(0, total - (this.#ticks.get(pid) ?? 0));
+    const seconds = (now - this.#sampledAt) / 1000;
+    this.#ticks = ticks;
+    this.#sampledAt = now;
+    return {
+      rssBytes: stats.reduce((sum, { pages }) => sum + pages, 0) * PAGE_BYTES,
+      cpuCores: seconds > 0 ? used / TICKS_PER_SECOND / seconds : 0,
+      stopped: stats.some(({ state }) => state === 'T'),
+    };
+  }
+
+  /** Everything that is there now, the root included. */
+  members(): readonly number[] {
+    return this.#search(Number.NEGATIVE_INFINITY).map(({ pid }) => pid);
+  }
+
+  #search(now: number): readonly ProcessStat[] {
+    const all = new Map<number, ProcessStat>();
+    for (const name of processIds()) {
+      const stat = readStat(name);
+      if (stat !== null) all.set(stat.pid, stat);
+    }
+    const belongs = new Map<number, boolean>();
+    const isMember = (stat: ProcessStat | undefined): boolean => {
+      if (stat === undefined) return false;
+      const known = belongs.get(stat.pid);
+      if (known !== undefined) return known;
+      // Before its parent is asked: a pid that was given anew while this went on could close a circle.
+      belongs.set(stat.pid, false);
+      const member = stat.pid === this.#root || stat.session === this.#root || stat.group === this.#root || isMember(all.get(stat.parent));
+      belongs.set(stat.pid, member);
+      return member;
+    };
+    const members = [...all.values()].filter(isMember);
+    this.#known = members.map(({ pid }) => pid);
+    this.#searchedAt = now;
+    return members;
+  }
+}
+
+function processIds(): number[] {
+  try {
+    return readdirSync('/proc')
+      .map(Number)
+      .filter((pid) => pid > 0);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,169 @@
+import { closeSync, openSync, readSync } from 'node:fs';
+import type { ProgressMessage } from '../protos/executor-protocol.ts';
+import type { Report } from '../training/task-context.ts';
+
+/** A line longer than this is no report. */
+const MAX_LINE_BYTES = 64 * 1024;
+/** What one look at the file reads at most; the rest waits for the next. */
+const MAX_READ_BYTES = 1 << 20;
+const MAX_METRICS = 200;
+const MAX_NAME_LENGTH = 200;
+const MAX_NOTICES = 20;
+const MAX_NOTICE_LENGTH = 1000;
+
+/** A line of the report file, checked; null when it is none. Any program in any language may have written it. */
+export function parseReport(line: string): Report | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return null;
+  }
+  if (typeof value !== 'object' || value === null) return null;
+  const { type, step, rank, message, metrics } = value as Readonly<Record<string, unknown>>;
+  if (type === 'progress' && isCount(step)) return { type, step, metrics: numbersOf(metrics) };
+  if (type === 'checkpoint' && isCount(step)) return { type, step };
+  if (type === 'peer-lost' && isCount(rank)) return { type, rank };
+  if (type === 'notice' && typeof message === 'string') return { type, message: message.slice(0, MAX_NOTICE_LENGTH) };
+  return null;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** What is not a number (a loss of NaN arrives as null) is left out. */
+function numbersOf(metrics: unknown): Record<string, number> {
+  if (typeof metrics !== 'object' || metrics === null) return {};
+  const numbers = Object.entries(metrics).filter(
+    (entry): entry is [string, number] => Number.isFinite(entry[1]) && entry[0].length <= MAX_NAME_LENGTH,
+  );
+  return Object.fromEntries(numbers.slice(0, MAX_METRICS));
+}
+
+/** All that one run of the program has reported. */
+export class ProgressSoFar {
+  #step = 0;
+  readonly #metrics = new Map<string, number>();
+  #checkpointStep = 0;
+  #lostRank: number | undefined;
+  #notices: string[] = [];
+  #any = false;
+  #news = false;
+  #malformed = false;
+
+  add(report: Report | null): void {
+    if (report === null) {
+      if (this.#malformed) return;
+      this.#malformed = true;
+      this.#note('A line of the report file is no report; such lines are ignored.');
+    } else if (report.type === 'progress') {
+      this.#step = report.step;
+      for (const [name, value] of Object.entries(report.metrics ?? {})) {
+        if (this.#metrics.size < MAX_METRICS || this.#metrics.has(name)) this.#metrics.set(name, value);
+      }
+    } else if (report.type === 'checkpoint') this.#checkpointStep = Math.max(this.#checkpointStep, report.step);
+    else if (report.type === 'peer-lost') this.#lostRank = report.rank;
+    else this.#note(report.message);
+    this.#any = true;
+    this.#news = true;
+  }
+
+  #note(notice: string): void {
+    if (this.#notices.length < MAX_NOTICES) this.#notices.push(notice);
+  }
+
+  /** What is new since it was last taken, with the newest value of everything; null when nothing is. */
+  take(): ProgressMessage | null {
+    if (!this.#news) return null;
+    const message = this.all();
+    this.#news = false;
+    this.#notices = [];
+    return message;
+  }
+
+  /** What was taken could not be sent: it is news again. */
+  giveBack(message: ProgressMessage): void {
+    this.#news = true;
+    this.#notices = [...(message.notices ?? []), ...this.#notices].slice(0, MAX_NOTICES);
+  }
+
+  /** Everything; null when nothing was ever reported. */
+  all(): ProgressMessage | null {
+    if (!this.#any) return null;
+    return {
+      step: this.#step,
+      metrics: Object.fromEntries(this.#metrics),
+      checkpointStep: this.#checkpointStep,
+      notices: [...this.#notices],
+      ...(this.#lostRank !== undefined && { lostRank: this.#lostRank }),
+    };
+  }
+}
+
+/** Reads what a program appends to a file of JSON lines. */
+export class ReportFile {
+  readonly #path: string;
+  readonly #progress: ProgressSoFar;
+  #offset = 0;
+  #begun: Buffer = Buffer.alloc(0);
+  /** The rest of a line that is too long is being passed over. */
+  #passing = false;
+
+  constructor(path: string, progress: ProgressSoFar) {
+    this.#path = path;
+    this.#progress = progress;
+  }
+
+  /** `atEnd`: nothing more will be written, so a last line without its line feed is one too. */
+  read(atEnd = false): void {
+    let chunk = this.#next();
+    while (chunk.length > 0) {
+      this.#take(chunk);
+      if (!atEnd) break;
+      chunk = this.#next();
+    }
+    if (atEnd && this.#begun.length > 0) this.#take(Buffer.from('\n'));
+  }
+
+  #next(): Buffer {
+    let file: number;
+    try {
+      file = openSync(this.#path, 'r');
+    } catch {
+      return Buffer.alloc(0);
+    }
+    try {
+      const buffer = Buffer.allocUnsafe(64 * 1024);
+      const chunks: Buffer[] = [];
+      for (let read = 0; read < MAX_READ_BYTES; ) {
+        const count = readSync(file, buffer, 0, buffer.length, this.#offset);
+        if (count === 0) break;
+        chunks.push(Buffer.from(buffer.subarray(0, count)));
+        this.#offset += count;
+        read += count;
+      }
+      return Buffer.concat(chunks);
+    } finally {
+      closeSync(file);
+    }
+  }
+
+  #take(chunk: Buffer): void {
+    let data = this.#begun.length === 0 ? chunk : Buffer.concat([this.#begun, chunk]);
+    for (let end = data.indexOf(0x0a); end >= 0; end = data.indexOf(0x0a)) {
+      if (this.#passing) this.#passing = false;
+      else {
+        const line = data.subarray(0, end).toString('utf8').trim();
+        if (line !== '') this.#progress.add(end <= MAX_LINE_BYTES ? parseReport(line) : null);
+      }
+      data = data.subarray(end + 1);
+    }
+    if (data.length > MAX_LINE_BYTES) {
+      if (!this.#passing) this.#progress.add(null);
+      this.#passing = true;
+      data = Buffer.alloc(0);
+    }
+    this.#begun = this.#passing ? Buffer.alloc(0) : Buffer.from(data);
+  }
+}

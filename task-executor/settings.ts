@@ -1,0 +1,92 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import { parseFrozenJob } from '../conf/frozen-job.ts';
+import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
+import type { Secret } from '../conf/secret.ts';
+import { decodeCredentials } from '../hadoop/credentials.ts';
+
+/** What an executor is told by its container: environment, working directory and credentials file. */
+export interface ExecutorSettings {
+  readonly frozen: FrozenJob;
+  readonly role: Role;
+  readonly index: number;
+  readonly containerId: string;
+  /** Absolute path of the container's working directory. */
+  readonly folder: string;
+  readonly logFolder: string;
+  /** Where peers reach this container. */
+  readonly host: string;
+  readonly master: { readonly host: string; readonly port: number };
+  /** PEM. */
+  readonly certificate: Secret;
+  readonly privateKey: Secret;
+  readonly ringKey: Secret;
+  readonly containerProof: Secret;
+}
+
+/** Where the executor's own settings come from; the user's program gets none of these. */
+export const EXECUTOR_ENVIRONMENT = {
+  master: 'TONY_MASTER',
+  role: 'TONY_ROLE',
+  index: 'TONY_INDEX',
+  containerId: 'CONTAINER_ID',
+  credentials: 'HADOOP_TOKEN_FILE_LOCATION',
+  logFolders: 'LOG_DIRS',
+  host: 'NM_HOST',
+} as const;
+
+/** @throws TonyError CONTAINER_INVALID when something is missing, JOB_INVALID, CREDENTIALS_INVALID */
+export async function readSettings(environment: Readonly<Record<string, string | undefined>>, folder: string): Promise<ExecutorSettings> {
+  const variable = (name: string): string => {
+    const value = environment[name];
+    if (value === undefined || value === '') throw new TonyError('CONTAINER_INVALID', `The environment variable ${name} is missing.`);
+    return value;
+  };
+  const [job, credentials] = await Promise.all([
+    readContainerFile(path.join(folder, CONTAINER_LAYOUT.job)),
+    readContainerFile(variable(EXECUTOR_ENVIRONMENT.credentials)),
+  ]);
+  const frozen = parseFrozenJob(job.toString('utf8'));
+  const { secrets } = decodeCredentials(credentials);
+  const secret = (name: string): Secret => {
+    const value = secrets.get(name);
+    if (value === undefined) throw new TonyError('CONTAINER_INVALID', `The container's credentials have no entry ${name}.`);
+    return value;
+  };
+  const roleName = variable(EXECUTOR_ENVIRONMENT.role);
+  const role = frozen.job.roles.find(({ name }) => name === roleName);
+  const index = Number(variable(EXECUTOR_ENVIRONMENT.index));
+  if (role === undefined || !Number.isInteger(index) || index < 0 || index >= role.instances)
+    throw new TonyError('CONTAINER_INVALID', `job.json knows no task ${roleName}:${environment[EXECUTOR_ENVIRONMENT.index]}.`);
+  return {
+    frozen,
+    role,
+    index,
+    containerId: variable(EXECUTOR_ENVIRONMENT.containerId),
+    folder,
+    logFolder: variable(EXECUTOR_ENVIRONMENT.logFolders).split(',')[0] ?? '',
+    host: variable(EXECUTOR_ENVIRONMENT.host),
+    master: parseAddress(variable(EXECUTOR_ENVIRONMENT.master)),
+    certificate: secret(CREDENTIALS.certificate),
+    privateKey: secret(CREDENTIALS.privateKey),
+    ringKey: secret(CREDENTIALS.ringKey),
+    containerProof: secret(CREDENTIALS.containerProof),
+  };
+}
+
+async function readContainerFile(file: string): Promise<Buffer> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    throw new TonyError('CONTAINER_INVALID', `${file} cannot be read: ${messageOf(error)}.`, { cause: error });
+  }
+}
+
+/** `host:port`; an IPv6 address may stand in brackets or not. */
+export function parseAddress(text: string): { host: string; port: number } {
+  const [, host = '', digits = ''] = /^(.*):(\d{1,5})$/.exec(text) ?? [];
+  const port = Number(digits);
+  if (host === '' || port < 1 || port > 65_535) throw new TonyError('CONTAINER_INVALID', `"${text}" is no host:port.`);
+  return { host: host.replace(/^\[(.*)\]$/, '$1'), port };
+}

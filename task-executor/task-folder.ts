@@ -1,0 +1,92 @@
+import { existsSync } from 'node:fs';
+import { rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { CONTAINER_LAYOUT } from '../conf/job.ts';
+import type { MemberMessage } from '../protos/executor-protocol.ts';
+import { programEnvironment } from '../training/program-environment.ts';
+import type { Member, TaskContext } from '../training/task-context.ts';
+import { LISTENER_FD } from './program.ts';
+import type { ExecutorSettings } from './settings.ts';
+import { userEnvironment } from './user-environment.ts';
+
+/** Everything that one run of the user's program stands on. */
+export interface PreparedRun {
+  readonly folder: string;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly reportFile: string;
+}
+
+export interface RunRequest {
+  readonly generation: number;
+  readonly members: readonly MemberMessage[];
+  readonly port: number;
+  /** The job's and role's variables. */
+  readonly jobEnvironment: Readonly<Record<string, string>>;
+}
+
+/** Writes the task file, and removes those of the run before: a program that outlived its kill could still write its report there. */
+export async function prepareRun(
+  settings: ExecutorSettings,
+  container: Readonly<Record<string, string | undefined>>,
+  request: RunRequest,
+): Promise<PreparedRun> {
+  const { folder } = settings;
+  const { generation } = request;
+  const taskFile = path.join(folder, `task-${generation}.json`);
+  const reportFile = path.join(folder, `report-${generation}.jsonl`);
+  const context = taskContext(settings, request, reportFile);
+  const before = [path.join(folder, `task-${generation - 1}.json`), path.join(folder, `report-${generation - 1}.jsonl`)];
+  await Promise.all([taskFile, reportFile, ...before].map((file) => rm(file, { force: true })));
+  await Promise.all([
+    // It holds the key of the ring.
+    writeFile(taskFile, `${JSON.stringify(context)}\n`, { mode: 0o600, flag: 'wx' }),
+    writeFile(reportFile, '', { mode: 0o600, flag: 'wx' }),
+  ]);
+  const environment = userEnvironment(container, request.jobEnvironment, {
+    taskFile,
+    applicationId: context.applicationId,
+    role: context.role,
+    index: context.index,
+    rank: context.rank,
+    worldSize: context.worldSize,
+    generation,
+  });
+  const bundles = path.join(folder, CONTAINER_LAYOUT.bundles);
+  const runtime = path.join(folder, CONTAINER_LAYOUT.runtime);
+  const source = path.join(folder, CONTAINER_LAYOUT.source);
+  return {
+    folder: existsSync(source) ? source : folder,
+    environment: existsSync(path.join(bundles, 'register.mjs'))
+      ? { ...environment, ...programEnvironment(bundles, existsSync(runtime) ? runtime : null, environment) }
+      : environment,
+    reportFile,
+  };
+}
+
+export function taskContext(
+  { frozen, role, index, host, ringKey }: ExecutorSettings,
+  { generation, members, port }: RunRequest,
+  reportFile: string,
+): TaskContext {
+  const everybody: Member[] = members.map(({ rank, ...member }) => ({ ...member, rank: rank ?? null }));
+  const self = everybody.find((member) => member.role === role.name && member.index === index);
+  return {
+    version: 1,
+    applicationId: frozen.applicationId,
+    jobName: frozen.job.name,
+    role: role.name,
+    index,
+    rank: self?.rank ?? null,
+    worldSize: everybody.filter(({ rank }) => rank !== null).length,
+    generation,
+    members: everybody,
+    listener: { fd: LISTENER_FD, host, port },
+    ringKey: Buffer.from(ringKey.reveal()).toString('base64'),
+    checkpoint: { dir: frozen.checkpointDir, everySteps: frozen.job.checkpoint.everySteps, keep: frozen.job.checkpoint.keep },
+    summaryDir: frozen.summaryDir,
+    data: frozen.data,
+    user: frozen.user,
+    hadoop: frozen.cluster.kind === 'yarn' ? frozen.cluster.hadoop : null,
+    reportFile,
+  };
+}

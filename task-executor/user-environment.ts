@@ -1,0 +1,37 @@
+import { TASK_ENVIRONMENT } from '../training/task-context.ts';
+import { EXECUTOR_ENVIRONMENT } from './settings.ts';
+
+export interface TaskIdentity {
+  readonly taskFile: string;
+  readonly applicationId: string;
+  readonly role: string;
+  readonly index: number;
+  readonly rank: number | null;
+  readonly worldSize: number;
+  readonly generation: number;
+}
+
+/** What leads to the executor's own credentials and connections stays with the executor. */
+const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials, EXECUTOR_ENVIRONMENT.master]);
+
+/** The user's program gets the container's environment, then the job's and role's, then what says which task it is. */
+export function userEnvironment(
+  container: Readonly<Record<string, string | undefined>>,
+  job: Readonly<Record<string, string>>,
+  task: TaskIdentity,
+): Record<string, string> {
+  const inherited = Object.entries(container).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && !KEPT_BACK.has(entry[0]),
+  );
+  return {
+    ...Object.fromEntries(inherited),
+    ...job,
+    [TASK_ENVIRONMENT.taskFile]: task.taskFile,
+    [TASK_ENVIRONMENT.applicationId]: task.applicationId,
+    [TASK_ENVIRONMENT.role]: task.role,
+    [TASK_ENVIRONMENT.index]: String(task.index),
+    [TASK_ENVIRONMENT.worldSize]: String(task.worldSize),
+    [TASK_ENVIRONMENT.generation]: String(task.generation),
+    ...(task.rank !== null && { [TASK_ENVIRONMENT.rank]: String(task.rank) }),
+  };
+}
