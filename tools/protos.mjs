@@ -21,6 +21,7 @@ const TARGETS = [
   },
 ];
 
+/** @param {{ sources: string[], keepCase: boolean }} target */
 function descriptorOf({ sources, keepCase }) {
   const root = new protobuf.Root();
   for (const source of sources) protobuf.parse(readFileSync(path.join(folder, source), 'utf8'), root, { keepCase });
@@ -28,7 +29,11 @@ function descriptorOf({ sources, keepCase }) {
   return `${format(root.toJSON())}\n`;
 }
 
-/** JSON as the project's formatter wants it: objects open, lists on one line. */
+/**
+ * JSON as the project's formatter wants it: objects open, lists on one line.
+ * @param {unknown} value
+ * @returns {string}
+ */
 function format(value, indent = '') {
   if (Array.isArray(value)) return `[${value.map((item) => format(item, indent)).join(', ')}]`;
   if (value === null || typeof value !== 'object') return JSON.stringify(value);
