@@ -1,7 +1,7 @@
 import type { JobStatus, TaskState, TaskStatus } from '../conf/status.ts';
 import { formatDuration, formatMemory } from '../conf/units.ts';
 import { formatNumber } from './quantities.ts';
-import { clip, harmless, type Style, type Terminal } from './terminal.ts';
+import { clip, harmless, type Style, type Terminal, wrap } from './terminal.ts';
 
 interface Column {
   readonly title: string;
@@ -24,6 +24,7 @@ const COLUMNS: readonly Column[] = [
   { title: 'METRICS', cell: (task) => metricsText(task.metrics), align: 'left', least: 10, keep: 4 },
 ];
 const GAP = 2;
+const MESSAGE_LINES = 3;
 
 const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
   requested: 'dim',
@@ -40,7 +41,7 @@ const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
 /** The job's line and a line per task, none wider than the terminal; at most as many as leave room for a prompt. */
 export function jobTable(status: JobStatus, terminal: Terminal, now: number): string[] {
   const width = Math.max(20, terminal.columns - 1);
-  const head = [...jobLines(status, terminal, now, width)];
+  const head = jobLines(status, terminal, now, width);
   const room = Math.max(3, terminal.rows - head.length - 3);
   const shown = status.tasks.length <= room ? status.tasks : mostTelling(status.tasks, room - 1);
   const lines = taskLines(shown, terminal, width);
@@ -48,7 +49,7 @@ export function jobTable(status: JobStatus, terminal: Terminal, now: number): st
   return [...head, ...lines, ...(hidden > 0 ? [terminal.paint('dim', clip(`and ${hidden} more tasks`, width))] : [])];
 }
 
-function* jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): Generator<string> {
+function jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): string[] {
   const facts = [
     status.step > 0 ? `step ${status.step}` : '',
     metricsText(status.metrics),
@@ -57,8 +58,8 @@ function* jobLines(status: JobStatus, terminal: Terminal, now: number, width: nu
     formatDuration(1000 * Math.round(((status.finishedAt ?? now) - status.startedAt) / 1000)),
   ].filter((fact) => fact !== '');
   const text = clip(`${oneLine(status.name)}  ${status.state}  ${facts.join('  ')}`, width);
-  yield text.replace(status.state, terminal.paint(jobStyle(status.state), status.state));
-  if (status.message !== '') yield terminal.paint('yellow', clip(`  ${oneLine(status.message)}`, width));
+  const message = wrap(oneLine(status.message), width - 2, MESSAGE_LINES).map((line) => terminal.paint('yellow', `  ${line}`));
+  return [text.replace(status.state, terminal.paint(jobStyle(status.state), status.state)), ...message];
 }
 
 function jobStyle(state: JobStatus['state']): Style {

@@ -14,6 +14,7 @@ import { isLocalId, localPaths } from './local-layout.ts';
 import { hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';
 import type { StagingEvent } from './staging.ts';
+import { untilAborted } from './until-aborted.ts';
 
 /** Ended jobs beyond so many lose their containers' folders; history and output stay. */
 const JOBS_KEPT = 20;
@@ -27,6 +28,8 @@ export interface LocalSubmitOptions {
   readonly onEvent: (event: StagingEvent) => void;
   /** A line of progress, when a runtime has to be built first. */
   readonly onProgress: (line: string) => void;
+  /** Ends the submit before anything is started. */
+  readonly signal?: AbortSignal | undefined;
   readonly environment?: NodeJS.ProcessEnv;
 }
 
@@ -52,7 +55,7 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
   const resources: Resource[] = [];
   if (source !== null) resources.push(await placeFolder(root, CONTAINER_LAYOUT.source, source, options.onEvent));
   resources.push(await placeFolder(root, CONTAINER_LAYOUT.bundles, bundles, options.onEvent));
-  const runtime = await localRuntime(job, options.onProgress);
+  const runtime = await untilAborted(localRuntime(job, options.onProgress), options.signal);
   if (runtime !== null) resources.push(runtime);
 
   const { applicationId, submittedAt } = await claimId(root);

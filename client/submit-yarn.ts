@@ -12,6 +12,7 @@ import { createJobSecrets } from './job-secrets.ts';
 import { type HashedFolder, hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';
 import { openStaging, type StagingEvent, type StagingPlace, stageArchive, stageData, stageFolder, stageJob } from './staging.ts';
+import { untilAborted } from './until-aborted.ts';
 
 /** One more than one: a lost node takes no job with it, a defect does not go round for ever. */
 const MASTER_ATTEMPTS = 2;
@@ -34,7 +35,7 @@ export async function submitToYarn(job: Job, cluster: Cluster, options: YarnSubm
   const { configuration, user, storage, root, home } = cluster;
   const place: StagingPlace = { storage, root, onEvent: options.onEvent, signal: options.signal };
   const resourceManager = ResourceManager.of(configuration, user);
-  const parts = await localParts(job, options.onProgress);
+  const parts = await untilAborted(localParts(job, options.onProgress), options.signal);
   const { applicationId, maximum } = await resourceManager.newApplication();
   refuseTooLarge(job.master, maximum);
   await openStaging(place, user);

@@ -39,6 +39,7 @@ export async function submit(job: Job, options: SubmitOptions = {}): Promise<Job
       detach: options.detach ?? false,
       onEvent: onStaging,
       onProgress,
+      signal: options.signal,
       ...(options.environment && { environment: options.environment }),
     });
     return new LocalJob(applicationId, root);

@@ -52,3 +52,16 @@ export function clip(text: string, width: number): string {
   if (text.length <= width) return text;
   return width <= 1 ? text.slice(0, Math.max(0, width)) : `${text.slice(0, width - 1)}…`;
 }
+
+/** Broken between words into lines of at most `width`; what goes beyond `most` lines is cut. */
+export function wrap(text: string, width: number, most: number): string[] {
+  const lines: string[] = [];
+  let rest = text;
+  while (rest.length > width && lines.length < most - 1) {
+    const space = rest.lastIndexOf(' ', width);
+    const end = space > 0 ? space : width;
+    lines.push(rest.slice(0, end));
+    rest = rest.slice(end).trimStart();
+  }
+  return rest === '' ? lines : [...lines, clip(rest, width)];
+}

@@ -51,16 +51,18 @@ function masterFailed(id: string, text: string): string {
   return `The ApplicationMaster could not run${how}${cause === '' ? '. ' : `:\n${cause}\n`}${logs}`;
 }
 
-/** The NodeManager quotes the ends of error files, each under a line of its own and up to an empty one. */
+/** The NodeManager quotes the ends of error files, each under a line of its own and up to an empty one, the same one sometimes twice. */
 function writtenToStderr(text: string): string[] {
-  const said: string[] = [];
-  let quoting = false;
+  const quotes: string[][] = [];
+  let quote: string[] | null = null;
   for (const line of text.split('\n')) {
-    if (/^Last \d+ bytes of \S+\s*:/.test(line)) quoting = true;
-    else if (line.trim() === '' || line.startsWith('For more detailed output')) quoting = false;
-    else if (quoting) said.push(line.trimEnd());
+    if (/^Last \d+ bytes of \S+\s*:/.test(line)) {
+      quote = [];
+      quotes.push(quote);
+    } else if (line.trim() === '' || line.startsWith('For more detailed output')) quote = null;
+    else quote?.push(line.trimEnd());
   }
-  return said;
+  return [...new Set(quotes.map((lines) => lines.join('\n')))].filter((lines) => lines !== '');
 }
 
 function meaning(exit: string): string {

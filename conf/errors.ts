@@ -15,6 +15,7 @@ export const ERROR_CODES = {
   CLUSTER_SECURE: { exit: 2, hint: 'Use a cluster without Kerberos, or run the job with --local.' },
   RUNTIME_MISSING: { exit: 2, hint: 'Correct `runtime` in job.yaml; tony-ts runtime build makes such an archive.' },
   MASTER_TOO_LARGE: { exit: 2, hint: 'Lower master.memory or master.vcores in job.yaml.' },
+  INTERRUPTED: { exit: 1, hint: '' },
   TASK_UNKNOWN: { exit: 2, hint: 'Name a task as ROLE:INDEX.' },
   USAGE: { exit: 2, hint: 'See tony-ts --help.' },
   NO_HADOOP_CONF: {
@@ -93,6 +94,7 @@ export const ERROR_CODES = {
   },
   CHECKPOINT_FENCED: { exit: 1, hint: 'A newer generation of the job has taken over; this process is to end.' },
   CHECKPOINT_FAILED: { exit: 1, hint: 'Check the space, the permissions and the NameNode of the checkpoint folder.' },
+  CONTAINER_INVALID: { exit: 1, hint: 'Only the ApplicationMaster starts executors; submit the job again.' },
   STATE_UNREADABLE: { exit: 1, hint: 'The job starts from the newest checkpoint; its history tells what it had done.' },
   INTERNAL: { exit: 1, hint: 'This is a defect of tony-ts; please report it with the log.' },
 } as const satisfies Record<string, { exit: 1 | 2 | 3; hint: string }>;

@@ -1,4 +1,5 @@
 import type { Argv, CommandModule } from 'yargs';
+import { TonyError } from '../../conf/errors.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 interface SubmitArguments extends ClusterArguments {
@@ -29,8 +30,10 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
     const { output, ask, input } = openConversation(args.output, args.local ? 'on this machine' : 'on HDFS');
     try {
       const interrupted = new AbortController();
-      const interrupt = (): void => interrupted.abort(new Error('interrupted'));
+      // A second one ends this process as it stands.
+      const interrupt = (): void => interrupted.abort(new TonyError('INTERRUPTED', 'Interrupted: the job was not submitted.'));
       process.once('SIGINT', interrupt);
+      process.once('SIGTERM', interrupt);
       const connection = await submit(job, {
         local: args.local,
         detach: args.detach,
@@ -39,7 +42,10 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
         onStaging: (event) => output.staging(event),
         onProgress: (line) => output.say(line),
         signal: interrupted.signal,
-      }).finally(() => process.off('SIGINT', interrupt));
+      }).finally(() => {
+        process.off('SIGINT', interrupt);
+        process.off('SIGTERM', interrupt);
+      });
       try {
         const { applicationId, trackingUrl } = connection;
         output.submitted({ applicationId, name: job.name, queue: job.queue, trackingUrl });

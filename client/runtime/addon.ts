@@ -52,7 +52,8 @@ export async function compileAddon(inputs: AddonInputs): Promise<void> {
       const object = path.join(scratch, `${path.basename(input, '.cc')}.o`);
       const includes = ['-I', inputs.nodeHeaders, '-I', inputs.tensorflowHeaders];
       const defines = [`-DNAPI_VERSION=${NODE_API}`, '-DNODE_GYP_MODULE_NAME=tfjs_binding', '-DBUILDING_NODE_EXTENSION'];
-      const how = ['-std=c++17', '-O2', '-fPIC', '-fno-exceptions', '-fno-rtti', '-w'];
+      // The folder's name is in messages of the addon; without it every build gives the same bytes.
+      const how = ['-std=c++17', '-O2', '-fPIC', '-fno-exceptions', '-fno-rtti', '-w', `-ffile-prefix-map=${folder}=.`];
       await compiler([...how, ...defines, ...includes, '-c', input, '-o', object]);
       return object;
     }),

@@ -31,7 +31,7 @@ export interface Recipe {
 }
 
 /** Counts changes of how a runtime is put together from the same parts, so that runtimes of an older way are not used. */
-const LAYOUT = 2;
+const LAYOUT = 3;
 
 /** @throws TonyError RUNTIME_UNSUPPORTED */
 export function recipeOf(options: RuntimeOptions, machine: { readonly platform: string; readonly arch: string } = process): Recipe {
