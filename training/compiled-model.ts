@@ -21,13 +21,18 @@ interface CompiledInternals {
   calculateLosses(): tfjs.Scalar[];
 }
 
+export interface NamedWeight {
+  readonly name: string;
+  readonly variable: tfjs.Variable;
+}
+
 export interface CompiledModel {
   readonly optimizer: tfjs.Optimizer;
   /** In the order in which gradients are applied. */
   readonly trainable: readonly tfjs.Variable[];
   /** Changed by the layers themselves while training (moving averages). */
   readonly moving: readonly tfjs.Variable[];
-  readonly weights: readonly { readonly name: string; readonly variable: tfjs.Variable }[];
+  readonly weights: readonly NamedWeight[];
   /** `loss` and what the model was compiled with. */
   readonly metricNames: readonly string[];
   /**
@@ -35,6 +40,12 @@ export interface CompiledModel {
    * computes them.
    */
   lossOf(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): { readonly loss: tfjs.Scalar; readonly metrics: readonly tfjs.Scalar[] };
+}
+
+/** All weights of a model, compiled or not, in its own order. */
+export function weightsOf(model: tfjs.LayersModel): NamedWeight[] {
+  const { weights } = model as unknown as CompiledInternals;
+  return weights.map((weight) => ({ name: weight.originalName, variable: weight.read() }));
 }
 
 /** @throws TonyError MODEL_INVALID when the model is not compiled, or has nothing to train. */
@@ -49,7 +60,7 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
   if (trainable.length === 0) {
     throw new TonyError('MODEL_INVALID', 'the model has no trainable weights');
   }
-  const weights = inner.weights.map((weight) => ({ name: weight.originalName, variable: weight.read() }));
+  const weights = weightsOf(model);
   const ids = new Set(trainable.map(({ id }) => id));
   const metricFunctions = inner.metricsTensors ?? [];
   return {

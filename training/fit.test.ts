@@ -11,7 +11,7 @@ import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import { CheckpointStore } from './checkpoint-store.ts';
 import type { TrainingData } from './data.ts';
-import { type FitEnvironment, type FitHistory, type FitOptions, fit } from './fit.ts';
+import { type FitEnvironment, type FitHistory, type FitOptions, fit as fitModel } from './fit.ts';
 import { Ring } from './ring.ts';
 import type { Report } from './task-context.ts';
 
@@ -116,7 +116,7 @@ function weightsOf(model: tf.LayersModel): number[] {
 
 async function trainAll(world: World, models: tf.LayersModel[], data: TrainingData, options: FitOptions) {
   const all = await environments({ ...world, worldSize: models.length });
-  return await Promise.all(all.map((environment, rank) => fit(environment, models[rank] as tf.LayersModel, data, options)));
+  return await Promise.all(all.map((environment, rank) => fitModel(environment, models[rank] as tf.LayersModel, data, options)));
 }
 
 describe('one rank', () => {

@@ -324,7 +324,7 @@ class Fit {
     }
     while (ring.worldSize > 1) {
       if (ring.rank === 0) {
-        await Promise.race([writing, new Promise((resolve) => setTimeout(resolve, FINISH_ROUND_MS))]);
+        await settledOrAfter(writing, FINISH_ROUND_MS);
       }
       const news = Float32Array.of({ writing: 0, done: 1, failed: 2 }[state as 'writing' | 'done' | 'failed']);
       await ring.broadcast(news);
@@ -362,6 +362,15 @@ class Fit {
     process.stderr.write(`tony-ts: ${message}\n`);
     this.#environment.report({ type: 'notice', message: messageOf(message) });
   }
+}
+
+async function settledOrAfter(work: Promise<void>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const pause = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([work, pause]);
+  clearTimeout(timer);
 }
 
 function positive(name: string, value: number): number {

@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../conf/errors.ts';
 import type { StoredTensor } from './checkpoint-format.ts';
-import type { CompiledModel } from './compiled-model.ts';
+import type { CompiledModel, NamedWeight } from './compiled-model.ts';
 
 /*
  * Everything in a model and its optimizer that training changes, as named bytes. Names:
@@ -66,34 +66,44 @@ export function restoreState(
   iterations: number,
   where: string,
 ): void {
-  const misfit = (what: string) => new TonyError('CHECKPOINT_MISFIT', `${where} does not fit this model: ${what}`);
-  const weights = tensors.filter(({ name }) => name.startsWith('model:'));
-  if (weights.length !== model.weights.length) {
-    throw misfit(`it has ${weights.length} weights instead of ${model.weights.length}`);
-  }
-  weights.forEach((tensor, index) => {
-    const { name, variable } = model.weights[index] as CompiledModel['weights'][number];
-    if (!sameShape(tensor.shape, variable.shape) || tensor.dtype !== variable.dtype) {
-      throw misfit(`weight ${name} is ${tensor.dtype} [${tensor.shape}] there and ${variable.dtype} [${variable.shape}] here`);
-    }
-  });
   const optimizer = model.optimizer as unknown as Properties;
   const slots = tensors.filter(({ name }) => name.startsWith('optimizer:'));
   for (const slot of slots) {
     const [, property = ''] = slot.name.split(':');
     if (!(property in optimizer)) {
-      throw misfit(`it was trained by another optimizer, with ${property}`);
+      throw misfit(where, `it was trained by another optimizer, with ${property}`);
     }
   }
+  restoreWeights(tf, model.weights, tensors, where);
   tf.tidy(() => {
-    weights.forEach((tensor, index) => {
-      model.weights[index]?.variable.assign(tensorOf(tf, tensor));
-    });
     for (const slot of slots) {
       restoreSlot(tf, optimizer, slot);
     }
   });
   optimizer.iterations_ = iterations;
+}
+
+/** The weights alone, of whatever else is among `tensors`. */
+export function restoreWeights(tf: typeof tfjs, weights: readonly NamedWeight[], tensors: readonly StoredTensor[], where: string): void {
+  const stored = tensors.filter(({ name }) => name.startsWith('model:'));
+  if (stored.length !== weights.length) {
+    throw misfit(where, `it has ${stored.length} weights instead of ${weights.length}`);
+  }
+  const pairs = weights.map((weight, index) => ({ ...weight, tensor: stored[index] as StoredTensor }));
+  for (const { name, variable, tensor } of pairs) {
+    if (!sameShape(tensor.shape, variable.shape) || tensor.dtype !== variable.dtype) {
+      throw misfit(where, `weight ${name} is ${tensor.dtype} [${tensor.shape}] there and ${variable.dtype} [${variable.shape}] here`);
+    }
+  }
+  tf.tidy(() => {
+    for (const { variable, tensor } of pairs) {
+      variable.assign(tensorOf(tf, tensor));
+    }
+  });
+}
+
+function misfit(where: string, what: string): TonyError {
+  return new TonyError('CHECKPOINT_MISFIT', `${where} does not fit this model: ${what}`);
 }
 
 function restoreSlot(tf: typeof tfjs, optimizer: Properties, stored: StoredTensor): void {

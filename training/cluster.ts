@@ -1,0 +1,280 @@
+import { isAbsolute, resolve } from 'node:path';
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../conf/errors.ts';
+import type { Storage } from '../storage/storage.ts';
+import { fileUri, joinUri } from '../storage/uri.ts';
+import { type BackendName, refuseUnfitModel } from './backend.ts';
+import { followCheckpoints } from './checkpoint-follower.ts';
+import { CheckpointStore, type StoredCheckpoint } from './checkpoint-store.ts';
+import { weightsOf } from './compiled-model.ts';
+import type { Column, TrainingData } from './data.ts';
+import { type FitHistory, type FitOptions, fit as fitOnAllRanks } from './fit.ts';
+import { parseIdx } from './idx.ts';
+import type { Ring } from './ring.ts';
+import { Stepper } from './step.ts';
+import { NO_SUMMARIES, type Summaries, SummaryWriter } from './summary.ts';
+import type { Report } from './task-context.ts';
+import { restoreWeights } from './training-state.ts';
+
+/** A checkpoint that an evaluator looks at. */
+export interface Checkpoint {
+  readonly uri: string;
+  readonly step: number;
+  readonly epoch: number;
+  /** Training is over: no other one follows. */
+  readonly final: boolean;
+  /**
+   * Puts its weights into a model of the same shape.
+   * @throws TonyError CHECKPOINT_MISFIT.
+   */
+  restore(model: tfjs.LayersModel): void;
+}
+
+export interface ClusterParts {
+  readonly tf: typeof tfjs;
+  readonly backend: BackendName;
+  readonly ring: Ring;
+  readonly ranked: boolean;
+  readonly role: string;
+  readonly index: number;
+  readonly applicationId: string;
+  readonly jobName: string;
+  readonly generation: number;
+  readonly data: Readonly<Record<string, string>>;
+  readonly storage: Storage;
+  readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number } | null;
+  readonly summaryDir: string | null;
+  readonly report: (report: Report) => void;
+}
+
+/** This process's place in a job; a world of one when it runs by itself. */
+export class Cluster {
+  /** TensorFlow.js with the fastest backend that there is; the same instance as the program's own `import`. */
+  readonly tf: typeof tfjs;
+  readonly backend: BackendName;
+  /** 0 to worldSize-1 among the tasks that train together. A task outside of them (an evaluator) is the one rank of its own world. */
+  readonly rank: number;
+  readonly worldSize: number;
+  /** How often the gang was formed: above 1 after a restart. */
+  readonly generation: number;
+  readonly role: string;
+  readonly index: number;
+  readonly applicationId: string;
+  readonly jobName: string;
+  /** URIs of the job's input folders, by name. */
+  readonly data: Readonly<Record<string, string>>;
+  readonly storage: Storage;
+  /** Scalars for TensorBoard: written by rank 0 of those who train, and by others in a run of their role's name. */
+  readonly summaries: Summaries;
+  readonly #parts: ClusterParts;
+  readonly #store: CheckpointStore | null;
+  readonly #writer: SummaryWriter | null;
+  readonly #steppers = new WeakMap<tfjs.Optimizer, Stepper>();
+  #fitted = false;
+  readonly #onExit: (code: number) => void;
+
+  constructor(parts: ClusterParts) {
+    const { ring } = parts;
+    this.#parts = parts;
+    this.tf = parts.tf;
+    this.backend = parts.backend;
+    this.rank = ring.rank;
+    this.worldSize = ring.worldSize;
+    this.generation = parts.generation;
+    this.role = parts.role;
+    this.index = parts.index;
+    this.applicationId = parts.applicationId;
+    this.jobName = parts.jobName;
+    this.data = parts.data;
+    this.storage = parts.storage;
+    this.#store = parts.checkpoint === null ? null : new CheckpointStore(parts.storage, parts.checkpoint.dir);
+    this.#writer = this.#openSummaries();
+    this.summaries = this.#writer ?? NO_SUMMARIES;
+    // A program that ends well without close() has not lost its peers.
+    this.#onExit = (code) => {
+      if (code === 0) {
+        this.close();
+      }
+    };
+    process.once('exit', this.#onExit);
+    process.once('beforeExit', () => void this.#writer?.flush());
+  }
+
+  #openSummaries(): SummaryWriter | null {
+    const { summaryDir, ranked, role, index, storage } = this.#parts;
+    if (summaryDir === null || (ranked ? this.rank > 0 : index > 0)) {
+      return null;
+    }
+    const dir = joinUri(summaryDir, ranked ? 'train' : role);
+    return new SummaryWriter({ storage, dir, onTrouble: (message) => this.#notice(message) });
+  }
+
+  /**
+   * Trains a compiled model on all ranks at once; see FitOptions. `batchSize` is for each rank. When the job has a checkpoint folder,
+   * training goes on from the newest good checkpoint there, and leaves new ones, the last one marked as final.
+   *
+   * @param data the whole of it on every rank: each takes its own share. `x` and `y` are tensors, or plain arrays with a shape.
+   * @throws TonyError MODEL_INVALID, DATA_INVALID, BACKEND_UNFIT, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RING_MISMATCH.
+   */
+  async fit(model: tfjs.LayersModel, data: TrainingData, options: FitOptions & { checkpoint?: false } = {}): Promise<FitHistory> {
+    const { checkpoint, applicationId, generation, report, ring, backend } = this.#parts;
+    refuseUnfitModel(backend, model);
+    if (!this.#parts.ranked) {
+      throw new TonyError('USAGE', `role ${this.role} takes no part in training together`, {
+        hint: 'Use model.fit there, or set ranked: true for the role.',
+      });
+    }
+    const checkpoints =
+      this.#store === null || checkpoint === null || options.checkpoint === false ? null : { store: this.#store, ...checkpoint };
+    if (checkpoints !== null && this.#fitted) {
+      throw new TonyError('USAGE', 'a second fit would mix its checkpoints with those of the first', {
+        hint: 'Pass { checkpoint: false } to all calls of fit but one.',
+      });
+    }
+    this.#fitted ||= checkpoints !== null;
+    return await fitOnAllRanks(
+      { tf: this.tf, ring, applicationId, generation, checkpoints, summaries: this.#writer, report },
+      model,
+      data,
+      options,
+    );
+  }
+
+  /**
+   * One step of a loop of one's own: the gradients of `loss`, averaged over all ranks, are applied by `optimizer` everywhere.
+   * Begin with equal weights: `broadcast` them.
+   *
+   * @param loss of this rank's examples, a scalar.
+   * @param options `variables`: those to train, all trainable ones unless told; always the same ones for one optimizer.
+   *   `weight`: this rank's share of the step's examples; equal shares unless told.
+   * @returns the mean loss.
+   */
+  async step(
+    loss: () => tfjs.Scalar,
+    optimizer: tfjs.Optimizer,
+    options: { readonly variables?: readonly tfjs.Variable[]; readonly weight?: number } = {},
+  ): Promise<number> {
+    let stepper = this.#steppers.get(optimizer);
+    if (stepper === undefined) {
+      const all = Object.values(this.tf.engine().registeredVariables).filter(({ trainable }) => trainable);
+      stepper = new Stepper(this.tf, this.#parts.ring, optimizer, options.variables ?? all);
+      this.#steppers.set(optimizer, stepper);
+    }
+    const [mean] = await stepper.run(loss, options.weight ?? 1 / this.worldSize);
+    return mean ?? 0;
+  }
+
+  /**
+   * Replaces `numbers` on every rank by the sum (or mean) over all ranks: the same bits everywhere. Equal lengths on all ranks.
+   * Numbers from `vector()` are summed without being copied.
+   * @throws TonyError PEER_LOST, RING_MISMATCH.
+   */
+  async allReduce(numbers: Float32Array, operation: 'sum' | 'mean' = 'sum'): Promise<void> {
+    await this.#parts.ring.allReduce(numbers, operation);
+  }
+
+  /** Zeros in memory that `allReduce` works on directly. */
+  vector(length: number): Float32Array<ArrayBuffer> {
+    return this.#parts.ring.vector(length);
+  }
+
+  /** Gives every rank the values that the variables (or the numbers) have on rank 0. */
+  async broadcast(values: Float32Array | readonly tfjs.Variable[]): Promise<void> {
+    const { ring, tf } = this.#parts;
+    if (values instanceof Float32Array) {
+      await ring.broadcast(values);
+      return;
+    }
+    for (const variable of values) {
+      const numbers = Float32Array.from(variable.dataSync());
+      await ring.broadcast(numbers);
+      tf.tidy(() => variable.assign(tf.tensor(numbers, variable.shape, variable.dtype)));
+    }
+  }
+
+  /** Resolves when every rank has called it. */
+  async barrier(): Promise<void> {
+    await this.#parts.ring.barrier();
+  }
+
+  /**
+   * A file of the job's data: `read('mnist', 'train-images-idx3-ubyte')`.
+   * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, and USAGE when the job names no such data.
+   */
+  async read(name: string, file: string): Promise<Buffer> {
+    return await this.storage.read(this.#uriOf(name, file));
+  }
+
+  /** A file in the IDX format of MNIST, as examples for `fit`: `idx('mnist', 'train-images-idx3-ubyte')`. */
+  async idx(name: string, file: string): Promise<Column> {
+    const uri = this.#uriOf(name, file);
+    return parseIdx(await this.storage.read(uri), uri);
+  }
+
+  #uriOf(name: string, file: string): string {
+    const folder = this.data[name];
+    if (folder === undefined) {
+      const known = Object.keys(this.data).join(', ') || 'none';
+      throw new TonyError('USAGE', `the job has no data called ${name} (it has: ${known})`, {
+        hint: `Add it under data: in job.yaml, or pass join({ data: { ${name}: 'folder' } }) when running alone.`,
+      });
+    }
+    return joinUri(folder, file);
+  }
+
+  /**
+   * Tells the job about values of now: they are shown by the client, and kept as the job's metrics when it ends. Also written as summaries.
+   * @param values by name, e.g. `{ 'test/accuracy': 0.98 }`.
+   */
+  metrics(step: number, values: Readonly<Record<string, number>>): void {
+    this.#parts.report({ type: 'progress', step, metrics: values });
+    this.summaries.scalars(values, step);
+  }
+
+  /** Each newest checkpoint of the job as it appears; ends after the final one. For evaluators. */
+  async *checkpoints(options: { readonly everyMs?: number; readonly signal?: AbortSignal } = {}): AsyncGenerator<Checkpoint, void> {
+    if (this.#store === null) {
+      throw new TonyError('USAGE', 'there is no checkpoint folder', { hint: 'Pass join({ checkpointDir }) when running alone.' });
+    }
+    const applicationId = this.#parts.applicationId === '' ? null : this.#parts.applicationId;
+    const follow = { ...options, applicationId, onTrouble: (message: string) => this.#notice(message) };
+    for await (const stored of followCheckpoints(this.#store, follow)) {
+      yield this.#checkpointOf(stored);
+    }
+  }
+
+  #checkpointOf(stored: StoredCheckpoint): Checkpoint {
+    const { tf } = this;
+    const { step, epoch, final } = stored.position;
+    return {
+      uri: stored.uri,
+      step,
+      epoch,
+      final,
+      restore: (model) => restoreWeights(tf, weightsOf(model), stored.tensors, stored.uri),
+    };
+  }
+
+  #notice(message: string): void {
+    process.stderr.write(`tony-ts: ${message}\n`);
+    this.#parts.report({ type: 'notice', message });
+  }
+
+  /** Writes what is left of the summaries and says goodbye to the other ranks. A program that ends by itself needs no close(). */
+  async end(): Promise<void> {
+    await this.#writer?.flush();
+    this.close();
+  }
+
+  /** Says goodbye to the other ranks at once. */
+  close(): void {
+    process.removeListener('exit', this.#onExit);
+    this.#parts.ring.close();
+    this.storage.close();
+  }
+}
+
+/** A path, or a URI as it is. */
+export function uriOf(place: string): string {
+  return /^[a-z][a-z0-9+.-]+:\//i.test(place) ? place : fileUri(isAbsolute(place) ? place : resolve(place));
+}

@@ -1,0 +1,115 @@
+import { userInfo } from 'node:os';
+import { TonyError } from '../conf/errors.ts';
+import { Secret } from '../conf/secret.ts';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import type { Storage } from '../storage/storage.ts';
+import { loadBackend } from './backend.ts';
+import { Cluster, uriOf } from './cluster.ts';
+import { openReport } from './report.ts';
+import { Ring, type RingTimeouts } from './ring.ts';
+import { readTask } from './task.ts';
+import type { Report, TaskContext } from './task-context.ts';
+
+export interface JoinOptions {
+  /** Where data lies, by name, when the program runs by itself: paths or URIs. In a job those of job.yaml count. */
+  readonly data?: Readonly<Record<string, string>>;
+  /** When the program runs by itself: where `fit` keeps checkpoints, and after how many steps; none unless told. */
+  readonly checkpointDir?: string;
+  readonly checkpointEverySteps?: number;
+  /** When the program runs by itself: where summaries go; nowhere unless told. */
+  readonly summaryDir?: string;
+  readonly timeouts?: Partial<RingTimeouts>;
+}
+
+/**
+ * Takes this process's place in its job: loads TensorFlow.js with the fastest backend that there is, and connects to the other ranks.
+ * Without TONY_TASK_FILE, which an executor sets, it is a world of one.
+ *
+ * @throws TonyError BACKEND_MISSING, RING_JOIN_FAILED, TASK_FILE_INVALID.
+ */
+export async function join(options: JoinOptions = {}): Promise<Cluster> {
+  const task = readTask();
+  return task === null ? await joinAlone(options) : await joinJob(task, options);
+}
+
+async function joinAlone(options: JoinOptions): Promise<Cluster> {
+  const backend = await loadBackend(1);
+  const { checkpointDir, summaryDir, data = {} } = options;
+  return new Cluster({
+    tf: backend.tf,
+    backend: backend.name,
+    ring: await openRing(null, options, () => {}),
+    ranked: true,
+    role: 'worker',
+    index: 0,
+    applicationId: '',
+    jobName: '',
+    generation: 1,
+    data: Object.fromEntries(Object.entries(data).map(([name, place]) => [name, uriOf(place)])),
+    storage: await storageAlone(),
+    checkpoint:
+      checkpointDir === undefined ? null : { dir: uriOf(checkpointDir), everySteps: options.checkpointEverySteps ?? 100, keep: 3 },
+    summaryDir: summaryDir === undefined ? null : uriOf(summaryDir),
+    report: () => {},
+  });
+}
+
+/** With the cluster that HADOOP_CONF_DIR names, if any. */
+async function storageAlone(): Promise<Storage> {
+  const hadoop = await HadoopConfiguration.fromEnvironment().catch((error) => {
+    if (error instanceof TonyError && error.code === 'NO_HADOOP_CONF') {
+      return null;
+    }
+    throw error;
+  });
+  return createStorage({ hadoop, user: process.env.HADOOP_USER_NAME ?? userInfo().username });
+}
+
+async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster> {
+  const report = openReport(task.reportFile);
+  const own = task.members.find(({ role, index }) => role === task.role && index === task.index);
+  const neighbours = task.members.filter(({ host, rank }) => rank !== null && host === own?.host).length;
+  const backend = await loadBackend(Math.max(1, neighbours));
+  const hadoop = task.hadoop === null ? null : HadoopConfiguration.fromProperties(task.hadoop);
+  return new Cluster({
+    tf: backend.tf,
+    backend: backend.name,
+    ring: await openRing(task, options, report),
+    ranked: task.rank !== null,
+    role: task.role,
+    index: task.index,
+    applicationId: task.applicationId,
+    jobName: task.jobName,
+    generation: task.generation,
+    data: task.data,
+    storage: createStorage({ hadoop, user: task.user }),
+    checkpoint: task.checkpoint,
+    summaryDir: task.summaryDir,
+    report,
+  });
+}
+
+async function openRing(task: TaskContext | null, options: JoinOptions, report: (report: Report) => void): Promise<Ring> {
+  const none = { key: new Secret(new Uint8Array(0)), listener: { fd: null, host: '127.0.0.1', port: 0 }, addresses: [], onLost: () => {} };
+  if (task === null || task.rank === null || task.worldSize === 1) {
+    return await Ring.join({ ...none, rank: 0, worldSize: 1, generation: task?.generation ?? 1 });
+  }
+  const ranked = task.members.filter(({ rank }) => rank !== null).sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0));
+  if (task.listener === null || ranked.length !== task.worldSize || ranked.some(({ rank }, position) => rank !== position)) {
+    throw new TonyError('TASK_FILE_INVALID', `the members are not the ${task.worldSize} ranks of generation ${task.generation}`);
+  }
+  return await Ring.join({
+    rank: task.rank,
+    worldSize: task.worldSize,
+    generation: task.generation,
+    key: new Secret(Buffer.from(task.ringKey, 'base64')),
+    listener: task.listener,
+    addresses: ranked,
+    onLost: (rank, cause) => {
+      process.stderr.write(`tony-ts: rank ${rank} ${cause}; waiting for the job to replace it\n`);
+      report({ type: 'peer-lost', rank });
+    },
+    ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
+  });
+}
