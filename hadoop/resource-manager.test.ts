@@ -72,6 +72,19 @@ describe('finding the active ResourceManager', () => {
     expect((await manager([address]).application(ID)).id).toBe(ID);
   });
 
+  test('does not take one that is starting for one that does not know the application', async () => {
+    let asked = 0;
+    const address = await serve((request, response) => {
+      if (request.url?.startsWith('/ws/v1/cluster/info'))
+        return json(response, { clusterInfo: { haState: asked < 3 ? 'INITIALIZING' : 'ACTIVE' } });
+      asked += 1;
+      if (asked < 4) json(response, { RemoteException: { exception: 'NotFoundException', message: 'app not found' } }, 404);
+      else json(response, { app });
+    });
+    expect((await manager([address]).application(ID)).id).toBe(ID);
+    expect(asked).toBe(4);
+  });
+
   test('gives up with the reason, and with exit code 3', async () => {
     const address = await nobody(createServer());
     await expect(manager([address], { patienceMs: 100 }).metrics()).rejects.toMatchObject({

@@ -164,9 +164,16 @@ export class ResourceManager {
     return checked(z.object({ clusterMetrics: clusterMetricsSchema }), answer).clusterMetrics;
   }
 
+  /** Of the active ResourceManager. */
   async clusterInfo(): Promise<ClusterInfo> {
-    return checked(z.object({ clusterInfo: clusterInfoSchema }), await this.#json({ method: 'GET', path: '/ws/v1/cluster/info' }))
-      .clusterInfo;
+    const schema = z.object({ clusterInfo: clusterInfoSchema });
+    // The one resource that a standby, and one that is still starting, answers itself.
+    const request: Request = { method: 'GET', path: '/ws/v1/cluster/info' };
+    return this.#ask<ClusterInfo>(request, (response) => {
+      if (response.status !== 200) throw refusal(response.status, response.data, request);
+      const { clusterInfo } = checked(schema, parsedJson(response.data));
+      return clusterInfo.haState === 'ACTIVE' ? { result: clusterInfo } : { again: `it is ${clusterInfo.haState}` };
+    });
   }
 
   /**
@@ -189,38 +196,62 @@ export class ResourceManager {
   }
 
   async #json(request: Request): Promise<unknown> {
-    return this.#ask<unknown>(request, (response) => {
+    return this.#ask<unknown>(request, async (response, address) => {
       const { status, data } = response;
       if (status === 502 || status === 503 || status === 504) return { again: `HTTP ${status}` };
-      if (status >= 200 && status < 300) {
-        // A submission is answered by nothing.
-        return { result: data.trim() === '' ? {} : parsedJson(data) };
+      // A submission is answered by nothing.
+      if (status >= 200 && status < 300) return { result: data.trim() === '' ? {} : parsedJson(data) };
+      // While it starts it answers already, but knows no application yet.
+      const state = await this.#haState(address);
+      if (state !== null && state !== 'ACTIVE') return { again: `it is ${state}` };
+      if (status === 404) {
+        // It may have become active between the two questions.
+        const second = await this.#send(address, request);
+        if ('again' in second) return second;
+        if (second.response.status === 200) return { result: parsedJson(second.response.data) };
       }
       throw refusal(status, data, request);
     });
   }
 
-  async #ask<T>(request: Request, interpret: (response: AxiosResponse<string>) => Outcome<T>): Promise<T> {
+  /** null when it does not say. */
+  async #haState(address: string): Promise<string | null> {
+    const sent = await this.#send(address, { method: 'GET', path: '/ws/v1/cluster/info' });
+    if ('again' in sent) return null;
+    const found = /"haState"\s*:\s*"(\w+)"/.exec(sent.response.data);
+    return found?.[1] ?? null;
+  }
+
+  async #ask<T>(
+    request: Request,
+    interpret: (response: AxiosResponse<string>, address: string) => Outcome<T> | Promise<Outcome<T>>,
+  ): Promise<T> {
     const ended = await this.#round.run<T>(async (address) => {
-      let response: AxiosResponse<string>;
-      try {
-        response = await this.#http.request<string>({
-          method: request.method,
-          baseURL: address,
-          url: request.path,
-          params: { ...request.query, ...(this.#user === null ? {} : { 'user.name': this.#user }) },
-          headers: { Accept: 'application/json', ...(request.body === undefined ? {} : { 'Content-Type': 'application/json' }) },
-          ...(request.body === undefined ? {} : { data: JSON.stringify(request.body) }),
-          // Covers the connection as well, which axios's own timeout does not.
-          signal: AbortSignal.timeout(request.timeoutMs ?? this.#timeoutMs),
-        });
-      } catch (error) {
-        return { again: axios.isCancel(error) ? `no answer within ${request.timeoutMs ?? this.#timeoutMs} ms` : messageOf(error) };
-      }
-      return isStandby(response, request.path) ? { again: 'it is a standby' } : interpret(response);
+      const sent = await this.#send(address, request);
+      return 'again' in sent ? sent : interpret(sent.response, address);
     });
     if ('result' in ended) return ended.result;
     throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. Last tried ${ended.reason}`);
+  }
+
+  /** One try at one address. */
+  async #send(address: string, request: Request): Promise<{ readonly response: AxiosResponse<string> } | { readonly again: string }> {
+    const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
+    try {
+      const response = await this.#http.request<string>({
+        method: request.method,
+        baseURL: address,
+        url: request.path,
+        params: { ...request.query, ...(this.#user === null ? {} : { 'user.name': this.#user }) },
+        headers: { Accept: 'application/json', ...(request.body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+        ...(request.body === undefined ? {} : { data: JSON.stringify(request.body) }),
+        // Covers the connection as well, which axios's own timeout does not.
+        signal: AbortSignal.timeout(timeoutMs),
+      });
+      return isStandby(response, request.path) ? { again: 'it is a standby' } : { response };
+    } catch (error) {
+      return { again: axios.isCancel(error) ? `no answer within ${timeoutMs} ms` : messageOf(error) };
+    }
   }
 }
 
