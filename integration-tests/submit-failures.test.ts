@@ -25,11 +25,12 @@ describe('a cluster that is away', () => {
 
   test('ResourceManager down: exit code 3, nothing on HDFS', async () => {
     const file = await job();
+    const before = await cluster.hdfsTree(STAGING);
     await cluster.kill('resourcemanager');
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', file]);
     expect(stderr).toMatch(/^error: No ResourceManager could be reached/);
     expect(exitCode).toBe(3);
-    expect(await cluster.hdfsTree(STAGING)).toEqual([]);
+    expect(await cluster.hdfsTree(STAGING)).toEqual(before);
     expect((await cluster.run(['status', 'application_1_0001'])).exitCode).toBe(3);
   });
 

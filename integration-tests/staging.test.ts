@@ -1,0 +1,109 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
+
+/** What a submit puts on HDFS, and what it does not put there twice. */
+
+const cluster = useCluster();
+const STAGING = '/user/alice/.tony-ts';
+
+async function jobFolder(): Promise<string> {
+  const folder = await temporaryFolder();
+  for (const name of ['source', 'data/sub']) await mkdir(path.join(folder, name), { recursive: true });
+  // Of this run alone: what other tests have staged must not count.
+  await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 60\n`);
+  await writeFile(path.join(folder, 'source', 'notes.log'), 'x'.repeat(1000));
+  await writeFile(path.join(folder, 'source', '.tonyignore'), '*.log\n');
+  await writeFile(path.join(folder, 'data', 'sub', 'a%.bin'), `a ${folder}`);
+  await writeFile(path.join(folder, 'data', 'b b.bin'), 'bb');
+  const job = [
+    'name: staged',
+    'framework: none',
+    'runtime: system',
+    'source: source',
+    'command: bash wait.sh',
+    'data: {numbers: data}',
+    'roles: {worker: {}}',
+  ];
+  await writeFile(path.join(folder, 'job.yaml'), `${job.join('\n')}\n`);
+  return folder;
+}
+
+interface Line {
+  readonly type: string;
+  readonly name?: string;
+  readonly uploaded?: boolean;
+  readonly applicationId?: string;
+}
+
+async function submit(folder: string): Promise<{ staged: Record<string, boolean | undefined>; id: string }> {
+  const { exitCode, stdout, stderr } = await cluster.run([
+    'submit',
+    '--conf',
+    path.join(folder, 'job.yaml'),
+    '--detach',
+    '--output',
+    'json',
+  ]);
+  expect(stderr).toBe('');
+  expect(exitCode).toBe(0);
+  const lines = jsonLines(stdout) as unknown as Line[];
+  const staged = Object.fromEntries(lines.filter(({ type }) => type === 'staged').map(({ name, uploaded }) => [name, uploaded]));
+  const last = lines.at(-1);
+  expect(last).toMatchObject({ type: 'submitted' });
+  return { staged, id: last?.applicationId ?? '' };
+}
+
+async function end(id: string): Promise<void> {
+  const { exitCode, stdout } = await cluster.run(['kill', id]);
+  expect(stdout).toContain(`killed ${id}`);
+  expect(exitCode).toBe(0);
+  expect(await cluster.application(id)).toMatchObject({ state: 'KILLED' });
+}
+
+test('things are uploaded once, are private, and only what changed goes again', async () => {
+  const folder = await jobFolder();
+  const first = await submit(folder);
+  expect(first.staged).toMatchObject({ source: true, numbers: true });
+  const tree = await cluster.hdfsTree(STAGING);
+  expect(tree.filter(({ owner, type, permission }) => owner !== 'alice' || permission !== (type === 'FILE' ? '600' : '700'))).toEqual([]);
+  expect(tree.map((entry) => entry.path)).toEqual(
+    expect.arrayContaining([
+      expect.stringMatching(/\/cache\/[0-9a-f]{64}\/source-\d+\.tar\.gz$/),
+      expect.stringMatching(/\/cache\/[0-9a-f]{64}\/numbers\/sub\/a%\.bin$/),
+      expect.stringMatching(/\/cache\/[0-9a-f]{64}\/numbers\/b b\.bin$/),
+    ]),
+  );
+  await end(first.id);
+
+  const second = await submit(folder);
+  expect(second.staged).toEqual({ source: false, tony: false, numbers: false });
+  await end(second.id);
+
+  await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 61\n`);
+  // What is ignored does not count as a change.
+  await writeFile(path.join(folder, 'source', 'notes.log'), 'y');
+  const third = await submit(folder);
+  expect(third.staged).toEqual({ source: true, tony: false, numbers: false });
+  await end(third.id);
+  // A job that was killed leaves none of its own files.
+  expect(await cluster.hdfsTree(`${STAGING}/jobs`)).toEqual([]);
+});
+
+test('a person reads what was unchanged; a damaged file is replaced', async () => {
+  const folder = await jobFolder();
+  const isArchive = (name: string): boolean => /\/source-\d+\.tar\.gz$/.test(name);
+  const before = new Set((await cluster.hdfsTree(`${STAGING}/cache`)).map((entry) => entry.path));
+  const first = await submit(folder);
+  await end(first.id);
+  const archive = (await cluster.hdfsTree(`${STAGING}/cache`)).filter(({ path: name }) => isArchive(name) && !before.has(name));
+  const words = ['submit', '--conf', path.join(folder, 'job.yaml'), '--detach'];
+  const again = await cluster.run(words);
+  expect(again.stdout).toMatch(/^source unchanged \(\d+(\.\d+)? k?B already on HDFS\)$/m);
+  await end(/application_\d+_\d+/.exec(again.stdout)?.[0] ?? '');
+  for (const { path: name } of archive) await cluster.hdfsWrite(name, Buffer.from('damaged'));
+  const { staged, id } = await submit(folder);
+  expect(staged.source).toBe(true);
+  await end(id);
+});
