@@ -41,7 +41,7 @@ const LONGEST_PAUSE_MS = 3_000;
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_ANSWER_MS = 10_000;
 /** What stays unsent when the process leaves is lost. */
-const FLUSH_MS = 500;
+const FLUSH_MS = 200;
 /** Beside a refusal: the attempt of the ApplicationMaster that refused. */
 const ATTEMPT_METADATA = 'tony-attempt';
 

@@ -1,0 +1,281 @@
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { status } from '@grpc/grpc-js';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { TaskContext } from '../../training/task-context.ts';
+import { until } from '../until.ts';
+import { type ContainerOptions, isAlive, newSecrets, startExecutor, type TestExecutor, TestMaster } from './test-master.ts';
+
+const secrets = newSecrets();
+
+async function master(attempt = 1): Promise<TestMaster> {
+  const started = await new TestMaster(attempt).listen(secrets);
+  onTestFinished(() => started.close());
+  return started;
+}
+
+function executorOf(options: Omit<ContainerOptions, 'secrets'>): TestExecutor {
+  const executor = startExecutor({ secrets, ...options });
+  onTestFinished(async () => {
+    executor.process.kill('SIGKILL');
+    await executor.exit;
+    rmSync(path.dirname(executor.folder), { recursive: true, force: true });
+  });
+  return executor;
+}
+
+function gone(pids: readonly number[], timeoutMs = 10_000): Promise<boolean> {
+  return until(() => pids.every((pid) => !isAlive(pid)), { describe: `${pids.filter(isAlive)} still alive`, timeoutMs, everyMs: 20 });
+}
+
+/** Pids that a program has written into its stdout. */
+async function pids(executor: TestExecutor, count: number): Promise<number[]> {
+  return until(
+    () => {
+      const lines = readFileSync(path.join(executor.logs, 'stdout'), 'utf8').trim().split('\n').filter(Boolean);
+      return lines.length >= count && lines.map(Number);
+    },
+    { describe: 'pids in stdout', everyMs: 20 },
+  );
+}
+
+/** The shell, a child of it in the background, and one more. */
+const FAMILY = 'echo $$; sleep 1000 & echo $!; sleep 1001 & echo $!; wait';
+
+describe('a task executor', () => {
+  test("runs the program with all it needs, tells of its progress and its end, and of stderr's last lines", async () => {
+    const boss = await master();
+    boss.welcome = { ...boss.welcome, command: 'node program.mjs', env: { FROM_JOB: 'a "b" $c' } };
+    const executor = executorOf({
+      master: boss,
+      environment: { FROM_NODE: 'kept' },
+      source: {
+        'program.mjs': `
+          import { appendFileSync, readFileSync } from 'node:fs';
+          import { createServer, connect } from 'node:net';
+          const task = JSON.parse(readFileSync(process.env.TONY_TASK_FILE, 'utf8'));
+          const server = createServer((socket) => socket.end('hello')).listen({ fd: task.listener.fd }, () => {
+            const { port } = server.address();
+            connect(port, task.listener.host).on('data', (data) => {
+              console.log(JSON.stringify({ task, port, said: String(data), env: process.env }));
+              appendFileSync(task.reportFile, '{"type":"progress","step":7,"metrics":{"loss":0.5}}\\nnonsense\\n{"type":"checkpoint","step":5}\\n');
+              for (let line = 1; line <= 30; line++) console.error('line ' + line);
+              process.exit(3);
+            });
+          });`,
+      },
+    });
+    const hello = await boss.hello();
+    expect(hello).toMatchObject({ role: 'worker', index: 1, generation: 0, phase: 'IDLE', host: '127.0.0.1', masterAttempt: 0 });
+    expect(hello.port).toBeGreaterThan(0);
+    boss.start(1, [
+      { role: 'worker', index: 0, host: '127.0.0.1', port: 1, rank: 0 },
+      { role: 'worker', index: 1, host: '127.0.0.1', port: hello.port, rank: 1 },
+      { role: 'evaluator', index: 0, host: '127.0.0.1', port: 2 },
+    ]);
+    await boss.message('started', ({ generation }) => generation === 1);
+    const exited = await boss.message('exited');
+    expect(exited).toMatchObject({ generation: 1, code: 3, signal: '' });
+    expect(exited.stderrTail.split('\n')).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 11}`));
+    // Before the end, so that it is judged with all that is known.
+    const before = boss.heard.slice(
+      0,
+      boss.heard.findIndex(({ exited: end }) => end != null),
+    );
+    const progress = before.map(({ heartbeat }) => heartbeat?.progress).find((each) => each != null);
+    expect(progress).toMatchObject({ step: 7, metrics: { loss: 0.5 }, checkpointStep: 5 });
+    expect(progress?.notices).toHaveLength(1);
+
+    const said = JSON.parse(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')) as {
+      task: TaskContext;
+      port: number;
+      said: string;
+      env: Record<string, string>;
+    };
+    expect(said).toMatchObject({ port: hello.port, said: 'hello' });
+    expect(said.task).toMatchObject({ rank: 1, worldSize: 2, generation: 1, role: 'worker', index: 1, data: { digits: 'file:///digits' } });
+    expect(said.task.members[2]).toEqual({ role: 'evaluator', index: 0, host: '127.0.0.1', port: 2, rank: null });
+    expect(said.env).toMatchObject({ FROM_JOB: 'a "b" $c', FROM_NODE: 'kept', TONY_RANK: '1', TONY_WORLD_SIZE: '2', TONY_GENERATION: '1' });
+    expect(Object.keys(said.env)).not.toContain('HADOOP_TOKEN_FILE_LOCATION');
+    expect(Object.keys(said.env)).not.toContain('TONY_MASTER');
+    expect(statSync(said.env.TONY_TASK_FILE ?? '').mode & 0o777).toBe(0o600);
+    boss.send({ stop: { reason: 'the job is done' } });
+    expect(await executor.exit).toEqual([0, null]);
+  });
+
+  test('gives the program its socket through a shell', async () => {
+    const boss = await master();
+    boss.welcome = { ...boss.welcome, command: 'cd . && (node listen.cjs) && echo done' };
+    executorOf({
+      master: boss,
+      source: {
+        'listen.cjs': "require('net').createServer().listen({ fd: 3 }, function () { console.log(this.address().port); this.close(); })",
+      },
+    });
+    const { port } = await boss.hello();
+    boss.start(1);
+    expect(await boss.message('exited')).toMatchObject({ code: 0 });
+    expect(port).toBeGreaterThan(0);
+  });
+
+  test('starts a new generation: the old program goes as a whole, and the port is a fresh one', async () => {
+    const boss = await master();
+    boss.welcome = { ...boss.welcome, command: `${FAMILY}` };
+    const executor = executorOf({ master: boss });
+    const { port } = await boss.hello();
+    boss.start(1);
+    const first = await pids(executor, 3);
+    boss.send({ prepare: { generation: 2 } });
+    const ready = await boss.message('ready');
+    expect(ready).toMatchObject({ generation: 2 });
+    expect(ready.port).not.toBe(port);
+    await gone(first, 1_000);
+    boss.start(2);
+    await boss.message('started', ({ generation }) => generation === 2);
+    await pids(executor, 6);
+    expect(boss.heard.some(({ exited }) => exited != null)).toBe(false);
+    expect(readdirSync(executor.folder).filter((name) => /^(task|report)-/.test(name))).toEqual(['report-2.jsonl', 'task-2.json']);
+    boss.send({ stop: { reason: 'enough' } });
+    expect(await executor.exit).toEqual([0, null]);
+  });
+
+  test.each(['running', 'stopped'])('takes a %s program with it when it is killed', async (how) => {
+    const boss = await master();
+    boss.welcome = { ...boss.welcome, command: FAMILY };
+    const executor = executorOf({ master: boss });
+    await boss.hello();
+    boss.start(1);
+    const family = await pids(executor, 3);
+    if (how === 'stopped') process.kill(-(family[0] as number), 'SIGSTOP');
+    executor.process.kill('SIGKILL');
+    await gone(family, 1_000);
+  });
+
+  test('is gone within a moment when its container is ended, program and all', async () => {
+    const boss = await master();
+    boss.welcome = { ...boss.welcome, command: `trap '' TERM; ${FAMILY}` };
+    const executor = executorOf({ master: boss });
+    await boss.hello();
+    boss.start(1);
+    const family = await pids(executor, 3);
+    const began = performance.now();
+    executor.process.kill('SIGTERM');
+    expect(await executor.exit).toEqual([143, null]);
+    expect(performance.now() - began).toBeLessThan(1_000);
+    await gone(family, 1_000);
+  });
+
+  test('lets a program end gently when it is stopped', async () => {
+    const boss = await master();
+    boss.welcome = { ...boss.welcome, command: "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done" };
+    const executor = executorOf({ master: boss });
+    await boss.hello();
+    boss.start(1);
+    const stdout = path.join(executor.logs, 'stdout');
+    await until(() => readFileSync(stdout, 'utf8').includes('up'), { describe: 'the program is up', everyMs: 20 });
+    boss.send({ stop: { reason: 'the job is done' } });
+    expect(await executor.exit).toEqual([0, null]);
+    expect(readFileSync(stdout, 'utf8')).toBe('up\nsaved\n');
+  });
+
+  test('says when the program is stopped, and what it uses', async () => {
+    const boss = await master();
+    boss.welcome = { ...boss.welcome, command: 'echo $$; node -e "setInterval(() => {}, 1); for (;;);"' };
+    const executor = executorOf({ master: boss });
+    await boss.hello();
+    boss.start(1);
+    const [pid = 0] = await pids(executor, 1);
+    const busy = await boss.message('heartbeat', ({ usage }) => (usage?.cpuCores ?? 0) > 0.2);
+    expect(busy.usage?.rssBytes).toBeGreaterThan(1 << 20);
+    expect(busy.usage?.stopped).toBe(false);
+    process.kill(-pid, 'SIGSTOP');
+    await boss.message('heartbeat', ({ usage }) => usage?.stopped === true);
+  });
+
+  test('keeps the program over a broken stream, and tells a new one what it is at', async () => {
+    const boss = await master();
+    boss.welcome = {
+      ...boss.welcome,
+      command: 'echo $$; echo \'{"type":"progress","step":4}\' >> "$(dirname $TONY_TASK_FILE)/report-1.jsonl"; sleep 1000',
+    };
+    const executor = executorOf({ master: boss });
+    await boss.hello();
+    boss.start(1);
+    const [pid = 0] = await pids(executor, 1);
+    await boss.message('heartbeat', ({ progress }) => progress?.step === 4);
+    const next = await master(2);
+    writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: next.port, attempt: 2 }));
+    boss.close();
+    const hello = await next.hello();
+    expect(hello).toMatchObject({ phase: 'RUNNING', generation: 1, masterAttempt: 1, progress: { step: 4 } });
+    expect(isAlive(pid)).toBe(true);
+    process.kill(pid, 'SIGKILL');
+    expect(await next.message('exited')).toMatchObject({ code: -1, signal: 'SIGKILL' });
+    next.close();
+    const third = await master(3);
+    writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: third.port, attempt: 3 }));
+    expect(await third.hello()).toMatchObject({ phase: 'ENDED', generation: 1, masterAttempt: 2, exited: { signal: 'SIGKILL' } });
+  });
+
+  test('obeys a refusal, but not that of a master that is out of date', async () => {
+    const boss = await master(2);
+    boss.welcome = { ...boss.welcome, command: FAMILY };
+    const executor = executorOf({ master: boss });
+    await boss.hello();
+    boss.start(1);
+    const family = await pids(executor, 3);
+    const old = await master(1);
+    old.refuse = { code: status.FAILED_PRECONDITION, details: 'fenced' };
+    // Storage may show an old address for a moment; it is not followed. A refusal that gets here all the same is of attempt 1.
+    writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: old.port, attempt: 2 }));
+    boss.close();
+    await old.hello(2);
+    expect(family.every(isAlive)).toBe(true);
+    const next = await master(3);
+    next.refuse = { code: status.FAILED_PRECONDITION, details: 'fenced' };
+    writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: next.port, attempt: 3 }));
+    expect(await executor.exit).toEqual([1, null]);
+    await gone(family, 1_000);
+  });
+
+  test('ends everything when no master has been there for the length of its lease', async () => {
+    const boss = await master();
+    boss.welcome = { ...boss.welcome, leaseMs: 1_000, command: FAMILY };
+    const executor = executorOf({ master: boss });
+    await boss.hello();
+    boss.start(1);
+    const family = await pids(executor, 3);
+    boss.close();
+    await delay(500);
+    expect(family.every(isAlive)).toBe(true);
+    expect(await executor.exit).toEqual([1, null]);
+    await gone(family, 1_000);
+  });
+
+  test("says nothing to a master without the job's certificate", async () => {
+    const stranger = new TestMaster();
+    await stranger.listen(newSecrets());
+    onTestFinished(() => stranger.close());
+    const executor = executorOf({ master: stranger });
+    const boss = await master();
+    writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: boss.port, attempt: 1 }));
+    await boss.hello();
+    expect(stranger.hellos).toEqual([]);
+  });
+
+  test.each([
+    ['no-such-command', 127],
+    ['kill -SEGV $$', -1],
+  ])('reports the end of `%s`', async (command, code) => {
+    const boss = await master();
+    boss.welcome = { ...boss.welcome, command };
+    executorOf({ master: boss });
+    await boss.hello();
+    boss.start(1);
+    const exited = await boss.message('exited');
+    expect(exited.code).toBe(code);
+    if (code === 127) expect(exited.stderrTail).toContain('no-such-command');
+    else expect(exited.signal).toBe('SIGSEGV');
+  });
+});
