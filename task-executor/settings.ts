@@ -43,10 +43,8 @@ export async function readSettings(environment: Readonly<Record<string, string |
     if (value === undefined || value === '') throw new TonyError('CONTAINER_INVALID', `The environment variable ${name} is missing.`);
     return value;
   };
-  const [job, credentials] = await Promise.all([
-    readContainerFile(path.join(folder, CONTAINER_LAYOUT.job)),
-    readContainerFile(variable(EXECUTOR_ENVIRONMENT.credentials)),
-  ]);
+  const files = [path.join(folder, CONTAINER_LAYOUT.job), variable(EXECUTOR_ENVIRONMENT.credentials)] as const;
+  const [job, credentials] = await Promise.all([readContainerFile(files[0]), readContainerFile(files[1])]);
   const frozen = parseFrozenJob(job.toString('utf8'));
   const { secrets } = decodeCredentials(credentials);
   const secret = (name: string): Secret => {

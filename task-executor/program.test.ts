@@ -1,0 +1,91 @@
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { pino } from 'pino';
+import { expect, it, onTestFinished } from 'vitest';
+import { Guard } from './guard.ts';
+import { listenOnFreePort } from './listening-port.ts';
+import { ProcessTree, readStat } from './process-tree.ts';
+import { Program, type ProgramEnd } from './program.ts';
+
+const log = pino({ level: 'silent' });
+
+async function start(
+  command: string,
+  options: { folder?: string; guard?: Guard } = {},
+): Promise<{ program: Program | ProgramEnd; stdout: string }> {
+  const logs = mkdtempSync(path.join(tmpdir(), 'tony-program-'));
+  const guard = options.guard ?? new Guard(log);
+  const port = await listenOnFreePort('127.0.0.1');
+  onTestFinished(() => {
+    guard.close();
+    rmSync(logs, { recursive: true });
+  });
+  const stdout = path.join(logs, 'stdout');
+  const program = await Program.start({
+    command,
+    folder: options.folder ?? logs,
+    environment: { PATH: process.env.PATH ?? '' },
+    stdout,
+    stderr: path.join(logs, 'stderr'),
+    listener: port.descriptor,
+    guard,
+  });
+  port.close();
+  return { program, stdout };
+}
+
+function isGone(pid: number): boolean {
+  const stat = readStat(pid);
+  return stat === null || stat.state === 'Z';
+}
+
+it('takes what a program leaves behind with it', async () => {
+  const { program, stdout } = await start('sleep 1000 & echo $!');
+  expect(await (program as Program).ended).toEqual({ code: 0, signal: '', stderrTail: '' });
+  const left = Number(readFileSync(stdout, 'utf8'));
+  await expect.poll(() => isGone(left)).toBe(true);
+});
+
+it('kills those that left the group too', async () => {
+  const { program, stdout } = await start('setsid sleep 1000 & echo $!; wait');
+  await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toMatch(/\d+\n/);
+  const left = Number(readFileSync(stdout, 'utf8'));
+  await expect.poll(() => readStat(left)?.session).toBe(left);
+  (program as Program).kill(false);
+  expect(await (program as Program).ended).toMatchObject({ code: -1, signal: 'SIGKILL' });
+  await expect.poll(() => isGone(left)).toBe(true);
+});
+
+it('wakes a stopped program to end it gently', async () => {
+  const { program, stdout } = await start("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done");
+  await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toBe('up\n');
+  process.kill(-(program as Program).pid, 'SIGSTOP');
+  (program as Program).kill(true);
+  expect(await (program as Program).ended).toMatchObject({ code: 0 });
+  expect(readFileSync(stdout, 'utf8')).toBe('up\nbye\n');
+});
+
+it('tells why a program could not be started at all', async () => {
+  const { program } = await start('true', { folder: '/no/such/folder' });
+  expect(program).toMatchObject({ code: 127, stderrTail: expect.stringContaining('/no/such/folder') });
+});
+
+it('has another guard when one is gone', async () => {
+  const guard = new Guard(log);
+  const ownGuards = (): number[] =>
+    new ProcessTree(process.pid, 0).members().filter((pid) => {
+      const stat = readStat(pid);
+      return stat?.parent === process.pid && stat.session === pid && stat.state !== 'Z';
+    });
+  const before = ownGuards();
+  expect(before.length).toBeGreaterThan(0);
+  for (const pid of before) process.kill(pid, 'SIGKILL');
+  await expect.poll(() => before.every(isGone)).toBe(true);
+  const victim = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' });
+  await guard.watch(victim.pid as number);
+  // What its writer's death would do.
+  guard.close();
+  await expect.poll(() => isGone(victim.pid as number)).toBe(true);
+});

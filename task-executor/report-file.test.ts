@@ -1,0 +1,84 @@
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { ProgressSoFar, parseReport, ReportFile } from './report-file.ts';
+
+function newFile(): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'tony-report-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return path.join(folder, 'report.jsonl');
+}
+
+describe('parseReport', () => {
+  it('takes what is a report and nothing else', () => {
+    expect(parseReport('{"type":"progress","step":3,"metrics":{"loss":0.5,"nan":null,"text":"x"}}')).toEqual({
+      type: 'progress',
+      step: 3,
+      metrics: { loss: 0.5 },
+    });
+    expect(parseReport('{"type":"checkpoint","step":3}')).toEqual({ type: 'checkpoint', step: 3 });
+    expect(parseReport('{"type":"peer-lost","rank":1}')).toEqual({ type: 'peer-lost', rank: 1 });
+    expect(parseReport(`{"type":"notice","message":"${'x'.repeat(5000)}"}`)).toMatchObject({ message: 'x'.repeat(1000) });
+    for (const line of ['', '[]', 'null', '{"type":"progress","step":-1}', '{"type":"progress","step":1e300}', '{"type":"other"}'])
+      expect(parseReport(line)).toBeNull();
+  });
+
+  it('never throws', () => {
+    fc.assert(fc.property(fc.oneof(fc.string(), fc.json()), (line) => void parseReport(line)));
+  });
+});
+
+describe('ReportFile', () => {
+  it('reads whole lines however they are cut, and tells each piece of news once', () => {
+    const file = newFile();
+    const progress = new ProgressSoFar();
+    const reports = new ReportFile(file, progress);
+    reports.read();
+    expect(progress.take()).toBeNull();
+    writeFileSync(file, '{"type":"progress","step":1,"metrics":{"loss":2}}\n{"type":"prog');
+    reports.read();
+    expect(progress.take()).toEqual({ step: 1, metrics: { loss: 2 }, checkpointStep: 0, notices: [] });
+    expect(progress.take()).toBeNull();
+    appendFileSync(
+      file,
+      'ress","step":2,"metrics":{"accuracy":1}}\n{"type":"peer-lost","rank":3}\n{"type":"notice","message":"n"}\n{"type":"checkpoint","step":9}',
+    );
+    reports.read();
+    expect(progress.take()).toEqual({ step: 2, metrics: { loss: 2, accuracy: 1 }, checkpointStep: 0, lostRank: 3, notices: ['n'] });
+    reports.read(true);
+    expect(progress.take()).toMatchObject({ checkpointStep: 9, lostRank: 3, notices: [] });
+  });
+
+  it('passes over lines that are no reports, with one notice, and over lines without end', () => {
+    const file = newFile();
+    const progress = new ProgressSoFar();
+    const reports = new ReportFile(file, progress);
+    writeFileSync(file, `bad\nworse\n${'x'.repeat(3 << 20)}`);
+    for (let look = 0; look < 5; look++) reports.read();
+    appendFileSync(file, '\n{"type":"progress","step":5}\n');
+    for (let look = 0; look < 5; look++) reports.read();
+    expect(progress.take()).toMatchObject({ step: 5, notices: [expect.stringContaining('no report')] });
+  });
+
+  it('makes news again of what could not be sent', () => {
+    const progress = new ProgressSoFar();
+    progress.add({ type: 'notice', message: 'first' });
+    const taken = progress.take();
+    progress.add({ type: 'notice', message: 'second' });
+    if (taken !== null) progress.giveBack(taken);
+    expect(progress.take()).toMatchObject({ notices: ['first', 'second'] });
+  });
+
+  it('keeps no more metrics and notices than it may', () => {
+    const progress = new ProgressSoFar();
+    for (let at = 0; at < 1000; at++) {
+      progress.add({ type: 'progress', step: at, metrics: { [`m${at}`]: at } });
+      progress.add({ type: 'notice', message: `${at}` });
+    }
+    const taken = progress.take();
+    expect(Object.keys(taken?.metrics ?? {})).toHaveLength(200);
+    expect(taken?.notices).toHaveLength(20);
+  });
+});

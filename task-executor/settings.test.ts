@@ -1,0 +1,26 @@
+import { expect, it } from 'vitest';
+import { parseMasterAddress } from './master-address.ts';
+import { parseAddress, readSettings } from './settings.ts';
+
+it('reads addresses', () => {
+  expect(parseAddress('node-1:4711')).toEqual({ host: 'node-1', port: 4711 });
+  expect(parseAddress('[::1]:4711')).toEqual({ host: '::1', port: 4711 });
+  expect(parseAddress('::1:4711')).toEqual({ host: '::1', port: 4711 });
+  for (const text of ['', 'node', ':1', 'node:', 'node:0', 'node:65536', 'node:1x'])
+    expect(() => parseAddress(text)).toThrow(expect.objectContaining({ code: 'CONTAINER_INVALID' }));
+});
+
+it('names what the container lacks', async () => {
+  await expect(readSettings({}, '/nowhere')).rejects.toMatchObject({
+    code: 'CONTAINER_INVALID',
+    message: expect.stringContaining('HADOOP_TOKEN_FILE_LOCATION'),
+  });
+  await expect(readSettings({ HADOOP_TOKEN_FILE_LOCATION: '/nowhere/tokens' }, '/nowhere')).rejects.toMatchObject({
+    code: 'CONTAINER_INVALID',
+  });
+});
+
+it("reads the master's address, whatever else stands there", () => {
+  expect(parseMasterAddress('{"host":"a","port":1,"attempt":2,"token":"x"}')).toEqual({ host: 'a', port: 1, attempt: 2 });
+  expect(parseMasterAddress('{"host":"a","port":"1","attempt":2}')).toBeNull();
+});

@@ -1,0 +1,27 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { lastLines, tailOf } from './stderr-tail.ts';
+
+it('keeps the last lines, whole', () => {
+  expect(lastLines(Buffer.from('a\nb\n\n'), false)).toBe('a\nb');
+  expect(lastLines(Buffer.from('lf of a line\nb\n'), true)).toBe('b');
+  expect(lastLines(Buffer.from('…only one'.slice(1)), true)).toBe('only one');
+  // The last two bytes of a character that was cut.
+  expect(lastLines(Buffer.from('€uro').subarray(1), true)).toBe('uro');
+  const lines = Array.from({ length: 100 }, (_, index) => `line ${index}`);
+  expect(lastLines(Buffer.from(lines.join('\n')), false).split('\n')).toEqual(lines.slice(80));
+});
+
+it("reads a run's own lines, no more than 4 KiB of them, and nothing where there is nothing", async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'tony-stderr-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = path.join(folder, 'stderr');
+  expect(await tailOf(file, 0)).toBe('');
+  writeFileSync(file, 'of the run before\nthe cause\n');
+  expect(await tailOf(file, 18)).toBe('the cause');
+  expect(await tailOf(file, 28)).toBe('');
+  writeFileSync(file, 'x'.repeat(1 << 20));
+  expect((await tailOf(file, 0)).length).toBe(4096);
+});

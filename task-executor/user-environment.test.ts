@@ -1,0 +1,31 @@
+import { expect, it } from 'vitest';
+import { userEnvironment } from './user-environment.ts';
+
+const task = {
+  taskFile: '/c/task-2.json',
+  applicationId: 'application_1_0001',
+  role: 'worker',
+  index: 0,
+  rank: 1,
+  worldSize: 2,
+  generation: 2,
+};
+
+it("gives the job's variables over the container's, and the task's over both; nothing of the executor's own", () => {
+  const container = { PATH: '/bin', A: 'container', HADOOP_TOKEN_FILE_LOCATION: '/secret', TONY_MASTER: 'am:1', GONE: undefined };
+  expect(userEnvironment(container, { A: 'job', TONY_GENERATION: '9' }, task)).toEqual({
+    PATH: '/bin',
+    A: 'job',
+    TONY_TASK_FILE: '/c/task-2.json',
+    TONY_APPLICATION_ID: 'application_1_0001',
+    TONY_ROLE: 'worker',
+    TONY_INDEX: '0',
+    TONY_RANK: '1',
+    TONY_WORLD_SIZE: '2',
+    TONY_GENERATION: '2',
+  });
+});
+
+it('gives no rank to a task that has none', () => {
+  expect(userEnvironment({}, {}, { ...task, rank: null })).not.toHaveProperty('TONY_RANK');
+});
