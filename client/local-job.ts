@@ -1,4 +1,4 @@
-import { open, readdir, readFile } from 'node:fs/promises';
+import { open, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TonyError } from '../conf/errors.ts';
@@ -33,7 +33,11 @@ export class LocalJob implements JobConnection {
 
   async observe(): Promise<Observation> {
     const final = await this.#final();
-    if (final !== null) return ended(final);
+    if (final !== null) {
+      // It was read at the start, and is good for nothing now.
+      await rm(join(this.#paths.work(this.#paths.masterContainer), 'credentials'), { force: true });
+      return ended(final);
+    }
     const live = await this.#ask();
     if (live !== null) {
       this.#last = live;

@@ -28,7 +28,7 @@ async function identity(folder: string): Promise<{ hash: string; bytes: string }
 /** As the NodeManager unpacks it. */
 async function unpack(folder: string): Promise<string> {
   const target = await mkdtemp(path.join(root, 'unpacked-'));
-  const archive = await buffer(packFolder(await listFolder(folder, 'source folder')));
+  const archive = await buffer(packFolder(await hashFolder(await listFolder(folder, 'source folder'))));
   execFileSync('tar', ['-xzf', '-', '-C', target], { input: archive });
   return target;
 }
@@ -83,13 +83,13 @@ test('any tree comes back the same', async () => {
   );
 });
 
-test.each(['longer', 'shorter'])('a file that became %s since it was listed ends the stream with an error', async (how) => {
+test.each(['longer', 'shorter', 'other'])('a file that became %s since it was hashed ends the stream with an error', async (how) => {
   const folder = path.join(root, 'source');
   await mkdir(folder);
   await writeFile(path.join(folder, 'a'), '12345');
-  const listing = await listFolder(folder, 'source folder');
+  const listing = await hashFolder(await listFolder(folder, 'source folder'));
   if (how === 'longer') await appendFile(path.join(folder, 'a'), '6');
-  else await writeFile(path.join(folder, 'a'), '1234');
+  else await writeFile(path.join(folder, 'a'), how === 'shorter' ? '1234' : '54321');
   await expect(buffer(packFolder(listing))).rejects.toMatchObject({
     code: 'SOURCE_UNREADABLE',
     message: expect.stringContaining('changed while'),

@@ -17,6 +17,8 @@ const FILES_AT_ONCE = 16;
 export interface HashedFolder extends FolderListing {
   /** Hexadecimal sha256. */
   readonly hash: string;
+  /** sha256 of each file's content, by path. */
+  readonly digests: ReadonlyMap<string, string>;
 }
 
 export async function hashFolder(listing: FolderListing): Promise<HashedFolder> {
@@ -31,7 +33,7 @@ export async function hashFolder(listing: FolderListing): Promise<HashedFolder> 
   await Promise.all(Array.from({ length: FILES_AT_ONCE }, worker));
   const hash = createHash('sha256').update(FORMAT);
   for (const entry of listing.entries) hash.update(`\n${JSON.stringify(identity(entry, digests.get(entry.path)))}`);
-  return { ...listing, hash: hash.digest('hex') };
+  return { ...listing, hash: hash.digest('hex'), digests };
 }
 
 export async function hashFile(file: string): Promise<string> {
@@ -57,11 +59,11 @@ function identity(entry: FolderEntry, digest: string | undefined): readonly (str
 
 /**
  * A folder as a tar.gz whose bytes depend on nothing but its content: entries sorted, one owner, one time, two modes.
- * A file that changed its length since it was listed ends the stream with an error.
+ * A file that changed since it was hashed ends the stream with an error: its archive would lie under the wrong name for ever.
  */
-export function packFolder(listing: FolderListing): Readable {
+export function packFolder(folder: HashedFolder): Readable {
   const gzip = createGzip();
-  const tar = Readable.from(tarBlocks(listing), { objectMode: false });
+  const tar = Readable.from(tarBlocks(folder), { objectMode: false });
   tar.on('error', (error) => gzip.destroy(error));
   gzip.on('close', () => tar.destroy());
   return tar.pipe(gzip);
@@ -74,9 +76,9 @@ function modeOf(entry: FolderEntry): number {
 }
 
 /** ustar with pax headers where a name is too long; see POSIX.1-2008, pax, "ustar Interchange Format". */
-async function* tarBlocks(listing: FolderListing): AsyncGenerator<Buffer> {
+async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
   const { Header, Pax } = await import('tar');
-  for (const entry of listing.entries) {
+  for (const entry of folder.entries) {
     const link = entry.type === 'link' ? { linkpath: entry.target } : {};
     const named = {
       path: entry.type === 'folder' ? `${entry.path}/` : entry.path,
@@ -87,20 +89,22 @@ async function* tarBlocks(listing: FolderListing): AsyncGenerator<Buffer> {
     const header = new Header({ ...named, type: TAR_TYPES[entry.type], mode: modeOf(entry), uid: 0, gid: 0 });
     if (header.encode()) yield new Pax(named).encode();
     if (header.block !== undefined) yield header.block;
-    if (entry.type === 'file') yield* paddedContent(path.join(listing.root, entry.path), entry.size);
+    if (entry.type === 'file') yield* paddedContent(path.join(folder.root, entry.path), entry.size, folder.digests.get(entry.path));
   }
   yield Buffer.alloc(2 * BLOCK);
 }
 
-async function* paddedContent(file: string, size: number): AsyncGenerator<Buffer> {
+async function* paddedContent(file: string, size: number, digest: string | undefined): AsyncGenerator<Buffer> {
+  const hash = createHash('sha256');
   let sent = 0;
   // `end` is inclusive; one byte more than expected is asked for so that a file that grew is noticed.
   for await (const chunk of createReadStream(file, { end: size, highWaterMark: 256 * 1024 })) {
     sent += (chunk as Buffer).length;
     if (sent > size) break;
+    hash.update(chunk as Buffer);
     yield chunk as Buffer;
   }
-  if (sent !== size) {
+  if (sent !== size || hash.digest('hex') !== digest) {
     throw new TonyError('SOURCE_UNREADABLE', `${file} changed while it was packed.`, { hint: 'Submit again when nothing writes to it.' });
   }
   const rest = size % BLOCK;

@@ -35,8 +35,11 @@ export async function submitToYarn(job: Job, cluster: Cluster, options: YarnSubm
   const { configuration, user, storage, root, home } = cluster;
   const place: StagingPlace = { storage, root, onEvent: options.onEvent, signal: options.signal };
   const resourceManager = ResourceManager.of(configuration, user);
-  const parts = await untilAborted(localParts(job, options.onProgress), options.signal);
-  const { applicationId, maximum } = await resourceManager.newApplication();
+  // An id that is not used costs nothing; staging begins when all of this machine's part is known to be there.
+  const [parts, { applicationId, maximum }] = await untilAborted(
+    Promise.all([localParts(job, options.onProgress), resourceManager.newApplication()]),
+    options.signal,
+  );
   refuseTooLarge(job.master, maximum);
   await openStaging(place, user);
   const [source, bundles, runtime, data] = await Promise.all([
@@ -124,7 +127,7 @@ interface LocalParts {
   readonly data: readonly DataPart[];
 }
 
-/** Everything of this machine is looked at before the cluster is touched: a missing folder leaves no trace there. */
+/** Everything of this machine is looked at before anything is put on the cluster: a missing folder leaves no trace there. */
 async function localParts(job: Job, onProgress: (line: string) => void): Promise<LocalParts> {
   const [source, bundles, data] = await Promise.all([
     job.source && listSource(job.source.path, job.source.exclude).then(hashFolder),
