@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { TonyError } from '../conf/errors.ts';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../conf/job.ts';
 import { formatMemory } from '../conf/units.ts';
@@ -81,7 +81,8 @@ export async function submitToYarn(job: Job, cluster: Cluster, options: YarnSubm
         // YARN quotes the end of this file in its diagnostics.
         stderr: 'stderr',
       }),
-      environment: {},
+      // `node` of a job with runtime `system` may lie elsewhere than the nodes' shells look.
+      environment: job.env.PATH === undefined ? {} : { PATH: job.env.PATH },
       resources: [jobFile.resource, ...shared],
       secrets: new Map([...createJobSecrets(submittedAt)].map(([name, secret]) => [name, secret.reveal()])),
       acls: job.acls,
@@ -145,7 +146,7 @@ async function localParts(job: Job, onProgress: (line: string) => void): Promise
 async function dataPart(name: string, from: string): Promise<DataPart> {
   if (hasScheme(from)) return { name, from };
   const folder = await hashFolder(await listData(from, name));
-  return { name, from: { folder, single: statSync(from).isFile() } };
+  return { name, from: { folder, single: (await stat(from)).isFile() } };
 }
 
 async function stageRuntime(place: StagingPlace, job: Job, built: LocalParts['runtime'], home: string): Promise<Resource | null> {

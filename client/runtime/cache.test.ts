@@ -23,10 +23,10 @@ async function endedProcess(): Promise<number> {
 
 describe('cacheFolder', () => {
   it('follows TONY_CACHE_DIR, then XDG, then the home folder', () => {
-    expect(cacheFolder({ TONY_CACHE_DIR: '/c', XDG_CACHE_HOME: '/x' }, '/home/u')).toBe('/c');
-    expect(cacheFolder({ XDG_CACHE_HOME: '/x' }, '/home/u')).toBe('/x/tony-ts');
-    expect(cacheFolder({ XDG_CACHE_HOME: 'relative' }, '/home/u')).toBe('/home/u/.cache/tony-ts');
-    expect(cacheFolder({}, '/home/u')).toBe('/home/u/.cache/tony-ts');
+    expect(cacheFolder({ TONY_CACHE_DIR: '/c', XDG_CACHE_HOME: '/x' }, '/home/alice')).toBe('/c');
+    expect(cacheFolder({ XDG_CACHE_HOME: '/x' }, '/home/alice')).toBe('/x/tony-ts');
+    expect(cacheFolder({ XDG_CACHE_HOME: 'relative' }, '/home/alice')).toBe('/home/alice/.cache/tony-ts');
+    expect(cacheFolder({}, '/home/alice')).toBe('/home/alice/.cache/tony-ts');
   });
 });
 

@@ -1,0 +1,144 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
+import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
+
+/** A job's life as its client sees it, on YARN and on this machine alike: follow, status, logs, kill, and the exit code. */
+
+const cluster = useCluster();
+
+interface Place {
+  readonly run: (words: readonly string[], options?: CommandOptions) => Promise<CommandResult>;
+  readonly start: (words: readonly string[]) => Command;
+  readonly submit: readonly string[];
+}
+
+async function onYarn(): Promise<Place> {
+  return { run: (words, options) => cluster.run(words, options), start: (words) => cluster.startCommand(words), submit: ['submit'] };
+}
+
+async function onThisMachine(): Promise<Place> {
+  const env = { HOME: await temporaryFolder(), HADOOP_CONF_DIR: undefined };
+  return {
+    run: (words, options) => runCommand(words, { ...options, env: { ...env, ...options?.env } }),
+    start: (words) => startCommand(words, { env }),
+    submit: ['submit', '--local'],
+  };
+}
+
+/** Two workers that run `script`; answers the path of job.yaml. */
+async function job(script: string): Promise<string> {
+  const folder = await temporaryFolder();
+  await mkdir(path.join(folder, 'source'));
+  await writeFile(path.join(folder, 'source', 'run.sh'), script);
+  const lines = [
+    'name: followed',
+    'framework: none',
+    'runtime: system',
+    'source: source',
+    'command: bash run.sh',
+    'roles: {worker: {instances: 2, restart: {policy: never}, resources: {memory: 512m}}}',
+    'master: {memory: 512m}',
+  ];
+  await writeFile(path.join(folder, 'job.yaml'), `${lines.join('\n')}\n`);
+  return path.join(folder, 'job.yaml');
+}
+
+const ID = /(?:application|local)_\d+_\d+/;
+
+describe.each([
+  ['on YARN', onYarn],
+  ['on this machine', onThisMachine],
+])('%s', (_, open) => {
+  test('a job that succeeds: exit code 0, the result last, its logs, its status', async () => {
+    const { run, submit } = await open();
+    const file = await job(`echo "hello from $TONY_ROLE $TONY_INDEX"; echo careful >&2\n`);
+    const { exitCode, stdout, stderr } = await run([...submit, '--conf', file, '--output', 'json']);
+    expect(stderr).toBe('');
+    expect(exitCode).toBe(0);
+    const lines = jsonLines(stdout);
+    expect(lines.at(-1)).toMatchObject({
+      type: 'result',
+      state: 'SUCCEEDED',
+      applicationId: expect.stringMatching(ID),
+      tasks: [
+        { role: 'worker', index: 0, state: 'succeeded', exitCode: 0 },
+        { role: 'worker', index: 1, state: 'succeeded', exitCode: 0 },
+      ],
+      metrics: {},
+      generations: 1,
+    });
+    const id = ID.exec(stdout)?.[0] ?? '';
+    const status = await run(['status', id]);
+    expect(status.stdout).toContain(`${id} SUCCEEDED`);
+    const logs = await until(async () => (await run(['logs', id])).exitCode === 0 && run(['logs', id]), { describe: 'logs after the end' });
+    expect(logs.stdout).toBe('worker:0 | hello from worker 0\nworker:1 | hello from worker 1\n');
+    expect(logs.stderr).toBe('worker:0 | careful\nworker:1 | careful\n');
+    expect((await run(['logs', id, 'worker:1'])).stdout).toBe('hello from worker 1\n');
+    expect((await run(['logs', id, 'worker', '--executor'])).stdout).not.toBe('');
+    expect((await run(['logs', id, 'wroker'])).stderr).toContain('did you mean worker?');
+    expect(await run(['kill', id])).toMatchObject({ exitCode: 0, stdout: `${id} had ended already: SUCCEEDED\n` });
+  });
+
+  test('a program that fails: exit code 1, the first failing task and its last words', async () => {
+    const { run, submit } = await open();
+    const file = await job('if [ "$TONY_INDEX" = 1 ]; then echo boom >&2; exit 3; fi; sleep 60\n');
+    const { exitCode, stdout } = await run([...submit, '--conf', file]);
+    expect(exitCode).toBe(1);
+    const end = stdout.slice(stdout.search(/^\S+ FAILED$/m));
+    expect(end).toMatch(/worker:1.*3/);
+    expect(end).toContain('boom');
+    const id = ID.exec(stdout)?.[0] ?? '';
+    const status = await run(['status', id]);
+    expect(status.exitCode).toBe(0);
+    expect(status.stdout).toContain('boom');
+  });
+
+  test('logs -f shows lines as they are written, and ends with the job', async () => {
+    const { run, start, submit } = await open();
+    const file = await job('for i in 1 2 3 4 5 6; do echo "line $i"; sleep 0.5; done\n');
+    const { stdout } = await run([...submit, '--conf', file, '--detach']);
+    const id = ID.exec(stdout)?.[0] ?? '';
+    const logs = start(['logs', id, 'worker:0', '-f']);
+    await logs.output(/^line 1$/m);
+    expect((await run(['status', id, '--output', 'json'])).stdout).toContain('"result":null');
+    expect(await logs.result).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/line 6\n$/) });
+  });
+
+  test('a job can be killed from elsewhere: its follower ends with 1', async () => {
+    const { run, start, submit } = await open();
+    const following = start([...submit, '--conf', await job('sleep 100\n')]);
+    const id = (await following.output(ID))[0];
+    await following.output(/worker:1 running/);
+    expect(await run(['kill', id])).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining(`killed ${id} (followed, 2 of 2 tasks were running)`),
+    });
+    const { exitCode, stdout } = await following.result;
+    expect(exitCode).toBe(1);
+    expect(stdout).toContain(`${id} KILLED`);
+    expect((await run(['status', id])).stdout).toContain(`${id} KILLED`);
+  });
+});
+
+test('on YARN a follower that is interrupted leaves the job alone', async () => {
+  const following = cluster.startCommand(['submit', '--conf', await job('sleep 100\n')]);
+  const id = (await following.output(ID))[0];
+  await following.output(/worker:1 running/);
+  following.signal('SIGINT');
+  expect(await following.result).toMatchObject({ exitCode: 130, stdout: expect.stringContaining('the job goes on') });
+  expect(await cluster.application(id)).toMatchObject({ state: 'RUNNING' });
+  await cluster.run(['kill', id]);
+  await noneLeft(cluster, id);
+});
+
+test.each(['SIGINT', 'SIGKILL'] as const)('on this machine a job ends with the client that follows it (%s)', async (signal) => {
+  const { run, start, submit } = await onThisMachine();
+  const following = start([...submit, '--conf', await job('sleep 100\n')]);
+  const id = (await following.output(ID))[0];
+  await following.output(/worker:1 running/);
+  following.signal(signal);
+  await following.result;
+  await until(async () => (await run(['status', id])).stdout.includes(`${id} KILLED`), { describe: 'the job is killed' });
+});
