@@ -32,9 +32,21 @@ export interface YarnSubmission {
 
 /** Stages what the job needs, each thing once for all jobs that have the same, and asks for its ApplicationMaster. */
 export async function submitToYarn(job: Job, cluster: Cluster, options: YarnSubmitOptions): Promise<YarnSubmission> {
-  const { configuration, user, storage, root, home } = cluster;
+  const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
+  try {
+    return await stageAndSubmit(job, cluster, resourceManager, options);
+  } finally {
+    resourceManager.close();
+  }
+}
+
+async function stageAndSubmit(
+  job: Job,
+  { configuration, user, storage, root, home }: Cluster,
+  resourceManager: ResourceManager,
+  options: YarnSubmitOptions,
+): Promise<YarnSubmission> {
   const place: StagingPlace = { storage, root, onEvent: options.onEvent, signal: options.signal };
-  const resourceManager = ResourceManager.of(configuration, user);
   // An id that is not used costs nothing; staging begins when all of this machine's part is known to be there.
   const [parts, { applicationId, maximum }] = await untilAborted(
     Promise.all([localParts(job, options.onProgress), resourceManager.newApplication()]),

@@ -68,8 +68,9 @@ export class YarnJob implements JobConnection {
       containerId === null ? [] : [{ task: 'master', containerId, node: null, nodeHttp }],
     );
     const containers = [...masters, ...orderContainers(status, history)];
-    // The node's address is not in the history; it matters only while the application runs, later its logs lie on HDFS.
-    const nodes = ENDED.has(application.state) ? new Map<string, string>() : await this.#nodeAddresses();
+    // The history knows no web addresses; they matter only while the application runs, later its logs lie on HDFS.
+    const lacking = !ENDED.has(application.state) && containers.some(({ node, nodeHttp }) => !nodeHttp && node !== null);
+    const nodes = lacking ? await this.#nodeAddresses() : new Map<string, string>();
     return containers.map(({ task, containerId, node, nodeHttp }) => {
       const owner = { containerId, nodeHttp: nodeHttp || (node === null ? null : (nodes.get(node) ?? null)), owner: application.user };
       return {

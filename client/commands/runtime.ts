@@ -65,7 +65,9 @@ export const runtimeCommand: CommandModule = {
 async function present(options: Which): Promise<Runtime> {
   const runtime = await findRuntime(options);
   if (runtime !== null) return runtime;
-  throw new TonyError('RUNTIME_NOT_BUILT', `there is no runtime with Node ${options.node}${options.gpu ? ' and GPU support' : ''} yet`);
+  throw new TonyError('RUNTIME_NOT_BUILT', `there is no runtime with Node ${options.node}${options.gpu ? ' and GPU support' : ''} yet`, {
+    hint: `Build it with \`tony-ts runtime build --node ${options.node}${options.gpu ? ' --gpu' : ''}\`.`,
+  });
 }
 
 /** The file appears whole or not at all. */

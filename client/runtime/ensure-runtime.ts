@@ -1,9 +1,9 @@
 import { readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { TonyError } from '../../conf/errors.ts';
+import { messageOf, TonyError } from '../../conf/errors.ts';
 import { buildRuntime, type Progress, type RuntimeDescription } from './build-runtime.ts';
 import { asOnlyBuilder, openBuildFolder, publish, runtimesFolder } from './cache.ts';
-import { type RuntimeOptions, recipeOf } from './recipe.ts';
+import { type Recipe, type RuntimeOptions, recipeOf } from './recipe.ts';
 
 /** A runtime in this machine's cache. */
 export interface Runtime extends RuntimeDescription {
@@ -22,7 +22,8 @@ export async function findRuntime(options: RuntimeOptions = {}): Promise<Runtime
  * The runtime, from the cache or built now (about a minute, 220 MB of downloads). Several processes may call it at the same time: one builds,
  * the others wait for it. A build that was interrupted leaves nothing that looks finished.
  * @param progress is told what happens, line by line; is not called when the runtime is there
- * @throws TonyError RUNTIME_UNSUPPORTED, RUNTIME_TOOL_MISSING, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH, RUNTIME_COMPILE_FAILED, RUNTIME_BROKEN
+ * @throws TonyError RUNTIME_UNSUPPORTED, RUNTIME_TOOL_MISSING, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH, RUNTIME_COMPILE_FAILED,
+ * RUNTIME_BROKEN, RUNTIME_CACHE_UNWRITABLE
  */
 export async function ensureRuntime(progress: Progress = () => {}, options: RuntimeOptions = {}): Promise<Runtime> {
   const recipe = recipeOf(options);
@@ -31,20 +32,31 @@ export async function ensureRuntime(progress: Progress = () => {}, options: Runt
   const present = await read(final);
   if (present !== null) return present;
   const waiting = (pid: number) => progress(`process ${pid} is building this runtime; waiting for it`);
-  return asOnlyBuilder(runtimes, recipe.key, waiting, async () => {
-    const built = await read(final);
-    if (built !== null) return built;
-    const folder = await openBuildFolder(runtimes);
-    try {
-      await buildRuntime(recipe, folder, progress);
-      await publish(folder, final);
-    } finally {
-      await rm(folder, { recursive: true, force: true });
-    }
-    const runtime = await read(final);
-    if (runtime === null) throw new TonyError('RUNTIME_BROKEN', `${final} went away while it was built`);
-    return runtime;
-  });
+  try {
+    return await asOnlyBuilder(
+      runtimes,
+      recipe.key,
+      waiting,
+      async () => (await read(final)) ?? (await build(recipe, runtimes, final, progress)),
+    );
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (!['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'ENOTDIR'].includes(code ?? '')) throw error;
+    throw new TonyError('RUNTIME_CACHE_UNWRITABLE', `the runtime cannot be built in ${runtimes}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+async function build(recipe: Recipe, runtimes: string, final: string, progress: Progress): Promise<Runtime> {
+  const folder = await openBuildFolder(runtimes);
+  try {
+    await buildRuntime(recipe, folder, progress);
+    await publish(folder, final);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+  const runtime = await read(final);
+  if (runtime === null) throw new TonyError('RUNTIME_BROKEN', `${final} went away while it was built`);
+  return runtime;
 }
 
 /** Forgets the runtime, so that the next call builds it anew. */
@@ -66,7 +78,7 @@ async function read(folder: string): Promise<Runtime | null> {
   try {
     text = await readFile(path.join(folder, 'runtime.json'), 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
     throw error;
   }
   const runtime = {
