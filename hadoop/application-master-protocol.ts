@@ -308,7 +308,8 @@ export class ApplicationMasterClient {
     this.#keepTokens(response.nm_tokens);
     const allocated = response.allocated_containers.map(containerOfMessage);
     const completed = response.completed_container_statuses.map(completedOfMessage);
-    const lacking = this.#lackingOfTheirAsk(allocated);
+    const asked = this.#ledger.asks;
+    const lacking = allocated.filter((container) => lacksOf(asked.get(askKey(container)), container));
     this.#ledger = requestAnswered(this.#ledger, request, {
       responseId: response.response_id ?? request.responseId + 1,
       allocated,
@@ -328,29 +329,22 @@ export class ApplicationMasterClient {
       preempting: [...(response.preempt?.strictContract?.container ?? []), ...(response.preempt?.contract?.container ?? [])].map(({ id }) =>
         containerIdOfMessage(id),
       ),
-      refusedAsks: this.#giveBack(lacking),
+      refusedAsks: this.#giveBack(lacking, asked),
       reregistered: false,
     });
   }
 
-  /** Containers without a resource that their ask named, beside memory and vcores: the last guard against training without a GPU. */
-  #lackingOfTheirAsk(allocated: readonly AllocatedContainer[]): AllocatedContainer[] {
-    return allocated.filter((container) => {
-      const wanted = extrasOf(this.#ledger.asks.get(askKey(container))?.resources ?? {});
-      return Object.entries(wanted).some(([name, amount]) => (container.resources[name] ?? 0) < amount);
-    });
-  }
-
-  #giveBack(lacking: readonly AllocatedContainer[]): AllocateResult['refusedAsks'] {
+  #giveBack(lacking: readonly AllocatedContainer[], asked: AskLedger['asks']): AllocateResult['refusedAsks'] {
     for (const { id } of lacking) this.#ledger = release(this.#ledger, id);
     return [...new Set(lacking.map(askKey))].flatMap((key) => {
       const open = this.#ledger.asks.get(key);
-      if (open === undefined) return [];
-      this.#ledger = cancel(this.#ledger, open);
-      const names = Object.keys(extrasOf(open.resources)).join(', ');
+      if (open !== undefined) this.#ledger = cancel(this.#ledger, open);
+      const refused = asked.get(key);
+      if (refused === undefined) return [];
+      const names = Object.keys(extrasOf(refused.resources)).join(', ');
       return [
         {
-          ask: open,
+          ask: refused,
           message: `The cluster gave a container without the ${names} that was asked for: it does not know that resource type.`,
         },
       ];
@@ -440,6 +434,11 @@ function isAskRefused(error: RemoteError): boolean {
 
 function extrasOf(resources: Resources): Resources {
   return Object.fromEntries(Object.entries(resources).filter(([name, amount]) => name !== MEMORY && name !== VCORES && amount > 0));
+}
+
+/** The last guard against training without a GPU: a container must have what its ask named beside memory and vcores. */
+function lacksOf(wanted: Ask | undefined, container: AllocatedContainer): boolean {
+  return Object.entries(extrasOf(wanted?.resources ?? {})).some(([name, amount]) => (container.resources[name] ?? 0) < amount);
 }
 
 const EMPTY_RESULT: AllocateResult = {

@@ -39,6 +39,7 @@ export class FakeDaemon {
   readonly calls: FakeCall[] = [];
   readonly connections: FakeConnection[] = [];
   readonly #server: Server;
+  #port = 0;
 
   private constructor(server: Server) {
     this.#server = server;
@@ -55,13 +56,13 @@ export class FakeDaemon {
       );
     });
     await new Promise<void>((resolve, reject) => server.once('error', reject).listen(options.port ?? 0, '127.0.0.1', resolve));
+    const address = server.address();
+    if (address !== null && typeof address !== 'string') daemon.#port = address.port;
     return daemon;
   }
 
   get endpoint(): { host: string; port: number } {
-    const address = this.#server.address();
-    if (address === null || typeof address === 'string') throw new Error('the fake daemon does not listen');
-    return { host: '127.0.0.1', port: address.port };
+    return { host: '127.0.0.1', port: this.#port };
   }
 
   methods(): string[] {
