@@ -69,6 +69,10 @@ export const ERROR_CODES = {
   },
   RUNTIME_COMPILE_FAILED: { exit: 2, hint: 'A C++17 compiler is needed (g++ 8 or newer; CXX names another one).' },
   RUNTIME_NOT_BUILT: { exit: 2, hint: 'Build it with `tony-ts runtime build`.' },
+  RUNTIME_CACHE_UNWRITABLE: {
+    exit: 2,
+    hint: 'A build needs 2 GB of space, and write access; TONY_CACHE_DIR (or XDG_CACHE_HOME) names another folder.',
+  },
   RUNTIME_BROKEN: { exit: 2, hint: 'Build it anew with `tony-ts runtime build --force`.' },
   PEER_LOST: {
     exit: 1,

@@ -125,6 +125,16 @@ describe('the runtime', () => {
     });
   });
 
+  it('is refused with a sentence where nothing can be written', async () => {
+    const root = await folder();
+    await writeFile(path.join(root, 'cache'), 'a file, and no folder');
+    const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
+    await expect(promisify(execFile)(process.execPath, [COMMAND, 'runtime', 'build'], { env })).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/the runtime cannot be built in .*\n.*TONY_CACHE_DIR/),
+    });
+  });
+
   it('is not begun when a program is missing: all that lack are named', async () => {
     const root = await folder();
     await writeFile(path.join(root, 'npm'), '#!/bin/sh\n', { mode: 0o755 });

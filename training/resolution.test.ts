@@ -47,10 +47,10 @@ describe('candidates', () => {
 
 describe('addonFolderOf', () => {
   it('names the folder of the addon in the package that was found', () => {
-    const found = 'file:///home/u/node_modules/@tensorflow/tfjs-node/dist/index.js';
-    expect(addonFolderOf('@tensorflow/tfjs-node', found)?.href).toBe('file:///home/u/node_modules/@tensorflow/tfjs-node/lib/');
+    const found = 'file:///home/alice/node_modules/@tensorflow/tfjs-node/dist/index.js';
+    expect(addonFolderOf('@tensorflow/tfjs-node', found)?.href).toBe('file:///home/alice/node_modules/@tensorflow/tfjs-node/lib/');
     expect(addonFolderOf('@tensorflow/tfjs', found)).toBeNull();
-    expect(addonFolderOf('@tensorflow/tfjs-node', 'file:///home/u/linked/index.js')).toBeNull();
+    expect(addonFolderOf('@tensorflow/tfjs-node', 'file:///home/alice/linked/index.js')).toBeNull();
   });
 });
 
