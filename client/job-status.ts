@@ -15,6 +15,12 @@ export function parseJobStatus(text: string, applicationId: string): JobStatus |
   return whole ? (value as unknown as JobStatus) : null;
 }
 
+/** Of the names in a job's history folder, the files of events: one for each attempt of the ApplicationMaster, the first attempt's first. */
+export function eventFiles(names: readonly string[]): string[] {
+  const attempt = (name: string): number => Number(/^events-(\d+)\.jsonl$/.exec(name)?.[1] ?? Number.NaN);
+  return names.filter((name) => !Number.isNaN(attempt(name))).sort((a, b) => attempt(a) - attempt(b));
+}
+
 /** The history's lines; one that was cut short by a crash is passed over. */
 export function parseHistory(text: string): HistoryEntry[] {
   return text

@@ -124,7 +124,7 @@ test('logs of every container that a task had, the oldest first', async () => {
   const events = [2, 3].map((number) =>
     JSON.stringify({ at: 1, event: 'launched', role: 'worker', index: 0, containerId: container(number) }),
   );
-  await place(path.join(paths.history, 'events.jsonl'), `${events.join('\n')}\n{"at":`);
+  await place(path.join(paths.history, 'events-1.jsonl'), `${events.join('\n')}\n{"at":`);
   for (const number of [1, 2, 3]) await place(path.join(paths.logs(container(number)), 'stdout'), `of ${number}\n`);
   const sources = await new LocalJob(ID, root).logs();
   expect(sources.map(({ task, containerId }) => [task, containerId])).toEqual([

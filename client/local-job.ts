@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { TonyError } from '../conf/errors.ts';
 import type { JobResult, JobStatus } from '../conf/status.ts';
 import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
-import { parseHistory, parseJobStatus } from './job-status.ts';
+import { eventFiles, parseHistory, parseJobStatus } from './job-status.ts';
 import { localPaths } from './local-layout.ts';
 import { orderContainers } from './task-containers.ts';
 
@@ -69,8 +69,9 @@ export class LocalJob implements JobConnection {
   async logs(): Promise<LogSource[]> {
     await this.#mustExist();
     const { status } = await this.observe();
-    const history = parseHistory(await readText(join(this.#paths.history, 'events.jsonl')));
-    const named = orderContainers(status, history);
+    const files = eventFiles(await readdir(this.#paths.history).catch(() => []));
+    const texts = await Promise.all(files.map((name) => readText(join(this.#paths.history, name))));
+    const named = orderContainers(status, parseHistory(texts.join('\n')));
     const there = new Set(await readdir(this.#paths.containers).catch(() => []));
     const sources = named.filter(({ containerId }) => there.has(containerId));
     return [{ task: 'master', containerId: this.#paths.masterContainer }, ...sources].map(({ task, containerId }) => ({

@@ -7,7 +7,7 @@ import type { Application } from '../hadoop/resource-manager-answers.ts';
 import { joinUri } from '../storage/uri.ts';
 import type { Cluster } from './cluster.ts';
 import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
-import { parseHistory, parseJobStatus } from './job-status.ts';
+import { eventFiles, parseHistory, parseJobStatus } from './job-status.ts';
 import { orderContainers, type TaskContainer } from './task-containers.ts';
 import { resultOf, unknownQueue, waitingReason } from './yarn-diagnostics.ts';
 
@@ -62,7 +62,7 @@ export class YarnJob implements JobConnection {
   async logs(): Promise<LogSource[]> {
     const application = await this.#report();
     const { status } = await this.observe();
-    const history = parseHistory(await this.#readHistory('events.jsonl'));
+    const history = parseHistory(await this.#readEvents());
     const attempts = await this.#resourceManager.attempts(this.applicationId);
     const masters = attempts.flatMap(({ containerId, nodeHttp }): TaskContainer[] =>
       containerId === null ? [] : [{ task: 'master', containerId, node: null, nodeHttp }],
@@ -130,6 +130,13 @@ export class YarnJob implements JobConnection {
     if (this.#tidied || application.user !== this.#cluster.user) return;
     this.#tidied = true;
     await this.#cluster.storage.remove(joinUri(this.#cluster.root, 'jobs', this.applicationId)).catch(() => false);
+  }
+
+  async #readEvents(): Promise<string> {
+    const folder = joinUri(this.#cluster.root, 'history', this.applicationId);
+    const names = await this.#cluster.storage.list(folder).catch(() => []);
+    const texts = await Promise.all(eventFiles(names.map(({ name }) => name)).map((name) => this.#readHistory(name)));
+    return texts.join('\n');
   }
 
   async #explained(application: Application): Promise<JobResult> {

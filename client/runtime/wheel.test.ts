@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
+import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { unpackWheel } from './wheel.ts';
 
@@ -61,5 +62,22 @@ describe('unpackWheel', () => {
     bent.writeUInt32LE(0xfffffff0, end + 16);
     await writeFile(wheel, bent);
     await expect(unpackWheel(wheel, folder, place)).rejects.toThrow('lies outside');
+  });
+
+  it('ends with an error, and in good time, whatever is in the archive', async () => {
+    const whole = await readFile(wheel);
+    const start = whole.length - 700; // the directory, and what points to it
+    const change = fc.record({ at: fc.nat(699), value: fc.integer({ min: 1, max: 255 }) });
+    await fc.assert(
+      fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 4 }), async (changes) => {
+        const bent = Buffer.from(whole);
+        for (const { at, value } of changes) bent[start + at] = (bent[start + at] ?? 0) ^ value;
+        await writeFile(wheel, bent);
+        await unpackWheel(wheel, folder, (name) => (name.includes('large') ? 'large' : `out/${Buffer.from(name).toString('hex')}`)).catch(
+          (error) => expect(error).toBeInstanceOf(Error),
+        );
+      }),
+      { numRuns: 60 },
+    );
   });
 });
