@@ -22,7 +22,7 @@ export function parseRemoteException(text: string): RemoteException | null {
   return { exception: remote.exception, message };
 }
 
-/** The NameNode will answer otherwise in a moment, or another NameNode does now; nothing has been changed. */
+/** It will be answered otherwise in a moment, or by another NameNode now. The last ones are a DataNode's that has lost its NameNode. */
 const TRANSIENT = new Set([
   'StandbyException',
   'ObserverRetryOnActiveException',
@@ -30,6 +30,12 @@ const TRANSIENT = new Set([
   'RetryStartFileException',
   'SafeModeException',
   'ServerTooBusyException',
+  'ConnectException',
+  'ConnectTimeoutException',
+  'EOFException',
+  'NoRouteToHostException',
+  'SocketException',
+  'SocketTimeoutException',
 ]);
 
 export function isTransient(remote: RemoteException): boolean {

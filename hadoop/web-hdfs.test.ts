@@ -221,7 +221,7 @@ describe('writing', () => {
       await bodyOf(request);
       response.writeHead(201).end();
     });
-    const hdfs = client([address], { idleTimeoutMs: 60, patienceMs: 0 });
+    const hdfs = client([address], { idleTimeoutMs: 300, patienceMs: 0 });
     let release = (): void => undefined;
     const pause = new Promise<void>((resolve) => {
       release = resolve;
@@ -232,11 +232,11 @@ describe('writing', () => {
       yield Buffer.alloc(1);
     }
     const written = hdfs.create('/a', slow(), { overwrite: true, permission: 0o644 });
-    // Longer than four times the limit on silence.
-    setTimeout(release, 250);
+    // Three times the limit on silence.
+    setTimeout(release, 900);
     await written;
     await expect(hdfs.create('/stuck', Buffer.alloc(50_000_000), { overwrite: true, permission: 0o644 })).rejects.toThrow(
-      'no progress for 60 ms',
+      'no progress for 300 ms',
     );
   });
 });
@@ -306,10 +306,10 @@ describe('reading', () => {
       connections += 1;
       response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes);
     });
-    const stream = await client([address], { idleTimeoutMs: 50 }).open('/a');
+    const stream = await client([address], { idleTimeoutMs: 300 }).open('/a');
     await once(stream, 'readable');
-    // Four times as long as a connection may be silent.
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    // Three times as long as a connection may be silent.
+    await new Promise((resolve) => setTimeout(resolve, 900));
     expect(stream.readableLength).toBeLessThan(500_000);
     expect(connections).toBe(1);
     expect(Buffer.concat(await stream.toArray()).equals(data)).toBe(true);
