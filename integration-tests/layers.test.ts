@@ -33,7 +33,8 @@ const tracked = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '
 const SPECIFIER = /\b(?:from|import)\s*\(?\s*['"]([^'"\n]+)['"]/g;
 
 function importsOf(file: string): Import[] {
-  const text = readFileSync(path.join(ROOT, file), 'utf8');
+  // A comment may show how the package is used.
+  const text = readFileSync(path.join(ROOT, file), 'utf8').replace(/^\s*(\*|\/\*|\/\/).*$/gm, '');
   return [...text.matchAll(SPECIFIER)].map(([, specifier = '']) => ({ file, specifier }));
 }
 
