@@ -96,6 +96,7 @@ export class MasterLink {
       'grpc.default_authority': CERTIFICATE_NAME,
       'grpc.enable_http_proxy': 0,
       'grpc.enable_retries': 0,
+      'grpc.enable_channelz': 0,
       'grpc.service_config_disable_resolution': 1,
       'grpc.use_local_subchannel_pool': 1,
       'grpc.keepalive_time_ms': KEEPALIVE_MS,

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { messageOf, TonyError } from '../conf/errors.ts';
-import { parseFrozenJob } from '../conf/frozen-job.ts';
 import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
 import type { Secret } from '../conf/secret.ts';
 import { decodeCredentials } from '../hadoop/credentials.ts';
@@ -36,7 +35,7 @@ export const EXECUTOR_ENVIRONMENT = {
   host: 'NM_HOST',
 } as const;
 
-/** @throws TonyError CONTAINER_INVALID when something is missing, JOB_INVALID, CREDENTIALS_INVALID */
+/** @throws TonyError CONTAINER_INVALID when something is missing, CREDENTIALS_INVALID */
 export async function readSettings(environment: Readonly<Record<string, string | undefined>>, folder: string): Promise<ExecutorSettings> {
   const variable = (name: string): string => {
     const value = environment[name];
@@ -45,7 +44,7 @@ export async function readSettings(environment: Readonly<Record<string, string |
   };
   const files = [path.join(folder, CONTAINER_LAYOUT.job), variable(EXECUTOR_ENVIRONMENT.credentials)] as const;
   const [job, credentials] = await Promise.all([readContainerFile(files[0]), readContainerFile(files[1])]);
-  const frozen = parseFrozenJob(job.toString('utf8'));
+  const frozen = parseCheckedJob(job.toString('utf8'));
   const { secrets } = decodeCredentials(credentials);
   const secret = (name: string): Secret => {
     const value = secrets.get(name);
@@ -79,6 +78,18 @@ async function readContainerFile(file: string): Promise<Buffer> {
   } catch (error) {
     throw new TonyError('CONTAINER_INVALID', `${file} cannot be read: ${messageOf(error)}.`, { cause: error });
   }
+}
+
+/** The ApplicationMaster has checked every field of the very same file; to do it again would cost each container 2 MiB. */
+function parseCheckedJob(text: string): FrozenJob {
+  let job: FrozenJob;
+  try {
+    job = JSON.parse(text) as FrozenJob;
+  } catch (error) {
+    throw new TonyError('CONTAINER_INVALID', `job.json is no JSON: ${messageOf(error)}.`, { cause: error });
+  }
+  if (job.version !== 1) throw new TonyError('CONTAINER_INVALID', `job.json has the unknown version ${String(job.version)}.`);
+  return job;
 }
 
 /** `host:port`; an IPv6 address may stand in brackets or not. */
