@@ -253,7 +253,8 @@ describe('reading', () => {
     const dataNode = await serve((_, response, query) => {
       opened += 1;
       const offset = Number(query.get('offset'));
-      give(response, data.subarray(offset, offset + Number(query.get('length'))), opened);
+      const length = query.get('length');
+      give(response, data.subarray(offset, length === null ? data.length : offset + Number(length)), opened);
     });
     return serve((_, response, query, path) => {
       if (query.get('op') === 'GETFILESTATUS') json(response, status({ length: data.length, ...changed(opened) }));
@@ -298,6 +299,27 @@ describe('reading', () => {
     );
     const stream = await client([address]).open('/a');
     await expect(stream.toArray()).rejects.toMatchObject({ code: 'STORAGE_REFUSED', message: '/a was changed while it was read.' });
+  });
+
+  test('notices a file that was replaced after it had been looked at', async () => {
+    const address = await file(
+      (response, bytes) => void response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes),
+      () => ({ length: data.length - 1 }),
+    );
+    await expect((await client([address]).open('/a')).toArray()).rejects.toThrow('/a was changed while it was read.');
+  });
+
+  test('of a whole file begins anew when it breaks, and refuses what is too large', async () => {
+    const address = await file((response, bytes, opened) => {
+      if (opened < 3) breakOff(response, bytes, 100_000);
+      else response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes);
+    });
+    expect((await client([address]).read('/a')).equals(data)).toBe(true);
+    const huge = await file((response) => void response.writeHead(200, { 'Content-Length': 5e9 }).write('x'));
+    await expect(client([huge]).read('/a')).rejects.toMatchObject({
+      code: 'STORAGE_REFUSED',
+      message: expect.stringContaining('too large'),
+    });
   });
 
   test('a slow reader is waited for, and holds back what comes', async () => {

@@ -40,6 +40,7 @@ const IDLE_TIMEOUT_MS = 60_000;
 /** Some 300,000 files in one folder. */
 const MAXIMUM_ANSWER_BYTES = 96 * 1024 * 1024;
 const MAXIMUM_ERROR_BYTES = 256 * 1024;
+const MAXIMUM_READ_BYTES = 1024 * 1024 * 1024;
 
 /**
  * One HDFS file system by its REST interface (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/WebHDFS.html).
@@ -97,16 +98,45 @@ export class WebHdfs {
     const offset = range.offset ?? 0;
     const length = Math.max(0, Math.min(range.length ?? before.length, before.length - offset));
     if (length === 0) return Readable.from([]);
+    const changed = (): TonyError => new TonyError('STORAGE_REFUSED', `${path} was changed while it was read.`, { hint: 'Read it again.' });
     return new ResumingReader(
       { offset, length },
-      (at, isHeldByUs) => this.#openAt(path, { offset: at, length: offset + length - at }, isHeldByUs),
+      async (at, isHeldByUs) => {
+        const left = offset + length - at;
+        // To the end of the file where that is wanted: then the answer's length shows whether the file is still the one that was looked at.
+        const toEnd = offset + length === before.length;
+        const response = await this.#openAt(path, toEnd ? { offset: at } : { offset: at, length: left }, isHeldByUs);
+        const promised = response.headers['content-length'];
+        if (promised !== undefined && Number(promised) !== left) {
+          response.destroy();
+          throw changed();
+        }
+        return response;
+      },
       async () => {
         const now = await this.status(path);
-        if (now === null || !isSameFile(before, now) || now.modificationTime !== before.modificationTime) {
-          throw new TonyError('STORAGE_REFUSED', `${path} was changed while it was read.`, { hint: 'Read it again.' });
-        }
+        if (now === null || !isSameFile(before, now) || now.modificationTime !== before.modificationTime) throw changed();
       },
     );
+  }
+
+  /** A whole file, of one moment, into memory. */
+  async read(path: string): Promise<Buffer> {
+    const ended = await this.#round.run<Buffer>(async (address) => {
+      const found = await this.#locate('GET', this.#url(address, path, 'OPEN', { noredirect: 'true' }), path);
+      if ('again' in found) return found;
+      return this.#interpret(path, [200], async () => {
+        const response = await this.#http.send({ method: 'GET', url: found.result, idleTimeoutMs: this.#idleTimeoutMs });
+        if (response.statusCode !== 200) return { response, result: Buffer.alloc(0) };
+        if (Number(response.headers['content-length'] ?? 0) > MAXIMUM_READ_BYTES) {
+          response.destroy();
+          throw new TonyError('STORAGE_REFUSED', `${path} is larger than ${MAXIMUM_READ_BYTES} bytes, too large to be read at once.`);
+        }
+        return { response, result: await readWhole(response, MAXIMUM_READ_BYTES) };
+      });
+    });
+    if ('reason' in ended) throw unreachable(`Reading ${path}`, ended.reason);
+    return ended.result;
   }
 
   /** Writes a file; parents are made. Bytes in memory are sent again after a failure, a stream of them cannot be. */
@@ -116,19 +146,21 @@ export class WebHdfs {
     options: { readonly overwrite: boolean; readonly permission: number; readonly onProgress?: ((bytes: number) => void) | undefined },
   ): Promise<void> {
     const parameters = { overwrite: String(options.overwrite), permission: octal(options.permission), noredirect: 'true' };
-    let streamWasTouched = false;
     const ended = await this.#round.run<true>(async (address) => {
       const found = await this.#locate('PUT', this.#url(address, path, 'CREATE', parameters), path);
       if ('again' in found) return found;
-      if (streamWasTouched) throw new TonyError('HDFS_UNREACHABLE', `Writing ${path} broke off, and its source cannot be read again.`);
-      streamWasTouched = !(data instanceof Uint8Array);
-      return this.#interpret(path, async () => {
+      const outcome = await this.#interpret(path, [201, 200], async () => {
         const response = await upload(this.#http, found.result, data, {
           idleTimeoutMs: this.#idleTimeoutMs,
           onProgress: options.onProgress,
         });
-        return { response, result: true };
+        if (response.statusCode === 201 || response.statusCode === 200) response.resume();
+        return { response, result: true as const };
       });
+      if ('again' in outcome && !(data instanceof Uint8Array)) {
+        throw new TonyError('HDFS_UNREACHABLE', `Writing ${path} broke off, and its source cannot be read again: ${outcome.again}`);
+      }
+      return outcome;
     });
     if ('reason' in ended) throw unreachable(`Writing ${path}`, ended.reason);
   }
@@ -211,12 +243,13 @@ export class WebHdfs {
     return { ...ended.result, mayHaveHappened };
   }
 
-  async #openAt(path: string, range: { offset: number; length: number }, isHeldByUs: () => boolean): Promise<IncomingMessage> {
-    const parameters = { offset: String(range.offset), length: String(range.length), noredirect: 'true' };
+  async #openAt(path: string, range: { offset: number; length?: number }, isHeldByUs: () => boolean): Promise<IncomingMessage> {
+    const length: Record<string, string> = range.length === undefined ? {} : { length: String(range.length) };
+    const parameters = { offset: String(range.offset), ...length, noredirect: 'true' };
     const ended = await this.#round.run<IncomingMessage>(async (address) => {
       const found = await this.#locate('GET', this.#url(address, path, 'OPEN', parameters), path);
       if ('again' in found) return found;
-      return this.#interpret(path, async () => {
+      return this.#interpret(path, [200], async () => {
         const response = await this.#http.send({ method: 'GET', url: found.result, idleTimeoutMs: this.#idleTimeoutMs, isHeldByUs });
         return { response, result: response };
       });
@@ -228,7 +261,7 @@ export class WebHdfs {
   /** Asks the NameNode for the DataNode's URL, which may carry a token: it is never shown. */
   async #locate(method: 'GET' | 'PUT', url: URL, path: string): Promise<Outcome<URL>> {
     let location: string | undefined;
-    const outcome = await this.#interpret(path, async () => {
+    const outcome = await this.#interpret(path, [200, 307], async () => {
       const response = await this.#http.send({ method, url, idleTimeoutMs: this.#idleTimeoutMs });
       if (response.statusCode === 200) {
         const answer = jsonOf((await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8'), 'noredirect=true');
@@ -245,16 +278,16 @@ export class WebHdfs {
   }
 
   /** Tells success, a reason to try again, and a refusal (thrown) apart. */
-  async #interpret<T>(path: string, attempt: () => Promise<{ response: IncomingMessage; result: T }>): Promise<Outcome<T>> {
+  async #interpret<T>(
+    path: string,
+    successes: readonly number[],
+    attempt: () => Promise<{ response: IncomingMessage; result: T }>,
+  ): Promise<Outcome<T>> {
     let refused: { status: number; text: string };
     try {
       const { response, result } = await attempt();
       const status = response.statusCode ?? 0;
-      if (status === 200 || status === 307) return { result };
-      if (status === 201) {
-        response.resume();
-        return { result };
-      }
+      if (successes.includes(status)) return { result };
       refused = { status, text: (await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8') };
       // What is left of an upload that was refused half-way has nowhere to go.
       response.destroy();

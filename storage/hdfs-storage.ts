@@ -33,9 +33,8 @@ export class HdfsStorage implements Storage {
   }
 
   async read(uri: string): Promise<Buffer> {
-    const chunks: Buffer[] = [];
-    for await (const chunk of (await this.open(uri)) as AsyncIterable<Buffer>) chunks.push(chunk);
-    return Buffer.concat(chunks);
+    const { fileSystem, path } = this.#locate(uri);
+    return fileSystem.read(path);
   }
 
   async write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>, options: WriteOptions = {}): Promise<boolean> {
