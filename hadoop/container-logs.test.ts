@@ -1,0 +1,121 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { HadoopConfiguration } from './configuration.ts';
+import { aggregatedFolders, ContainerLogs, type LogOwner } from './container-logs.ts';
+import { listening } from './testing/http-server.ts';
+
+let servers: Server[];
+let readers: ContainerLogs[];
+beforeEach(() => {
+  servers = [];
+  readers = [];
+});
+afterEach(() => {
+  for (const reader of readers) reader.close();
+  for (const server of servers) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+async function node(handler: (request: IncomingMessage, response: ServerResponse) => void): Promise<LogOwner> {
+  const server = createServer(handler);
+  servers.push(server);
+  const address = await listening(server);
+  return { containerId: 'container_1_0001_01_000002', nodeHttp: address.replace('http://', ''), owner: 'alice' };
+}
+
+function reader(): ContainerLogs {
+  const made = new ContainerLogs({
+    configuration: HadoopConfiguration.fromProperties({ 'fs.defaultFS': 'hdfs://127.0.0.1:1' }),
+    user: 'alice',
+  });
+  readers.push(made);
+  return made;
+}
+
+/** As a NodeManager answers: the last bytes of `content`, cut off where `size` says. */
+function answer(request: IncomingMessage, content: string): string {
+  const size = Number(new URL(request.url ?? '', 'http://x').searchParams.get('size'));
+  const part = size === 0 ? '' : content.slice(size);
+  return `Container: x on y\nLogAggregationType: LOCAL\n====\nLogType:f\nLogLastModifiedTime:z\nLogLength:${content.length}\nLogContents:\n${part}End of LogType:f.This log file belongs to a running container (x) and so may not be complete.\n****\n\n`;
+}
+
+test('a range is right although the file grows between two questions', async () => {
+  let content = 'a'.repeat(200_000);
+  const sizes: string[] = [];
+  const container = await node((request, response) => {
+    sizes.push(request.url ?? '');
+    // More than was asked for as slack, the first two times.
+    content += sizes.length < 3 ? 'b'.repeat(400_000) : 'c';
+    response.end(answer(request, content));
+  });
+  const piece = await reader().read(container, 'f', { offset: 199_998, limit: 4 });
+  expect(piece).toEqual({ bytes: Buffer.from('aabb'), offset: 199_998, size: 1_000_001, complete: false });
+  expect(sizes).toHaveLength(3);
+  expect(sizes[0]).toBe('/ws/v1/node/containers/container_1_0001_01_000002/logs/f?size=-65536&user.name=alice');
+});
+
+test('a file that always grows faster is given up', async () => {
+  let content = '';
+  const container = await node((request, response) => {
+    content += 'x'.repeat(5_000_000);
+    response.end(answer(request, content));
+  });
+  await expect(reader().read(container, 'f', { offset: 0 })).rejects.toMatchObject({
+    code: 'LOGS_UNAVAILABLE',
+    message: expect.stringContaining('grows faster'),
+  });
+});
+
+test('a container that has ended, with its logs still on the node, is complete', async () => {
+  const container = await node(
+    (request, response) => void response.end(answer(request, 'done').replace(/\.This log file.*complete\./, '')),
+  );
+  expect(await reader().read(container, 'f', { tail: 100 })).toEqual({ bytes: Buffer.from('done'), offset: 0, size: 4, complete: true });
+});
+
+test('lists are read in all spellings', async () => {
+  const file = { fileName: 'f', fileSize: '12' };
+  for (const infos of [{ containerLogInfo: file }, { containerLogInfo: [file] }, [{ containerLogInfo: [file] }]]) {
+    const container = await node((_, response) => void response.end(JSON.stringify({ containerLogsInfo: infos })));
+    expect(await reader().files(container)).toEqual([{ name: 'f', size: 12 }]);
+  }
+});
+
+test('who may not see is told so', async () => {
+  const container = await node((_, response) => void response.writeHead(500).end('User [bob] is not authorized to view the logs for x'));
+  await expect(reader().read(container, 'f', { tail: 5 })).rejects.toMatchObject({
+    code: 'ACCESS_DENIED',
+    message: expect.stringContaining('[bob]'),
+  });
+  await expect(reader().files(container)).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
+});
+
+test.each([
+  ['cut', 'LogLength:50\nLogContents:\nshort'],
+  ['no log', 'x'.repeat(100_000)],
+  ['a head without a length', 'LogType:f\nLogContents:\nx'],
+])('an answer that is %s is refused', async (_what, body) => {
+  const container = await node((_, response) => void response.end(`Container: x\n${body}`));
+  await expect(reader().read(container, 'f', { tail: 40 })).rejects.toMatchObject({ code: 'LOGS_UNAVAILABLE' });
+});
+
+test('aggregated logs are looked for where the configuration puts them', () => {
+  const container = { containerId: 'container_e02_1700_12345_01_000001', owner: 'alice' };
+  const from = HadoopConfiguration.fromProperties;
+  expect(aggregatedFolders(from({ 'fs.defaultFS': 'hdfs://nn:1' }), container)).toEqual({
+    authority: 'nn:1',
+    folders: [
+      '/tmp/logs/alice/bucket-logs-tfile/2345/application_1700_12345',
+      '/tmp/logs/alice/logs-tfile/application_1700_12345',
+      '/tmp/logs/alice/logs/application_1700_12345',
+    ],
+  });
+  const other = { 'yarn.nodemanager.remote-app-log-dir': 'hdfs://blue/y/', 'yarn.nodemanager.remote-app-log-dir-suffix': 's' };
+  expect(aggregatedFolders(from(other), container)).toMatchObject({
+    authority: 'blue',
+    folders: expect.arrayContaining(['/y/alice/bucket-s-tfile/2345/application_1700_12345']),
+  });
+  expect(() => aggregatedFolders(from({}), container)).toThrow('which is no HDFS');
+});
