@@ -64,6 +64,9 @@ const PATIENCE_MS = 5_000;
 const TIMEOUT_MS = 10_000;
 const MAXIMUM_ANSWER_BYTES = 64 * 1024 * 1024;
 
+/** Of the ResourceManager's own states those that it tells only in answer to a kill. */
+const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
+
 /**
  * The ResourceManager's REST interface (https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/ResourceManagerRest.html).
  * Of several ResourceManagers the active one is found by asking: a standby redirects or is silent. Every call may be said twice
@@ -129,11 +132,11 @@ export class ResourceManager {
     return checked(z.object({ apps: listOf('app', applicationSchema) }), answer).apps;
   }
 
-  /** Asks for the end; answers the state, which may still be KILLING. */
-  async kill(id: string, diagnostics?: string): Promise<ApplicationState | 'KILLING'> {
+  /** Asks for the end; answers the state, which may be one on the way to it. */
+  async kill(id: string, diagnostics?: string): Promise<ApplicationState | (typeof ENDING_STATES)[number]> {
     const body = { state: 'KILLED', ...(diagnostics === undefined ? {} : { diagnostics }) };
     const answer = await this.#json({ method: 'PUT', path: `${pathOf(id)}/state`, body });
-    return checked(z.object({ state: z.union([applicationStateSchema, z.literal('KILLING')]) }), answer).state;
+    return checked(z.object({ state: z.union([applicationStateSchema, z.enum(ENDING_STATES)]) }), answer).state;
   }
 
   async attempts(id: string): Promise<Attempt[]> {
