@@ -434,6 +434,29 @@ test('another response id that is expected is taken over', async () => {
   expect(rm.requests().map(({ response_id: id }) => id)).toEqual([0, 41]);
 });
 
+test('one that objects without end is not followed without end', async () => {
+  await client.register(ADDRESS);
+  let expected = 1000;
+  rm.fault = ({ method }) =>
+    method === 'allocate' ? { error: INVALID_REQUEST, message: `expect responseId to be ${expected++}, but get 0` } : null;
+  await expect(client.heartbeat(0)).rejects.toMatchObject({ code: 'RPC_FAILED' });
+  expect(rm.requests().length).toBeLessThan(12);
+});
+
+test('a restart while asks are tried alone is survived', async () => {
+  await client.register(ADDRESS);
+  let allocates = 0;
+  rm.fault = ({ method }) => {
+    if (method !== 'allocate' || ++allocates > 2) return null;
+    if (allocates === 2) rm.registered = false;
+    return allocates === 1 ? { error: INVALID_RESOURCE, message: 'for once' } : null;
+  };
+  client.setAsk(worker(1));
+  client.setAsk({ ...worker(2), priority: 2 });
+  expect(await client.heartbeat(0)).toMatchObject({ reregistered: true, refusedAsks: [] });
+  expect(rm.requests().at(-1)?.ask).toHaveLength(2);
+});
+
 test('any other refusal is thrown, and what it carried is told again', async () => {
   await client.register(ADDRESS);
   client.setAsk(worker(2));

@@ -111,8 +111,8 @@ interface AllocateResponse {
   readonly containers_from_previous_attempts: readonly ContainerMessage[];
 }
 
-/** A ResourceManager that has us register again and again is not one to go on with. */
-const MAX_REGISTRATIONS_PER_HEARTBEAT = 5;
+/** A ResourceManager that objects to something again and again is not one to go on with. */
+const MAX_OBJECTIONS_PER_HEARTBEAT = 8;
 const REPEAT_FINISH_MS = 50;
 
 /**
@@ -262,7 +262,7 @@ export class ApplicationMasterClient {
 
   async #heartbeat(progress: number): Promise<AllocateResult> {
     if (this.#address === null) throw new TonyError('INTERNAL', 'A heartbeat was sent before the registration.');
-    for (let registrations = 0; ; ) {
+    for (let objections = 1; ; objections++) {
       const taken = takeRequest(this.#ledger);
       try {
         await this.#allocate(taken, progress);
@@ -270,8 +270,8 @@ export class ApplicationMasterClient {
       } catch (error) {
         if (!(error instanceof RemoteError)) throw error;
         if (error.is('ApplicationAttemptNotFoundException')) throw fenced(error);
-        if (error.is('ApplicationMasterNotRegisteredException') && registrations++ < MAX_REGISTRATIONS_PER_HEARTBEAT)
-          await this.#reregister();
+        if (objections > MAX_OBJECTIONS_PER_HEARTBEAT) throw error;
+        if (error.is('ApplicationMasterNotRegisteredException')) await this.#reregister();
         else if (isAskRefused(error) && taken.request.asks.length > 0) await this.#allocateOneByOne(taken.request, progress);
         else if (!this.#dropRefused(error, taken.request) && !this.#adoptResponseId(error)) throw error;
       }
@@ -367,7 +367,9 @@ export class ApplicationMasterClient {
       try {
         await this.#allocate(taken, progress);
       } catch (error) {
-        if (!(error instanceof RemoteError) || !isAskRefused(error)) throw error;
+        if (!(error instanceof RemoteError)) throw error;
+        // Something else has come up; the request as a whole will meet it again.
+        if (!isAskRefused(error)) return;
         const refused = taken.request.asks[0] ?? item;
         this.#ledger = cancel(this.#ledger, refused);
         this.#undelivered.push({ ...EMPTY_RESULT, refusedAsks: [{ ask: refused, message: this.#whyRefused(refused, error) }] });

@@ -237,6 +237,7 @@ describe('when something between breaks', () => {
       const wanted = master.allocated.length + 1;
       proxy.hold(round % 2 === 0 ? 'answer' : 'request');
       const beat = master.beat();
+      // Long enough for a whole heartbeat: what the ResourceManager makes of it cannot be seen from here.
       await new Promise((resolve) => setTimeout(resolve, 300));
       proxy.cut();
       proxy.restore();
