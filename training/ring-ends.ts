@@ -23,8 +23,8 @@ interface Receipt {
 
 /**
  * The end that reads from the left neighbour. While idle it asks for a header only, since the place for the bytes of the next read is
- * named before that read: when a header comes before this rank's own call, reading pauses, and the one place already named by then is
- * a buffer of its own.
+ * named before that read. When a header comes before this rank's own call, reading pauses, and the one place already named by then is a
+ * buffer of its own: what is read there may reach beyond this call, into the headers and bytes of the next ones.
  */
 export class LeftEnd implements Reader {
   readonly #events: EndEvents;
@@ -32,6 +32,9 @@ export class LeftEnd implements Reader {
   readonly #header = new Uint8Array(FRAME_BYTES);
   #headerFilled = 0;
   readonly #early = new Uint8Array(PIECE_BYTES);
+  /** What of `#early` is not used yet. */
+  #earlyFrom = 0;
+  #earlyTo = 0;
   /** The place last named is `#early`. */
   #readsEarly = false;
   #receipt: Receipt | null = null;
@@ -54,7 +57,8 @@ export class LeftEnd implements Reader {
       if (this.#headerFilled === FRAME_BYTES) {
         this.#open();
       }
-      if (this.#paused) {
+      this.#useEarly();
+      if (this.#paused && !this.#holds()) {
         this.#paused = false;
         this.#socket?.resume();
       }
@@ -78,30 +82,44 @@ export class LeftEnd implements Reader {
     if (this.#over) {
       return true;
     }
-    if (this.#headerFilled < FRAME_BYTES) {
+    if (this.#readsEarly) {
+      this.#earlyFrom = 0;
+      this.#earlyTo = count;
+      this.#useEarly();
+    } else if (this.#headerFilled < FRAME_BYTES) {
       this.#headerFilled += count;
       if (this.#headerFilled === FRAME_BYTES) {
         this.#open();
       }
-    } else if (this.#receipt !== null) {
-      if (this.#readsEarly) {
-        this.#takeEarly(count, this.#receipt.exchange);
-      } else {
-        this.#receipt.exchange.received(count);
-      }
+    } else {
+      this.#receipt?.exchange.received(count);
       this.#closeWhenComplete();
     }
-    this.#paused = this.#headerFilled === FRAME_BYTES && this.#receipt === null && !this.#over;
+    this.#paused = this.#holds();
     return !this.#paused;
   }
 
-  #takeEarly(count: number, exchange: Exchange): void {
-    for (let at = 0; at < count; ) {
-      const place = exchange.destination();
-      const taken = Math.min(place.length, count - at);
-      place.set(this.#early.subarray(at, at + taken));
-      exchange.received(taken);
-      at += taken;
+  /** A header is there whose call this rank has not made yet. */
+  #holds(): boolean {
+    return this.#headerFilled === FRAME_BYTES && this.#receipt === null && !this.#over;
+  }
+
+  #useEarly(): void {
+    while (this.#earlyFrom < this.#earlyTo && !this.#holds() && !this.#over) {
+      const inHeader = this.#headerFilled < FRAME_BYTES;
+      const place = inHeader ? this.#header.subarray(this.#headerFilled) : (this.#receipt as Receipt).exchange.destination();
+      const taken = Math.min(place.length, this.#earlyTo - this.#earlyFrom);
+      place.set(this.#early.subarray(this.#earlyFrom, this.#earlyFrom + taken));
+      this.#earlyFrom += taken;
+      if (!inHeader) {
+        this.#receipt?.exchange.received(taken);
+        this.#closeWhenComplete();
+      } else {
+        this.#headerFilled += taken;
+        if (this.#headerFilled === FRAME_BYTES) {
+          this.#open();
+        }
+      }
     }
   }
 

