@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { Secret } from '../conf/secret.ts';
 import { Ring } from '../training/ring.ts';
-import { openTcpLimit } from './tcp-limit.ts';
+import { openTcpLimit } from './peers/tcp-limit.ts';
 
 /**
  * All-reduce between processes on this machine, beside what plain TCP can do with the same bytes, in turns within one run.
