@@ -26,7 +26,8 @@ describe.each(Object.entries(capturedDigests))('%s', (_, captured) => {
     expect(`rspauth=${digestProof(ha1, input, '')}`).toBe(captured.serverFinal);
   });
 
-  test.runIf(captured.kic !== undefined)('so are the keys of the layer', () => {
+  if (captured.kic === undefined) return;
+  test('so are the keys of the layer', () => {
     const keys = layerKeys(ha1);
     expect(keys.clientIntegrity.toString('hex')).toBe(captured.kic);
     expect(keys.serverIntegrity.toString('hex')).toBe(captured.kis);
