@@ -179,7 +179,7 @@ function judgeExit(turn: Turn, slot: number, exit: ProgramExit): void {
   const program = task.executor?.program ?? null;
   // Of an older generation, or said before.
   if (program === null || program.phase === 'ended' || program.generation !== exit.generation) return;
-  if (task.rank !== null && (turn.gang?.phase === 'forming' || exit.generation !== turn.state.generation)) return;
+  if (task.rank !== null && exit.generation !== turn.state.generation) return;
   turn.updateExecutor(slot, { program: { ...program, phase: 'ended' }, awaiting: null, mayRun: false, stoppedSince: null });
   if (turn.state.result !== null) return;
   turn.recordTask('program-ended', task, { generation: exit.generation, detail: describeExit(exit) });

@@ -67,8 +67,7 @@ export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment
   }
   turn.update(slot, { state: 'requested', waitingSince: turn.now, notBefore: turn.now + backOff(unstarted) });
   if (task.rank === null) return;
-  if (turn.gang?.phase === 'forming') turn.patchGang({ claim: null });
-  else newGeneration(turn, { incidentUntil: turn.now + graceMs(jobOf(state)) });
+  if (turn.gang?.phase !== 'forming') newGeneration(turn, { incidentUntil: turn.now + graceMs(jobOf(state)) });
 }
 
 /** The next charged failure of this task would end the job: worth a moment to hear what the cluster says of it. */

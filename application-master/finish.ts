@@ -27,7 +27,7 @@ export function finish(turn: Turn): void {
   const { result, finished, registration, durable, decidedAt, decidedIn } = turn.state;
   if (result === null || finished || registration === null) return;
   if (turn.state.stoppedAt === null) {
-    if (durable < decidedIn && turn.now < decidedAt + LIMITS.drainMs) return;
+    if (durable < decidedIn && turn.now < decidedAt + LIMITS.saveMs) return;
     stopAll(turn, result);
   }
   const draining = [...turn.state.ending.values()].filter((each) => each.drains);

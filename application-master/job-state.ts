@@ -172,7 +172,9 @@ export const LIMITS = {
   failuresPerNode: 2,
   /** An ask that gets nothing for so long stops being choosy about nodes. */
   choosyMs: 30_000,
-  /** How long the job's end waits for its result to be saved, and then for programs to end. */
+  /** How long the job's end waits for its result to be saved. */
+  saveMs: 30_000,
+  /** And then for programs to end. */
   drainMs: 5_000,
   /** How long an executor that was told to leave may take before the cluster ends its container, and the pause between such orders. */
   leaveMs: 10_000,

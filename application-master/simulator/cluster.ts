@@ -104,7 +104,7 @@ export class Cluster {
       return;
     }
     each.phase = 'launching';
-    timeline.after(random.between(50, 3_000), () => {
+    timeline.after(random.between(fault === 'dies' ? 800 : 50, 3_000), () => {
       if (each.phase !== 'launching') return;
       each.phase = 'live';
       if (fault === 'mute') return;
@@ -178,7 +178,9 @@ export class Cluster {
   }
 
   #tellSoon(each: SimulatedContainer, end: ContainerEnd, status: number, diagnostics: string): void {
-    this.#world.timeline.after(this.#world.random.between(50, 1_200), () => this.#tell(each.container.id, end, status, diagnostics));
+    // What the ResourceManager itself has decided it tells with its next heartbeat.
+    const delay = this.#world.random.between(50, each.fate === null ? 1_200 : 400);
+    this.#world.timeline.after(delay, () => this.#tell(each.container.id, end, status, diagnostics));
   }
 
   #tell(containerId: string, end: ContainerEnd, status: number, diagnostics: string): void {
@@ -207,8 +209,10 @@ export class Cluster {
   }
 
   #allocate(name: string, excluded: readonly string[]): void {
+    // The container may have been on its way when the node was excluded.
+    const choosy = this.#world.random.chance(0.9);
     const free = this.nodes.filter((node) => {
-      if (!node.up || node.cut || excluded.includes(node.name)) return false;
+      if (!node.up || node.cut || (choosy && excluded.includes(node.name))) return false;
       let used = 0;
       for (const each of this.containers.values()) if (each.node === node && each.phase !== 'ended') used++;
       return used < node.slots;

@@ -9,7 +9,7 @@ export type News = Event extends infer Each ? (Each extends Event ? Omit<Each, '
 export interface Endpoint {
   readonly attempt: number;
   /** False: it refuses, and the executor ends. */
-  accept(stream: Stream, hello: News): boolean;
+  accept(stream: Stream, hello: News, lostRank: number | null): boolean;
   receive(stream: Stream, message: News): void;
   lost(stream: Stream): void;
 }
@@ -80,6 +80,8 @@ export class Executor {
   #changing = false;
   #starting = 0;
   #exit: ProgramExit | null = null;
+  /** As its last program said. */
+  #lostRank: number | null = null;
   #since: number;
   #attempt = 0;
 
@@ -108,8 +110,9 @@ export class Executor {
     const stream = new Stream(this.#world, this, master);
     this.stream = stream;
     const hello = this.#hello();
+    const lostRank = this.program?.lostRank ?? this.#lostRank;
     stream.up(() => {
-      if (master.accept(stream, hello)) this.#beat(stream);
+      if (master.accept(stream, hello, lostRank)) this.#beat(stream);
       else stream.down(() => this.leave(0));
     });
     if (random.chance(0.01) && timeline.now < this.#world.faultsEnd) timeline.after(random.between(0, 100), () => stream.break());
@@ -139,6 +142,7 @@ export class Executor {
       if (!this.alive || this.#portFor !== generation) return;
       this.#endProgram('SIGKILL', false);
       this.#exit = null;
+      this.#lostRank = null;
       this.#changing = false;
       this.#port = this.#world.ports++;
       if (!this.frozen) this.#say({ type: 'ready', containerId: this.options.containerId, generation, port: this.#port });
@@ -172,6 +176,7 @@ export class Executor {
         containerId,
         alive: true,
         stopped: false,
+        mute: false,
         lostRank: null,
         ended: (exit) => this.#programEnded(program, exit),
       };
@@ -213,6 +218,7 @@ export class Executor {
     if (this.program !== program || !this.alive) return;
     const { containerId } = this.options;
     this.#exit = exit;
+    this.#lostRank = program.lostRank;
     this.program = null;
     if (this.frozen) return;
     if (program.lostRank !== null) this.#say(this.#heartbeat(program));

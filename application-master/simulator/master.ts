@@ -52,7 +52,7 @@ export class Master implements Endpoint {
     world.timeline.after(world.random.between(50, 1_500), () => this.#register());
   }
 
-  accept(stream: Stream, hello: News): boolean {
+  accept(stream: Stream, hello: News, lostRank: number | null): boolean {
     if (!this.alive || hello.type !== 'hello') {
       stream.break();
       return true;
@@ -65,7 +65,14 @@ export class Master implements Endpoint {
       return false;
     }
     this.#streams.set(containerId, stream);
-    this.dispatch(hello);
+    // An exit is to be judged with what its program had said before.
+    const exit = lostRank === null ? null : hello.exit;
+    this.dispatch(exit === null ? hello : { ...hello, phase: 'running', exit: null });
+    if (lostRank !== null) {
+      const progress = { step: 1, metrics: {}, checkpointStep: 0, lostRank, notices: [] };
+      this.dispatch({ type: 'heartbeat', containerId, generation: hello.generation, usage: null, progress });
+    }
+    if (exit !== null) this.dispatch({ type: 'exited', containerId, exit });
     return true;
   }
 
@@ -102,6 +109,8 @@ export class Master implements Endpoint {
     this.#world.timeline.after(ms, () => {
       const late = this.#stalled ?? [];
       this.#stalled = null;
+      // Timers go off before sockets are read.
+      if (this.#world.random.chance(0.5)) this.dispatch({ type: 'tick' });
       for (const news of late) this.dispatch(news);
     });
   }

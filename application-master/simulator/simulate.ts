@@ -5,7 +5,7 @@ import { Cluster, type SimulatedContainer, type SimulatedNode } from './cluster.
 import { Master, type Storage } from './master.ts';
 import { Random } from './random.ts';
 import { Timeline } from './timeline.ts';
-import { Training } from './training.ts';
+import { type Manners, Training } from './training.ts';
 import { role, trace, violate, type World } from './world.ts';
 
 // A bad day, decided by a seed: a job, a cluster, and what goes wrong in its first minutes. Afterwards nothing more goes wrong, and the
@@ -31,6 +31,8 @@ export function simulate(seed: number, options: { trace?: boolean } = {}): Outco
 
 interface Fault {
   readonly name: string;
+  /** Running tasks are not to notice it. */
+  readonly harmless?: true;
   readonly strike: () => void;
 }
 
@@ -40,13 +42,16 @@ class Day {
   readonly #timeline = new Timeline(START);
   readonly #world: World;
   readonly #frozen: FrozenJob;
-  readonly #cooperative: boolean;
+  readonly #manners: Manners;
   readonly #roomy: boolean;
   readonly #cluster: Cluster;
   readonly #training: Training;
   readonly #storage: Storage = { durable: null, slowUntil: 0 };
   #master: Master;
   #crashes = 0;
+  /** Crashes of the master while nothing was under way. */
+  #earlyCrashes = 0;
+  #harm = 0;
   #killed = false;
   #finished: JobResult | null = null;
 
@@ -68,11 +73,11 @@ class Day {
     const tasks = roles.reduce((sum, each) => sum + each.instances, 0);
     this.#roomy = random.chance(0.93);
     this.#cluster = new Cluster(this.#world, inventNodes(random, this.#roomy, tasks));
-    this.#cooperative = random.chance(0.6);
+    this.#manners = random.pick(['waits', 'waits', 'says so', 'crashes'] as const) ?? 'waits';
     this.#training = new Training(this.#world, {
       ranked: roles.reduce((sum, each) => sum + (each.ranked ? each.instances : 0), 0),
       work: random.between(2, 40) * 1_000,
-      cooperative: this.#cooperative,
+      manners: this.#manners,
       // Parameter servers and TensorBoards go on until they are stopped.
       alone: new Map(roles.filter((each) => each.tracking === 'tracked').map((each) => [each.name, random.between(1, 30) * 1_000])),
     });
@@ -121,19 +126,22 @@ class Day {
   #planFaults(): void {
     const { random } = this;
     const intensity = random.pick([0, 1, 2, 4, 8, 20]) ?? 0;
-    const faults = this.#faults();
+    const all = this.#faults();
+    const faults = random.chance(0.15) ? all.filter((fault) => fault.harmless === true) : all;
     const span = this.#world.faultsEnd - START;
     for (let n = 0; n < intensity; n++) {
       const fault = random.pick(faults);
       this.#timeline.after(random.between(0, span), () => {
         if (fault === undefined || this.#finished !== null) return;
         trace(this.#world, () => `FAULT  ${fault.name}`);
+        if (fault.harmless !== true) this.#harm++;
         fault.strike();
       });
     }
     this.#cluster.surplusChance = random.pick([0, 0.1, 0.5]) ?? 0;
     if (random.chance(0.3)) this.#cluster.launchFaults = [random.pick(['refused', 'dies', 'mute'] as const) ?? 'refused'];
     if (random.chance(0.1)) this.#cluster.launchFaults.push('refused', 'dies');
+    this.#harm += this.#cluster.launchFaults.length;
     if (random.chance(0.03)) {
       this.#timeline.after(random.between(0, span), () => {
         this.#killed = true;
@@ -166,7 +174,7 @@ class Day {
       strike(each);
     };
     // Programs that crash with their peers may be heard of before their cause is.
-    const hearsay = this.#cooperative ? 0 : 1;
+    const hearsay = this.#manners === 'crashes' ? 1 : 0;
     const oneNodeDown = () => this.#cluster.nodes.some((node) => !node.up || node.cut);
     const onNode = (node: SimulatedNode) =>
       [...this.#cluster.containers.values()].filter((each) => each.node === node && each.phase !== 'ended').length;
@@ -206,6 +214,16 @@ class Day {
         },
       },
       {
+        name: 'program loses its peers',
+        strike: () => {
+          const victim = program();
+          if (victim === undefined || victim.rank === null || victim.mute || !this.#training.hasPeers(victim)) return;
+          world.charges += 1 + hearsay;
+          this.#training.silence(victim);
+        },
+      },
+      { name: 'program fails at the end', strike: () => this.#training.failAtEnd++ },
+      {
         name: 'executor is killed',
         strike: aContainer(1 + hearsay, (each) => {
           each.executor?.die();
@@ -221,18 +239,18 @@ class Day {
       { name: 'memory exceeded', strike: aContainer(1 + hearsay, (each) => this.#endByCluster(each, 'memory-exceeded', -104)) },
       { name: 'preemption', strike: aContainer(hearsay, (each) => this.#endByCluster(each, 'preempted', -102)) },
       { name: 'disks fail', strike: aContainer(hearsay, (each) => this.#endByCluster(each, 'disks-failed', -101)) },
-      { name: 'stream breaks', strike: aContainer(0, (each) => each.executor?.stream?.break()) },
-      { name: 'stream breaks', strike: aContainer(0, (each) => each.executor?.stream?.break()) },
+      { name: 'stream breaks', harmless: true, strike: aContainer(0, (each) => each.executor?.stream?.break()) },
+      { name: 'stream breaks', harmless: true, strike: aContainer(0, (each) => each.executor?.stream?.break()) },
       { name: 'node crashes', strike: aNode((node) => this.#cluster.crash(node, random.between(1_000, 40_000))) },
       {
         name: 'node is cut off',
         strike: aNode((node) => this.#cluster.cut(node, random.between(500, 40_000), random.between(5_000, 50_000))),
       },
-      { name: 'resource manager restarts', strike: () => this.#cluster.restart(random.between(1_000, 15_000)) },
-      { name: 'storage is slow', strike: () => (this.#storage.slowUntil = timeline.now + random.between(1_000, 15_000)) },
-      { name: 'master is held up', strike: () => this.#master.stall(random.between(500, 20_000)) },
-      { name: 'master crashes', strike: () => this.#crashMaster() },
-      { name: 'master crashes', strike: () => this.#crashMaster() },
+      { name: 'resource manager restarts', harmless: true, strike: () => this.#cluster.restart(random.between(1_000, 15_000)) },
+      { name: 'storage is slow', harmless: true, strike: () => (this.#storage.slowUntil = timeline.now + random.between(1_000, 15_000)) },
+      { name: 'master is held up', harmless: true, strike: () => this.#master.stall(random.between(500, 20_000)) },
+      { name: 'master crashes', harmless: true, strike: () => this.#crashMaster() },
+      { name: 'master crashes', harmless: true, strike: () => this.#crashMaster() },
     ];
   }
 
@@ -245,8 +263,9 @@ class Day {
   #crashMaster(): void {
     if (!this.#master.alive || this.#crashes >= 3) return;
     this.#crashes++;
+    if (!this.#training.gettingOn) this.#earlyCrashes++;
     // What the crashed attempt had not saved is forgotten, and may be counted by the next one in another way.
-    this.#world.charges += this.#cooperative ? 0 : 1;
+    this.#world.charges += this.#manners === 'crashes' ? 1 : 0;
     this.#master.crash();
     this.#timeline.after(this.random.between(500, 20_000), () => {
       this.#master = this.#newMaster(this.#master.attempt + 1);
@@ -273,6 +292,9 @@ class Day {
       if (task.failures > allowed) violate(world, `${task.role.name}:${task.index} failed ${task.failures} times, ${allowed} are allowed`);
     }
     this.#judgeTruth(result);
+    const calm = this.#harm === 0 && this.#roomy;
+    if (calm && state.generation > 1 + this.#earlyCrashes)
+      violate(world, `generation ${state.generation}, though nothing happened to any task`);
     const budget = Math.min(...job.roles.map((each) => (each.restart.policy === 'never' ? 0 : each.restart.maxRestarts)));
     const mustSucceed =
       this.#roomy && !this.#killed && world.charges <= budget && job.roles.every((each) => each.restart.policy === 'on-failure');

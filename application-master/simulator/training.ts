@@ -11,21 +11,27 @@ export interface Program {
   alive: boolean;
   /** By SIGSTOP. */
   stopped: boolean;
+  /** It lives, but its peers get nothing from it any more. */
+  mute: boolean;
   lostRank: number | null;
   readonly ended: (exit: ProgramExit) => void;
 }
 
 const CHECKPOINT_MS = 2_000;
 
+/** What a program does that has lost a peer: says so and waits to be ended; says so and ends; just ends. */
+export type Manners = 'waits' | 'says so' | 'crashes';
+
 /** All the user's programs: the ranked ones get on only together, in one generation, from the newest checkpoint. */
 export class Training {
   /** Tasks that have ended with 0, with the generation. */
   readonly succeeded = new Map<string, number>();
+  /** So many programs are going to fail just when their work is done. */
+  failAtEnd = 0;
   readonly #world: World;
   readonly #ranked: number;
   readonly #work: number;
-  /** A program that loses a peer says so and waits; others just crash. */
-  readonly #cooperative: boolean;
+  readonly #manners: Manners;
   readonly #alone: ReadonlyMap<string, number>;
   readonly #alive = new Set<Program>();
   #saved = 0;
@@ -34,11 +40,11 @@ export class Training {
   #runs = 0;
   #running = 0;
 
-  constructor(world: World, options: { ranked: number; work: number; cooperative: boolean; alone: ReadonlyMap<string, number> }) {
+  constructor(world: World, options: { ranked: number; work: number; manners: Manners; alone: ReadonlyMap<string, number> }) {
     this.#world = world;
     this.#ranked = options.ranked;
     this.#work = options.work;
-    this.#cooperative = options.cooperative;
+    this.#manners = options.manners;
     this.#alone = options.alone;
   }
 
@@ -93,6 +99,21 @@ export class Training {
     }
   }
 
+  get gettingOn(): boolean {
+    return this.#since !== null;
+  }
+
+  hasPeers(program: Program): boolean {
+    // In the end each is alone with what is left to do.
+    return this.#saved < this.#work && this.#members(program.generation).some((other) => other !== program);
+  }
+
+  /** Its peers lose it though it lives. */
+  silence(program: Program): void {
+    program.mute = true;
+    this.#peersNotice(program);
+  }
+
   #peersNotice(lost: Program): void {
     this.#pause(lost.generation);
     const { timeline, random } = this.#world;
@@ -100,18 +121,17 @@ export class Training {
       if (peer.rank === null || peer.generation !== lost.generation || peer === lost) continue;
       timeline.after(random.between(1, 300), () => {
         if (!peer.alive || peer.stopped) return;
-        if (!this.#cooperative) {
-          this.end(peer, 1, '');
-          return;
-        }
-        peer.lostRank ??= lost.rank;
-        timeline.after(60_000, () => this.end(peer, 1, ''));
+        if (this.#manners !== 'crashes') peer.lostRank ??= lost.rank;
+        if (this.#manners === 'waits') timeline.after(60_000, () => this.end(peer, 1, ''));
+        else this.end(peer, 1, '');
       });
     }
   }
 
   #members(generation: number): Program[] {
-    return [...this.#alive].filter((program) => program.rank !== null && program.generation === generation && !program.stopped);
+    return [...this.#alive].filter(
+      (program) => program.rank !== null && program.generation === generation && !program.stopped && !program.mute,
+    );
   }
 
   #getOn(generation: number): void {
@@ -125,8 +145,19 @@ export class Training {
       if (run !== this.#runs || this.#since === null) return;
       this.#saved = this.#work;
       this.#since = null;
-      for (const program of this.#members(generation))
-        timeline.after(random.between(0, 400), () => !program.stopped && this.end(program, 0, ''));
+      // Those that are done early may have gone when another fails.
+      const spread = random.chance(0.2) ? 8_000 : 400;
+      for (const program of this.#members(generation)) {
+        timeline.after(random.between(0, spread), () => {
+          if (!program.alive || program.stopped || program.mute || program.lostRank !== null) return;
+          const fails = this.failAtEnd > 0 && random.chance(0.5);
+          if (fails) {
+            this.failAtEnd--;
+            this.#world.charges++;
+          }
+          this.end(program, fails ? 4 : 0, '');
+        });
+      }
     });
   }
 
