@@ -1,0 +1,232 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Metadata, Server, ServerCredentials, type ServerDuplexStream, status } from '@grpc/grpc-js';
+import { messageOf } from '../conf/errors.ts';
+import type { Logger } from '../conf/log.ts';
+import type { Secret } from '../conf/secret.ts';
+import type { Usage } from '../conf/status.ts';
+import {
+  type ExecutorMessage,
+  type Exited,
+  executorService,
+  type Hello,
+  type MasterMessage,
+  type ProgressMessage,
+  type UsageMessage,
+  type Welcome,
+} from '../protos/executor-protocol.ts';
+import type { Event, Member, ProgramExit, Progress } from './events.ts';
+
+type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
+/** An event without its time, which the one who hears it adds. */
+export type Happening = Event extends infer One ? (One extends Event ? Omit<One, 'now'> : never) : never;
+
+/** A stream whose first message does not come within this time is closed (ms). */
+const HELLO_DEADLINE_MS = 10_000;
+
+export interface ExecutorServiceOptions {
+  /** PEM. */
+  readonly certificate: Secret;
+  readonly privateKey: Secret;
+  readonly jobSecret: Secret;
+  readonly attempt: number;
+  /** Which task a container belongs to; null for one that has no say; undefined while an earlier attempt's state is being read. */
+  readonly assignmentOf: (containerId: string) => { role: string; index: number } | null | undefined;
+  readonly welcomeFor: (role: string) => Omit<Welcome, 'masterAttempt'>;
+  readonly hear: (happening: Happening) => void;
+  readonly log: Logger;
+}
+
+/** The job's one certificate is its own authority: nobody without the job's key gets past the handshake. */
+class PinnedCredentials extends ServerCredentials {
+  constructor(certificate: Secret, privateKey: Secret) {
+    const pem = Buffer.from(certificate.reveal());
+    const key = Buffer.from(privateKey.reveal());
+    super({ requestCert: true, rejectUnauthorized: true }, { ca: pem, cert: pem, key, minVersion: 'TLSv1.3' });
+  }
+
+  override _equals(other: ServerCredentials): boolean {
+    return this === other;
+  }
+}
+
+/** The ApplicationMaster's end of the executors' streams: who they are is proved here, what they say becomes events of the job machine. */
+export class ExecutorService {
+  readonly #options: ExecutorServiceOptions;
+  readonly #server = new Server({ 'grpc.max_receive_message_length': 1 << 20, 'grpc.keepalive_permit_without_calls': 1 });
+  readonly #streams = new Map<string, ExecutorStream>();
+  #closed = false;
+
+  constructor(options: ExecutorServiceOptions) {
+    this.#options = options;
+    this.#server.addService(executorService(), { Attach: (stream: ExecutorStream) => this.#attach(stream) });
+  }
+
+  /** Listens on the address, and answers the port. */
+  listen(address: string): Promise<number> {
+    const credentials = new PinnedCredentials(this.#options.certificate, this.#options.privateKey);
+    return new Promise((resolve, reject) => {
+      this.#server.bindAsync(`${address.includes(':') ? `[${address}]` : address}:0`, credentials, (error, port) => {
+        if (error) reject(error);
+        else resolve(port);
+      });
+    });
+  }
+
+  prepare(containerId: string, generation: number): void {
+    this.#send(containerId, { prepare: { generation } });
+  }
+
+  start(containerId: string, generation: number, members: readonly Member[]): void {
+    const sent = members.map(({ rank, ...member }) => (rank === null ? member : { ...member, rank }));
+    this.#send(containerId, { start: { generation, members: sent } });
+  }
+
+  stop(containerId: string, reason: string): void {
+    this.#send(containerId, { stop: { reason } });
+  }
+
+  /** Ends every stream. */
+  close(): void {
+    this.#closed = true;
+    for (const stream of this.#streams.values()) stream.end();
+    this.#streams.clear();
+    this.#server.forceShutdown();
+  }
+
+  /** Without a stream nothing is sent: the next hello makes the job machine say it again. */
+  #send(containerId: string, message: MasterMessage): void {
+    this.#streams.get(containerId)?.write(message);
+  }
+
+  #attach(stream: ExecutorStream): void {
+    let containerId: string | null = null;
+    const deadline = setTimeout(() => this.#refuse(stream, status.DEADLINE_EXCEEDED, 'no hello came'), HELLO_DEADLINE_MS);
+    const ended = (): void => {
+      clearTimeout(deadline);
+      if (containerId === null || this.#streams.get(containerId) !== stream) return;
+      this.#streams.delete(containerId);
+      if (!this.#closed) this.#options.hear({ type: 'stream-lost', containerId });
+    };
+    stream.on('data', (message: ExecutorMessage) => {
+      try {
+        if (containerId !== null) {
+          if (this.#streams.get(containerId) === stream) this.#said(containerId, message);
+          return;
+        }
+        clearTimeout(deadline);
+        containerId = this.#welcome(stream, message.hello ?? null);
+      } catch (error) {
+        this.#options.log.error({ error: messageOf(error) }, 'a message of an executor could not be taken');
+        this.#refuse(stream, status.INTERNAL, messageOf(error));
+      }
+    });
+    stream.on('end', () => {
+      ended();
+      stream.end();
+    });
+    stream.on('error', ended);
+    stream.on('cancelled', ended);
+    stream.on('close', ended);
+  }
+
+  /** The container's id when its hello is accepted; otherwise the stream is refused, and null. */
+  #welcome(stream: ExecutorStream, hello: Hello | null): string | null {
+    const { attempt, log } = this.#options;
+    if (hello === null || !this.#isProof(hello)) {
+      log.warn({ container: hello?.containerId }, 'an executor without proof of its container was refused');
+      this.#refuse(stream, status.PERMISSION_DENIED, 'the container could not be proved');
+      return null;
+    }
+    const { containerId } = hello;
+    if (hello.masterAttempt > attempt) {
+      // The executor has seen a newer one, and will find it again.
+      log.error({ container: containerId, newer: hello.masterAttempt }, 'another attempt of the ApplicationMaster has taken over');
+      this.#refuse(stream, status.ABORTED, 'this ApplicationMaster is out of date');
+      return null;
+    }
+    const assignment = this.#options.assignmentOf(containerId);
+    if (assignment === undefined) {
+      this.#refuse(stream, status.UNAVAILABLE, 'the job is being restored');
+      return null;
+    }
+    if (assignment === null || assignment.role !== hello.role || assignment.index !== hello.index) {
+      log.info(
+        { container: containerId, task: `${hello.role}:${hello.index}` },
+        'an executor that has no part in the job any more was refused',
+      );
+      this.#refuse(stream, status.FAILED_PRECONDITION, 'fenced: this container has no part in the job any more');
+      return null;
+    }
+    this.#streams.get(containerId)?.end();
+    this.#streams.set(containerId, stream);
+    stream.write({ welcome: { ...this.#options.welcomeFor(hello.role), masterAttempt: attempt } });
+    for (const happening of happeningsOf(hello)) this.#options.hear(happening);
+    return containerId;
+  }
+
+  #refuse(stream: ExecutorStream, code: status, details: string): void {
+    const metadata = new Metadata();
+    // What a master that is out of date refuses need not trouble an executor.
+    metadata.set('tony-attempt', String(this.#options.attempt));
+    stream.emit('error', { code, details, metadata });
+  }
+
+  #isProof(hello: Hello): boolean {
+    const expected = containerProof(this.#options.jobSecret, hello.containerId);
+    return hello.proof.length === expected.length && timingSafeEqual(hello.proof, expected);
+  }
+
+  #said(containerId: string, message: ExecutorMessage): void {
+    const { hear } = this.#options;
+    if (message.heartbeat) {
+      const { generation, usage, progress } = message.heartbeat;
+      hear({
+        type: 'heartbeat',
+        containerId,
+        generation,
+        usage: usage ? usageOf(usage) : null,
+        progress: progress ? progressOf(progress) : null,
+      });
+    } else if (message.ready) hear({ type: 'ready', containerId, generation: message.ready.generation, port: message.ready.port });
+    else if (message.started) hear({ type: 'started', containerId, generation: message.started.generation, pid: message.started.pid });
+    else if (message.exited) hear({ type: 'exited', containerId, exit: exitOf(message.exited) });
+  }
+}
+
+/** Known to the ApplicationMaster and to that one container. */
+export function containerProof(jobSecret: Secret, containerId: string): Buffer {
+  return createHmac('sha256', jobSecret.reveal()).update(`container|${containerId}`).digest();
+}
+
+/** Known to all executors of the job. */
+export function ringKey(jobSecret: Secret): Buffer {
+  return createHmac('sha256', jobSecret.reveal()).update('ring').digest();
+}
+
+/**
+ * An executor comes with all that its program has reported. What ended because a peer was lost is judged with that in mind: then the end
+ * comes after the report, as it does on a stream that never broke.
+ */
+function happeningsOf(hello: Hello): Happening[] {
+  const { containerId, role, index, generation, host, port } = hello;
+  const phase = hello.phase === 'RUNNING' ? 'running' : hello.phase === 'ENDED' ? 'ended' : 'idle';
+  const exit = hello.exited ? exitOf(hello.exited) : null;
+  const progress = hello.progress ? progressOf(hello.progress) : null;
+  const greeting = { type: 'hello', containerId, role, index, generation, host, port } as const;
+  if (progress === null) return [{ ...greeting, phase, exit }];
+  const report: Happening = { type: 'heartbeat', containerId, generation, usage: null, progress };
+  if (exit === null || progress.lostRank === null) return [{ ...greeting, phase, exit }, report];
+  return [{ ...greeting, phase: 'running', exit: null }, report, { type: 'exited', containerId, exit }];
+}
+
+function exitOf({ generation, code, signal, stderrTail }: Exited): ProgramExit {
+  return { generation, code, signal, stderrTail };
+}
+
+function usageOf({ rssBytes, cpuCores, gpus, stopped }: UsageMessage): Usage {
+  return { rssBytes, cpuCores, gpus: gpus ?? [], stopped };
+}
+
+function progressOf({ step, metrics, checkpointStep, lostRank, notices }: ProgressMessage): Progress {
+  return { step, metrics: metrics ?? {}, checkpointStep, lostRank: lostRank ?? null, notices: notices ?? [] };
+}

@@ -1,0 +1,218 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import type { Logger } from '../conf/log.ts';
+import type { HistoryEntry, JobStatus } from '../conf/status.ts';
+import type { Entry, Storage } from '../storage/storage.ts';
+import { joinUri } from '../storage/uri.ts';
+import type { Snapshot } from './events.ts';
+import { parseSnapshot } from './snapshot.ts';
+
+/** How a failed write is tried again (ms): storage that is away for a while must not end a job. */
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 5000;
+/** Events are gathered for this long (ms), longer when there are many. */
+const EVENTS_PAUSE_MS = 1000;
+
+/**
+ * What an attempt of the ApplicationMaster keeps on storage.
+ *
+ *   <staging>/am.json             where executors find the master; of the newest attempt
+ *   <staging>/state-<attempt>.json  the job's state; each attempt writes its own, so that an older one that still lives overwrites nothing
+ *   <history>/events-<attempt>.jsonl, job.json, final.json
+ */
+export class JobFiles {
+  readonly #storage: Storage;
+  readonly #staging: string;
+  readonly #history: string;
+  readonly #attempt: number;
+  readonly #log: Logger;
+  readonly #closing = new AbortController();
+  #waiting: Snapshot | null = null;
+  #writing: Promise<void> | null = null;
+  #events: string[] = [];
+  #eventsWritten = 0;
+  #eventsTimer: NodeJS.Timeout | null = null;
+  #eventsWriting: Promise<void> = Promise.resolve();
+
+  constructor(options: { storage: Storage; staging: string; history: string; attempt: number; log: Logger }) {
+    this.#storage = options.storage;
+    this.#staging = options.staging;
+    this.#history = options.history;
+    this.#attempt = options.attempt;
+    this.#log = options.log;
+  }
+
+  /**
+   * Writes the newest snapshot given, one at a time; `durable` hears of each that is written. `superseded` hears when another attempt has
+   * taken over: either it has read this snapshot, or this attempt is told before it acts upon it.
+   */
+  persist(snapshot: Snapshot, durable: (snapshot: Snapshot) => void, superseded: (attempt: number) => void): void {
+    this.#waiting = snapshot;
+    this.#writing ??= this.#writeSnapshots(durable, superseded).finally(() => {
+      this.#writing = null;
+    });
+  }
+
+  async #writeSnapshots(durable: (snapshot: Snapshot) => void, superseded: (attempt: number) => void): Promise<void> {
+    let pause = FIRST_PAUSE_MS;
+    while (this.#waiting !== null && !this.#closing.signal.aborted) {
+      const snapshot: Snapshot = this.#waiting;
+      this.#waiting = null;
+      try {
+        await this.#storage.write(this.#stateUri(this.#attempt), Buffer.from(JSON.stringify(snapshot)), { permission: 0o600 });
+        const newest = await this.#newestAttempt();
+        if (newest > this.#attempt) {
+          superseded(newest);
+          return;
+        }
+        pause = FIRST_PAUSE_MS;
+        durable(snapshot);
+      } catch (error) {
+        this.#log.warn({ error: messageOf(error) }, 'the job state could not be written; trying again');
+        this.#waiting ??= snapshot;
+        await delay(pause, undefined, { signal: this.#closing.signal }).catch(() => {});
+        pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+      }
+    }
+  }
+
+  /** An attempt first says where it is, then reads what the one before left. */
+  async #newestAttempt(): Promise<number> {
+    const uri = joinUri(this.#staging, 'am.json');
+    try {
+      const { attempt } = JSON.parse((await this.#storage.read(uri)).toString()) as { attempt?: unknown };
+      return typeof attempt === 'number' ? attempt : 0;
+    } catch (error) {
+      // The first attempt may not have written it yet.
+      if (error instanceof TonyError && error.code === 'NOT_FOUND') return 0;
+      throw error;
+    }
+  }
+
+  /** The state that the newest earlier attempt left; null when there is none that can be read. */
+  async #readSnapshot(): Promise<Snapshot | null> {
+    for (let attempt = this.#attempt - 1; attempt >= 1; attempt--) {
+      const uri = this.#stateUri(attempt);
+      if ((await this.#storage.stat(uri)) === null) continue;
+      try {
+        return parseSnapshot((await this.#storage.read(uri)).toString());
+      } catch (error) {
+        if (!(error instanceof TonyError && error.code === 'STATE_UNREADABLE')) throw error;
+        this.#log.error({ uri, error: error.message }, 'the state of an earlier attempt is unreadable');
+      }
+    }
+    return null;
+  }
+
+  #stateUri(attempt: number): string {
+    return joinUri(this.#staging, `state-${attempt}.json`);
+  }
+
+  /** Until it is written, or this is closed. */
+  async writeAddress(address: Readonly<Record<string, string | number>>): Promise<void> {
+    const data = Buffer.from(JSON.stringify(address));
+    await this.#persistently('where this ApplicationMaster is could not be written', () =>
+      this.#storage.write(joinUri(this.#staging, 'am.json'), data, { permission: 0o600 }),
+    );
+  }
+
+  /** What an earlier attempt left: how the job ended, if it has, and its state. Storage is waited for: the job's programs go on meanwhile. */
+  async recover(): Promise<{ final: JobStatus | null; snapshot: Snapshot | null }> {
+    const read = await this.#persistently('what the earlier attempt left could not be read', async () => {
+      const [final, snapshot] = await Promise.all([this.#readFinal(), this.#readSnapshot()]);
+      return { final, snapshot };
+    });
+    return read ?? { final: null, snapshot: null };
+  }
+
+  /** Undefined when this was closed before it succeeded. */
+  async #persistently<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
+    const { signal } = this.#closing;
+    for (let pause = FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      try {
+        return await action();
+      } catch (error) {
+        this.#log.warn({ error: messageOf(error) }, complaint);
+        await delay(pause, undefined, { signal }).catch(() => {});
+      }
+    }
+    return undefined;
+  }
+
+  /** The size and time of a file in the staging folder, as YARN wants to know them. */
+  async staged(name: string): Promise<Entry> {
+    const uri = joinUri(this.#staging, name);
+    const entry = await this.#storage.stat(uri);
+    if (entry === null) throw new TonyError('NOT_FOUND', `${uri} is not there.`, { hint: 'Was the staging folder of the job removed?' });
+    return entry;
+  }
+
+  async writeFrozenJob(text: string): Promise<void> {
+    await this.#storage.write(joinUri(this.#history, 'job.json'), Buffer.from(text), { permission: 0o600, ifAbsent: true });
+  }
+
+  record(entry: HistoryEntry): void {
+    this.#events.push(`${JSON.stringify(entry)}\n`);
+    // Storage cannot append: the whole file is written, the more seldom the larger it is.
+    this.#eventsTimer ??= setTimeout(() => this.#flushEvents(), EVENTS_PAUSE_MS + this.#events.length);
+  }
+
+  #flushEvents(): void {
+    this.#eventsTimer = null;
+    this.#eventsWriting = this.#eventsWriting.then(async () => {
+      const count = this.#events.length;
+      if (count === this.#eventsWritten) return;
+      try {
+        const uri = joinUri(this.#history, `events-${this.#attempt}.jsonl`);
+        await this.#storage.write(uri, Buffer.from(this.#events.join('')), { permission: 0o600 });
+        this.#eventsWritten = count;
+      } catch (error) {
+        this.#log.warn({ error: messageOf(error) }, 'the events could not be written to the history');
+      }
+    });
+  }
+
+  /**
+   * Writes how the job ended, unless that is written already: of two attempts the first decides. Answers what holds.
+   * Storage that is away for longer than `patienceMs` is done without.
+   */
+  async writeFinal(status: JobStatus, patienceMs: number): Promise<JobStatus> {
+    const uri = joinUri(this.#history, 'final.json');
+    const deadline = performance.now() + patienceMs;
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      try {
+        if (await this.#storage.write(uri, Buffer.from(JSON.stringify(status)), { permission: 0o600, ifAbsent: true })) return status;
+        return JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus;
+      } catch (error) {
+        this.#log.warn({ error: messageOf(error) }, 'the final state could not be written to the history');
+        if (performance.now() + pause > deadline) return status;
+        await delay(pause);
+      }
+    }
+  }
+
+  async #readFinal(): Promise<JobStatus | null> {
+    const uri = joinUri(this.#history, 'final.json');
+    if ((await this.#storage.stat(uri)) === null) return null;
+    return JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus;
+  }
+
+  /** Ends what is under way and writes the last events. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    if (this.#eventsTimer !== null) clearTimeout(this.#eventsTimer);
+    this.#flushEvents();
+    await Promise.all([this.#writing, this.#eventsWriting]);
+  }
+
+  /** What only a running job needs goes; `everything`: the whole folder. */
+  async removeStaging(everything: boolean): Promise<void> {
+    if (everything) {
+      await this.#storage.remove(this.#staging);
+      return;
+    }
+    const names = (await this.#storage.list(this.#staging)).map((entry) => entry.name);
+    const gone = names.filter((name) => name === 'am.json' || /^state-\d+\.json$/.test(name));
+    await Promise.all(gone.map((name) => this.#storage.remove(joinUri(this.#staging, name))));
+  }
+}

@@ -1,0 +1,245 @@
+import { messageOf, TonyError } from '../conf/errors.ts';
+import { CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
+import type { Logger } from '../conf/log.ts';
+import type { Secret } from '../conf/secret.ts';
+import type { JobResult, JobStatus } from '../conf/status.ts';
+import type { Action, Event, Snapshot } from './events.ts';
+import { containerProof, type ExecutorService, type Happening, ringKey } from './executor-service.ts';
+import type { JobFiles } from './job-files.ts';
+import { assignmentOf, createJob, type JobState, restoreJob, statusOf, step } from './job-machine.ts';
+import type { LaunchSpecification, Negotiator, NegotiatorListener } from './negotiator.ts';
+import { heartbeatIntervalMs } from './pace.ts';
+
+/** What the job's end may take storage that is away (ms). */
+const FINAL_PATIENCE_MS = 10_000;
+
+export interface JobShellOptions {
+  readonly frozen: FrozenJob;
+  readonly attempt: number;
+  readonly secrets: { readonly jobSecret: Secret; readonly certificate: Secret; readonly privateKey: Secret };
+  /** What runs an executor: plain words for a shell, and variables of the container. */
+  readonly command: string;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly files: JobFiles;
+  readonly log: Logger;
+  /** All is over, or nothing can be done any more. Called once. */
+  readonly ended: (outcome: Outcome) => void;
+}
+
+export interface Outcome {
+  readonly state: JobResult['state'] | 'FENCED';
+}
+
+/** The two sides that the shell speaks to; they come after it, since they speak to it from their first moment on. */
+export interface Ends {
+  readonly executors: ExecutorService;
+  readonly negotiator: Negotiator;
+  /** Where executors reach this attempt, `host:port`. */
+  readonly masterAddress: string;
+}
+
+/** The shell around the job machine: feeds it what happens, with the time, and carries out what it wants. */
+export class JobShell {
+  readonly #options: JobShellOptions;
+  #ends: Ends | null = null;
+  #state: JobState | null = null;
+  /** What happened before the state of an earlier attempt was read. */
+  readonly #early: Happening[] = [];
+  #ticker: NodeJS.Timeout | null = null;
+  #over = false;
+  #final: JobStatus | null = null;
+
+  constructor(options: JobShellOptions) {
+    this.#options = options;
+  }
+
+  connect(ends: Ends): void {
+    this.#ends = ends;
+  }
+
+  /** From here on the job goes on; `snapshot` is what an earlier attempt left. */
+  begin(snapshot: Snapshot | null): void {
+    const { frozen, attempt } = this.#options;
+    const options = { attempt, now: now() };
+    this.#state = snapshot === null ? createJob(frozen, options) : restoreJob(frozen, snapshot, options);
+    const pause = Math.min(1000, heartbeatIntervalMs(frozen.job) / 2);
+    this.#ticker = setInterval(() => this.hear({ type: 'tick' }), pause);
+    for (const happening of this.#early.splice(0)) this.hear(happening);
+  }
+
+  readonly hear = (happening: Happening): void => {
+    if (this.#over) return;
+    if (this.#state === null) {
+      this.#early.push(happening);
+      return;
+    }
+    try {
+      const { state, actions } = step(this.#state, { ...happening, now: now() } as Event);
+      this.#state = state;
+      for (const action of actions) this.#perform(action);
+    } catch (error) {
+      this.fail(error);
+    }
+  };
+
+  readonly listener: NegotiatorListener = {
+    allocated: (containers) => this.hear({ type: 'allocated', containers }),
+    askRefused: (role, message) => this.hear({ type: 'ask-refused', role, message }),
+    launchFailed: (containerId, message) => this.hear({ type: 'launch-failed', containerId, message }),
+    ended: (containerId, end, exitStatus, diagnostics) => this.hear({ type: 'container-ended', containerId, end, exitStatus, diagnostics }),
+    cluster: (nodes, headroom) => this.hear({ type: 'cluster', nodes, headroom }),
+    fenced: (message) => this.fence(message),
+  };
+
+  /** Undefined until the state is there. */
+  readonly assignmentOf = (containerId: string): { role: string; index: number } | null | undefined =>
+    this.#state === null ? undefined : assignmentOf(this.#state, containerId);
+
+  readonly status = (): JobStatus => {
+    const { frozen, attempt } = this.#options;
+    return this.#final ?? statusOf(this.#state ?? createJob(frozen, { attempt, now: now() }), now());
+  };
+
+  /** Another attempt goes on with the job, or nobody does: nothing of it may be touched any more. */
+  fence(message: string): void {
+    if (this.#over) return;
+    this.#end();
+    this.#options.log.error({ reason: message }, 'this attempt has no say in the job any more');
+    this.#options.ended({ state: 'FENCED' });
+  }
+
+  /** What should never happen still ends the job with a word about it. */
+  fail(error: unknown): void {
+    if (this.#over) return;
+    const known = error instanceof TonyError;
+    this.#options.log.fatal({ error: error instanceof Error ? error.stack : String(error) }, 'the ApplicationMaster failed');
+    const hint = known ? error.hint : new TonyError('INTERNAL', '').hint;
+    void this.#finish({ state: 'FAILED', diagnostics: `The ApplicationMaster failed: ${messageOf(error)} ${hint}` });
+  }
+
+  /** An earlier attempt has decided already: only the cluster has to be told. */
+  async conclude(final: JobStatus): Promise<void> {
+    const state = final.state === 'SUCCEEDED' || final.state === 'KILLED' ? final.state : 'FAILED';
+    this.#final = final;
+    await this.#finish({ state, diagnostics: final.message });
+  }
+
+  #perform(action: Action): void {
+    const { files, log } = this.#options;
+    const { executors, negotiator } = this.#connected();
+    switch (action.type) {
+      case 'ask':
+        negotiator.ask(action.role, action.count, action.excludedNodes);
+        break;
+      case 'release':
+        negotiator.release(action.containerId);
+        break;
+      case 'launch':
+        negotiator.launch(action.containerId, this.#specification(action.containerId, action.role, action.index));
+        break;
+      case 'stop-container':
+        negotiator.stop(action.containerId);
+        break;
+      case 'prepare':
+        executors.prepare(action.containerId, action.generation);
+        break;
+      case 'start':
+        executors.start(action.containerId, action.generation, action.members);
+        break;
+      case 'stop-program':
+        executors.stop(action.containerId, action.reason);
+        break;
+      case 'persist':
+        files.persist(
+          action.snapshot,
+          ({ generation, revision }) => this.hear({ type: 'persisted', generation, revision }),
+          (attempt) => this.fence(`attempt ${attempt} of the ApplicationMaster has taken over`),
+        );
+        break;
+      case 'record':
+        log.info({ ...action.entry, at: undefined }, action.entry.event);
+        files.record(action.entry);
+        break;
+      case 'finish':
+        void this.#finish(action.result);
+        break;
+    }
+  }
+
+  #connected(): Ends {
+    if (this.#ends === null) throw new TonyError('INTERNAL', 'The job has begun before its connections were there.');
+    return this.#ends;
+  }
+
+  #specification(containerId: string, role: string, index: number): LaunchSpecification {
+    const { secrets, command, environment, frozen } = this.#options;
+    return {
+      command,
+      environment: {
+        ...environment,
+        ...pathOf(frozen, role),
+        TONY_MASTER: this.#connected().masterAddress,
+        TONY_ROLE: role,
+        TONY_INDEX: String(index),
+      },
+      secrets: new Map([
+        [CREDENTIALS.certificate, secrets.certificate.reveal()],
+        [CREDENTIALS.privateKey, secrets.privateKey.reveal()],
+        [CREDENTIALS.ringKey, ringKey(secrets.jobSecret)],
+        [CREDENTIALS.containerProof, containerProof(secrets.jobSecret, containerId)],
+      ]),
+    };
+  }
+
+  #end(): void {
+    this.#over = true;
+    if (this.#ticker !== null) clearInterval(this.#ticker);
+  }
+
+  /** The first who writes how the job ended decides; then the cluster is told, and what only a running job needs goes. */
+  async #finish(result: JobResult): Promise<void> {
+    if (this.#over) return;
+    const { files, log, frozen } = this.#options;
+    let status: JobStatus = { ...this.status(), state: result.state, message: result.diagnostics, finishedAt: now() };
+    this.#end();
+    try {
+      status = this.#final ?? (await files.writeFinal(status, FINAL_PATIENCE_MS));
+      this.#final = status;
+      const decided: JobResult = isEnd(status.state) ? { state: status.state, diagnostics: status.message } : result;
+      const told = this.#ends?.negotiator.finish(decided, '') ?? Promise.resolve();
+      const [unregistered] = await Promise.allSettled([told, this.#clearAway(frozen.cluster.kind === 'yarn')]);
+      if (unregistered.status === 'rejected')
+        log.error({ error: messageOf(unregistered.reason) }, 'the cluster was not told the end of the job');
+      this.#options.ended({ state: decided.state });
+    } catch (error) {
+      log.fatal({ error: messageOf(error) }, 'the end of the job went wrong');
+      this.#options.ended({ state: result.state });
+    }
+  }
+
+  async #clearAway(everything: boolean): Promise<void> {
+    const { files, log } = this.#options;
+    try {
+      await files.close();
+      await files.removeStaging(everything);
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, 'the staging folder was not removed');
+    }
+  }
+}
+
+/** What a role's program gets is in its Welcome; but the shell that starts the executor looks for `node` in the PATH as well. */
+function pathOf(frozen: FrozenJob, name: string): { PATH?: string } {
+  const role: Role | undefined = frozen.job.roles.find((each) => each.name === name);
+  const PATH = role?.env.PATH ?? frozen.job.env.PATH;
+  return PATH === undefined ? {} : { PATH };
+}
+
+function isEnd(state: JobStatus['state']): state is JobResult['state'] {
+  return state === 'SUCCEEDED' || state === 'FAILED' || state === 'KILLED';
+}
+
+/** ms since the epoch, of a clock that does not go back. */
+export function now(): number {
+  return Math.round(performance.timeOrigin + performance.now());
+}

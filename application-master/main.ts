@@ -1,0 +1,179 @@
+import { randomBytes } from 'node:crypto';
+import { lookup } from 'node:dns/promises';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import { CONTAINER_LAYOUT, type FrozenJob, type Resource } from '../conf/job.ts';
+import { createLogger, type Logger } from '../conf/log.ts';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import { joinUri } from '../storage/uri.ts';
+import { ExecutorService } from './executor-service.ts';
+import { JobFiles } from './job-files.ts';
+import { JobShell, type Outcome } from './job-shell.ts';
+import { LocalNegotiator } from './local-negotiator.ts';
+import type { Negotiator } from './negotiator.ts';
+import { heartbeatIntervalMs, leaseMs } from './pace.ts';
+import { type MasterSettings, readSettings } from './settings.ts';
+import { viewAccess } from './view-access.ts';
+import { WebServer } from './web-server.ts';
+import { YarnNegotiator } from './yarn-negotiator.ts';
+
+/** An executor does little and holds less; its container's memory is the user's. Measured: 20 MiB less than without. */
+const EXECUTOR_NODE_FLAGS = [
+  '--max-semi-space-size=1',
+  '--max-old-space-size=64',
+  '--no-opt',
+  '--no-sparkplug',
+  '--single-threaded',
+  '--optimize-for-size',
+] as const;
+/** The client that started this process on its own machine: when it goes, the job goes. */
+const END_WITH_STDIN = '--end-with-stdin';
+const EXIT_CODES: Readonly<Record<Outcome['state'], number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
+
+let log = createLogger({ container: process.env.CONTAINER_ID ?? '' });
+let shell: JobShell | null = null;
+
+function fail(error: unknown): void {
+  if (shell !== null) {
+    shell.fail(error);
+    return;
+  }
+  const hint = error instanceof TonyError ? error.hint : undefined;
+  log.fatal({ error: error instanceof TonyError ? undefined : (error as Error).stack, hint }, messageOf(error));
+  // The last lines of stderr are what a cluster shows of an ApplicationMaster that died.
+  process.stderr.write(`${messageOf(error)}\n${hint ?? ''}\n`);
+  process.exit(1);
+}
+
+process.on('uncaughtException', fail);
+process.on('unhandledRejection', fail);
+
+try {
+  const settings = await readSettings(process.env, process.cwd());
+  log = createLogger({ application: settings.frozen.applicationId, attempt: settings.attempt });
+  await run(settings, log);
+} catch (error) {
+  fail(error);
+}
+
+async function run(settings: MasterSettings, log: Logger): Promise<void> {
+  const { frozen, attempt, host, secrets } = settings;
+  const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
+  const storage = createStorage({ hadoop, user: frozen.user });
+  const files = new JobFiles({ storage, staging: frozen.staging, history: frozen.history, attempt, log });
+  const token = randomBytes(32).toString('hex');
+  let leave: (outcome: Outcome) => void = () => {};
+  const left = new Promise<Outcome>((resolve) => {
+    leave = resolve;
+  });
+  const job = new JobShell({
+    frozen,
+    attempt,
+    secrets,
+    command: executorCommand(frozen),
+    environment: {},
+    files,
+    log,
+    ended: (outcome) => leave(outcome),
+  });
+  const executors = new ExecutorService({
+    ...secrets,
+    attempt,
+    assignmentOf: job.assignmentOf,
+    welcomeFor: (name) => {
+      const role = frozen.job.roles.find((each) => each.name === name);
+      return {
+        intervalMs: heartbeatIntervalMs(frozen.job),
+        leaseMs: leaseMs(frozen.job),
+        command: role?.command ?? '',
+        env: { ...frozen.job.env, ...role?.env },
+      };
+    },
+    hear: job.hear,
+    log,
+  });
+  const address = (await lookup(host)).address;
+  const [port, web] = await Promise.all([
+    executors.listen(address),
+    WebServer.open({ address, access: viewAccess(frozen, token), status: job.status, log }),
+  ]);
+  const negotiator: Negotiator =
+    frozen.cluster.kind === 'local'
+      ? new LocalNegotiator({ frozen, attempt, listener: job.listener, log, host })
+      : new YarnNegotiator({
+          frozen,
+          credentials: settings.credentials,
+          resources: containerResources(frozen, files),
+          listener: job.listener,
+          log,
+          host,
+        });
+  const bracketed = host.includes(':') ? `[${host}]` : host;
+  job.connect({ executors, negotiator, masterAddress: `${bracketed}:${port}` });
+  shell = job;
+  onEndOfThisProcess(job, frozen, log);
+
+  const http = `http://${bracketed}:${web.port}`;
+  const here = { host, port, attempt, ...(frozen.cluster.kind === 'local' && { pid: process.pid, http, token }) };
+  // An attempt says where it is before it reads what the one before left: see JobFiles.persist.
+  const addressed = files.writeAddress(here);
+  void files
+    .writeFrozenJob(settings.frozenText)
+    .catch((error: unknown) => log.warn({ error: messageOf(error) }, 'job.json is not in the history'));
+  const registered = negotiator
+    .register({ host, rpcPort: port, trackingUrl: frozen.cluster.kind === 'yarn' ? `${http}/` : '' })
+    .catch((error: unknown) => {
+      // Without the cluster's consent nothing is decided here; another attempt may have more luck.
+      process.stderr.write(`${messageOf(error)}\n`);
+      job.fence(messageOf(error));
+      return null;
+    });
+  const earlier = attempt > 1 ? addressed.then(() => files.recover()) : { final: null, snapshot: null };
+  void Promise.all([registered, earlier]).then(([registration, { final, snapshot }]) => {
+    if (registration === null) return;
+    log.info({ host, port, queue: registration.queue, survivors: registration.survivors.length }, 'registered');
+    if (final !== null) return job.conclude(final);
+    job.begin(snapshot);
+    job.hear({ type: 'registered', ...registration });
+  });
+
+  const { state } = await left;
+  web.close();
+  executors.close();
+  await negotiator.close();
+  await files.close();
+  storage.close();
+  process.exit(EXIT_CODES[state]);
+}
+
+/** Its own Node, as the ApplicationMaster's: what the runtime brings, or what the node has. */
+function executorCommand(frozen: FrozenJob): string {
+  const hasRuntime = frozen.resources.some(({ name }) => name === CONTAINER_LAYOUT.runtime);
+  const own = frozen.cluster.kind === 'local' ? `'${process.execPath.replaceAll("'", "'\\''")}'` : 'node';
+  const node = hasRuntime ? `${CONTAINER_LAYOUT.runtime}/bin/node` : own;
+  return [node, ...EXECUTOR_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/task-executor.mjs`].join(' ');
+}
+
+/** What the client listed, and job.json, which cannot list itself. */
+async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<readonly Resource[]> {
+  const name = CONTAINER_LAYOUT.job;
+  const { size, modifiedAt } = await files.staged(name);
+  const uri = joinUri(frozen.staging, name);
+  return [...frozen.resources, { name, uri, type: 'file', visibility: 'application', size, timestamp: modifiedAt }];
+}
+
+function onEndOfThisProcess(job: JobShell, frozen: FrozenJob, log: Logger): void {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      if (frozen.cluster.kind === 'local') job.hear({ type: 'kill', reason: `The job was killed by ${signal}.` });
+      else {
+        // The cluster has killed the application, and ends its containers itself; or it wants another attempt, which goes on with them.
+        log.warn(`ended by ${signal}`);
+        process.exit(1);
+      }
+    });
+  }
+  if (!process.argv.includes(END_WITH_STDIN)) return;
+  const gone = (): void => job.hear({ type: 'kill', reason: 'The client that started the job has gone.' });
+  process.stdin.on('end', gone).on('error', gone).resume();
+}

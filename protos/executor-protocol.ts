@@ -1,0 +1,99 @@
+import type { ServiceDefinition } from '@grpc/grpc-js';
+import { fromJSON } from '@grpc/proto-loader';
+import type * as protobuf from 'protobufjs';
+import descriptor from './tony.json' with { type: 'json' };
+
+/*
+ * The stream between an executor and the ApplicationMaster as TypeScript sees it; what each field means stands in tony.proto.
+ * Absent sub-messages are undefined; scalars that were not sent have their zero value.
+ */
+
+export interface ExecutorMessage {
+  readonly hello?: Hello;
+  readonly heartbeat?: Heartbeat;
+  readonly ready?: { readonly generation: number; readonly port: number };
+  readonly started?: { readonly generation: number; readonly pid: number };
+  readonly exited?: Exited;
+}
+
+export interface Hello {
+  readonly containerId: string;
+  readonly proof: Uint8Array;
+  readonly role: string;
+  readonly index: number;
+  readonly generation: number;
+  readonly phase: 'IDLE' | 'RUNNING' | 'ENDED';
+  readonly host: string;
+  readonly port: number;
+  readonly masterAttempt: number;
+  readonly exited?: Exited | null;
+  /** All that was reported so far. */
+  readonly progress?: ProgressMessage | null;
+}
+
+export interface Heartbeat {
+  readonly generation: number;
+  readonly usage?: UsageMessage | null;
+  readonly progress?: ProgressMessage | null;
+}
+
+export interface UsageMessage {
+  readonly rssBytes: number;
+  readonly cpuCores: number;
+  readonly gpus?: readonly {
+    readonly index: number;
+    readonly utilization: number;
+    readonly memoryUsedBytes: number;
+    readonly memoryTotalBytes: number;
+  }[];
+  readonly stopped: boolean;
+}
+
+export interface ProgressMessage {
+  readonly step: number;
+  readonly metrics?: Readonly<Record<string, number>>;
+  readonly checkpointStep: number;
+  readonly lostRank?: number;
+  readonly notices?: readonly string[];
+}
+
+export interface Exited {
+  readonly generation: number;
+  readonly code: number;
+  readonly signal: string;
+  readonly stderrTail: string;
+}
+
+export interface MasterMessage {
+  readonly welcome?: Welcome;
+  readonly prepare?: { readonly generation: number };
+  readonly start?: { readonly generation: number; readonly members?: readonly MemberMessage[] };
+  readonly stop?: { readonly reason: string };
+  readonly interval?: { readonly intervalMs: number };
+}
+
+export interface Welcome {
+  readonly masterAttempt: number;
+  readonly intervalMs: number;
+  readonly leaseMs: number;
+  readonly command: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export interface MemberMessage {
+  readonly role: string;
+  readonly index: number;
+  readonly host: string;
+  readonly port: number;
+  /** Absent for tasks of unranked roles. */
+  readonly rank?: number;
+}
+
+/** The gRPC service of tony.proto, for servers and clients. */
+export function executorService(): ServiceDefinition {
+  const loaded = fromJSON(descriptor as protobuf.INamespace, { longs: Number, defaults: true, oneofs: true, enums: String });
+  return loaded['tony.ApplicationMaster'] as ServiceDefinition;
+}
+
+/** The DNS name in every job's certificate, whatever host serves it. */
+export const CERTIFICATE_NAME = 'tony-ts';
