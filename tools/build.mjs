@@ -10,7 +10,7 @@
  *   types/                            declarations of the two libraries
  */
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, rm, stat } from 'node:fs/promises';
+import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -42,9 +42,11 @@ const REQUIRE_BANNER =
  */
 export async function bundle({ source, executable = false, external = [] }, outfile) {
   const { build } = await import('esbuild');
+  // Renamed when it is whole: a job may be starting from the one before.
+  const unfinished = `${outfile}.${process.pid}`;
   await build({
     entryPoints: [path.join(ROOT, source)],
-    outfile,
+    outfile: unfinished,
     bundle: true,
     platform: 'node',
     format: 'esm',
@@ -58,7 +60,8 @@ export async function bundle({ source, executable = false, external = [] }, outf
     logLevel: 'warning',
     absWorkingDir: ROOT,
   });
-  if (executable) await chmod(outfile, 0o755);
+  if (executable) await chmod(unfinished, 0o755);
+  await rename(unfinished, outfile);
 }
 
 async function declarations() {
@@ -71,30 +74,17 @@ async function declarations() {
   }
 }
 
-/** @param {string} source */
-async function exists(source) {
-  return stat(path.join(ROOT, source)).then(
-    () => true,
-    () => false,
-  );
-}
-
 /** @param {{ types?: boolean, log?: (line: string) => void }} [options] */
 export async function buildAll({ types = true, log = () => {} } = {}) {
   const started = performance.now();
   await mkdir(path.join(DIST, 'container'), { recursive: true });
-  const present = [];
-  for (const each of BUNDLES) {
-    if (await exists(each.source)) present.push(each);
-    else log(`skipped ${each.output}: there is no ${each.source} yet`);
-  }
   await Promise.all([
-    ...present.map(async (each) => {
+    ...BUNDLES.map(async (each) => {
       const outfile = path.join(DIST, each.output);
       await bundle(each, outfile);
-      log(`dist/${each.output}  ${((await stat(outfile)).size / 1e6).toFixed(2)} MB`);
+      log(`dist/${each.output}  ${((await stat(outfile)).size / 1000).toFixed(0)} kB`);
     }),
-    types && declarations().catch((error) => log(error.message)),
+    types && declarations(),
   ]);
   log(`built in ${((performance.now() - started) / 1000).toFixed(1)} s`);
 }
