@@ -128,8 +128,6 @@ export function heartbeat(turn: Turn, event: Said<'heartbeat'>): void {
     if (stoppedSince !== executor?.stoppedSince) turn.updateExecutor(slot, { stoppedSince });
   }
   if (executor === null || executor.program?.generation !== event.generation) return;
-  // Whatever became of the message that said so.
-  if (executor.program.phase === 'starting') nowRunning(turn, slot, event.generation);
   if (progress === null) return;
   const task = turn.task(slot);
   const metrics = Object.entries(progress.metrics).filter(([, value]) => Number.isFinite(value));

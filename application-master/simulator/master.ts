@@ -121,6 +121,8 @@ export class Master implements Endpoint {
     for (const news of this.#stalled ?? []) if (news.type === 'container-ended') this.#world.charges++;
     // A write under way may land or not, but not after the next attempt has read.
     if (this.#writing !== null && this.#world.random.chance(0.5)) this.#options.storage.durable = this.#writing;
+    // Whom the cluster has cleared since the last write stands accused again.
+    if ((this.#options.storage.durable?.revision ?? 0) < this.state.revision) this.#world.charges++;
     for (const stream of this.#streams.values()) stream.break();
     this.#options.cluster.unregister();
   }

@@ -86,7 +86,7 @@ export class Training {
       this.#world,
       () => `program ${program.role}:${program.index} g${program.generation} in ${program.containerId} ends ${code} ${signal}`,
     );
-    if (code === 0) this.succeeded.set(`${program.role}:${program.index}`, program.generation);
+    if (code === 0) this.#note(program);
     else if (program.rank !== null) this.#peersNotice(program);
     if (report) program.ended({ generation: program.generation, code, signal, stderrTail: code === 0 ? '' : 'Error: something broke' });
   }
@@ -112,6 +112,12 @@ export class Training {
   silence(program: Program): void {
     program.mute = true;
     this.#peersNotice(program);
+  }
+
+  /** One of an older generation may be late: cut off, it has no say. */
+  #note({ role, index, generation }: Program): void {
+    const key = `${role}:${index}`;
+    this.succeeded.set(key, Math.max(generation, this.succeeded.get(key) ?? 0));
   }
 
   #peersNotice(lost: Program): void {
