@@ -41,7 +41,16 @@ export async function openListener(listener: Listener): Promise<Server> {
       // Whatever has this number now is not our listening socket.
     }
   }
-  return await listen(listener.port, { host: listener.host, port: listener.port });
+  try {
+    return await listen(listener.port, { host: listener.host, port: listener.port });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EADDRNOTAVAIL' && code !== 'ENOTFOUND') {
+      throw new TonyError('RING_JOIN_FAILED', `cannot listen on ${listener.host}:${listener.port}: ${messageOf(error)}`, { cause: error });
+    }
+    // The name that others know this machine by is not one of its own addresses (address translation).
+    return await listen(listener.port, { port: listener.port });
+  }
 }
 
 function isSocket(fd: number): boolean {
@@ -52,7 +61,7 @@ function isSocket(fd: number): boolean {
   }
 }
 
-async function listen(port: number, where: { fd: number } | { host: string; port: number }): Promise<Server> {
+async function listen(port: number, where: { fd: number } | { host?: string; port: number }): Promise<Server> {
   const server = createServer({ noDelay: true });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
