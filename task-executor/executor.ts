@@ -2,10 +2,10 @@ import path from 'node:path';
 import { messageOf } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { Exited, Hello, MasterMessage, UsageMessage, Welcome } from '../protos/executor-protocol.ts';
+import { type BoundPort, bindFreePort } from './bound-port.ts';
 import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, step } from './executor-machine.ts';
 import { GpuUsage } from './gpu-usage.ts';
 import { Guard } from './guard.ts';
-import { type ListeningPort, listenOnFreePort } from './listening-port.ts';
 import { findMaster } from './master-address.ts';
 import { MasterLink } from './master-link.ts';
 import { Program } from './program.ts';
@@ -36,7 +36,7 @@ export class Executor {
   readonly #link: MasterLink;
   readonly #gpus: GpuUsage;
   #state: ExecutorState;
-  #port: ListeningPort | null = null;
+  #port: BoundPort | null = null;
   #run: Run | null = null;
   #welcome: Welcome | null = null;
   #intervalMs = FIRST_INTERVAL_MS;
@@ -133,7 +133,7 @@ export class Executor {
   async #bind(generation: number): Promise<void> {
     this.#port?.close();
     this.#port = null;
-    const port = await listenOnFreePort(this.#settings.host);
+    const port = await bindFreePort(this.#settings.host);
     // Only one is bound at a time: the machine asks for the next one when it has heard of this one.
     this.#port = port;
     this.#happened({ type: 'bound', generation, port: port.port });

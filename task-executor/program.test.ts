@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
+import { bindFreePort } from './bound-port.ts';
 import { Guard } from './guard.ts';
-import { listenOnFreePort } from './listening-port.ts';
 import { ProcessTree, readStat } from './process-tree.ts';
 import { Program, type ProgramEnd } from './program.ts';
 
@@ -17,7 +17,7 @@ async function start(
 ): Promise<{ program: Program | ProgramEnd; stdout: string }> {
   const logs = mkdtempSync(path.join(tmpdir(), 'tony-program-'));
   const guard = options.guard ?? new Guard(log);
-  const port = await listenOnFreePort('127.0.0.1');
+  const port = await bindFreePort('127.0.0.1');
   onTestFinished(() => {
     guard.close();
     rmSync(logs, { recursive: true });

@@ -1,0 +1,48 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import { expect, it, onTestFinished } from 'vitest';
+import { bindFreePort } from './bound-port.ts';
+
+/** What a client is told that dials the port. */
+async function dial(port: number): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  try {
+    const [data] = await once(socket, 'data');
+    return String(data);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? 'unknown';
+  } finally {
+    socket.destroy();
+  }
+}
+
+it('takes a port without answering at it, until the program that inherits it does', async () => {
+  const bound = await bindFreePort('127.0.0.1');
+  expect(await dial(bound.port)).toBe('ECONNREFUSED');
+  const program = "require('net').createServer((s) => s.end('program')).listen({ fd: 3 }, () => console.log('up'))";
+  const child = spawn('/bin/bash', ['-c', `: ; node -e "${program}"`], {
+    stdio: ['ignore', 'pipe', 'inherit', bound.descriptor],
+    detached: true,
+  });
+  onTestFinished(() => void process.kill(-(child.pid as number), 'SIGKILL'));
+  bound.close();
+  if (child.stdout !== null) await once(child.stdout, 'data');
+  expect(await dial(bound.port)).toBe('program');
+});
+
+it('lets a program that did not inherit the socket listen at the port, while another still holds it', async () => {
+  const bound = await bindFreePort('127.0.0.1');
+  onTestFinished(() => bound.close());
+  const server = createServer((socket) => socket.end('beside'));
+  onTestFinished(() => void server.close());
+  server.listen(bound.port, '127.0.0.1');
+  await once(server, 'listening');
+  expect(await dial(bound.port)).toBe('beside');
+});
+
+it('gives out different ports, also where the name is none of this machine', async () => {
+  const ports = await Promise.all(['127.0.0.1', '127.0.0.1', 'localhost', 'no-such-host.invalid', '192.0.2.1'].map(bindFreePort));
+  expect(new Set(ports.map(({ port }) => port)).size).toBe(ports.length);
+  for (const port of ports) port.close();
+});
