@@ -8,9 +8,9 @@ import { FileStorage } from '../storage/file-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import { followCheckpoints } from './checkpoint-follower.ts';
-import type { Snapshot } from './checkpoint-format.ts';
 import { CheckpointStore } from './checkpoint-store.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
+import { counted, describeFencing, ORIGIN, snapshot } from './testing/checkpoint-behaviour.ts';
 
 const folders: string[] = [];
 afterEach(async () => {
@@ -24,37 +24,6 @@ async function openStore(
   folders.push(folder);
   const storage = new FileStorage();
   return { store: new CheckpointStore(wrap(storage), fileUri(folder)), again: new CheckpointStore(storage, fileUri(folder)), folder };
-}
-
-function snapshot(step: number, final = false): Snapshot {
-  const numbers = Float32Array.from({ length: 50 }, (_, index) => step + index / 7);
-  return {
-    position: { step, epoch: 1, examples: step * 10, seed: 42, iterations: step, final },
-    tensors: [
-      { name: 'model/a', dtype: 'float32', shape: [5, 10], bytes: new Uint8Array(numbers.buffer) },
-      { name: 'model/b', dtype: 'int32', shape: [], bytes: new Uint8Array(Int32Array.of(step).buffer) },
-      { name: 'model/empty', dtype: 'float32', shape: [0, 3], bytes: new Uint8Array(0) },
-    ],
-  };
-}
-
-const ORIGIN = { applicationId: 'application_1_0001', generation: 1 };
-
-/** Every operation of `storage` calls `before` first, with how many came before it. */
-function counted(storage: Storage, before: (operation: number) => Promise<void>): Storage {
-  let operations = 0;
-  return new Proxy(storage, {
-    get(target, name) {
-      const value = Reflect.get(target, name) as unknown;
-      if (typeof value !== 'function' || name === 'close') {
-        return value;
-      }
-      return async (...input: unknown[]) => {
-        await before(operations++);
-        return await Reflect.apply(value as (...input: unknown[]) => unknown, target, input);
-      };
-    },
-  });
 }
 
 describe('a store', () => {
@@ -139,50 +108,10 @@ describe('a store', () => {
   });
 });
 
-describe('fencing', () => {
-  test('whenever an old writer is overtaken, no checkpoint of its appears after that, and the newest stays good', async () => {
-    // The new generation takes over before the old writer's first, second, ... operation.
-    for (let moment = 0; moment < 12; moment++) {
-      let chosen: number | undefined;
-      let tookOver = false;
-      const { store, again } = await openStore((storage) =>
-        counted(storage, async (operation) => {
-          if (operation === moment) {
-            tookOver = true;
-            await again.retireOlderThan(2);
-            chosen = (await again.newest(() => {}))?.position.step;
-          }
-        }),
-      );
-      await again.save(snapshot(1), ORIGIN);
-      const error = await store.save(snapshot(2), ORIGIN).then(
-        () => null,
-        (thrown: TonyError) => thrown,
-      );
-      const after = await again.newest((message) => {
-        throw new Error(message);
-      });
-      expect(after?.position.step).toBe(chosen ?? 2);
-      if (chosen === 1) {
-        expect(error?.code).toBe('CHECKPOINT_FENCED');
-      }
-      // The old one tries once more, then the new one writes.
-      if (tookOver) {
-        await expect(store.save(snapshot(7), ORIGIN)).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
-      }
-      await again.save(snapshot(3), { ...ORIGIN, generation: 2 });
-      expect((await again.newest(() => {}))?.position.step).toBe(3);
-    }
-  });
-
-  test('retiring twice, and generations that never wrote, is no matter', async () => {
-    const { store } = await openStore();
-    await store.retireOlderThan(1);
-    await store.retireOlderThan(4);
-    await store.retireOlderThan(4);
-    await expect(store.save(snapshot(1), { ...ORIGIN, generation: 3 })).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
-    await store.save(snapshot(1), { ...ORIGIN, generation: 4 });
-  });
+describeFencing('file', async () => {
+  const path = await mkdtemp(join(tmpdir(), 'checkpoints-'));
+  folders.push(path);
+  return { storage: new FileStorage(), dir: fileUri(path) };
 });
 
 describe('a writer', () => {

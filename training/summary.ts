@@ -27,6 +27,8 @@ export interface SummaryOptions {
   /** URI of the run's own folder: TensorBoard shows each folder as a run. */
   readonly dir: string;
   readonly onTrouble: (message: string) => void;
+  /** ms since the epoch. */
+  readonly now?: () => number;
 }
 
 /**
@@ -35,7 +37,8 @@ export interface SummaryOptions {
  */
 export class SummaryWriter implements Summaries {
   readonly #options: SummaryOptions;
-  readonly #startedAt = Date.now();
+  readonly #now: () => number;
+  readonly #startedAt: number;
   readonly #isLocal: boolean;
   #buffered: Buffer[] = [];
   #bufferedBytes = 0;
@@ -45,12 +48,14 @@ export class SummaryWriter implements Summaries {
 
   constructor(options: SummaryOptions) {
     this.#options = options;
+    this.#now = options.now ?? Date.now;
+    this.#startedAt = this.#now();
     this.#isLocal = parseUri(options.dir).scheme === 'file';
   }
 
   /** To be called before the first scalar of a resumed run: later steps of the interrupted one are void. */
   resumeFrom(step: number): void {
-    this.#add(encodeRestart(Date.now() / 1000, step));
+    this.#add(encodeRestart(this.#now() / 1000, step));
   }
 
   scalar(tag: string, value: number, step: number): void {
@@ -59,7 +64,7 @@ export class SummaryWriter implements Summaries {
 
   scalars(values: Readonly<Record<string, number>>, step: number): void {
     const list = Object.entries(values).map(([tag, value]) => ({ tag, value }));
-    this.#add(encodeScalars(Date.now() / 1000, step, list));
+    this.#add(encodeScalars(this.#now() / 1000, step, list));
   }
 
   async flush(): Promise<void> {
@@ -78,7 +83,7 @@ export class SummaryWriter implements Summaries {
       this.#bufferedBytes -= this.#buffered.shift()?.length ?? 0;
     }
     if (this.#timer === null) {
-      const age = Date.now() - this.#startedAt;
+      const age = this.#now() - this.#startedAt;
       const wait = this.#isLocal ? FIRST_FLUSH_MS : Math.min(MOST_FLUSH_MS, Math.max(FIRST_FLUSH_MS, age * FLUSH_SHARE));
       this.#timer = setTimeout(() => void this.flush(), wait);
       this.#timer.unref();
