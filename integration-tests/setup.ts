@@ -33,12 +33,13 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 }
 
 async function clusterOfThisRun(): Promise<Cluster> {
-  const given = process.env.TONY_CLUSTER_OFFSET;
+  // A name of its own: this cluster is emptied, and the one that `npm run cluster` speaks of may hold somebody's work.
+  const given = process.env.TONY_TEST_CLUSTER_OFFSET;
   if (given !== undefined) return new Cluster(Number(given));
   const watched = new Set((await processesWithArgument(WATCHDOG)).map(({ args }) => args.at(-1)));
   for (let offset = FIRST_OFFSET; offset <= LARGEST_OFFSET; offset += 1000) {
     const cluster = new Cluster(offset);
     if (!watched.has(String(offset)) && (await cluster.portsInUse()).length === 0) return cluster;
   }
-  throw new Error('no free range of ports was found for the cluster; give one by TONY_CLUSTER_OFFSET');
+  throw new Error('no free range of ports was found for the cluster; give one by TONY_TEST_CLUSTER_OFFSET');
 }
