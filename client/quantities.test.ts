@@ -33,7 +33,9 @@ test('an accuracy is a share, other metrics are numbers', () => {
 
 test('what comes from elsewhere cannot steer the terminal', () => {
   expect(harmless('\x1b[31mred\x1b[0m \x1b]0;title\x07text\r\x08\n\tend')).toBe('red text\n\tend');
-  fc.assert(fc.property(fc.string({ unit: 'binary-ascii', maxLength: 60 }), (text) => !/\p{Cc}/u.test(harmless(text).replace(/[\t\n]/g, ''))));
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary-ascii', maxLength: 60 }), (text) => !/\p{Cc}/u.test(harmless(text).replace(/[\t\n]/g, ''))),
+  );
   expect(clip('worker:10', 5)).toBe('work…');
 });
 
