@@ -173,19 +173,19 @@ export class JobFiles {
   }
 
   /**
-   * Writes how the job ended, unless that is written already: of two attempts the first decides. Answers what holds.
-   * Storage that is away for longer than `patienceMs` is done without.
+   * Writes how the job ended, unless that is written already: of two attempts the first decides. Answers what holds, and whether it is
+   * written: storage that is away for longer than `patienceMs` is done without.
    */
-  async writeFinal(status: JobStatus, patienceMs: number): Promise<JobStatus> {
+  async writeFinal(status: JobStatus, patienceMs: number): Promise<{ status: JobStatus; written: boolean }> {
     const uri = joinUri(this.#history, 'final.json');
     const deadline = performance.now() + patienceMs;
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       try {
-        if (await this.#storage.write(uri, Buffer.from(JSON.stringify(status)), { permission: 0o600, ifAbsent: true })) return status;
-        return JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus;
+        const first = await this.#storage.write(uri, Buffer.from(JSON.stringify(status)), { permission: 0o600, ifAbsent: true });
+        return { status: first ? status : (JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus), written: true };
       } catch (error) {
         this.#log.warn({ error: messageOf(error) }, 'the final state could not be written to the history');
-        if (performance.now() + pause > deadline) return status;
+        if (performance.now() + pause > deadline) return { status, written: false };
         await delay(pause);
       }
     }

@@ -47,6 +47,7 @@ export class JobShell {
   readonly #early: Happening[] = [];
   #ticker: NodeJS.Timeout | null = null;
   #over = false;
+  #decision: Promise<{ status: JobStatus; written: boolean }> | null = null;
   #final: JobStatus | null = null;
 
   constructor(options: JobShellOptions) {
@@ -150,11 +151,13 @@ export class JobShell {
         executors.stop(action.containerId, action.reason);
         break;
       case 'persist':
-        files.persist(
-          action.snapshot,
-          ({ generation, revision }) => this.hear({ type: 'persisted', generation, revision }),
-          (attempt) => this.fence(`attempt ${attempt} of the ApplicationMaster has taken over`),
-        );
+        if (action.snapshot.result !== null) this.#saveDecision(action.snapshot, action.snapshot.result);
+        else
+          files.persist(
+            action.snapshot,
+            ({ generation, revision }) => this.hear({ type: 'persisted', generation, revision }),
+            (attempt) => this.fence(`attempt ${attempt} of the ApplicationMaster has taken over`),
+          );
         break;
       case 'record':
         log.info({ ...action.entry, at: undefined }, action.entry.event);
@@ -164,6 +167,20 @@ export class JobShell {
         void this.#finish(action.result);
         break;
     }
+  }
+
+  /** final.json is what another attempt looks at first: once it is there, no state of the job matters any more. */
+  #saveDecision({ generation, revision }: Snapshot, result: JobResult): void {
+    const decision = this.#decide(result);
+    void decision.then(({ written }) => {
+      if (written) this.hear({ type: 'persisted', generation, revision });
+    });
+  }
+
+  #decide(result: JobResult): Promise<{ status: JobStatus; written: boolean }> {
+    const status = { ...this.status(), state: result.state, message: result.diagnostics, finishedAt: now() };
+    this.#decision ??= this.#options.files.writeFinal(status, FINAL_PATIENCE_MS);
+    return this.#decision;
   }
 
   #connected(): Ends {
@@ -199,11 +216,11 @@ export class JobShell {
   /** The first who writes how the job ended decides; then the cluster is told, and what only a running job needs goes. */
   async #finish(result: JobResult): Promise<void> {
     if (this.#over) return;
-    const { files, log, frozen } = this.#options;
-    let status: JobStatus = { ...this.status(), state: result.state, message: result.diagnostics, finishedAt: now() };
+    const { log, frozen } = this.#options;
+    const decision = this.#final === null ? this.#decide(result) : { status: this.#final };
     this.#end();
     try {
-      status = this.#final ?? (await files.writeFinal(status, FINAL_PATIENCE_MS));
+      const { status } = await decision;
       this.#final = status;
       const decided: JobResult = isEnd(status.state) ? { state: status.state, diagnostics: status.message } : result;
       const told = this.#ends?.negotiator.finish(decided, '') ?? Promise.resolve();
