@@ -1,0 +1,760 @@
+import { describe, expect, it } from 'vitest';
+import { assignmentOf } from './job-machine.ts';
+import { frozen, Rehearsal, workers } from './simulator/rehearsal.ts';
+import { role } from './simulator/world.ts';
+
+const evaluator = role({ name: 'evaluator' });
+const twoWorkers = frozen({ roles: [workers()] });
+const withEvaluator = frozen({ roles: [workers(), evaluator] });
+
+describe('a job that goes well', () => {
+  it('asks for every role, launches at once, forms the gang, and ends when all tracked tasks have', () => {
+    const scene = new Rehearsal(withEvaluator);
+    expect(scene.status().state).toBe('STARTING');
+    scene.register();
+    expect([scene.wanted('worker'), scene.wanted('evaluator')]).toEqual([2, 1]);
+    expect([scene.allocate('worker'), scene.allocate('worker'), scene.allocate('evaluator')]).toEqual(['c1', 'c2', 'c3']);
+    expect(scene.of('launch').map(({ containerId, role, index }) => `${containerId} ${role}:${index}`)).toEqual([
+      'c1 worker:0',
+      'c2 worker:1',
+      'c3 evaluator:0',
+    ]);
+    expect([scene.wanted('worker'), scene.wanted('evaluator')]).toEqual([0, 0]);
+    scene.hello('c2');
+    expect(scene.told('start')).toEqual([]);
+    scene.hello('c1');
+    expect(scene.told('start')).toEqual(['c1', 'c2']);
+    expect(scene.of('start')[0]).toMatchObject({
+      generation: 1,
+      members: [
+        { role: 'worker', index: 0, host: 'h1', port: 1001, rank: 0 },
+        { role: 'worker', index: 1, host: 'h1', port: 1002, rank: 1 },
+      ],
+    });
+    scene.hello('c3');
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1, message: '' });
+    scene.exit('c1', 0);
+    scene.exit('c3', 0);
+    expect(scene.result).toBeNull();
+    scene.exit('c2', 0);
+    expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
+    expect(scene.told('stop-program').sort()).toEqual(['c1', 'c2', 'c3']);
+    expect(scene.actions.at(-1)?.type).toBe('finish');
+  });
+
+  it('starts an unranked task as soon as it is there: it needs no ring', () => {
+    const scene = new Rehearsal(withEvaluator);
+    scene.register();
+    const id = scene.allocate('evaluator');
+    scene.hello(id);
+    expect(scene.told('start')).toEqual([id]);
+  });
+
+  it('starts nothing before the snapshot that names it is durable', () => {
+    const scene = new Rehearsal(withEvaluator);
+    scene.storageAway = true;
+    scene.register();
+    scene.serve();
+    expect(scene.told('launch')).toHaveLength(3);
+    expect(scene.told('start')).toEqual([]);
+    const [first] = scene.of('persist');
+    if (first !== undefined) scene.save(first.snapshot);
+    expect(scene.told('start')).toEqual([]);
+    const last = scene.of('persist').at(-1);
+    if (last !== undefined) scene.save(last.snapshot);
+    expect(scene.told('start').sort()).toEqual(['c1', 'c2', 'c3']);
+  });
+
+  it('ranks the chief first, then the roles in their order', () => {
+    const scene = Rehearsal.running(
+      frozen({ roles: [role({ name: 'worker', instances: 2, ranked: true }), role({ name: 'chief', ranked: true, chief: true })] }),
+    );
+    expect(scene.of('start')[0]?.members.map(({ role, index, rank }) => `${rank} ${role}:${index}`)).toEqual([
+      '0 chief:0',
+      '1 worker:0',
+      '2 worker:1',
+    ]);
+  });
+
+  it('gives back containers that it did not ask for, also after the end', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    expect(scene.told('release')).toEqual([]);
+    const surplus = scene.allocate('worker');
+    expect(scene.told('release')).toEqual([surplus]);
+    scene.say({ type: 'kill', reason: 'enough' });
+    const late = scene.allocate('worker');
+    expect(scene.told('release')).toEqual([surplus, late]);
+  });
+
+  it('stops untracked tasks and sidecars at the end, and waits a little for them', () => {
+    const scene = Rehearsal.running(
+      frozen({
+        roles: [workers({ instances: 1 }), role({ name: 'ps', tracking: 'untracked' }), role({ name: 'tensorboard', tracking: 'sidecar' })],
+      }),
+    );
+    const ps = scene.container('ps:0');
+    scene.exit(scene.container('worker:0'), 0);
+    expect(scene.status().state).toBe('SUCCEEDED');
+    expect(scene.told('stop-program')).toHaveLength(3);
+    expect(scene.result).toBeNull();
+    scene.end(ps, 'exited', 0);
+    expect(scene.result).toBeNull();
+    // One that does not end is ended by the cluster.
+    scene.wait(5_500);
+    expect(scene.told('stop-container')).toHaveLength(1);
+    expect(scene.result?.state).toBe('SUCCEEDED');
+  });
+
+  it('lets the chief decide where the job says so', () => {
+    const scene = Rehearsal.running(frozen({ success: 'chief', roles: [workers()] }));
+    scene.exit(scene.container('worker:0'), 0);
+    expect(scene.status().state).toBe('SUCCEEDED');
+  });
+
+  it('has no say in a job without tracked tasks left undone: one exit of two is no success', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.exit(scene.container('worker:0'), 0);
+    scene.wait(60_000);
+    expect(scene.status().state).toBe('RUNNING');
+  });
+});
+
+describe('an executor that goes silent', () => {
+  it('is stopped and replaced; the others prepare the next generation, which resumes when all are ready', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.silent.add('c2');
+    scene.wait(9_500);
+    expect(scene.told('stop-container')).toEqual([]);
+    scene.wait(1_000);
+    expect(scene.told('stop-container')).toEqual(['c2']);
+    expect(scene.told('prepare')).toEqual(['c1']);
+    expect(scene.wanted('worker')).toBe(1);
+    expect(scene.status()).toMatchObject({ state: 'RECOVERING', message: 'worker:1: its executor on h2:1 was not heard of for 10 s' });
+    scene.serve();
+    expect(
+      scene
+        .of('start')
+        .filter(({ generation }) => generation === 2)
+        .map(({ containerId }) => containerId),
+    ).toEqual(['c1', 'c3']);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.task('worker:1')).toMatchObject({ failures: 1, attempts: 2 });
+    expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 1 });
+  });
+
+  it('is not lost when only its stream broke and it comes back in time', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.say({ type: 'stream-lost', containerId: 'c2' });
+    scene.silent.add('c2');
+    scene.wait(8_000);
+    scene.silent.delete('c2');
+    scene.hello('c2', { generation: 1, phase: 'running' });
+    scene.wait(30_000);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    expect(scene.told('prepare')).toEqual([]);
+  });
+
+  it('is lost when it does not come back', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.say({ type: 'stream-lost', containerId: 'c2' });
+    scene.silent.add('c2');
+    scene.wait(10_500);
+    expect(scene.told('stop-container')).toEqual(['c2']);
+  });
+
+  it('is not to blame when this process itself was held up', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.now += 60_000;
+    scene.say({ type: 'tick' });
+    scene.wait(20_000);
+    expect(scene.task('worker:0').failures + scene.task('worker:1').failures).toBe(0);
+  });
+
+  it('gets the order to start again when it went down with the stream', () => {
+    const scene = new Rehearsal(twoWorkers);
+    scene.register();
+    scene.allocate('worker');
+    scene.allocate('worker');
+    scene.hello('c1');
+    scene.hello('c2');
+    scene.say({ type: 'stream-lost', containerId: 'c1' });
+    scene.hello('c1');
+    expect(scene.told('start')).toEqual(['c1', 'c2', 'c1']);
+    expect(scene.of('start')[2]?.members).toEqual(scene.of('start')[0]?.members);
+  });
+
+  it('gets the order to prepare again when it went down with the stream', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.exit('c2', 1);
+    scene.say({ type: 'stream-lost', containerId: 'c1' });
+    scene.hello('c1', { generation: 1, phase: 'running' });
+    expect(scene.of('prepare').map(({ containerId, generation }) => `${containerId} ${generation}`)).toEqual(['c1 2', 'c1 2']);
+  });
+
+  it('is lost when it beats but does not do what it is told', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.exit('c2', 1);
+    scene.wait(31_000);
+    expect(scene.told('stop-container')).toContain('c1');
+    expect(scene.task('worker:0').failure).toBe('its executor on h1:1 did not answer the order to prepare its program for 30 s');
+  });
+
+  it('waits for the lease of its predecessor when it has no rank: two evaluators would write the same files', () => {
+    const scene = Rehearsal.running(withEvaluator);
+    const first = scene.container('evaluator:0');
+    scene.silent.add(first);
+    scene.wait(10_500);
+    scene.serve();
+    const second = scene.container('evaluator:0');
+    expect(scene.told('start')).not.toContain(second);
+    // What the cluster says of a lost node is no proof that all is over there.
+    scene.end(first, 'node-lost');
+    expect(scene.told('start')).not.toContain(second);
+    scene.wait(110_000);
+    expect(scene.told('start')).toContain(second);
+    expect(scene.status()).toMatchObject({ generations: 1 });
+  });
+});
+
+describe('a program that fails', () => {
+  it('is started again in a new generation while its budget lasts; then the job fails with the first failure and its last words', () => {
+    const scene = Rehearsal.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
+    for (const stderr of ['Error: out of cheese', 'Error: second', 'Error: third']) {
+      expect(scene.status().state).toBe('RUNNING');
+      scene.exit(scene.container('worker:1'), 3, { stderr: `noise\n${stderr}\n` });
+      scene.wait(1_000);
+      scene.serve();
+    }
+    expect(scene.status()).toMatchObject({ state: 'FAILED', generations: 3 });
+    expect(scene.task('worker:1')).toMatchObject({ state: 'failed', failures: 3, exitCode: 3 });
+    scene.wait(6_000);
+    expect(scene.result?.diagnostics).toBe(
+      [
+        'worker:1 failed 3 times, 2 restarts are allowed: its program on h3:1 exited with code 3.',
+        'Last lines of its stderr:',
+        'noise',
+        'Error: third',
+        "The job's first failure: worker:1: its program on h2:1 exited with code 3",
+        'Last lines of its stderr:',
+        'noise',
+        'Error: out of cheese',
+      ].join('\n'),
+    );
+  });
+
+  it('fails the job at once where restarts are not wanted', () => {
+    const scene = Rehearsal.running(frozen({ roles: [workers({ restart: { policy: 'never', maxRestarts: 3 } })] }));
+    scene.exit('c1', 1, { stderr: 'TypeError: x is not a function' });
+    expect(scene.status()).toMatchObject({
+      state: 'FAILED',
+      message:
+        'worker:0 failed and is not to be restarted: its program on h1:1 exited with code 1.\nLast lines of its stderr:\nTypeError: x is not a function',
+    });
+  });
+
+  it('is restarted alone when it has no rank', () => {
+    const scene = Rehearsal.running(withEvaluator);
+    scene.exit(scene.container('evaluator:0'), 1);
+    scene.end('c3', 'stopped-by-master');
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    expect(scene.told('prepare')).toEqual([]);
+    expect(scene.task('evaluator:0')).toMatchObject({ attempts: 2, failures: 1, state: 'running' });
+  });
+
+  it('counts once when others die of it, before and after it is known', () => {
+    const scene = Rehearsal.running(frozen({ roles: [workers({ instances: 4 })] }));
+    scene.exit('c2', -1, { signal: 'SIGKILL' });
+    // Their reports cross the order to prepare.
+    scene.exit('c1', 1);
+    scene.end('c3', 'exited', 1);
+    scene.silent.add('c4');
+    scene.wait(10_500);
+    scene.serve();
+    expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 1, 0, 0]);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+  });
+
+  it('counts again when it fails in the next generation, however soon', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.exit(scene.container('worker:0'), 3);
+    scene.serve();
+    scene.exit(scene.container('worker:1'), 3);
+    expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([1, 1]);
+  });
+
+  it('is not judged by an exit of an older generation', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.exit('c2', 1);
+    scene.serve();
+    scene.exit('c1', 1, { generation: 1 });
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.task('worker:0').failures).toBe(0);
+  });
+
+  it('brings back those that have succeeded: their part of the ring is needed again', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.exit('c1', 0);
+    expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', containerId: null });
+    scene.exit('c2', 1);
+    expect(scene.wanted('worker')).toBe(2);
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    scene.exit(scene.container('worker:0'), 0);
+    scene.exit(scene.container('worker:1'), 0);
+    expect(scene.status().state).toBe('SUCCEEDED');
+  });
+
+  it('never fails the job as a sidecar', () => {
+    const scene = Rehearsal.running(
+      frozen({ roles: [workers(), role({ name: 'tensorboard', tracking: 'sidecar', restart: { policy: 'on-failure', maxRestarts: 1 } })] }),
+    );
+    for (let n = 0; n < 2; n++) {
+      scene.exit(scene.container('tensorboard:0'), 1);
+      for (const id of scene.told('stop-container')) scene.end(id, 'stopped-by-master');
+      scene.serve();
+    }
+    expect(scene.task('tensorboard:0')).toMatchObject({ state: 'failed', failures: 2 });
+    expect(scene.status().state).toBe('RUNNING');
+    expect(scene.wanted('tensorboard')).toBe(0);
+  });
+
+  it('fails the job when it is untracked and its budget is spent', () => {
+    const scene = Rehearsal.running(
+      frozen({ roles: [workers(), role({ name: 'ps', tracking: 'untracked', restart: { policy: 'on-failure', maxRestarts: 0 } })] }),
+    );
+    scene.exit(scene.container('ps:0'), 1);
+    expect(scene.status().state).toBe('FAILED');
+  });
+
+  it('is stopped by a signal for as long as an executor may be silent: that is a failure too', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.freeze('c1');
+    scene.wait(12_000);
+    expect(scene.told('stop-container')).toEqual(['c1']);
+    expect(scene.task('worker:0').failure).toContain('was stopped by a signal for');
+  });
+});
+
+describe('a program that loses a peer', () => {
+  it('waits for the failure that explains it, and pays nothing', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.lostPeer('c1', 1);
+    scene.exit('c1', 1, { stderr: 'lost rank 1' });
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    scene.silent.add('c2');
+    scene.wait(10_500);
+    expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 1]);
+    // Its executor is sound: the next generation goes on in the same container.
+    scene.serve();
+    expect(scene.task('worker:0')).toMatchObject({ attempts: 1, state: 'running' });
+  });
+
+  it('is believed when no failure shows itself: the peer that most name is to blame', () => {
+    const scene = Rehearsal.running(frozen({ roles: [workers({ instances: 3 })] }));
+    scene.lostPeer('c1', 1);
+    scene.lostPeer('c3', 1);
+    scene.lostPeer('c2', 0);
+    scene.wait(11_500);
+    expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 1, 0]);
+    expect(scene.task('worker:1').failure).toBe('its program on h2:1 no longer answers its peers (reported by worker:0)');
+    expect(scene.told('prepare').sort()).toEqual(['c1', 'c3']);
+  });
+
+  it('is itself to blame when its peer has ended well', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.exit('c2', 0);
+    scene.lostPeer('c1', 1);
+    scene.wait(12_000);
+    expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([1, 0]);
+  });
+});
+
+describe('what the cluster takes', () => {
+  it.each(['preempted', 'node-lost', 'disks-failed', 'expired', 'stopped-by-master'] as const)('%s costs no restart', (end) => {
+    const scene = Rehearsal.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] }));
+    scene.end('c1', end);
+    scene.serve();
+    expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 2, state: 'running' });
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+  });
+
+  it('is not charged after all when the cluster clears a program that a signal killed', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.exit('c1', -1, { signal: 'SIGTERM' });
+    expect(scene.task('worker:0').failures).toBe(1);
+    scene.end('c1', 'preempted', -102);
+    expect(scene.task('worker:0')).toMatchObject({ failures: 0, failure: 'its container was preempted for another application' });
+  });
+
+  it('gets a moment to explain a death by signal that would end the job', () => {
+    const job = frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] });
+    const preempted = Rehearsal.running(job);
+    preempted.exit('c1', -1, { signal: 'SIGTERM' });
+    expect(preempted.status().state).toBe('RUNNING');
+    preempted.end('c1', 'preempted', -102);
+    preempted.serve();
+    expect(preempted.status().state).toBe('RUNNING');
+
+    const overdrawn = Rehearsal.running(job);
+    overdrawn.exit('c1', -1, { signal: 'SIGKILL' });
+    overdrawn.end('c1', 'memory-exceeded', -104);
+    expect(overdrawn.status().message).toContain('was killed for using more than its 1 GiB of memory; raise roles.worker.resources.memory');
+
+    const killed = Rehearsal.running(job);
+    killed.exit('c1', -1, { signal: 'SIGKILL' });
+    killed.wait(3_500);
+    expect(killed.status().message).toContain('was killed by SIGKILL');
+  });
+
+  it('charges a container that exceeds its memory', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.end('c2', 'memory-exceeded', -104);
+    expect(scene.task('worker:1').failures).toBe(1);
+  });
+});
+
+describe('a gang that does not come together', () => {
+  it('names who is missing and why, gives back what it holds, asks again after a pause, and fails in the end', () => {
+    const scene = new Rehearsal(frozen({ roles: [workers({ instances: 3 })] }));
+    scene.register();
+    scene.hello(scene.allocate('worker'));
+    scene.allocate('worker', 'h2:1');
+    scene.wait(59_000);
+    expect(scene.status().state).toBe('WAITING');
+    scene.wait(1_500);
+    expect(scene.history.find((line) => line.startsWith('gang-timeout'))).toBe(
+      'gang-timeout worker:1 did not report from h2:1 after the start of the container (see: tony-ts logs application_1_0001 worker:1). ' +
+        'worker:2 got no container (each asks for 1 GiB of memory, 1 vcore; queue root.default is full: it has room for 512 MiB of memory, 0 vcores).',
+    );
+    expect(scene.told('stop-container').sort()).toEqual(['c1', 'c2']);
+    expect(scene.wanted('worker')).toBe(0);
+    scene.wait(10_000);
+    expect(scene.wanted('worker')).toBe(3);
+    scene.wait(180_000);
+    expect(scene.result).toMatchObject({ state: 'FAILED' });
+    expect(scene.result?.diagnostics).toMatch(
+      /^The gang was not complete within 60 s, 3 times in a row. worker:0, worker:1, worker:2 got no/,
+    );
+  });
+
+  it('begins its rounds anew once it has run', () => {
+    const scene = new Rehearsal(twoWorkers);
+    scene.register();
+    scene.wait(150_000);
+    scene.serve();
+    expect(scene.status().state).toBe('RUNNING');
+    scene.end('c1', 'preempted');
+    scene.wait(70_000);
+    expect(scene.status().state).toBe('RECOVERING');
+  });
+
+  it('has an unranked task wait for itself alone, with the same deadline', () => {
+    const scene = new Rehearsal(frozen({ framework: 'none', roles: [role({ name: 'worker', instances: 2, chief: true })] }));
+    scene.register();
+    const first = scene.allocate('worker');
+    scene.hello(first);
+    scene.started(first, 1);
+    scene.wait(185_000);
+    expect(scene.told('release')).toEqual([]);
+    expect(scene.status()).toMatchObject({ state: 'FAILED' });
+    expect(scene.status().message).toMatch(/^worker:1 was not there within 60 s, 3 times in a row. worker:1 got no container/);
+  });
+
+  it('fails at once for what the cluster can never give, with what to do about it', () => {
+    const ask = (resources: Partial<ReturnType<typeof role>['resources']>) => {
+      const scene = new Rehearsal(
+        frozen({ roles: [workers({ resources: { memoryMb: 1024, vcores: 1, gpus: 0, other: {}, ...resources } })] }),
+      );
+      scene.register();
+      return scene.result?.diagnostics;
+    };
+    expect(ask({ memoryMb: 65_536 })).toBe(
+      'Role worker asks for 64 GiB of memory in a container, the largest container here has 8 GiB of memory. ' +
+        "Lower roles.worker.resources.memory, or ask the cluster's admins for a larger maximum.",
+    );
+    expect(ask({ gpus: 5 })).toContain(
+      'asks for 5 yarn.io/gpu in a container, the largest container here has 4 yarn.io/gpu. Lower roles.worker.resources.gpus',
+    );
+    expect(ask({ other: { 'yarn.io/fpga': 1 } })).toBe(
+      'Role worker asks for 1 of yarn.io/fpga, a resource type that this cluster does not have (it has memory-mb, vcores, yarn.io/gpu). ' +
+        "Remove roles.worker.resources.yarn.io/fpga, or ask the cluster's admins to set up yarn.io/fpga.",
+    );
+    expect(ask({ gpus: 4 })).toBeUndefined();
+  });
+
+  it('fails at once for a label that does not exist, but not when nodes are away later', () => {
+    const job = frozen({ roles: [workers({ nodeLabel: 'gpus' })] });
+    const message = 'InvalidLabelResourceRequestException: cluster does not contain label gpus';
+    const scene = new Rehearsal(job);
+    scene.register();
+    scene.say({ type: 'ask-refused', role: 'worker', message });
+    expect(scene.result?.diagnostics).toContain(message);
+    expect(scene.result?.diagnostics).toContain('Check roles.worker.nodeLabel (gpus)');
+
+    const later = Rehearsal.running(job);
+    later.end('c1', 'node-lost');
+    later.say({ type: 'ask-refused', role: 'worker', message });
+    expect(later.status().state).toBe('RECOVERING');
+    later.ready('c2', 2);
+    later.wait(61_000);
+    expect(later.history.join('\n')).toContain(`worker:0 got no container, the ResourceManager refuses the ask: ${message}`);
+  });
+});
+
+describe('a node that fails a role', () => {
+  it('is avoided after two failures there, and taken again when nothing else comes', () => {
+    const scene = new Rehearsal(twoWorkers);
+    scene.register();
+    scene.hello(scene.allocate('worker', 'h1:1'));
+    for (let n = 0; n < 2; n++) {
+      expect(scene.of('ask').at(-1)?.excludedNodes).toEqual([]);
+      scene.say({ type: 'launch-failed', containerId: scene.allocate('worker', 'h2:1'), message: 'disk full' });
+    }
+    expect(scene.told('release')).toHaveLength(2);
+    expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: ['h2:1'] });
+    // It was under way when its node was excluded: back, and asked for again.
+    const unlucky = scene.allocate('worker', 'h2:1');
+    expect(scene.told('release')).toContain(unlucky);
+    expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: ['h2:1'] });
+    scene.wait(31_000);
+    expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: [] });
+  });
+
+  it('is not the last one to be avoided', () => {
+    const scene = new Rehearsal(twoWorkers);
+    scene.register();
+    scene.say({ type: 'cluster', nodes: 1, headroom: {} });
+    for (let n = 0; n < 4; n++) {
+      scene.say({ type: 'launch-failed', containerId: scene.allocate('worker', 'h1:1'), message: 'busy' });
+      scene.wait(2_000);
+    }
+    expect(scene.of('ask').flatMap(({ excludedNodes }) => excludedNodes)).toEqual([]);
+  });
+
+  it('does not go on for ever: containers that never start end the job, with the reason', () => {
+    const scene = new Rehearsal(frozen({ roles: [workers({ instances: 1 })], gang: { timeoutMs: 3_600_000 } }));
+    scene.register();
+    for (let n = 0; n < 10; n++) {
+      scene.wait(31_000);
+      scene.say({ type: 'launch-failed', containerId: scene.allocate('worker', `h${n}:1`), message: 'Image not found' });
+    }
+    expect(scene.result?.diagnostics).toContain(
+      'worker:0 could not be started 10 times in a row: its container on h9:1 could not be started: Image not found',
+    );
+  });
+});
+
+describe('a second attempt of the ApplicationMaster', () => {
+  const resume = (scene: Rehearsal, job = twoWorkers) => {
+    const next = new Rehearsal(job, 2, scene.snapshot);
+    next.now = scene.now;
+    const survivors = scene.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
+    return { next, survivors };
+  };
+
+  it('restarts nothing that runs', () => {
+    const { next, survivors } = resume(Rehearsal.running(withEvaluator), withEvaluator);
+    next.register(survivors);
+    expect(next.status()).toMatchObject({ state: 'RECOVERING', masterAttempt: 2 });
+    for (const id of ['c1', 'c2', 'c3']) next.hello(id, { generation: 1, phase: 'running' });
+    expect(next.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    next.wait(300_000);
+    expect(next.actions.filter(({ type }) => type !== 'persist')).toEqual([]);
+    for (const id of ['c1', 'c2', 'c3']) next.exit(id, 0);
+    expect(next.result?.state).toBe('SUCCEEDED');
+  });
+
+  it('hears of what ended in the meantime from the executors themselves', () => {
+    const { next, survivors } = resume(Rehearsal.running(twoWorkers));
+    next.hello('c1', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '' } });
+    next.register(survivors);
+    expect(next.result).toBeNull();
+    next.hello('c2', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '' } });
+    expect(next.result?.state).toBe('SUCCEEDED');
+  });
+
+  it('replaces what is gone, under a number that no other gang had', () => {
+    const { next, survivors } = resume(Rehearsal.running(twoWorkers));
+    next.register(survivors.slice(0, 1));
+    next.hello('c1', { generation: 1, phase: 'running' });
+    next.end('c2', 'exited', 137);
+    expect(next.of('prepare')).toMatchObject([{ containerId: 'c1', generation: 2 }]);
+    expect(next.wanted('worker')).toBe(1);
+  });
+
+  it('waits for executors a bounded time', () => {
+    const { next, survivors } = resume(Rehearsal.running(twoWorkers));
+    next.register(survivors);
+    next.hello('c1', { generation: 1, phase: 'running' });
+    next.wait(59_000);
+    expect(next.told('prepare')).toEqual([]);
+    next.wait(1_500);
+    expect(next.told('prepare')).toEqual(['c1']);
+    expect(next.told('stop-container')).toEqual(['c2']);
+  });
+
+  it('completes a start that the first attempt died in', () => {
+    const first = new Rehearsal(twoWorkers);
+    first.register();
+    first.allocate('worker');
+    first.allocate('worker');
+    first.hello('c1');
+    first.hello('c2');
+    const { next, survivors } = resume(first);
+    next.register(survivors);
+    next.hello('c1', { generation: 1, phase: 'running' });
+    next.hello('c2');
+    expect(next.of('start')).toMatchObject([{ containerId: 'c2', generation: 1, members: first.of('start')[0]?.members }]);
+    expect(next.status()).toMatchObject({ generations: 1 });
+  });
+
+  it('never reuses the number of a gang that may have been started', () => {
+    const first = new Rehearsal(twoWorkers);
+    first.register();
+    first.allocate('worker');
+    first.allocate('worker');
+    const { next, survivors } = resume(first);
+    next.register(survivors);
+    next.hello('c1');
+    next.hello('c2');
+    expect(next.of('start').map(({ generation }) => generation)).toEqual([2, 2]);
+  });
+
+  it('stops containers that it does not know, and has unranked tasks wait until they are gone', () => {
+    const { next, survivors } = resume(Rehearsal.running(withEvaluator), withEvaluator);
+    const stranger = { id: 'x9', role: 'evaluator', node: 'h3:1', nodeHttp: '', memoryMb: 1024 };
+    next.register([...survivors.filter(({ role }) => role !== 'evaluator'), stranger]);
+    expect(next.told('stop-container')).toEqual(['x9']);
+    next.hello('x9', { role: 'evaluator', index: 0, generation: 1, phase: 'running' });
+    expect(next.told('stop-program')).toEqual(['x9']);
+    next.end('c3', 'exited', 1);
+    const id = next.allocate('evaluator');
+    next.hello(id, { role: 'evaluator' });
+    expect(next.told('start')).toEqual([]);
+    next.end('x9', 'stopped-by-master');
+    expect(next.told('start')).toEqual([id]);
+  });
+
+  it('goes on with the budget that is left', () => {
+    const scene = Rehearsal.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
+    scene.exit('c2', 3);
+    scene.serve();
+    const { next, survivors } = resume(scene, frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
+    next.register(survivors);
+    next.hello('c1', { generation: 2, phase: 'running' });
+    next.hello(scene.container('worker:1'), { generation: 2, phase: 'running' });
+    expect(next.status().generations).toBe(2);
+    next.exit(scene.container('worker:1'), 3);
+    expect(next.status().state).toBe('FAILED');
+  });
+
+  it('only carries out what was decided before', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.say({ type: 'kill', reason: 'killed by alice' });
+    const next = new Rehearsal(twoWorkers, 2, scene.snapshot);
+    next.register([{ id: 'c1', role: 'worker', node: 'h1:1', nodeHttp: '', memoryMb: 1024 }]);
+    expect(next.result).toEqual({ state: 'KILLED', diagnostics: 'killed by alice' });
+    expect(next.told('stop-container')).toEqual(['c1']);
+    expect(next.of('ask')).toEqual([]);
+  });
+});
+
+describe('the end', () => {
+  it('is decided once', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.say({ type: 'kill', reason: 'killed by alice' });
+    scene.exit('c1', 0);
+    scene.exit('c2', 0);
+    scene.say({ type: 'kill', reason: 'killed by bob' });
+    scene.wait(10_000);
+    expect(scene.of('finish')).toEqual([{ type: 'finish', result: { state: 'KILLED', diagnostics: 'killed by alice' } }]);
+  });
+
+  it('comes after the orders to stop, and those after the result is saved', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.storageAway = true;
+    scene.say({ type: 'kill', reason: 'enough' });
+    expect(scene.told('stop-program')).toEqual([]);
+    const last = scene.of('persist').at(-1);
+    if (last !== undefined) scene.save(last.snapshot);
+    expect(scene.told('stop-program')).toEqual(['c1', 'c2']);
+    expect(scene.result).toBeNull();
+    scene.end('c1', 'exited', 143);
+    scene.end('c2', 'exited', 143);
+    expect(scene.result?.state).toBe('KILLED');
+  });
+
+  it('is not held up for ever by a storage that is away', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.storageAway = true;
+    scene.say({ type: 'kill', reason: 'enough' });
+    scene.wait(36_000);
+    expect(scene.result?.state).toBe('KILLED');
+  });
+
+  it('comes when the job runs longer than it may', () => {
+    const scene = Rehearsal.running(frozen({ roles: [workers()], timeoutMs: 120_000 }));
+    scene.wait(121_000);
+    expect(scene.status()).toMatchObject({
+      state: 'FAILED',
+      message: 'The job ran longer than its timeout of 120 s. Raise timeout, or let it do less.',
+    });
+  });
+
+  it('can come before the resource manager knows this attempt', () => {
+    const scene = new Rehearsal(twoWorkers);
+    scene.say({ type: 'kill', reason: 'changed my mind' });
+    expect(scene.result).toBeNull();
+    scene.register();
+    expect(scene.result?.state).toBe('KILLED');
+    expect(scene.of('ask')).toEqual([]);
+  });
+});
+
+describe('who has no say', () => {
+  it('is told to end: a container that the job has given up, or never had', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    expect(assignmentOf(scene.state, 'c2')).toEqual({ role: 'worker', index: 1 });
+    scene.silent.add('c2');
+    scene.wait(10_500);
+    expect(assignmentOf(scene.state, 'c2')).toBeNull();
+    scene.hello('c2', { generation: 1, phase: 'running' });
+    scene.hello('x1', { generation: 1, phase: 'running' });
+    expect(scene.told('stop-program')).toEqual(['c2', 'c2', 'x1']);
+    expect(scene.told('stop-container')).toContain('x1');
+    scene.exit('x1', 1, { generation: 1 });
+    expect(scene.task('worker:0').failures).toBe(0);
+  });
+
+  it('is told again when it does not end', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.silent.add('c2');
+    scene.wait(10_500);
+    scene.serve();
+    scene.wait(31_000);
+    expect(scene.told('stop-container').filter((id) => id === 'c2').length).toBeGreaterThan(1);
+    scene.end('c2', 'stopped-by-master');
+    const orders = scene.told('stop-container').length;
+    scene.wait(31_000);
+    expect(scene.told('stop-container').length - orders).toBe(0);
+  });
+
+  it('does not make the machine grow', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    for (let n = 0; n < 1_000; n++) {
+      scene.say({
+        type: 'heartbeat',
+        containerId: 'c1',
+        generation: 1,
+        usage: null,
+        progress: { step: n, metrics: { [`m${n}`]: n, bad: Number.NaN }, checkpointStep: n, lostRank: null, notices: [`notice ${n}`] },
+      });
+    }
+    expect(scene.status()).toMatchObject({ step: 999, checkpointStep: 999 });
+    expect(scene.status().notices).toHaveLength(20);
+    expect(Object.keys(scene.task('worker:0').metrics)).toHaveLength(200);
+    expect(scene.status().metrics).not.toHaveProperty('bad');
+  });
+});
