@@ -1,0 +1,262 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { JobStatus } from '../conf/status.ts';
+import { isAlive } from './executor/test-master.ts';
+import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster, type YarnApplication } from './harness.ts';
+
+/** A job's bad days on a real YARN and HDFS. */
+
+const cluster = useCluster();
+
+/** Says where it runs and goes on until the file `go` is there. `$OUT/<role>-<index>-<generation>` holds its pid. */
+const PROGRAM = [
+  'me=$TONY_ROLE-$TONY_INDEX',
+  'echo $$ > $OUT/tmp-$me && mv $OUT/tmp-$me $OUT/$me-$TONY_GENERATION',
+  'sleep 1000 &',
+  'while [ ! -e $OUT/go ]; do sleep 0.1; done',
+  'kill %1',
+];
+
+class Job {
+  readonly id: string;
+  readonly out: string;
+
+  constructor(id: string, out: string) {
+    this.id = id;
+    this.out = out;
+  }
+
+  pid(task: string, generation: number): Promise<number> {
+    return until(() => Number(readFileSync(path.join(this.out, `${task}-${generation}`), 'utf8')), {
+      describe: async () => ({ awaited: `${task} in generation ${generation}`, status: await this.status().catch(String) }),
+      timeoutMs: 90_000,
+    });
+  }
+
+  async programs(generation: number): Promise<[number, number]> {
+    return [await this.pid('worker-0', generation), await this.pid('worker-1', generation)];
+  }
+
+  async status(user = USER): Promise<JobStatus> {
+    const answer = await fetch(`${cluster.resourceManager}/proxy/${this.id}/tony/api/job?user.name=${user}`, {
+      signal: AbortSignal.timeout(10_000),
+    });
+    if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
+    return (await answer.json()) as JobStatus;
+  }
+
+  /** The Node process of a container of the job that runs `bundle`, for one of its tasks. */
+  async process(bundle: string, containerId?: string | null): Promise<number> {
+    const all = await cluster.containers(this.id);
+    const found = all.find(
+      (each) =>
+        each.command.includes(bundle) &&
+        /node\b/.test(each.command.split(' ')[0] ?? '') &&
+        (containerId === undefined || each.containerId === containerId),
+    );
+    if (found === undefined) throw new Error(`no ${bundle} of ${containerId ?? this.id} in ${JSON.stringify(all, null, 1)}`);
+    return found.pid;
+  }
+
+  async executor(index: number): Promise<number> {
+    const { tasks } = await this.status();
+    return this.process('task-executor.mjs', tasks[index]?.containerId);
+  }
+
+  async final(): Promise<JobStatus> {
+    return JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${this.id}/final.json`)).toString()) as JobStatus;
+  }
+
+  async succeeds(): Promise<JobStatus> {
+    writeFileSync(path.join(this.out, 'go'), '');
+    const application = await cluster.ended(this.id);
+    expect(application).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics: '' });
+    await noneLeft(cluster, this.id);
+    const staged = await cluster.hdfsTree(`/user/${USER}/.tony-ts/jobs`);
+    expect(staged.filter((entry) => entry.path.includes(this.id))).toEqual([]);
+    return this.final();
+  }
+}
+
+interface Options {
+  readonly roles?: string;
+  readonly lines?: readonly string[];
+  readonly command?: readonly string[];
+}
+
+async function jobFile({ roles, lines = [], command = PROGRAM }: Options): Promise<{ file: string; out: string }> {
+  const folder = await temporaryFolder();
+  const out = path.join(folder, 'out');
+  mkdirSync(out);
+  const yaml = [
+    'name: bad-day',
+    'framework: none',
+    'runtime: system',
+    `env: {OUT: ${out}}`,
+    'command: |',
+    ...command.map((line) => `  ${line}`),
+    'heartbeat: {interval: 300ms, missed: 6}',
+    `roles: ${roles ?? '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 1}}}'}`,
+    'master: {memory: 512m}',
+    ...lines,
+  ];
+  const file = path.join(folder, 'job.yaml');
+  writeFileSync(file, `${yaml.join('\n')}\n`);
+  return { file, out };
+}
+
+async function startJob(options: Options = {}): Promise<Job> {
+  const { file, out } = await jobFile(options);
+  const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--detach']);
+  expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
+  return new Job(/application_\d+_\d+/.exec(stdout)?.[0] ?? '', out);
+}
+
+/** Runs a job to its end; answers what the client said last, what YARN says, and what `status` says. */
+async function failure(options: Options): Promise<{ client: string; yarn: YarnApplication; status: string }> {
+  const { file } = await jobFile(options);
+  const { stdout, exitCode } = await cluster.run(['submit', '--conf', file, '--output', 'json']);
+  expect(exitCode).toBe(1);
+  const result = jsonLines(stdout).at(-1) as { state: string; applicationId: string; diagnostics: string };
+  expect(result.state).toBe('FAILED');
+  const yarn = await cluster.ended(result.applicationId);
+  expect(yarn).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
+  const status = await cluster.run(['status', result.applicationId]);
+  await noneLeft(cluster, result.applicationId);
+  return { client: result.diagnostics, yarn, status: status.stdout };
+}
+
+describe('a job goes on', () => {
+  test.each([
+    ['an executor is killed', 'executor', 'SIGKILL'],
+    ['an executor is stopped', 'executor', 'SIGSTOP'],
+    ['a program is killed', 'program', 'SIGKILL'],
+    ['a program is stopped', 'program', 'SIGSTOP'],
+  ] as const)('when %s', async (_, who, signal) => {
+    const job = await startJob();
+    const first = await job.programs(1);
+    process.kill(who === 'executor' ? await job.executor(1) : first[1], signal);
+    await job.programs(2);
+    expect(first.filter(isAlive)).toEqual([]);
+    expect((await job.succeeds()).generations).toBe(2);
+  });
+
+  test('when its ApplicationMaster is killed: the second attempt finds the very programs', async () => {
+    const job = await startJob();
+    const programs = await job.programs(1);
+    const before = await job.status();
+    process.kill(await job.process('application-master.mjs'), 'SIGKILL');
+    const after = await until(
+      async () => {
+        const status = await job.status();
+        return status.masterAttempt === 2 && status.state === 'RUNNING' && status;
+      },
+      { describe: () => job.status().catch(String), timeoutMs: 60_000 },
+    );
+    expect(after.tasks.map(({ containerId }) => containerId)).toEqual(before.tasks.map(({ containerId }) => containerId));
+    expect(programs.filter(isAlive)).toEqual(programs);
+    const final = await job.succeeds();
+    expect(final).toMatchObject({ generations: 1, masterAttempt: 2 });
+    expect(final.tasks.map(({ attempts, failures }) => [attempts, failures])).toEqual([
+      [1, 0],
+      [1, 0],
+    ]);
+  });
+
+  test('when the ResourceManager and the NameNode go and come back: running programs notice nothing', async () => {
+    const job = await startJob();
+    const programs = await job.programs(1);
+    await cluster.kill('resourcemanager');
+    await cluster.kill('namenode');
+    await cluster.heal();
+    await until(async () => (await job.status()).state === 'RUNNING', { describe: () => job.status().catch(String), timeoutMs: 60_000 });
+    expect(programs.filter(isAlive)).toEqual(programs);
+    expect(await job.succeeds()).toMatchObject({ generations: 1, masterAttempt: 1 });
+  });
+});
+
+describe('a job fails with a sentence that names cause and next step', () => {
+  test.each([
+    ['asks for more memory than a node has', '{worker: {instances: 1, resources: {memory: 100g}}}', /memory/, /[Ll]ower/],
+    ['asks for more GPUs than a node has', '{worker: {instances: 1, resources: {memory: 512m, gpus: 8}}}', /8 yarn\.io\/gpu/, /[Ll]ower/],
+    [
+      'asks for an unknown resource type',
+      '{worker: {instances: 1, resources: {memory: 512m, yarn.io/fpga: 1}}}',
+      /yarn\.io\/fpga/,
+      /Remove/,
+    ],
+    ['asks for an unknown label', '{worker: {instances: 1, nodeLabel: nowhere, resources: {memory: 512m}}}', /label/, /nodeLabel/],
+  ])('when a role %s', async (_, roles, cause, step) => {
+    const { client, yarn, status } = await failure({ roles });
+    for (const text of [client, yarn.diagnostics, status]) {
+      expect(text).toMatch(cause);
+      expect(text).toMatch(step);
+    }
+  });
+
+  test('when the cluster is too small for the gang', async () => {
+    const { client, yarn } = await failure({
+      roles: '{worker: {instances: 12, ranked: true, resources: {memory: 512m, gpus: 1}}}',
+      lines: ['gang: {timeout: 4s}'],
+    });
+    for (const text of [client, yarn.diagnostics]) {
+      expect(text).toMatch(/worker:(8|9|10|11)/);
+      expect(text).toContain('yarn.io/gpu');
+    }
+  });
+
+  test('when a program exits with 3 after it wrote to stderr', async () => {
+    const { client, yarn, status } = await failure({
+      roles: '{worker: {instances: 2, ranked: true, restart: {policy: never}, resources: {memory: 512m}}}',
+      command: ['for i in $(seq 1 50); do echo "line $i" >&2; done; [ $TONY_INDEX = 0 ] && sleep 100; exit 3'],
+    });
+    for (const text of [client, yarn.diagnostics, status]) {
+      expect(text).toContain('worker:1');
+      expect(text).toMatch(/\b3\b/);
+      expect(text).toContain('line 50');
+    }
+  });
+
+  test('when a program is killed for its memory', async () => {
+    const { client, yarn } = await failure({
+      roles: '{worker: {instances: 1, restart: {policy: never}, resources: {memory: 256m}}}',
+      command: ["node -e 'const all = []; setInterval(() => all.push(Buffer.alloc(32 << 20, 1)), 100)'"],
+    });
+    for (const text of [client, yarn.diagnostics]) {
+      expect(text).toMatch(/memory/);
+      expect(text).toContain('roles.worker.resources.memory');
+    }
+  });
+
+  test('when an executor is killed again and again, and the budget is spent', async () => {
+    const job = await startJob({ roles: '{worker: {instances: 1, ranked: true, restart: {maxRestarts: 1}, resources: {memory: 512m}}}' });
+    for (const generation of [1, 2]) {
+      await job.pid('worker-0', generation);
+      process.kill(await job.executor(0), 'SIGKILL');
+    }
+    const yarn = await cluster.ended(job.id);
+    expect(yarn).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
+    expect(yarn.diagnostics).toMatch(/worker:0/);
+    await noneLeft(cluster, job.id);
+  });
+});
+
+test('a job is killed with all that belongs to it, and leaves nothing on HDFS but its history', async () => {
+  const job = await startJob();
+  const programs = await job.programs(1);
+  expect((await cluster.run(['kill', job.id])).exitCode).toBe(0);
+  expect(await cluster.ended(job.id)).toMatchObject({ state: 'KILLED' });
+  await noneLeft(cluster, job.id);
+  expect(programs.filter(isAlive)).toEqual([]);
+  expect(existsSync(path.join(job.out, 'go'))).toBe(false);
+});
+
+test('the job behind the tracking URL is for its owner, and through the proxy only', async () => {
+  const job = await startJob();
+  await job.programs(1);
+  expect(await job.status()).toMatchObject({ applicationId: job.id, state: 'RUNNING' });
+  await expect(job.status('bob')).rejects.toThrow(/403|may not view/);
+  await expect(job.status('dr.who')).rejects.toThrow(/403|may not view/);
+  await job.succeeds();
+});
