@@ -102,8 +102,9 @@ export function acceptNeighbour(
     };
     const onConnection = (socket: Socket) => {
       if (strangers.size >= MAX_STRANGERS) {
-        socket.destroy();
-        return;
+        // The one that has taken longest: a neighbour needs milliseconds.
+        const [slowest] = strangers;
+        slowest?.destroy();
       }
       strangers.add(socket);
       const from = socket.remoteAddress ?? 'a stranger';

@@ -311,6 +311,12 @@ describe('strangers', () => {
       await once(probe, 'connect');
       probe.destroy();
     });
+    // More than are let in at once, none of which says a word.
+    for (let stranger = 0; stranger < 40; stranger++) {
+      const silent = connect(port, '127.0.0.1');
+      silent.on('error', () => {});
+      closers.push(() => silent.destroy());
+    }
     const dial = () => {
       const socket = connect(port, '127.0.0.1');
       socket.on('error', () => {});
@@ -423,6 +429,7 @@ describe('losses', () => {
   test('a peer that stays silent within a call is named', async () => {
     const lost: Lost[] = [];
     const rings = await joinAll({ size: 3, lost, timeouts: { silenceMs: 200, graceMs: 20 } });
+    await Promise.all(rings.map((ring) => ring.barrier()));
     const calls = [rings[0], rings[1]].map((ring) => ring?.barrier().catch((error: TonyError) => error));
     const errors = (await Promise.all(calls)) as TonyError[];
     expect(errors.map((error) => error.code)).toEqual(['PEER_LOST', 'PEER_LOST']);

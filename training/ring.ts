@@ -25,7 +25,7 @@ export interface RingOptions {
 export interface RingTimeouts {
   /** Until both neighbours are there. */
   readonly joinMs: number;
-  /** Without a byte moving within a call. */
+  /** Without a byte moving within a call. The first call waits `joinMs` if that is longer: one rank may load its data while another has it. */
   readonly silenceMs: number;
   /** From the loss of a neighbour until calls throw: so long the process waits to be replaced along with its generation. */
   readonly graceMs: number;
@@ -216,7 +216,7 @@ export class Ring {
     this.#sequence++;
     this.#hold(true);
     this.#currentFrame = frame;
-    const watch = this.#watchSilence();
+    const watch = this.#watchSilence(frame.sequence === 0);
     try {
       this.#checkEnded();
       await Promise.race([this.#broken, this.#exchange(kind, frame, numbers, plan)]);
@@ -298,7 +298,9 @@ export class Ring {
    * Ticks, not a clock: when this process's own event loop was blocked for long, one tick is late, but the bytes that came meanwhile
    * are read before the next one.
    */
-  #watchSilence(): NodeJS.Timeout {
+  #watchSilence(isFirst: boolean): NodeJS.Timeout {
+    const { silenceMs, joinMs } = this.#timeouts;
+    const patienceMs = isFirst ? Math.max(silenceMs, joinMs) : silenceMs;
     const ticks = 8;
     this.#silentTicks = 0;
     return setInterval(
@@ -306,10 +308,10 @@ export class Ring {
         this.#silentTicks = (this.#silentTicks ?? 0) + 1;
         if (this.#silentTicks === ticks) {
           const peer = this.#left.waiting ? this.#leftRank : this.#rightRank;
-          this.#lose(peer, `was silent for ${this.#timeouts.silenceMs / 1000} s`);
+          this.#lose(peer, `was silent for ${patienceMs / 1000} s`);
         }
       },
-      Math.max(1, this.#timeouts.silenceMs / ticks),
+      Math.max(1, patienceMs / ticks),
     );
   }
 
