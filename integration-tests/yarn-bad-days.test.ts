@@ -71,7 +71,7 @@ class Job {
   async succeeds(): Promise<JobStatus> {
     writeFileSync(path.join(this.out, 'go'), '');
     const application = await cluster.ended(this.id);
-    expect(application).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics: '' });
+    expect(application).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
     await noneLeft(cluster, this.id);
     const staged = await cluster.hdfsTree(`/user/${USER}/.tony-ts/jobs`);
     expect(staged.filter((entry) => entry.path.includes(this.id))).toEqual([]);
@@ -174,6 +174,30 @@ describe('a job goes on', () => {
     expect(programs.filter(isAlive)).toEqual(programs);
     expect(await job.succeeds()).toMatchObject({ generations: 1, masterAttempt: 1 });
   });
+});
+
+test.each([
+  ['a node that is lost takes its tasks to another one', false],
+  ['so does the node of the ApplicationMaster', true],
+])('%s; what still runs there is ended', async (_, withMaster) => {
+  // One fits a node, besides the ApplicationMaster.
+  const job = await startJob({ roles: '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 3}}}' });
+  const first = await job.programs(1);
+  const master = await job.process('application-master.mjs');
+  const [, port] = /\0NM_PORT=(\d+)\0/.exec(`\0${readFileSync(`/proc/${master}/environ`, 'utf8')}`) ?? [];
+  const isFirst = Number(port) === cluster.ports.nodemanager1.containers;
+  await cluster.kill(isFirst === withMaster ? 'nodemanager1' : 'nodemanager2');
+  // No room for both on the node that is left: the lost one comes back.
+  await until(async () => (await job.status()).generations > 1 || (await job.status()).state !== 'RUNNING', {
+    describe: () => job.status().catch(String),
+    timeoutMs: 60_000,
+  });
+  await cluster.heal();
+  await job.programs(2);
+  expect(first.filter(isAlive)).toEqual([]);
+  const final = await job.succeeds();
+  expect(final.tasks.map(({ failures }) => failures)).toEqual([0, 0]);
+  expect(final.masterAttempt).toBe(withMaster ? 2 : 1);
 });
 
 describe('a job fails with a sentence that names cause and next step', () => {
