@@ -284,6 +284,13 @@ describe('a program that fails', () => {
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([1, 1]);
   });
 
+  it('does not excuse what fails beside it without having been part of its generation', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.exit('c2', 3);
+    scene.end(scene.allocate('worker'), 'exited', 127);
+    expect(scene.task('worker:1')).toMatchObject({ failures: 2, failure: 'its container on h1:1 ended with exit status 127' });
+  });
+
   it('is not judged by an exit of an older generation', () => {
     const scene = Rehearsal.running(twoWorkers);
     scene.exit('c2', 1);
@@ -304,6 +311,19 @@ describe('a program that fails', () => {
     scene.exit(scene.container('worker:0'), 0);
     scene.exit(scene.container('worker:1'), 0);
     expect(scene.status().state).toBe('SUCCEEDED');
+  });
+
+  it('leaves its executor in place after a success until that is saved', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    scene.storageAway = true;
+    scene.exit('c1', 0);
+    scene.silent.add('c1');
+    scene.wait(5_000);
+    expect(scene.told('stop-program')).toEqual([]);
+    // What has succeeded is not lost by going silent.
+    scene.wait(6_000);
+    expect(scene.told('prepare')).toEqual([]);
+    expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', failures: 0 });
   });
 
   it('never fails the job as a sidecar', () => {
@@ -515,9 +535,10 @@ describe('a node that fails a role', () => {
     expect(scene.told('release')).toHaveLength(2);
     expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: ['h2:1'] });
     // It was under way when its node was excluded: back, and asked for again.
+    const asks = scene.of('ask').length;
     const unlucky = scene.allocate('worker', 'h2:1');
     expect(scene.told('release')).toContain(unlucky);
-    expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: ['h2:1'] });
+    expect(scene.of('ask').slice(asks)).toMatchObject([{ count: 1, excludedNodes: ['h2:1'] }]);
     scene.wait(31_000);
     expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: [] });
   });
@@ -608,6 +629,33 @@ describe('a second attempt of the ApplicationMaster', () => {
     next.hello('c2');
     expect(next.of('start')).toMatchObject([{ containerId: 'c2', generation: 1, members: first.of('start')[0]?.members }]);
     expect(next.status()).toMatchObject({ generations: 1 });
+  });
+
+  it('forms anew what it cannot complete: a member that has ended well can no longer be named', () => {
+    const job = frozen({ roles: [workers({ instances: 3 })] });
+    const first = Rehearsal.running(job);
+    first.exit('c1', 0);
+    const { next, survivors } = resume(first, job);
+    next.register(survivors);
+    next.hello('c2', { generation: 1, phase: 'running' });
+    next.hello('c3', { generation: 1, phase: 'idle' });
+    expect(next.of('start')).toEqual([]);
+    expect(next.of('prepare').map(({ containerId, generation }) => `${containerId} ${generation}`)).toEqual(['c2 2', 'c3 2']);
+    expect(next.wanted('worker')).toBe(1);
+  });
+
+  it('pays no heed to the end of a program of a generation before the saved one', () => {
+    const first = Rehearsal.running(twoWorkers);
+    first.exit('c2', 3);
+    first.serve();
+    const { next, survivors } = resume(first);
+    expect(next.state.generation).toBe(2);
+    next.register(survivors);
+    next.hello('c1', { generation: 1, phase: 'running' });
+    next.exit('c1', 1, { generation: 1 });
+    expect(next.task('worker:0').failures).toBe(0);
+    next.hello(first.container('worker:1'));
+    expect(next.of('prepare')).toMatchObject([{ containerId: 'c1', generation: 3 }]);
   });
 
   it('never reuses the number of a gang that may have been started', () => {
