@@ -51,8 +51,9 @@ export async function bundle({ source, executable = false, external = [] }, outf
     platform: 'node',
     format: 'esm',
     target: 'node20.19',
-    // Names stay, so that a stack trace from a cluster can be read; white space goes, since the bundles travel.
-    minifyWhitespace: true,
+    // Names stay, so that a stack trace from a cluster can be read; white space goes, since the bundles travel. Not that of the user's library:
+    // of an uncaught error Node prints the whole line, and stderr's last lines are what the user gets to read.
+    minifyWhitespace: !source.startsWith('training/'),
     minifySyntax: true,
     legalComments: 'none',
     external,
