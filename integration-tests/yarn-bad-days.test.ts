@@ -1,7 +1,9 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { CREDENTIALS } from '../conf/job.ts';
 import type { JobStatus } from '../conf/status.ts';
+import { decodeCredentials } from '../hadoop/credentials.ts';
 import { isAlive } from './executor/test-master.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster, type YarnApplication } from './harness.ts';
 
@@ -284,3 +286,65 @@ test('the job behind the tracking URL is for its owner, and through the proxy on
   await expect(job.status('dr.who')).rejects.toThrow(/403|may not view/);
   await job.succeeds();
 });
+
+test('no secret is to be seen: not in arguments, environments, logs, job.json, history or what YARN answers', async () => {
+  const job = await startJob({ command: ['echo to stdout; echo to stderr >&2', ...PROGRAM] });
+  await job.programs(1);
+  const master = await job.process('application-master.mjs');
+  const [, file = ''] = /\0HADOOP_TOKEN_FILE_LOCATION=([^\0]*)\0/.exec(`\0${readFileSync(`/proc/${master}/environ`, 'utf8')}`) ?? [];
+  const { secrets, tokens } = decodeCredentials(readFileSync(file));
+  const jobSecret = Buffer.from(secrets.get(CREDENTIALS.jobSecret)?.reveal() ?? []);
+  const password = Buffer.from(tokens[0]?.token.password.reveal() ?? []);
+  const key = Buffer.from(secrets.get(CREDENTIALS.privateKey)?.reveal() ?? []).toString();
+  const ringKey = (JSON.parse(readFileSync(await taskFile(job), 'utf8')) as { ringKey: string }).ringKey;
+  const canaries = [jobSecret, password]
+    .flatMap((bytes) => [bytes.toString('hex'), bytes.toString('base64'), bytes.toString('base64url'), bytes.toString('latin1')])
+    .concat(key.split('\n')[1] ?? '', ringKey);
+  expect(canaries.every((canary) => canary.length >= 20)).toBe(true);
+
+  const places = new Map<string, string>([['the status', JSON.stringify(await job.status())]]);
+  const processes = await cluster.containers(job.id);
+  const programs = await job.programs(1);
+  for (const { pid, command } of processes) {
+    for (const what of ['cmdline', 'environ']) places.set(`${what} of ${command}`, readFileSync(`/proc/${pid}/${what}`, 'latin1'));
+  }
+  const logs = readFileSync(`/proc/${master}/environ`, 'utf8')
+    .split('\0')
+    .find((each) => each.startsWith('LOG_DIRS='));
+  const logFolder = path.dirname(logs?.slice('LOG_DIRS='.length) ?? '');
+  // The launch scripts, and whatever else lies beside them, are for the user's eyes as well.
+  for (const pid of [master, ...programs]) {
+    const folder = readlinkSync(`/proc/${pid}/cwd`);
+    for (const name of readdirSync(folder)) {
+      if (!/tokens|^task-/.test(name) && statSync(path.join(folder, name)).isFile())
+        places.set(`${folder}/${name}`, readFileSync(path.join(folder, name), 'latin1'));
+    }
+  }
+  for (const container of readdirSync(logFolder)) {
+    for (const name of readdirSync(path.join(logFolder, container))) {
+      places.set(`log ${container}/${name}`, readFileSync(path.join(logFolder, container, name), 'latin1'));
+    }
+  }
+  expect([...places.keys()].filter((place) => /log .*(tony\.log|stdout|stderr)/.test(place)).length).toBeGreaterThanOrEqual(5);
+  for (const what of ['', '/appattempts', `/appattempts/${job.id.replace('application', 'appattempt')}_000001/containers`]) {
+    const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${job.id}${what}?user.name=${USER}`);
+    places.set(`REST ${what}`, await answer.text());
+  }
+  for (const entry of await cluster.hdfsTree(`/user/${USER}/.tony-ts/jobs/${job.id}`)) {
+    if (entry.type === 'FILE') places.set(entry.path, (await cluster.hdfsRead(entry.path)).toString('latin1'));
+  }
+  await job.succeeds();
+  for (const entry of await cluster.hdfsTree(`/user/${USER}/.tony-ts/history/${job.id}`)) {
+    if (entry.type === 'FILE') places.set(entry.path, (await cluster.hdfsRead(entry.path)).toString('latin1'));
+  }
+  expect(places.size).toBeGreaterThan(25);
+  for (const canary of canaries) expect([...places].filter(([, text]) => text.includes(canary)).map(([place]) => place)).toEqual([]);
+});
+
+/** Of worker 0; only its user may read it. */
+async function taskFile(job: Job): Promise<string> {
+  const [pid] = await job.programs(1);
+  const [, file = ''] = /\0TONY_TASK_FILE=([^\0]*)\0/.exec(`\0${readFileSync(`/proc/${pid}/environ`, 'utf8')}`) ?? [];
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  return file;
+}
