@@ -1,0 +1,181 @@
+import { connect } from 'node:tls';
+import { type ClientDuplexStream, credentials, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
+import { pino } from 'pino';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { containerProof, ExecutorService, type Happening } from '../../application-master/executor-service.ts';
+import type { Secret } from '../../conf/secret.ts';
+import { CERTIFICATE_NAME, type ExecutorMessage, executorService, type Hello, type MasterMessage } from '../../protos/executor-protocol.ts';
+import { until } from '../until.ts';
+import { type JobSecrets, newSecrets } from './test-master.ts';
+
+const secrets = newSecrets();
+const CONTAINER = 'container_1795225023264_0007_01_000002';
+const AttachClient = makeClientConstructor(executorService(), 'ApplicationMaster');
+
+interface Service {
+  readonly service: ExecutorService;
+  readonly port: number;
+  readonly heard: Happening[];
+  assignment: { role: string; index: number } | null | undefined;
+}
+
+async function serve(): Promise<Service> {
+  const heard: Happening[] = [];
+  const state: { assignment: Service['assignment'] } = { assignment: { role: 'worker', index: 0 } };
+  const service = new ExecutorService({
+    ...secrets,
+    attempt: 2,
+    assignmentOf: (id) => (id === CONTAINER ? state.assignment : null),
+    welcomeFor: () => ({ intervalMs: 500, leaseMs: 1000, command: 'true', env: {} }),
+    hear: (happening) => heard.push(happening),
+    log: pino({ level: 'silent' }),
+  });
+  const port = await service.listen('127.0.0.1');
+  onTestFinished(() => service.close());
+  return Object.assign(state, { service, port, heard });
+}
+
+interface Stream {
+  readonly received: MasterMessage[];
+  readonly ended: Promise<ServiceError>;
+  send(message: ExecutorMessage): void;
+}
+
+function attach(port: number, hello: Partial<Hello> = {}, pair: JobSecrets | null = secrets): Stream {
+  const pem = (secret: Secret): Buffer => Buffer.from(secret.reveal());
+  const security = credentials.createSsl(pem(secrets.certificate), pair && pem(pair.privateKey), pair && pem(pair.certificate));
+  const client = new AttachClient(`127.0.0.1:${port}`, security, { 'grpc.ssl_target_name_override': CERTIFICATE_NAME });
+  const stream = (client as unknown as { Attach(): ClientDuplexStream<ExecutorMessage, MasterMessage> }).Attach();
+  onTestFinished(() => {
+    stream.cancel();
+    client.close();
+  });
+  const received: MasterMessage[] = [];
+  stream.on('data', (message: MasterMessage) => received.push(message));
+  const ended = new Promise<ServiceError>((resolve) => {
+    stream.on('error', resolve);
+    stream.on('end', () => resolve({ code: status.OK } as ServiceError));
+  });
+  stream.write({
+    hello: {
+      containerId: CONTAINER,
+      proof: containerProof(secrets.jobSecret, CONTAINER),
+      role: 'worker',
+      index: 0,
+      generation: 0,
+      phase: 'IDLE',
+      host: '127.0.0.1',
+      port: 4711,
+      masterAttempt: 1,
+      ...hello,
+    },
+  });
+  return { received, ended, send: (message) => stream.write(message) };
+}
+
+function welcomed(stream: Stream): Promise<unknown> {
+  return until(() => stream.received[0]?.welcome, { describe: () => stream.received, everyMs: 5 });
+}
+
+describe("the ApplicationMaster's end of executors' streams", () => {
+  test('greets who proves its container, and hears what it says', async () => {
+    const { port, heard, service } = await serve();
+    const stream = attach(port);
+    expect(await welcomed(stream)).toMatchObject({ masterAttempt: 2, intervalMs: 500, command: 'true' });
+    stream.send({
+      heartbeat: {
+        generation: 1,
+        usage: { rssBytes: 5, cpuCores: 0.5, gpus: [], stopped: true },
+        progress: { step: 3, checkpointStep: 2, metrics: { a: 1 } },
+      },
+    });
+    stream.send({ exited: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x' } });
+    await until(() => heard.length === 3, { describe: () => heard, everyMs: 5 });
+    expect(heard).toEqual([
+      {
+        type: 'hello',
+        containerId: CONTAINER,
+        role: 'worker',
+        index: 0,
+        generation: 0,
+        phase: 'idle',
+        host: '127.0.0.1',
+        port: 4711,
+        exit: null,
+      },
+      {
+        type: 'heartbeat',
+        containerId: CONTAINER,
+        generation: 1,
+        usage: { rssBytes: 5, cpuCores: 0.5, gpus: [], stopped: true },
+        progress: { step: 3, metrics: { a: 1 }, checkpointStep: 2, lostRank: null, notices: [] },
+      },
+      { type: 'exited', containerId: CONTAINER, exit: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x' } },
+    ]);
+    service.start(CONTAINER, 4, [
+      { role: 'worker', index: 0, host: 'a', port: 1, rank: 0 },
+      { role: 'evaluator', index: 0, host: 'b', port: 2, rank: null },
+    ]);
+    const start = await until(() => stream.received[1]?.start, { describe: () => stream.received, everyMs: 5 });
+    expect(start.members?.map((member) => member.rank ?? null)).toEqual([0, null]);
+  });
+
+  test.each<[string, Partial<Hello>, status]>([
+    ['has no proof', { proof: new Uint8Array(0) }, status.PERMISSION_DENIED],
+    [
+      "shows another container's proof",
+      { proof: containerProof(secrets.jobSecret, 'container_1_0001_01_000003') },
+      status.PERMISSION_DENIED,
+    ],
+    ["shows another job's proof", { proof: containerProof(newSecrets().jobSecret, CONTAINER) }, status.PERMISSION_DENIED],
+    ['is another task', { index: 1 }, status.FAILED_PRECONDITION],
+    ['has seen a newer master', { masterAttempt: 3 }, status.ABORTED],
+  ])('refuses who %s, and says which attempt it is', async (_, hello, code) => {
+    const { port, heard } = await serve();
+    const error = await attach(port, hello).ended;
+    expect(error.code).toBe(code);
+    expect(error.metadata.get('tony-attempt')).toEqual(['2']);
+    expect(heard).toEqual([]);
+  });
+
+  test('lets executors try again while the job is being restored', async () => {
+    const served = await serve();
+    served.assignment = undefined;
+    expect((await attach(served.port).ended).code).toBe(status.UNAVAILABLE);
+    served.assignment = { role: 'worker', index: 0 };
+    await welcomed(attach(served.port));
+  });
+
+  test('speaks to the newest stream of a container; the end of an older one is no loss', async () => {
+    const { port, heard, service } = await serve();
+    const older = attach(port);
+    await welcomed(older);
+    const newer = attach(port);
+    await welcomed(newer);
+    await older.ended;
+    service.prepare(CONTAINER, 7);
+    await until(() => newer.received.some(({ prepare }) => prepare?.generation === 7), { describe: () => newer.received, everyMs: 5 });
+    expect(heard.map(({ type }) => type)).toEqual(['hello', 'hello']);
+  });
+
+  test('judges an end that comes with a new stream after what was reported before it', async () => {
+    const { port, heard } = await serve();
+    const exited = { generation: 1, code: 1, signal: '', stderrTail: '' };
+    await welcomed(attach(port, { phase: 'ENDED', generation: 1, exited, progress: { step: 1, checkpointStep: 0, lostRank: 0 } }));
+    await until(() => heard.length === 3, { describe: () => heard, everyMs: 5 });
+    expect(heard).toMatchObject([
+      { type: 'hello', phase: 'running', exit: null },
+      { type: 'heartbeat', progress: { lostRank: 0 } },
+      { type: 'exited' },
+    ]);
+  });
+
+  test("takes no connection without the job's key, nor one of an older TLS", async () => {
+    const { port } = await serve();
+    expect((await attach(port, {}, null).ended).code).toBe(status.UNAVAILABLE);
+    expect((await attach(port, {}, newSecrets()).ended).code).toBe(status.UNAVAILABLE);
+    const old = connect({ host: '127.0.0.1', port, maxVersion: 'TLSv1.2', rejectUnauthorized: false, ALPNProtocols: ['h2'] });
+    const error = await new Promise<Error>((resolve) => old.once('error', resolve));
+    expect(error.message).toMatch(/protocol version|alert/);
+  });
+});
