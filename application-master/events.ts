@@ -129,6 +129,8 @@ export interface Snapshot {
   /** Containers that were told to end and whose end is not known yet. */
   readonly ending: readonly SnapshotEnding[];
   readonly firstFailure: string | null;
+  /** Generations in a row that a failure ended before they had got anywhere. */
+  readonly fruitless: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly result: JobResult | null;
 }

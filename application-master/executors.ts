@@ -193,7 +193,7 @@ function judgeExit(turn: Turn, slot: number, exit: ProgramExit): void {
 function worthWaiting(turn: Turn, task: Task, exit: ProgramExit): number {
   const lostRank = task.executor?.lostRank ?? null;
   if (lostRank !== null) return lostRank.since + graceMs(jobOf(turn.state));
-  return exit.code === -1 && isLastStraw(task) ? turn.now + LIMITS.truthMs : turn.now;
+  return exit.code === -1 && isLastStraw(turn.state, task) ? turn.now + LIMITS.truthMs : turn.now;
 }
 
 /**

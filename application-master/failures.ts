@@ -16,8 +16,9 @@ type Cost = 'charged' | 'free' | 'victim';
  * A task's life in its container is over before its time. Its container goes, and it is asked for again where its role's restart
  * budget allows; where not, the job fails (or a sidecar stays away).
  *
- * `maxRestarts` counts for each task by itself: in a role of a hundred, a hundred machines may each fail once. Nothing gives spent
- * restarts back but the cluster's own word that it was to blame.
+ * `maxRestarts` counts for each task by itself: in a role of a hundred, a hundred machines may each fail once. It also bounds how often
+ * in a row a gang may be started in vain: a mistake that strikes any of a hundred first is one mistake. Nothing gives spent restarts
+ * back but the cluster's own word that it was to blame.
  */
 export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment = 'stop'): void {
   const task = turn.task(slot);
@@ -40,6 +41,7 @@ export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment
   const failures = task.failures + (cost === 'charged' ? 1 : 0);
   const freeFailures = task.freeFailures + (cost === 'charged' ? 0 : 1);
   const unstarted = wasStarted(task) ? 0 : task.unstarted + 1;
+  const fruitless = cost === 'charged' && task.rank !== null ? countFruitless(turn) : 0;
   turn.update(slot, {
     failures,
     freeFailures,
@@ -57,7 +59,7 @@ export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment
     turn.patch({ firstFailure: { text: `${nameOf(task)}: ${sentence}${describeStderr(cause)}`, containerId } });
   }
 
-  const end = finality(task, cost, { failures, freeFailures, unstarted });
+  const end = finality(task, cost, { failures, freeFailures, unstarted, fruitless });
   if (end !== null) {
     turn.update(slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
     // A ranked sidecar would leave a hole in the ring.
@@ -71,8 +73,9 @@ export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment
 }
 
 /** The next charged failure of this task would end the job: worth a moment to hear what the cluster says of it. */
-export function isLastStraw(task: Task): boolean {
-  return task.role.restart.policy === 'never' || task.failures + 1 > task.role.restart.maxRestarts;
+export function isLastStraw(state: JobState, task: Task): boolean {
+  const { policy, maxRestarts } = task.role.restart;
+  return policy === 'never' || task.failures >= maxRestarts || (task.rank !== null && (state.gang?.fruitless ?? 0) >= maxRestarts);
 }
 
 /** The cluster's word on a container whose task was charged by looks: it was the cluster after all, or the memory limit. */
@@ -94,7 +97,18 @@ export function correctFailure(turn: Turn, containerId: string, cause: Extract<C
   if (turn.state.firstFailure?.containerId === containerId) {
     turn.patch({ firstFailure: free ? null : { text: `${nameOf(task)}: ${sentence}`, containerId } });
   }
+  if (free && task.rank !== null) turn.patchGang({ fruitless: Math.max(0, (turn.gang?.fruitless ?? 0) - 1) });
   turn.dirty = true;
+}
+
+/** The failure ends a generation, unless the gang is being formed anyway. */
+function countFruitless(turn: Turn): number {
+  const { gang, checkpointStep } = turn.state;
+  if (gang === null || gang.phase === 'forming') return 0;
+  const fruitful = checkpointStep > gang.startedFrom || turn.now - gang.since >= LIMITS.fruitfulMs;
+  const fruitless = fruitful ? 0 : gang.fruitless + 1;
+  turn.patchGang({ fruitless });
+  return fruitless;
 }
 
 function costOf(state: JobState, task: Task, cause: Cause): Cost {
@@ -146,13 +160,18 @@ function wasStarted(task: Task): boolean {
 }
 
 /** Why there is no further restart, as the middle of a sentence; null when there is one. */
-function finality(task: Task, cost: Cost, counts: { failures: number; freeFailures: number; unstarted: number }): string | null {
+function finality(
+  task: Task,
+  cost: Cost,
+  counts: { failures: number; freeFailures: number; unstarted: number; fruitless: number },
+): string | null {
   const { policy, maxRestarts } = task.role.restart;
   if (cost === 'charged' && (policy === 'never' || maxRestarts === 0)) return 'failed and is not to be restarted';
   if (policy === 'never' && cost !== 'victim' && wasStarted(task))
     return 'was lost after its program had started and is not to be restarted';
   if (counts.failures > maxRestarts && cost === 'charged')
     return `failed ${counts.failures} times, ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`;
+  if (counts.fruitless > maxRestarts) return `failed, as did ${maxRestarts} generations before, without a new checkpoint`;
   if (counts.unstarted >= LIMITS.unstarted) return `could not be started ${counts.unstarted} times in a row`;
   if (counts.freeFailures >= LIMITS.freeFailures) return `lost its container ${counts.freeFailures} times`;
   return null;

@@ -57,7 +57,15 @@ export function formGang(turn: Turn): void {
   const generation = turn.state.generation + 1;
   if (turn.state.durable < gang.claim || !members.every((task) => isReady(task, generation))) return;
   turn.patch({ generation });
-  turn.patchGang({ phase: 'started', rounds: 0, since: turn.now, claim: null, incident: null, members: membersOf(turn.state) });
+  turn.patchGang({
+    phase: 'started',
+    rounds: 0,
+    since: turn.now,
+    claim: null,
+    incident: null,
+    startedFrom: turn.state.checkpointStep,
+    members: membersOf(turn.state),
+  });
   turn.record('generation-started', { generation, detail: `${members.length} ranked tasks` });
   for (const task of members) startRanked(turn, task.slot);
 }

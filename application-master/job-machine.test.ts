@@ -243,6 +243,30 @@ describe('a program that fails', () => {
     );
   });
 
+  it('is not tried for each of its peers in turn: one mistake fails them all, whoever comes first', () => {
+    const scene = Rehearsal.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
+    for (const index of [3, 5, 1]) {
+      expect(scene.status().state).toBe('RUNNING');
+      scene.exit(scene.container(`worker:${index}`), 3);
+      scene.serve();
+    }
+    expect(scene.status()).toMatchObject({ state: 'FAILED', generations: 3 });
+    expect(scene.status().message).toMatch(
+      /^worker:1 failed, as did 2 generations before, without a new checkpoint: its program on h2:1 exited/,
+    );
+  });
+
+  it('may fail a task of every machine once, as long as there are checkpoints in between', () => {
+    const scene = Rehearsal.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
+    for (const index of [1, 2, 3, 4, 5, 6, 7]) {
+      const progress = { step: index, metrics: {}, checkpointStep: index * 100, lostRank: null, notices: [] };
+      scene.say({ type: 'heartbeat', containerId: scene.container('worker:0'), generation: index, usage: null, progress });
+      scene.exit(scene.container(`worker:${index}`), 3);
+      scene.serve();
+    }
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 8, checkpointStep: 700 });
+  });
+
   it('fails the job at once where restarts are not wanted', () => {
     const scene = Rehearsal.running(frozen({ roles: [workers({ restart: { policy: 'never', maxRestarts: 3 } })] }));
     scene.exit('c1', 1, { stderr: 'TypeError: x is not a function' });

@@ -44,7 +44,7 @@ export function createJob(frozen: FrozenJob, options: { readonly attempt: number
     byContainer: new Map(),
     ending: new Map(),
     gang: tasks.some((task) => task.rank !== null)
-      ? { phase: 'forming', since: now, rounds: 0, notBefore: now, claim: null, members: [], incident: null }
+      ? { phase: 'forming', since: now, rounds: 0, notBefore: now, claim: null, fruitless: 0, startedFrom: 0, members: [], incident: null }
       : null,
     asks: new Map(),
     refusals: new Map(),

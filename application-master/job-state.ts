@@ -74,6 +74,10 @@ export interface Gang {
   readonly notBefore: number;
   /** Revision of the snapshot that names the generation being formed with its present members; null until all have containers. */
   readonly claim: number | null;
+  /** Generations in a row that a failure ended before they had made a checkpoint, or had run for long. */
+  readonly fruitless: number;
+  /** The newest checkpoint when `generation` started. */
+  readonly startedFrom: number;
   /** Whom the members of `generation` were told about: a Start that is said again says the same. */
   readonly members: readonly Member[];
   /** The failure that ended a generation, and until when others of that generation that fail count as its victims. */
@@ -170,6 +174,8 @@ export const LIMITS = {
   freeFailures: 200,
   /** Failures on a node after which a role avoids it. */
   failuresPerNode: 2,
+  /** A generation that ran for so long has done something, whatever it says. */
+  fruitfulMs: 10 * 60_000,
   /** An ask that gets nothing for so long stops being choosy about nodes. */
   choosyMs: 30_000,
   /** How long the job's end waits for its result to be saved. */

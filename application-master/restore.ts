@@ -22,7 +22,10 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
     tasks,
     byContainer: new Map(tasks.flatMap((task) => (task.container === null ? [] : [[task.container.id, task.slot] as const]))),
     ending: new Map(snapshot.ending.map((each) => [each.containerId, { ...each, since: fresh.now, stopAt: fresh.now, drains: false }])),
-    gang: fresh.gang === null ? null : { ...fresh.gang, phase: whole && snapshot.result === null ? 'reattaching' : 'forming' },
+    gang:
+      fresh.gang === null
+        ? null
+        : { ...fresh.gang, fruitless: snapshot.fruitless, phase: whole && snapshot.result === null ? 'reattaching' : 'forming' },
     firstFailure: snapshot.firstFailure === null ? null : { text: snapshot.firstFailure, containerId: null },
     metrics: snapshot.metrics,
     result: snapshot.result,

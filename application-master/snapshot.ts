@@ -28,6 +28,7 @@ export function snapshotOf(state: JobState): Snapshot {
       .filter((ending) => ending.until > state.now || ending.refundable)
       .map(({ containerId, role, index, until, refundable }) => ({ containerId, role, index, until, refundable })),
     firstFailure: state.firstFailure === null ? null : lastBytes(state.firstFailure.text, 2 * LIMITS.stderrBytes),
+    fruitless: state.gang?.fruitless ?? 0,
     metrics: mergedMetrics(state),
     result: state.result,
   };
@@ -63,6 +64,7 @@ const schema = z.object({
     z.object({ containerId: z.string(), role: z.string(), index: z.int().min(-1), until: z.number(), refundable: z.boolean() }),
   ),
   firstFailure: z.string().nullable(),
+  fruitless: count,
   metrics: z.record(z.string(), z.number()),
   result: z.object({ state: z.enum(['SUCCEEDED', 'FAILED', 'KILLED']), diagnostics: z.string() }).nullable(),
 });
