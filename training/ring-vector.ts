@@ -3,7 +3,7 @@
  *
  *   WebAssembly.Memory (or a plain ArrayBuffer where there is no SIMD)
  *   +--------------------+----------------------------------------+
- *   | scratch, 256 KiB   | the vector, 4 bytes a number           |
+ *   | scratch, 512 KiB   | the vector, 4 bytes a number           |
  *   +--------------------+----------------------------------------+
  *   0                    PIECE_BYTES
  *
@@ -22,7 +22,7 @@ export interface RingVector {
 }
 
 /** How much is added and sent on at a time: small enough for the second-level cache, large enough that calls cost nothing. */
-export const PIECE_BYTES = 256 * 1024;
+export const PIECE_BYTES = 512 * 1024;
 
 /** A length in bytes travels as a u32, and a WebAssembly.Memory ends at 4 GiB. */
 export const MAX_NUMBERS = (2 ** 32 - 2 * PIECE_BYTES) / 4 - 1;
