@@ -1,0 +1,168 @@
+/**
+ * `npm run bench -- launch [--rounds N] [--output json]`: how long a job of `sleep 1` takes from the command to its end on an idle cluster in a
+ * box, with everything staged before, and how much memory the ApplicationMaster and the executors hold. Medians.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { Cluster } from '../integration-tests/cluster/cluster.mjs';
+
+const ROOT = process.cwd();
+const COMMAND = path.join(ROOT, 'dist', 'tony-ts.js');
+const USER = 'alice';
+const WORKERS = [1, 4] as const;
+
+/** Milliseconds, and MiB of the greatest resident memory. */
+interface Sample {
+  readonly commandToFirst: number;
+  readonly commandToLast: number;
+  readonly acceptedToFirst: number;
+  readonly acceptedToLast: number;
+  readonly endToFinished: number;
+  readonly wholeCommand: number;
+  readonly masterMiB: number;
+  readonly executorMiB: number;
+}
+
+const TARGETS: Readonly<Record<(typeof WORKERS)[number], Partial<Record<keyof Sample, number>>>> = {
+  1: { commandToFirst: 2000, endToFinished: 1000, masterMiB: 110, executorMiB: 70 },
+  4: { commandToLast: 3500, endToFinished: 1000, masterMiB: 110, executorMiB: 70 },
+};
+
+const LABELS: Readonly<Record<keyof Sample, string>> = {
+  commandToFirst: 'command started -> first user process, ms',
+  commandToLast: 'command started -> last user process, ms',
+  acceptedToFirst: 'accepted by YARN -> first user process, ms',
+  acceptedToLast: 'accepted by YARN -> last user process, ms',
+  endToFinished: 'last user process ended -> FINISHED, ms',
+  wholeCommand: 'whole command, ms',
+  masterMiB: 'ApplicationMaster resident, MiB',
+  executorMiB: 'executor resident, MiB',
+};
+
+const { values } = parseArgs({ options: { rounds: { type: 'string', default: '10' }, output: { type: 'string', default: 'text' } } });
+const rounds = Math.max(1, Number(values.rounds));
+const progress = (line: string): void => void process.stderr.write(`${line}\n`);
+
+const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
+const wasUp = (await cluster.status()).ready;
+const folder = await mkdtemp(path.join(ROOT, '.cache', 'launch-'));
+try {
+  if (!wasUp) await cluster.up({ log: progress });
+  const medians = new Map<number, Sample>();
+  for (const workers of WORKERS) {
+    // Stages everything, and has the nodes cache it.
+    for (let warm = 0; warm < 2; warm++) await measure(workers, 'warm');
+    const samples: Sample[] = [];
+    for (let round = 1; round <= rounds; round++) {
+      samples.push(await measure(workers, String(round)));
+      progress(`${workers} worker${workers === 1 ? '' : 's'}, round ${round} of ${rounds}`);
+    }
+    medians.set(workers, medianOf(samples));
+  }
+  print(medians);
+} finally {
+  await rm(folder, { recursive: true, force: true });
+  if (!wasUp) await cluster.down();
+}
+
+async function measure(workers: number, round: string): Promise<Sample> {
+  const marks = path.join(folder, `${workers}-${round}`);
+  await rm(marks, { recursive: true, force: true });
+  await mkdir(marks, { recursive: true, mode: 0o777 });
+  const conf = path.join(folder, `${workers}.yaml`);
+  const command = 'date +%s%3N > "$MARKS/start-$TONY_INDEX"; sleep 1; date +%s%3N > "$MARKS/end-$TONY_INDEX"';
+  await writeFile(
+    conf,
+    `name: launch\nframework: none\ncommand: '${command}'\nroles: {worker: {instances: ${workers}, resources: {memory: 512m}}}\nmaster: {memory: 512m}\n`,
+  );
+  const started = Date.now();
+  const memory = watchMemory();
+  const child = spawn(process.execPath, [COMMAND, 'submit', '--conf', conf, '--set', `env.MARKS=${marks}`, '--output', 'json'], {
+    env: { ...process.env, ...cluster.environment(), HADOOP_USER_NAME: USER },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  const [exitCode] = (await once(child, 'close')) as [number | null];
+  const wholeCommand = Date.now() - started;
+  const peaks = memory.stop();
+  const result = output
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { type: string; applicationId?: string })
+    .at(-1);
+  if (exitCode !== 0 || result?.applicationId === undefined) throw new Error(`the job failed (exit code ${exitCode}):\n${output}`);
+  const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${result.applicationId}?user.name=${USER}`);
+  const { app } = (await answer.json()) as { app: { startedTime: number; finishedTime: number } };
+  const times = async (mark: string): Promise<number[]> => {
+    const files = (await readdir(marks)).filter((file) => file.startsWith(mark));
+    return Promise.all(files.map(async (file) => Number(await readFile(path.join(marks, file), 'utf8'))));
+  };
+  const starts = await times('start-');
+  const ends = await times('end-');
+  if (starts.length !== workers || ends.length !== workers) throw new Error(`${starts.length} of ${workers} user processes ran`);
+  return {
+    commandToFirst: Math.min(...starts) - started,
+    commandToLast: Math.max(...starts) - started,
+    acceptedToFirst: Math.min(...starts) - app.startedTime,
+    acceptedToLast: Math.max(...starts) - app.startedTime,
+    endToFinished: app.finishedTime - Math.max(...ends),
+    wholeCommand,
+    masterMiB: peaks.master,
+    executorMiB: peaks.executor,
+  };
+}
+
+/** The greatest resident memory (VmHWM) of any ApplicationMaster and executor of a container while it runs. */
+function watchMemory(): { stop(): { master: number; executor: number } } {
+  const peaks = { master: 0, executor: 0 };
+  const look = async (): Promise<void> => {
+    for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+      const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+      const kind = /application-master\.mjs/.test(args) ? 'master' : /task-executor\.mjs/.test(args) ? 'executor' : null;
+      // The shell that starts it has the same words on its command line.
+      if (kind === null || !/^[^\0]*node\0/.test(args)) continue;
+      const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+      peaks[kind] = Math.max(peaks[kind], Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) / 1024);
+    }
+  };
+  const timer = setInterval(() => void look(), 200);
+  return {
+    stop() {
+      clearInterval(timer);
+      return peaks;
+    },
+  };
+}
+
+function medianOf(samples: readonly Sample[]): Sample {
+  const median = (key: keyof Sample): number => {
+    const sorted = samples.map((sample) => sample[key]).sort((a, b) => a - b);
+    const middle = Math.floor(sorted.length / 2);
+    return sorted.length % 2 === 1 ? (sorted[middle] ?? 0) : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
+  };
+  return Object.fromEntries((Object.keys(LABELS) as (keyof Sample)[]).map((key) => [key, Math.round(median(key))])) as unknown as Sample;
+}
+
+function print(medians: ReadonlyMap<number, Sample>): void {
+  if (values.output === 'json') {
+    process.stdout.write(`${JSON.stringify({ benchmark: 'launch', rounds, medians: Object.fromEntries(medians), targets: TARGETS })}\n`);
+    return;
+  }
+  const lines = [[`medians of ${rounds}`, ...WORKERS.flatMap((workers) => [`${workers} worker${workers === 1 ? '' : 's'}`, 'target'])]];
+  for (const key of Object.keys(LABELS) as (keyof Sample)[]) {
+    const cells = WORKERS.flatMap((workers) => {
+      const target = TARGETS[workers][key];
+      return [String(medians.get(workers)?.[key] ?? ''), target === undefined ? '' : `<= ${target}`];
+    });
+    lines.push([LABELS[key], ...cells]);
+  }
+  for (const [label, ...cells] of lines) {
+    process.stdout.write(`${(label ?? '').padEnd(46)}${cells.map((cell) => cell.padStart(11)).join('')}\n`);
+  }
+}
