@@ -21,7 +21,7 @@ export type JobEvent =
 /** What changed from one look at a job to the next; `before` is null at the first. */
 export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] {
   const events: JobEvent[] = [];
-  if (before?.state !== after.state || before.message !== after.message) {
+  if (before?.state !== after.state || timeless(before.message) !== timeless(after.message)) {
     events.push({ type: 'state', state: after.state, message: after.message, generation: after.generations });
   }
   const known = new Map(before?.tasks.map((task) => [`${task.role}:${task.index}`, task]));
@@ -38,6 +38,11 @@ export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] 
     events.push({ type: 'metrics', step: after.step, metrics: after.metrics });
   }
   return events;
+}
+
+/** A sentence that only counts on, such as `waiting for 12 s`, tells nothing new. */
+function timeless(message: string): string {
+  return message.replace(/\b\d+(?:\.\d+)? (?:ms|s|min|h)\b/g, '');
 }
 
 /** How many of the first of `after` are the last of `before`. */
