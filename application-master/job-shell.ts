@@ -43,8 +43,9 @@ export class JobShell {
   readonly #options: JobShellOptions;
   #ends: Ends | null = null;
   #state: JobState | null = null;
-  /** What happened before the state of an earlier attempt was read. */
-  readonly #early: Happening[] = [];
+  /** What happened before the state of an earlier attempt was read, or while actions are carried out: an action may tell its outcome at once. */
+  readonly #waiting: Happening[] = [];
+  #performing = false;
   #ticker: NodeJS.Timeout | null = null;
   #over = false;
   #decision: Promise<{ status: JobStatus; written: boolean }> | null = null;
@@ -65,23 +66,31 @@ export class JobShell {
     this.#state = snapshot === null ? createJob(frozen, options) : restoreJob(frozen, snapshot, options);
     const pause = Math.min(1000, heartbeatIntervalMs(frozen.job) / 2);
     this.#ticker = setInterval(() => this.hear({ type: 'tick' }), pause);
-    for (const happening of this.#early.splice(0)) this.hear(happening);
+    this.#drain();
   }
 
   readonly hear = (happening: Happening): void => {
     if (this.#over) return;
-    if (this.#state === null) {
-      this.#early.push(happening);
-      return;
-    }
+    this.#waiting.push(happening);
+    this.#drain();
+  };
+
+  /** One event after the other: all actions of one are under way before the next is looked at. */
+  #drain(): void {
+    if (this.#state === null || this.#performing) return;
+    this.#performing = true;
     try {
-      const { state, actions } = step(this.#state, { ...happening, now: now() } as Event);
-      this.#state = state;
-      for (const action of actions) this.#perform(action);
+      for (let happening = this.#waiting.shift(); happening !== undefined && !this.#over; happening = this.#waiting.shift()) {
+        const { state, actions } = step(this.#state, { ...happening, now: now() } as Event);
+        this.#state = state;
+        for (const action of actions) this.#perform(action);
+      }
     } catch (error) {
       this.fail(error);
+    } finally {
+      this.#performing = false;
     }
-  };
+  }
 
   readonly listener: NegotiatorListener = {
     allocated: (containers) => this.hear({ type: 'allocated', containers }),
