@@ -42,7 +42,7 @@ export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] 
 
 /** A sentence that only counts on, such as `waiting for 12 s`, tells nothing new. */
 function timeless(message: string): string {
-  return message.replace(/\b\d+(?:\.\d+)? (?:ms|s|min|h)\b/g, '');
+  return message.replace(/(?:\b\d+(?:\.\d+)? (?:ms|s|min|h)\b ?)+/g, '');
 }
 
 /** How many of the first of `after` are the last of `before`. */
