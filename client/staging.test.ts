@@ -76,6 +76,7 @@ describe('data', () => {
       expect.arrayContaining(['b%.bin', path.join('part one', 'a.bin')]),
     );
     expect(events.at(-1)).toEqual({ type: 'upload', name: 'mnist', sent: 1002, total: 1002 });
+    expect(events.filter((event) => event.type === 'upload' && event.sent === event.total)).toHaveLength(1);
     events.length = 0;
     await stageData(place, 'mnist', listing, false);
     expect(events).toEqual([{ type: 'unchanged', name: 'mnist', bytes: 1002 }]);

@@ -118,7 +118,11 @@ export async function stageData(place: StagingPlace, name: string, data: HashedF
     for (const folder of folders) await storage.makeFolder(joinUri(home, ...segments(folder)), FOLDER_MODE);
     const total = missing.reduce((sum, file) => sum + file.size, 0);
     const sent = new Map<string, number>();
-    const report = (): void => onEvent({ type: 'upload', name, total, sent: [...sent.values()].reduce((sum, bytes) => sum + bytes, 0) });
+    // That all is sent is said once, when all of it is in its place.
+    const report = (): void => {
+      const bytes = [...sent.values()].reduce((sum, each) => sum + each, 0);
+      if (bytes < total) onEvent({ type: 'upload', name, total, sent: bytes });
+    };
     report();
     let next = 0;
     const worker = async (): Promise<void> => {
@@ -136,6 +140,7 @@ export async function stageData(place: StagingPlace, name: string, data: HashedF
       }
     };
     await Promise.all(Array.from({ length: UPLOADS_AT_ONCE }, worker));
+    onEvent({ type: 'upload', name, total, sent: total });
   });
   const only = data.entries[0];
   return single && only !== undefined ? joinUri(home, only.path) : home;
