@@ -87,12 +87,24 @@ function describeAmount(name: string, amount: number): string {
   return `${amount} ${name}`;
 }
 
+/** `worker:0-6, worker:9, ps:1`: tasks stand in the order of the job's roles. */
 function list(tasks: readonly Task[]): string {
-  const names = tasks.slice(0, 10).map(nameOf);
-  return tasks.length <= 10 ? names.join(', ') : `${names.join(', ')} and ${tasks.length - 10} more`;
+  const runs: { first: Task; last: Task }[] = [];
+  for (const task of tasks) {
+    const run = runs.at(-1);
+    if (run !== undefined && run.last.role === task.role && run.last.index + 1 === task.index) run.last = task;
+    else runs.push({ first: task, last: task });
+  }
+  const names = runs.map(({ first, last }) => (first === last ? nameOf(first) : `${nameOf(first)}-${last.index}`));
+  return names.length <= 10 ? names.join(', ') : `${names.slice(0, 10).join(', ')} and others (${tasks.length} in all)`;
 }
 
-/** For the status: how long a task has been waited for. */
+/** For the status: how long a task has been waited for. Executors that have only just been launched are not late yet. */
 export function describeWait(state: JobState, missing: readonly Task[], since: number): string {
-  return `Waiting for ${seconds(state.now - since)}. ${describeMissing(state, missing)}`;
+  const starting = missing.filter((task) => task.container !== null && task.executor === null);
+  const others = missing.filter((task) => !starting.includes(task));
+  const sentences = [`Waiting for ${seconds(state.now - since)}.`];
+  if (others.length > 0) sentences.push(describeMissing(state, others));
+  if (starting.length > 0) sentences.push(`${list(starting)} ${starting.length === 1 ? 'is' : 'are'} starting.`);
+  return sentences.join(' ');
 }

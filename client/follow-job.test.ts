@@ -197,7 +197,6 @@ test('lines: changes only, metrics now and then, the accuracy at the end', async
     'source unchanged (12.3 kB already on HDFS)',
     'ACCEPTED: queue is full',
     'WAITING: worker:1 is missing',
-    'worker:0 requested on n',
     'RUNNING',
     'worker:0 running on n',
     'step 10  loss 0.5',

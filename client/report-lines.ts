@@ -24,6 +24,9 @@ export function uploadBar(name: string, sent: number, total: number, elapsedMs: 
   return `${name}  [${'#'.repeat(done)}${'-'.repeat(width - done)}]  ${facts}`;
 }
 
+/** A failed task that may be started again is `requested`. */
+const ENDED_BADLY: ReadonlySet<string> = new Set(['requested', 'failed', 'lost']);
+
 export function eventLine(event: JobEvent, terminal: Terminal): string {
   switch (event.type) {
     case 'state':
@@ -31,7 +34,8 @@ export function eventLine(event: JobEvent, terminal: Terminal): string {
     case 'task': {
       const where = event.node === null ? '' : ` on ${event.node.replace(/:\d+$/, '')}`;
       const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
-      const why = event.failure === null || event.state === 'running' ? '' : `: ${event.failure}`;
+      // A new attempt carries the failure of the one before; it was told when that one ended.
+      const why = event.failure === null || !ENDED_BADLY.has(event.state) ? '' : `: ${event.failure}`;
       return `${event.role}:${event.index} ${event.state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
     }
     case 'metrics':

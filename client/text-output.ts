@@ -1,4 +1,5 @@
 import type { JobReport, Look } from './follow-job.ts';
+import type { JobEvent } from './job-events.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 import { eventLine, reportLines, stagingLine } from './report-lines.ts';
 import type { StagingEvent } from './staging.ts';
@@ -6,6 +7,9 @@ import type { Terminal } from './terminal.ts';
 
 /** A log file should tell that training goes on without being made of it. */
 const METRICS_EVERY_MS = 10_000;
+/** Why a job waits may change with every container that comes. */
+const WAIT_EVERY_MS = 10_000;
+const ENDS: ReadonlySet<string> = new Set(['SUCCEEDED', 'FAILED', 'KILLED']);
 
 /** Lines of text, one for each change: for logs, pipes and CI. */
 export class TextOutput implements JobOutput {
@@ -13,6 +17,8 @@ export class TextOutput implements JobOutput {
   readonly #terminal: Terminal;
   readonly #where: string;
   #metricsAt = Number.NEGATIVE_INFINITY;
+  #state = '';
+  #stateAt = Number.NEGATIVE_INFINITY;
 
   /** `where` says where staged things lie, e.g. `on HDFS`. */
   constructor(write: (text: string) => void, terminal: Terminal, where: string) {
@@ -31,15 +37,29 @@ export class TextOutput implements JobOutput {
     if (trackingUrl !== null) this.say(trackingUrl);
   }
 
-  look({ observation, events }: Look): void {
-    for (const event of events) {
-      // The report says it, with the reason.
-      if (event.type === 'state' && observation.result !== null) continue;
-      if (event.type === 'metrics') {
-        if (performance.now() - this.#metricsAt < METRICS_EVERY_MS) continue;
-        this.#metricsAt = performance.now();
-      }
-      this.say(eventLine(event, this.#terminal));
+  look({ events }: Look): void {
+    for (const event of events) if (this.#isWorthALine(event)) this.say(eventLine(event, this.#terminal));
+  }
+
+  #isWorthALine(event: JobEvent): boolean {
+    const now = performance.now();
+    switch (event.type) {
+      case 'state':
+        // How it ended is told by the report, with the reason.
+        if (ENDS.has(event.state) || (event.state === this.#state && now - this.#stateAt < WAIT_EVERY_MS)) return false;
+        this.#state = event.state;
+        this.#stateAt = now;
+        return true;
+      case 'metrics':
+        if (now - this.#metricsAt < METRICS_EVERY_MS) return false;
+        this.#metricsAt = now;
+        return true;
+      case 'task':
+        // That every task is wanted at first says nothing.
+        return event.state !== 'requested' || event.failure !== null;
+      case 'checkpoint':
+      case 'notice':
+        return true;
     }
   }
 
