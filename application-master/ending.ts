@@ -1,4 +1,4 @@
-import type { ContainerEnd } from './events.ts';
+import type { ContainerEnd } from '../hadoop/container-exit.ts';
 import { jobOf, LIMITS, type Task } from './job-state.ts';
 import { leaseMs } from './pace.ts';
 import type { Turn } from './turn.ts';

@@ -1,5 +1,6 @@
 import type { Role } from '../conf/job.ts';
 import type { HistoryEntry, JobResult, TaskState, Usage } from '../conf/status.ts';
+import type { ContainerEnd } from '../hadoop/container-exit.ts';
 
 /** A container as the negotiator hands it out. `id` is YARN's text form, unique for ever. */
 export interface Container {
@@ -12,18 +13,6 @@ export interface Container {
   readonly nodeHttp: string;
   readonly memoryMb: number;
 }
-
-/** Why a container ended, as the cluster says. Only `exited` and `memory-exceeded` cost restart budget. */
-export type ContainerEnd =
-  | 'exited'
-  | 'memory-exceeded'
-  | 'stopped-by-master'
-  | 'released'
-  | 'expired'
-  | 'preempted'
-  | 'node-lost'
-  | 'disks-failed'
-  | 'launch-failed';
 
 export interface ProgramExit {
   readonly generation: number;

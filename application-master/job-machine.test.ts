@@ -480,9 +480,7 @@ describe('a gang that does not come together', () => {
     expect(scene.wanted('worker')).toBe(3);
     scene.wait(180_000);
     expect(scene.result).toMatchObject({ state: 'FAILED' });
-    expect(scene.result?.diagnostics).toMatch(
-      /^The gang was not complete within 60 s, 3 times in a row. worker:0-2 got no/,
-    );
+    expect(scene.result?.diagnostics).toMatch(/^The gang was not complete within 60 s, 3 times in a row. worker:0-2 got no/);
   });
 
   it('begins its rounds anew once it has run', () => {

@@ -10,9 +10,10 @@ import { CONTAINER_LAYOUT, type FrozenJob, type Role } from '../conf/job.ts';
 import type { Logger } from '../conf/log.ts';
 import { Secret } from '../conf/secret.ts';
 import type { JobResult } from '../conf/status.ts';
+import type { ContainerEnd } from '../hadoop/container-exit.ts';
 import { encodeCredentials } from '../hadoop/credentials.ts';
 import { joinUri } from '../storage/uri.ts';
-import type { Container, ContainerEnd } from './events.ts';
+import type { Container } from './events.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 import { askedResources } from './waiting.ts';
 

@@ -1,6 +1,7 @@
 import type { Role } from '../conf/job.ts';
 import type { JobResult } from '../conf/status.ts';
-import type { Container, ContainerEnd } from './events.ts';
+import type { ContainerEnd } from '../hadoop/container-exit.ts';
+import type { Container } from './events.ts';
 
 /**
  * Where containers come from: YARN or this machine. Calls never throw for what happens later: everything that a container

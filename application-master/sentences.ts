@@ -1,5 +1,6 @@
 import type { Role } from '../conf/job.ts';
-import type { ContainerEnd, ProgramExit } from './events.ts';
+import type { ContainerEnd } from '../hadoop/container-exit.ts';
+import type { ProgramExit } from './events.ts';
 import { LIMITS } from './job-state.ts';
 
 /** Why a task failed. */

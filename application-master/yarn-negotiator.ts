@@ -1,9 +1,10 @@
 import { messageOf, TonyError } from '../conf/errors.ts';
-import type { Acl, FrozenJob, Resource, Role } from '../conf/job.ts';
+import type { FrozenJob, Resource, Role } from '../conf/job.ts';
 import type { Logger } from '../conf/log.ts';
 import { Secret } from '../conf/secret.ts';
 import type { JobResult } from '../conf/status.ts';
 import { type AllocatedContainer, ApplicationMasterClient } from '../hadoop/application-master-protocol.ts';
+import { aclText } from '../hadoop/application-submission.ts';
 import { HadoopConfiguration } from '../hadoop/configuration.ts';
 import { containerEnd, describeExit } from '../hadoop/container-exit.ts';
 import { NodeManagerClient } from '../hadoop/container-management-protocol.ts';
@@ -233,10 +234,4 @@ function resourcesOf(role: Role): Record<string, number> {
 
 function hostOf(node: string): string {
   return node.slice(0, node.lastIndexOf(':'));
-}
-
-/** YARN's form: users, a space, groups. */
-function aclText(acl: Acl): string {
-  if (acl.users.includes('*')) return '*';
-  return `${acl.users.join(',')} ${acl.groups.join(',')}`;
 }

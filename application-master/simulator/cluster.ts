@@ -1,5 +1,6 @@
 import type { Role } from '../../conf/job.ts';
-import type { Container, ContainerEnd } from '../events.ts';
+import type { ContainerEnd } from '../../hadoop/container-exit.ts';
+import type { Container } from '../events.ts';
 import type { Executor } from './executor.ts';
 import { trace, violate, type World } from './world.ts';
 

@@ -1,6 +1,7 @@
 import type { FrozenJob, Job, Role } from '../../conf/job.ts';
 import type { JobStatus, TaskStatus, Usage } from '../../conf/status.ts';
-import type { Action, Container, ContainerEnd, Snapshot } from '../events.ts';
+import type { ContainerEnd } from '../../hadoop/container-exit.ts';
+import type { Action, Container, Snapshot } from '../events.ts';
 import { createJob, type JobState, restoreJob, statusOf, step } from '../job-machine.ts';
 import { parseSnapshot } from '../snapshot.ts';
 import type { News } from './executor.ts';

@@ -11,9 +11,9 @@ const y = tf.oneHot(tf.tensor1d(new Int32Array(labels.values), 'int32'), 10).toF
 // The same shape as in train.ts; its weights come from the checkpoints.
 const model = tf.sequential();
 model.add(tf.layers.rescaling({ inputShape: [28, 28, 1], scale: 1 / 255 }));
-model.add(tf.layers.conv2d({ filters: 8, kernelSize: 5, activation: 'relu' }));
-model.add(tf.layers.maxPooling2d({ poolSize: 2 }));
 model.add(tf.layers.conv2d({ filters: 16, kernelSize: 5, activation: 'relu' }));
+model.add(tf.layers.maxPooling2d({ poolSize: 2 }));
+model.add(tf.layers.conv2d({ filters: 32, kernelSize: 5, activation: 'relu' }));
 model.add(tf.layers.maxPooling2d({ poolSize: 2 }));
 model.add(tf.layers.flatten());
 model.add(tf.layers.dense({ units: 10, activation: 'softmax' }));

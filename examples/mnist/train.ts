@@ -19,13 +19,13 @@ const test = await load('t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte');
 
 const model = tf.sequential();
 model.add(tf.layers.rescaling({ inputShape: [28, 28, 1], scale: 1 / 255 }));
-model.add(tf.layers.conv2d({ filters: 8, kernelSize: 5, activation: 'relu' }));
-model.add(tf.layers.maxPooling2d({ poolSize: 2 }));
 model.add(tf.layers.conv2d({ filters: 16, kernelSize: 5, activation: 'relu' }));
+model.add(tf.layers.maxPooling2d({ poolSize: 2 }));
+model.add(tf.layers.conv2d({ filters: 32, kernelSize: 5, activation: 'relu' }));
 model.add(tf.layers.maxPooling2d({ poolSize: 2 }));
 model.add(tf.layers.flatten());
 model.add(tf.layers.dense({ units: 10, activation: 'softmax' }));
-model.compile({ optimizer: tf.train.adam(0.003), loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
+model.compile({ optimizer: tf.train.adam(0.002), loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
 
 await cluster.fit(model, train, { epochs: 3, batchSize: 64 });
 
