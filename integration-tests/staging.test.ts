@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
 
 /** What a submit puts on HDFS, and what it does not put there twice. */
@@ -52,7 +52,10 @@ async function submit(folder: string): Promise<{ staged: Record<string, boolean 
   const staged = Object.fromEntries(lines.filter(({ type }) => type === 'staged').map(({ name, uploaded }) => [name, uploaded]));
   const last = lines.at(-1);
   expect(last).toMatchObject({ type: 'submitted' });
-  return { staged, id: last?.applicationId ?? '' };
+  const id = last?.applicationId ?? '';
+  // Should the test fail, the next one must not find it running.
+  onTestFinished(async () => void (await cluster.run(['kill', id])));
+  return { staged, id };
 }
 
 async function end(id: string): Promise<void> {
@@ -66,7 +69,8 @@ test('things are uploaded once, are private, and only what changed goes again', 
   const folder = await jobFolder();
   const first = await submit(folder);
   expect(first.staged).toMatchObject({ source: true, numbers: true });
-  const tree = await cluster.hdfsTree(STAGING);
+  // What programs write below output/ is theirs; the root keeps others out of it.
+  const tree = (await cluster.hdfsTree(STAGING)).filter((entry) => !entry.path.startsWith(`${STAGING}/output`));
   expect(tree.filter(({ owner, type, permission }) => owner !== 'alice' || permission !== (type === 'FILE' ? '600' : '700'))).toEqual([]);
   expect(tree.map((entry) => entry.path)).toEqual(
     expect.arrayContaining([
@@ -88,7 +92,8 @@ test('things are uploaded once, are private, and only what changed goes again', 
   expect(third.staged).toEqual({ source: true, tony: false, numbers: false });
   await end(third.id);
   // A job that was killed leaves none of its own files.
-  expect(await cluster.hdfsTree(`${STAGING}/jobs`)).toEqual([]);
+  const left = (await cluster.hdfsTree(`${STAGING}/jobs`)).map((entry) => entry.path);
+  expect(left.filter((name) => [first.id, second.id, third.id].some((id) => name.includes(id)))).toEqual([]);
 });
 
 test('a person reads what was unchanged; a damaged file is replaced', async () => {

@@ -36,12 +36,13 @@ describe('a cluster that is away', () => {
 
   test('HDFS down: exit code 3', async () => {
     const file = await job();
+    const before = await cluster.hdfsTree(STAGING);
     await cluster.kill('namenode');
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', file]);
     expect(stderr).toMatch(/^error: .*NameNode/);
     expect(exitCode).toBe(3);
     await cluster.heal();
-    expect(await cluster.hdfsTree(`${STAGING}/jobs`)).toEqual([]);
+    expect(await cluster.hdfsTree(STAGING)).toEqual(before);
   });
 });
 
@@ -58,21 +59,23 @@ describe('a request that the cluster refuses', () => {
   });
 
   test('a master that is larger than the cluster allows: exit code 2, nothing of the job is left', async () => {
+    const before = await cluster.hdfsTree(STAGING);
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', await job('master: {memory: 900g}\n')]);
     expect(stderr).toMatch(/^error: /);
     expect(stderr).not.toMatch(/^\s+at /m);
     expect(exitCode).toBe(2);
-    expect(await cluster.hdfsTree(`${STAGING}/jobs`)).toEqual([]);
+    expect(await cluster.hdfsTree(STAGING)).toEqual(before);
   });
 
   test('an unknown queue: the job FAILED, and the sentence is in the client, in status and in YARN', async () => {
+    const before = await cluster.hdfsTree(`${STAGING}/jobs`);
     const { exitCode, stdout } = await cluster.run(['submit', '--conf', await job('queue: defualt\n')]);
     expect(exitCode).toBe(1);
     expect(stdout).toContain('The queue defualt does not exist. Correct `queue` in job.yaml. Did you mean default?');
     const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
     expect(await cluster.application(id)).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('defualt') });
     expect((await cluster.run(['status', id])).stdout).toContain('The queue defualt does not exist.');
-    expect(await cluster.hdfsTree(`${STAGING}/jobs`)).toEqual([]);
+    expect(await cluster.hdfsTree(`${STAGING}/jobs`)).toEqual(before);
   });
 
   test('an application that nobody knows: exit code 2', async () => {
