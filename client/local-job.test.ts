@@ -46,7 +46,7 @@ async function place(file: string, content: string): Promise<void> {
 async function master(script: string): Promise<number> {
   const paths = localPaths(root, ID);
   const child = spawn(process.execPath, ['-e', `${script}; console.log('up')`], {
-    env: { ...process.env, CONTAINER_ID: paths.masterContainer, FINAL: path.join(paths.history, 'final.json') },
+    env: { ...process.env, CONTAINER_ID: paths.masterContainer(1), FINAL: path.join(paths.history, 'final.json') },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   onTestFinished(() => void child.kill('SIGKILL'));
@@ -82,7 +82,7 @@ test('a master that has not spoken yet, then one that answers who has the token'
 test('a master that died says so, with its last words', async () => {
   process.kill(await master('setInterval(() => undefined, 1000)'), 'SIGKILL');
   const paths = localPaths(root, ID);
-  await place(path.join(paths.logs(paths.masterContainer), 'stderr'), 'Error: boom\n');
+  await place(path.join(paths.logs(paths.masterContainer(1)), 'stderr'), 'Error: boom\n');
   const job = new LocalJob(ID, root);
   await expect
     .poll(async () => (await job.observe()).result)

@@ -5,12 +5,13 @@ import { TonyError } from '../conf/errors.ts';
 import type { JobResult, JobStatus } from '../conf/status.ts';
 import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
 import { eventFiles, parseHistory, parseJobStatus } from './job-status.ts';
-import { localPaths } from './local-layout.ts';
+import { LOCAL_ATTEMPTS, type LocalPaths, localPaths } from './local-layout.ts';
 import { orderContainers } from './task-containers.ts';
 
 const ANSWER_MS = 5_000;
 /** A job that is killed ends its programs first. */
 const KILL_MS = 30_000;
+const RESTART_MS = 1_000;
 const LOG_PIECE = 1 << 20;
 
 interface MasterAddress {
@@ -23,7 +24,7 @@ interface MasterAddress {
 export class LocalJob implements JobConnection {
   readonly applicationId: string;
   readonly trackingUrl = null;
-  readonly #paths: ReturnType<typeof localPaths>;
+  readonly #paths: LocalPaths;
   #last: JobStatus | null = null;
 
   constructor(applicationId: string, root: string) {
@@ -35,7 +36,7 @@ export class LocalJob implements JobConnection {
     const final = await this.#final();
     if (final !== null) {
       // It was read at the start, and is good for nothing now.
-      await rm(join(this.#paths.work(this.#paths.masterContainer), 'credentials'), { force: true });
+      await rm(join(this.#paths.work(this.#paths.masterContainer(1)), 'credentials'), { force: true });
       return ended(final);
     }
     const live = await this.#ask();
@@ -74,7 +75,8 @@ export class LocalJob implements JobConnection {
     const named = orderContainers(status, parseHistory(texts.join('\n')));
     const there = new Set(await readdir(this.#paths.containers).catch(() => []));
     const sources = named.filter(({ containerId }) => there.has(containerId));
-    return [{ task: 'master', containerId: this.#paths.masterContainer }, ...sources].map(({ task, containerId }) => ({
+    const masters = this.#masters.filter((containerId) => there.has(containerId)).map((containerId) => ({ task: 'master', containerId }));
+    return [...masters, ...sources].map(({ task, containerId }) => ({
       task,
       containerId,
       read: (file, from) => readPiece(join(this.#paths.logs(containerId), file), from),
@@ -121,13 +123,25 @@ export class LocalJob implements JobConnection {
       return null;
     }
     const environment = await readText(`/proc/${pid}/environ`);
-    if (environment !== '') return environment.split('\0').includes(`CONTAINER_ID=${this.#paths.masterContainer}`) ? pid : null;
+    if (environment !== '') {
+      const variables = environment.split('\0');
+      return this.#masters.some((containerId) => variables.includes(`CONTAINER_ID=${containerId}`)) ? pid : null;
+    }
     // No /proc: what answers with the job's token is the job.
     return (await this.#ask()) === null ? null : pid;
   }
 
+  /** Containers of all attempts that there may be. */
+  get #masters(): string[] {
+    return Array.from({ length: LOCAL_ATTEMPTS }, (_, at) => this.#paths.masterContainer(at + 1));
+  }
+
+  /** False when there is none for as long as whoever follows the job may need to start another. */
   async #masterLives(): Promise<boolean> {
-    return (await this.#masterPid()) !== null;
+    for (const deadline = performance.now() + RESTART_MS; performance.now() < deadline; await delay(50)) {
+      if ((await this.#masterPid()) !== null) return true;
+    }
+    return false;
   }
 
   async #mustExist(): Promise<void> {
@@ -137,7 +151,9 @@ export class LocalJob implements JobConnection {
   }
 
   async #masterDied(): Promise<JobResult> {
-    const logs = this.#paths.logs(this.#paths.masterContainer);
+    const there = new Set(await readdir(this.#paths.containers).catch(() => []));
+    const newest = this.#masters.findLast((containerId) => there.has(containerId)) ?? this.#paths.masterContainer(1);
+    const logs = this.#paths.logs(newest);
     const log = (await readText(join(logs, 'stderr'))) || (await readText(join(logs, 'tony.log')));
     const last = log.trimEnd().split('\n').slice(-5).join('\n');
     return {

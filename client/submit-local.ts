@@ -1,16 +1,14 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdir, open, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises';
-import { delimiter, dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../conf/job.ts';
-import { encodeCredentials } from '../hadoop/credentials.ts';
 import { fileUri } from '../storage/uri.ts';
-import { bundlesFolder, MASTER_NODE_FLAGS } from './bundles.ts';
+import { bundlesFolder } from './bundles.ts';
 import { freezeJob, hasScheme } from './freeze-job.ts';
 import { createJobSecrets } from './job-secrets.ts';
 import { placeFolder } from './local-folder.ts';
 import { isLocalId, localPaths } from './local-layout.ts';
+import { startMaster } from './local-master.ts';
 import { hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';
 import type { StagingEvent } from './staging.ts';
@@ -33,13 +31,8 @@ export interface LocalSubmitOptions {
   readonly environment?: NodeJS.ProcessEnv;
 }
 
-export interface LocalSubmission {
-  readonly applicationId: string;
-  readonly master: ChildProcess;
-}
-
 /** Starts a job on this machine: the very ApplicationMaster and executors that run on YARN, as processes. */
-export async function submitLocal(job: Job, options: LocalSubmitOptions): Promise<LocalSubmission> {
+export async function submitLocal(job: Job, options: LocalSubmitOptions): Promise<{ readonly applicationId: string }> {
   const { root, user, detach, environment = process.env } = options;
   refuseHdfs(job);
   const data: Record<string, string> = {};
@@ -71,38 +64,11 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
       resources,
       cluster: { kind: 'local', directory: paths.containers },
     });
-    const work = paths.work(paths.masterContainer);
-    const logs = paths.logs(paths.masterContainer);
-    await mkdir(work, { recursive: true, mode: 0o700 });
-    await mkdir(logs, { recursive: true, mode: 0o700 });
     await writeFile(join(paths.job, 'job.json'), JSON.stringify(frozen), { mode: 0o600 });
-    const credentials = join(work, 'credentials');
-    await writeFile(credentials, encodeCredentials({ tokens: [], secrets: createJobSecrets(submittedAt) }), { mode: 0o600 });
-    await symlink(join(paths.job, 'job.json'), join(work, CONTAINER_LAYOUT.job));
-    for (const resource of resources) await symlink(fileURLToPath(resource.uri), join(work, resource.name));
-    const log = await open(join(logs, 'tony.log'), 'a', 0o600);
-    const errors = await open(join(logs, 'stderr'), 'a', 0o600);
-    try {
-      const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
-      const words = [...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`];
-      const master = spawn(node, detach ? words : [...words, '--end-with-stdin'], {
-        cwd: work,
-        // Its own session: a Ctrl-C in this terminal is for the client alone.
-        detached: true,
-        stdio: [detach ? 'ignore' : 'pipe', log.fd, errors.fd],
-        env: masterEnvironment(environment, { user, containerId: paths.masterContainer, credentials, logs }),
-      });
-      await started(master);
-      await writeFile(paths.masterPid, String(master.pid), { mode: 0o600 });
-      if (detach) master.unref();
-      // The pipe breaks when the ApplicationMaster goes; that is noticed by its exit.
-      master.stdin?.on('error', () => undefined);
-      await pruneJobs(root, applicationId);
-      return { applicationId, master };
-    } finally {
-      await log.close();
-      await errors.close();
-    }
+    const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
+    await startMaster({ paths, node, resources, user, detach, environment, secrets: createJobSecrets(submittedAt) });
+    await pruneJobs(root, applicationId);
+    return { applicationId };
   } catch (error) {
     await rm(paths.job, { recursive: true, force: true });
     throw error;
@@ -156,30 +122,6 @@ async function claimId(root: string): Promise<{ applicationId: string; submitted
       }
     }
   }
-}
-
-function masterEnvironment(
-  environment: NodeJS.ProcessEnv,
-  container: { user: string; containerId: string; credentials: string; logs: string },
-): NodeJS.ProcessEnv {
-  // Options for the client's own Node are not the job's.
-  const { NODE_OPTIONS: _options, NODE_CHANNEL_FD: _channel, ...rest } = environment;
-  return {
-    ...rest,
-    // `node` in a job's command is at least the Node of this process.
-    PATH: [environment.PATH, dirname(process.execPath)].filter((part) => part).join(delimiter),
-    USER: container.user,
-    CONTAINER_ID: container.containerId,
-    HADOOP_TOKEN_FILE_LOCATION: container.credentials,
-    LOG_DIRS: container.logs,
-    NM_HOST: '127.0.0.1',
-  };
-}
-
-async function started(master: ChildProcess): Promise<void> {
-  if (master.pid !== undefined) return;
-  const error = await new Promise<Error>((resolve) => master.once('error', resolve));
-  throw new TonyError('INTERNAL', `The ApplicationMaster cannot be started: ${messageOf(error)}.`, { cause: error });
 }
 
 async function pruneJobs(root: string, current: string): Promise<void> {

@@ -244,6 +244,17 @@ describe('a job on this machine', () => {
     ]);
   });
 
+  test('when the ApplicationMaster of a followed job is killed, its client starts the second attempt', async () => {
+    const { command, ...job } = await startJob({ attached: true });
+    const programs = await bothRun(job, 1);
+    const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;
+    process.kill(master, 'SIGKILL');
+    await until(async () => (await job.status()).masterAttempt === 2, { describe: () => job.status().catch(() => 'no answer') });
+    expect(programs.every(isAlive)).toBe(true);
+    expect(await succeeds(job)).toMatchObject({ generations: 1, masterAttempt: 2 });
+    expect((await command.result).exitCode).toBe(0);
+  });
+
   test('what died beside the ApplicationMaster is replaced by the second attempt', async () => {
     const job = await startJob();
     const programs = await bothRun(job, 1);
@@ -271,7 +282,7 @@ describe('a job on this machine', () => {
   test('no secret of it is to be seen: not in arguments, environments, logs, job.json or history; files with secrets are private', async () => {
     const job = await startJob();
     await bothRun(job, 1);
-    const file = path.join(job.paths.work(job.paths.masterContainer), 'credentials');
+    const file = path.join(job.paths.work(job.paths.masterContainer(1)), 'credentials');
     const { secrets } = decodeCredentials(readFileSync(file));
     const jobSecret = Buffer.from(secrets.get(CREDENTIALS.jobSecret)?.reveal() ?? []);
     const key = Buffer.from(secrets.get(CREDENTIALS.privateKey)?.reveal() ?? []).toString();
@@ -305,11 +316,11 @@ describe('a job on this machine', () => {
 
 /** As a NodeManager starts another attempt after the first one's death. */
 async function startSecondAttempt(job: Job): Promise<void> {
-  const containerId = job.paths.masterContainer.replace(/_01_000001$/, '_02_000001');
+  const containerId = job.paths.masterContainer(2);
   const [work, logs] = [job.paths.work(containerId), job.paths.logs(containerId)];
   mkdirSync(work, { recursive: true, mode: 0o700 });
   mkdirSync(logs, { recursive: true, mode: 0o700 });
-  const first = job.paths.work(job.paths.masterContainer);
+  const first = job.paths.work(job.paths.masterContainer(1));
   for (const name of readdirSync(first)) if (name !== 'credentials') symlinkSync(path.join(first, name), path.join(work, name));
   const log = openSync(path.join(logs, 'tony.log'), 'a');
   const master = spawn(process.execPath, [path.join(CONTAINER_LAYOUT.bundles, 'application-master.mjs')], {

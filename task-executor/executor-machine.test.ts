@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, step } from './executor-machine.ts';
+import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, type Said, step } from './executor-machine.ts';
 
 /** An event without its time. */
 type Happening = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
@@ -19,8 +19,9 @@ function run(happenings: readonly Happening[], state = createExecutor(0), now = 
 const exit = (generation: number, code = 0) => ({ type: 'exited', exit: { generation, code, signal: '', stderrTail: '' } }) as const;
 const welcomed: Happening[] = [
   { type: 'bound', generation: 0, port: 100 },
-  { type: 'connected', masterAttempt: 1, leaseMs: 1000 },
+  { type: 'connected', masterAttempt: 1, leaseMs: 1000, said: { generation: 0, phase: 'IDLE', port: 100 } },
 ];
+const again = (masterAttempt: number, said: Said): Happening => ({ type: 'connected', masterAttempt, leaseMs: 1000, said });
 const startedOnce: Happening[] = [...welcomed, { type: 'start', generation: 3, members: [] }, { type: 'started', generation: 3, pid: 7 }];
 
 describe('the executor', () => {
@@ -114,10 +115,25 @@ describe('the executor', () => {
   });
 
   it('obeys no master that is out of date', () => {
-    const { state } = run([{ type: 'connected', masterAttempt: 2, leaseMs: 1000 }], run(startedOnce).state);
-    expect(run([{ type: 'connected', masterAttempt: 1, leaseMs: 1000 }], state).actions).toMatchObject([{ type: 'disconnect' }]);
+    const said: Said = { generation: 3, phase: 'RUNNING', port: 100 };
+    const { state } = run([again(2, said)], run(startedOnce).state);
+    expect(run([again(1, said)], state).actions).toMatchObject([{ type: 'disconnect' }]);
     expect(run([{ type: 'refused', masterAttempt: 1, reason: '' }], state).actions).toEqual([]);
     expect(run([{ type: 'refused', masterAttempt: 2, reason: '' }], state).actions).toMatchObject([{ type: 'note' }, { type: 'kill' }]);
+  });
+
+  it('says what has happened since the hello that is answered now', () => {
+    const running = run(startedOnce).state;
+    const said: Said = { generation: 3, phase: 'RUNNING', port: 100 };
+    expect(run([again(2, said)], running).actions).toEqual([]);
+    expect(run([again(2, { generation: 0, phase: 'IDLE', port: 100 })], running).actions).toEqual([
+      { type: 'say-started', generation: 3, pid: 7 },
+    ]);
+    const ended = run([{ type: 'disconnected' }, exit(3, 5)], running).state;
+    expect(run([again(2, said)], ended).actions).toEqual([{ type: 'say-exited', exit: exit(3, 5).exit }]);
+    expect(run([again(2, { ...said, phase: 'ENDED' })], ended).actions).toEqual([]);
+    const prepared = run([{ type: 'prepare', generation: 4 }, exit(3, -1), { type: 'bound', generation: 4, port: 101 }], running).state;
+    expect(run([again(2, said)], prepared).actions).toEqual([{ type: 'say-ready', generation: 4, port: 101 }]);
   });
 
   it('runs at most one program at a time, never two on one port, generations only rising, and nothing after it has left', () => {
@@ -125,7 +141,16 @@ describe('the executor', () => {
     const happening = fc.oneof<fc.Arbitrary<Happening>[]>(
       fc.record({ type: fc.constant('prepare' as const), generation }),
       fc.record({ type: fc.constant('start' as const), generation, members: fc.constant([]) }),
-      fc.record({ type: fc.constant('connected' as const), masterAttempt: fc.integer({ min: 1, max: 3 }), leaseMs: fc.constant(1000) }),
+      fc.record({
+        type: fc.constant('connected' as const),
+        masterAttempt: fc.integer({ min: 1, max: 3 }),
+        leaseMs: fc.constant(1000),
+        said: fc.record({
+          generation,
+          phase: fc.constantFrom('IDLE' as const, 'RUNNING' as const, 'ENDED' as const),
+          port: fc.constant(100),
+        }),
+      }),
       fc.constant({ type: 'disconnected' as const }),
       fc.constant({ type: 'tick' as const }),
       fc.record({ type: fc.constant('stop' as const), reason: fc.constant('') }),

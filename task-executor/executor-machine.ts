@@ -30,6 +30,14 @@ export type Program =
   | { readonly phase: 'running'; readonly pid: number }
   | { readonly phase: 'ended'; readonly exit: Exited };
 
+/** What a hello tells of the program and its port. */
+export interface Said {
+  readonly generation: number;
+  readonly phase: 'IDLE' | 'RUNNING' | 'ENDED';
+  /** 0 while none is bound. */
+  readonly port: number;
+}
+
 export interface Leaving {
   readonly since: number;
   readonly exitCode: number;
@@ -38,7 +46,8 @@ export interface Leaving {
 
 export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'bound'; readonly generation: number; readonly port: number }
-  | { readonly type: 'connected'; readonly masterAttempt: number; readonly leaseMs: number }
+  /** The master has taken the hello; `said` is what stood in it. */
+  | { readonly type: 'connected'; readonly masterAttempt: number; readonly leaseMs: number; readonly said: Said }
   | { readonly type: 'disconnected' }
   /** The master says that this container has no part in the job; `masterAttempt` is 0 when it does not say which attempt it is. */
   | { readonly type: 'refused'; readonly masterAttempt: number; readonly reason: string }
@@ -99,9 +108,7 @@ export function step(state: ExecutorState, event: ExecutorEvent): Step {
     case 'bound':
       return bound(state, event.generation, event.port);
     case 'connected':
-      return event.masterAttempt < state.masterAttempt
-        ? { state, actions: [{ type: 'disconnect', reason: `attempt ${event.masterAttempt} of the ApplicationMaster is out of date` }] }
-        : only({ ...state, link: 'open', masterAttempt: event.masterAttempt, leaseMs: event.leaseMs, lastContact: event.now });
+      return connected(state, event);
     case 'disconnected':
       return only({ ...state, link: 'lost' });
     case 'refused':
@@ -145,6 +152,28 @@ function bound(state: ExecutorState, generation: number, port: number): Step {
     state: { ...state, preparing: null, generation, port },
     actions: generation === 0 ? [] : [{ type: 'say-ready', generation, port }],
   };
+}
+
+export function saidOf({ generation, port, program, preparing }: ExecutorState): Said {
+  return {
+    generation,
+    phase: program === null ? 'IDLE' : program.phase === 'ended' ? 'ENDED' : 'RUNNING',
+    port: preparing === null ? port : 0,
+  };
+}
+
+/** What has happened while the hello was under way was said to nobody: there was no link. */
+function connected(state: ExecutorState, { masterAttempt, leaseMs, now, said }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
+  if (masterAttempt < state.masterAttempt)
+    return { state, actions: [{ type: 'disconnect', reason: `attempt ${masterAttempt} of the ApplicationMaster is out of date` }] };
+  const next: ExecutorState = { ...state, link: 'open', masterAttempt, leaseMs, lastContact: now };
+  const { generation, port, program } = next;
+  const present = saidOf(next);
+  if (present.generation === said.generation && present.phase === said.phase && present.port === said.port) return only(next);
+  if (program?.phase === 'ended') return { state: next, actions: [{ type: 'say-exited', exit: program.exit }] };
+  if (program?.phase === 'running') return { state: next, actions: [{ type: 'say-started', generation, pid: program.pid }] };
+  if (program === null && generation > 0 && present.port > 0) return { state: next, actions: [{ type: 'say-ready', generation, port }] };
+  return only(next);
 }
 
 function prepare(state: ExecutorState, generation: number): Step {

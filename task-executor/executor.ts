@@ -3,7 +3,7 @@ import { messageOf } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { Exited, Hello, MasterMessage, UsageMessage, Welcome } from '../protos/executor-protocol.ts';
 import { type BoundPort, bindFreePort } from './bound-port.ts';
-import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, step } from './executor-machine.ts';
+import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, saidOf, step } from './executor-machine.ts';
 import { GpuUsage } from './gpu-usage.ts';
 import { Guard } from './guard.ts';
 import { findMaster } from './master-address.ts';
@@ -62,7 +62,7 @@ export class Executor {
       hello: () => this.#hello(),
       findMaster: () => findMaster(settings.frozen, log),
       events: {
-        welcome: (welcome) => this.#welcomed(welcome),
+        welcome: (welcome, hello) => this.#welcomed(welcome, hello),
         message: (message) => this.#told(message),
         lost: () => this.#happened({ type: 'disconnected' }),
         refused: (masterAttempt, reason) => this.#happened({ type: 'refused', masterAttempt, reason }),
@@ -184,9 +184,9 @@ export class Executor {
     this.#link.send({ exited: exit });
   }
 
-  #welcomed(welcome: Welcome): void {
+  #welcomed(welcome: Welcome, said: Hello): void {
     this.#welcome = welcome;
-    this.#happened({ type: 'connected', masterAttempt: welcome.masterAttempt, leaseMs: welcome.leaseMs });
+    this.#happened({ type: 'connected', masterAttempt: welcome.masterAttempt, leaseMs: welcome.leaseMs, said });
     this.#log.info({ masterAttempt: welcome.masterAttempt }, 'attached to the ApplicationMaster');
     this.#beatEvery(welcome.intervalMs);
   }
@@ -226,7 +226,7 @@ export class Executor {
 
   #hello(): Hello {
     const { containerId, containerProof, role, index, host } = this.#settings;
-    const { generation, port, program, preparing, masterAttempt } = this.#state;
+    const { generation, program, masterAttempt } = this.#state;
     const run = this.#run;
     run?.report?.read();
     const progress = run !== null && run.generation === generation ? run.progress.all() : null;
@@ -235,10 +235,8 @@ export class Executor {
       proof: containerProof.reveal(),
       role: role.name,
       index,
-      generation,
-      phase: program === null ? 'IDLE' : program.phase === 'ended' ? 'ENDED' : 'RUNNING',
+      ...saidOf(this.#state),
       host,
-      port: preparing === null ? port : 0,
       masterAttempt,
       ...(program?.phase === 'ended' && { exited: program.exit }),
       ...(progress !== null && { progress }),

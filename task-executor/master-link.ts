@@ -15,7 +15,8 @@ import {
 import type { MasterAddress } from './master-address.ts';
 
 export interface MasterLinkEvents {
-  readonly welcome: (welcome: Welcome) => void;
+  /** Answers `hello`, which was said when the link was dialled. */
+  readonly welcome: (welcome: Welcome, hello: Hello) => void;
   readonly message: (message: MasterMessage) => void;
   readonly lost: () => void;
   /** For good: this container has no part in the job. `masterAttempt` is 0 when it is not told. */
@@ -52,6 +53,7 @@ type Stream = ClientDuplexStream<ExecutorMessage, MasterMessage>;
 interface Connection {
   readonly client: Client;
   readonly stream: Stream;
+  readonly hello: Hello;
   welcomed: boolean;
   over: boolean;
   readonly deadline: NodeJS.Timeout;
@@ -104,12 +106,13 @@ export class MasterLink {
     });
     const stream = (client as unknown as { Attach: () => Stream }).Attach();
     const deadline = setTimeout(() => this.#fail(connection, `no welcome within ${WELCOME_MS / 1000} s`), WELCOME_MS);
-    const connection: Connection = { client, stream, welcomed: false, over: false, deadline };
+    const hello = this.#options.hello();
+    const connection: Connection = { client, stream, hello, welcomed: false, over: false, deadline };
     this.#connection = connection;
     stream.on('data', (message: MasterMessage) => this.#hear(connection, message));
     stream.on('error', (error: ServiceError) => this.#failWith(connection, error));
     stream.on('end', () => this.#fail(connection, 'the ApplicationMaster ended the stream'));
-    stream.write({ hello: this.#options.hello() });
+    stream.write({ hello });
   }
 
   /** False when there is no link, or when it is so slow that what was sent before has not left yet. */
@@ -165,7 +168,7 @@ export class MasterLink {
     connection.welcomed = true;
     this.#failures = 0;
     this.#attempt = Math.max(this.#attempt, message.welcome.masterAttempt);
-    this.#options.events.welcome(message.welcome);
+    this.#options.events.welcome(message.welcome, connection.hello);
   }
 
   #failWith(connection: Connection, error: ServiceError): void {
