@@ -107,9 +107,17 @@ export class TestCluster extends Cluster {
     await fetch(this.#hdfs(file, 'DELETE&recursive=true'), { method: 'DELETE', signal: AbortSignal.timeout(10_000) });
   }
 
-  /** Starts what a test has killed, and waits until all of it serves. */
+  /** Starts what a test has killed, and waits until all of it serves: a DataNode finds out only on its next call that its NameNode is a new one. */
   async heal(): Promise<void> {
     await this.up();
+    const probe = '/.readiness';
+    await until(
+      async () => {
+        await this.hdfsWrite(probe, Buffer.from('ready'));
+        return (await this.hdfsRead(probe)).toString() === 'ready';
+      },
+      { describe: 'a file that is written to HDFS can be read', timeoutMs: 60_000 },
+    );
   }
 
   /** As the superuser, who may see and change everything. */
