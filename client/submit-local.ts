@@ -94,12 +94,12 @@ function refuseHdfs(job: Job): void {
 async function localRuntime(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
   if (job.runtime === 'system' || (job.runtime === 'default' && job.framework === 'none')) return null;
   const { ensureRuntime } = await import('./runtime/ensure-runtime.ts');
-  if (job.runtime !== 'default') {
-    throw new TonyError('JOB_INVALID', `runtime is ${job.runtime}, but a local job runs with \`default\` or \`system\`.`, {
+  if (job.runtime !== 'default' && job.runtime !== 'gpu') {
+    throw new TonyError('JOB_INVALID', `runtime is ${job.runtime}, but a local job runs with \`default\`, \`gpu\` or \`system\`.`, {
       hint: 'Override it: --set runtime=default.',
     });
   }
-  const { tree, size } = await ensureRuntime(onProgress);
+  const { tree, size } = await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' });
   return { name: CONTAINER_LAYOUT.runtime, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
 }
 

@@ -149,9 +149,9 @@ async function localParts(job: Job, onProgress: (line: string) => void): Promise
       .then(hashFolder),
     Promise.all(Object.entries(job.data).map(([name, from]) => dataPart(name, from))),
   ]);
-  if (job.runtime !== 'default') return { source, bundles, data, runtime: null };
+  if (job.runtime !== 'default' && job.runtime !== 'gpu') return { source, bundles, data, runtime: null };
   const { ensureRuntime } = await import('./runtime/ensure-runtime.ts');
-  const { archive, sha256, size } = await ensureRuntime(onProgress);
+  const { archive, sha256, size } = await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' });
   return { source, bundles, data, runtime: { file: archive, hash: sha256, size } };
 }
 

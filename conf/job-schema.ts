@@ -105,7 +105,9 @@ export const jobSchema = z.strictObject({
     .optional(),
   framework: z.enum(['tfjs', 'none']).describe('tfjs: TensorFlow.js is there. none: any program.').default('tfjs'),
   runtime: text()
-    .describe('default: the archive of `tony-ts runtime build`. system: Node as installed on the nodes. Else the URI of such an archive.')
+    .describe(
+      'default: the archive of `tony-ts runtime build`. gpu: that of `tony-ts runtime build --gpu`, which computes with CUDA. system: Node as installed on the nodes. Else the URI of such an archive.',
+    )
     .default('default'),
   command: text().describe('Command of every role that has none of its own.').optional(),
   data: z

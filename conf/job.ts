@@ -7,8 +7,8 @@ export interface Job {
   /** What the user's program is told about the cluster: `tfjs` gets TONY_*; `none` the same without a tensor runtime being shipped. */
   readonly framework: 'tfjs' | 'none';
   /**
-   * Where Node and TensorFlow.js come from: `default` the archive that `tony-ts runtime build` made, `system` what is installed
-   * on the nodes, anything else the URI of an archive made by `tony-ts runtime build`.
+   * Where Node and TensorFlow.js come from: `default` the archive that `tony-ts runtime build` makes, `gpu` that of
+   * `tony-ts runtime build --gpu`, `system` what is installed on the nodes, anything else the URI of such an archive.
    */
   readonly runtime: string;
   /** Input folders by name: paths on the submitting machine are staged by content, hdfs:// URIs are passed on. */

@@ -48,7 +48,8 @@ export async function loadBackend(neighbours: number, environment: NodeJS.Proces
   throw new TonyError('BACKEND_MISSING', `no TensorFlow.js backend can be loaded: ${reasons.join('; ')}`);
 }
 
-function hasGpu(environment: NodeJS.ProcessEnv): boolean {
+/** A GPU that this process may use is there. */
+export function hasGpu(environment: NodeJS.ProcessEnv = process.env): boolean {
   const visible = environment.CUDA_VISIBLE_DEVICES;
   return visible !== '' && visible !== '-1' && existsSync('/dev/nvidiactl');
 }

@@ -4,7 +4,7 @@ import { Secret } from '../conf/secret.ts';
 import { HadoopConfiguration } from '../hadoop/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
-import { loadBackend } from './backend.ts';
+import { hasGpu, loadBackend } from './backend.ts';
 import { Cluster, uriOf } from './cluster.ts';
 import { openReport } from './report.ts';
 import { Ring, type RingTimeouts } from './ring.ts';
@@ -71,6 +71,10 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
   const own = task.members.find(({ role, index }) => role === task.role && index === task.index);
   const neighbours = task.members.filter(({ host, rank }) => rank !== null && host === own?.host).length;
   const backend = await loadBackend(Math.max(1, neighbours));
+  if (hasGpu() && backend.name !== 'gpu') {
+    const message = `${task.role}:${task.index} has a GPU but computes on the CPU (backend ${backend.name}): set \`runtime: gpu\` in job.yaml`;
+    report({ type: 'notice', message });
+  }
   const hadoop = task.hadoop === null ? null : HadoopConfiguration.fromProperties(task.hadoop);
   return new Cluster({
     tf: backend.tf,
