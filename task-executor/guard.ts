@@ -32,10 +32,21 @@ export class Guard {
     this.#process.stdin?.end();
   }
 
-  #tell(): Promise<void> {
+  /** A guard that has gone may be known only by the pipe that it left: another one is told then. */
+  async #tell(): Promise<void> {
+    if (this.#process.stdin === null || this.#process.stdin.destroyed) this.#process = this.#spawn();
+    try {
+      await this.#write(this.#process);
+    } catch {
+      this.#process = this.#spawn();
+      await this.#write(this.#process);
+    }
+  }
+
+  #write(guard: ChildProcess): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.#process.stdin === null || this.#process.stdin.destroyed) this.#process = this.#spawn();
-      this.#process.stdin?.write(`${this.#group}\n`, (error) => (error ? reject(error) : resolve()));
+      if (guard.stdin === null) reject(new Error('the guard has no input'));
+      else guard.stdin.write(`${this.#group}\n`, (error) => (error ? reject(error) : resolve()));
     });
   }
 
