@@ -13,6 +13,8 @@ export default defineConfig({
             'integration-tests/layers.test.ts',
           ],
           testTimeout: 20_000,
+          // A condition that is awaited may take its time on a busy machine.
+          expect: { poll: { timeout: 10_000 } },
         },
       },
       {
