@@ -1,6 +1,7 @@
 import type { Role } from '../conf/job.ts';
 import type { HistoryEntry, JobResult, TaskState, Usage } from '../conf/status.ts';
 import type { ContainerEnd } from '../hadoop/container-exit.ts';
+import type { Member } from '../training/task-context.ts';
 
 /** A container as the negotiator hands it out. `id` is YARN's text form, unique for ever. */
 export interface Container {
@@ -97,14 +98,6 @@ export type Action =
   | { readonly type: 'record'; readonly entry: HistoryEntry }
   /** Decided once. */
   | { readonly type: 'finish'; readonly result: JobResult };
-
-export interface Member {
-  readonly role: string;
-  readonly index: number;
-  readonly host: string;
-  readonly port: number;
-  readonly rank: number | null;
-}
 
 /** What attempt 2 of the ApplicationMaster needs to go on; JSON. */
 export interface Snapshot {

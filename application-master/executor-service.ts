@@ -14,7 +14,8 @@ import {
   type UsageMessage,
   type Welcome,
 } from '../protos/executor-protocol.ts';
-import type { Event, Member, ProgramExit, Progress } from './events.ts';
+import type { Member } from '../training/task-context.ts';
+import type { Event, ProgramExit, Progress } from './events.ts';
 
 type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
 /** An event without its time, which the one who hears it adds. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
+import type { Member } from '../training/task-context.ts';
 import { giveBack } from './asks.ts';
-import type { Member } from './events.ts';
 import { decide } from './finish.ts';
 import { isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { seconds } from './sentences.ts';

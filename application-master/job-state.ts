@@ -1,6 +1,7 @@
 import type { FrozenJob, Job, Role } from '../conf/job.ts';
 import type { JobResult, TaskState, Usage } from '../conf/status.ts';
-import type { Container, Member, ProgramExit } from './events.ts';
+import type { Member } from '../training/task-context.ts';
+import type { Container, ProgramExit } from './events.ts';
 
 /** All that the job machine knows. Values only; `step` makes a new one from the old one. */
 export interface JobState {

@@ -11,6 +11,7 @@ import { NodeManagerClient } from '../hadoop/container-management-protocol.ts';
 import { type Credentials, credentialsForTasks, findToken, MASTER_TOKEN_KIND } from '../hadoop/credentials.ts';
 import type { Container } from './events.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
+import { askedResources } from './waiting.ts';
 
 /** While containers are wanted the scheduler is asked this often (ms): it hands out what the NodeManagers' heartbeats freed in between. */
 const BEAT_WHILE_ASKING_MS = 150;
@@ -75,7 +76,7 @@ export class YarnNegotiator implements Negotiator {
       this.#scheduler.setAsk({
         priority: this.#priorityOf(role.name),
         allocationRequestId: this.#priorityOf(role.name),
-        resources: resourcesOf(role),
+        resources: askedResources(role),
         count,
         nodeLabel: role.nodeLabel,
       });
@@ -224,12 +225,6 @@ export class YarnNegotiator implements Negotiator {
     const avoided = new Set([...this.#excludedNodes.values()].flat().map(hostOf));
     return [...this.#hosts].some((host) => !avoided.has(host)) ? avoided : new Set();
   }
-}
-
-/** What each container of the role asks for, by YARN's names. */
-function resourcesOf(role: Role): Record<string, number> {
-  const { memoryMb, vcores, gpus, other } = role.resources;
-  return { 'memory-mb': memoryMb, vcores, ...(gpus > 0 ? { 'yarn.io/gpu': gpus } : {}), ...other };
 }
 
 function hostOf(node: string): string {

@@ -1,4 +1,5 @@
-import type { Event, Member, ProgramExit } from '../events.ts';
+import type { Member } from '../../training/task-context.ts';
+import type { Event, ProgramExit } from '../events.ts';
 import type { Program, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
