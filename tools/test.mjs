@@ -5,6 +5,7 @@
  */
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { hadoopJars } from '../integration-tests/cluster/jars.mjs';
 import { ensureInstalled, ROOT, runInherited } from './install.mjs';
 
@@ -87,17 +88,18 @@ async function vitest(project) {
 
 /** @param {string} report */
 async function readReport(report) {
-  /** @type {{ testResults: { name: string, status: string, message?: string, assertionResults: { status: string, fullName: string }[] }[] }} */
+  /** @type {{ testResults: { name: string, status: string, message?: string, assertionResults: { status: string, fullName: string, failureMessages: string[] }[] }[] }} */
   const { testResults } = JSON.parse(await readFile(report, 'utf8').catch(() => '{"testResults":[]}'));
   const tests = { passed: 0, failed: 0, skipped: 0, failures: /** @type {string[]} */ ([]) };
-  for (const { name, status, assertionResults } of testResults) {
+  for (const { name, status, message, assertionResults } of testResults) {
     const file = path.relative(ROOT, name);
-    for (const { status: result, fullName } of assertionResults) {
+    for (const { status: result, fullName, failureMessages } of assertionResults) {
       if (result === 'passed') tests.passed += 1;
-      else if (result === 'failed') tests.failures.push(`${file}: ${fullName}`);
+      else if (result === 'failed') tests.failures.push([`${file}: ${fullName}`, ...failureMessages].join('\n'));
       else tests.skipped += 1;
     }
-    if (status === 'failed' && !assertionResults.some((each) => each.status === 'failed')) tests.failures.push(file);
+    // A hook that failed, or a file that does not load.
+    if (status === 'failed' && !assertionResults.some((each) => each.status === 'failed')) tests.failures.push(`${file}\n${message ?? ''}`);
   }
   tests.failed = tests.failures.length;
   return tests;
@@ -116,13 +118,27 @@ function summarize() {
   for (const { name, passed, failed, skipped, seconds, failures } of outcomes) {
     const counts = `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
     console.log(`${name.padEnd(20)} ${counts.padEnd(32)} ${seconds.toFixed(1)} s`);
-    for (const failure of failures) console.log(`  FAILED ${failure.split('\n')[0]}`);
+    for (const failure of failures) console.log(`  FAILED ${brief(failure)}`);
   }
   /** @param {'passed' | 'failed' | 'skipped'} count */
   const sum = (count) => outcomes.reduce((total, outcome) => total + outcome[count], 0);
   const skipped = sum('skipped');
   console.log(`\n${sum('passed')} passed, ${sum('failed')} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
   process.exitCode = sum('failed') > 0 ? 1 : 0;
+}
+
+/**
+ * What failed and how: where only the end of a long output is kept, the summary must be enough to go on.
+ * @param {string} failure
+ */
+function brief(failure) {
+  const lines = stripVTControlCharacters(failure)
+    .split('\n')
+    .filter((line) => line.trim() !== '' && !/node_modules|node:internal/.test(line));
+  return lines
+    .map((line, index) => (index === 0 ? line : `    ${line.slice(0, 240)}`))
+    .slice(0, 16)
+    .join('\n');
 }
 
 /** @param {string} text */
