@@ -9,7 +9,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: [
-            '{protos,conf,hadoop,storage,training,task-executor,application-master,client,tools}/**/*.test.ts',
+            '{protos,conf,hadoop,storage,training,web,task-executor,application-master,client,tools}/**/*.test.ts',
             'integration-tests/layers.test.ts',
           ],
           testTimeout: 20_000,

@@ -1,4 +1,4 @@
-import type { JobStatus, TaskStatus } from '../conf/status.ts';
+import type { FirstFailure, JobStatus, TaskStatus } from '../conf/status.ts';
 import { type JobState, nameOf, type Task } from './job-state.ts';
 import { mergedMetrics } from './snapshot.ts';
 import { describeWait } from './waiting.ts';
@@ -15,6 +15,7 @@ export function statusOf(state: JobState, now: number): JobStatus {
     applicationId: frozen.applicationId,
     name: frozen.job.name,
     user: frozen.user,
+    queue: frozen.job.queue,
     state: phase,
     message,
     masterAttempt: state.attempt,
@@ -27,6 +28,9 @@ export function statusOf(state: JobState, now: number): JobStatus {
     checkpointDir: frozen.checkpointDir,
     summaryDir: frozen.summaryDir,
     notices: state.notices,
+    failure: firstFailureOf(state),
+    tensorboard: { state: 'off', message: '' },
+    master: null,
     tasks: state.tasks.map((task) => taskStatus(state, task, now)),
   };
 }
@@ -71,4 +75,12 @@ function taskStatus(state: JobState, task: Task, now: number): TaskStatus {
     exitCode: task.exitCode,
     failure: task.failure,
   };
+}
+
+/** The machine keeps it as one text: the task, the sentence, and behind it a heading and the last lines of stderr. */
+function firstFailureOf({ firstFailure }: JobState): FirstFailure | null {
+  if (firstFailure === null) return null;
+  const [first = '', , ...lines] = firstFailure.text.split('\n');
+  const [, task = null, text = first] = /^([a-z][a-z0-9-]*:\d+): (.*)$/.exec(first) ?? [];
+  return { task, text, lines };
 }

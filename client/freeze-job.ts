@@ -27,10 +27,13 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
     job,
     staging: joinUri(root, 'jobs', applicationId),
     history: joinUri(root, 'history', applicationId),
+    historyShared: false,
+    historyUrl: null,
     checkpointDir: placeUri(job.checkpoint.dir, home) ?? joinUri(output, 'checkpoints'),
     summaryDir: placeUri(job.tensorboard.logdir, home) ?? joinUri(output, 'summaries'),
     data: options.data,
     resources: options.resources,
+    roleResources: {},
     cluster: options.cluster,
   };
 }

@@ -36,6 +36,10 @@ const STATUS: JobStatus = {
   checkpointDir: 'hdfs://nn/c',
   summaryDir: 'hdfs://nn/s',
   notices: [],
+  failure: null,
+  tensorboard: { state: 'off', message: '' },
+  master: null,
+  queue: 'default',
   tasks: [TASK],
 };
 

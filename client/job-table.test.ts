@@ -38,6 +38,10 @@ const status: JobStatus = {
   checkpointDir: 'hdfs://nn:8020/c',
   summaryDir: 'hdfs://nn:8020/s',
   notices: [],
+  failure: null,
+  tensorboard: { state: 'off', message: '' },
+  master: null,
+  queue: 'default',
   tasks: [task, { ...task, index: 1, state: 'failed', exitCode: 3, attempts: 2, usage: null, step: 0, metrics: {}, node: null }],
 };
 const plain = (columns: number, rows = 24) => terminalOf({ isTTY: true, columns, rows }, { NO_COLOR: '1' });

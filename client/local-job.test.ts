@@ -34,6 +34,10 @@ const running: JobStatus = {
   checkpointDir: 'file:///c',
   summaryDir: 'file:///s',
   notices: [],
+  failure: null,
+  tensorboard: { state: 'off', message: '' },
+  master: null,
+  queue: 'default',
   tasks: [],
 };
 

@@ -11,10 +11,13 @@ const frozen: FrozenJob = {
   job: parseJob('name: hello\nroles: {worker: {command: node train.ts}}\n', { file: 'job.yaml', folder: '/' }),
   staging: 'hdfs://nn/user/alice/.tony-ts/jobs/application_1795225023264_0001',
   history: 'hdfs://nn/user/alice/.tony-ts/history/application_1795225023264_0001',
+  historyShared: false,
+  historyUrl: null,
   checkpointDir: 'hdfs://nn/checkpoints',
   summaryDir: 'hdfs://nn/summaries',
   data: {},
   resources: [{ name: 'tony', uri: 'hdfs://nn/x', type: 'archive', visibility: 'private', size: 1, timestamp: 2 }],
+  roleResources: {},
   cluster: { kind: 'yarn', hadoop: { 'fs.defaultFS': 'hdfs://nn' } },
 };
 

@@ -32,11 +32,20 @@ const job = z.object({
   gang: z.object({ timeoutMs: whole }),
   heartbeat: z.object({ intervalMs: whole, missed: whole }),
   checkpoint: z.object({ dir: z.string().nullable(), everySteps: whole, keep: whole }),
-  tensorboard: z.object({ logdir: z.string().nullable() }),
+  tensorboard: z.object({ logdir: z.string().nullable(), serve: z.boolean(), memoryMb: whole }),
   timeoutMs: whole.nullable(),
   acls: z.object({ view: acl, modify: acl }),
   master: z.object({ memoryMb: whole, vcores: whole, nodeLabel: z.string().nullable() }),
   tags: z.array(z.string()),
+});
+
+const resource = z.object({
+  name: z.string(),
+  uri: z.string(),
+  type: z.enum(['archive', 'file']),
+  visibility: z.enum(['public', 'private', 'application']),
+  size: whole,
+  timestamp: whole,
 });
 
 const frozenJob = z.object({
@@ -47,19 +56,13 @@ const frozenJob = z.object({
   job,
   staging: z.string(),
   history: z.string(),
+  historyShared: z.boolean(),
+  historyUrl: z.string().nullable(),
   checkpointDir: z.string(),
   summaryDir: z.string(),
   data: strings,
-  resources: z.array(
-    z.object({
-      name: z.string(),
-      uri: z.string(),
-      type: z.enum(['archive', 'file']),
-      visibility: z.enum(['public', 'private', 'application']),
-      size: whole,
-      timestamp: whole,
-    }),
-  ),
+  resources: z.array(resource),
+  roleResources: z.record(z.string(), z.array(resource)),
   cluster: z.discriminatedUnion('kind', [
     z.object({ kind: z.literal('yarn'), hadoop: strings }),
     z.object({ kind: z.literal('local'), directory: z.string() }),

@@ -83,6 +83,11 @@ const role = z.strictObject({
   ranked: z.boolean().describe('Its tasks take part in all-reduce. By default true, but for evaluator, ps and tensorboard.').optional(),
 });
 
+const tensorboard = z.strictObject({
+  logdir: text().describe('Folder of the summaries. By default a new one for each job.').optional(),
+  memory: memory("Memory of TensorBoard's container.").default(1024),
+});
+
 export const jobSchema = z.strictObject({
   name: text()
     .max(200)
@@ -142,8 +147,10 @@ export const jobSchema = z.strictObject({
     })
     .prefault({}),
   tensorboard: z
-    .strictObject({ logdir: text().describe('Folder of the summaries. By default a new one for each job.').optional() })
-    .prefault({}),
+    .union([z.boolean(), tensorboard], { error: 'expected true, false, or {logdir, memory}' })
+    .transform((value) => (typeof value === 'boolean' ? { ...tensorboard.parse({}), serve: value } : { ...value, serve: true }))
+    .describe('A TensorBoard beside the job, behind its tracking URL. Training neither waits for it nor misses it.')
+    .default({ memory: 1024, serve: false }),
   timeout: duration('The whole job ends as FAILED after this.', { min: 1000 }).optional(),
   acls: z.strictObject({ view: acl.prefault({}), modify: acl.prefault({}) }).prefault({}),
   master: z

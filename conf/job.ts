@@ -21,7 +21,8 @@ export interface Job {
   readonly gang: { readonly timeoutMs: number };
   readonly heartbeat: { readonly intervalMs: number; readonly missed: number };
   readonly checkpoint: { readonly dir: string | null; readonly everySteps: number; readonly keep: number };
-  readonly tensorboard: { readonly logdir: string | null };
+  /** `serve`: a TensorBoard comes with the job, as a role of its own that is never waited for. */
+  readonly tensorboard: { readonly logdir: string | null; readonly serve: boolean; readonly memoryMb: number };
   /** The whole job's limit; null for none. */
   readonly timeoutMs: number | null;
   readonly acls: { readonly view: Acl; readonly modify: Acl };
@@ -73,6 +74,9 @@ export interface Resource {
   readonly timestamp: number;
 }
 
+/** The role that comes by itself when `tensorboard` is set. */
+export const TENSORBOARD_ROLE = 'tensorboard';
+
 /** Names in a container's working directory. A folder that is missing was not needed. */
 export const CONTAINER_LAYOUT = {
   job: 'job.json',
@@ -82,6 +86,8 @@ export const CONTAINER_LAYOUT = {
   runtime: 'runtime',
   /** The user's source folder. */
   source: 'source',
+  /** The Python packages of TensorBoard; in the containers of its role only. */
+  tensorboard: 'tensorboard',
 } as const;
 
 /** Names of the entries in a container's credentials file. */
@@ -107,14 +113,20 @@ export interface FrozenJob {
   readonly job: Job;
   /** URI of the folder that goes when the job ends: job state, the AM's address. */
   readonly staging: string;
-  /** URI of the folder that stays: job.json, events.jsonl, final.json. */
+  /** URI of the folder that stays: job.json, events, metrics, final.json, and the summaries unless job.yaml names another place for them. */
   readonly history: string;
+  /** Others than the user read the history: its group may. */
+  readonly historyShared: boolean;
+  /** Where the job's pages are after its end; null where nobody serves them. */
+  readonly historyUrl: string | null;
   /** URIs, resolved from the job and the application id. */
   readonly checkpointDir: string;
   readonly summaryDir: string;
   readonly data: Readonly<Record<string, string>>;
   /** What every executor's container gets. */
   readonly resources: readonly Resource[];
+  /** What the containers of one role get besides, by the role's name. */
+  readonly roleResources: Readonly<Record<string, readonly Resource[]>>;
   readonly cluster: YarnCluster | LocalCluster;
 }
 

@@ -49,7 +49,7 @@ describe('a job file', () => {
       gang: { timeoutMs: 300_000 },
       heartbeat: { intervalMs: 1000, missed: 10 },
       checkpoint: { dir: null, everySteps: 100, keep: 3 },
-      tensorboard: { logdir: null },
+      tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
       master: { memoryMb: 1024, vcores: 1, nodeLabel: null },

@@ -305,7 +305,7 @@ function toJob(file: JobFile, folder: string): Job {
     gang: { timeoutMs: file.gang.timeout },
     heartbeat: { intervalMs: file.heartbeat.interval, missed: file.heartbeat.missed },
     checkpoint: { dir: file.checkpoint.dir ?? null, everySteps: file.checkpoint.every, keep: file.checkpoint.keep },
-    tensorboard: { logdir: file.tensorboard.logdir ?? null },
+    tensorboard: { logdir: file.tensorboard.logdir ?? null, serve: file.tensorboard.serve, memoryMb: file.tensorboard.memory },
     timeoutMs: file.timeout ?? null,
     acls: file.acls,
     master: { memoryMb: file.master.memory, vcores: file.master.vcores, nodeLabel: file.master.nodeLabel ?? null },

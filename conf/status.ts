@@ -3,6 +3,7 @@ export interface JobStatus {
   readonly applicationId: string;
   readonly name: string;
   readonly user: string;
+  readonly queue: string;
   readonly state: 'STARTING' | 'WAITING' | 'RUNNING' | 'RECOVERING' | JobResult['state'];
   /** Why it waits, or how it ended. */
   readonly message: string;
@@ -16,7 +17,35 @@ export interface JobStatus {
   readonly checkpointDir: string;
   readonly summaryDir: string;
   readonly notices: readonly string[];
+  /** What went wrong first; null when nothing has. */
+  readonly failure: FirstFailure | null;
+  readonly tensorboard: TensorBoardStatus;
+  readonly master: MasterStatus | null;
   readonly tasks: readonly TaskStatus[];
+}
+
+export interface FirstFailure {
+  /** `worker:1`; null when it was no task's. */
+  readonly task: string | null;
+  /** What happened, in a sentence. */
+  readonly text: string;
+  /** The last lines of the program's stderr. */
+  readonly lines: readonly string[];
+}
+
+export interface TensorBoardStatus {
+  /** `off`: the job asks for none. `unavailable`: there is none, and `message` says why; the job's own charts serve. */
+  readonly state: 'off' | 'waiting' | 'starting' | 'ready' | 'unavailable';
+  readonly message: string;
+}
+
+/** The ApplicationMaster's own process. */
+export interface MasterStatus {
+  readonly node: string;
+  readonly rssBytes: number;
+  readonly cpuCores: number;
+  /** How late its timers fire: 99th percentile of the last minute, ms. */
+  readonly latenessMs: number;
 }
 
 export interface TaskStatus {
@@ -63,4 +92,22 @@ export interface HistoryEntry {
   readonly containerId?: string;
   readonly node?: string;
   readonly detail?: string;
+}
+
+/** One line of the history's metrics-N.jsonl: what all live tasks used at a moment. */
+export interface UsageSample {
+  /** ms since the epoch. */
+  readonly at: number;
+  readonly tasks: readonly TaskUsageSample[];
+}
+
+export interface TaskUsageSample {
+  /** `worker:0`. */
+  readonly task: string;
+  readonly step: number;
+  readonly rssBytes: number;
+  readonly cpuCores: number;
+  /** Mean over the task's GPUs, 0..1; null without any. */
+  readonly gpuUtilization: number | null;
+  readonly gpuMemoryBytes: number | null;
 }

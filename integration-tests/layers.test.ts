@@ -12,9 +12,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   hadoop: ['conf', 'protos'],
   storage: ['hadoop', 'conf'],
   training: ['storage', 'hadoop', 'conf', 'protos'],
+  web: ['training', 'storage', 'hadoop', 'conf', 'protos'],
   'task-executor': ['training', 'storage', 'hadoop', 'conf', 'protos'],
-  'application-master': ['training', 'storage', 'hadoop', 'conf', 'protos'],
-  client: ['training', 'storage', 'hadoop', 'conf', 'protos'],
+  'application-master': ['web', 'training', 'storage', 'hadoop', 'conf', 'protos'],
+  client: ['web', 'training', 'storage', 'hadoop', 'conf', 'protos'],
   // People copy these: they name the package, as any user's script does.
   examples: [],
 };

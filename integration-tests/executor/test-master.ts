@@ -201,7 +201,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
     gang: { timeoutMs: 60_000 },
     heartbeat: { intervalMs: 100, missed: 10 },
     checkpoint: { dir: null, everySteps: 10, keep: 3 },
-    tensorboard: { logdir: null },
+    tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
     timeoutMs: null,
     acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
     master: { memoryMb: 512, vcores: 1, nodeLabel: null },
@@ -215,10 +215,13 @@ function frozenJob(root: string, staging: string): FrozenJob {
     job,
     staging: pathToFileURL(staging).href,
     history: uri('history'),
+    historyShared: false,
+    historyUrl: null,
     checkpointDir: uri('checkpoints'),
     summaryDir: uri('summaries'),
     data: { digits: 'file:///digits' },
     resources: [],
+    roleResources: {},
     cluster: { kind: 'local', directory: root },
   };
 }
