@@ -1,8 +1,6 @@
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { HadoopConfiguration } from '../hadoop/configuration.ts';
@@ -14,6 +12,7 @@ import { CheckpointWriter } from '../training/checkpoint-writer.ts';
 import { SummaryWriter } from '../training/summary.ts';
 import { describeFencing, ORIGIN, snapshot } from '../training/testing/checkpoint-behaviour.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
+import { tensorboardPython } from './tensorboard-venv.ts';
 
 const cluster = useCluster();
 const execute = promisify(execFile);
@@ -57,19 +56,6 @@ test('checkpoints are written when the NameNode is back', async () => {
   expect(saved.at(-1)).toBe(3);
   expect((await store.newest(() => {}))?.position.step).toBe(3);
 });
-
-/** TensorBoard's own reader, from a virtual environment that is kept. */
-async function tensorboardPython(): Promise<string> {
-  const folder = fileURLToPath(new URL('../.cache/tensorboard', import.meta.url));
-  const python = path.join(folder, 'bin', 'python');
-  if (!existsSync(path.join(folder, 'ready'))) {
-    await mkdir(path.dirname(folder), { recursive: true });
-    await execute('python3', ['-m', 'venv', folder]);
-    await execute(python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', 'tensorboard==2.21.0']);
-    await writeFile(path.join(folder, 'ready'), '');
-  }
-  return python;
-}
 
 const READER = `
 import json, sys
