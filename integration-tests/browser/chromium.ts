@@ -1,0 +1,53 @@
+import { access, constants } from 'node:fs/promises';
+import path from 'node:path';
+import { type Browser, chromium } from 'playwright-core';
+import type { TestContext } from 'vitest';
+
+/** Names under which distributions install the browser. */
+const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+
+/** No traffic of its own: a test's network is loopback. */
+const QUIET = [
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--disable-default-apps',
+  '--disable-extensions',
+];
+
+/**
+ * A headless browser with a profile of its own, closed when the test ends. Where this machine has none, the test is skipped and says so;
+ * with CI set it fails, since there a browser belongs to the machine. `CHROMIUM` names another one than PATH has.
+ */
+export async function openBrowser(context: TestContext): Promise<Browser> {
+  const executablePath = await findBrowser();
+  if (executablePath === null) {
+    const reason = `no browser: none of ${NAMES.join(', ')} is in PATH; install chromium, or name one in CHROMIUM`;
+    if (process.env.CI !== undefined && process.env.CI !== '') throw new Error(reason);
+    return context.skip(reason);
+  }
+  // Chromium refuses its sandbox to root.
+  const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+  const browser = await chromium.launch({ executablePath, headless: true, args: [...QUIET, ...sandbox] });
+  context.onTestFinished(() => browser.close());
+  return browser;
+}
+
+async function findBrowser(): Promise<string | null> {
+  const named = process.env.CHROMIUM;
+  if (named !== undefined && named !== '') return named;
+  for (const folder of (process.env.PATH ?? '').split(path.delimiter)) {
+    for (const name of NAMES) {
+      const file = path.join(folder, name);
+      const usable = await access(file, constants.X_OK).then(
+        () => true,
+        () => false,
+      );
+      if (usable && folder !== '') return file;
+    }
+  }
+  return null;
+}
