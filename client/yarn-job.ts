@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { TonyError } from '../conf/errors.ts';
 import type { JobResult, JobStatus } from '../conf/status.ts';
 import { suggest } from '../conf/suggest.ts';
@@ -14,6 +15,10 @@ import { resultOf, unknownQueue, waitingReason } from './yarn-diagnostics.ts';
 /** While the ApplicationMaster answers, the ResourceManager need not be asked at each look. */
 const APPLICATION_EVERY_MS = 2_000;
 const MASTER_ANSWER_MS = 5_000;
+/** How long the nodes may take to collect the logs of a job that has just ended, how often they are looked for, and when they are long done. */
+const COLLECTING_MS = 15_000;
+const COLLECTED_EVERY_MS = 300;
+const LONG_COLLECTED_MS = 120_000;
 const ENDED = new Set(['FINISHED', 'FAILED', 'KILLED']);
 
 /** A job on a cluster, by what ResourceManager, ApplicationMaster and history say. */
@@ -60,7 +65,7 @@ export class YarnJob implements JobConnection {
   }
 
   async logs(): Promise<LogSource[]> {
-    const application = await this.#report();
+    const application = await this.#collected();
     const { status } = await this.observe();
     const history = parseHistory(await this.#readEvents());
     const attempts = await this.#resourceManager.attempts(this.applicationId);
@@ -88,6 +93,21 @@ export class YarnJob implements JobConnection {
     this.#containerLogs.close();
     this.#resourceManager.close();
     this.#cluster.close();
+  }
+
+  /**
+   * The application, once its nodes have put their logs on HDFS: each does so by itself, and until the last has, some tasks would seem to have
+   * written nothing. What takes longer than usual is not waited for.
+   */
+  async #collected(): Promise<Application> {
+    const deadline = performance.now() + COLLECTING_MS;
+    for (;;) {
+      const application = await this.#report();
+      const fresh = application.finishedAt !== null && Date.now() - application.finishedAt < LONG_COLLECTED_MS;
+      const underWay = application.logAggregation === 'NOT_START' || application.logAggregation === 'RUNNING';
+      if (!ENDED.has(application.state) || !fresh || !underWay || performance.now() > deadline) return application;
+      await delay(COLLECTED_EVERY_MS);
+    }
   }
 
   async #report(): Promise<Application> {

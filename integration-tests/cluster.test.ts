@@ -82,8 +82,8 @@ test('a container over its memory is killed with -104', async () => {
 
 test('containers outlive their NodeManager, and an application its ResourceManager', async () => {
   const id = await submit('sleep 600');
-  const running = () => cluster.containers(id).then((all) => all.map(({ pid }) => pid));
-  const before = await until(async () => ((await running()).length > 1 ? running() : null), { describe: () => cluster.application(id) });
+  const running = () => cluster.containers(id).then((all) => all.filter(({ command }) => command === 'sleep 600').map(({ pid }) => pid));
+  const before = await until(async () => ((await running()).length > 0 ? running() : null), { describe: () => cluster.application(id) });
   await Promise.all((['resourcemanager', 'nodemanager1', 'nodemanager2'] as const).map((name) => cluster.kill(name)));
   expect(await cluster.status()).toMatchObject({ ready: false });
   expect(await running()).toEqual(before);
@@ -95,6 +95,7 @@ test('containers outlive their NodeManager, and an application its ResourceManag
 });
 
 test('a port in use is named with whoever holds it', async () => {
+  await cluster.up();
   const second = new TestCluster(cluster.offset + 10);
   // Ten further on lie the ResourceManager's ports + 10: the NodeManager's.
   expect(await second.portsInUse(['resourcemanager'])).toEqual(

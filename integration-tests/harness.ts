@@ -141,16 +141,17 @@ export function useCluster(): TestCluster {
   beforeAll(() => cluster.up());
   afterAll(async () => {
     await cluster.heal();
-    await noneLeft(cluster);
+    // A NodeManager that has just been started again hears only by and by what has ended meanwhile.
+    await noneLeft(cluster, undefined, 40_000);
   });
   return cluster;
 }
 
-/** Waits 10 s for the end of every process of an application's containers, or of all containers. */
-export async function noneLeft(cluster: Cluster, applicationId?: string): Promise<void> {
+/** Waits for the end of every process of an application's containers, or of all containers. */
+export async function noneLeft(cluster: Cluster, applicationId?: string, timeoutMs = 10_000): Promise<void> {
   try {
     await until(async () => (await cluster.containers(applicationId)).length === 0, {
-      timeoutMs: 10_000,
+      timeoutMs,
       describe: async () =>
         `processes that outlived their application: ${JSON.stringify(await cluster.containers(applicationId), null, 2)}`,
     });

@@ -310,7 +310,14 @@ test('no secret is to be seen: not in arguments, environments, logs, job.json, h
   const processes = await cluster.containers(job.id);
   const programs = await job.programs(1);
   for (const { pid, command } of processes) {
-    for (const what of ['cmdline', 'environ']) places.set(`${what} of ${command}`, readFileSync(`/proc/${pid}/${what}`, 'latin1'));
+    for (const what of ['cmdline', 'environ']) {
+      try {
+        places.set(`${what} of ${command}`, readFileSync(`/proc/${pid}/${what}`, 'latin1'));
+      } catch (error) {
+        // One that has ended since it was seen has nothing to show any more.
+        if (!['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+      }
+    }
   }
   const logs = readFileSync(`/proc/${master}/environ`, 'utf8')
     .split('\0')
