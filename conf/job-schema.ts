@@ -1,45 +1,8 @@
 import { z } from 'zod';
-import { formatDuration, parseDuration, parseMemory } from './units.ts';
+import { count, duration, memory, text } from './value-schemas.ts';
 
 /** job.yaml as people write it. Every key has its meaning beside it: editors show it, and the reference is made from it. */
 
-const MEMORY_MESSAGE = 'expected a size such as 512m or 4g';
-const DURATION_MESSAGE = 'expected a duration such as 500ms, 30s, 10m or 2h';
-
-function memory(description: string) {
-  return z
-    .union([z.int().positive(), z.string().regex(/^\d+(\.\d+)?\s*[mMgGtT]([iI]?[bB])?$/, { error: MEMORY_MESSAGE })], {
-      error: MEMORY_MESSAGE,
-    })
-    .transform((value, context) => {
-      const mebibytes = parseMemory(value);
-      if (mebibytes !== undefined) return mebibytes;
-      context.addIssue({ code: 'custom', message: MEMORY_MESSAGE });
-      return z.NEVER;
-    })
-    .describe(`${description} A number is MiB.`);
-}
-
-function duration(description: string, limits: { min?: number; max?: number; why?: string } = {}) {
-  return z
-    .string({ error: DURATION_MESSAGE })
-    .regex(/^\d+(\.\d+)?\s*(ms|[sSmMhHdD])$/, { error: DURATION_MESSAGE })
-    .transform((value, context) => {
-      const ms = parseDuration(value);
-      const why = limits.why === undefined ? '' : ` (${limits.why})`;
-      if (ms === undefined) context.addIssue({ code: 'custom', message: DURATION_MESSAGE });
-      else if (limits.min !== undefined && ms < limits.min) {
-        context.addIssue({ code: 'custom', message: `must be at least ${formatDuration(limits.min)}${why}` });
-      } else if (limits.max !== undefined && ms > limits.max) {
-        context.addIssue({ code: 'custom', message: `must be at most ${formatDuration(limits.max)}${why}` });
-      } else return ms;
-      return z.NEVER;
-    })
-    .describe(description);
-}
-
-const count = (least: number, most = 1_000_000) => z.int({ error: 'expected a whole number' }).min(least).max(most);
-const text = () => z.string({ error: 'expected a text' }).min(1, { error: 'must not be empty' });
 /** A value that YAML may read as a number or boolean is meant as text. */
 const environmentValue = z
   .union([z.string(), z.number(), z.boolean()], { error: 'expected a text, number or boolean' })

@@ -1,24 +1,16 @@
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, resolve } from 'node:path';
-import { type Document, isMap, isPair, isScalar, LineCounter, type Node, parse, parseDocument, type Range } from 'yaml';
-import type { z } from 'zod';
+import { type Document, isMap, parse } from 'yaml';
 import { messageOf, TonyError } from './errors.ts';
 import type { Job, Role } from './job.ts';
-import { type JobFile, type JsonSchema, jobJsonSchema, jobSchema } from './job-schema.ts';
+import { type JobFile, jobJsonSchema, jobSchema } from './job-schema.ts';
 import { suggest } from './suggest.ts';
+import { type Problem, YamlFile } from './yaml-file.ts';
 
 export interface LoadOptions {
   /** Overrides as `--set` takes them: `roles.worker.instances=4`; the value is YAML; a dot within a key is written `\.`. */
   readonly set?: readonly string[];
-}
-
-/** A mistake in job.yaml, with where it stands. */
-interface Problem {
-  readonly path: readonly (string | number)[];
-  readonly message: string;
-  /** The mistake is the key itself, not its value. */
-  readonly atKey?: boolean;
 }
 
 /** Names of roles that take no part in all-reduce unless they say so. */
@@ -42,37 +34,24 @@ export async function loadJob(path: string, options: LoadOptions = {}): Promise<
 
 /** The pure part of {@link loadJob}: `file` is the name that problems carry, `folder` what relative paths start from. */
 export function parseJob(text: string, options: { file: string; folder: string; set?: readonly string[] }): Job {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  const at = (offset: number): string => {
-    const { line, col } = lines.linePos(offset);
-    return `${options.file}:${line}:${col}`;
-  };
-  const fail = (problems: readonly string[]): never => {
-    const heading = problems.length === 1 ? 'The job file has a mistake:' : `The job file has ${problems.length} mistakes:`;
-    throw new TonyError('JOB_INVALID', [heading, ...problems.map((problem) => `  ${problem}`)].join('\n'));
-  };
-
-  if (document.errors.length > 0) fail(document.errors.map((error) => `${at(error.pos[0])}  ${error.message}`));
-  if (!isMap(document.contents)) {
-    fail([`${at(0)}  expected a mapping with the keys name and roles, found ${describe(document.toJS())}`]);
-  }
+  const yaml = new YamlFile(text, {
+    file: options.file,
+    what: 'job file',
+    code: 'JOB_INVALID',
+    expected: 'a mapping with the keys name and roles',
+  });
   const overridden = new Map<string, string>();
-  for (const assignment of options.set ?? []) applyOverride(document, assignment, overridden);
-
-  const parsed = jobSchema.safeParse(document.toJS());
-  const problems = parsed.success ? meaningProblems(parsed.data) : parsed.error.issues.flatMap((issue) => describeIssue(issue, document));
-  if (problems.length > 0) {
-    const placed = problems.map((problem) => {
-      const override = overriddenBy(problem.path, overridden);
-      const name = problem.path.length === 0 ? '' : `${problem.path.join('.')}: `;
-      if (override !== undefined) return { offset: Number.MAX_SAFE_INTEGER, text: `--set ${override}  ${name}${problem.message}` };
-      const offset = offsetOf(document, problem);
-      return { offset, text: `${at(offset)}  ${name}${problem.message}` };
-    });
-    fail(placed.sort((a, b) => a.offset - b.offset).map((problem) => problem.text));
-  }
-  return toJob(parsed.data as JobFile, options.folder);
+  for (const assignment of options.set ?? []) applyOverride(yaml.document, assignment, overridden);
+  const file = yaml.check(jobSchema, {
+    schema: jobJsonSchema(),
+    missing: { roles: 'write at least one role' },
+    meaning: meaningProblems,
+    elsewhere: (path) => {
+      const override = overriddenBy(path, overridden);
+      return override === undefined ? undefined : `--set ${override}`;
+    },
+  });
+  return toJob(file, options.folder);
 }
 
 /** `roles.worker.instances=4` put into the document; what was there is replaced, what was missing is made. */
@@ -112,103 +91,6 @@ function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMa
     if (found !== undefined) return found;
   }
   return undefined;
-}
-
-/** Where the value at the path (or its key) starts; the nearest parent that exists when it is missing. */
-function offsetOf(document: Document, problem: Problem): number {
-  const { path } = problem;
-  if (problem.atKey === true && path.length > 0) {
-    const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
-    if (isMap(parent)) {
-      const pair = parent.items.find((item) => isPair(item) && isScalar(item.key) && String(item.key.value) === String(path.at(-1)));
-      const range = isScalar(pair?.key) ? pair.key.range : undefined;
-      if (range) return range[0];
-    }
-  }
-  for (let length = path.length; length > 0; length--) {
-    const node = document.getIn(path.slice(0, length), true) as Node | undefined;
-    const range = node?.range as Range | null | undefined;
-    if (range) return length === path.length ? range[0] : offsetOf(document, { ...problem, path: path.slice(0, length), atKey: true });
-  }
-  return 0;
-}
-
-function describeIssue(issue: z.core.$ZodIssue, document: Document): Problem[] {
-  const path = issue.path.map((key) => (typeof key === 'symbol' ? String(key) : key));
-  switch (issue.code) {
-    case 'unrecognized_keys':
-      return issue.keys.map((key) => ({ path: [...path, key], atKey: true, message: unknownKey(path, key) }));
-    case 'invalid_key':
-      return [{ path, atKey: true, message: `\`${String(path.at(-1))}\` ${issue.issues[0]?.message ?? 'is no valid name'}` }];
-    case 'invalid_value': {
-      const value = document.getIn(path);
-      const options = issue.values.map((option) => String(option));
-      if (value === undefined) return [{ path, message: `is missing: one of ${options.join(', ')}` }];
-      return [{ path, message: `\`${String(value)}\` is none of ${options.join(', ')}${didYouMean(String(value), options)}` }];
-    }
-    case 'invalid_type': {
-      if (!document.hasIn(path)) return [{ path, message: `is missing${path.join() === 'roles' ? ': write at least one role' : ''}` }];
-      const expectation = issue.message.startsWith('Invalid') ? `expected ${typeName(issue.expected)}` : issue.message;
-      return [{ path, message: `${expectation}, found ${describe(document.getIn(path))}` }];
-    }
-    case 'invalid_union': {
-      // The alternative whose type fits is the one that was meant; its own mistakes say more than "none of these".
-      const meant = issue.errors.find((branch) => branch.every((inner) => inner.path.length > 0 || inner.code !== 'invalid_type'));
-      if (meant?.some((inner) => inner.code !== 'invalid_format')) {
-        return meant.flatMap((inner) => describeIssue({ ...inner, path: [...issue.path, ...inner.path] } as z.core.$ZodIssue, document));
-      }
-      return [{ path, message: `${issue.message}, found ${describe(document.getIn(path))}` }];
-    }
-    case 'too_small':
-      return [{ path, message: issue.origin === 'string' ? issue.message : `must be at least ${issue.minimum}` }];
-    case 'too_big':
-      return [{ path, message: issue.origin === 'number' || issue.origin === 'int' ? `must be at most ${issue.maximum}` : issue.message }];
-    case 'invalid_format':
-    case 'not_multiple_of':
-    case 'invalid_element':
-    case 'custom':
-      return [{ path, message: issue.message }];
-  }
-}
-
-function typeName(expected: string): string {
-  if (expected === 'object' || expected === 'record') return 'a mapping';
-  if (expected === 'array') return 'a list';
-  if (expected === 'int') return 'a whole number';
-  if (expected === 'string') return 'a text';
-  return `a ${expected}`;
-}
-
-function describe(value: unknown): string {
-  if (value === undefined || value === null) return 'nothing';
-  if (isMap(value)) return 'a mapping';
-  if (Array.isArray(value) || (typeof value === 'object' && 'items' in value)) return 'a list';
-  if (typeof value === 'object') return 'a mapping';
-  const text = String(value);
-  return `\`${text.length > 60 ? `${text.slice(0, 57)}...` : text}\``;
-}
-
-function unknownKey(path: readonly (string | number)[], key: string): string {
-  const known = Object.keys(schemaAt(path)?.properties ?? {});
-  return `is no key here${didYouMean(key, known)}${known.length > 0 ? ` (known: ${known.join(', ')})` : ''}`;
-}
-
-function didYouMean(word: string, candidates: readonly string[]): string {
-  const meant = suggest(word, candidates);
-  return meant === undefined ? '' : `; did you mean \`${meant}\`?`;
-}
-
-function schemaAt(path: readonly (string | number)[]): JsonSchema | undefined {
-  let schema: JsonSchema | undefined = jobJsonSchema();
-  for (const key of path) {
-    const branches: readonly JsonSchema[] = [schema, ...(schema.anyOf ?? [])];
-    const next: JsonSchema | boolean | undefined = branches
-      .map((branch) => branch.properties?.[key] ?? branch.additionalProperties ?? branch.items)
-      .find((candidate) => typeof candidate === 'object');
-    if (typeof next !== 'object') return undefined;
-    schema = next;
-  }
-  return [schema, ...(schema.anyOf ?? [])].find((branch) => branch.properties !== undefined) ?? schema;
 }
 
 /** What is well-formed but means nothing. */

@@ -1,0 +1,65 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import { TonyError } from './errors.ts';
+import { DEFAULT_SITE, parseSite, siteJsonSchema } from './site.ts';
+
+const EXAMPLE = new URL('./tony-site.yaml', import.meta.url);
+const SCHEMA = new URL('./site.schema.json', import.meta.url);
+const DAY_MS = 86_400_000;
+
+function mistakes(text: string): string {
+  try {
+    parseSite(text, 'tony-site.yaml');
+  } catch (error) {
+    if (error instanceof TonyError && error.code === 'SITE_INVALID') return error.message;
+    throw error;
+  }
+  throw new Error('there is no mistake');
+}
+
+test.each(['', '\n', '# nothing\n', '---\n', 'history: {}\n'])('%j means the defaults', (text) => {
+  expect(parseSite(text, 'x')).toEqual(DEFAULT_SITE);
+  expect(DEFAULT_SITE).toEqual({ history: { dir: null, url: null, keepMs: 90 * DAY_MS } });
+});
+
+test('what is written counts', () => {
+  const site = parseSite('history:\n  dir: hdfs:///tony/history\n  url: https://history:8443/tony/\n  keep: 7d\n', 'x');
+  expect(site).toEqual({ history: { dir: 'hdfs:///tony/history', url: 'https://history:8443/tony', keepMs: 7 * DAY_MS } });
+});
+
+test('all mistakes are told at once, each with its place', () => {
+  const text = 'history:\n  dirr: /x\n  dir: s3://bucket/x\n  url: ftp://x\n  keep: 90\nquota: 1\n';
+  expect(mistakes(text).split('\n')).toEqual([
+    'The site file has 5 mistakes:',
+    '  tony-site.yaml:2:3  history.dirr: is no key here; did you mean `dir`? (known: dir, url, keep)',
+    '  tony-site.yaml:3:8  history.dir: expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
+    '  tony-site.yaml:4:8  history.url: expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
+    '  tony-site.yaml:5:9  history.keep: expected a duration such as 500ms, 30s, 10m or 2h, found `90`',
+    '  tony-site.yaml:6:1  quota: is no key here (known: history)',
+  ]);
+});
+
+test.each([
+  ['- a\n', 'expected a mapping with the key history, found a list'],
+  ['history: {dir: /}\n', 'expected a folder on HDFS'],
+  ['history: {dir: hdfs://nn/a/../b}\n', 'without . and ..'],
+  ['history: {dir: /h, url: "http://user:word@h/"}\n', 'without user'],
+  ['history: {url: "http://h:1"}\n', 'set that too'],
+  ['history: {keep: 1s}\n', 'must be at least 1 min'],
+  ['history: {dir: [\n', 'tony-site.yaml:2:1'],
+])('%j is refused', (text, expected) => {
+  expect(mistakes(text)).toContain(expected);
+});
+
+test('the example says nothing as it is, and what it shows is right', async () => {
+  const text = await readFile(EXAMPLE, 'utf8');
+  expect(parseSite(text, 'x')).toEqual(DEFAULT_SITE);
+  const shown = parseSite(text.replace(/^(\s*)#(?=[a-z]+:)/gm, '$1'), 'x');
+  expect(shown).toEqual({ history: { dir: 'hdfs:///tony/history', url: 'http://history.example.com:18080', keepMs: 90 * DAY_MS } });
+});
+
+test('site.schema.json is what the schema says (UPDATE=1 writes it anew)', async () => {
+  const wanted = `${JSON.stringify(siteJsonSchema(), null, 2)}\n`;
+  if (process.env.UPDATE === '1') await writeFile(SCHEMA, wanted);
+  expect(JSON.parse(await readFile(SCHEMA, 'utf8'))).toEqual(JSON.parse(wanted));
+});

@@ -1,0 +1,79 @@
+import { z } from 'zod';
+import type { JsonSchema } from './job-schema.ts';
+import { duration, text } from './value-schemas.ts';
+import { type Problem, YamlFile } from './yaml-file.ts';
+
+/** What the admin of a cluster has settled for all its users: tony-site.yaml with every default filled in. */
+export interface Site {
+  readonly history: {
+    /** Folder with the histories of all users' jobs, an hdfs:// URI or a path on the default file system; null: each user's own home. */
+    readonly dir: string | null;
+    /** Address of the history server, without a slash at its end; null where there is none. */
+    readonly url: string | null;
+    /** How long histories are kept by `tony-ts history prune`. */
+    readonly keepMs: number;
+  };
+}
+
+export const SITE_FILE = 'tony-site.yaml';
+
+const DAY_MS = 86_400_000;
+
+export const siteSchema = z.strictObject({
+  history: z
+    .strictObject({
+      dir: text()
+        .regex(/^(hdfs:\/\/[^/]*)?\/(?!$)(?!.*(^|\/)\.\.?(\/|$))/, {
+          error: 'expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
+        })
+        .describe(
+          "Folder on HDFS with the histories of all users' jobs, below one folder for each user. Make it once with mode 1777; the group it belongs to may read every history. By default each user's histories lie in the user's own home.",
+        )
+        .optional(),
+      url: text()
+        .refine(isHttpAddress, {
+          error: 'expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
+        })
+        .describe("Where `tony-ts history serve` runs for everybody: YARN's link of a job leads there once the job has ended.")
+        .optional(),
+      keep: duration('How long `tony-ts history prune` leaves ended jobs.', { min: 60_000 }).default(90 * DAY_MS),
+    })
+    .describe('What is kept of jobs that have ended.')
+    .prefault({}),
+});
+
+/** What holds where there is no file. */
+export const DEFAULT_SITE: Site = parseSite('', SITE_FILE);
+
+/**
+ * Reads the text of a tony-site.yaml; `file` is the name that mistakes carry.
+ *
+ * @throws TonyError SITE_INVALID with every mistake: line, column, what to write instead.
+ */
+export function parseSite(text: string, file: string): Site {
+  const yaml = new YamlFile(text, {
+    file,
+    what: 'site file',
+    code: 'SITE_INVALID',
+    expected: 'a mapping with the key history',
+    mayBeEmpty: true,
+  });
+  const { history } = yaml.check(siteSchema, { schema: siteJsonSchema(), meaning: meaningProblems });
+  return { history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep } };
+}
+
+/** JSON Schema (2020-12) of tony-site.yaml, for editors. */
+export function siteJsonSchema(): JsonSchema {
+  return { title: 'tony-ts site', ...z.toJSONSchema(siteSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
+}
+
+function meaningProblems({ history }: z.output<typeof siteSchema>): Problem[] {
+  if (history.url === undefined || history.dir !== undefined) return [];
+  return [{ path: ['history', 'url'], message: "a server for everybody reads history.dir, not users' homes: set that too" }];
+}
+
+function isHttpAddress(address: string): boolean {
+  if (!/^https?:\/\//i.test(address) || !URL.canParse(address)) return false;
+  const { username, password, search, hash } = new URL(address);
+  return username === '' && password === '' && search === '' && hash === '';
+}

@@ -1,0 +1,189 @@
+import { type Document, isMap, isPair, isScalar, LineCounter, type Node, parseDocument, type Range } from 'yaml';
+import type { z } from 'zod';
+import { type ErrorCode, TonyError } from './errors.ts';
+import type { JsonSchema } from './job-schema.ts';
+import { suggest } from './suggest.ts';
+
+/** A mistake in a file, with where it stands. */
+export interface Problem {
+  readonly path: readonly (string | number)[];
+  readonly message: string;
+  /** The mistake is the key itself, not its value. */
+  readonly atKey?: boolean;
+}
+
+export interface YamlFileOptions {
+  /** The name that mistakes carry. */
+  readonly file: string;
+  /** e.g. `job file`. */
+  readonly what: string;
+  /** Of the error that tells the mistakes. */
+  readonly code: ErrorCode;
+  /** What the whole file has to be, e.g. `a mapping with the key name`. */
+  readonly expected: string;
+  /** A file that says nothing is as good as `{}`; default false. */
+  readonly mayBeEmpty?: boolean;
+}
+
+interface Terms {
+  /** For the names of the keys that there are. */
+  readonly schema: JsonSchema;
+  /** What to write where a key is missing, by its path. */
+  readonly missing?: Readonly<Record<string, string>>;
+}
+
+export interface CheckOptions<T> extends Terms {
+  /** Of what is well-formed: what means nothing. */
+  readonly meaning?: (value: T) => readonly Problem[];
+  /** Where a value comes from that is not the file's own; undefined for those that are. */
+  readonly elsewhere?: (path: Problem['path']) => string | undefined;
+}
+
+/** A file that people write, and every mistake in it at once: line, column, what to write instead. */
+export class YamlFile {
+  readonly document: Document;
+  readonly #options: YamlFileOptions;
+  readonly #lines = new LineCounter();
+
+  /** @throws TonyError of the code given, when it is no YAML or no mapping. */
+  constructor(text: string, options: YamlFileOptions) {
+    this.#options = options;
+    this.document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
+    const { errors, contents } = this.document;
+    if (errors.length > 0) this.#fail(errors.map((error) => `${this.#at(error.pos[0])}  ${error.message}`));
+    const empty = options.mayBeEmpty === true && (contents === null || (isScalar(contents) && contents.value === null));
+    if (!isMap(contents) && !empty) {
+      this.#fail([`${this.#at(0)}  expected ${options.expected}, found ${describe(this.document.toJS())}`]);
+    }
+  }
+
+  /** What the schema makes of it. @throws TonyError of the code given, with all mistakes. */
+  check<T>(schema: z.ZodType<T>, options: CheckOptions<T>): T {
+    const parsed = schema.safeParse(this.document.toJS() ?? {});
+    const problems = parsed.success
+      ? (options.meaning?.(parsed.data) ?? [])
+      : parsed.error.issues.flatMap((issue) => describeIssue(issue, this.document, options));
+    if (parsed.success && problems.length === 0) return parsed.data;
+    const placed = problems.map((problem) => {
+      const name = problem.path.length === 0 ? '' : `${problem.path.join('.')}: `;
+      const elsewhere = options.elsewhere?.(problem.path);
+      if (elsewhere !== undefined) return { offset: Number.MAX_SAFE_INTEGER, text: `${elsewhere}  ${name}${problem.message}` };
+      const offset = offsetOf(this.document, problem);
+      return { offset, text: `${this.#at(offset)}  ${name}${problem.message}` };
+    });
+    return this.#fail(placed.sort((a, b) => a.offset - b.offset).map((problem) => problem.text));
+  }
+
+  #at(offset: number): string {
+    const { line, col } = this.#lines.linePos(offset);
+    return `${this.#options.file}:${line}:${col}`;
+  }
+
+  #fail(problems: readonly string[]): never {
+    const { what, code } = this.#options;
+    const heading = problems.length === 1 ? `The ${what} has a mistake:` : `The ${what} has ${problems.length} mistakes:`;
+    throw new TonyError(code, [heading, ...problems.map((problem) => `  ${problem}`)].join('\n'));
+  }
+}
+
+/** Where the value at the path (or its key) starts; the nearest parent that exists when it is missing. */
+function offsetOf(document: Document, problem: Problem): number {
+  const { path } = problem;
+  if (problem.atKey === true && path.length > 0) {
+    const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
+    if (isMap(parent)) {
+      const pair = parent.items.find((item) => isPair(item) && isScalar(item.key) && String(item.key.value) === String(path.at(-1)));
+      const range = isScalar(pair?.key) ? pair.key.range : undefined;
+      if (range) return range[0];
+    }
+  }
+  for (let length = path.length; length > 0; length--) {
+    const node = document.getIn(path.slice(0, length), true) as Node | undefined;
+    const range = node?.range as Range | null | undefined;
+    if (range) return length === path.length ? range[0] : offsetOf(document, { ...problem, path: path.slice(0, length), atKey: true });
+  }
+  return 0;
+}
+
+function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms): Problem[] {
+  const path = issue.path.map((key) => (typeof key === 'symbol' ? String(key) : key));
+  switch (issue.code) {
+    case 'unrecognized_keys':
+      return issue.keys.map((key) => ({ path: [...path, key], atKey: true, message: unknownKey(path, key, terms.schema) }));
+    case 'invalid_key':
+      return [{ path, atKey: true, message: `\`${String(path.at(-1))}\` ${issue.issues[0]?.message ?? 'is no valid name'}` }];
+    case 'invalid_value': {
+      const value = document.getIn(path);
+      const options = issue.values.map((option) => String(option));
+      if (value === undefined) return [{ path, message: `is missing: one of ${options.join(', ')}` }];
+      return [{ path, message: `\`${String(value)}\` is none of ${options.join(', ')}${didYouMean(String(value), options)}` }];
+    }
+    case 'invalid_type': {
+      if (!document.hasIn(path)) {
+        const advice = terms.missing?.[path.join('.')];
+        return [{ path, message: `is missing${advice === undefined ? '' : `: ${advice}`}` }];
+      }
+      const expectation = issue.message.startsWith('Invalid') ? `expected ${typeName(issue.expected)}` : issue.message;
+      return [{ path, message: `${expectation}, found ${describe(document.getIn(path))}` }];
+    }
+    case 'invalid_union': {
+      // The alternative whose type fits is the one that was meant; its own mistakes say more than "none of these".
+      const meant = issue.errors.find((branch) => branch.every((inner) => inner.path.length > 0 || inner.code !== 'invalid_type'));
+      if (meant?.some((inner) => inner.code !== 'invalid_format')) {
+        return meant.flatMap((inner) =>
+          describeIssue({ ...inner, path: [...issue.path, ...inner.path] } as z.core.$ZodIssue, document, terms),
+        );
+      }
+      return [{ path, message: `${issue.message}, found ${describe(document.getIn(path))}` }];
+    }
+    case 'too_small':
+      return [{ path, message: issue.origin === 'string' ? issue.message : `must be at least ${issue.minimum}` }];
+    case 'too_big':
+      return [{ path, message: issue.origin === 'number' || issue.origin === 'int' ? `must be at most ${issue.maximum}` : issue.message }];
+    case 'invalid_format':
+    case 'not_multiple_of':
+    case 'invalid_element':
+    case 'custom':
+      return [{ path, message: issue.message }];
+  }
+}
+
+function typeName(expected: string): string {
+  if (expected === 'object' || expected === 'record') return 'a mapping';
+  if (expected === 'array') return 'a list';
+  if (expected === 'int') return 'a whole number';
+  if (expected === 'string') return 'a text';
+  return `a ${expected}`;
+}
+
+function describe(value: unknown): string {
+  if (value === undefined || value === null) return 'nothing';
+  if (isMap(value)) return 'a mapping';
+  if (Array.isArray(value) || (typeof value === 'object' && 'items' in value)) return 'a list';
+  if (typeof value === 'object') return 'a mapping';
+  const text = String(value);
+  return `\`${text.length > 60 ? `${text.slice(0, 57)}...` : text}\``;
+}
+
+function unknownKey(path: readonly (string | number)[], key: string, root: JsonSchema): string {
+  const known = Object.keys(schemaAt(path, root)?.properties ?? {});
+  return `is no key here${didYouMean(key, known)}${known.length > 0 ? ` (known: ${known.join(', ')})` : ''}`;
+}
+
+function didYouMean(word: string, candidates: readonly string[]): string {
+  const meant = suggest(word, candidates);
+  return meant === undefined ? '' : `; did you mean \`${meant}\`?`;
+}
+
+function schemaAt(path: readonly (string | number)[], root: JsonSchema): JsonSchema | undefined {
+  let schema = root;
+  for (const key of path) {
+    const branches: readonly JsonSchema[] = [schema, ...(schema.anyOf ?? [])];
+    const next: JsonSchema | boolean | undefined = branches
+      .map((branch) => branch.properties?.[key] ?? branch.additionalProperties ?? branch.items)
+      .find((candidate) => typeof candidate === 'object');
+    if (typeof next !== 'object') return undefined;
+    schema = next;
+  }
+  return [schema, ...(schema.anyOf ?? [])].find((branch) => branch.properties !== undefined) ?? schema;
+}
