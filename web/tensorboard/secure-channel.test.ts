@@ -1,0 +1,57 @@
+import { once } from 'node:events';
+import net, { type AddressInfo } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { dialTls, serveTls } from './secure-channel.ts';
+
+const ringKey = Buffer.alloc(32, 7);
+const open: net.Server[] = [];
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((server) => new Promise((resolve) => server.close(resolve))));
+});
+
+async function serve(): Promise<{ port: number; refused: Promise<string> }> {
+  let refuse: (message: string) => void = () => {};
+  const refused = new Promise<string>((resolve) => {
+    refuse = resolve;
+  });
+  const server = serveTls({ ringKey, onConnection: (socket) => socket.on('error', () => {}).end('hello'), onRefused: refuse });
+  open.push(server.listen(0, '127.0.0.1'));
+  await once(server, 'listening');
+  return { port: (server.address() as AddressInfo).port, refused };
+}
+
+test('who has the key is served, encrypted and with forward secrecy', async () => {
+  const { port } = await serve();
+  const socket = dialTls({ host: '127.0.0.1', port, ringKey });
+  await once(socket, 'secureConnect');
+  expect(socket.getCipher()).toMatchObject({ name: 'ECDHE-PSK-CHACHA20-POLY1305' });
+  const [data] = await once(socket, 'data');
+  expect(String(data)).toBe('hello');
+  await once(socket, 'close');
+});
+
+test('another key is refused on both sides', async () => {
+  const { port, refused } = await serve();
+  const socket = dialTls({ host: '127.0.0.1', port, ringKey: Buffer.alloc(32, 8) });
+  const [error] = await once(socket, 'error');
+  expect(String(error)).toMatch(/bad record mac/);
+  expect(await refused).toMatch(/bad record mac/);
+});
+
+test('plain HTTP is refused', async () => {
+  const { port, refused } = await serve();
+  const socket = net.connect({ host: '127.0.0.1', port });
+  socket.write('GET / HTTP/1.1\r\n\r\n');
+  socket.on('error', () => {});
+  await refused;
+  if (!socket.closed) await once(socket, 'close');
+});
+
+test('a dial to where nobody listens fails', async () => {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  const [error] = await once(dialTls({ host: '127.0.0.1', port, ringKey }), 'error');
+  expect(error).toMatchObject({ code: 'ECONNREFUSED' });
+});
