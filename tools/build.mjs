@@ -8,13 +8,16 @@
  *   container/training.mjs
  *   container/register.mjs
  *   types/                            declarations of the two libraries
+ * and first of all web/page/built-assets.json, the pages' scripts and style as the ApplicationMaster and the command serve them.
  */
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { chmod, mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
+import { gzipSync } from 'node:zlib';
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const DIST = path.join(ROOT, 'dist');
@@ -65,6 +68,42 @@ export async function bundle({ source, executable = false, external = [] }, outf
   await rename(unfinished, outfile);
 }
 
+/** What the pages need besides their HTML: source below web/page/browser, and the media type. */
+const PAGE_ASSETS = {
+  'job.js': { source: 'job.ts', type: 'text/javascript; charset=utf-8' },
+  'history.js': { source: 'history.ts', type: 'text/javascript; charset=utf-8' },
+  'page.css': { source: 'page.css', type: 'text/css; charset=utf-8' },
+};
+
+/** The bytes are part of the other bundles, compressed once and for all, under names that change with them. */
+export async function buildPage(outfile = path.join(ROOT, 'web', 'page', 'built-assets.json')) {
+  const { build } = await import('esbuild');
+  const assets = await Promise.all(
+    Object.entries(PAGE_ASSETS).map(async ([asset, { source, type }]) => {
+      const { outputFiles } = await build({
+        entryPoints: [path.join(ROOT, 'web', 'page', 'browser', source)],
+        bundle: true,
+        write: false,
+        format: 'esm',
+        platform: 'browser',
+        target: ['chrome105', 'firefox104', 'safari16'],
+        minify: true,
+        legalComments: 'none',
+        logLevel: 'warning',
+        absWorkingDir: ROOT,
+      });
+      const body = outputFiles[0]?.contents ?? new Uint8Array();
+      const hash = createHash('sha256').update(body).digest('hex').slice(0, 12);
+      const name = asset.replace('.', `-${hash}.`);
+      return /** @type {const} */ ([asset, { name, type, hash, gzip: gzipSync(body, { level: 9 }).toString('base64') }]);
+    }),
+  );
+  const unfinished = `${outfile}.${process.pid}`;
+  await writeFile(unfinished, `${JSON.stringify(Object.fromEntries(assets), null, 1)}\n`);
+  await rename(unfinished, outfile);
+  return assets.map(([asset, { gzip }]) => ({ asset, gzipBytes: Buffer.byteLength(gzip, 'base64') }));
+}
+
 async function declarations() {
   const tsc = path.join(path.dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc');
   await rm(path.join(DIST, 'types'), { recursive: true, force: true });
@@ -79,6 +118,7 @@ async function declarations() {
 export async function buildAll({ types = true, log = () => {} } = {}) {
   const started = performance.now();
   await mkdir(path.join(DIST, 'container'), { recursive: true });
+  for (const { asset, gzipBytes } of await buildPage()) log(`web/page ${asset}  ${(gzipBytes / 1000).toFixed(1)} kB compressed`);
   await Promise.all([
     ...BUNDLES.map(async (each) => {
       const outfile = path.join(DIST, each.output);
@@ -93,7 +133,8 @@ export async function buildAll({ types = true, log = () => {} } = {}) {
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const quiet = process.argv.includes('--quiet');
   try {
-    await buildAll({ log: quiet ? () => {} : console.log });
+    if (process.argv.includes('--page')) await buildPage();
+    else await buildAll({ log: quiet ? () => {} : console.log });
   } catch (error) {
     // esbuild has printed where it failed.
     console.error(`build failed: ${/** @type {Error} */ (error).message}`);

@@ -32,6 +32,7 @@ if (await check('dependencies', ensureInstalled)) {
   const built = await check('build', async () => (await import('./build.mjs')).buildAll({ log: console.log }));
   if (wanted('checks')) {
     await check('types', () => runTool('tsc', ['--noEmit']));
+    await check('types of the pages', () => runTool('tsc', ['--noEmit', '-p', 'web/page/browser']));
     await check('lint and format', () => runTool('biome', ['ci', `--colors=${process.stdout.isTTY ? 'force' : 'off'}`, '.']));
   }
   if (wanted('unit')) await vitest('unit');

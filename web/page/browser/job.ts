@@ -1,0 +1,2 @@
+document.querySelector('#page')?.append('');
+export {};

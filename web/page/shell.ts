@@ -1,0 +1,32 @@
+import { assetName } from './assets.ts';
+
+/** For whom it is: the page has nothing inline, and nothing from elsewhere. */
+export const PAGE_POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
+
+const TITLES = { job: 'Job', history: 'Job history' } as const;
+
+/**
+ * The HTML of a page; all that it shows is fetched and drawn by its script. `base` leads from the page's URL to where `assets/` and `api/` are:
+ * '' where the page is at `tony/`, 'tony/' where it is a folder above. It is ours and relative; no public prefix is known here.
+ */
+export function pageShell({ base, page = 'job' }: { base: string; page?: 'job' | 'history' }): string {
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>${TITLES[page]} - tony-ts</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="${base}assets/${assetName('page.css')}">
+<script type="module" src="${base}assets/${assetName(`${page}.js`)}"></script>
+</head>
+<body>
+<div id="page"><p class="loading">Asking the job how it is &hellip;</p></div>
+<noscript><p class="loading">This page is drawn by a script. Without one, <code>tony-ts status</code> and <code>tony-ts logs</code> tell the same.</p></noscript>
+</body>
+</html>
+`;
+}
