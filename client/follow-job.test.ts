@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { TonyError } from '../conf/errors.ts';
+import { jobStatus, taskStatus } from '../conf/job-status.fixture.ts';
 import type { JobStatus, TaskStatus } from '../conf/status.ts';
 import { followJob, type JobReport, type Look, reportOf } from './follow-job.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
@@ -12,42 +13,9 @@ import { TextOutput } from './text-output.ts';
 
 const ID = 'application_1_0001';
 
-function task(change: Partial<TaskStatus> = {}): TaskStatus {
-  const usage = { rssBytes: 2 ** 28, cpuCores: 1, gpus: [], stopped: false };
-  const what = {
-    role: 'worker',
-    index: 0,
-    state: 'running',
-    generation: 1,
-    attempts: 1,
-    failures: 0,
-    exitCode: null,
-    failure: null,
-  } as const;
-  return { ...what, containerId: 'c', node: 'n:1', nodeHttp: 'n:2', step: 0, metrics: {}, usage, silentMs: 1, ...change };
-}
-
-function status(change: Partial<JobStatus> = {}): JobStatus {
-  const places = { checkpointDir: 'hdfs://nn/c', summaryDir: 'hdfs://nn/s' };
-  const counts = { masterAttempt: 1, generations: 1, startedAt: 0, finishedAt: null, step: 0, checkpointStep: 0 };
-  return {
-    applicationId: ID,
-    name: 'mnist',
-    user: 'a',
-    state: 'RUNNING',
-    message: '',
-    metrics: {},
-    notices: [],
-    failure: null,
-    tensorboard: { state: 'off', message: '' },
-    master: null,
-    queue: 'default',
-    tasks: [task()],
-    ...counts,
-    ...places,
-    ...change,
-  };
-}
+const task = (change: Partial<TaskStatus> = {}): TaskStatus =>
+  taskStatus({ usage: { rssBytes: 2 ** 28, cpuCores: 1, gpus: [], stopped: false }, ...change });
+const status = (change: Partial<JobStatus> = {}): JobStatus => jobStatus({ applicationId: ID, tasks: [task()], ...change });
 
 function seen(change: Partial<Observation> = {}): Observation {
   return { phase: 'RUNNING', waiting: '', status: null, result: null, ...change };
@@ -202,11 +170,11 @@ test('lines: changes only, metrics now and then, the accuracy at the end', async
     'ACCEPTED: queue is full',
     'WAITING: worker:1 is missing',
     'RUNNING',
-    'worker:0 running on n',
+    'worker:0 running on node1',
     'step 10  loss 0.5',
     'skipped a checkpoint',
     'checkpoint of step 20',
-    'worker:0 succeeded on n',
+    'worker:0 succeeded on node1',
     'checkpoint of step 30',
     `${ID} SUCCEEDED`,
     'checkpoints: hdfs://nn/c (newest: step 30)',
@@ -242,8 +210,8 @@ test('a terminal is redrawn in place and left as it was', async () => {
     'runtime uploaded (100 B)',
     'skipped a checkpoint',
     'mnist  SUCCEEDED  step 30  test/accuracy 0.9871  checkpoint 30  3 s',
-    'TASK      STATE      NODE  GEN  STEP   MEMORY  CPU  METRICS',
-    'worker:0  succeeded  n       1     -  256 MiB  1.0',
+    'TASK      STATE      NODE   GEN  STEP   MEMORY  CPU  METRICS',
+    'worker:0  succeeded  node1    1     -  256 MiB  1.0',
     `${ID} SUCCEEDED`,
     'checkpoints: hdfs://nn/c (newest: step 30)',
     'summaries: hdfs://nn/s',

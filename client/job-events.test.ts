@@ -1,47 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { JobStatus, TaskStatus } from '../conf/status.ts';
+import { jobStatus, taskStatus } from '../conf/job-status.fixture.ts';
+import type { JobStatus } from '../conf/status.ts';
 import { changes } from './job-events.ts';
 
-const TASK: TaskStatus = {
-  role: 'worker',
-  index: 0,
-  state: 'running',
-  generation: 1,
-  attempts: 1,
-  failures: 0,
-  containerId: 'container_1_0001_01_000002',
-  node: 'node1:8041',
-  nodeHttp: 'node1:8042',
-  step: 0,
-  metrics: {},
-  usage: null,
-  silentMs: 10,
-  exitCode: null,
-  failure: null,
-};
-
-const STATUS: JobStatus = {
-  applicationId: 'application_1_0001',
-  name: 'mnist',
-  user: 'alice',
-  state: 'RUNNING',
-  message: '',
-  masterAttempt: 1,
-  generations: 1,
-  startedAt: 0,
-  finishedAt: null,
-  step: 0,
-  metrics: {},
-  checkpointStep: 0,
-  checkpointDir: 'hdfs://nn/c',
-  summaryDir: 'hdfs://nn/s',
-  notices: [],
-  failure: null,
-  tensorboard: { state: 'off', message: '' },
-  master: null,
-  queue: 'default',
-  tasks: [TASK],
-};
+const TASK = taskStatus();
+const STATUS = jobStatus();
 
 function types(before: JobStatus | null, after: JobStatus): string[] {
   return changes(before, after).map((event) => event.type);

@@ -1,49 +1,24 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { JobStatus, TaskStatus } from '../conf/status.ts';
+import { jobStatus, taskStatus } from '../conf/job-status.fixture.ts';
+import type { TaskStatus } from '../conf/status.ts';
 import { changes } from './job-events.ts';
 import { jobTable } from './job-table.ts';
 import { terminalOf } from './terminal.ts';
 
-const task: TaskStatus = {
-  role: 'worker',
-  index: 0,
-  state: 'running',
-  generation: 1,
-  attempts: 1,
-  failures: 0,
-  containerId: 'container_1_0001_01_000002',
+const task = taskStatus({
   node: 'node7.example.com:8041',
-  nodeHttp: 'node7.example.com:8042',
   step: 340,
   metrics: { loss: 0.123456, accuracy: 0.981 },
   usage: { rssBytes: 1.5 * 2 ** 30, cpuCores: 1.97, gpus: [], stopped: false },
-  silentMs: 200,
-  exitCode: null,
-  failure: null,
-};
-const status: JobStatus = {
-  applicationId: 'application_1_0001',
-  name: 'mnist',
-  user: 'alice',
-  state: 'RUNNING',
-  message: '',
-  masterAttempt: 1,
+});
+const status = jobStatus({
   generations: 2,
-  startedAt: 0,
-  finishedAt: null,
   step: 340,
   metrics: { loss: 0.123456 },
   checkpointStep: 300,
-  checkpointDir: 'hdfs://nn:8020/c',
-  summaryDir: 'hdfs://nn:8020/s',
-  notices: [],
-  failure: null,
-  tensorboard: { state: 'off', message: '' },
-  master: null,
-  queue: 'default',
   tasks: [task, { ...task, index: 1, state: 'failed', exitCode: 3, attempts: 2, usage: null, step: 0, metrics: {}, node: null }],
-};
+});
 const plain = (columns: number, rows = 24) => terminalOf({ isTTY: true, columns, rows }, { NO_COLOR: '1' });
 
 describe('jobTable', () => {

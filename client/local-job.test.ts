@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
-import type { JobStatus } from '../conf/status.ts';
+import { jobStatus } from '../conf/job-status.fixture.ts';
 import { killJob } from './kill-job.ts';
 import { LocalJob } from './local-job.ts';
 import { isLocalId, localPaths } from './local-layout.ts';
@@ -18,28 +18,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(root, { recursive: true, force: true }));
 
-const running: JobStatus = {
-  applicationId: ID,
-  name: 'x',
-  user: 'a',
-  state: 'RUNNING',
-  message: '',
-  masterAttempt: 1,
-  generations: 1,
-  startedAt: 1,
-  finishedAt: null,
-  step: 1,
-  metrics: {},
-  checkpointStep: 0,
-  checkpointDir: 'file:///c',
-  summaryDir: 'file:///s',
-  notices: [],
-  failure: null,
-  tensorboard: { state: 'off', message: '' },
-  master: null,
-  queue: 'default',
-  tasks: [],
-};
+const running = jobStatus({ applicationId: ID, tasks: [] });
 
 async function place(file: string, content: string): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true });

@@ -1,0 +1,50 @@
+import type { JobStatus, TaskStatus } from './status.ts';
+
+// A job in the middle of its life, for tests; each says only what matters to it.
+
+export function taskStatus(change: Partial<TaskStatus> = {}): TaskStatus {
+  return {
+    role: 'worker',
+    index: 0,
+    state: 'running',
+    generation: 1,
+    attempts: 1,
+    failures: 0,
+    containerId: 'container_1_0001_01_000002',
+    node: 'node1:8041',
+    nodeHttp: 'node1:8042',
+    step: 0,
+    metrics: {},
+    usage: null,
+    silentMs: 10,
+    exitCode: null,
+    failure: null,
+    ...change,
+  };
+}
+
+export function jobStatus(change: Partial<JobStatus> = {}): JobStatus {
+  return {
+    applicationId: 'application_1_0001',
+    name: 'mnist',
+    user: 'alice',
+    queue: 'default',
+    state: 'RUNNING',
+    message: '',
+    masterAttempt: 1,
+    generations: 1,
+    startedAt: 0,
+    finishedAt: null,
+    step: 0,
+    metrics: {},
+    checkpointStep: 0,
+    checkpointDir: 'hdfs://nn/c',
+    summaryDir: 'hdfs://nn/s',
+    notices: [],
+    failure: null,
+    tensorboard: { state: 'off', message: '' },
+    master: null,
+    tasks: [taskStatus()],
+    ...change,
+  };
+}
