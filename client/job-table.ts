@@ -1,6 +1,6 @@
+import { formatNumber } from '../conf/quantities.ts';
 import type { JobStatus, TaskState, TaskStatus } from '../conf/status.ts';
 import { formatDuration, formatMemory } from '../conf/units.ts';
-import { formatNumber } from './quantities.ts';
 import { clip, harmless, type Style, type Terminal, wrap } from './terminal.ts';
 
 interface Column {

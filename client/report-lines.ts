@@ -1,8 +1,8 @@
+import { describeMetric, formatBytes } from '../conf/quantities.ts';
 import { formatDuration } from '../conf/units.ts';
 import type { JobReport } from './follow-job.ts';
 import type { JobEvent } from './job-events.ts';
 import { metricsText } from './job-table.ts';
-import { describeMetric, formatBytes } from './quantities.ts';
 import type { StagingEvent } from './staging.ts';
 import { harmless, type Terminal } from './terminal.ts';
 
