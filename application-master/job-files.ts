@@ -24,6 +24,8 @@ export class JobFiles {
   readonly #storage: Storage;
   readonly #staging: string;
   readonly #history: string;
+  /** Of files in the history. */
+  readonly #historyPermission: number;
   readonly #attempt: number;
   readonly #log: Logger;
   readonly #closing = new AbortController();
@@ -34,10 +36,11 @@ export class JobFiles {
   #eventsTimer: NodeJS.Timeout | null = null;
   #eventsWriting: Promise<void> = Promise.resolve();
 
-  constructor(options: { storage: Storage; staging: string; history: string; attempt: number; log: Logger }) {
+  constructor(options: { storage: Storage; staging: string; history: string; historyShared?: boolean; attempt: number; log: Logger }) {
     this.#storage = options.storage;
     this.#staging = options.staging;
     this.#history = options.history;
+    this.#historyPermission = options.historyShared === true ? 0o640 : 0o600;
     this.#attempt = options.attempt;
     this.#log = options.log;
   }
@@ -148,7 +151,10 @@ export class JobFiles {
   }
 
   async writeFrozenJob(text: string): Promise<void> {
-    await this.#storage.write(joinUri(this.#history, 'job.json'), Buffer.from(text), { permission: 0o600, ifAbsent: true });
+    await this.#storage.write(joinUri(this.#history, 'job.json'), Buffer.from(text), {
+      permission: this.#historyPermission,
+      ifAbsent: true,
+    });
   }
 
   record(entry: HistoryEntry): void {
@@ -164,7 +170,7 @@ export class JobFiles {
       if (count === this.#eventsWritten) return;
       try {
         const uri = joinUri(this.#history, `events-${this.#attempt}.jsonl`);
-        await this.#storage.write(uri, Buffer.from(this.#events.join('')), { permission: 0o600 });
+        await this.#storage.write(uri, Buffer.from(this.#events.join('')), { permission: this.#historyPermission });
         this.#eventsWritten = count;
       } catch (error) {
         this.#log.warn({ error: messageOf(error) }, 'the events could not be written to the history');
@@ -181,7 +187,10 @@ export class JobFiles {
     const deadline = performance.now() + patienceMs;
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       try {
-        const first = await this.#storage.write(uri, Buffer.from(JSON.stringify(status)), { permission: 0o600, ifAbsent: true });
+        const first = await this.#storage.write(uri, Buffer.from(JSON.stringify(status)), {
+          permission: this.#historyPermission,
+          ifAbsent: true,
+        });
         return { status: first ? status : (JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus), written: true };
       } catch (error) {
         this.#log.warn({ error: messageOf(error) }, 'the final state could not be written to the history');

@@ -60,7 +60,7 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
   const { frozen, attempt, host, secrets } = settings;
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
   const storage = createStorage({ hadoop, user: frozen.user });
-  const files = new JobFiles({ storage, staging: frozen.staging, history: frozen.history, attempt, log });
+  const files = new JobFiles({ ...frozen, storage, attempt, log });
   const token = randomBytes(32).toString('hex');
   let leave: (outcome: Outcome) => void = () => {};
   const left = new Promise<Outcome>((resolve) => {

@@ -1,8 +1,11 @@
 import { TonyError } from '../conf/errors.ts';
+import type { Site } from '../conf/site.ts';
 import { HadoopConfiguration, hadoopUser } from '../hadoop/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
+import { placeUri } from './place-uri.ts';
+import { loadSite, siteFolders } from './site-file.ts';
 
 export interface ClusterOptions {
   /** Address of a ResourceManager's web server, whose own configuration is used; default HADOOP_CONF_DIR. */
@@ -20,6 +23,8 @@ export interface Cluster {
   readonly root: string;
   /** URI of the user's home folder. */
   readonly home: string;
+  /** What the admin has settled; read when it is first asked for. */
+  site(): Promise<Site>;
   close(): void;
 }
 
@@ -42,7 +47,9 @@ export async function openCluster({ resourceManager, staging, environment = proc
   const user = hadoopUser(environment);
   const home = joinUri(configuration.defaultFs, 'user', user);
   const storage = createStorage({ hadoop: configuration, user });
-  const { placeUri } = await import('./freeze-job.ts');
   const root = placeUri(staging ?? environment.TONY_STAGING ?? null, home) ?? joinUri(home, '.tony-ts');
-  return { configuration, user, storage, root, home, close: () => storage.close() };
+  let site: Promise<Site> | undefined;
+  const readSite = (): Promise<Site> =>
+    loadSite({ folders: siteFolders(environment, resourceManager !== undefined), storage, defaultFs: configuration.defaultFs });
+  return { configuration, user, storage, root, home, site: () => (site ??= readSite()), close: () => storage.close() };
 }

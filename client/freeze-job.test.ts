@@ -1,29 +1,9 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { parseFrozenJob } from '../conf/frozen-job.ts';
 import { parseJob } from '../conf/load-job.ts';
-import { freezeJob, placeUri } from './freeze-job.ts';
+import { freezeJob } from './freeze-job.ts';
 
 const HOME = 'hdfs://nn:8020/user/alice';
-
-describe('placeUri', () => {
-  test.each([
-    ['out/x', HOME, 'hdfs://nn:8020/user/alice/out/x'],
-    ['./out', HOME, 'hdfs://nn:8020/user/alice/out'],
-    ['/out/x', HOME, 'hdfs://nn:8020/out/x'],
-    ['hdfs:///out/x', HOME, 'hdfs://nn:8020/out/x'],
-    ['hdfs://other:8020/out', HOME, 'hdfs://other:8020/out'],
-    ['file:///out', HOME, 'file:///out'],
-    ['out/x', 'file:///home/alice%20b', 'file:///home/alice%20b/out/x'],
-    ['/out/x', 'file:///home/alice', 'file:///out/x'],
-    ['file:///out', 'file:///home/alice', 'file:///out'],
-  ])('%s, seen from %s, is %s', (place, home, uri) => {
-    expect(placeUri(place, home)).toBe(uri);
-  });
-
-  test('nothing stays nothing', () => {
-    expect(placeUri(null, HOME)).toBeNull();
-  });
-});
 
 test('a frozen job is what ApplicationMaster and executors can read', () => {
   const job = parseJob('name: mnist\ncommand: node train.ts\nroles: {worker: {}}\ncheckpoint: {dir: ckpt}\n', {
@@ -45,7 +25,7 @@ test('a frozen job is what ApplicationMaster and executors can read', () => {
     staging: `${HOME}/.tony-ts/jobs/application_1_0001`,
     history: `${HOME}/.tony-ts/history/application_1_0001`,
     checkpointDir: `${HOME}/ckpt`,
-    summaryDir: `${HOME}/.tony-ts/output/application_1_0001/summaries`,
+    summaryDir: `${HOME}/.tony-ts/history/application_1_0001/summaries`,
   });
   expect(parseFrozenJob(JSON.stringify(frozen))).toEqual(frozen);
 });

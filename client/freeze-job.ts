@@ -1,6 +1,7 @@
-import path from 'node:path';
 import type { FrozenJob, Job, Resource } from '../conf/job.ts';
-import { fileUri, joinUri } from '../storage/uri.ts';
+import { joinUri } from '../storage/uri.ts';
+import { type HistoryPlace, historyUrl } from './history/history-place.ts';
+import { placeUri } from './place-uri.ts';
 
 export interface FreezeOptions {
   readonly applicationId: string;
@@ -8,6 +9,8 @@ export interface FreezeOptions {
   readonly submittedAt: number;
   /** URI of the staging root. */
   readonly root: string;
+  /** Where the user's histories lie; by default in the staging root, and nobody else reads them. */
+  readonly history?: HistoryPlace;
   readonly data: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
   readonly cluster: FrozenJob['cluster'];
@@ -18,7 +21,8 @@ export interface FreezeOptions {
 /** The job as ApplicationMaster and executors read it: all places are URIs, nothing of the submitting machine is left. */
 export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
   const { applicationId, root, home } = options;
-  const output = joinUri(root, 'output', applicationId);
+  const place = options.history ?? { folder: joinUri(root, 'history'), shared: false, url: null };
+  const history = joinUri(place.folder, applicationId);
   return {
     version: 1,
     applicationId,
@@ -26,31 +30,14 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
     submittedAt: options.submittedAt,
     job,
     staging: joinUri(root, 'jobs', applicationId),
-    history: joinUri(root, 'history', applicationId),
-    historyShared: false,
-    historyUrl: null,
-    checkpointDir: placeUri(job.checkpoint.dir, home) ?? joinUri(output, 'checkpoints'),
-    summaryDir: placeUri(job.tensorboard.logdir, home) ?? joinUri(output, 'summaries'),
+    history,
+    historyShared: place.shared,
+    historyUrl: place.url === null ? null : historyUrl(place.url, options.user, applicationId),
+    checkpointDir: placeUri(job.checkpoint.dir, home) ?? joinUri(root, 'output', applicationId, 'checkpoints'),
+    summaryDir: placeUri(job.tensorboard.logdir, home) ?? joinUri(history, 'summaries'),
     data: options.data,
     resources: options.resources,
     roleResources: {},
     cluster: options.cluster,
   };
-}
-
-/** `out/x`, `/out/x`, `hdfs:///out/x`, `hdfs://host/out/x` -> a whole URI. */
-export function placeUri(place: string | null, home: string): string | null {
-  if (place === null) return null;
-  const [, scheme, authority] = /^([a-z][a-z0-9+.-]*:\/\/)([^/]*)/i.exec(home) ?? [];
-  const root = `${scheme ?? ''}${authority ?? ''}`;
-  if (place.startsWith(`${scheme}/`)) return `${root}${place.slice((scheme ?? '').length)}`;
-  if (hasScheme(place)) return place;
-  if (scheme === 'file://') return fileUri(path.resolve(decodeURIComponent(home.slice(root.length)), place));
-  return place.startsWith('/')
-    ? `${root}${path.posix.normalize(place)}`
-    : joinUri(home, ...place.split('/').filter((part) => part !== '.'));
-}
-
-export function hasScheme(place: string): boolean {
-  return /^[a-z][a-z0-9+.-]*:\/\//i.test(place);
 }

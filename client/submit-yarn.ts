@@ -4,11 +4,12 @@ import { CONTAINER_LAYOUT, type Job, type Resource } from '../conf/job.ts';
 import { formatMemory } from '../conf/units.ts';
 import { launchCommand } from '../hadoop/launch-script.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
-import { joinUri } from '../storage/uri.ts';
 import { bundlesFolder, MASTER_NODE_FLAGS } from './bundles.ts';
 import type { Cluster } from './cluster.ts';
-import { freezeJob, hasScheme, placeUri } from './freeze-job.ts';
+import { freezeJob } from './freeze-job.ts';
+import { historyPlace, openHistory } from './history/history-place.ts';
 import { createJobSecrets } from './job-secrets.ts';
+import { hasScheme, placeUri } from './place-uri.ts';
 import { type HashedFolder, hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';
 import { openStaging, type StagingEvent, type StagingPlace, stageArchive, stageData, stageFolder, stageJob } from './staging.ts';
@@ -42,14 +43,15 @@ export async function submitToYarn(job: Job, cluster: Cluster, options: YarnSubm
 
 async function stageAndSubmit(
   job: Job,
-  { configuration, user, storage, root, home }: Cluster,
+  cluster: Cluster,
   resourceManager: ResourceManager,
   options: YarnSubmitOptions,
 ): Promise<YarnSubmission> {
+  const { configuration, user, storage, root, home } = cluster;
   const place: StagingPlace = { storage, root, onEvent: options.onEvent, signal: options.signal };
   // An id that is not used costs nothing; staging begins when all of this machine's part is known to be there.
-  const [parts, { applicationId, maximum }] = await untilAborted(
-    Promise.all([localParts(job, options.onProgress), resourceManager.newApplication()]),
+  const [parts, { applicationId, maximum }, site] = await untilAborted(
+    Promise.all([localParts(job, options.onProgress), resourceManager.newApplication(), cluster.site()]),
     options.signal,
   );
   refuseTooLarge(job.master, maximum);
@@ -62,18 +64,21 @@ async function stageAndSubmit(
   ]);
   const shared = [bundles, ...(runtime === null ? [] : [runtime])];
   const submittedAt = Date.now();
+  const history = historyPlace(site, cluster);
   const frozen = freezeJob(job, {
     applicationId,
     user,
     submittedAt,
     root,
     home,
+    history,
     data,
     resources: [...(source === null ? [] : [source]), ...shared],
     cluster: { kind: 'yarn', hadoop: configuration.freeze() },
   });
   try {
     options.signal?.throwIfAborted();
+    await openHistory(storage, history, user, applicationId);
     const jobFile = await stageJob(place, applicationId, JSON.stringify(frozen));
     const node = runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;
     options.signal?.throwIfAborted();
@@ -101,7 +106,7 @@ async function stageAndSubmit(
     });
   } catch (error) {
     // What failed is the reason that counts.
-    await storage.remove(joinUri(root, 'jobs', applicationId)).catch(() => false);
+    await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);
     throw error;
   }
   return { applicationId, trackingUrl: `${configuration.resourceManagers[0]}/proxy/${applicationId}/` };

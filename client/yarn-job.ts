@@ -7,6 +7,7 @@ import { ResourceManager } from '../hadoop/resource-manager.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
 import { joinUri } from '../storage/uri.ts';
 import type { Cluster } from './cluster.ts';
+import { historyFolders } from './history/history-place.ts';
 import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
 import { eventFiles, parseHistory, parseJobStatus } from './job-status.ts';
 import { orderContainers, type TaskContainer } from './task-containers.ts';
@@ -32,6 +33,7 @@ export class YarnJob implements JobConnection {
   #applicationAt = Number.NEGATIVE_INFINITY;
   #last: JobStatus | null = null;
   #tidied = false;
+  #history: string | null = null;
 
   /** The cluster is closed with the connection. */
   constructor(applicationId: string, cluster: Cluster) {
@@ -138,7 +140,8 @@ export class YarnJob implements JobConnection {
   /** Empty when there is none, or when it is another user's and not to be read: the history adds to what YARN says. */
   async #readHistory(name: string): Promise<string> {
     try {
-      return (await this.#cluster.storage.read(joinUri(this.#cluster.root, 'history', this.applicationId, name))).toString();
+      const folder = await this.#historyFolder();
+      return folder === null ? '' : (await this.#cluster.storage.read(joinUri(folder, name))).toString();
     } catch (error) {
       if (error instanceof TonyError) return '';
       throw error;
@@ -153,10 +156,22 @@ export class YarnJob implements JobConnection {
   }
 
   async #readEvents(): Promise<string> {
-    const folder = joinUri(this.#cluster.root, 'history', this.applicationId);
-    const names = await this.#cluster.storage.list(folder).catch(() => []);
+    const folder = await this.#historyFolder().catch(() => null);
+    const names = folder === null ? [] : await this.#cluster.storage.list(folder).catch(() => []);
     const texts = await Promise.all(eventFiles(names.map(({ name }) => name)).map((name) => this.#readHistory(name)));
     return texts.join('\n');
+  }
+
+  /** Null when nobody has written one yet, or it is another user's and not to be read. */
+  async #historyFolder(): Promise<string | null> {
+    if (this.#history !== null || this.#application === null) return this.#history;
+    const job = { user: this.#application.user, applicationId: this.applicationId };
+    for (const folder of historyFolders(await this.#cluster.site(), this.#cluster, job)) {
+      if ((await this.#cluster.storage.list(folder)).length === 0) continue;
+      this.#history = folder;
+      break;
+    }
+    return this.#history;
   }
 
   async #explained(application: Application): Promise<JobResult> {

@@ -5,6 +5,11 @@
 export const ERROR_CODES = {
   JOB_INVALID: { exit: 2, hint: 'Correct the lines named above and submit again.' },
   SITE_INVALID: { exit: 2, hint: 'The admin of the cluster keeps this file; correct the lines named above.' },
+  SITE_UNREADABLE: { exit: 2, hint: 'The admin of the cluster keeps this file: everybody has to be able to read it.' },
+  HISTORY_UNWRITABLE: {
+    exit: 2,
+    hint: 'Ask the admin of the cluster: the folder that history.dir of tony-site.yaml names has to be there, with mode 1777.',
+  },
   JOB_UNREADABLE: { exit: 2, hint: 'Check the path given to --conf.' },
   SOURCE_MISSING: { exit: 2, hint: 'Correct `source` (or `data`) in job.yaml; it is relative to the folder of job.yaml.' },
   SOURCE_UNREADABLE: { exit: 2, hint: 'Make it readable, or name it in .tonyignore.' },

@@ -1,0 +1,43 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { parseSite } from '../../conf/site.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { historyFolders, historyPlace, historyUrl, openHistory } from './history-place.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'history-'));
+const alice = { user: 'alice', home: 'hdfs://nn:8020/user/alice', root: 'hdfs://nn:8020/user/alice/.tony-ts' };
+const NONE = parseSite('', 'x');
+const SHARED = parseSite('history: {dir: "hdfs:///tony/history", url: "http://history:1"}', 'x');
+const job = { user: 'alice', applicationId: 'application_1_0001' };
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test('histories lie in the staging root, or where the site says', () => {
+  expect(historyPlace(NONE, alice)).toEqual({ folder: `${alice.root}/history`, shared: false, url: null });
+  expect(historyPlace(SHARED, alice)).toEqual({ folder: 'hdfs://nn:8020/tony/history/alice', shared: true, url: 'http://history:1' });
+  expect(historyUrl('http://history:1', 'a b', 'application_1_0001')).toBe('http://history:1/jobs/a%20b/application_1_0001/');
+});
+
+test('what was written before the site changed is found still, but not in the places of others', () => {
+  const own = `${alice.root}/history/application_1_0001`;
+  expect(historyFolders(NONE, alice, job)).toEqual([own]);
+  expect(historyFolders(SHARED, alice, job)).toEqual(['hdfs://nn:8020/tony/history/alice/application_1_0001', own]);
+  expect(historyFolders(SHARED, { ...alice, user: 'bob' }, job)).toEqual(['hdfs://nn:8020/tony/history/alice/application_1_0001']);
+  expect(historyFolders(NONE, { ...alice, user: 'bob' }, job)).toEqual([]);
+});
+
+test("the folder of a job is made for the group to read, in a folder that is the user's own", async () => {
+  const storage = new FileStorage();
+  const me = userInfo().username;
+  const place = { folder: fileUri(join(folder, 'all', me)), shared: true, url: null };
+  mkdirSync(join(folder, 'all'));
+  await openHistory(storage, place, me, 'application_1_0001');
+  await openHistory(storage, place, me, 'application_1_0002');
+  expect(statSync(join(folder, 'all', me)).mode & 0o7777).toBe(0o750);
+  expect(statSync(join(folder, 'all', me, 'application_1_0002')).mode & 0o7777).toBe(0o750);
+  chmodSync(join(folder, 'all', me), 0o700);
+  await expect(openHistory(storage, place, 'somebody', 'application_1_0001')).rejects.toMatchObject({ code: 'HISTORY_UNWRITABLE' });
+});

@@ -1,0 +1,24 @@
+import { describe, expect, test } from 'vitest';
+import { placeUri } from './place-uri.ts';
+
+const HOME = 'hdfs://nn:8020/user/alice';
+
+describe('placeUri', () => {
+  test.each([
+    ['out/x', HOME, 'hdfs://nn:8020/user/alice/out/x'],
+    ['./out', HOME, 'hdfs://nn:8020/user/alice/out'],
+    ['/out/x', HOME, 'hdfs://nn:8020/out/x'],
+    ['hdfs:///out/x', HOME, 'hdfs://nn:8020/out/x'],
+    ['hdfs://other:8020/out', HOME, 'hdfs://other:8020/out'],
+    ['file:///out', HOME, 'file:///out'],
+    ['out/x', 'file:///home/alice%20b', 'file:///home/alice%20b/out/x'],
+    ['/out/x', 'file:///home/alice', 'file:///out/x'],
+    ['file:///out', 'file:///home/alice', 'file:///out'],
+  ])('%s, seen from %s, is %s', (place, home, uri) => {
+    expect(placeUri(place, home)).toBe(uri);
+  });
+
+  test('nothing stays nothing', () => {
+    expect(placeUri(null, HOME)).toBeNull();
+  });
+});

@@ -1,0 +1,55 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import { DEFAULT_SITE, parseSite, SITE_FILE, type Site } from '../conf/site.ts';
+import type { Storage } from '../storage/storage.ts';
+import { joinUri } from '../storage/uri.ts';
+
+/** Where the site file may lie on the cluster itself. */
+const ON_HDFS = ['apps', 'tony-ts', 'site.yaml'];
+
+export interface SitePlaces {
+  /** Folders of this machine, the first that has the file counts. */
+  readonly folders: readonly string[];
+  readonly storage: Storage;
+  /** e.g. `hdfs://namenode:8020`. */
+  readonly defaultFs: string;
+}
+
+/**
+ * The admin's word for a cluster: `tony-site.yaml` in one of the folders, else `/apps/tony-ts/site.yaml` of the cluster, else the defaults.
+ *
+ * @throws TonyError SITE_INVALID with every mistake, SITE_UNREADABLE, or that HDFS cannot be reached
+ */
+export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Promise<Site> {
+  for (const folder of folders) {
+    const file = join(folder, SITE_FILE);
+    const text = await readIfThere(file);
+    if (text !== null) return parseSite(text, file);
+  }
+  if (!defaultFs.startsWith('hdfs:')) return DEFAULT_SITE;
+  const uri = joinUri(defaultFs, ...ON_HDFS);
+  try {
+    return parseSite((await storage.read(uri)).toString(), uri);
+  } catch (error) {
+    if (error instanceof TonyError && error.code === 'NOT_FOUND') return DEFAULT_SITE;
+    throw error;
+  }
+}
+
+/** The folders of this machine in which a site file is looked for; that of Hadoop says nothing of a cluster that was named otherwise. */
+export function siteFolders(environment: NodeJS.ProcessEnv, named: boolean): string[] {
+  const { TONY_CONF_DIR, HADOOP_CONF_DIR, HADOOP_HOME } = environment;
+  const hadoop = HADOOP_CONF_DIR || (HADOOP_HOME ? join(HADOOP_HOME, 'etc', 'hadoop') : '');
+  return [TONY_CONF_DIR ?? '', named ? '' : hadoop].filter((folder) => folder !== '');
+}
+
+async function readIfThere(file: string): Promise<string | null> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+    throw new TonyError('SITE_UNREADABLE', `Cannot read the site file ${file}: ${messageOf(error)}.`, { cause: error });
+  }
+}
