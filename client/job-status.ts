@@ -21,13 +21,25 @@ export function eventFiles(names: readonly string[]): string[] {
   return names.filter((name) => !Number.isNaN(attempt(name))).sort((a, b) => attempt(a) - attempt(b));
 }
 
-/** The history's lines; one that was cut short by a crash is passed over. */
+const TEXTS = ['role', 'containerId', 'node', 'detail'] as const;
+const NUMBERS = ['index', 'generation'] as const;
+
+/** The history's lines; one that was cut short by a crash, or is none of ours, is passed over. */
 export function parseHistory(text: string): HistoryEntry[] {
-  return text
-    .split('\n')
-    .map(parse)
-    .filter((value): value is Record<string, unknown> => isRecord(value) && typeof value.event === 'string')
-    .map((value) => value as unknown as HistoryEntry);
+  return text.split('\n').flatMap((line) => {
+    const value = parse(line);
+    return isEntry(value) ? [value] : [];
+  });
+}
+
+function isEntry(value: unknown): value is HistoryEntry {
+  return (
+    isRecord(value) &&
+    typeof value.event === 'string' &&
+    typeof value.at === 'number' &&
+    TEXTS.every((key) => value[key] === undefined || typeof value[key] === 'string') &&
+    NUMBERS.every((key) => value[key] === undefined || typeof value[key] === 'number')
+  );
 }
 
 function parse(text: string): unknown {
