@@ -1,0 +1,118 @@
+import { messageOf } from '../../conf/errors.ts';
+import type { Logger } from '../../conf/log.ts';
+import type { Entry, Storage } from '../../storage/storage.ts';
+import { Curve } from './curve.ts';
+import { decodeEvent, type EventValue } from './event-decoder.ts';
+import { RecordFile } from './record-file.ts';
+
+/** After so many records it is looked whether others want to work: reading a record takes some microseconds. */
+const RECORDS_A_LOOK = 32;
+
+export interface RunReaderOptions {
+  readonly name: string;
+  readonly storage: Storage;
+  readonly log: Logger;
+  /** Lets others work when it is time to. */
+  readonly breathe: () => Promise<void>;
+  /** Whether there may be one more curve. */
+  readonly mayGrow: () => boolean;
+}
+
+/** The curves of one folder of event files. As TensorBoard does, it reads them in the order of their names and does not look back at a file once it has begun a later one. */
+export class RunReader {
+  readonly name: string;
+  readonly curves = new Map<string, Curve>();
+  readonly #options: RunReaderOptions;
+  #file: { readonly name: string; readonly records: RecordFile } | null = null;
+  #damage = 0;
+
+  constructor(options: RunReaderOptions) {
+    this.name = options.name;
+    this.#options = options;
+  }
+
+  /** Records and rests of files that were passed over because they are damaged. */
+  get damage(): number {
+    return this.#damage;
+  }
+
+  /** Bytes of these files that have not been read. */
+  unread(files: readonly Entry[]): number {
+    return files.reduce((sum, file) => sum + this.#unreadOf(file), 0);
+  }
+
+  #unreadOf({ name, size }: Entry): number {
+    if (this.#file === null || name > this.#file.name) return size;
+    const { records } = this.#file;
+    return name < this.#file.name || records.isBroken ? 0 : Math.max(0, size - records.offset);
+  }
+
+  /** Reads what is new; `files` are the folder's event files by name. */
+  async read(files: readonly Entry[], onBytes: (count: number) => void): Promise<void> {
+    const current = files.find(({ name }) => name === this.#file?.name);
+    if (files.length === 0 || (current !== undefined && current.size < (this.#file?.records.offset ?? 0))) {
+      // Removed, or written anew: what was read is no more.
+      this.curves.clear();
+      this.#file = null;
+      this.#damage = 0;
+    }
+    for (const file of files) {
+      if (this.#unreadOf(file) === 0) continue;
+      if (this.#file?.name !== file.name) {
+        if (this.#file?.records.isCut) this.#complain(this.#file.name, 'ends within a record');
+        this.#file = { name: file.name, records: new RecordFile() };
+      }
+      await this.#readOn(file, this.#file.records, onBytes);
+    }
+  }
+
+  async #readOn(file: Entry, records: RecordFile, onBytes: (count: number) => void): Promise<void> {
+    const { storage, breathe } = this.#options;
+    const before = records.damaged;
+    const stream = await storage.open(file.uri, { offset: records.offset });
+    let seen = 0;
+    for await (const piece of stream as AsyncIterable<Buffer>) {
+      for (const record of records.take(piece)) {
+        this.#take(file.name, record);
+        seen++;
+        if (seen % RECORDS_A_LOOK === 0) await breathe();
+      }
+      onBytes(piece.length);
+      await breathe();
+      // Nothing of the rest can be made out.
+      if (records.isBroken) break;
+    }
+    if (records.damaged > before) this.#complain(file.name, `holds ${records.damaged - before} damaged records`, records.damaged - before);
+    if (records.isBroken) this.#complain(file.name, 'is damaged, and its rest is not read');
+  }
+
+  #take(file: string, record: Buffer): void {
+    try {
+      const { wallTime, step, isStart, values } = decodeEvent(record);
+      if (isStart) for (const curve of this.curves.values()) curve.dropFrom(step);
+      const time = Math.round(wallTime * 1000) / 1000;
+      for (const value of values) this.#add(value, step, time);
+    } catch (error) {
+      this.#complain(file, `holds a record that is no event: ${messageOf(error)}`);
+    }
+  }
+
+  #add({ tag, number, form, plugin }: EventValue, step: number, time: number): void {
+    if (number === null) return;
+    let curve = this.curves.get(tag);
+    // Only a tag's first value says what its tensors are.
+    const isScalar = form === 'simple' || plugin === 'scalars' || (plugin === null && curve !== undefined);
+    if (!isScalar) return;
+    if (curve === undefined) {
+      if (!this.#options.mayGrow()) return;
+      curve = new Curve();
+      this.curves.set(tag, curve);
+    }
+    curve.add(step, time, number);
+  }
+
+  #complain(file: string, text: string, count = 1): void {
+    this.#damage += count;
+    this.#options.log.warn({ run: this.name, file }, `the event file ${text}`);
+  }
+}

@@ -1,0 +1,169 @@
+import { appendFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { pino } from 'pino';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { FileStorage } from '../../storage/file-storage.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { encodeFileVersion, encodeRestart, encodeScalars } from '../../training/event-file.ts';
+import type { ScalarCharts } from '../job-view.ts';
+import { ScalarReader } from './scalar-reader.ts';
+
+let folder = '';
+let reader: ScalarReader | null = null;
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'scalars-'));
+});
+afterEach(async () => {
+  reader?.close();
+  vi.useRealTimers();
+  await rm(folder, { recursive: true });
+});
+
+function open(storage: Storage = new FileStorage()): ScalarReader {
+  reader = new ScalarReader({ storage, dir: fileUri(folder), log: pino({ level: 'silent' }), patienceMs: 10_000 });
+  return reader;
+}
+
+async function write(run: string, name: string, ...records: Buffer[]): Promise<void> {
+  await mkdir(path.join(folder, run), { recursive: true });
+  await writeFile(path.join(folder, run, `events.out.tfevents.${name}`), Buffer.concat(records));
+}
+
+const loss = (step: number, value: number = step): Buffer => encodeScalars(1000 + step, step, [{ tag: 'loss', value }]);
+const stepsOf = (charts: ScalarCharts): number[][] => charts.runs.flatMap(({ scalars }) => scalars.map(({ steps }) => [...steps]));
+
+/** What is there once the reader has looked again. */
+async function afterLook(scalars: ScalarReader, before: ScalarCharts): Promise<ScalarCharts> {
+  let charts = before;
+  await vi.waitUntil(
+    async () => {
+      charts = await scalars.charts();
+      return charts !== before;
+    },
+    { timeout: 20_000, interval: 100 },
+  );
+  return charts;
+}
+
+test('the runs are the folders with event files', async () => {
+  await write('.', '1', encodeFileVersion(1), loss(1));
+  await write('train/deep', '1', encodeFileVersion(1), loss(2), loss(3));
+  await write(
+    'test',
+    '1',
+    encodeFileVersion(1),
+    encodeScalars(5, 1, [
+      { tag: 'b', value: 1 },
+      { tag: 'a', value: 2 },
+    ]),
+  );
+  await mkdir(path.join(folder, 'empty'));
+  await writeFile(path.join(folder, 'test', 'notes.txt'), 'no events');
+  const { runs, message } = await open().charts();
+  expect(message).toBe('');
+  expect(runs.map(({ name, scalars }) => [name, ...scalars.map(({ tag }) => tag)])).toEqual([
+    ['.', 'loss'],
+    ['test', 'a', 'b'],
+    ['train/deep', 'loss'],
+  ]);
+  expect(runs[2]?.scalars[0]).toEqual({ tag: 'loss', steps: [2, 3], times: [1002, 1003], values: [2, 3] });
+});
+
+test('a folder that is not there yet has no curves', async () => {
+  const scalars = new ScalarReader({ storage: new FileStorage(), dir: fileUri(`${folder}/none`), log: pino({ level: 'silent' }) });
+  expect(await scalars.charts()).toEqual({ runs: [], message: '' });
+  scalars.close();
+});
+
+test('only what is new is read, and a record once it is whole', async () => {
+  const opened: (number | undefined)[] = [];
+  class Watched extends FileStorage {
+    override open(uri: string, range?: { offset?: number; length?: number }): ReturnType<Storage['open']> {
+      opened.push(range?.offset);
+      return super.open(uri, range);
+    }
+  }
+  const third = loss(3);
+  await write('train', '1', encodeFileVersion(1), loss(1), loss(2), third.subarray(0, 10));
+  const scalars = open(new Watched());
+  const before = await scalars.charts();
+  expect(stepsOf(before)).toEqual([[1, 2]]);
+  expect(await scalars.charts()).toBe(before);
+  await appendFile(path.join(folder, 'train', 'events.out.tfevents.1'), third.subarray(10));
+  await write('train', '2', encodeFileVersion(1), loss(4));
+  const after = await afterLook(scalars, before);
+  expect(stepsOf(after)).toEqual([[1, 2, 3, 4]]);
+  expect(opened).toEqual([0, encodeFileVersion(1).length + 2 * loss(1).length + 10, 0]);
+});
+
+test('a restarted run supersedes what it had written after its checkpoint', async () => {
+  await write('train', '1', encodeFileVersion(1), ...[1, 2, 3, 4].map((step) => loss(step)));
+  await write('train', '2', encodeFileVersion(1), encodeRestart(1, 3), loss(3, 30));
+  await write('unsaid', '1', encodeFileVersion(1), ...[1, 2, 3, 4].map((step) => loss(step)));
+  await write('unsaid', '2', encodeFileVersion(1), loss(2, 20));
+  const { runs } = await open().charts();
+  expect(runs.map(({ scalars }) => scalars[0]?.values)).toEqual([
+    [1, 2, 30],
+    [1, 20],
+  ]);
+});
+
+test('damage is passed over with a word about it', async () => {
+  const bad = loss(2);
+  bad[20] = (bad[20] as number) ^ 1;
+  const worse = loss(4);
+  worse[0] = 99;
+  await write('train', '1', encodeFileVersion(1), loss(1), bad, loss(3), worse, loss(5));
+  await write('train', '2', encodeFileVersion(1), loss(6));
+  const { runs, message } = await open().charts();
+  expect(runs[0]?.scalars[0]?.steps).toEqual([1, 3, 6]);
+  expect(message).toBe('2 damaged records were passed over.');
+});
+
+test('storage that is away is said, and what was read stays', async () => {
+  let away = false;
+  class Flaky extends FileStorage {
+    override list(uri: string): ReturnType<Storage['list']> {
+      return away ? Promise.reject(new Error('nobody there')) : super.list(uri);
+    }
+  }
+  await write('train', '1', loss(1));
+  const scalars = open(new Flaky());
+  const before = await scalars.charts();
+  away = true;
+  const meanwhile = await afterLook(scalars, before);
+  expect(meanwhile.message).toBe('The summaries cannot be read at the moment: nobody there');
+  expect(meanwhile.runs).toEqual(before.runs);
+});
+
+test('more curves than are drawn are cut, and it is said', async () => {
+  const many = Array.from({ length: 450 }, (_, at) => ({ tag: `t${at}`, value: at }));
+  await write('train', '1', ...[1, 2, 3].map((step) => encodeScalars(1, step, many)));
+  const { runs, message } = await open().charts();
+  expect(runs[0]?.scalars).toHaveLength(400);
+  expect(runs[0]?.scalars[7]?.steps).toEqual([1, 2, 3]);
+  expect(message).toBe('There are more curves than the 400 that are drawn here; TensorBoard shows all.');
+});
+
+test('nobody is held up while a long file is read', async () => {
+  const values = Array.from({ length: 10 }, (_, at) => ({ tag: `metric/${at}`, value: at / 7 }));
+  await write('train', '1', encodeFileVersion(1), ...Array.from({ length: 20_000 }, (_, step) => encodeScalars(step, step, values)));
+  // Processor time, not the clock's: other tests run on this machine as well.
+  let [worst, ticks] = [0, 0];
+  let since = process.cpuUsage();
+  const timer = setInterval(() => {
+    const { user, system } = process.cpuUsage(since);
+    worst = Math.max(worst, (user + system) / 1000);
+    since = process.cpuUsage();
+    ticks++;
+  }, 1);
+  const { runs } = await open().charts();
+  clearInterval(timer);
+  expect(runs[0]?.scalars).toHaveLength(10);
+  expect(runs[0]?.scalars[0]?.steps.at(-1)).toBe(19_999);
+  expect(ticks).toBeGreaterThan(10);
+  // The compiler's and the collector's threads count too.
+  expect(worst).toBeLessThan(60);
+});

@@ -1,0 +1,215 @@
+import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
+import { messageOf } from '../../conf/errors.ts';
+import type { Logger } from '../../conf/log.ts';
+import type { Entry, Storage } from '../../storage/storage.ts';
+import type { ScalarCharts } from '../job-view.ts';
+import { MAXIMUM_POINTS } from './curve.ts';
+import { RunReader } from './run-reader.ts';
+
+/** Nobody looks any more when nobody has asked for so long (ms). */
+const LOOKED_AT_MS = 60_000;
+/** Between two looks at the folders (ms); more where a look takes long, so that it takes a small share of the time. */
+const PAUSE_MS = 4_000;
+const LONGEST_PAUSE_MS = 60_000;
+const LOOK_SHARE = 0.05;
+/** Work at a stretch (ms): whoever holds this has heartbeats to answer. */
+const STRETCH_MS = 4;
+const MAXIMUM_RUNS = 200;
+const MAXIMUM_DEPTH = 8;
+const MAXIMUM_FOLDERS = 2_000;
+const MAXIMUM_CURVES = 400;
+/** In one answer; about 30 bytes each. */
+const MAXIMUM_ANSWER_POINTS = 40_000;
+
+export interface ScalarReaderOptions {
+  readonly storage: Storage;
+  /** URI of the summaries' folder: each folder with event files in it is a run. */
+  readonly dir: string;
+  readonly log: Logger;
+  /** How long the first answer may wait for the first look (ms); 1000 when it is left out. */
+  readonly patienceMs?: number;
+}
+
+interface Run {
+  readonly name: string;
+  readonly files: readonly Entry[];
+}
+
+/**
+ * The curves of a job's summaries, as far as they have been written: without TensorBoard, and without its memory. Reads only while somebody
+ * looks, one file at a time, only new bytes, and in short stretches.
+ */
+export class ScalarReader {
+  readonly #options: ScalarReaderOptions;
+  readonly #runs = new Map<string, RunReader>();
+  readonly #closing = new AbortController();
+  #askedAt = 0;
+  #reading: Promise<void> | null = null;
+  #firstLook: Promise<void>;
+  #looked: () => void = () => {};
+  #stretchBegan = 0;
+  #curves = 0;
+  #isCut = false;
+  #trouble = '';
+  #progress = '';
+  /** Null when something has changed since. */
+  #charts: ScalarCharts | null = null;
+
+  constructor(options: ScalarReaderOptions) {
+    this.#options = options;
+    this.#firstLook = new Promise((resolve) => {
+      this.#looked = resolve;
+    });
+  }
+
+  /** The same object while nothing has changed. */
+  async charts(): Promise<ScalarCharts> {
+    this.#askedAt = performance.now();
+    this.#reading ??= this.#readWhileAsked().finally(() => {
+      this.#reading = null;
+    });
+    const waiting = new AbortController();
+    const patience = delay(this.#options.patienceMs ?? 1000, undefined, { signal: waiting.signal, ref: false }).catch(() => {});
+    await Promise.race([this.#firstLook, patience]);
+    waiting.abort();
+    this.#charts ??= this.#draw();
+    return this.#charts;
+  }
+
+  close(): void {
+    this.#closing.abort();
+    this.#looked();
+  }
+
+  async #readWhileAsked(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted && performance.now() - this.#askedAt < LOOKED_AT_MS) {
+      const began = performance.now();
+      await this.#look();
+      this.#looked();
+      const pause = Math.min(LONGEST_PAUSE_MS, Math.max(PAUSE_MS, (performance.now() - began) / LOOK_SHARE));
+      await delay(pause, undefined, { signal, ref: false }).catch(() => {});
+    }
+  }
+
+  async #look(): Promise<void> {
+    try {
+      const runs = await this.#find();
+      const gone = [...this.#runs.keys()].filter((name) => !runs.some((run) => run.name === name));
+      for (const name of gone) this.#runs.delete(name);
+      if (gone.length > 0) this.#changed();
+      this.#count();
+      const readers = runs.map((run) => [this.#readerOf(run.name), run.files] as const);
+      const total = readers.reduce((sum, [reader, files]) => sum + reader.unread(files), 0);
+      let done = 0;
+      for (const [reader, files] of readers) {
+        if (reader.unread(files) === 0 && files.length > 0) continue;
+        await reader.read(files, (bytes) => {
+          done += bytes;
+          this.#say({ progress: progressOf(done, total) });
+          if (this.#closing.signal.aborted) throw new Error('closed');
+        });
+        this.#changed();
+      }
+      this.#say({ trouble: '' });
+    } catch (error) {
+      if (this.#closing.signal.aborted) return;
+      this.#options.log.warn({ dir: this.#options.dir, error: messageOf(error) }, 'the summaries could not be read; trying again');
+      this.#say({ trouble: `The summaries cannot be read at the moment: ${messageOf(error)}` });
+    }
+    this.#say({ progress: '' });
+  }
+
+  #say(said: { readonly trouble?: string; readonly progress?: string }): void {
+    const { trouble = this.#trouble, progress = this.#progress } = said;
+    if (trouble === this.#trouble && progress === this.#progress) return;
+    this.#trouble = trouble;
+    this.#progress = progress;
+    this.#changed();
+  }
+
+  #changed(): void {
+    this.#charts = null;
+  }
+
+  /** Folders with event files in them, in the order of their names. */
+  async #find(): Promise<Run[]> {
+    const { storage, dir } = this.#options;
+    const runs: Run[] = [];
+    const folders: { readonly name: string; readonly uri: string; readonly depth: number }[] = [{ name: '.', uri: dir, depth: 0 }];
+    let seen = 0;
+    for (let folder = folders.shift(); folder !== undefined; folder = folders.shift()) {
+      seen++;
+      if (seen > MAXIMUM_FOLDERS || runs.length === MAXIMUM_RUNS) break;
+      const entries = await storage.list(folder.uri);
+      const { name, depth } = folder;
+      const files = entries.filter((entry) => entry.type === 'file' && entry.name.includes('tfevents'));
+      if (files.length > 0) runs.push({ name, files });
+      for (const entry of entries) {
+        if (entry.type === 'folder' && depth < MAXIMUM_DEPTH)
+          folders.push({ name: name === '.' ? entry.name : `${name}/${entry.name}`, uri: entry.uri, depth: depth + 1 });
+      }
+      await this.#breathe();
+    }
+    return runs.sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  #readerOf(name: string): RunReader {
+    const known = this.#runs.get(name);
+    if (known !== undefined) return known;
+    const { storage, log } = this.#options;
+    const reader = new RunReader({ name, storage, log, breathe: () => this.#breathe(), mayGrow: () => this.#mayGrow() });
+    this.#runs.set(name, reader);
+    return reader;
+  }
+
+  #count(): void {
+    this.#curves = [...this.#runs.values()].reduce((sum, run) => sum + run.curves.size, 0);
+  }
+
+  #mayGrow(): boolean {
+    if (this.#curves >= MAXIMUM_CURVES) {
+      this.#isCut = true;
+      return false;
+    }
+    this.#curves++;
+    return true;
+  }
+
+  async #breathe(): Promise<void> {
+    if (performance.now() - this.#stretchBegan < STRETCH_MS) return;
+    await turn();
+    this.#stretchBegan = performance.now();
+  }
+
+  #draw(): ScalarCharts {
+    const curves = Math.max(1, this.#curves);
+    const most = Math.max(2, Math.min(MAXIMUM_POINTS, Math.floor(MAXIMUM_ANSWER_POINTS / curves)));
+    const runs = [...this.#runs.values()]
+      .sort((a, b) => (a.name < b.name ? -1 : 1))
+      .filter((run) => run.curves.size > 0)
+      .map((run) => ({
+        name: run.name,
+        scalars: [...run.curves].sort(([a], [b]) => (a < b ? -1 : 1)).map(([tag, curve]) => ({ tag, ...curve.points(most) })),
+      }));
+    return { runs, message: this.#message() };
+  }
+
+  #message(): string {
+    const damage = [...this.#runs.values()].reduce((sum, run) => sum + run.damage, 0);
+    return [
+      this.#trouble,
+      this.#progress,
+      this.#isCut ? `There are more curves than the ${MAXIMUM_CURVES} that are drawn here; TensorBoard shows all.` : '',
+      damage > 0 ? `${damage} damaged record${damage === 1 ? ' was' : 's were'} passed over.` : '',
+    ]
+      .filter((sentence) => sentence !== '')
+      .join(' ');
+  }
+}
+
+/** In whole steps of ten, so that it does not change with every piece; nothing of a read that is soon done. */
+function progressOf(done: number, total: number): string {
+  if (total < 4 * 1024 * 1024 || done >= total) return '';
+  return `The summaries are being read: ${Math.floor((done / total) * 10) * 10} %.`;
+}
