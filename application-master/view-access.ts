@@ -1,6 +1,6 @@
 import type { FrozenJob } from '../conf/job.ts';
 import { HadoopConfiguration } from '../hadoop/configuration.ts';
-import type { Access } from './web-server.ts';
+import type { Access } from '../web/access.ts';
 
 /**
  * Who may see the job's pages: behind YARN its proxies' users as the job's view ACL and YARN's administrators say (everybody where

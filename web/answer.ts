@@ -1,0 +1,57 @@
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+
+/** For every answer that is ours. */
+const HEADERS: OutgoingHttpHeaders = {
+  'Content-Security-Policy': "default-src 'none'; frame-ancestors 'self'",
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Referrer-Policy': 'no-referrer',
+  'X-Content-Type-Options': 'nosniff',
+};
+
+export interface Answer {
+  readonly status?: number;
+  readonly type: string;
+  readonly body: Buffer | string;
+  /** The same, compressed. */
+  readonly gzip?: Buffer | undefined;
+  readonly headers?: OutgoingHttpHeaders;
+}
+
+/** Answers with what is ours: never kept by a cache unless its headers say so. */
+export function answer(request: IncomingMessage, response: ServerResponse, { status = 200, type, body, gzip, headers }: Answer): void {
+  const plain = typeof body === 'string' ? Buffer.from(body) : body;
+  const compressed = gzip !== undefined && takesGzip(request);
+  const bytes = compressed ? gzip : plain;
+  // A body that nobody wants is not waited for.
+  if (hasBody(request) && !request.complete) response.setHeader('Connection', 'close');
+  response.writeHead(status, {
+    ...HEADERS,
+    'Cache-Control': 'no-store',
+    'Content-Type': type,
+    'Content-Length': bytes.length,
+    ...(gzip !== undefined && { Vary: 'Accept-Encoding' }),
+    ...(compressed && { 'Content-Encoding': 'gzip' }),
+    ...headers,
+  });
+  response.end(request.method === 'HEAD' ? undefined : bytes);
+}
+
+export function answerText(
+  request: IncomingMessage,
+  response: ServerResponse,
+  status: number,
+  sentence: string,
+  headers: OutgoingHttpHeaders = {},
+): void {
+  answer(request, response, { status, type: 'text/plain; charset=utf-8', body: `${sentence}\n`, headers });
+}
+
+export function takesGzip(request: IncomingMessage): boolean {
+  const accepted = String(request.headers['accept-encoding'] ?? '');
+  return accepted.split(',').some((each) => /^\s*(gzip|\*)\s*(;\s*q=(?!0(\.0*)?\s*$)[\d.]+\s*)?$/i.test(each));
+}
+
+function hasBody(request: IncomingMessage): boolean {
+  return request.headers['transfer-encoding'] !== undefined || Number(request.headers['content-length'] ?? 0) > 0;
+}

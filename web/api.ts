@@ -1,0 +1,129 @@
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import { TonyError } from '../conf/errors.ts';
+import type { JobView, LogFile } from './job-view.ts';
+
+/** A resource as it goes out: JSON, or `{"error": sentence}`. */
+export interface ApiAnswer {
+  readonly status: number;
+  readonly body: Buffer;
+  readonly gzip?: Buffer;
+}
+
+type Query = URLSearchParams;
+type Resource = (view: JobView, query: Query) => Promise<unknown>;
+
+/** Below it, compressing costs more than it saves. */
+const WORTH_COMPRESSING = 1024;
+/** For so long (ms) the same question gets the same answer: any number of viewers costs as much as one. */
+const SHARED_MS = 250;
+const MAX_SHARED = 64;
+/** A view may read storage for its answer. */
+const DEADLINE_MS = 30_000;
+const DEFAULT_TAIL = 64 << 10;
+const MAX_TAIL = 1 << 20;
+const LOG_FILES: readonly LogFile[] = ['stdout', 'stderr', 'tony.log'];
+const TASK = /^(?:master|container_\w{1,100}|[A-Za-z][\w-]{0,99}:\d{1,6})$/;
+
+const RESOURCES: Readonly<Record<string, Resource>> = {
+  job: (view) => view.status(),
+  configuration: (view) => view.configuration(),
+  events: (view, query) => view.events(whole(query, 'after', 0)),
+  usage: (view, query) => view.usage(whole(query, 'after', 0)),
+  scalars: (view) => view.scalars(),
+  log: async (view, query) => {
+    const task = query.get('task') ?? '';
+    const file = (query.get('file') ?? 'stderr') as LogFile;
+    if (!TASK.test(task)) throw new Refusal(400, '`task` names a task, as `worker:0` or `master`.');
+    if (!LOG_FILES.includes(file)) throw new Refusal(400, `\`file\` is one of ${LOG_FILES.join(', ')}.`);
+    const log = await view.log(task, file, Math.min(MAX_TAIL, Math.max(1, whole(query, 'tail', DEFAULT_TAIL))));
+    if (log === null) throw new Refusal(404, `There is no ${file} of ${task}.`);
+    return log;
+  },
+};
+/** What may change the answer; what gateways add to a query does not. */
+const PARAMETERS = ['after', 'task', 'file', 'tail'];
+
+/** The JSON below `/tony/api/` of one job. */
+export class Api {
+  readonly #view: JobView;
+  readonly #shared = new Map<string, { readonly at: number; readonly answer: Promise<ApiAnswer> }>();
+  /** A view answers with the same object while nothing has changed. */
+  readonly #serialised = new WeakMap<object, Promise<ApiAnswer>>();
+
+  constructor(view: JobView) {
+    this.#view = view;
+  }
+
+  /** Never rejects. */
+  get(name: string, query: Query): Promise<ApiAnswer> {
+    const resource = Object.hasOwn(RESOURCES, name) ? RESOURCES[name] : undefined;
+    if (resource === undefined) return Promise.resolve(failure(404, `There is no ${name.slice(0, 100)} here.`));
+    const key = [name, ...PARAMETERS.map((each) => query.get(each)?.slice(0, 200) ?? '')].join('\n');
+    const shared = this.#shared.get(key);
+    if (shared !== undefined && performance.now() - shared.at < SHARED_MS) return shared.answer;
+    const answer = this.#answer(resource, query);
+    this.#shared.delete(key);
+    this.#shared.set(key, { at: performance.now(), answer });
+    for (const [oldest, { at }] of this.#shared) {
+      if (this.#shared.size <= MAX_SHARED && performance.now() - at < SHARED_MS) break;
+      this.#shared.delete(oldest);
+    }
+    return answer;
+  }
+
+  async #answer(resource: Resource, query: Query): Promise<ApiAnswer> {
+    try {
+      const value = await withDeadline(resource(this.#view, query));
+      if (typeof value !== 'object' || value === null) return await serialised(value);
+      const known = this.#serialised.get(value);
+      if (known !== undefined) return await known;
+      const fresh = serialised(value);
+      this.#serialised.set(value, fresh);
+      return await fresh;
+    } catch (error) {
+      if (error instanceof Refusal) return failure(error.status, error.message);
+      // What a TonyError says is meant for people; anything else is a defect, and the caller's log is the place for it.
+      if (error instanceof TonyError) return failure(503, error.message);
+      return failure(500, 'This could not be read.');
+    }
+  }
+}
+
+class Refusal extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function serialised(value: unknown): Promise<ApiAnswer> {
+  const body = Buffer.from(JSON.stringify(value) ?? 'null');
+  if (body.length < WORTH_COMPRESSING) return { status: 200, body };
+  return { status: 200, body, gzip: await promisify(gzip)(body, { level: 5 }) };
+}
+
+function failure(status: number, error: string): ApiAnswer {
+  return { status, body: Buffer.from(JSON.stringify({ error })) };
+}
+
+function whole(query: Query, name: string, otherwise: number): number {
+  const text = query.get(name);
+  if (text === null) return otherwise;
+  if (!/^\d{1,15}$/.test(text)) throw new Refusal(400, `\`${name}\` is a whole number.`);
+  return Number(text);
+}
+
+async function withDeadline<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Refusal(504, 'This takes too long to read: try again.')), DEADLINE_MS);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
