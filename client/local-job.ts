@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TonyError } from '../conf/errors.ts';
 import type { JobResult, JobStatus } from '../conf/status.ts';
+import { historyFiles, parseEntries } from '../web/history-files.ts';
 import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
-import { eventFiles, parseHistory, parseJobStatus } from './job-status.ts';
+import { parseJobStatus } from './job-status.ts';
 import { LOCAL_ATTEMPTS, type LocalPaths, localPaths } from './local-layout.ts';
 import { orderContainers } from './task-containers.ts';
 
@@ -70,9 +71,9 @@ export class LocalJob implements JobConnection {
   async logs(): Promise<LogSource[]> {
     await this.#mustExist();
     const { status } = await this.observe();
-    const files = eventFiles(await readdir(this.#paths.history).catch(() => []));
-    const texts = await Promise.all(files.map((name) => readText(join(this.#paths.history, name))));
-    const named = orderContainers(status, parseHistory(texts.join('\n')));
+    const files = historyFiles(await readdir(this.#paths.history).catch(() => []), 'events');
+    const texts = await Promise.all(files.map(({ name }) => readText(join(this.#paths.history, name))));
+    const named = orderContainers(status, parseEntries(texts.join('\n')));
     const there = new Set(await readdir(this.#paths.containers).catch(() => []));
     const sources = named.filter(({ containerId }) => there.has(containerId));
     const masters = this.#masters.filter((containerId) => there.has(containerId)).map((containerId) => ({ task: 'master', containerId }));

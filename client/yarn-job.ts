@@ -6,10 +6,11 @@ import { ContainerLogs } from '../hadoop/container-logs.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
 import { joinUri } from '../storage/uri.ts';
+import { historyFiles, parseEntries } from '../web/history-files.ts';
 import type { Cluster } from './cluster.ts';
 import { historyFolders } from './history/history-place.ts';
 import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
-import { eventFiles, parseHistory, parseJobStatus } from './job-status.ts';
+import { parseJobStatus } from './job-status.ts';
 import { orderContainers, type TaskContainer } from './task-containers.ts';
 import { resultOf, unknownQueue, waitingReason } from './yarn-diagnostics.ts';
 
@@ -69,7 +70,7 @@ export class YarnJob implements JobConnection {
   async logs(): Promise<LogSource[]> {
     const application = await this.#collected();
     const { status } = await this.observe();
-    const history = parseHistory(await this.#readEvents());
+    const history = parseEntries(await this.#readEvents());
     const attempts = await this.#resourceManager.attempts(this.applicationId);
     const masters = attempts.flatMap(({ containerId, nodeHttp }): TaskContainer[] =>
       containerId === null ? [] : [{ task: 'master', containerId, node: null, nodeHttp }],
@@ -158,7 +159,12 @@ export class YarnJob implements JobConnection {
   async #readEvents(): Promise<string> {
     const folder = await this.#historyFolder().catch(() => null);
     const names = folder === null ? [] : await this.#cluster.storage.list(folder).catch(() => []);
-    const texts = await Promise.all(eventFiles(names.map(({ name }) => name)).map((name) => this.#readHistory(name)));
+    const texts = await Promise.all(
+      historyFiles(
+        names.map(({ name }) => name),
+        'events',
+      ).map(({ name }) => this.#readHistory(name)),
+    );
     return texts.join('\n');
   }
 

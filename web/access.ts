@@ -8,6 +8,8 @@ import { isIP } from 'node:net';
  * (the contract of YARN's AmIpFilter). On one machine a token is asked for: in the printed URL, then in a cookie, or as a bearer token.
  */
 export type Access =
+  /** Whoever hands requests on has judged them. */
+  | { readonly kind: 'judged' }
   | { readonly kind: 'proxy'; readonly hosts: readonly string[]; readonly mayView: (user: string | null) => boolean }
   | {
       readonly kind: 'token';
@@ -39,7 +41,14 @@ export class Gate {
   }
 
   async judge(request: IncomingMessage): Promise<Verdict> {
-    return this.#access.kind === 'token' ? this.#byToken(request, this.#access) : this.#byProxy(request, this.#access);
+    switch (this.#access.kind) {
+      case 'judged':
+        return ADMITTED;
+      case 'token':
+        return this.#byToken(request, this.#access);
+      case 'proxy':
+        return this.#byProxy(request, this.#access);
+    }
   }
 
   #byToken(request: IncomingMessage, { token, hosts = [] }: Access & { kind: 'token' }): Verdict {

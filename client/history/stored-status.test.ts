@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { jobStatus, taskStatus } from '../../conf/job-status.fixture.ts';
 import { parseJob } from '../../conf/load-job.ts';
 import type { HistoryEntry } from '../../conf/status.ts';
+import { parseEntries } from '../../web/history-files.ts';
 import { freezeJob } from '../freeze-job.ts';
-import { parseHistory } from '../job-status.ts';
 import { type JobRecord, parseFinal, storedStatus } from './stored-status.ts';
 
 const ID = 'application_1_0001';
@@ -48,7 +48,7 @@ test('final.json is the word, but not about whose job it is', () => {
     user: 'mallory',
     tasks: [taskStatus({ state: 'succeeded', silentMs: 3 })],
   });
-  const status = storedStatus(record({ final: JSON.stringify(final) }), null);
+  const status = storedStatus(record({ final: JSON.stringify(final) }), 'forgotten');
   expect(status).toEqual({ ...final, user: 'alice', tasks: [taskStatus({ state: 'succeeded', silentMs: null })] });
 });
 
@@ -96,22 +96,31 @@ test('a job that runs is shown as running', () => {
 
 test('when YARN has forgotten it, the last events speak', () => {
   const finished = [...entries, { at: 3000, event: 'job-finished', detail: 'FAILED: worker:1: no\nmore' }];
-  expect(storedStatus(record({ entries: finished }), null)).toMatchObject({
+  expect(storedStatus(record({ entries: finished }), 'forgotten')).toMatchObject({
     state: 'FAILED',
     message: 'worker:1: no\nmore',
     finishedAt: 3000,
   });
-  expect(storedStatus(record(), null)).toMatchObject({
+  expect(storedStatus(record(), 'forgotten')).toMatchObject({
     state: 'FAILED',
     finishedAt: 2400,
     message:
       'The job was cut off before it could say how it ended, and YARN no longer knows. Its last event was task-failed at 1970-01-01T00:00:02.400Z.',
   });
-  expect(storedStatus(record({ final: '{"applicationId"', frozen: null, entries: [] }), null)).toMatchObject({
+  expect(storedStatus(record({ final: '{"applicationId"', frozen: null, entries: [] }), 'forgotten')).toMatchObject({
     state: 'FAILED',
     message: 'What the job wrote of its end is damaged. It has left no events.',
     tasks: [],
   });
+});
+
+test('of a cluster that does not answer nothing is concluded', () => {
+  expect(storedStatus(record(), 'silent')).toMatchObject({
+    state: 'RUNNING',
+    finishedAt: null,
+    message: expect.stringContaining('does not answer'),
+  });
+  expect(storedStatus(record({ final: 'x' }), 'silent')).toMatchObject({ state: 'FAILED' });
 });
 
 test('whatever the files hold, there is a status', () => {
@@ -138,7 +147,7 @@ test('whatever the files hold, there is a status', () => {
   );
   fc.assert(
     fc.property(fc.array(line), finals, fc.boolean(), (lines, final, whole) => {
-      const status = storedStatus(record({ final, entries: parseHistory(lines.join('\n')), frozen: whole ? frozen : null }), null);
+      const status = storedStatus(record({ final, entries: parseEntries(lines.join('\n')), frozen: whole ? frozen : null }), 'forgotten');
       expect(['SUCCEEDED', 'FAILED', 'KILLED']).toContain(status.state);
       expect(Number.isFinite(status.startedAt)).toBe(true);
       JSON.stringify(status);

@@ -111,19 +111,23 @@ export function parseFinal(json: string, applicationId: string): JobStatus | nul
   return parsed?.applicationId === applicationId ? parsed : null;
 }
 
+/** `forgotten`: the cluster answers, and knows no such job. `silent`: it could not be asked. */
+export type ClusterAnswer = ClusterWord | 'forgotten' | 'silent';
+
 /** The job as its pages and `history show` tell it. */
-export function storedStatus(record: JobRecord, word: ClusterWord | null): JobStatus {
+export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatus {
   const { applicationId, user } = record;
   const final = parseFinal(record.final, applicationId);
   // A process that is over uses nothing, and nobody waits to hear from it.
   if (final !== null) return { ...final, user, tasks: final.tasks.map((one) => ({ ...one, usage: null, silentMs: null })) };
-  return pieced(record, word);
+  return pieced(record, answer);
 }
 
-function pieced({ applicationId, user, frozen, final, entries }: JobRecord, word: ClusterWord | null): JobStatus {
+function pieced({ applicationId, user, frozen, final, entries }: JobRecord, answer: ClusterAnswer): JobStatus {
   const first = entries[0]?.at ?? 0;
   const last = entries.at(-1)?.at ?? null;
-  const result = word === null ? resultOf(entries, final) : word.result;
+  const word = typeof answer === 'string' ? null : answer;
+  const result = word === null ? resultOf(entries, final, answer === 'silent') : word.result;
   const failed = entries.find(({ event }) => event === 'task-failed');
   return {
     applicationId,
@@ -131,7 +135,7 @@ function pieced({ applicationId, user, frozen, final, entries }: JobRecord, word
     user,
     queue: frozen?.job.queue ?? word?.queue ?? '',
     state: result === null ? (entries.some(({ event }) => event === 'program-started') ? 'RUNNING' : 'STARTING') : result.state,
-    message: result?.diagnostics ?? '',
+    message: result?.diagnostics ?? (answer === 'silent' ? 'The cluster does not answer: this is what the job wrote last.' : ''),
     masterAttempt: Math.max(1, entries.filter(({ event }) => event === 'master-registered').length),
     generations: Math.max(0, ...entries.map(({ generation }) => generation ?? 0)),
     startedAt: frozen?.submittedAt ?? word?.startedAt ?? first,
@@ -149,10 +153,11 @@ function pieced({ applicationId, user, frozen, final, entries }: JobRecord, word
   };
 }
 
-/** How it ended, when neither final.json nor the cluster says. */
-function resultOf(entries: readonly HistoryEntry[], final: string): JobResult {
+/** How it ended, when neither final.json nor the cluster says; null when it may not have. */
+function resultOf(entries: readonly HistoryEntry[], final: string, silent: boolean): JobResult | null {
   const said = /^(SUCCEEDED|FAILED|KILLED)(?:: (.*))?$/s.exec(entries.findLast(({ event }) => event === 'job-finished')?.detail ?? '');
   if (said !== null) return { state: said[1] as JobResult['state'], diagnostics: said[2] ?? '' };
+  if (silent && final === '') return null;
   const last = entries.at(-1);
   const lastWord = last === undefined ? 'It has left no events.' : `Its last event was ${last.event} at ${isoTime(last.at)}.`;
   const why =
