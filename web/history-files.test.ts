@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest';
+import { historyFileName, historyFiles, parseEntries, parseSamples } from './history-files.ts';
+
+test('files of attempts are found in their order', () => {
+  const names = ['job.json', 'events-10.jsonl', 'events-2.jsonl', 'metrics-1.jsonl', 'events-x.jsonl', 'events-0.jsonl', 'final.json'];
+  expect(historyFiles(names, 'events').map(({ name, attempt }) => [name, attempt])).toEqual([
+    ['events-2.jsonl', 2],
+    ['events-10.jsonl', 10],
+  ]);
+  expect(historyFiles(names, 'metrics')).toEqual([{ name: historyFileName('metrics', 1), attempt: 1 }]);
+});
+
+test('a line that is cut or none is passed over', () => {
+  const entry = { at: 5, event: 'x', role: 'worker', index: 0 };
+  expect(parseEntries(`${JSON.stringify(entry)}\n\nnull\n[]\n{"at":1}\n{"at":6,"eve`)).toEqual([entry]);
+  const sample = { at: 5, tasks: [] };
+  expect(parseSamples(`${JSON.stringify(sample)}\n{"at":6,"tasks":3}\n{"a`)).toEqual([sample]);
+});

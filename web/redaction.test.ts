@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest';
+import { redacted } from './redaction.ts';
+
+test('values of secret-looking names are hidden, wherever they are', () => {
+  const job = {
+    applicationId: 'application_1_0001',
+    job: {
+      env: { WANDB_API_KEY: 'abc', DB_PASSWORD: 'x1234', LEARNING_RATE: '0.1', TOKENIZERS_PARALLELISM: 'false', GITHUB_TOKEN: 'g' },
+      roles: [{ name: 'worker', env: { AWS_SECRET_ACCESS_KEY: 's' }, instances: 2 }],
+    },
+    cluster: {
+      kind: 'yarn',
+      hadoop: { 'fs.s3a.access.key': 'k', 'fs.defaultFS': 'hdfs://nn:8020', 'hadoop.security.authentication': 'simple', 'a.password': '' },
+    },
+  };
+  expect(redacted(job)).toEqual({
+    applicationId: 'application_1_0001',
+    job: {
+      env: { WANDB_API_KEY: '***', DB_PASSWORD: '***', LEARNING_RATE: '0.1', TOKENIZERS_PARALLELISM: 'false', GITHUB_TOKEN: '***' },
+      roles: [{ name: 'worker', env: { AWS_SECRET_ACCESS_KEY: '***' }, instances: 2 }],
+    },
+    cluster: {
+      kind: 'yarn',
+      hadoop: {
+        'fs.s3a.access.key': '***',
+        'fs.defaultFS': 'hdfs://nn:8020',
+        'hadoop.security.authentication': 'simple',
+        'a.password': '',
+      },
+    },
+  });
+});
+
+test('values of a well-known form are hidden under any name', () => {
+  const env = {
+    A: '-----BEGIN RSA PRIVATE KEY-----\nx',
+    B: 'AKIAABCDEFGHIJKLMNOP',
+    C: 'postgres://bob:hunter2@db/x and http://plain/',
+    D: 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx.abc',
+  };
+  expect(redacted({ env })).toEqual({ env: { A: '***', B: '***', C: 'postgres://bob:***@db/x and http://plain/', D: '***' } });
+});
+
+test.each([
+  ['API_TOKEN=abc node train.js --epochs 3', 'API_TOKEN=*** node train.js --epochs 3'],
+  ['node train.js --password "a b" --rate 0.1', 'node train.js --password *** --rate 0.1'],
+  ["node train.js --api-key='x y'; echo done", 'node train.js --api-key=***; echo done'],
+  ['node token.js data', 'node token.js data'],
+  ['node train.js --token --verbose', 'node train.js --token --verbose'],
+])('within the command %s', (command, shown) => {
+  expect(redacted({ command })).toEqual({ command: shown });
+});
+
+test('everything else stays as it is', () => {
+  const job = { name: 'a', steps: [1, 2.5, null, true], roles: [{ name: 'worker', env: {} }], acls: { view: { users: ['bob'] } } };
+  expect(redacted(job)).toEqual(job);
+});
