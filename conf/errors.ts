@@ -97,6 +97,7 @@ export const ERROR_CODES = {
   BACKEND_UNFIT: { exit: 1, hint: 'Use a runtime with the native backend (`tony-ts runtime build`), or set TONY_BACKEND=cpu.' },
   MODEL_INVALID: { exit: 1, hint: 'Correct the model, or what is handed to fit.' },
   DATA_INVALID: { exit: 1, hint: 'Check the data handed to fit and the files it comes from.' },
+  SUMMARY_INVALID: { exit: 1, hint: 'Correct what is handed to cluster.summaries.' },
   CHECKPOINT_DAMAGED: { exit: 1, hint: 'An older checkpoint is used where there is one.' },
   CHECKPOINT_MISFIT: {
     exit: 1,
@@ -105,6 +106,7 @@ export const ERROR_CODES = {
   CHECKPOINT_FENCED: { exit: 1, hint: 'A newer generation of the job has taken over; this process is to end.' },
   CHECKPOINT_FAILED: { exit: 1, hint: 'Check the space, the permissions and the NameNode of the checkpoint folder.' },
   CONTAINER_INVALID: { exit: 1, hint: 'Only the ApplicationMaster starts executors; submit the job again.' },
+  TENSORBOARD_UNAVAILABLE: { exit: 1, hint: "The job's own page has charts of its own; tony-ts logs of the task tensorboard:0 says more." },
   STATE_UNREADABLE: { exit: 1, hint: 'The job starts from the newest checkpoint; its history tells what it had done.' },
   INTERNAL: { exit: 1, hint: 'This is a defect of tony-ts; please report it with the log.' },
 } as const satisfies Record<string, { exit: 1 | 2 | 3; hint: string }>;

@@ -10,6 +10,7 @@ import { weightsOf } from './compiled-model.ts';
 import type { Column, TrainingData } from './data.ts';
 import { type FitHistory, type FitOptions, fit as fitOnAllRanks } from './fit.ts';
 import { parseIdx } from './idx.ts';
+import { beforeProgramEnds, type LastWork } from './program-end.ts';
 import type { Ring } from './ring.ts';
 import { Stepper } from './step.ts';
 import { NO_SUMMARIES, type Summaries, SummaryWriter } from './summary.ts';
@@ -64,7 +65,7 @@ export class Cluster {
   /** URIs of the job's input folders, by name. */
   readonly data: Readonly<Record<string, string>>;
   readonly storage: Storage;
-  /** Scalars for TensorBoard: written by rank 0 of those who train, and by others in a run of their role's name. */
+  /** For TensorBoard: written by rank 0 of those who train, and by others in a run of their role's name. */
   readonly summaries: Summaries;
   readonly #parts: ClusterParts;
   readonly #store: CheckpointStore | null;
@@ -72,6 +73,7 @@ export class Cluster {
   readonly #steppers = new WeakMap<tfjs.Optimizer, Stepper>();
   #fitted = false;
   readonly #onExit: (code: number) => void;
+  #stopLastWork: () => void = () => {};
 
   constructor(parts: ClusterParts) {
     const { ring } = parts;
@@ -97,16 +99,18 @@ export class Cluster {
       }
     };
     process.once('exit', this.#onExit);
-    process.once('beforeExit', () => void this.#writer?.flush());
+    if (this.#writer !== null) {
+      this.#stopLastWork = beforeProgramEnds(lastWorkOf(this.#writer));
+    }
   }
 
   #openSummaries(): SummaryWriter | null {
-    const { summaryDir, ranked, role, index, storage } = this.#parts;
+    const { summaryDir, ranked, role, index, storage, applicationId } = this.#parts;
     if (summaryDir === null || (ranked ? this.rank > 0 : index > 0)) {
       return null;
     }
     const dir = joinUri(summaryDir, ranked ? 'train' : role);
-    return new SummaryWriter({ storage, dir, onTrouble: (message) => this.#notice(message) });
+    return new SummaryWriter({ storage, dir, trial: applicationId, onTrouble: (message) => this.#notice(message) });
   }
 
   /**
@@ -262,16 +266,32 @@ export class Cluster {
 
   /** Writes what is left of the summaries and says goodbye to the other ranks. A program that ends by itself needs no close(). */
   async end(): Promise<void> {
-    await this.#writer?.flush();
+    this.#writer?.endSession(true);
+    await this.#writer?.finish();
     this.close();
   }
 
   /** Says goodbye to the other ranks at once. */
   close(): void {
     process.removeListener('exit', this.#onExit);
+    this.#stopLastWork();
+    this.#writer?.finishNow();
     this.#parts.ring.close();
     this.storage.close();
   }
+}
+
+function lastWorkOf(writer: SummaryWriter): LastWork {
+  return {
+    isDue: () => !writer.isEmpty,
+    finish: async (succeeded) => {
+      if (succeeded) {
+        writer.endSession(true);
+      }
+      await writer.finish();
+    },
+    finishNow: () => writer.finishNow(),
+  };
 }
 
 /** A path, or a URI as it is. */

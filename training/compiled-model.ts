@@ -27,6 +27,7 @@ export interface NamedWeight {
 }
 
 export interface CompiledModel {
+  readonly model: tfjs.LayersModel;
   readonly optimizer: tfjs.Optimizer;
   /** In the order in which gradients are applied. */
   readonly trainable: readonly tfjs.Variable[];
@@ -64,6 +65,7 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
   const ids = new Set(trainable.map(({ id }) => id));
   const metricFunctions = inner.metricsTensors ?? [];
   return {
+    model,
     optimizer: model.optimizer,
     trainable,
     moving: weights.map(({ variable }) => variable).filter(({ id, dtype }) => !ids.has(id) && dtype === 'float32'),

@@ -1,4 +1,5 @@
 import { maskedCrc32c } from './crc32c.ts';
+import { bytes, double, integer, text, varintLength, WIRE, writeVarint } from './protobuf.ts';
 
 /**
  * TensorBoard's event files: TFRecord frames (tensorflow/core/lib/io/record_writer.h), little-endian,
@@ -7,74 +8,117 @@ import { maskedCrc32c } from './crc32c.ts';
  *
  * and of tensorflow.Event (tensorflow/core/util/event.proto) these fields:
  *
- *   1 wall_time double, 2 step int64, 3 file_version string (only in a file's first event), 5 summary { 1 value { 1 tag, 2 simple_value float } },
+ *   1 wall_time double, 2 step int64, 3 file_version string (only in a file's first event), 5 summary { 1 value, repeated },
  *   7 session_log { 1 status enum: START = 1 }
+ *
+ * A value (tensorflow/core/framework/summary.proto): 1 tag string, then 2 simple_value float, or
+ *
+ *   8 tensor { 1 dtype enum, 2 tensor_shape { 2 dim { 1 size int64 }, repeated }, 4 tensor_content bytes, 8 string_val bytes, repeated },
+ *   9 metadata { 1 plugin_data { 1 plugin_name string, 2 content bytes } }: which of TensorBoard's plugins shows it; only the first of a tag counts
  */
 export interface Scalar {
   readonly tag: string;
   readonly value: number;
 }
 
+/** Anything else than a scalar. */
+export interface TensorValue {
+  readonly tag: string;
+  readonly plugin: string;
+  /** What the plugin wants to know of the tag. */
+  readonly content: Uint8Array;
+  /** Fields of the tensor. */
+  readonly tensor: Buffer;
+}
+
 /** Seconds since the epoch. */
 type WallTime = number;
 
+const DT_FLOAT = 1;
+const DT_DOUBLE = 2;
+const DT_STRING = 7;
+const FRAME_HEAD = 12;
+const FRAME_TAIL = 4;
+
 /** The first record of every file. */
 export function encodeFileVersion(wallTime: WallTime): Buffer {
-  return frame(concat(double(1, wallTime), bytesField(3, Buffer.from('brain.Event:2'))));
+  return frame(double(1, wallTime), text(3, 'brain.Event:2'));
 }
 
-/** Says that what an earlier, interrupted run wrote for this and later steps is void. */
+/** Says that what an earlier, interrupted run wrote for this and later steps is void. TensorBoard heeds all but the first of a run. */
 export function encodeRestart(wallTime: WallTime, step: number): Buffer {
-  return frame(concat(double(1, wallTime), varintField(2, step), bytesField(7, varintField(1, 1))));
+  return frame(double(1, wallTime), integer(2, step), bytes(7, integer(1, 1)));
 }
 
+/** In one piece: it is what a program may do in every step. */
 export function encodeScalars(wallTime: WallTime, step: number, scalars: readonly Scalar[]): Buffer {
-  const values = scalars.map(({ tag, value }) => bytesField(1, concat(bytesField(1, Buffer.from(tag)), float(2, value))));
-  return frame(concat(double(1, wallTime), varintField(2, step), bytesField(5, concat(...values))));
-}
-
-function frame(data: Buffer): Buffer {
-  const record = Buffer.alloc(12 + data.length + 4);
-  record.writeBigUInt64LE(BigInt(data.length), 0);
-  record.writeUInt32LE(maskedCrc32c(record.subarray(0, 8)), 8);
-  record.set(data, 12);
-  record.writeUInt32LE(maskedCrc32c(data), 12 + data.length);
-  return record;
-}
-
-function double(field: number, value: number): Buffer {
-  const bytes = Buffer.alloc(9);
-  bytes[0] = (field << 3) | 1;
-  bytes.writeDoubleLE(value, 1);
-  return bytes;
-}
-
-function float(field: number, value: number): Buffer {
-  const bytes = Buffer.alloc(5);
-  bytes[0] = (field << 3) | 5;
-  bytes.writeFloatLE(value, 1);
-  return bytes;
-}
-
-function varintField(field: number, value: number): Buffer {
-  return concat(Buffer.of(field << 3), varint(value));
-}
-
-function bytesField(field: number, value: Buffer): Buffer {
-  return concat(Buffer.of((field << 3) | 2), varint(value.length), value);
-}
-
-function varint(value: number): Buffer {
-  const bytes: number[] = [];
-  let rest = value;
-  while (rest >= 0x80) {
-    bytes.push((rest % 0x80) | 0x80);
-    rest = Math.floor(rest / 0x80);
+  const tags = scalars.map(({ tag }) => Buffer.byteLength(tag));
+  const values = tags.map((length) => 1 + varintLength(length) + length + 5);
+  const summary = values.reduce((sum, length) => sum + 1 + varintLength(length) + length, 0);
+  const event = 9 + (step === 0 ? 0 : 1 + varintLength(step)) + 1 + varintLength(summary) + summary;
+  const record = Buffer.allocUnsafe(FRAME_HEAD + event + FRAME_TAIL);
+  record[FRAME_HEAD] = (1 << 3) | WIRE.eightBytes;
+  let at = record.writeDoubleLE(wallTime, FRAME_HEAD + 1);
+  if (step !== 0) {
+    record[at++] = (2 << 3) | WIRE.varint;
+    at = writeVarint(record, at, step);
   }
-  bytes.push(rest);
-  return Buffer.from(bytes);
+  record[at++] = (5 << 3) | WIRE.bytes;
+  at = writeVarint(record, at, summary);
+  for (const [index, { tag, value }] of scalars.entries()) {
+    record[at++] = (1 << 3) | WIRE.bytes;
+    at = writeVarint(record, at, values[index] as number);
+    record[at++] = (1 << 3) | WIRE.bytes;
+    at = writeVarint(record, at, tags[index] as number);
+    at += record.write(tag, at);
+    record[at++] = (2 << 3) | WIRE.fourBytes;
+    at = record.writeFloatLE(value, at);
+  }
+  return seal(record);
 }
 
-function concat(...parts: readonly Buffer[]): Buffer {
-  return Buffer.concat(parts);
+export function encodeTensorValue(wallTime: WallTime, step: number, value: TensorValue): Buffer {
+  const plugin = bytes(1, text(1, value.plugin), value.content.length === 0 ? value.content : bytes(2, value.content));
+  const summary = bytes(1, text(1, value.tag), bytes(8, value.tensor), bytes(9, plugin));
+  return frame(double(1, wallTime), integer(2, step), bytes(5, summary));
+}
+
+/** @param values row by row. */
+export function doubleTensor(shape: readonly number[], values: Float64Array): Buffer {
+  return Buffer.concat([integer(1, DT_DOUBLE), shapeOf(shape), bytes(4, littleEndian(values))]);
+}
+
+export function stringTensor(shape: readonly number[], values: readonly Uint8Array[]): Buffer {
+  return Buffer.concat([integer(1, DT_STRING), shapeOf(shape), ...values.map((value) => bytes(8, value))]);
+}
+
+/** For values that are all metadata. */
+export function emptyTensor(): Buffer {
+  return Buffer.concat([integer(1, DT_FLOAT), shapeOf([0])]);
+}
+
+function shapeOf(shape: readonly number[]): Buffer {
+  return bytes(2, ...shape.map((size) => bytes(2, integer(1, size))));
+}
+
+function littleEndian(values: Float64Array): Buffer {
+  const buffer = Buffer.allocUnsafe(values.length * 8);
+  for (const [index, value] of values.entries()) {
+    buffer.writeDoubleLE(value, index * 8);
+  }
+  return buffer;
+}
+
+function frame(...event: readonly Buffer[]): Buffer {
+  return seal(Buffer.concat([Buffer.alloc(FRAME_HEAD), ...event, Buffer.alloc(FRAME_TAIL)]));
+}
+
+/** Puts the length and the sums around the event. */
+function seal(record: Buffer): Buffer {
+  const end = record.length - FRAME_TAIL;
+  record.writeUInt32LE(end - FRAME_HEAD, 0);
+  record.writeUInt32LE(0, 4);
+  record.writeUInt32LE(maskedCrc32c(record.subarray(0, 8)), 8);
+  record.writeUInt32LE(maskedCrc32c(record.subarray(FRAME_HEAD, end)), end);
+  return record;
 }

@@ -22,7 +22,16 @@ export interface FitOptions {
   readonly shuffle?: boolean;
   /** Of the order of the data and of dropout masks; equal seeds give equal runs. */
   readonly seed?: number;
+  readonly summaries?: FitSummaries;
   readonly callbacks?: FitCallbacks;
+}
+
+/** What TensorBoard gets to see beside the hyperparameters and the model; only rank 0 writes it. */
+export interface FitSummaries {
+  /** Loss and metrics of each so many steps, and of the first and the last one; 10 unless told. */
+  readonly everySteps?: number;
+  /** How each weight is spread, at the beginning and after each epoch; false unless told. */
+  readonly histograms?: boolean;
 }
 
 /** Called on every rank, with values averaged over all of them. */
@@ -83,6 +92,8 @@ class Fit {
   readonly #epochs: number;
   readonly #batchSize: number;
   readonly #shuffle: boolean;
+  readonly #summaryEverySteps: number;
+  readonly #histograms: boolean;
   readonly #size: number;
   readonly #stepper: Stepper;
   readonly #writer: CheckpointWriter | null;
@@ -101,6 +112,8 @@ class Fit {
     this.#epochs = positive('epochs', options.epochs ?? 1);
     this.#batchSize = positive('batchSize', options.batchSize ?? 32);
     this.#shuffle = options.shuffle ?? true;
+    this.#summaryEverySteps = positive('summaries.everySteps', options.summaries?.everySteps ?? SUMMARY_EVERY_STEPS);
+    this.#histograms = options.summaries?.histograms ?? false;
     this.#seed = options.seed ?? 1;
     this.#size = countExamples(data);
     const { tf, ring } = environment;
@@ -110,6 +123,7 @@ class Fit {
 
   async run(): Promise<FitHistory> {
     await this.#begin();
+    this.#describe();
     const epochs: number[] = [];
     const history: Record<string, number[]> = Object.fromEntries(this.#model.metricNames.map((name) => [name, []]));
     this.#reportedAt = Date.now();
@@ -121,6 +135,7 @@ class Fit {
       for (const [name, value] of Object.entries(logs)) {
         history[name]?.push(value);
       }
+      this.#addHistograms();
       await this.#callbacks.onEpochEnd?.(epoch, logs);
     }
     await this.#finish();
@@ -141,8 +156,34 @@ class Fit {
       }
     }
     await this.#share(found?.position ?? null);
-    if (this.#step > 0) {
+    if (this.#step > 0 || generation > 1) {
       this.#environment.summaries?.resumeFrom(this.#step + 1);
+    }
+  }
+
+  #describe(): void {
+    const { summaries, ring } = this.#environment;
+    const { model, optimizer } = this.#model;
+    const { learningRate } = optimizer.getConfig();
+    summaries?.addHparams({
+      optimizer: optimizer.getClassName(),
+      ...(typeof learningRate === 'number' ? { learning_rate: learningRate } : {}),
+      batch_size: this.#batchSize,
+      world_size: ring.worldSize,
+      epochs: this.#epochs,
+      seed: this.#seed,
+    });
+    summaries?.graph(model);
+    if (this.#step === 0) {
+      this.#addHistograms();
+    }
+  }
+
+  #addHistograms(): void {
+    if (this.#histograms) {
+      for (const { name, variable } of this.#model.weights) {
+        this.#environment.summaries?.histogram(name, variable, this.#step);
+      }
     }
   }
 
@@ -228,12 +269,12 @@ class Fit {
   async #afterStep(values: readonly number[], used: number): Promise<void> {
     const { checkpoints, summaries } = this.#environment;
     const logs = this.#logsOf(values);
-    if (this.#step % SUMMARY_EVERY_STEPS === 0) {
+    const over = this.#epoch >= this.#epochs;
+    if (this.#step % this.#summaryEverySteps === 0 || this.#step === 1 || over) {
       summaries?.scalars(logs, this.#step);
     }
     this.#usedSinceReport += used;
     this.#reportProgress(logs);
-    const over = this.#epoch >= this.#epochs;
     // The last checkpoint is written by `#finish`.
     if (checkpoints !== null && checkpoints.everySteps > 0 && this.#step % checkpoints.everySteps === 0 && !over) {
       await this.#checkpoint(false);
@@ -272,6 +313,8 @@ class Fit {
       iterations: this.#model.optimizer.iterations,
       final,
     };
+    // A run that goes on from here shall not lack what led here.
+    void this.#environment.summaries?.flush();
     this.#writer.offer({ position, tensors: await captureState(tf, this.#model) } satisfies Snapshot);
   }
 
@@ -299,6 +342,7 @@ class Fit {
   /** All ranks end together, and only when the last checkpoint is safe. */
   async #finish(): Promise<void> {
     const { ring, checkpoints, summaries } = this.#environment;
+    summaries?.endSession(true);
     await summaries?.flush();
     if (checkpoints === null) {
       await this.#averageMoving();

@@ -1,140 +1,389 @@
-import { appendFile, mkdir } from 'node:fs/promises';
-import { hostname } from 'node:os';
-import { fileURLToPath } from 'node:url';
-import { messageOf } from '../conf/errors.ts';
+import type * as tfjs from '@tensorflow/tfjs';
+import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Storage } from '../storage/storage.ts';
-import { joinUri, parseUri } from '../storage/uri.ts';
-import { encodeFileVersion, encodeRestart, encodeScalars } from './event-file.ts';
+import type { Column } from './data.ts';
+import { encodeRestart, encodeScalars, encodeTensorValue, type Scalar, type TensorValue } from './event-file.ts';
+import { EventLog } from './event-log.ts';
+import { graphValue } from './summary-graph.ts';
+import { histogramOf, histogramValue } from './summary-histogram.ts';
+import {
+  experimentValue,
+  type Hyperparameters,
+  type HyperparameterValue,
+  type Metric,
+  sessionEndValue,
+  sessionStartValue,
+} from './summary-hparams.ts';
+import { imageValue, type Pictures, picturesShape, toBytes } from './summary-image.ts';
+import { textValue } from './summary-text.ts';
 
-/** Where TensorBoard reads: scalars by step. */
+/** Numbers of any shape. */
+export type Numbers = tfjs.Tensor | readonly number[] | Float32Array | Float64Array | Int32Array | Uint8Array | Uint8ClampedArray;
+
+/**
+ * What TensorBoard shows of a run. Values are copied at once (a tensor may be disposed of right after the call, and is never disposed of
+ * here) and written in the background; in a task that writes none, every call does nothing. Tags group by their part before the first slash;
+ * any text will do. Steps are whole numbers of at least 0.
+ *
+ * All but `flush` throw TonyError SUMMARY_INVALID for values, tags or steps of the wrong kind.
+ */
 export interface Summaries {
-  /** @param tag as TensorBoard groups them, e.g. `train/loss`. */
+  /** @param tag e.g. `train/loss`. NaN and infinite values are kept, and shown as such. */
   scalar(tag: string, value: number, step: number): void;
   scalars(values: Readonly<Record<string, number>>, step: number): void;
-  /** Everything so far is to be seen by readers. */
+  /**
+   * How numbers are spread: for the Histograms and Distributions tabs. NaN and infinite numbers are left out.
+   * @param options.buckets of equal width; 30 unless told, at most 1000.
+   */
+  histogram(tag: string, numbers: Numbers, step: number, options?: { readonly buckets?: number }): void;
+  /**
+   * @param image of shape [height, width], [height, width, channels] or [n, height, width, channels], with 1 channel (grey), 2 (grey and alpha),
+   * 3 (RGB) or 4 (RGBA). Floating-point numbers are 0 to 1; integers and bytes are 0 to 255; values beyond are clipped.
+   * @param options.max how many of several are kept; 3 unless told.
+   */
+  image(tag: string, image: tfjs.Tensor | Column, step: number, options?: { readonly max?: number }): void;
+  /** @param text shown as Markdown. */
+  text(tag: string, text: string, step: number): void;
+  /**
+   * A row of the HParams tab; `fit` adds what it knows (optimizer, learning_rate, batch_size, world_size, epochs, seed). To be called
+   * before training begins; calls add up.
+   * @param options.metrics the columns beside them: tags of scalars, also of other runs. All scalars of this run unless told.
+   */
+  hparams(values: Hyperparameters, options?: { readonly metrics?: readonly (string | Metric)[] }): void;
+  /** The layers of a model, for the Graphs tab; `fit` does this by itself. */
+  graph(model: tfjs.LayersModel): void;
+  /** For loops without `fit` that go on from a checkpoint: what earlier, interrupted programs wrote for this and later steps is void. */
+  resumeFrom(step: number): void;
+  /** Resolves when everything so far is to be seen by readers, or storage is away. */
   flush(): Promise<void>;
 }
-
-/** Held while storage is away; beyond it the oldest are dropped. */
-const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
-const FIRST_FLUSH_MS = 5000;
-/** Files get rarer as a run gets longer: their number grows with the logarithm of its length. */
-const FLUSH_SHARE = 0.05;
-const MOST_FLUSH_MS = 600_000;
 
 export interface SummaryOptions {
   readonly storage: Storage;
   /** URI of the run's own folder: TensorBoard shows each folder as a run. */
   readonly dir: string;
+  /** What the row of the HParams tab is called; the run unless given. */
+  readonly trial?: string;
   readonly onTrouble: (message: string) => void;
   /** ms since the epoch. */
   readonly now?: () => number;
 }
 
-/**
- * Writes event files in the background. On this machine's disk one file is appended to. HDFS files are written whole: each flush makes
- * a new one, and TensorBoard reads all files of a folder one after the other, in the order of their names.
- */
+const DEFAULT_BUCKETS = 30;
+const MOST_BUCKETS = 1000;
+const DEFAULT_IMAGES = 3;
+/** Of one call, as pixels. */
+const MOST_IMAGE_BYTES = 16 * 1024 * 1024;
+/** In a picture of fractions; a little above 1 may come from filters. */
+const CERTAINLY_NO_FRACTION = 2;
+const FINISH_MS = 30_000;
+
+/** Writes a run's event files. */
 export class SummaryWriter implements Summaries {
+  readonly #log: EventLog;
   readonly #options: SummaryOptions;
   readonly #now: () => number;
-  readonly #startedAt: number;
-  readonly #isLocal: boolean;
-  #buffered: Buffer[] = [];
-  #bufferedBytes = 0;
-  #files = 0;
-  #timer: NodeJS.Timeout | null = null;
-  #work: Promise<void> = Promise.resolve();
+  /** Steps of this process are not void for it. */
+  #largestStep = -1;
+  #hparams: { values: Record<string, HyperparameterValue>; metrics: Metric[] } | null = null;
+  #session: 'none' | 'begun' | 'ended' = 'none';
+  readonly #told = new Set<string>();
 
   constructor(options: SummaryOptions) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
-    this.#startedAt = this.#now();
-    this.#isLocal = parseUri(options.dir).scheme === 'file';
+    this.#log = new EventLog(options);
   }
 
-  /** To be called before the first scalar of a resumed run: later steps of the interrupted one are void. */
+  /** Nothing waits to be written. */
+  get isEmpty(): boolean {
+    return this.#log.isEmpty && this.#hparams === null;
+  }
+
   resumeFrom(step: number): void {
-    this.#add(encodeRestart(this.#now() / 1000, step));
+    checkStep(step);
+    if (this.#largestStep < step) {
+      // Twice, since TensorBoard takes the first one in a run for the run's beginning.
+      const record = encodeRestart(this.#seconds(), step);
+      this.#log.add(record);
+      this.#log.add(record);
+    }
   }
 
   scalar(tag: string, value: number, step: number): void {
-    this.scalars({ [tag]: value }, step);
+    this.#addScalars([{ tag, value }], step);
   }
 
   scalars(values: Readonly<Record<string, number>>, step: number): void {
     const list = Object.entries(values).map(([tag, value]) => ({ tag, value }));
-    this.#add(encodeScalars(this.#now() / 1000, step, list));
+    if (list.length > 0) {
+      this.#addScalars(list, step);
+    }
+  }
+
+  #addScalars(scalars: readonly Scalar[], step: number): void {
+    checkStep(step);
+    for (const { tag, value } of scalars) {
+      checkTag(tag);
+      if (typeof value !== 'number') {
+        throw new TonyError('SUMMARY_INVALID', `the scalar ${tag} is ${describe(value)}, not a number`);
+      }
+    }
+    this.#begin(step);
+    this.#log.add(encodeScalars(this.#seconds(), step, scalars));
+  }
+
+  histogram(tag: string, numbers: Numbers, step: number, options: { readonly buckets?: number } = {}): void {
+    checkTag(tag);
+    checkStep(step);
+    const buckets = options.buckets ?? DEFAULT_BUCKETS;
+    if (!Number.isInteger(buckets) || buckets < 1 || buckets > MOST_BUCKETS) {
+      throw new TonyError('SUMMARY_INVALID', `the histogram ${tag} is to have ${buckets} buckets; 1 to ${MOST_BUCKETS} are possible`);
+    }
+    const histogram = histogramOf(numbersOf(tag, numbers), buckets);
+    if (histogram.strange > 0) {
+      this.#tell(tag, `${histogram.strange} numbers of the histogram ${tag} at step ${step} are NaN or infinite`);
+    }
+    this.#add(step, histogramValue(tag, histogram));
+  }
+
+  image(tag: string, image: tfjs.Tensor | Column, step: number, options: { readonly max?: number } = {}): void {
+    checkTag(tag);
+    checkStep(step);
+    const max = options.max ?? DEFAULT_IMAGES;
+    if (!Number.isInteger(max) || max < 1) {
+      throw new TonyError('SUMMARY_INVALID', `max of the image ${tag} is ${max}; it must be a whole number of at least 1`);
+    }
+    const pictures = this.#picturesOf(tag, image, max);
+    const wallTime = this.#seconds();
+    this.#begin(step);
+    // Compressed by another thread.
+    const record = imageValue(tag, pictures).then((value) => encodeTensorValue(wallTime, step, value));
+    this.#log.addLater(record, pictures.pixels.length);
+  }
+
+  text(tag: string, text: string, step: number): void {
+    checkTag(tag);
+    checkStep(step);
+    if (typeof text !== 'string') {
+      throw new TonyError('SUMMARY_INVALID', `the text ${tag} is ${describe(text)}, not a string`);
+    }
+    this.#add(step, textValue(tag, text));
+  }
+
+  hparams(values: Hyperparameters, options: { readonly metrics?: readonly (string | Metric)[] } = {}): void {
+    for (const [name, value] of Object.entries(values)) {
+      const known = typeof value === 'string' || typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value));
+      if (!known) {
+        throw new TonyError(
+          'SUMMARY_INVALID',
+          `the hyperparameter ${name} is ${describe(value)}; TensorBoard takes numbers, strings, true and false`,
+        );
+      }
+    }
+    const metrics = (options.metrics ?? []).map((metric) => (typeof metric === 'string' ? { tag: metric } : metric));
+    for (const { tag } of metrics) {
+      checkTag(tag);
+    }
+    if (this.#session !== 'none') {
+      this.#tell(
+        'hparams',
+        'hyperparameters that are given after training has begun are not shown: TensorBoard takes only the first of a run',
+      );
+      return;
+    }
+    this.#hparams ??= { values: {}, metrics: [] };
+    Object.assign(this.#hparams.values, values);
+    this.#hparams.metrics.push(...metrics);
+  }
+
+  /** What the program itself has not said of its hyperparameters; nothing when it is too late. */
+  addHparams(values: Hyperparameters): void {
+    if (this.#session === 'none') {
+      this.#hparams = { values: { ...values, ...this.#hparams?.values }, metrics: this.#hparams?.metrics ?? [] };
+    }
+  }
+
+  graph(model: tfjs.LayersModel): void {
+    try {
+      this.#add(0, graphValue('keras', model));
+    } catch (error) {
+      this.#tell('graph', `the model is not drawn in the Graphs tab: ${messageOf(error)}`);
+    }
   }
 
   async flush(): Promise<void> {
-    if (this.#timer !== null) {
-      clearTimeout(this.#timer);
-      this.#timer = null;
-    }
-    this.#work = this.#work.then(() => this.#write());
-    await this.#work;
+    this.#beginSession();
+    await this.#log.flush();
   }
 
-  #add(record: Buffer): void {
-    this.#buffered.push(record);
-    this.#bufferedBytes += record.length;
-    while (this.#bufferedBytes > MAX_BUFFERED_BYTES) {
-      this.#bufferedBytes -= this.#buffered.shift()?.length ?? 0;
-    }
-    if (this.#timer === null) {
-      const age = this.#now() - this.#startedAt;
-      const wait = this.#isLocal ? FIRST_FLUSH_MS : Math.min(MOST_FLUSH_MS, Math.max(FIRST_FLUSH_MS, age * FLUSH_SHARE));
-      this.#timer = setTimeout(() => void this.flush(), wait);
-      this.#timer.unref();
+  /** Training has come to its end, for the HParams tab. */
+  endSession(succeeded: boolean): void {
+    this.#beginSession();
+    if (this.#session === 'begun') {
+      this.#session = 'ended';
+      this.#log.add(encodeTensorValue(this.#seconds(), 0, sessionEndValue(this.#seconds(), succeeded)));
     }
   }
 
-  async #write(): Promise<void> {
-    if (this.#buffered.length === 0) {
+  /** The last flush: tried for half a minute. */
+  async finish(): Promise<void> {
+    this.#beginSession();
+    await this.#log.finish(FINISH_MS);
+  }
+
+  /** Without waiting, as far as that is possible. */
+  finishNow(): void {
+    this.#beginSession();
+    try {
+      this.#log.flushNow();
+    } catch (error) {
+      this.#options.onTrouble(`the last summaries could not be written: ${messageOf(error)}`);
+    }
+  }
+
+  #add(step: number, value: TensorValue): void {
+    this.#begin(step);
+    this.#log.add(encodeTensorValue(this.#seconds(), step, value));
+  }
+
+  /** With the first scalar the hyperparameters are settled. */
+  #begin(step: number): void {
+    if (step > this.#largestStep) {
+      this.#largestStep = step;
+    }
+    if (step > 0 && this.#hparams !== null) {
+      this.#beginSession();
+    }
+  }
+
+  #beginSession(): void {
+    if (this.#hparams === null) {
       return;
     }
-    const records = this.#buffered;
-    const bytes = this.#bufferedBytes;
-    this.#buffered = [];
-    this.#bufferedBytes = 0;
-    try {
-      if (this.#isLocal) {
-        await this.#append(records);
-      } else {
-        await this.#writeFile(records);
-      }
-    } catch (error) {
-      this.#options.onTrouble(`summaries could not be written: ${messageOf(error)}; it is tried again`);
-      this.#buffered = [...records, ...this.#buffered];
-      this.#bufferedBytes += bytes;
+    const { values, metrics } = this.#hparams;
+    const now = this.#seconds();
+    this.#hparams = null;
+    this.#session = 'begun';
+    if (metrics.length > 0) {
+      this.#log.add(encodeTensorValue(now, 0, experimentValue(now, values, metrics)));
+    }
+    this.#log.add(encodeTensorValue(now, 0, sessionStartValue(now, values, this.#options.trial ?? '')));
+  }
+
+  #picturesOf(tag: string, image: tfjs.Tensor | Column, max: number): Pictures {
+    const shape = picturesShape(image.shape);
+    if (shape === null) {
+      throw new TonyError('SUMMARY_INVALID', `the image ${tag} has the shape [${image.shape.join(', ')}]`, {
+        hint: 'Use [height, width], [height, width, channels] or [n, height, width, channels], with 1 to 4 channels.',
+      });
+    }
+    const count = Math.min(shape.count, max);
+    const length = count * shape.height * shape.width * shape.channels;
+    if (length > MOST_IMAGE_BYTES) {
+      throw new TonyError('SUMMARY_INVALID', `the image ${tag} has ${length} values; at most ${MOST_IMAGE_BYTES} are taken`, {
+        hint: 'Make it smaller (tf.image.resizeBilinear), or pass a smaller max.',
+      });
+    }
+    const values = isTensor(image) ? firstOf(tag, image, shape.count, count) : image.values;
+    if (values.length < length) {
+      throw new TonyError('SUMMARY_INVALID', `the image ${tag} has ${values.length} values, its shape asks for ${length}`);
+    }
+    const fractions = isTensor(image) ? image.dtype !== 'int32' : image.values instanceof Float32Array;
+    if (fractions && anyAbove(CERTAINLY_NO_FRACTION, values, length)) {
+      this.#tell(tag, `the image ${tag} is mostly white: floating-point numbers are 0 to 1, integers 0 to 255`);
+    }
+    return { ...shape, count, pixels: toBytes(values, length, fractions ? 255 : 1) };
+  }
+
+  /** Once for each tag: what is wrong now is likely to be so in the next step. */
+  #tell(about: string, message: string): void {
+    if (!this.#told.has(about) && this.#told.size < 100) {
+      this.#told.add(about);
+      this.#options.onTrouble(message);
     }
   }
 
-  async #append(records: readonly Buffer[]): Promise<void> {
-    const folder = fileURLToPath(this.#options.dir);
-    const first = this.#files === 0;
-    await mkdir(folder, { recursive: true });
-    await appendFile(`${folder}/${this.#nameOf(0)}`, Buffer.concat(first ? [this.#version(), ...records] : records));
-    this.#files = 1;
-  }
-
-  async #writeFile(records: readonly Buffer[]): Promise<void> {
-    const uri = joinUri(this.#options.dir, this.#nameOf(this.#files));
-    await this.#options.storage.write(uri, Buffer.concat([this.#version(), ...records]));
-    this.#files++;
-  }
-
-  #version(): Buffer {
-    return encodeFileVersion(this.#startedAt / 1000);
-  }
-
-  /** TensorBoard takes any name with `tfevents` in it; seconds first, so that the order of names is that of time. */
-  #nameOf(sequence: number): string {
-    const seconds = String(Math.floor(this.#startedAt / 1000)).padStart(10, '0');
-    return `events.out.tfevents.${seconds}.${hostname()}.${process.pid}.${String(sequence).padStart(6, '0')}`;
+  #seconds(): number {
+    return this.#now() / 1000;
   }
 }
 
+function isTensor(value: unknown): value is tfjs.Tensor {
+  return typeof (value as { dataSync?: unknown } | null)?.dataSync === 'function';
+}
+
+/** Every backend that trains here answers `data()` as late as `dataSync()`, and only the latter sees a tensor that goes with its tf.tidy. */
+function numbersOf(tag: string, numbers: Numbers): ArrayLike<number> {
+  if (isTensor(numbers)) {
+    if (numbers.dtype !== 'float32' && numbers.dtype !== 'int32' && numbers.dtype !== 'bool') {
+      throw new TonyError('SUMMARY_INVALID', `the tensor for ${tag} holds ${numbers.dtype}, not numbers`);
+    }
+    return numbers.dataSync();
+  }
+  if (
+    Array.isArray(numbers)
+      ? numbers.every((number) => typeof number === 'number')
+      : ArrayBuffer.isView(numbers) && !(numbers instanceof DataView)
+  ) {
+    return numbers;
+  }
+  throw new TonyError('SUMMARY_INVALID', `what is given for ${tag} is ${describe(numbers)}, neither a tensor nor an array of numbers`);
+}
+
+/** The first pictures of a batch, without reading all of it. */
+function firstOf(tag: string, batch: tfjs.Tensor, count: number, wanted: number): ArrayLike<number> {
+  if (wanted === count) {
+    return numbersOf(tag, batch);
+  }
+  const first = batch.slice([0, 0, 0, 0], [wanted, ...batch.shape.slice(1)]);
+  try {
+    return numbersOf(tag, first);
+  } finally {
+    first.dispose();
+  }
+}
+
+function anyAbove(limit: number, values: ArrayLike<number>, length: number): boolean {
+  for (let index = 0; index < length; index++) {
+    if ((values[index] as number) > limit) {
+      return true;
+    }
+  }
+  return false;
+}
+
+function checkTag(tag: string): void {
+  if (typeof tag !== 'string' || tag === '') {
+    throw new TonyError('SUMMARY_INVALID', `a tag is ${describe(tag)}; it must be a string that is not empty`);
+  }
+}
+
+function checkStep(step: number): void {
+  if (!Number.isSafeInteger(step) || step < 0) {
+    throw new TonyError('SUMMARY_INVALID', `a step is ${describe(step)}; it must be a whole number of at least 0`);
+  }
+}
+
+function describe(value: unknown): string {
+  return value === ''
+    ? 'empty'
+    : typeof value === 'object' && value !== null
+      ? Array.isArray(value)
+        ? 'an array'
+        : 'an object'
+      : String(value);
+}
+
 /** For ranks that leave it to another, and programs without a place to write. */
-export const NO_SUMMARIES: Summaries = { scalar: () => {}, scalars: () => {}, flush: () => Promise.resolve() };
+export const NO_SUMMARIES: Summaries = {
+  scalar: () => {},
+  scalars: () => {},
+  histogram: () => {},
+  image: () => {},
+  text: () => {},
+  hparams: () => {},
+  graph: () => {},
+  resumeFrom: () => {},
+  flush: () => Promise.resolve(),
+};
