@@ -25,6 +25,7 @@ export function take(turn: Turn, containers: readonly Container[]): void {
     turn.update(task.slot, {
       state: 'launching',
       container,
+      asked: false,
       executor: null,
       reattachBy: null,
       attempts: task.attempts + 1,
@@ -51,6 +52,11 @@ export function ask(turn: Turn): void {
     const sameNodes = excluded.length === last.excludedNodes.length && excluded.every((node, at) => node === last.excludedNodes[at]);
     if (count === last.count && sameNodes && !(turn.askAgain.has(role.name) && count > 0)) continue;
     turn.act({ type: 'ask', role, count, excludedNodes: excluded });
+    for (const task of turn.state.tasks) {
+      if (task.asked || task.role !== role || !wantsContainer(turn.state, task)) continue;
+      turn.update(task.slot, { asked: true });
+      turn.recordTask('task-requested', task);
+    }
     turn.patch({ asks: new Map(turn.state.asks).set(role.name, { count, excludedNodes: excluded, since: state.now }) });
   }
 }

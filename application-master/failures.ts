@@ -55,7 +55,8 @@ export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment
     launchFailure: cause.kind === 'launch' || cause.kind === 'unheard' ? sentence : task.launchFailure,
   });
   turn.dirty = true;
-  if (cost === 'charged' && state.firstFailure === null) {
+  // What nobody misses is not what went wrong with the job.
+  if (cost === 'charged' && state.firstFailure === null && task.role.tracking !== 'sidecar') {
     turn.patch({ firstFailure: { text: `${nameOf(task)}: ${sentence}${describeStderr(cause)}`, containerId } });
   }
 

@@ -36,6 +36,8 @@ export function newGeneration(turn: Turn, options: { incidentUntil: number | nul
 export function prepare(turn: Turn, slot: number): void {
   const { executor, container } = turn.task(slot);
   if (executor === null || container === null) return;
+  if (executor.program !== null && executor.program.phase !== 'ended')
+    turn.recordTask('program-stopped', turn.task(slot), { generation: executor.program.generation, detail: 'a new generation is formed' });
   turn.update(slot, { state: 'registered', pendingExit: null, exitCode: null });
   // A port that no program has used is good for any generation.
   if (executor.program === null && executor.awaiting === null && executor.portFor === 0 && executor.port > 0) return;

@@ -202,6 +202,7 @@ function containerEnded(turn: Turn, event: Extract<Event, { type: 'container-end
   const { containerId, end, exitStatus, diagnostics } = event;
   const cause = { kind: 'container', end, exitStatus, diagnostics } as const;
   const slot = turn.state.byContainer.get(containerId);
+  recordEnd(turn, event);
   if (slot === undefined) {
     correctFailure(turn, containerId, cause);
     forget(turn, containerId, end);
@@ -213,12 +214,23 @@ function containerEnded(turn: Turn, event: Extract<Event, { type: 'container-end
   else failTask(turn, slot, cause, end === 'node-lost' ? 'unreachable' : 'ended');
 }
 
+/** Not of containers that nobody knows: an earlier attempt has seen their ends. */
+function recordEnd(turn: Turn, { containerId, end, exitStatus }: Extract<Event, { type: 'container-ended' }>): void {
+  const slot = turn.state.byContainer.get(containerId);
+  const ending = turn.state.ending.get(containerId);
+  const detail = `${end}, exit status ${exitStatus}`;
+  if (slot !== undefined) turn.recordTask('container-ended', turn.task(slot), { detail });
+  else if (ending !== undefined && ending.index >= 0)
+    turn.record('container-ended', { role: ending.role, index: ending.index, containerId, detail });
+}
+
 function freshTask(place: Place, slot: number, now: number): Task {
   return {
     ...place,
     slot,
     state: 'requested',
     container: null,
+    asked: false,
     savedIn: 0,
     reattachBy: null,
     executor: null,

@@ -92,6 +92,8 @@ export interface Task {
   readonly rank: number | null;
   readonly state: TaskState;
   readonly container: Container | null;
+  /** Its container has been asked for, and has not come. */
+  readonly asked: boolean;
   /** Revision of the first snapshot that names the container. */
   readonly savedIn: number;
   /** A second attempt gives up waiting for this container's executor then; null when it does not wait. */

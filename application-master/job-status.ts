@@ -1,4 +1,5 @@
-import type { FirstFailure, JobStatus, TaskStatus } from '../conf/status.ts';
+import { TENSORBOARD_ROLE } from '../conf/job.ts';
+import type { FirstFailure, JobStatus, TaskStatus, TensorBoardStatus } from '../conf/status.ts';
 import { type JobState, nameOf, type Task } from './job-state.ts';
 import { mergedMetrics } from './snapshot.ts';
 import { describeWait } from './waiting.ts';
@@ -29,18 +30,17 @@ export function statusOf(state: JobState, now: number): JobStatus {
     summaryDir: frozen.summaryDir,
     notices: state.notices,
     failure: firstFailureOf(state),
-    tensorboard: { state: 'off', message: '' },
+    tensorboard: tensorBoardOf(state),
     master: null,
     tasks: state.tasks.map((task) => taskStatus(state, task, now)),
   };
 }
 
 function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
-  const waited = state.tasks.filter(
-    (task) => task.role.tracking !== 'sidecar' && (task.state === 'requested' || task.state === 'launching'),
-  );
+  const awaited = state.tasks.filter((task) => task.role.tracking !== 'sidecar');
+  const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
   const ranWell =
-    state.gang === null ? waited.length === 0 && state.tasks.every((task) => task.state !== 'registered') : state.gang.phase === 'started';
+    state.gang === null ? waited.length === 0 && awaited.every((task) => task.state !== 'registered') : state.gang.phase === 'started';
   const since = state.gang === null ? Math.min(state.now, ...waited.map((task) => task.waitingSince)) : state.gang.since;
   const long = waited.length > 0 && state.registration !== null && state.now - since >= PATIENCE_MS;
   const message = long ? describeWait(state, waited, since) : '';
@@ -50,6 +50,31 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
   if (before)
     return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${failed.failure?.split('\n')[0] ?? ''}`];
   return [long ? 'WAITING' : 'STARTING', message];
+}
+
+/** TensorBoard reports whether it answers, and by a notice why there is none; a role of that name that the user has made is the user's affair. */
+function tensorBoardOf(state: JobState): TensorBoardStatus {
+  const task = state.frozen.job.tensorboard.serve ? state.tasks.find((each) => each.role.name === TENSORBOARD_ROLE) : undefined;
+  if (task === undefined) return { state: 'off', message: '' };
+  const name = `${nameOf(task)}: `;
+  const notice = state.notices.findLast((each) => each.startsWith(name))?.slice(name.length) ?? '';
+  if (state.result !== null) return { state: 'unavailable', message: 'The job is over.' };
+  switch (task.state) {
+    case 'requested':
+    case 'allocated':
+      return { state: 'waiting', message: task.asked ? 'It waits for a container.' : '' };
+    case 'launching':
+    case 'registered':
+      return { state: 'starting', message: '' };
+    case 'running':
+      return { state: task.metrics.ready === 1 ? 'ready' : 'starting', message: notice };
+    case 'succeeded':
+      return { state: 'unavailable', message: notice === '' ? 'TensorBoard has ended.' : notice };
+    case 'failed':
+    case 'lost':
+    case 'stopped':
+      return { state: 'unavailable', message: notice === '' ? (task.failure?.split('\n')[0] ?? '') : notice };
+  }
 }
 
 /** The chief's step; the highest of all where nobody has a rank. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { messageOf, TonyError } from '../conf/errors.ts';
+import { TENSORBOARD_ROLE } from '../conf/job.ts';
 import type { Snapshot } from './events.ts';
 import { type JobState, LIMITS } from './job-state.ts';
 import { lastBytes } from './sentences.ts';
@@ -34,9 +35,10 @@ export function snapshotOf(state: JobState): Snapshot {
   };
 }
 
-/** The job's metrics: everybody's, the chief's where two say the same name. */
+/** The job's metrics: everybody's, the chief's where two say the same name. What TensorBoard reports is about itself. */
 export function mergedMetrics(state: JobState): Record<string, number> {
-  const ordered = [...state.tasks].sort((a, b) => (b.rank ?? Number.MAX_SAFE_INTEGER) - (a.rank ?? Number.MAX_SAFE_INTEGER));
+  const reporting = state.tasks.filter((task) => task.role.name !== TENSORBOARD_ROLE);
+  const ordered = reporting.sort((a, b) => (b.rank ?? Number.MAX_SAFE_INTEGER) - (a.rank ?? Number.MAX_SAFE_INTEGER));
   return Object.assign({}, state.metrics, ...ordered.map((task) => task.metrics));
 }
 

@@ -87,7 +87,7 @@ export class Turn {
   }
 
   recordTask(event: string, task: Task, details: Omit<HistoryEntry, 'at' | 'event' | 'role' | 'index'> = {}): void {
-    const place = task.container === null ? {} : { containerId: task.container.id, node: task.container.node };
+    const place = task.container === null ? {} : { attempt: task.attempts, containerId: task.container.id, node: task.container.node };
     this.record(event, { role: task.role.name, index: task.index, ...place, ...details });
   }
 

@@ -88,6 +88,8 @@ export interface HistoryEntry {
   readonly event: string;
   readonly role?: string;
   readonly index?: number;
+  /** Which container of the task it is about, counted from 1. */
+  readonly attempt?: number;
   readonly generation?: number;
   readonly containerId?: string;
   readonly node?: string;
