@@ -1,2 +1,1 @@
 document.querySelector('#page')?.append('');
-export {};

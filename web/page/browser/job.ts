@@ -1,2 +1,8 @@
-document.querySelector('#page')?.append('');
-export {};
+import { h, render } from 'preact';
+import { JobPage } from './job-page.ts';
+
+const place = document.getElementById('page');
+if (place !== null) {
+  place.replaceChildren();
+  render(h(JobPage, {}), place);
+}

@@ -1,0 +1,19 @@
+import { pino } from 'pino';
+import { JobSite } from '../../web/job-site.ts';
+import { WebServer } from '../../web/server.ts';
+import { NO_TENSORBOARD } from '../../web/tensorboard-target.ts';
+import { type Scene, sceneView } from './page-views.ts';
+
+export interface PageServer {
+  /** Of the job's page. */
+  readonly url: string;
+  close(): void;
+}
+
+/** The job's site on loopback, as the ApplicationMaster serves it, of a scene that may change while it is shown. */
+export async function servePage(scene: Scene, port = 0): Promise<PageServer> {
+  const log = pino({ level: 'silent' });
+  const site = new JobSite({ view: sceneView(scene), tensorboard: NO_TENSORBOARD, access: { kind: 'judged' }, log });
+  const web = await WebServer.open({ address: '127.0.0.1', port, site, log });
+  return { url: `http://127.0.0.1:${web.port}/tony/`, close: () => web.close() };
+}

@@ -1,0 +1,451 @@
+import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from '../../conf/status.ts';
+import type { JobView, ScalarCharts } from '../../web/job-view.ts';
+
+/** Jobs as the page may be given them to show; the figures are those of real runs, or follow their shape. */
+
+/** What a view says; what a job leaves out, it does not have. */
+export interface Scene {
+  status: JobStatus;
+  entries?: readonly HistoryEntry[];
+  samples?: readonly UsageSample[];
+  charts?: ScalarCharts;
+  logs?: Readonly<Record<string, string>>;
+  configuration?: unknown;
+}
+
+/** The view of `scene`, which may change between two requests. */
+export function sceneView(scene: Scene): JobView {
+  return {
+    status: async () => scene.status,
+    configuration: async () => scene.configuration ?? {},
+    events: async (after) => ({ entries: (scene.entries ?? []).slice(after), next: scene.entries?.length ?? 0 }),
+    usage: async (after) => {
+      const samples = (scene.samples ?? []).filter(({ at }) => at > after);
+      return { samples, next: samples.at(-1)?.at ?? after };
+    },
+    scalars: async () => scene.charts ?? { runs: [], message: '' },
+    log: async (task, file, tail) => {
+      const text = scene.logs?.[`${task}/${file}`];
+      return text === undefined ? null : { text: text.slice(-tail), skipped: Math.max(0, text.length - tail) };
+    },
+  };
+}
+
+const MINUTE = 60_000;
+
+export function runningScene(now = Date.now()): Scene {
+  const startedAt = now - 12 * MINUTE;
+  const tasks = [
+    task('worker', 0, { step: 8412, usage: usage(685_666_304, 0.93, [0.91]), metrics: { 'train/loss': 0.0213 } }),
+    task('worker', 1, { step: 8412, usage: usage(673_337_344, 0.9, [0.88]), attempts: 2, failures: 1, generation: 2 }),
+    task('evaluator', 0, { step: 8400, usage: usage(404_983_808, 0.41, []) }),
+    task('tensorboard', 0, { usage: usage(221_000_000, 0.02, []) }),
+  ];
+  return {
+    status: {
+      ...job(tasks, startedAt),
+      generations: 2,
+      step: 8412,
+      checkpointStep: 8400,
+      metrics: { 'train/loss': 0.02135, 'train/acc': 0.9922, 'train/examplesPerSecond': 4309.4, 'test/loss': 0.0397, 'test/acc': 0.9871 },
+      tensorboard: { state: 'ready', message: '' },
+      master: { node: 'node1.example.com', rssBytes: 92_000_000, cpuCores: 0.02, latenessMs: 3.4 },
+      failure: {
+        task: 'worker:1',
+        text: 'its container on node3.example.com was lost: the node is no longer heard of',
+        lines: [],
+      },
+      notices: ['The HDFS NameNode did not answer for 4 s; the checkpoint of step 3200 was written at the second try.'],
+    },
+    entries: [
+      at(startedAt + 300, 'master-registered', { detail: 'attempt 1, queue research, 0 containers from before' }),
+      ...started('worker', 0, startedAt + 1_900, 2, 1),
+      ...started('worker', 1, startedAt + 2_600, 3, 1),
+      at(startedAt + 8_000, 'generation-started', { generation: 1, detail: '2 ranked tasks' }),
+      ...running('worker', 0, startedAt + 8_100, 2, 1),
+      ...running('worker', 1, startedAt + 8_150, 3, 1),
+      ...started('evaluator', 0, startedAt + 2_700, 4, 1),
+      ...running('evaluator', 0, startedAt + 8_400, 4, 1),
+      at(startedAt + 5 * MINUTE, 'task-failed', {
+        role: 'worker',
+        index: 1,
+        generation: 1,
+        detail: '(not counted: the cluster) its container on node3.example.com was lost: the node is no longer heard of',
+      }),
+      ...started('worker', 1, startedAt + 5 * MINUTE + 9_000, 5, 2),
+      at(startedAt + 5 * MINUTE + 16_000, 'generation-started', { generation: 2, detail: '2 ranked tasks' }),
+      ...running('worker', 0, startedAt + 5 * MINUTE + 16_100, 2, 2),
+      ...running('worker', 1, startedAt + 5 * MINUTE + 16_200, 5, 2),
+      ...started('tensorboard', 0, startedAt + 20_000, 6, 1),
+      ...running('tensorboard', 0, startedAt + 26_000, 6, 1),
+    ].sort((a, b) => a.at - b.at),
+    samples: samplesOf(tasks, startedAt + 9_000, now),
+    charts: chartsOf(startedAt),
+    logs: {
+      'worker:0/stdout': lines(400, (line) => `step ${line * 21}  loss ${(2.3 * Math.exp(-line / 60) + 0.02).toFixed(4)}  4.3k examples/s`),
+      'worker:0/stderr': '\x1b[33mwarning\x1b[0m: no GPU was found, the CPU is used\nepoch 1\repoch 2\repoch 3\n',
+      'worker:0/tony.log': '{"level":"info","time":1795247621956,"msg":"registered"}\n',
+      'worker:1/stderr': '',
+      'master/tony.log': '{"level":"info","time":1795247621956,"attempt":1,"msg":"registered with the ResourceManager"}\n',
+    },
+    configuration: {
+      version: 1,
+      applicationId: 'application_1795247621148_0042',
+      user: 'alice',
+      job: {
+        name: 'mnist-convnet',
+        framework: 'tfjs',
+        env: { API_TOKEN: '***', OMP_NUM_THREADS: '4' },
+        roles: [
+          {
+            name: 'worker',
+            instances: 2,
+            command: 'npm ci\nnode train.ts --epochs 20\n',
+            resources: { memoryMb: 1536, vcores: 1, gpus: 1 },
+          },
+        ],
+        tags: [],
+      },
+    },
+  };
+}
+
+export function waitingScene(now = Date.now()): Scene {
+  const startedAt = now - 3 * MINUTE;
+  const tasks = [
+    task('worker', 0, { state: 'registered', step: 0 }),
+    ...[1, 2, 3].map((index) =>
+      task('worker', index, {
+        state: 'requested',
+        containerId: null,
+        node: null,
+        nodeHttp: null,
+        silentMs: null,
+        attempts: 0,
+        generation: 0,
+      }),
+    ),
+  ];
+  return {
+    status: {
+      ...job(tasks, startedAt),
+      state: 'WAITING',
+      message:
+        'Waiting for 172 s. worker:1-3 got no container (each asks for 16 GiB of memory, 4 vcores, 1 yarn.io/gpu; queue research is full: it has room for 0 yarn.io/gpu).',
+      generations: 0,
+      tensorboard: { state: 'waiting', message: 'TensorBoard is asked for when the job runs.' },
+    },
+    entries: [at(startedAt + 300, 'master-registered', { detail: 'attempt 1' }), ...started('worker', 0, startedAt + 1_500, 2, 1)],
+  };
+}
+
+export function failedScene(now = Date.now()): Scene {
+  const startedAt = now - 40 * MINUTE;
+  const finishedAt = now - 31 * MINUTE;
+  const text = 'its program on node2.example.com exited with code 1';
+  const stderr = [
+    'file:///data/nm/usercache/alice/appcache/application_1795247621148_0043/source/train.ts:42',
+    '    throw new Error(`no file ${name} in ${folder}`);',
+    '          ^',
+    '',
+    'Error: no file train-images.idx3-ubyte in /data/mnist',
+    '    at openIdx (file:///source/train.ts:42:11)',
+    '    at main (file:///source/train.ts:97:24)',
+    '    at process.processTicksAndRejections (node:internal/process/task_queues:105:5)',
+    '',
+    'Node.js v22.21.1',
+  ];
+  const tasks = [
+    task('worker', 0, { state: 'stopped', silentMs: null }),
+    task('worker', 1, {
+      state: 'failed',
+      exitCode: 1,
+      attempts: 3,
+      failures: 3,
+      silentMs: null,
+      failure: `${text}\nLast lines of its stderr:\n${stderr.join('\n')}`,
+    }),
+    task('evaluator', 0, { state: 'stopped', silentMs: null }),
+  ];
+  return {
+    status: {
+      ...job(tasks, startedAt),
+      state: 'FAILED',
+      message: `worker:1 failed for good: ${text}. Its 3 restarts are used up: see tony-ts logs application_1795247621148_0043 worker:1.`,
+      finishedAt,
+      generations: 3,
+      failure: { task: 'worker:1', text, lines: stderr },
+      tensorboard: { state: 'unavailable', message: 'No node has Python 3.9 or newer.' },
+    },
+    entries: [
+      at(startedAt + 300, 'master-registered', { detail: 'attempt 1' }),
+      ...started('worker', 0, startedAt + 1_500, 2, 1),
+      ...started('worker', 1, startedAt + 1_600, 3, 1),
+      ...running('worker', 0, startedAt + 6_000, 2, 1),
+      ...running('worker', 1, startedAt + 6_000, 3, 1),
+      at(startedAt + 60_000, 'program-ended', { role: 'worker', index: 1, generation: 1, detail: 'exited with code 1' }),
+      at(startedAt + 60_000, 'task-failed', {
+        role: 'worker',
+        index: 1,
+        generation: 1,
+        detail: `${text}\nLast lines of its stderr:\n${stderr.join('\n')}`,
+      }),
+      at(finishedAt, 'job-finished', { detail: 'FAILED' }),
+    ],
+    logs: { 'worker:1/stderr': stderr.join('\n') },
+    charts: { runs: [], message: '' },
+  };
+}
+
+export function largeScene(now = Date.now(), workers = 192): Scene {
+  const startedAt = now - 95 * MINUTE;
+  const states: TaskState[] = [
+    'running',
+    'running',
+    'running',
+    'running',
+    'running',
+    'running',
+    'running',
+    'launching',
+    'requested',
+    'running',
+  ];
+  const tasks = [
+    ...Array.from({ length: workers }, (_, index) => {
+      const state = index > 180 ? (states[index % 10] ?? 'running') : 'running';
+      return task('worker', index, {
+        state,
+        step: state === 'running' ? 120_000 + (index % 7) : 0,
+        generation: 4,
+        node: state === 'requested' ? null : `gpu-${String(index % 48).padStart(2, '0')}.rack${index % 6}.example.com:8041`,
+        usage: state === 'running' ? usage(9.2e9 + (index % 13) * 1.1e8, 3.1 + (index % 5) / 4, [0.86 + (index % 9) / 80]) : null,
+        silentMs: state === 'running' ? (index * 137) % 3_000 : null,
+        attempts: index % 31 === 5 ? 3 : 1,
+      });
+    }),
+    ...Array.from({ length: 6 }, (_, index) => task('ps', index, { step: 0, usage: usage(21e9, 6.4, []), generation: 4 })),
+    task('evaluator', 0, { step: 119_000, usage: usage(4e9, 1, [0.2]) }),
+    task('tensorboard', 0, { usage: usage(3e8, 0.02, []) }),
+  ];
+  const entries = [
+    at(startedAt + 300, 'master-registered', { detail: 'attempt 1, queue research' }),
+    ...tasks.flatMap(({ role, index, state }, order) => [
+      ...(state === 'requested' ? [] : started(role, index, startedAt + 900 + order * 23, order + 2, 1)),
+      ...(state === 'running' ? running(role, index, startedAt + 19_000 + order * 7, order + 2, 1) : []),
+    ]),
+  ].sort((a, b) => a.at - b.at);
+  return {
+    status: {
+      ...job(tasks, startedAt),
+      applicationId: 'application_1795247621148_0044',
+      name: 'resnet50-imagenet-192-workers',
+      state: 'RECOVERING',
+      message:
+        'Waiting for 12 s. worker:188 got no container (each asks for 16 GiB of memory; queue research is full). worker:187 is starting.',
+      generations: 4,
+      masterAttempt: 2,
+      step: 120_000,
+      checkpointStep: 119_500,
+      metrics: { loss: 1.2391, imagesPerSecond: 48_211.4 },
+    },
+    entries,
+    samples: samplesOf(
+      tasks.filter(({ state }) => state === 'running'),
+      startedAt + 19_000,
+      now,
+      240,
+    ),
+    charts: chartsOf(startedAt),
+  };
+}
+
+export function endedScene(now = Date.now()): Scene {
+  const scene = runningScene(now - 60 * MINUTE);
+  const finishedAt = now - 60 * MINUTE;
+  return {
+    ...scene,
+    status: {
+      ...scene.status,
+      state: 'SUCCEEDED',
+      finishedAt,
+      failure: null,
+      notices: [],
+      master: null,
+      tasks: scene.status.tasks.map((each) => ({ ...each, state: 'succeeded' as const, usage: null, silentMs: null, exitCode: 0 })),
+    },
+    entries: [
+      ...(scene.entries ?? []),
+      ...[0, 1].map((index) =>
+        at(finishedAt - 1_000, 'program-ended', { role: 'worker', index, generation: 2, detail: 'exited with code 0' }),
+      ),
+      at(finishedAt - 400, 'program-ended', { role: 'evaluator', index: 0, generation: 1, detail: 'exited with code 0' }),
+      at(finishedAt, 'job-finished', { detail: 'SUCCEEDED' }),
+    ],
+  };
+}
+
+/** Would set `document.title` to `hacked` if any of it became HTML. */
+export const HOSTILE = `<img src=x onerror="document.title='hacked'"><script>document.title='hacked'</script>`;
+
+export function hostileScene(now = Date.now()): Scene {
+  const scene = runningScene(now);
+  const tasks = scene.status.tasks.map((each) => ({
+    ...each,
+    node: HOSTILE,
+    nodeHttp: `javascript:alert(1)//${HOSTILE}`,
+    failure: HOSTILE,
+  }));
+  return {
+    status: {
+      ...scene.status,
+      name: HOSTILE,
+      user: HOSTILE,
+      queue: HOSTILE,
+      message: HOSTILE,
+      notices: [HOSTILE],
+      metrics: { [HOSTILE]: 1 },
+      checkpointDir: HOSTILE,
+      summaryDir: `javascript:${HOSTILE}`,
+      failure: { task: 'worker:0', text: HOSTILE, lines: [HOSTILE, `\x1b]0;${HOSTILE}\x07`] },
+      tensorboard: { state: 'unavailable', message: HOSTILE },
+      tasks,
+    },
+    entries: (scene.entries ?? []).map((entry) => ({
+      ...entry,
+      event: entry.role === undefined ? HOSTILE : entry.event,
+      detail: HOSTILE,
+      node: HOSTILE,
+    })),
+    samples: scene.samples ?? [],
+    charts: { runs: [{ name: HOSTILE, scalars: [{ tag: HOSTILE, steps: [1, 2], times: [1, 2], values: [1, null] }] }], message: HOSTILE },
+    logs: { 'worker:0/stderr': `${HOSTILE}\n${HOSTILE}\n`, 'worker:0/stdout': HOSTILE },
+    configuration: { [HOSTILE]: HOSTILE },
+  };
+}
+
+function job(tasks: readonly TaskStatus[], startedAt: number): JobStatus {
+  return {
+    applicationId: 'application_1795247621148_0042',
+    name: 'mnist-convnet',
+    user: 'alice',
+    queue: 'research',
+    state: 'RUNNING',
+    message: '',
+    masterAttempt: 1,
+    generations: 1,
+    startedAt,
+    finishedAt: null,
+    step: 0,
+    metrics: {},
+    checkpointStep: 0,
+    checkpointDir: 'hdfs://nn.example.com:8020/user/alice/.tony-ts/output/application_1795247621148_0042/checkpoints',
+    summaryDir: 'hdfs://nn.example.com:8020/user/alice/.tony-ts/history/application_1795247621148_0042/summaries',
+    notices: [],
+    failure: null,
+    tensorboard: { state: 'off', message: '' },
+    master: null,
+    tasks,
+  };
+}
+
+function task(role: string, index: number, changes: Partial<TaskStatus>): TaskStatus {
+  return {
+    role,
+    index,
+    state: 'running',
+    generation: 1,
+    attempts: 1,
+    failures: 0,
+    containerId: `container_1795247621148_0042_01_${String(index + 2).padStart(6, '0')}`,
+    node: `node${index + 1}.example.com:8041`,
+    nodeHttp: `node${index + 1}.example.com:8042`,
+    step: 0,
+    metrics: {},
+    usage: null,
+    silentMs: 420 + index * 310,
+    exitCode: null,
+    failure: null,
+    ...changes,
+  };
+}
+
+function usage(rssBytes: number, cpuCores: number, utilizations: readonly number[]): TaskStatus['usage'] {
+  const gpus = utilizations.map((utilization, index) => ({ index, utilization, memoryUsedBytes: 9e9, memoryTotalBytes: 16e9 }));
+  return { rssBytes, cpuCores, gpus, stopped: false };
+}
+
+function at(when: number, event: string, details: Omit<HistoryEntry, 'at' | 'event'> = {}): HistoryEntry {
+  return { at: when, event, ...details };
+}
+
+function started(role: string, index: number, when: number, container: number, node: number): HistoryEntry[] {
+  const place = {
+    role,
+    index,
+    containerId: `container_1795247621148_0042_01_${String(container).padStart(6, '0')}`,
+    node: `node${node}.example.com:8041`,
+  };
+  return [at(when, 'container-allocated', place), at(when + 4_200, 'executor-registered', { ...place, detail: '10.1.2.3:42881, idle' })];
+}
+
+function running(role: string, index: number, when: number, container: number, generation: number): HistoryEntry[] {
+  const containerId = `container_1795247621148_0042_01_${String(container).padStart(6, '0')}`;
+  return [at(when, 'program-started', { role, index, generation, containerId, node: `node${generation}.example.com:8041` })];
+}
+
+function samplesOf(tasks: readonly TaskStatus[], from: number, to: number, count = 140): UsageSample[] {
+  return Array.from({ length: count }, (_, sample) => ({
+    at: Math.round(from + ((to - from) * sample) / (count - 1)),
+    tasks: tasks.map(({ role, index, usage }, order) => {
+      const wave = Math.sin(sample / 7 + order) * 0.04 + Math.sin(sample * 1.7 + order * 3) * 0.03;
+      const warm = 1 - Math.exp(-(sample + 1) / 6);
+      return {
+        task: `${role}:${index}`,
+        step: sample * 60,
+        rssBytes: Math.round((usage?.rssBytes ?? 1e8) * warm * (1 + wave / 4)),
+        cpuCores: (usage?.cpuCores ?? 0.1) * warm * (1 + wave * 2),
+        gpuUtilization: usage?.gpus[0] === undefined ? null : Math.min(1, usage.gpus[0].utilization * warm * (1 + wave)),
+        gpuMemoryBytes: usage?.gpus[0] === undefined ? null : Math.round(9e9 * warm),
+      };
+    }),
+  }));
+}
+
+function chartsOf(startedAt: number): ScalarCharts {
+  const noise = (step: number, seed: number) => Math.sin(step * 12.9898 + seed * 78.233) * 0.5 + Math.sin(step * 4.1 + seed) * 0.5;
+  const series = (tag: string, count: number, every: number, seed: number, value: (step: number, noise: number) => number) => {
+    const steps = Array.from({ length: count }, (_, index) => (index + 1) * every);
+    return {
+      tag,
+      steps,
+      times: steps.map((step) => startedAt / 1000 + 8 + step * 0.08),
+      values: steps.map((step) => value(step, noise(step, seed))),
+    };
+  };
+  return {
+    runs: [
+      {
+        name: 'train',
+        scalars: [
+          series('learning rate', 300, 28, 4, (step) => 0.01 * 0.5 ** Math.floor(step / 2000)),
+          series('loss', 420, 20, 1, (step, jitter) => 2.3 * Math.exp(-step / 900) + 0.05 + jitter * 0.12 * Math.exp(-step / 4000)),
+          series('acc', 420, 20, 2, (step, jitter) => Math.min(1, 0.99 - 0.88 * Math.exp(-step / 700) + jitter * 0.02)),
+          series('examplesPerSecond', 420, 20, 3, (step, jitter) => (step < 60 ? 98 : 4200 + jitter * 320)),
+        ],
+      },
+      {
+        name: 'evaluator',
+        scalars: [
+          series('loss', 42, 200, 6, (step, jitter) => 2.1 * Math.exp(-step / 1000) + 0.09 + jitter * 0.03),
+          series('acc', 42, 200, 7, (step, jitter) => Math.min(1, 0.985 - 0.8 * Math.exp(-step / 800) + jitter * 0.004)),
+        ],
+      },
+    ],
+    message: '',
+  };
+}
+
+function lines(count: number, line: (index: number) => string): string {
+  return Array.from({ length: count }, (_, index) => `${line(index + 1)}\n`).join('');
+}

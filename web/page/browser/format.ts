@@ -1,0 +1,54 @@
+import { formatBytes, formatNumber } from '../../../conf/quantities.ts';
+import { formatDuration } from '../../../conf/units.ts';
+
+export { formatBytes, formatNumber };
+
+/** 12_345_678 -> `12,345,678`. */
+export function formatCount(value: number): string {
+  return Number.isInteger(value) ? value.toString().replace(/\B(?=(\d{3})+(?!\d))/g, ',') : formatNumber(value);
+}
+
+/** Whole seconds: a figure that runs along is to be read, not measured. */
+export function formatElapsed(ms: number): string {
+  return formatDuration(Math.max(0, Math.floor(ms / 1000) * 1000)).replace(/^0 ms$/, '0 s');
+}
+
+/** As precise as a person can use it: phases of a start take tenths of seconds. */
+export function formatSpan(ms: number): string {
+  return ms < 60_000 ? formatDuration(Math.max(0, Math.round(ms / 100) * 100)).replace(/^0 ms$/, '0 s') : formatElapsed(ms);
+}
+
+export function formatAgo(ms: number): string {
+  return ms < 1000 ? 'now' : `${formatElapsed(ms)} ago`;
+}
+
+export function formatShare(share: number): string {
+  return `${Math.round(share * 100)} %`;
+}
+
+/** `14:03:09`, in the browser's time zone. */
+export function formatClock(at: number): string {
+  const date = new Date(at);
+  return [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => String(part).padStart(2, '0')).join(':');
+}
+
+/** `2026-11-21 14:03:09`. */
+export function formatMoment(at: number): string {
+  const date = new Date(at);
+  const day = [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((part) => String(part).padStart(2, '0')).join('-');
+  return `${day} ${formatClock(at)}`;
+}
+
+/** `train/examplesPerSecond` -> `train examples per second`. */
+export function spoken(tag: string): string {
+  return tag
+    .replace(/([a-z\d])([A-Z])(?=[a-z])/g, (_, before: string, after: string) => `${before} ${after.toLowerCase()}`)
+    .replace(/[/_]+/g, ' ')
+    .trim();
+}
+
+/** A metric's value: shares as per cent, large figures without decimals. */
+export function formatMetric(name: string, value: number): string {
+  if (/(^|[/_ ])acc(uracy)?$/i.test(name) && value >= 0 && value <= 1) return `${(value * 100).toFixed(2)} %`;
+  return Math.abs(value) >= 1000 && Number.isFinite(value) ? formatCount(Math.round(value)) : formatNumber(value);
+}

@@ -1,0 +1,116 @@
+import { h } from 'preact';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { JobStatus } from '../../../conf/status.ts';
+import type { LogFile } from '../../job-view.ts';
+import { choice, searchField } from './controls.ts';
+import { Copy } from './copy.ts';
+import { usePreference } from './environment.ts';
+import { useFeed } from './feed.ts';
+import { formatBytes } from './format.ts';
+import { type Content, html } from './html.ts';
+import { isOver, type JobFeeds } from './job-feeds.ts';
+import { plainText } from './plain-text.ts';
+import { formatRoute } from './route.ts';
+import { nameOf } from './task-table.ts';
+
+const FILES: readonly LogFile[] = ['stdout', 'stderr', 'tony.log'];
+const FIRST_BYTES = 64 * 1024;
+const MOST_BYTES = 1024 * 1024;
+/** The ApplicationMaster, by the name that the log's address has for it. */
+const MASTER = 'master';
+
+/** `rest` of the address: the task and the file. */
+export function Logs({ status, feeds, rest }: { status: JobStatus; feeds: JobFeeds; rest: readonly string[] }): Content {
+  const first = status.failure?.task ?? (status.tasks[0] === undefined ? MASTER : nameOf(status.tasks[0]));
+  const [task = first] = rest;
+  const file = FILES.find((each) => each === rest[1]) ?? (task === MASTER ? 'tony.log' : 'stdout');
+  const [following, setFollow] = usePreference<boolean>('log.follow', true);
+  const [wrap, setWrap] = usePreference<boolean>('log.wrap', true);
+  const [words, setWords] = useState('');
+  const [tail, setTail] = useState(FIRST_BYTES);
+  const follow = following && !isOver(status);
+  const open = (nextTask: string, nextFile: LogFile) => {
+    location.hash = formatRoute('logs', nextTask, nextTask === MASTER && nextFile === 'stdout' ? 'tony.log' : nextFile);
+  };
+  const names = Object.fromEntries([...status.tasks.map((each) => [nameOf(each), nameOf(each)]), [MASTER, 'master (ApplicationMaster)']]);
+  const shown = task in names ? names : { ...names, [task]: task };
+  return html`
+    <div class="controls">
+      ${choice('Task', task, (next) => open(next, file), shown)}
+      <fieldset class="segments"><legend class="off-screen">File</legend>
+        ${FILES.map(
+          (each) =>
+            html`<label key=${each}><input type="radio" name="log-file" value=${each} checked=${each === file} onChange=${() => open(task, each)} /><span>${each}</span></label>`,
+        )}
+      </fieldset>
+      <label class="check"><input type="checkbox" checked=${follow} disabled=${isOver(status)} onChange=${() => setFollow(!following)} /> follow</label>
+      <label class="check"><input type="checkbox" checked=${wrap} onChange=${() => setWrap(!wrap)} /> wrap lines</label>
+      ${searchField('Lines with', words, setWords, 'any text')}
+    </div>
+    ${h(Log, { key: `${task}/${file}/${tail}/${follow}`, feeds, status, task, file, tail, follow, wrap, words, onMore: () => setTail(Math.min(MOST_BYTES, tail * 4)) })}`;
+}
+
+interface LogProps {
+  readonly feeds: JobFeeds;
+  readonly status: JobStatus;
+  readonly task: string;
+  readonly file: LogFile;
+  readonly tail: number;
+  readonly follow: boolean;
+  readonly wrap: boolean;
+  readonly words: string;
+  readonly onMore: () => void;
+}
+
+function Log({ feeds, status, task, file, tail, follow, wrap, words, onMore }: LogProps): Content {
+  const feed = useMemo(() => feeds.log({ task, file, tail, follow }), []);
+  const { data, problem } = useFeed(feed);
+  const box = useRef<HTMLPreElement>(null);
+  const atEnd = useRef(true);
+  const text = useMemo(() => (data === null || data === 'none' ? '' : plainText(data.text)), [data]);
+  const lines = useMemo(() => withWords(text, words), [text, words]);
+  useEffect(() => {
+    const element = box.current;
+    // Who has scrolled back is reading.
+    if (element !== null && atEnd.current) element.scrollTop = element.scrollHeight;
+  }, [lines, wrap]);
+  const onScroll = (event: Event) => {
+    const element = event.target as HTMLElement;
+    atEnd.current = element.scrollHeight - element.scrollTop - element.clientHeight < 24;
+  };
+  const elsewhere = html`<code>tony-ts logs ${status.applicationId} ${task === MASTER ? '' : task}</code>`;
+  if (data === null)
+    return html`<p class="empty">${problem === null ? 'Reading the log …' : html`The log cannot be read here: ${problem.text} ${elsewhere} may have it.`}</p>`;
+  if (data === 'none')
+    return html`<p class="empty">${task} has no ${file} here${isOver(status) ? html`; ${elsewhere} may have it` : ' yet'}.</p>`;
+  return html`
+    <div class="log card">
+      <div class="log-head">
+        <span class="aside">${data.skipped > 0 ? `${formatBytes(data.skipped)} before this` : 'from the beginning'}</span>
+        ${data.skipped > 0 && tail < MOST_BYTES && html`<button type="button" class="small" onClick=${onMore}>Show more</button>`}
+        <span class="spring"></span>
+        ${nodeLink(status, task)}
+        ${h(Copy, { text: lines, what: `${file} of ${task}` })}
+      </div>
+      <pre ref=${box} class=${wrap ? 'text wrap' : 'text'} tabIndex=${0} role="region" aria-label=${`${file} of ${task}`} onScroll=${onScroll}>${
+        lines === '' ? html`<span class="aside">${text === '' ? 'It is empty.' : 'No line has this.'}</span>` : lines
+      }</pre>
+    </div>`;
+}
+
+function withWords(text: string, words: string): string {
+  const wanted = words.trim().toLowerCase();
+  if (wanted === '') return text;
+  return text
+    .split('\n')
+    .filter((line) => line.toLowerCase().includes(wanted))
+    .join('\n');
+}
+
+/** The NodeManager's own page of the container's logs; browsers can not always reach it. */
+function nodeLink({ tasks, user }: JobStatus, name: string): Content {
+  const task = tasks.find((each) => nameOf(each) === name);
+  if (!task?.nodeHttp || task.containerId === null) return null;
+  const href = `http://${encodeURI(task.nodeHttp)}/node/containerlogs/${encodeURIComponent(task.containerId)}/${encodeURIComponent(user)}`;
+  return html`<a class="aside" href=${href} rel="noreferrer">on its node</a>`;
+}

@@ -1,0 +1,78 @@
+import { h } from 'preact';
+import type { JobStatus, TaskStatus } from '../../../conf/status.ts';
+import { toneOf } from './badge.ts';
+import { HeadlineCharts } from './charts-view.ts';
+import { Copy } from './copy.ts';
+import { formatBytes, formatCount, formatMetric, spoken } from './format.ts';
+import { type Content, html } from './html.ts';
+import type { JobFeeds } from './job-feeds.ts';
+import { plainText } from './plain-text.ts';
+import { formatRoute } from './route.ts';
+import { byRole, nameOf, stateCounts } from './task-table.ts';
+
+/** The rest is in the charts. */
+const MOST_METRICS = 8;
+
+export function Overview({ status, feeds }: { status: JobStatus; feeds: JobFeeds }): Content {
+  const metrics = Object.entries(status.metrics);
+  return html`
+    <dl class="tiles">
+      ${tile('Step', formatCount(status.step), true)}
+      ${metrics.slice(0, MOST_METRICS).map(([name, value]) => tile(spoken(name), formatMetric(name, value)))}
+      ${tile('Checkpoint', status.checkpointStep > 0 ? `step ${formatCount(status.checkpointStep)}` : 'none yet')}
+      ${tile('Generation', String(status.generations))}
+      ${status.masterAttempt > 1 && tile('Master attempt', String(status.masterAttempt))}
+    </dl>
+    ${h(HeadlineCharts, { feeds })}
+    <div class="columns">
+      <section class="card" aria-labelledby="roles-title">
+        <h3 id="roles-title">Roles</h3>
+        <ul class="roles">${byRole(status.tasks).map(({ role, tasks }) => roleRow(role, tasks))}</ul>
+      </section>
+      <section class="card" aria-labelledby="places-title">
+        <h3 id="places-title">Where things are</h3>
+        <dl class="places">
+          ${place('Checkpoints', status.checkpointDir)}
+          ${place('Summaries', status.summaryDir)}
+          ${status.master !== null && masterPlace(status.master)}
+          ${status.tensorboard.message !== '' && html`<div><dt>TensorBoard</dt><dd>${status.tensorboard.message}</dd></div>`}
+        </dl>
+      </section>
+    </div>
+    ${
+      status.notices.length > 0 &&
+      html`<section class="card" aria-labelledby="notices-title">
+      <h3 id="notices-title">Notices</h3>
+      <ul class="notices">${status.notices.map((notice) => html`<li>${plainText(notice)}</li>`)}</ul>
+    </section>`
+    }`;
+}
+
+function tile(title: string, value: string, large = false): Content {
+  return html`<div class=${large ? 'tile large' : 'tile'}><dt>${title}</dt><dd class="figure">${value}</dd></div>`;
+}
+
+function roleRow(role: string, tasks: readonly TaskStatus[]): Content {
+  const counts = stateCounts(tasks);
+  const only = tasks.length === 1 ? tasks[0] : undefined;
+  const href = only === undefined ? formatRoute('tasks', role) : formatRoute('logs', nameOf(only), 'stderr');
+  return html`<li key=${role}>
+    <div class="role-line">
+      <a href=${href}>${role}</a>
+      <span class="aside">${counts.map(({ state, count }) => `${count} ${state}`).join(', ')}</span>
+    </div>
+    <div class="bar" aria-hidden="true">
+      ${counts.map(({ state, count }) => html`<span class=${toneOf(state)} style=${{ flexGrow: count }}></span>`)}
+    </div>
+  </li>`;
+}
+
+function place(title: string, uri: string): Content {
+  return html`<div><dt>${title}</dt><dd><code class="uri">${uri}</code> ${h(Copy, { text: uri, what: `place of the ${title.toLowerCase()}` })}</dd></div>`;
+}
+
+function masterPlace({ node, rssBytes, cpuCores, latenessMs }: NonNullable<JobStatus['master']>): Content {
+  return html`<div><dt>ApplicationMaster</dt>
+    <dd>${node}, ${formatBytes(rssBytes)}, ${cpuCores.toFixed(2)} cores, timers ${Math.round(latenessMs)} ms late (p99)
+    ${' '}<a href=${formatRoute('logs', 'master', 'tony.log')}>log</a></dd></div>`;
+}

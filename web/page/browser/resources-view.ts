@@ -1,0 +1,88 @@
+import { h } from 'preact';
+import { useMemo, useState } from 'preact/hooks';
+import type { JobStatus } from '../../../conf/status.ts';
+import { Chart, COLORS } from './chart.ts';
+import { choice } from './controls.ts';
+import { useFeed } from './feed.ts';
+import { formatBytes, formatClock, formatNumber } from './format.ts';
+import { type Content, html } from './html.ts';
+import type { JobFeeds } from './job-feeds.ts';
+import { byRole, nameOf } from './task-table.ts';
+import { type Grouping, RESOURCES, type ResourceName, usageLines } from './usage-history.ts';
+
+/** More lines than this in one chart tell nothing. */
+const MOST_LINES = 10;
+
+const TITLES: Readonly<Record<ResourceName, string>> = {
+  memory: 'Memory',
+  cpu: 'CPU, cores',
+  gpu: 'GPU utilization',
+  gpuMemory: 'GPU memory',
+};
+
+const FORMATS: Readonly<Record<ResourceName, (value: number) => string>> = {
+  memory: formatBytes,
+  cpu: (value) => formatNumber(value),
+  gpu: (value) => `${Math.round(value)} %`,
+  gpuMemory: formatBytes,
+};
+
+export function Resources({ status, feeds }: { status: JobStatus; feeds: JobFeeds }): Content {
+  const { data, problem } = useFeed(feeds.usage);
+  const [only, setOnly] = useState('');
+  const [chosen, setChosen] = useState<Grouping | null>(null);
+  const roles = useMemo(() => byRole(status.tasks), [status.tasks]);
+  const count = status.tasks.filter(({ role }) => only === '' || only === role).length;
+  const grouping = chosen ?? (count > MOST_LINES ? 'mean' : 'tasks');
+  const samples = data?.samples ?? [];
+  const charts = useMemo(() => {
+    const xs = samples.map(({ at }) => at);
+    return RESOURCES.map((resource) => ({
+      resource,
+      lines: usageLines(samples, resource, grouping, only).map(({ name, values }, index) => ({
+        name,
+        color: index % COLORS,
+        xs,
+        ys: values,
+        raw: null,
+      })),
+    }));
+  }, [samples, grouping, only]);
+  if (data === null)
+    return html`<p class="empty">${problem === null ? 'Reading what the tasks use …' : `What the tasks use cannot be read: ${problem.text}`}</p>`;
+  const names = {
+    '': 'all tasks',
+    ...Object.fromEntries(
+      roles.flatMap(({ role, tasks }) => [[role, `role ${role}`], ...tasks.map((task) => [nameOf(task), nameOf(task)])]),
+    ),
+  };
+  return html`
+    <div class="controls" role="group" aria-label="What the charts show">
+      ${choice('Show', only, setOnly, names)}
+      ${choice('As', grouping, (value) => setChosen(value as Grouping), {
+        tasks: 'a line for each task',
+        mean: 'the mean of each role',
+        highest: 'the highest of each role',
+        sum: 'the sum of each role',
+      })}
+    </div>
+    ${samples.length === 0 && html`<p class="empty">No figures yet: they come with the heartbeats of running tasks.</p>`}
+    <div class="charts">
+      ${charts
+        .filter(({ lines }) => lines.length > 0)
+        .map(({ resource, lines }) =>
+          h(Chart, {
+            key: resource,
+            title: TITLES[resource],
+            lines,
+            x: 'clock',
+            logarithmic: false,
+            formatX: formatClock,
+            formatY: FORMATS[resource],
+            together: 'resources',
+            top: resource === 'gpu' ? 100 : null,
+          }),
+        )}
+    </div>
+    ${samples.length > 0 && !charts.some(({ resource, lines }) => resource === 'gpu' && lines.length > 0) && html`<p class="remark">No task has told of a GPU.</p>`}`;
+}

@@ -1,0 +1,160 @@
+import type { HistoryEntry, JobStatus } from '../../../conf/status.ts';
+
+/**
+ * requested: a container is wanted. launching: there is one, its executor has not reported yet. registered: it has, and waits for its gang.
+ * running: the program runs, in one generation.
+ */
+export type Phase = 'requested' | 'launching' | 'registered' | 'running';
+
+export interface Span {
+  readonly phase: Phase;
+  /** ms since the epoch. */
+  readonly from: number;
+  readonly to: number;
+  /** Of a running program. */
+  readonly generation: number | null;
+  /** Counts a task's containers from 1. */
+  readonly attempt: number;
+  readonly node: string | null;
+  /** It goes on. */
+  readonly open: boolean;
+}
+
+export interface End {
+  readonly at: number;
+  readonly outcome: 'succeeded' | 'failed' | 'stopped';
+  readonly text: string;
+}
+
+export interface TaskTimeline {
+  readonly task: string;
+  readonly spans: readonly Span[];
+  readonly ends: readonly End[];
+}
+
+export interface Moment {
+  readonly at: number;
+  readonly text: string;
+}
+
+export interface Timeline {
+  readonly from: number;
+  readonly to: number;
+  readonly tasks: readonly TaskTimeline[];
+  /** When generations started, masters registered, the job ended. */
+  readonly moments: readonly Moment[];
+}
+
+interface Lane {
+  readonly spans: Span[];
+  readonly ends: End[];
+  attempt: number;
+  current: { phase: Phase; from: number; generation: number | null; node: string | null } | null;
+}
+
+/** What each task went through, read from the job's events; `now` is where that which goes on ends for the time being. */
+export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, now: number): Timeline {
+  const lanes = new Map<string, Lane>(status.tasks.map(({ role, index }) => [`${role}:${index}`, newLane()]));
+  const moments: Moment[] = [];
+  const until = status.finishedAt ?? Math.max(now, entries.at(-1)?.at ?? 0, status.startedAt);
+  let asked = false;
+
+  for (const entry of entries) {
+    const { at, event } = entry;
+    if (event === 'master-registered') {
+      moments.push({ at, text: asked ? 'ApplicationMaster started again' : 'ApplicationMaster registered' });
+      if (!asked) for (const lane of lanes.values()) enter(lane, 'requested', at);
+      asked = true;
+    } else if (event === 'generation-started') {
+      moments.push({ at, text: `generation ${entry.generation ?? '?'} started` });
+    } else if (event === 'job-finished') {
+      moments.push({ at, text: 'job ended' });
+      for (const lane of lanes.values()) stop(lane, at);
+    }
+    if (entry.role === undefined || entry.index === undefined) continue;
+    const task = `${entry.role}:${entry.index}`;
+    const lane = lanes.get(task) ?? newLane();
+    lanes.set(task, lane);
+    follow(lane, entry);
+  }
+
+  return {
+    from: Math.min(status.startedAt, entries[0]?.at ?? status.startedAt),
+    to: Math.max(until, status.startedAt + 1),
+    tasks: [...lanes].map(([task, lane]) => ({ task, ...closed(lane, until, goesOn(status, task)) })),
+    moments,
+  };
+}
+
+function newLane(): Lane {
+  return { spans: [], ends: [], attempt: 0, current: null };
+}
+
+function follow(lane: Lane, entry: HistoryEntry): void {
+  const { at, event, detail = '' } = entry;
+  const generation = entry.generation ?? null;
+  const node = entry.node ?? null;
+  switch (event) {
+    case 'container-allocated':
+      lane.attempt++;
+      enter(lane, 'launching', at, { node });
+      return;
+    case 'executor-registered':
+      // One that comes back to a new ApplicationMaster says what its program does: nothing has changed for the task.
+      if (lane.current?.phase !== 'running') enter(lane, detail.endsWith(', running') ? 'running' : 'registered', at, { node, generation });
+      return;
+    case 'program-started':
+      enter(lane, 'running', at, { node, generation });
+      return;
+    case 'program-ended':
+      leave(lane, at);
+      if (detail === 'exited with code 0') lane.ends.push({ at, outcome: 'succeeded', text: detail });
+      return;
+    case 'task-failed':
+      leave(lane, at);
+      lane.ends.push({ at, outcome: 'failed', text: detail });
+      enter(lane, 'requested', at);
+      return;
+  }
+}
+
+function enter(lane: Lane, phase: Phase, at: number, more: { generation?: number | null; node?: string | null } = {}): void {
+  const node = more.node ?? lane.current?.node ?? null;
+  leave(lane, at);
+  lane.current = {
+    phase,
+    from: at,
+    generation: phase === 'running' ? (more.generation ?? null) : null,
+    node: phase === 'requested' ? null : node,
+  };
+}
+
+function leave(lane: Lane, at: number, open = false): void {
+  const { current } = lane;
+  if (current === null) return;
+  const attempt = Math.max(1, current.phase === 'requested' ? lane.attempt + 1 : lane.attempt);
+  lane.spans.push({ ...current, to: Math.max(at, current.from), attempt, open });
+  lane.current = null;
+}
+
+/** The job is over: what still runs is stopped, what is still wanted is not wanted any more. */
+function stop(lane: Lane, at: number): void {
+  const { current } = lane;
+  if (current === null) return;
+  const neverCame = current.phase === 'requested' && lane.ends.length > 0;
+  if (neverCame) lane.current = null;
+  leave(lane, at);
+  if (!neverCame) lane.ends.push({ at, outcome: 'stopped', text: 'stopped: the job was over' });
+}
+
+function closed(lane: Lane, until: number, live: boolean): { spans: Span[]; ends: End[] } {
+  // A task that has failed for good is not asked for again.
+  if (!live && lane.current?.phase === 'requested') lane.current = null;
+  leave(lane, until, live);
+  return { spans: lane.spans, ends: lane.ends };
+}
+
+function goesOn({ tasks, finishedAt }: JobStatus, name: string): boolean {
+  const task = tasks.find(({ role, index }) => `${role}:${index}` === name);
+  return finishedAt === null && task !== undefined && !['succeeded', 'failed', 'lost', 'stopped'].includes(task.state);
+}
