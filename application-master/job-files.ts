@@ -1,10 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
-import type { HistoryEntry, JobStatus } from '../conf/status.ts';
+import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status.ts';
 import type { Entry, Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
+import { historyFileName, historyFiles, parseEntries, parseSamples } from '../web/history-files.ts';
 import type { Snapshot } from './events.ts';
+import { RewrittenFile } from './rewritten-file.ts';
 import { parseSnapshot } from './snapshot.ts';
 
 /** How a failed write is tried again (ms): storage that is away for a while must not end a job. */
@@ -12,13 +14,25 @@ const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5000;
 /** Events are gathered for this long (ms), longer when there are many. */
 const EVENTS_PAUSE_MS = 1000;
+/** And samples of usage. */
+const SAMPLES_PAUSE_MS = 30_000;
+/** Of a job that has more the first are kept, which tell how it came to run, and the newest. */
+const FIRST_EVENTS = 5_000;
+const MAXIMUM_EVENTS = 25_000;
+
+/** What an earlier attempt has told. */
+export interface EarlierAttempt {
+  readonly attempt: number;
+  readonly entries: readonly HistoryEntry[];
+  readonly samples: readonly UsageSample[];
+}
 
 /**
  * What an attempt of the ApplicationMaster keeps on storage.
  *
  *   <staging>/am.json             where executors find the master; of the newest attempt
  *   <staging>/state-<attempt>.json  the job's state; each attempt writes its own, so that an older one that still lives overwrites nothing
- *   <history>/events-<attempt>.jsonl, job.json, final.json
+ *   <history>/events-<attempt>.jsonl, metrics-<attempt>.jsonl, job.json, final.json
  */
 export class JobFiles {
   readonly #storage: Storage;
@@ -31,10 +45,10 @@ export class JobFiles {
   readonly #closing = new AbortController();
   #waiting: Snapshot | null = null;
   #writing: Promise<void> | null = null;
-  #events: string[] = [];
-  #eventsWritten = 0;
-  #eventsTimer: NodeJS.Timeout | null = null;
-  #eventsWriting: Promise<void> = Promise.resolve();
+  readonly #events: string[] = [];
+  readonly #eventsFile: RewrittenFile;
+  #samples: () => readonly UsageSample[] = () => [];
+  readonly #samplesFile: RewrittenFile;
 
   constructor(options: { storage: Storage; staging: string; history: string; historyShared?: boolean; attempt: number; log: Logger }) {
     this.#storage = options.storage;
@@ -43,6 +57,22 @@ export class JobFiles {
     this.#historyPermission = options.historyShared === true ? 0o640 : 0o600;
     this.#attempt = options.attempt;
     this.#log = options.log;
+    const file = (kind: 'events' | 'metrics', content: () => readonly string[], pauseMs: () => number): RewrittenFile =>
+      new RewrittenFile({
+        storage: options.storage,
+        uri: joinUri(options.history, historyFileName(kind, options.attempt)),
+        permission: this.#historyPermission,
+        content: () => Buffer.from(content().join('')),
+        pauseMs,
+        log: options.log,
+      });
+    this.#eventsFile = file(
+      'events',
+      () => this.#events,
+      () => EVENTS_PAUSE_MS + this.#events.length,
+    );
+    const lines = (): string[] => this.#samples().map((sample) => `${JSON.stringify(sample)}\n`);
+    this.#samplesFile = file('metrics', lines, () => SAMPLES_PAUSE_MS);
   }
 
   /**
@@ -159,23 +189,30 @@ export class JobFiles {
 
   record(entry: HistoryEntry): void {
     this.#events.push(`${JSON.stringify(entry)}\n`);
-    // Storage cannot append: the whole file is written, the more seldom the larger it is.
-    this.#eventsTimer ??= setTimeout(() => this.#flushEvents(), EVENTS_PAUSE_MS + this.#events.length);
+    if (this.#events.length > MAXIMUM_EVENTS) this.#events.splice(FIRST_EVENTS, Math.floor(MAXIMUM_EVENTS / 5));
+    this.#eventsFile.touch();
   }
 
-  #flushEvents(): void {
-    this.#eventsTimer = null;
-    this.#eventsWriting = this.#eventsWriting.then(async () => {
-      const count = this.#events.length;
-      if (count === this.#eventsWritten) return;
-      try {
-        const uri = joinUri(this.#history, `events-${this.#attempt}.jsonl`);
-        await this.#storage.write(uri, Buffer.from(this.#events.join('')), { permission: this.#historyPermission });
-        this.#eventsWritten = count;
-      } catch (error) {
-        this.#log.warn({ error: messageOf(error) }, 'the events could not be written to the history');
-      }
-    });
+  /** There are new samples of what the job's tasks use; `samples` gives all there are by the time they are written. */
+  sampled(samples: () => readonly UsageSample[]): void {
+    this.#samples = samples;
+    this.#samplesFile.touch();
+  }
+
+  /** What earlier attempts have told. */
+  async earlier(): Promise<readonly EarlierAttempt[]> {
+    const names = (await this.#storage.list(this.#history)).map(({ name }) => name);
+    const text = async (kind: 'events' | 'metrics', attempt: number): Promise<string> => {
+      const file = historyFiles(names, kind).find((each) => each.attempt === attempt);
+      return file === undefined ? '' : (await this.#storage.read(joinUri(this.#history, file.name))).toString();
+    };
+    const attempts = Array.from({ length: this.#attempt - 1 }, (_, at) => at + 1);
+    return Promise.all(
+      attempts.map(async (attempt) => {
+        const [events, samples] = await Promise.all([text('events', attempt), text('metrics', attempt)]);
+        return { attempt, entries: parseEntries(events), samples: parseSamples(samples) };
+      }),
+    );
   }
 
   /**
@@ -206,12 +243,10 @@ export class JobFiles {
     return JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus;
   }
 
-  /** Ends what is under way and writes the last events. */
+  /** Ends what is under way and writes the last events and samples. */
   async close(): Promise<void> {
     this.#closing.abort();
-    if (this.#eventsTimer !== null) clearTimeout(this.#eventsTimer);
-    this.#flushEvents();
-    await Promise.all([this.#writing, this.#eventsWriting]);
+    await Promise.all([this.#writing, this.#eventsFile.close(), this.#samplesFile.close()]);
   }
 
   /** What only a running job needs goes; `everything`: the whole folder. */

@@ -2,7 +2,7 @@ import { messageOf, TonyError } from '../conf/errors.ts';
 import { CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
 import type { Logger } from '../conf/log.ts';
 import type { Secret } from '../conf/secret.ts';
-import type { JobResult, JobStatus } from '../conf/status.ts';
+import type { HistoryEntry, JobResult, JobStatus } from '../conf/status.ts';
 import type { Action, Event, Snapshot } from './events.ts';
 import { containerProof, type ExecutorService, type Happening, ringKey } from './executor-service.ts';
 import type { JobFiles } from './job-files.ts';
@@ -22,6 +22,8 @@ export interface JobShellOptions {
   readonly environment: Readonly<Record<string, string>>;
   readonly files: JobFiles;
   readonly log: Logger;
+  /** Hears of each entry of the job's history. */
+  readonly recorded: (entry: HistoryEntry) => void;
   /** All is over, or nothing can be done any more. Called once. */
   readonly ended: (outcome: Outcome) => void;
 }
@@ -105,6 +107,12 @@ export class JobShell {
   readonly assignmentOf = (containerId: string): { role: string; index: number } | null | undefined =>
     this.#state === null ? undefined : assignmentOf(this.#state, containerId);
 
+  /** Where a task's program listens, while it runs. */
+  readonly endpointOf = (role: string, index: number): { host: string; port: number } | null => {
+    const task = this.#state?.tasks.find((each) => each.role.name === role && each.index === index);
+    return task?.state === 'running' && task.executor !== null ? { host: task.executor.host, port: task.executor.port } : null;
+  };
+
   readonly status = (): JobStatus => {
     const { frozen, attempt } = this.#options;
     return this.#final ?? statusOf(this.#state ?? createJob(frozen, { attempt, now: now() }), now());
@@ -171,6 +179,7 @@ export class JobShell {
       case 'record':
         log.info({ ...action.entry, at: undefined }, action.entry.event);
         files.record(action.entry);
+        this.#options.recorded(action.entry);
         break;
       case 'finish':
         void this.#finish(action.result);
@@ -232,7 +241,7 @@ export class JobShell {
       const { status } = await decision;
       this.#final = status;
       const decided: JobResult = isEnd(status.state) ? { state: status.state, diagnostics: status.message } : result;
-      const told = this.#ends?.negotiator.finish(decided, '') ?? Promise.resolve();
+      const told = this.#ends?.negotiator.finish(decided, frozen.historyUrl ?? '') ?? Promise.resolve();
       const [unregistered] = await Promise.allSettled([told, this.#clearAway(frozen.cluster.kind === 'yarn')]);
       if (unregistered.status === 'rejected')
         log.error({ error: messageOf(unregistered.reason) }, 'the cluster was not told the end of the job');

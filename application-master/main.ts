@@ -1,22 +1,26 @@
 import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import { messageOf, TonyError } from '../conf/errors.ts';
-import { CONTAINER_LAYOUT, type FrozenJob, type Resource } from '../conf/job.ts';
+import { CONTAINER_LAYOUT, type FrozenJob, type Resource, TENSORBOARD_ROLE } from '../conf/job.ts';
 import { createLogger, type Logger } from '../conf/log.ts';
+import type { MasterStatus } from '../conf/status.ts';
 import { HadoopConfiguration } from '../hadoop/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { joinUri } from '../storage/uri.ts';
 import { JobSite } from '../web/job-site.ts';
-import type { JobView } from '../web/job-view.ts';
+import { ScalarReader } from '../web/scalars/scalar-reader.ts';
 import { WebServer } from '../web/server.ts';
-import { NO_TENSORBOARD } from '../web/tensorboard-target.ts';
-import { ExecutorService } from './executor-service.ts';
+import { ExecutorService, ringKey } from './executor-service.ts';
 import { JobFiles } from './job-files.ts';
-import { JobShell, type Outcome } from './job-shell.ts';
+import { JobShell, now, type Outcome } from './job-shell.ts';
+import { LiveJobView } from './live-job-view.ts';
+import { LiveTensorBoard } from './live-tensorboard.ts';
 import { LocalNegotiator } from './local-negotiator.ts';
+import { MasterVitals } from './master-vitals.ts';
 import type { Negotiator } from './negotiator.ts';
 import { heartbeatIntervalMs, leaseMs } from './pace.ts';
 import { type MasterSettings, readSettings } from './settings.ts';
+import { TaskLogs } from './task-logs.ts';
 import { viewAccess } from './view-access.ts';
 import { YarnNegotiator } from './yarn-negotiator.ts';
 
@@ -77,7 +81,18 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
     environment: {},
     files,
     log,
+    recorded: (entry) => view.recorded(entry),
     ended: (outcome) => leave(outcome),
+  });
+  const vitals = new MasterVitals(host);
+  const scalars = new ScalarReader({ storage, dir: frozen.summaryDir, log });
+  const logs = new TaskLogs({ frozen, hadoop, logDirs: process.env.LOG_DIRS ?? '' });
+  const master = (): MasterStatus => vitals.read();
+  const view = new LiveJobView({ frozen, attempt, status: job.status, master, scalars, logs, history: files, log, now });
+  const tensorboard = new LiveTensorBoard({
+    status: () => job.status().tensorboard,
+    endpoint: () => job.endpointOf(TENSORBOARD_ROLE, 0),
+    ringKey: ringKey(secrets.jobSecret),
   });
   const executors = new ExecutorService({
     ...secrets,
@@ -96,7 +111,7 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
     log,
   });
   const address = (await lookup(host)).address;
-  const site = new JobSite({ view: viewOf(job, frozen), tensorboard: NO_TENSORBOARD, access: viewAccess(frozen, token), log });
+  const site = new JobSite({ view, tensorboard, access: viewAccess(frozen, token), log });
   const [port, web] = await Promise.all([executors.listen(address), WebServer.open({ address, site, log })]);
   const negotiator: Negotiator =
     frozen.cluster.kind === 'local'
@@ -141,23 +156,12 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
   const { state } = await left;
   web.close();
   site.close();
+  for (const each of [view, vitals, scalars, logs]) each.close();
   executors.close();
   await negotiator.close();
   await files.close();
   storage.close();
   process.exit(EXIT_CODES[state]);
-}
-
-/** What the job's pages show of it. */
-function viewOf(job: JobShell, frozen: FrozenJob): JobView {
-  return {
-    status: async () => job.status(),
-    configuration: async () => ({ ...frozen, job: { ...frozen.job, env: {} } }),
-    events: async (after) => ({ entries: [], next: after }),
-    usage: async (after) => ({ samples: [], next: after }),
-    scalars: async () => ({ runs: [], message: '' }),
-    log: async () => null,
-  };
 }
 
 /** Its own Node, as the ApplicationMaster's: what the runtime brings, or what the node has. */
