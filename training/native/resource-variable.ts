@@ -32,9 +32,14 @@ export class ResourceVariable {
     this.handle = native.tf.keep(native.runRaw('VarHandleOp', [], attributes, 1)[0] as tfjs.Tensor);
   }
 
+  /** Somebody else has given the tf.Variable a value since the last `give`. */
+  get changed(): boolean {
+    return this.variable.dataId !== this.#shared;
+  }
+
   /** After this and until `give` the tf.Variable may be without a value. */
   take(): void {
-    if (this.variable.dataId !== this.#shared) {
+    if (this.changed) {
       this.#native.runRaw('AssignVariableOp', [this.handle, this.variable], [this.#native.type('dtype')], 0);
       this.#shared = this.variable.dataId;
     }
