@@ -68,23 +68,28 @@ export async function bundle({ source, executable = false, external = [] }, outf
   await rename(unfinished, outfile);
 }
 
-/** What the pages need besides their HTML: source below web/page/browser, and the media type. */
+/**
+ * What the pages need besides their HTML: source below web/page/browser, and the media type.
+ * @satisfies {Record<string, { source: string, type: string, format: import('esbuild').Format }>}
+ */
 const PAGE_ASSETS = {
-  'job.js': { source: 'job.ts', type: 'text/javascript; charset=utf-8' },
-  'history.js': { source: 'history.ts', type: 'text/javascript; charset=utf-8' },
-  'page.css': { source: 'page.css', type: 'text/css; charset=utf-8' },
+  // Runs in TensorBoard's page, before that page's own scripts: it must not leave names behind.
+  'tunnel.js': { source: 'tunnel.ts', type: 'text/javascript; charset=utf-8', format: 'iife' },
+  'job.js': { source: 'job.ts', type: 'text/javascript; charset=utf-8', format: 'esm' },
+  'history.js': { source: 'history.ts', type: 'text/javascript; charset=utf-8', format: 'esm' },
+  'page.css': { source: 'page.css', type: 'text/css; charset=utf-8', format: 'esm' },
 };
 
 /** The bytes are part of the other bundles, compressed once and for all, under names that change with them. */
 export async function buildPage(outfile = path.join(ROOT, 'web', 'page', 'built-assets.json')) {
   const { build } = await import('esbuild');
   const assets = await Promise.all(
-    Object.entries(PAGE_ASSETS).map(async ([asset, { source, type }]) => {
+    Object.entries(PAGE_ASSETS).map(async ([asset, { source, type, format }]) => {
       const { outputFiles } = await build({
         entryPoints: [path.join(ROOT, 'web', 'page', 'browser', source)],
         bundle: true,
         write: false,
-        format: 'esm',
+        format,
         platform: 'browser',
         target: ['chrome105', 'firefox104', 'safari16'],
         minify: true,

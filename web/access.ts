@@ -1,7 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
+import { answer, answerText } from './answer.ts';
 
 /**
  * Who may look. Behind YARN every request comes from a proxy's host, which has authenticated the person and names them in a cookie
@@ -38,6 +39,14 @@ export class Gate {
     this.#access = access;
     // Browsers keep one set of cookies for all ports of a host: each job has a name of its own.
     this.#cookieName = access.kind === 'token' ? `tony-${createHash('sha256').update(access.token).digest('hex').slice(0, 12)}` : '';
+  }
+
+  /** Answers the request itself when it may not go on. */
+  async admits(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
+    const verdict = await this.judge(request);
+    if (verdict.kind === 'refused') answerText(request, response, 403, verdict.sentence);
+    if (verdict.kind === 'entered') letIn(request, response, verdict);
+    return verdict.kind === 'admitted';
   }
 
   async judge(request: IncomingMessage): Promise<Verdict> {
@@ -95,6 +104,16 @@ export class Gate {
   }
 }
 
+function letIn(request: IncomingMessage, response: ServerResponse, { cookie, location }: Verdict & { kind: 'entered' }): void {
+  const headers = { 'Set-Cookie': cookie };
+  if (/^(?:cross|same)-site$/.test(String(request.headers['sec-fetch-site'] ?? ''))) {
+    // A link in another site's page: the browser keeps a strict cookie out of what it is redirected to, but sends it where our page leads.
+    const to = location.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+    const body = `<!doctype html><meta http-equiv="refresh" content="0; url=${to}"><a href="${to}">Go on</a>\n`;
+    answer(request, response, { type: 'text/html; charset=utf-8', body, headers });
+  } else answerText(request, response, 303, 'Go on without the token.', { ...headers, Location: location });
+}
+
 function refused(sentence: string): Verdict {
   return { kind: 'refused', sentence };
 }
@@ -122,11 +141,11 @@ function withoutToken(target: string): string {
 }
 
 /** An IPv4 address that came over an IPv6 socket is the same host. */
-function plainAddress(address: string): string {
+export function plainAddress(address: string): string {
   return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
 }
 
-function cookieOf(header: string, name: string): string | null {
+export function cookieOf(header: string, name: string): string | null {
   for (const part of header.split(';')) {
     const equals = part.indexOf('=');
     if (equals < 0 || part.slice(0, equals).trim() !== name) continue;

@@ -78,7 +78,7 @@ describe('with a token', () => {
     expect(page.headers['content-security-policy']).toContain("default-src 'none'");
     expect((await get(web, '/', headers, 'HEAD')).body).toBe('');
     expect((await get(web, '/', headers, 'PUT')).status).toBe(405);
-    expect((await get(web, '/../etc/passwd', headers)).status).toBe(404);
+    expect((await get(web, '/../etc/passwd', headers)).status).toBe(400);
   });
 });
 

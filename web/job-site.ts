@@ -1,14 +1,34 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { randomBytes } from 'node:crypto';
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { messageOf } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import { type Access, Gate } from './access.ts';
 import { answer, answerText } from './answer.ts';
 import { Api } from './api.ts';
 import type { JobView } from './job-view.ts';
-import { ASSETS } from './page/assets.ts';
+import { ASSETS, assetName } from './page/assets.ts';
 import { PAGE_POLICY, pageShell } from './page/shell.ts';
+import { Relay } from './proxied-answer.ts';
+import { ReverseProxy, UpstreamError, type UpstreamRequest } from './reverse-proxy.ts';
+import { SLASH_SCRIPT, SLASH_SOURCE, wayToRoot, withInHead, withScripts } from './tensorboard-page.ts';
 import type { TensorBoardTarget } from './tensorboard-target.ts';
+import { Tunnel, TunnelError } from './tunnel.ts';
+import { WAITING_POLICY, waitingPage } from './waiting-page.ts';
 
 const HTML = 'text/html; charset=utf-8';
+const JSON_TYPE = 'application/json; charset=utf-8';
+const READ = ['GET', 'HEAD'];
+/** Any that TensorBoard's pages need, and whose answer may take long: the tunnel's. */
+const TUNNEL = ['GET', 'PUT'];
+const FOREVER = { 'Cache-Control': 'public, max-age=31536000, immutable' };
+/** Complaints about TensorBoard in the log: one in so many ms, however many viewers there are. */
+const COMPLAINT_MS = 60_000;
+
+const UPSTREAM_STATUS: Readonly<Record<UpstreamError['kind'], readonly [number, string]>> = {
+  absent: [503, 'TensorBoard does not answer at the moment.'],
+  late: [504, 'TensorBoard takes too long to answer.'],
+  busy: [503, 'Too many requests to TensorBoard are under way: try again.'],
+};
 
 /**
  * One job's site: TensorBoard at `/` (the job's page where there is none), the job's page at `/tony/`, JSON at `/tony/api/`.
@@ -17,41 +37,154 @@ const HTML = 'text/html; charset=utf-8';
 export class JobSite {
   readonly #api: Api;
   readonly #gate: Gate;
+  readonly #tensorboard: TensorBoardTarget;
+  readonly #proxy: ReverseProxy;
+  readonly #relay = new Relay();
+  readonly #token = randomBytes(18).toString('base64url');
+  readonly #tunnel = new Tunnel(this.#token);
+  readonly #log: Logger;
+  #complainedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: { view: JobView; tensorboard: TensorBoardTarget; access: Access; log: Logger }) {
     this.#api = new Api(options.view);
     this.#gate = new Gate(options.access);
+    this.#tensorboard = options.tensorboard;
+    this.#proxy = new ReverseProxy(options.tensorboard);
+    this.#log = options.log;
   }
 
   /** @param target path and query below where the site stands, with its slash: `/tony/api/job?x=1` */
   async handle(request: IncomingMessage, response: ServerResponse, target: string = request.url ?? '/'): Promise<void> {
-    const verdict = await this.#gate.judge(request);
-    if (verdict.kind === 'refused') return answerText(request, response, 403, verdict.sentence);
-    if (verdict.kind === 'entered') {
-      const headers = { 'Set-Cookie': verdict.cookie, Location: verdict.location };
-      return answerText(request, response, 303, 'Go on without the token.', headers);
+    if (!isPath(target)) return answerText(request, response, 400, 'This is no path.');
+    if (!(await this.#gate.admits(request, response))) return;
+    const [path = '/'] = target.split('?', 1);
+    const query = new URLSearchParams(target.slice(path.length));
+    if (path === '/tony') return this.#slash(request, response);
+    if (path.startsWith('/tony/')) return this.#own(request, response, path, query);
+    if (!allowed(request, response, READ)) return;
+    const { state } = this.#tensorboard.status();
+    if (state === 'ready') {
+      const asked = { method: request.method ?? 'GET', path: target, headers: request.headers, body: null };
+      return this.#fromTensorBoard(request, response, path, asked);
     }
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return answerText(request, response, 405, 'Only GET and HEAD are answered here.', { Allow: 'GET, HEAD' });
-    }
-    if (!target.startsWith('/')) return answerText(request, response, 400, 'A path begins with a slash.');
-    const { pathname, searchParams } = new URL(`http://site${target}`);
-    const [, asset] = /^\/tony\/assets\/([\w.-]+)$/.exec(pathname) ?? [];
-    const [, resource] = /^\/tony\/api\/([\w-]+)$/.exec(pathname) ?? [];
+    if (path !== '/') return answerText(request, response, state === 'off' ? 404 : 503, `There is no TensorBoard here now (${state}).`);
+    if (state === 'waiting' || state === 'starting') return this.#waiting(request, response);
+    return jobPage(request, response, 'tony/');
+  }
+
+  close(): void {
+    this.#proxy.close();
+    this.#tunnel.close();
+  }
+
+  async #own(request: IncomingMessage, response: ServerResponse, path: string, query: URLSearchParams): Promise<void> {
+    if (path === '/tony/tunnel' || path.startsWith('/tony/tunnel/')) return this.#tunnelled(request, response, path, query);
+    if (!allowed(request, response, READ)) return;
+    if (path === '/tony/') return jobPage(request, response, '');
+    const [, resource] = /^\/tony\/api\/([\w-]+)$/.exec(path) ?? [];
     if (resource !== undefined) {
-      const { status, body, gzip } = await this.#api.get(resource, searchParams);
-      return answer(request, response, { status, type: 'application/json; charset=utf-8', body, gzip });
+      const { status, body, gzip } = await this.#api.get(resource, query);
+      return answer(request, response, { status, type: JSON_TYPE, body, gzip });
     }
-    const found = ASSETS.get(asset ?? '');
-    if (found !== undefined) {
-      return answer(request, response, { ...found, headers: { 'Cache-Control': 'public, max-age=31536000, immutable' } });
-    }
-    if (pathname === '/' || pathname === '/tony/') {
-      const body = pageShell({ base: pathname === '/' ? 'tony/' : '' });
-      return answer(request, response, { type: HTML, body, headers: { 'Content-Security-Policy': PAGE_POLICY } });
-    }
+    const [, name] = /^\/tony\/assets\/([\w.-]+)$/.exec(path) ?? [];
+    const asset = name === undefined ? undefined : ASSETS.get(name);
+    if (asset !== undefined) return answer(request, response, { ...asset, headers: FOREVER });
     return answerText(request, response, 404, 'There is no such page.');
   }
 
-  close(): void {}
+  /** A gateway may follow redirects itself, and the browser would not learn of it: the page leads on. */
+  #slash(request: IncomingMessage, response: ServerResponse): void {
+    const body = '<!doctype html><meta http-equiv="refresh" content="0; url=tony/"><a href="tony/">The job</a>\n';
+    answer(request, response, { type: HTML, body });
+  }
+
+  #waiting(request: IncomingMessage, response: ServerResponse): void {
+    const headers = { 'Content-Security-Policy': WAITING_POLICY };
+    answer(request, response, { type: HTML, body: waitingPage(this.#tensorboard.status()), headers });
+  }
+
+  async #tunnelled(request: IncomingMessage, response: ServerResponse, path: string, query: URLSearchParams): Promise<void> {
+    if (!allowed(request, response, TUNNEL)) return;
+    try {
+      if (path === '/tony/tunnel/probe') return answerText(request, response, 200, await this.#tunnel.probed(request, query));
+      if (path === '/tony/tunnel/part') {
+        this.#tunnel.keepPart(query);
+        return answerText(request, response, 200, 'kept');
+      }
+      if (path !== '/tony/tunnel') return answerText(request, response, 404, 'There is no such page.');
+      const asked = await this.#tunnel.received(request, query);
+      // The page's own cache knows nothing of what is in the envelope.
+      await this.#fromTensorBoard(request, response, path, { ...asked, body: asked.method === 'GET' ? null : asked.body }, NO_STORE);
+    } catch (error) {
+      if (!(error instanceof TunnelError)) throw error;
+      answerText(request, response, error.status, error.message);
+    }
+  }
+
+  async #fromTensorBoard(
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: string,
+    asked: UpstreamRequest,
+    headers: OutgoingHttpHeaders = {},
+  ): Promise<void> {
+    // Nobody waits for what a browser has given up.
+    const gone = new AbortController();
+    response.once('close', () => gone.abort(new Error('the browser has gone')));
+    try {
+      const answered = await this.#proxy.ask(asked, gone.signal);
+      await this.#relay.pass(answered, request, response, { path, upstreamPath: asked.path, headers, page: this.#pageChange(path) });
+    } catch (error) {
+      if (gone.signal.aborted) return;
+      this.#complain(error);
+      if (response.headersSent) return void response.destroy();
+      if (path === '/' && error instanceof UpstreamError && error.kind === 'absent') return this.#waiting(request, response);
+      const [status, sentence] =
+        error instanceof UpstreamError ? UPSTREAM_STATUS[error.kind] : ([502, 'TensorBoard’s answer cannot be passed on.'] as const);
+      answerText(request, response, status, sentence);
+    }
+  }
+
+  #pageChange(path: string) {
+    const atRoot = path === '/';
+    const root = wayToRoot(path);
+    // `data-job`: the page that a person has open, and not one that TensorBoard shows inside.
+    const tunnel = `<script src="${root}tony/assets/${assetName('tunnel.js')}" data-token="${this.#token}"${atRoot ? ' data-job' : ''}></script>`;
+    const inserted = atRoot ? `<script>${SLASH_SCRIPT}</script>${tunnel}` : tunnel;
+    return {
+      html: (text: string) => withInHead(text, inserted, root),
+      policy: (policy: string | undefined) => withScripts(policy, atRoot ? [SLASH_SOURCE] : []),
+    };
+  }
+
+  #complain(error: unknown): void {
+    if (performance.now() - this.#complainedAt < COMPLAINT_MS) return;
+    this.#complainedAt = performance.now();
+    this.#log.warn({ error: messageOf(error) }, 'TensorBoard was asked and did not answer well');
+  }
+}
+
+const NO_STORE = { 'cache-control': 'no-store' };
+
+function jobPage(request: IncomingMessage, response: ServerResponse, base: string): void {
+  // The slash that is missing is that of the site's root, and of nothing below it.
+  const atRoot = base !== '';
+  const shell = pageShell({ base });
+  const body = atRoot ? withInHead(shell, `<script>${SLASH_SCRIPT}</script>`, '') : shell;
+  const policy = atRoot ? withScripts(PAGE_POLICY, [SLASH_SOURCE]) : PAGE_POLICY;
+  answer(request, response, { type: HTML, body, headers: { 'Content-Security-Policy': policy } });
+}
+
+/** Answers with 405 when the method is none of `methods`. */
+function allowed(request: IncomingMessage, response: ServerResponse, methods: readonly string[]): boolean {
+  if (methods.includes(request.method ?? '')) return true;
+  answerText(request, response, 405, `Only ${methods.join(' and ')} are answered here.`, { Allow: methods.join(', ') });
+  return false;
+}
+
+/** Below the site: neither another host, nor a way out of a folder, nor what an HTTP client would not send. */
+function isPath(target: string): boolean {
+  if (!/^\/(?!\/)[\x21-\x7e]*$/.test(target)) return false;
+  const segments = (target.split('?', 1)[0] ?? '').split('/');
+  return segments.every((segment) => !/^(?:\.|%2e){2}$|%2f|%5c|\\|%00/i.test(segment));
 }

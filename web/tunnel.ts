@@ -1,0 +1,175 @@
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { sameText } from './access.ts';
+
+// YARN's proxy refuses POST, drops most headers and some queries, and damages bodies that are not plain text. A script in TensorBoard's page
+// (page/browser/tunnel.ts) therefore packs such a request into letters that all gateways pass on, and sends it
+//
+//   PUT tony/tunnel                       with the envelope as a text/plain body; or, where a gateway refuses PUT,
+//   GET tony/tunnel?e=ENVELOPE            or, where that would be too long for an address,
+//   GET tony/tunnel/part?t=TOKEN&id=ID&i=INDEX&d=CHUNK  for each part of it, in any order, and then
+//   GET tony/tunnel?t=TOKEN&id=ID&n=PARTS
+//
+//   envelope = TOKEN "." base64url(JSON {m: method, u: path and query below the site's root, h: [[header, value], ...]}) "." base64url(body)
+//
+// The answer is TensorBoard's. PUT and GET of tony/tunnel/probe (body, or ?e=: TOKEN "." NONCE) answer the nonce: so the script finds out what passes.
+// TOKEN stands in the page alone and keeps other sites' pages from having requests made here: a GET has effects now.
+
+/** A request as the page made it. */
+export interface TunnelledRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+export class TunnelError extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Of one envelope. TensorBoard refuses forms of more than 1000 parts: some 200 KiB. */
+const MAX_ENVELOPE = 16 << 20;
+/** Of all bodies that are being read, and of all parts that wait for the rest. */
+const MAX_READING = 64 << 20;
+const MAX_WAITING = 32 << 20;
+const MAX_PARTS = 4096;
+/** How long parts wait for the rest, ms. */
+const PART_LIFE_MS = 60_000;
+const METHODS: readonly string[] = ['GET', 'POST'];
+
+/** The receiving end of the tunnel. */
+export class Tunnel {
+  readonly #token: string;
+  readonly #parts = new Map<string, { readonly chunks: Map<number, string>; length: number; readonly timer: NodeJS.Timeout }>();
+  #waiting = 0;
+  #reading = 0;
+
+  constructor(token: string) {
+    this.#token = token;
+  }
+
+  /** @throws TunnelError */
+  async received(request: IncomingMessage, query: URLSearchParams): Promise<TunnelledRequest> {
+    return this.#opened(await this.#envelope(request, query));
+  }
+
+  /** What the script compares with what it has sent. @throws TunnelError */
+  async probed(request: IncomingMessage, query: URLSearchParams): Promise<string> {
+    const [token = '', nonce = ''] = (await this.#envelope(request, query)).split('.');
+    this.#check(token);
+    if (!/^\w{1,64}$/.test(nonce)) throw new TunnelError(400, 'A probe is a token and a word.');
+    return nonce;
+  }
+
+  /** @throws TunnelError */
+  keepPart(query: URLSearchParams): void {
+    this.#check(query.get('t') ?? '');
+    const id = query.get('id') ?? '';
+    const index = whole(query.get('i'));
+    const chunk = query.get('d') ?? '';
+    if (!/^[\w-]{8,64}$/.test(id) || index === null || index >= MAX_PARTS || !/^[\w.-]+$/.test(chunk)) {
+      throw new TunnelError(400, 'This is no part of a request.');
+    }
+    const known = this.#parts.get(id);
+    const before = known?.chunks.get(index)?.length ?? 0;
+    if (this.#waiting + chunk.length - before > MAX_WAITING || (known?.length ?? 0) + chunk.length - before > MAX_ENVELOPE) {
+      throw new TunnelError(413, 'Too much waits here for the rest of its request.');
+    }
+    const parts = known ?? { chunks: new Map<number, string>(), length: 0, timer: setTimeout(() => this.#forget(id), PART_LIFE_MS) };
+    parts.timer.unref();
+    parts.chunks.set(index, chunk);
+    parts.length += chunk.length - before;
+    this.#waiting += chunk.length - before;
+    this.#parts.set(id, parts);
+  }
+
+  close(): void {
+    for (const id of [...this.#parts.keys()]) this.#forget(id);
+  }
+
+  async #envelope(request: IncomingMessage, query: URLSearchParams): Promise<string> {
+    if (request.method === 'PUT') return this.#body(request);
+    const whole = query.get('e');
+    return whole ?? this.#joined(query);
+  }
+
+  #joined(query: URLSearchParams): string {
+    this.#check(query.get('t') ?? '');
+    const id = query.get('id') ?? '';
+    const count = whole(query.get('n'));
+    const parts = this.#parts.get(id);
+    if (parts === undefined || count === null || parts.chunks.size !== count) {
+      throw new TunnelError(409, 'Parts of this request have not come, or came too long ago.');
+    }
+    this.#forget(id);
+    return Array.from({ length: count }, (_, index) => parts.chunks.get(index) ?? '').join('');
+  }
+
+  #forget(id: string): void {
+    const parts = this.#parts.get(id);
+    if (parts === undefined) return;
+    clearTimeout(parts.timer);
+    this.#waiting -= parts.length;
+    this.#parts.delete(id);
+  }
+
+  async #body(request: IncomingMessage): Promise<string> {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    try {
+      for await (const chunk of request as AsyncIterable<Buffer>) {
+        length += chunk.length;
+        this.#reading += chunk.length;
+        if (length > MAX_ENVELOPE) throw new TunnelError(413, `A request is at most ${MAX_ENVELOPE >> 20} MiB.`);
+        if (this.#reading > MAX_READING) throw new TunnelError(503, 'Too many requests at once: try again.');
+        chunks.push(chunk);
+      }
+    } finally {
+      this.#reading -= length;
+    }
+    return Buffer.concat(chunks, length).toString('latin1');
+  }
+
+  #opened(envelope: string): TunnelledRequest {
+    const [token = '', head = '', body = ''] = envelope.split('.', 3);
+    this.#check(token);
+    let asked: { m?: unknown; u?: unknown; h?: unknown };
+    try {
+      asked = JSON.parse(Buffer.from(head, 'base64url').toString()) as typeof asked;
+    } catch {
+      throw new TunnelError(400, 'This request came damaged.');
+    }
+    const { m: method, u: path, h: pairs } = asked ?? {};
+    if (typeof method !== 'string' || !METHODS.includes(method))
+      throw new TunnelError(405, `TensorBoard is asked by ${METHODS.join(' and ')}.`);
+    // What Node's HTTP client takes as a path, less what means another host or ours.
+    if (typeof path !== 'string' || !/^\/(?!\/|tony(?:[/?]|$))[\x21-\x7e]*$/.test(path))
+      throw new TunnelError(400, 'This is no path of TensorBoard.');
+    return { method, path, headers: headersOf(pairs), body: Buffer.from(body, 'base64url') };
+  }
+
+  #check(token: string): void {
+    // The script knows this sentence: see page/browser/tunnel.ts.
+    if (!sameText(token, this.#token)) throw new TunnelError(403, 'This page is of an earlier server: reload it.');
+  }
+}
+
+/** Those that no HTTP client would take are left out. */
+function headersOf(pairs: unknown): IncomingHttpHeaders {
+  const headers: IncomingHttpHeaders = {};
+  for (const pair of Array.isArray(pairs) ? (pairs as unknown[]).slice(0, 100) : []) {
+    const [name, value] = Array.isArray(pair) ? (pair as unknown[]) : [];
+    if (typeof name === 'string' && typeof value === 'string' && /^[\w-]{1,100}$/.test(name) && /^[\x20-\x7e]{0,8192}$/.test(value)) {
+      headers[name.toLowerCase()] = value;
+    }
+  }
+  return headers;
+}
+
+function whole(text: string | null): number | null {
+  return text !== null && /^\d{1,6}$/.test(text) ? Number(text) : null;
+}

@@ -1,0 +1,64 @@
+import type { TensorBoardStatus } from '../conf/status.ts';
+import { SLASH_SCRIPT, SLASH_SOURCE, sourceOf } from './tensorboard-page.ts';
+
+const STYLE = `:root{color-scheme:light dark}
+body{font:1rem/1.5 system-ui,sans-serif;max-width:36rem;margin:15vh auto 0;padding:0 1rem}
+h1{font-size:1.25rem}
+a{display:inline-block;padding:.5rem 1rem;border:1px solid;border-radius:.5rem}`;
+
+/** Asks for this very page again; what has no such text any more is TensorBoard, or the job's own page. */
+const SCRIPT = `const shown=document.getElementById('tensorboard-waits');
+const ask=async()=>{
+try{
+const answer=await fetch(location.href,{cache:'no-store',signal:AbortSignal.timeout(20000)});
+if(answer.ok){
+const next=new DOMParser().parseFromString(await answer.text(),'text/html').getElementById('tensorboard-waits');
+if(next===null){location.reload();return}
+if(shown.textContent!==next.textContent)shown.textContent=next.textContent;
+}}catch{}
+setTimeout(ask,2000)};
+setTimeout(ask,2000);`;
+
+/** The policy that goes with the page. */
+export const WAITING_POLICY = `default-src 'none'; script-src ${SLASH_SOURCE} ${sourceOf(SCRIPT)}; style-src ${sourceOf(STYLE)}; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'`;
+
+const SENTENCES: Readonly<Record<TensorBoardStatus['state'], string>> = {
+  off: 'The job asks for no TensorBoard.',
+  waiting: 'TensorBoard waits for its container.',
+  starting: 'TensorBoard is starting.',
+  ready: 'TensorBoard does not answer at the moment.',
+  unavailable: 'There is no TensorBoard.',
+};
+
+/** Stands at `/` until TensorBoard does. */
+export function waitingPage({ state, message }: TensorBoardStatus): string {
+  const sentence = message === '' ? SENTENCES[state] : `${SENTENCES[state]} ${message}`;
+  return `<!doctype html>
+<html lang="en">
+<head>
+<script>${SLASH_SCRIPT}</script>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>TensorBoard is coming - tony-ts</title>
+<link rel="icon" href="data:,">
+<style>${STYLE}</style>
+<noscript><meta http-equiv="refresh" content="5"></noscript>
+</head>
+<body>
+<main>
+<h1>TensorBoard is coming</h1>
+<p id="tensorboard-waits" role="status">${escaped(sentence)}</p>
+<p>This page turns into TensorBoard by itself. The job goes on meanwhile:</p>
+<p><a href="tony/">See the job</a></p>
+</main>
+<script>${SCRIPT}</script>
+</body>
+</html>
+`;
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
+}
