@@ -1,6 +1,7 @@
 import type { FrozenJob } from '../conf/job.ts';
 import { HadoopConfiguration } from '../hadoop/configuration.ts';
 import type { Access } from '../web/access.ts';
+import { jobViewers } from '../web/view-acl.ts';
 
 /**
  * Who may see the job's pages: behind YARN its proxies' users as the job's view ACL and YARN's administrators say (everybody where
@@ -12,10 +13,5 @@ export function viewAccess(frozen: FrozenJob, token: string): Access {
   const hosts = configuration.resourceManagers.map((address) => new URL(address).hostname);
   const proxy = configuration.get('yarn.web-proxy.address');
   if (proxy !== undefined && proxy !== '') hosts.push(proxy.replace(/:\d+$/, ''));
-  if (configuration.get('yarn.acl.enable') !== 'true') return { kind: 'proxy', hosts, mayView: () => true };
-  // YARN's form of a list: users, a space, groups. Groups are known to YARN's daemons only: their members are let in by name.
-  // YARN's default for administrators is everybody.
-  const administrators = (configuration.get('yarn.admin.acl') ?? '*').split(' ')[0]?.split(',') ?? [];
-  const allowed = new Set([frozen.user, ...frozen.job.acls.view.users, ...administrators.filter((user) => user !== '')]);
-  return { kind: 'proxy', hosts, mayView: (user) => allowed.has('*') || (user !== null && allowed.has(user)) };
+  return { kind: 'proxy', hosts, mayView: jobViewers(configuration, { user: frozen.user, view: frozen.job.acls.view.users }) };
 }

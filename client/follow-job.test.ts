@@ -27,6 +27,7 @@ function scripted(looks: readonly (Observation | Error)[]): JobConnection {
   return {
     applicationId: ID,
     trackingUrl: null,
+    pages: async () => null,
     observe: async () => {
       const look = looks[Math.min(at++, looks.length - 1)];
       if (look instanceof Error || look === undefined) throw look;
@@ -241,16 +242,16 @@ test('status says why a job failed, last', () => {
     status: status({ state: 'FAILED', message: 'long' }),
     result: { state: 'FAILED', diagnostics: 'worker:0 exited with 3.\nboom\nRaise it.' },
   });
-  const lines = statusLines({ applicationId: ID, trackingUrl: 'http://rm' }, observation, terminalOf({ columns: 80 }, {}), 1000);
+  const lines = statusLines({ applicationId: ID, pages: 'http://rm' }, observation, terminalOf({ columns: 80 }, {}), 1000);
   expect(lines.slice(-4)).toEqual([`${ID} FAILED`, 'worker:0 exited with 3.', 'boom', 'Raise it.']);
   expect(lines.join()).not.toContain('long');
   const waiting = statusLines(
-    { applicationId: ID, trackingUrl: 'http://rm' },
+    { applicationId: ID, pages: 'http://rm' },
     seen({ phase: 'ACCEPTED', waiting: 'full' }),
     terminalOf({}, {}),
     0,
   );
-  expect(waiting).toEqual([`${ID} ACCEPTED: full`, 'http://rm']);
+  expect(waiting).toEqual([`${ID} ACCEPTED: full`, 'pages: http://rm']);
   expect(reportOf(ID, null, { state: 'FAILED', diagnostics: 'x' })).toMatchObject({
     tasks: [],
     metrics: {},

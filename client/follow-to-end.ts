@@ -42,6 +42,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
     },
   });
   try {
+    let shownBy = 0;
     const looks = followJob(connection, { signal: away.signal });
     let report: JobReport;
     for (;;) {
@@ -51,6 +52,12 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
         break;
       }
       output.look(next.value);
+      // Another attempt of the ApplicationMaster has another address.
+      const master = next.value.observation.status?.masterAttempt ?? 0;
+      if (connection.trackingUrl !== null || master === shownBy) continue;
+      shownBy = master;
+      const pages = await connection.pages();
+      if (pages !== null) output.pages(pages);
     }
     await killing;
     output.report(report);

@@ -32,6 +32,8 @@ export interface LogSource {
 export interface JobConnection {
   readonly applicationId: string;
   readonly trackingUrl: string | null;
+  /** Where a browser shows the job now, with the token that lets it in where one is needed; null while nothing does. */
+  pages(): Promise<string | null>;
   /** Throws a TonyError: APPLICATION_UNKNOWN, or that the cluster cannot be reached. */
   observe(): Promise<Observation>;
   /** False when it was over already. */

@@ -31,6 +31,7 @@ function job(sources: () => LogSource[], over: () => boolean = () => true): JobC
   return {
     applicationId: 'local_1_0001',
     trackingUrl: null,
+    pages: async () => null,
     observe: async () => ({ phase: '', waiting: '', status: null, result: over() ? result : null }),
     kill: async () => false,
     logs: async () => sources(),

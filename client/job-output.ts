@@ -13,6 +13,8 @@ export interface SubmittedNotice {
 export interface JobOutput {
   staging(event: StagingEvent): void;
   submitted(notice: SubmittedNotice): void;
+  /** Where a browser shows the job, when that is known only now. */
+  pages(url: string): void;
   look(look: Look): void;
   report(report: JobReport): void;
   /** A line for the person. */

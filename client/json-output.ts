@@ -19,6 +19,10 @@ export class JsonOutput implements JobOutput {
     this.#line({ type: 'submitted', ...notice });
   }
 
+  pages(url: string): void {
+    this.#line({ type: 'pages', url });
+  }
+
   look({ events }: Look): void {
     for (const event of events) this.#line(event);
   }

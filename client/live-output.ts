@@ -46,6 +46,10 @@ export class LiveOutput implements JobOutput {
     );
   }
 
+  pages(url: string): void {
+    this.#draw([`pages: ${this.#terminal.paint('dim', url)}`]);
+  }
+
   look(look: Look): void {
     this.#look = look;
     // The table shows states and metrics; only what would be gone with the next frame is kept above it.

@@ -53,6 +53,11 @@ export class LocalJob implements JobConnection {
     return { phase: 'FAILED', waiting: '', status: this.#last, result: await this.#masterDied() };
   }
 
+  async pages(): Promise<string | null> {
+    const address = (await this.#final()) === null ? await this.#address() : null;
+    return address && `${address.http}/?token=${address.token}`;
+  }
+
   async kill(): Promise<boolean> {
     const { result } = await this.observe();
     if (result !== null) return false;

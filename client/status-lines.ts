@@ -1,12 +1,12 @@
 import { reportOf } from './follow-job.ts';
-import type { JobConnection, Observation } from './job-connection.ts';
+import type { Observation } from './job-connection.ts';
 import { jobTable } from './job-table.ts';
 import { reportLines } from './report-lines.ts';
 import { harmless, type Terminal } from './terminal.ts';
 
 /** A job as `tony-ts status` shows it: why it failed comes last, where the eye is. */
 export function statusLines(
-  connection: Pick<JobConnection, 'applicationId' | 'trackingUrl'>,
+  { applicationId, pages }: { readonly applicationId: string; readonly pages: string | null },
   { status, phase, waiting, result }: Observation,
   terminal: Terminal,
   now: number,
@@ -18,9 +18,9 @@ export function statusLines(
     lines.push(...jobTable(result === null ? status : { ...status, state: result.state, message: '' }, whole, now));
     for (const notice of status.notices) lines.push(terminal.paint('yellow', harmless(notice)));
   } else if (result === null) {
-    lines.push(`${connection.applicationId} ${phase}${waiting === '' ? '' : `: ${harmless(waiting)}`}`);
+    lines.push(`${applicationId} ${phase}${waiting === '' ? '' : `: ${harmless(waiting)}`}`);
   }
-  if (result !== null) lines.push(...reportLines(reportOf(connection.applicationId, status, result), terminal));
-  else if (connection.trackingUrl !== null) lines.push(terminal.paint('dim', connection.trackingUrl));
+  if (result !== null) lines.push(...reportLines(reportOf(applicationId, status, result), terminal));
+  else if (pages !== null) lines.push(`pages: ${terminal.paint('dim', pages)}`);
   return lines;
 }

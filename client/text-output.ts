@@ -37,6 +37,10 @@ export class TextOutput implements JobOutput {
     if (trackingUrl !== null) this.say(trackingUrl);
   }
 
+  pages(url: string): void {
+    this.say(`pages: ${url}`);
+  }
+
   look({ events }: Look): void {
     for (const event of events) if (this.#isWorthALine(event)) this.say(eventLine(event, this.#terminal));
   }

@@ -60,6 +60,10 @@ export class YarnJob implements JobConnection {
     return { phase: application.state, waiting: '', status, result: await this.#explained(application) };
   }
 
+  async pages(): Promise<string> {
+    return this.trackingUrl;
+  }
+
   async kill(): Promise<boolean> {
     if (ENDED.has((await this.#report()).state)) return false;
     const state = await this.#resourceManager.kill(this.applicationId, `Killed by ${this.#cluster.user} with tony-ts kill.`);

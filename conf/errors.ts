@@ -5,6 +5,10 @@
 export const ERROR_CODES = {
   JOB_INVALID: { exit: 2, hint: 'Correct the lines named above and submit again.' },
   SITE_INVALID: { exit: 2, hint: 'The admin of the cluster keeps this file; correct the lines named above.' },
+  HISTORY_UNKNOWN: {
+    exit: 2,
+    hint: 'Check the id with tony-ts history; old histories are pruned, and a job that has never started leaves none.',
+  },
   SITE_UNREADABLE: { exit: 2, hint: 'The admin of the cluster keeps this file: everybody has to be able to read it.' },
   HISTORY_UNWRITABLE: {
     exit: 2,

@@ -16,13 +16,16 @@ export const statusCommand: CommandModule<object, StatusArguments> = {
     const connection = await connectJob(application, cluster);
     try {
       const observation = await connection.observe();
+      const pages = observation.result === null ? await connection.pages() : null;
       if (output === 'json') {
-        process.stdout.write(`${JSON.stringify({ applicationId: application, trackingUrl: connection.trackingUrl, ...observation })}\n`);
+        process.stdout.write(
+          `${JSON.stringify({ applicationId: application, trackingUrl: connection.trackingUrl, pages, ...observation })}\n`,
+        );
         return;
       }
       const { statusLines } = await import('../status-lines.ts');
       const { terminalOf } = await import('../terminal.ts');
-      const lines = statusLines(connection, observation, terminalOf(process.stdout), Date.now());
+      const lines = statusLines({ applicationId: application, pages }, observation, terminalOf(process.stdout), Date.now());
       process.stdout.write(lines.map((line) => `${line}\n`).join(''));
     } finally {
       connection.close();

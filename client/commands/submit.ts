@@ -1,6 +1,11 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Argv, CommandModule } from 'yargs';
 import { TonyError } from '../../conf/errors.ts';
+import type { JobConnection } from '../job-connection.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+
+/** How long a submit that does not follow the job waits for the address of its pages. */
+const PAGES_MS = 5_000;
 
 interface SubmitArguments extends ClusterArguments {
   readonly conf: string;
@@ -49,7 +54,11 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
       try {
         const { applicationId, trackingUrl } = connection;
         output.submitted({ applicationId, name: job.name, queue: job.queue, trackingUrl });
-        if (args.detach) return;
+        if (args.detach) {
+          const pages = trackingUrl === null ? await pagesOf(connection) : null;
+          if (pages !== null) output.pages(pages);
+          return;
+        }
         const { followToEnd } = await import('../follow-to-end.ts');
         process.exitCode = await followToEnd(connection, { output, ask, input, mayDetach: !args.local });
       } finally {
@@ -60,3 +69,12 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
     }
   },
 };
+
+/** A local job's ApplicationMaster has just been started: its address is there in a moment. */
+async function pagesOf(connection: JobConnection): Promise<string | null> {
+  for (const deadline = performance.now() + PAGES_MS; performance.now() < deadline; await delay(50)) {
+    const pages = await connection.pages();
+    if (pages !== null) return pages;
+  }
+  return null;
+}

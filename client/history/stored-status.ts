@@ -226,7 +226,11 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
         containerId: entry.containerId ?? null,
         node: entry.node ?? null,
       };
+    case 'task-requested':
+      return { ...now, state: 'requested' };
     case 'executor-registered':
+    // Ended because the gang forms anew; its executor is there still.
+    case 'program-stopped':
       return { ...now, state: 'registered' };
     case 'program-started':
       return { ...now, state: 'running' };

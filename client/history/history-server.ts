@@ -1,0 +1,220 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { messageOf, TonyError } from '../../conf/errors.ts';
+import type { Logger } from '../../conf/log.ts';
+import type { JobStatus } from '../../conf/status.ts';
+import { answer, answerText } from '../../web/answer.ts';
+import type { HistoryList } from '../../web/history-list.ts';
+import { JobSite } from '../../web/job-site.ts';
+import type { JobView } from '../../web/job-view.ts';
+import { ASSETS } from '../../web/page/assets.ts';
+import { PAGE_POLICY, pageShell } from '../../web/page/shell.ts';
+import type { Site } from '../../web/server.ts';
+import type { HistoryAccess, Visitor } from './history-access.ts';
+import { HistoryIndex } from './history-index.ts';
+import type { HistoryStore, JobPlace } from './history-store.ts';
+import { historySummary } from './history-summary.ts';
+import { StoredJobView } from './stored-job-view.ts';
+import { PooledTensorBoard, type TensorBoardPool } from './tensorboard-pool.ts';
+
+const DEFAULT_JOBS = 200;
+const MOST_JOBS = 1_000;
+/** Jobs that are held ready; each has its events and curves in memory. */
+const MOST_OPEN = 16;
+const STATES: readonly string[] = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING', 'WAITING', 'RECOVERING'];
+/** The same list for all who look at once. */
+const LIST_LIFE_MS = 2_000;
+const MOST_LISTS = 50;
+
+export interface HistoryServerOptions {
+  readonly store: HistoryStore;
+  readonly access: HistoryAccess;
+  readonly tensorBoards: TensorBoardPool;
+  /** See StoredJobView. */
+  readonly anywhere: boolean;
+  /** Asks a job that runs; for those who look with rights of their own. */
+  readonly live?: ((place: JobPlace) => Promise<JobStatus | null>) | undefined;
+  readonly log: Logger;
+}
+
+interface OpenJob {
+  readonly site: JobSite;
+  readonly view: StoredJobView;
+  readonly tensorBoard: PooledTensorBoard;
+  usedAt: number;
+}
+
+/**
+ * The site of finished jobs:
+ *
+ *   /                                the list
+ *   /tony/api/history                the same as JSON: ?user= ?state= ?name= ?limit=
+ *   /jobs/<user>/<application id>/   a job's own site, as its ApplicationMaster had it
+ */
+export class HistoryServer implements Site {
+  readonly #options: HistoryServerOptions;
+  readonly #index: HistoryIndex;
+  /** By folder. */
+  readonly #open = new Map<string, OpenJob>();
+  readonly #lists = new Map<string, { readonly at: number; readonly list: Promise<HistoryList> }>();
+
+  constructor(options: HistoryServerOptions) {
+    this.#options = options;
+    this.#index = new HistoryIndex(options.store);
+  }
+
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const visitor = await this.#options.access.admit(request, response);
+    if (visitor === null) return;
+    const target = request.url ?? '/';
+    const job = /^\/jobs\/([^/?]+)\/([^/?]+)(\/[^?]*)?(\?.*)?$/.exec(target);
+    if (job !== null) return this.#job(request, response, visitor, job);
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      return answerText(request, response, 405, 'Only GET and HEAD are answered here.', { Allow: 'GET, HEAD' });
+    }
+    const [path = '/', query = ''] = target.split('?', 2);
+    if (path === '/') {
+      const body = pageShell({ base: 'tony/', page: 'history' });
+      return answer(request, response, { type: 'text/html; charset=utf-8', body, headers: { 'Content-Security-Policy': PAGE_POLICY } });
+    }
+    if (path === '/tony/api/history') return this.#list(request, response, visitor, new URLSearchParams(query));
+    const asset = ASSETS.get(/^\/tony\/assets\/([\w.-]+)$/.exec(path)?.[1] ?? '');
+    if (asset === undefined) return answerText(request, response, 404, 'There is no such page.');
+    return answer(request, response, { ...asset, headers: { 'Cache-Control': 'public, max-age=31536000, immutable' } });
+  }
+
+  close(): void {
+    for (const job of this.#open.values()) close(job);
+    this.#open.clear();
+  }
+
+  async #job(request: IncomingMessage, response: ServerResponse, visitor: Visitor, parts: RegExpExecArray): Promise<void> {
+    const [, name = '', applicationId = '', rest, query = ''] = parts;
+    // Links of the pages are relative: without the slash they would lead elsewhere.
+    if (rest === undefined) return answerText(request, response, 308, 'A slash is missing.', { Location: `${applicationId}/${query}` });
+    const place = await this.#place(decoded(name), applicationId);
+    const { access } = this.#options;
+    if (place === null || !(await access.mayView(visitor, place))) {
+      // Who may not see a job does not learn whether there is one.
+      const who = visitor.user === null ? '' : ` that ${visitor.user} may view: ask its owner to add you to acls.view`;
+      return answerText(
+        request,
+        response,
+        visitor.user === null ? 404 : 403,
+        `There is no history of ${applicationId.slice(0, 60)}${who}.`,
+      );
+    }
+    const job = this.#opened(place);
+    if (!rest.startsWith('/tony/')) await this.#wake(job);
+    await job.site.handle(request, response, `${rest}${query}`);
+  }
+
+  async #place(user: string | null, applicationId: string): Promise<JobPlace | null> {
+    return user === null ? null : this.#options.store.place(user, applicationId);
+  }
+
+  #opened(place: JobPlace): OpenJob {
+    const known = this.#open.get(place.folder);
+    if (known !== undefined) {
+      known.usedAt = performance.now();
+      return known;
+    }
+    while (this.#open.size >= MOST_OPEN) {
+      const [oldest] = [...this.#open].sort(([, a], [, b]) => a.usedAt - b.usedAt);
+      if (oldest === undefined) break;
+      close(oldest[1]);
+      this.#open.delete(oldest[0]);
+    }
+    const { store, anywhere, live, log } = this.#options;
+    const view = new StoredJobView({ store, place, anywhere, log, live: live && (() => live(place)) });
+    const tensorBoard = new PooledTensorBoard(this.#options.tensorBoards);
+    const site = new JobSite({ view: withTensorBoard(view, tensorBoard), tensorboard: tensorBoard, access: { kind: 'judged' }, log });
+    const job: OpenJob = { site, view, tensorBoard, usedAt: performance.now() };
+    this.#open.set(place.folder, job);
+    return job;
+  }
+
+  async #wake({ view, tensorBoard }: OpenJob): Promise<void> {
+    try {
+      const dir = await view.summaryDir();
+      if (dir === null) return tensorBoard.refuse('The summaries are not with the history: tony-ts tensorboard shows them.');
+      if (!tensorBoard.isAwake && (await this.#options.store.storage.list(dir)).length === 0) {
+        return tensorBoard.refuse('The job has written no summaries.');
+      }
+      tensorBoard.wake(dir);
+    } catch (error) {
+      tensorBoard.refuse(messageOf(error));
+    }
+  }
+
+  async #list(request: IncomingMessage, response: ServerResponse, visitor: Visitor, query: URLSearchParams): Promise<void> {
+    try {
+      answerJson(request, response, 200, await this.#listed(visitor, query));
+    } catch (error) {
+      if (!(error instanceof TonyError)) throw error;
+      answerJson(request, response, error.code === 'USAGE' ? 400 : 503, { error: error.message });
+    }
+  }
+
+  #listed(visitor: Visitor, query: URLSearchParams): Promise<HistoryList> {
+    const limit = query.get('limit') ?? String(DEFAULT_JOBS);
+    const state = query.get('state') ?? undefined;
+    if (!/^\d{1,6}$/.test(limit)) throw new TonyError('USAGE', '`limit` is a whole number.');
+    if (state !== undefined && !STATES.includes(state)) throw new TonyError('USAGE', `\`state\` is one of ${STATES.join(', ')}.`);
+    const wanted = {
+      user: query.get('user')?.slice(0, 200) ?? null,
+      state: state as JobStatus['state'] | undefined,
+      name: query.get('name')?.slice(0, 200) ?? undefined,
+      limit: Math.min(MOST_JOBS, Number(limit)),
+    };
+    const key = JSON.stringify([visitor.user, wanted]);
+    const known = this.#lists.get(key);
+    if (known !== undefined && performance.now() - known.at < LIST_LIFE_MS) return known.list;
+    const { access } = this.#options;
+    const list = this.#index
+      .list({ ...wanted, mayView: (place) => access.mayView(visitor, place) })
+      .then(({ jobs, message }) => ({ jobs: jobs.map(historySummary), message }));
+    list.catch(() => this.#lists.delete(key));
+    this.#lists.delete(key);
+    this.#lists.set(key, { at: performance.now(), list });
+    for (const [oldest] of this.#lists) if (this.#lists.size > MOST_LISTS) this.#lists.delete(oldest);
+    return list;
+  }
+}
+
+function close({ site, view }: OpenJob): void {
+  site.close();
+  view.close();
+}
+
+/** final.json tells of the job's own TensorBoard; here it is this server's that counts. */
+function withTensorBoard(view: StoredJobView, tensorBoard: PooledTensorBoard): JobView {
+  let told: { readonly of: JobStatus; readonly status: JobStatus } | null = null;
+  return {
+    status: async () => {
+      const of = await view.status();
+      const tensorboard = tensorBoard.status();
+      // The same object while nothing has changed: it is serialised once.
+      const same =
+        told?.of === of && told.status.tensorboard.state === tensorboard.state && told.status.tensorboard.message === tensorboard.message;
+      if (told === null || !same) told = { of, status: { ...of, tensorboard } };
+      return told.status;
+    },
+    configuration: () => view.configuration(),
+    events: (after) => view.events(after),
+    usage: (after) => view.usage(after),
+    scalars: () => view.scalars(),
+    log: (task, file, tail) => view.log(task, file, tail),
+  };
+}
+
+function answerJson(request: IncomingMessage, response: ServerResponse, status: number, value: object): void {
+  answer(request, response, { status, type: 'application/json; charset=utf-8', body: JSON.stringify(value) });
+}
+
+function decoded(part: string): string | null {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return null;
+  }
+}
