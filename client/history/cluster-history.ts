@@ -41,6 +41,10 @@ export class ClusterHistory implements HistoryStore {
     return new ClusterHistory(cluster, await cluster.site());
   }
 
+  get keepMs(): number {
+    return this.#site.history.keepMs;
+  }
+
   get limits(): string {
     return sharedFolder(this.#site, this.#cluster.home) === null
       ? "Other users' histories lie in their own homes: a folder for all is named by history.dir of tony-site.yaml."

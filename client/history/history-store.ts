@@ -29,6 +29,8 @@ export interface HistoryStore {
   masters(place: JobPlace, entries: readonly HistoryEntry[]): Promise<string[]>;
   /** The end of a file in a container's log folder; null when there is none (any more). */
   log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null>;
+  /** How long histories are kept (ms). */
+  readonly keepMs: number;
   /** Why a user may miss histories; empty when nothing is missing. */
   readonly limits: string;
   close(): void;

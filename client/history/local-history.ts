@@ -1,5 +1,6 @@
 import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DEFAULT_SITE } from '../../conf/site.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
@@ -16,6 +17,7 @@ const CONTAINER_ID = /^container_[\w]{1,100}$/;
 export class LocalHistory implements HistoryStore {
   readonly storage: Storage = new FileStorage();
   readonly user: string;
+  readonly keepMs = DEFAULT_SITE.history.keepMs;
   readonly limits = '';
   readonly #root: string;
 
