@@ -41,9 +41,21 @@ export async function downloadNode(node: NodePackage, folder: string, signal: Ab
 
 /** Downloads a wheel into `folder` (pip holds it against its checksum) and returns its path. */
 export async function downloadWheel(wheel: Wheel, architecture: Architecture, folder: string, signal: AbortSignal): Promise<string> {
+  const place = { python: WHEEL_PYTHON, architecture, folder, signal };
+  const [file] = await downloadWheels(`${wheel.name} ${wheel.version}`, [wheel], place);
+  return file as string;
+}
+
+/** Downloads wheels for one version of Python; returns their paths in the same order. */
+export async function downloadWheels(
+  what: string,
+  wheels: readonly Wheel[],
+  options: { readonly python: string; readonly architecture: Architecture; readonly folder: string; readonly signal: AbortSignal },
+): Promise<string[]> {
+  const { python, architecture, folder, signal } = options;
   await mkdir(folder, { recursive: true });
   const requirements = path.join(folder, 'requirements.txt');
-  await writeFile(requirements, `${wheel.name}==${wheel.version} --hash=sha256:${wheel.sha256}\n`);
+  await writeFile(requirements, wheels.map(({ name, version, sha256 }) => `${name}==${version} --hash=sha256:${sha256}\n`).join(''));
   const machine = architecture === 'x64' ? 'x86_64' : 'aarch64';
   const platforms = ['manylinux2014', 'manylinux_2_17', 'manylinux_2_27', 'manylinux_2_28'].flatMap((each) => [
     '--platform',
@@ -61,11 +73,18 @@ export async function downloadWheel(wheel: Wheel, architecture: Architecture, fo
       '--only-binary=:all:',
       '--require-hashes',
     ],
-    ...['--python-version', WHEEL_PYTHON, ...platforms, '--dest', folder, '--requirement', requirements],
+    ...['--python-version', python, ...platforms, '--dest', folder, '--requirement', requirements],
   ];
   const env = { PIP_REQUIRE_VIRTUALENV: '0' };
-  await download(`${wheel.name} ${wheel.version}`, { command: 'python3', args, cwd: folder, env, signal, timeoutMs: 30 * MINUTES });
-  return only(folder, '.whl');
+  await download(what, { command: 'python3', args, cwd: folder, env, signal, timeoutMs: 30 * MINUTES });
+  const files = (await readdir(folder)).filter((name) => name.endsWith('.whl'));
+  return wheels.map(({ name, version }) => {
+    // The first two parts of a wheel's name, as PEP 427 writes them.
+    const begin = `${name.replaceAll('-', '_')}-${version}-`;
+    const file = files.find((each) => each.toLowerCase().startsWith(begin.toLowerCase()));
+    if (file === undefined) throw new Error(`expected ${begin}*.whl in ${folder}`);
+    return path.join(folder, file);
+  });
 }
 
 async function download(what: string, call: ToolCall): Promise<void> {

@@ -1,9 +1,10 @@
-import { readFile, rename, rm, stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { messageOf, TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../conf/errors.ts';
 import { buildRuntime, type Progress, type RuntimeDescription } from './build-runtime.ts';
-import { asOnlyBuilder, openBuildFolder, publish, runtimesFolder } from './cache.ts';
-import { type Recipe, type RuntimeOptions, recipeOf } from './recipe.ts';
+import { runtimesFolder } from './cache.ts';
+import { type Built, ensureBuilt, removeBuilt } from './ensure-built.ts';
+import { type RuntimeOptions, recipeOf } from './recipe.ts';
 
 /** A runtime in this machine's cache. */
 export interface Runtime extends RuntimeDescription {
@@ -26,51 +27,23 @@ export async function findRuntime(options: RuntimeOptions = {}): Promise<Runtime
  * RUNTIME_BROKEN, RUNTIME_CACHE_UNWRITABLE
  */
 export async function ensureRuntime(progress: Progress = () => {}, options: RuntimeOptions = {}): Promise<Runtime> {
-  const recipe = recipeOf(options);
-  const runtimes = runtimesFolder();
-  const final = path.join(runtimes, recipe.key);
-  const present = await read(final);
-  if (present !== null) return present;
-  const waiting = (pid: number) => progress(`process ${pid} is building this runtime; waiting for it`);
-  try {
-    return await asOnlyBuilder(
-      runtimes,
-      recipe.key,
-      waiting,
-      async () => (await read(final)) ?? (await build(recipe, runtimes, final, progress)),
-    );
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (!['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'ENOTDIR'].includes(code ?? '')) throw error;
-    throw new TonyError('RUNTIME_CACHE_UNWRITABLE', `the runtime cannot be built in ${runtimes}: ${messageOf(error)}`, { cause: error });
-  }
-}
-
-async function build(recipe: Recipe, runtimes: string, final: string, progress: Progress): Promise<Runtime> {
-  const folder = await openBuildFolder(runtimes);
-  try {
-    await buildRuntime(recipe, folder, progress);
-    await publish(folder, final);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-  const runtime = await read(final);
-  if (runtime === null) throw new TonyError('RUNTIME_BROKEN', `${final} went away while it was built`);
-  return runtime;
+  return ensureBuilt(builtRuntime(options), progress);
 }
 
 /** Forgets the runtime, so that the next call builds it anew. */
 export async function removeRuntime(options: RuntimeOptions = {}): Promise<void> {
-  const runtimes = runtimesFolder();
-  const { key } = recipeOf(options);
-  const away = await openBuildFolder(runtimes);
-  try {
-    await rename(path.join(runtimes, key), path.join(away, key));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-  } finally {
-    await rm(away, { recursive: true, force: true });
-  }
+  await removeBuilt(builtRuntime(options));
+}
+
+function builtRuntime(options: RuntimeOptions): Built<Runtime> {
+  const recipe = recipeOf(options);
+  return {
+    what: 'runtime',
+    shelf: runtimesFolder(),
+    key: recipe.key,
+    read,
+    build: (folder, progress) => buildRuntime(recipe, folder, progress),
+  };
 }
 
 async function read(folder: string): Promise<Runtime | null> {

@@ -33,15 +33,19 @@ export interface Recipe {
 /** Counts changes of how a runtime is put together from the same parts, so that runtimes of an older way are not used. */
 const LAYOUT = 3;
 
+/** Of the machines that a runtime is for: of the same kind as this one. @throws TonyError RUNTIME_UNSUPPORTED */
+export function architectureOf(machine: { readonly platform: string; readonly arch: string } = process): Architecture {
+  const { arch } = machine;
+  if (machine.platform === 'linux' && (arch === 'x64' || arch === 'arm64')) return arch;
+  throw new TonyError(
+    'RUNTIME_UNSUPPORTED',
+    `runtimes are for Linux on x64 and arm64; this machine is ${machine.platform} ${machine.arch}`,
+  );
+}
+
 /** @throws TonyError RUNTIME_UNSUPPORTED */
 export function recipeOf(options: RuntimeOptions, machine: { readonly platform: string; readonly arch: string } = process): Recipe {
-  const architecture = machine.arch;
-  if (machine.platform !== 'linux' || (architecture !== 'x64' && architecture !== 'arm64')) {
-    throw new TonyError(
-      'RUNTIME_UNSUPPORTED',
-      `runtimes are for Linux on x64 and arm64; this machine is ${machine.platform} ${machine.arch}`,
-    );
-  }
+  const architecture = architectureOf(machine);
   const gpu = options.gpu ?? false;
   if (gpu && architecture !== 'x64') {
     throw new TonyError('RUNTIME_UNSUPPORTED', `a runtime with GPU support is for Linux on x64; this machine is ${machine.arch}`);

@@ -1,0 +1,132 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { TonyError } from '../../conf/errors.ts';
+import { PACKAGES_FILE, type PackagesDescription, readPackages } from '../../web/tensorboard/packages.ts';
+import { findPythons, ISOLATION, type Python } from '../../web/tensorboard/python.ts';
+import { packFolder } from './archive.ts';
+import type { Progress } from './build-runtime.ts';
+import { downloadWheels } from './downloads.ts';
+import type { Architecture } from './pins.ts';
+import { isNeededByTensorBoard } from './prune-python.ts';
+import { type PinnedWheel, PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheels } from './tensorboard-pins.ts';
+import { runTool, ToolFailure } from './tool.ts';
+import { unpackWheel } from './wheel.ts';
+
+/** tensorboard.json of a built archive. */
+export interface TensorBoardDescription {
+  readonly key: string;
+  readonly tensorboard: string;
+  /** Of tensorboard.tar.gz. */
+  readonly sha256: string;
+  readonly size: number;
+}
+
+/** Downloads at the same time. */
+const AT_ONCE = 3;
+
+/**
+ * Makes TensorBoard for the Pythons of a cluster's nodes in `folder`, from Python's package registry alone:
+ *
+ *   tree/packages.json       a PackagesDescription
+ *   tree/packages/           what all Pythons share
+ *   tree/python-3.N/          what some do
+ *   tensorboard.tar.gz       the tree
+ *   tensorboard.json         a TensorBoardDescription
+ *
+ * @throws TonyError RUNTIME_*
+ */
+export async function buildTensorBoard(architecture: Architecture, key: string, folder: string, progress: Progress): Promise<void> {
+  const started = performance.now();
+  const say: Progress = (line) => progress(`[${((performance.now() - started) / 1000).toFixed(1).padStart(5)} s] ${line}`);
+  const tree = path.join(folder, 'tree');
+  const scratch = path.join(folder, 'scratch');
+  const versions = Object.keys(PYTHON_FOLDERS);
+  say(`getting TensorBoard ${TENSORBOARD_VERSION} for Python ${versions[0]} to ${versions.at(-1)}`);
+  const wheels = tensorBoardWheels(architecture);
+  const [first = '', ...rest] = versions;
+  // The first holds what all share. A registry that cannot be reached shows itself once.
+  await fetchFor(first, wheels, architecture, scratch, tree, say);
+  const abort = new AbortController();
+  const worker = async (): Promise<void> => {
+    for (let version = rest.shift(); version !== undefined; version = rest.shift()) {
+      await fetchFor(version, wheels, architecture, scratch, tree, say, abort.signal);
+    }
+  };
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: AT_ONCE }, () =>
+      worker().catch((error: unknown) => {
+        abort.abort();
+        throw error;
+      }),
+    ),
+  );
+  const failed = outcomes.find((outcome) => outcome.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+  await rm(scratch, { recursive: true, force: true });
+
+  const machine = architecture === 'x64' ? 'x86_64' : 'aarch64';
+  const packages: PackagesDescription = { tensorboard: TENSORBOARD_VERSION, machine, pythons: PYTHON_FOLDERS };
+  await writeFile(path.join(tree, PACKAGES_FILE), `${JSON.stringify(packages, null, 2)}\n`);
+  await prove(tree, scratch, say);
+  const archive = await packFolder(tree, path.join(folder, 'tensorboard.tar.gz'));
+  say(`packed: ${(archive.size / 1e6).toFixed(0)} MB`);
+  const description: TensorBoardDescription = { key, tensorboard: TENSORBOARD_VERSION, ...archive };
+  await writeFile(path.join(folder, 'tensorboard.json'), `${JSON.stringify(description, null, 2)}\n`);
+}
+
+async function fetchFor(
+  version: string,
+  all: readonly PinnedWheel[],
+  architecture: Architecture,
+  scratch: string,
+  tree: string,
+  say: Progress,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<void> {
+  const wheels = all.filter(({ python }) => python === version);
+  const download = path.join(scratch, version);
+  const files = await downloadWheels(`TensorBoard's packages for Python ${version}`, wheels, {
+    python: version,
+    architecture,
+    folder: download,
+    signal,
+  });
+  for (const [at, wheel] of wheels.entries()) {
+    const file = files[at];
+    if (file === undefined) throw new TonyError('INTERNAL', `${wheel.name} was not downloaded`);
+    await mkdir(path.join(tree, wheel.folder), { recursive: true });
+    await unpackWheel(file, path.join(tree, wheel.folder), (name) => (isNeededByTensorBoard(name) ? name : null));
+  }
+  await rm(download, { recursive: true });
+  say(`Python ${version}: here`);
+}
+
+const PROOF = 'import sys, json; sys.path[:0] = json.loads(sys.argv[1]); from tensorboard import default, program; default.get_plugins()';
+
+/** With the Pythons that this machine has. The nodes may have others. */
+async function prove(tree: string, scratch: string, say: Progress): Promise<void> {
+  const packages = await readPackages(tree);
+  const pythons = typeof packages === 'string' ? packages : await findPythons(packages);
+  if (typeof pythons === 'string') {
+    say(`not tried: ${pythons}`);
+    return;
+  }
+  await Promise.all(pythons.map((python) => proveWith(python, tree, scratch)));
+  say(`it starts with Python ${pythons.map(({ version }) => version).join(', ')}`);
+}
+
+async function proveWith(python: Python, tree: string, scratch: string): Promise<void> {
+  const bytecode = path.join(scratch, `bytecode-${python.version}`);
+  const args = [...ISOLATION, '-X', `pycache_prefix=${bytecode}`, '-c', PROOF, JSON.stringify(python.packages)];
+  try {
+    await runTool({ command: python.command, args, cwd: tree, signal: new AbortController().signal, timeoutMs: 180_000 });
+  } catch (error) {
+    if (!(error instanceof ToolFailure)) throw error;
+    throw new TonyError('RUNTIME_BROKEN', `TensorBoard, just unpacked, does not start: ${error.message}\n${error.lastLines(15)}`, {
+      hint: 'The lines above say more.',
+      cause: error,
+    });
+  } finally {
+    await rm(bytecode, { recursive: true, force: true });
+  }
+}

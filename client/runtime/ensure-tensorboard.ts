@@ -1,0 +1,81 @@
+import { createHash } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { TonyError } from '../../conf/errors.ts';
+import { PACKAGES_FILE } from '../../web/tensorboard/packages.ts';
+import type { Progress } from './build-runtime.ts';
+import { buildTensorBoard, type TensorBoardDescription } from './build-tensorboard.ts';
+import { cacheFolder } from './cache.ts';
+import { type Built, ensureBuilt, removeBuilt } from './ensure-built.ts';
+import { architectureOf } from './recipe.ts';
+import { PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheels } from './tensorboard-pins.ts';
+
+/** TensorBoard in this machine's cache, for the Pythons of other machines as well. */
+export interface TensorBoardArchive extends TensorBoardDescription {
+  /** Absolute path of tensorboard.tar.gz: what a cluster's nodes unpack. */
+  readonly archive: string;
+  /** Absolute path of the same, unpacked. */
+  readonly tree: string;
+}
+
+/** Counts changes of how it is put together from the same wheels. */
+const LAYOUT = 1;
+
+/** TensorBoard in the cache; null when it was not built yet. Takes milliseconds. */
+export async function findTensorBoard(): Promise<TensorBoardArchive | null> {
+  const { shelf, key, read } = built();
+  return read(path.join(shelf, key));
+}
+
+/**
+ * TensorBoard, from the cache or made now (about a minute, 160 MB of downloads). Several processes may call it at the same time.
+ * @param progress is told what happens, line by line; is not called when it is there
+ * @throws TonyError RUNTIME_*
+ */
+export async function ensureTensorBoard(progress: Progress = () => {}): Promise<TensorBoardArchive> {
+  return ensureBuilt(built(), progress);
+}
+
+/** Forgets it, so that the next call makes it anew. */
+export async function removeTensorBoard(): Promise<void> {
+  await removeBuilt(built());
+}
+
+function built(): Built<TensorBoardArchive> {
+  const architecture = architectureOf();
+  const wheels = tensorBoardWheels(architecture);
+  const digest = createHash('sha256')
+    .update(JSON.stringify({ layout: LAYOUT, folders: PYTHON_FOLDERS, wheels }))
+    .digest('hex');
+  const key = `tensorboard-${TENSORBOARD_VERSION}-${architecture}-${digest.slice(0, 12)}`;
+  return {
+    what: 'TensorBoard',
+    shelf: path.join(cacheFolder(), 'tensorboard'),
+    key,
+    read,
+    build: (folder, progress) => buildTensorBoard(architecture, key, folder, progress),
+  };
+}
+
+async function read(folder: string): Promise<TensorBoardArchive | null> {
+  let text: string;
+  try {
+    text = await readFile(path.join(folder, 'tensorboard.json'), 'utf8');
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+    throw error;
+  }
+  const found = {
+    ...(JSON.parse(text) as TensorBoardDescription),
+    archive: path.join(folder, 'tensorboard.tar.gz'),
+    tree: path.join(folder, 'tree'),
+  };
+  const archive = await stat(found.archive).catch(() => null);
+  const packages = await stat(path.join(found.tree, PACKAGES_FILE)).catch(() => null);
+  if (archive?.size !== found.size || packages === null) {
+    throw new TonyError('RUNTIME_BROKEN', `TensorBoard in ${folder} is not as it was made: something removed or changed parts of it`, {
+      hint: 'Remove that folder; the next submit makes it anew.',
+    });
+  }
+  return found;
+}
