@@ -177,7 +177,8 @@ export class JobShell {
           );
         break;
       case 'record':
-        log.info({ ...action.entry, at: undefined }, action.entry.event);
+        // `attempt` is that of the ApplicationMaster in its log.
+        log.info({ ...action.entry, at: undefined, attempt: undefined }, action.entry.event);
         files.record(action.entry);
         this.#options.recorded(action.entry);
         break;

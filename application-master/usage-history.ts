@@ -61,9 +61,10 @@ export class UsageHistory {
       const [one, two] = [this.#samples[at] as UsageSample, this.#samples[at + 1]];
       pairs.push(two === undefined ? one : merged(one, two, 1 / 2));
     }
+    // The newest may be on its own, and still to be filled.
+    if (this.#samples.length % 2 === 0) this.#gathered += this.#gather;
     this.#samples = pairs;
     this.#gather *= 2;
-    this.#gathered = this.#gather;
     this.#recount();
   }
 
