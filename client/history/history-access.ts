@@ -26,15 +26,7 @@ export class TokenAccess implements HistoryAccess {
   }
 
   async admit(request: IncomingMessage, response: ServerResponse): Promise<Visitor | null> {
-    const verdict = await this.#gate.judge(request);
-    if (verdict.kind === 'admitted') return { user: null };
-    if (verdict.kind === 'refused') answerText(request, response, 403, verdict.sentence);
-    else if (wantsPage(request)) {
-      // After a redirect the cookie would stay behind where another page has led here, since it is for this site's own links only.
-      const { cookie, location } = verdict;
-      answer(request, response, { type: 'text/html; charset=utf-8', body: onwards(location), headers: { 'Set-Cookie': cookie } });
-    } else answerText(request, response, 303, 'Go on without the token.', { 'Set-Cookie': verdict.cookie, Location: verdict.location });
-    return null;
+    return (await this.#gate.admits(request, response)) ? { user: null } : null;
   }
 
   async mayView(): Promise<boolean> {
@@ -117,11 +109,6 @@ function withoutName(target: string): string {
     .filter((each) => !/^user(\.|%2e)name=/i.test(each))
     .join('&');
   return `./${path.slice(path.lastIndexOf('/') + 1)}${rest === '' ? '' : `?${rest}`}`;
-}
-
-function onwards(location: string): string {
-  const href = location.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
-  return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=${href}"><title>tony-ts</title></head><body><p><a href="${href}">Go on</a></p></body></html>\n`;
 }
 
 const STYLE =

@@ -37,6 +37,16 @@ export async function readFrozen(storage: Storage, { folder }: JobPlace): Promis
   }
 }
 
+/** job.json as it is, of whatever version; undefined when it is missing or damaged. */
+export async function readConfiguration(storage: Storage, { folder }: JobPlace): Promise<unknown> {
+  try {
+    return JSON.parse(await readText(storage, joinUri(folder, 'job.json')));
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
 /** What the tasks used, sample by sample. */
 export async function readSamples(storage: Storage, { folder }: JobPlace): Promise<UsageSample[]> {
   return parseSamples(await numbered(storage, folder, 'metrics'));

@@ -66,7 +66,10 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
     const tensorBoards = new TensorBoardPool({ start, folder, log });
     closers.push(() => tensorBoards.close());
     const token = randomBytes(24).toString('base64url');
-    const access = auth === 'token' ? new TokenAccess(token, [hostname(), listen]) : await simpleAccess(options, store, closers);
+    const access =
+      auth === 'token'
+        ? new TokenAccess(token, [hostname().toLowerCase(), listen.toLowerCase()])
+        : await simpleAccess(options, store, closers);
     const anywhere = auth === 'token';
     const live = anywhere ? (place: JobPlace) => askJob(place, options) : undefined;
     const history = new HistoryServer({ store, access, tensorBoards, anywhere, live, log });

@@ -7,7 +7,7 @@ import { redacted } from '../../web/redaction.ts';
 import { ScalarReader } from '../../web/scalars/scalar-reader.ts';
 import { orderContainers } from '../task-containers.ts';
 import type { HistoryStore, JobPlace } from './history-store.ts';
-import { readRecord, readSamples } from './job-record.ts';
+import { readConfiguration, readRecord, readSamples } from './job-record.ts';
 import { type JobRecord, storedStatus } from './stored-status.ts';
 
 /** A job that has not left its end may still write. */
@@ -52,9 +52,9 @@ export class StoredJobView implements JobView {
   }
 
   async configuration(): Promise<unknown> {
-    const { frozen } = (await this.#load()).record;
-    if (frozen === null) throw new TonyError('NOT_FOUND', 'job.json of this job is missing or damaged.');
-    return redacted(frozen);
+    const configuration = await readConfiguration(this.#options.store.storage, this.#options.place);
+    if (configuration === undefined) throw new TonyError('NOT_FOUND', 'job.json of this job is missing or damaged.');
+    return redacted(configuration);
   }
 
   async events(after: number): Promise<EventPage> {
