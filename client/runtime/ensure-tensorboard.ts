@@ -19,7 +19,7 @@ export interface TensorBoardArchive extends TensorBoardDescription {
 }
 
 /** Counts changes of how it is put together from the same wheels. */
-const LAYOUT = 1;
+const LAYOUT = 2;
 
 /** TensorBoard in the cache; null when it was not built yet. Takes milliseconds. */
 export async function findTensorBoard(): Promise<TensorBoardArchive | null> {

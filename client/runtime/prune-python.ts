@@ -1,7 +1,8 @@
 /** What only compilers, type checkers and test runners read. */
 const FOLDERS = /(^|\/)(tests?|testdata|include|f2py|distutils)\//;
 const FILES = /\.(pyi|pxd|pyx|a|c|h|cc|f90)$|(^|\/)py\.typed$/;
-const NUMPY_TESTS = /(^|\/)numpy\/_core\/_(simd|\w+_tests)\./;
+/** Not `_multiarray_tests`, which NumPy 2.0 imports at its start. */
+const NUMPY_TESTS = /(^|\/)numpy\/_core\/_(simd|(operand_flag|rational|struct_ufunc|umath)_tests)\./;
 /** Pillow is asked what kind of picture bytes are: of formats that browsers show it reads PNG, JPEG, GIF and BMP by itself. */
 const PILLOW_FORMATS = /(^|\/)PIL\/_(avif|webp|imagingft|imagingcms|imagingtk)\./;
 const PILLOW_LIBRARIES = /(^|\/)pillow\.libs\/lib(avif|brotli\w+|freetype|harfbuzz|lcms2|png16|sharpyuv|webp\w*)-/;

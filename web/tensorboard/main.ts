@@ -1,0 +1,95 @@
+import path from 'node:path';
+import { setInterval } from 'node:timers';
+import type { TLSSocket } from 'node:tls';
+import { messageOf, TonyError } from '../../conf/errors.ts';
+import { CONTAINER_LAYOUT } from '../../conf/job.ts';
+import { createLogger } from '../../conf/log.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration.ts';
+import { createStorage } from '../../storage/create-storage.ts';
+import { openReport } from '../../training/report.ts';
+import { openListener } from '../../training/ring-connect.ts';
+import { readTask } from '../../training/task.ts';
+import { TASK_ENVIRONMENT } from '../../training/task-context.ts';
+import { serveTls } from './secure-channel.ts';
+import { TensorBoard } from './tensorboard.ts';
+
+// The program of the role `tensorboard`: TensorBoard for the job's ApplicationMaster, and for nobody else.
+
+const LOOK_MS = 5_000;
+/** The job's list of notices is short. */
+const MAX_NOTICES = 5;
+
+const log = createLogger({ task: 'tensorboard' });
+
+async function run(): Promise<void> {
+  const task = readTask();
+  if (task === null || task.listener === null) throw new TonyError('TASK_FILE_INVALID', 'This program is started by an executor.');
+  const folder = path.dirname(process.env[TASK_ENVIRONMENT.taskFile] ?? '');
+  const report = openReport(task.reportFile);
+  const notices = new Set<string>();
+  const note = (message: string): void => {
+    if (message === '' || notices.has(message) || notices.size >= MAX_NOTICES) return;
+    notices.add(message);
+    report({ type: 'notice', message });
+  };
+  const storage = createStorage({ hadoop: task.hadoop && HadoopConfiguration.fromProperties(task.hadoop), user: task.user });
+  const tensorBoard = await TensorBoard.start({
+    packages: path.join(folder, CONTAINER_LAYOUT.tensorboard),
+    summaryDir: task.summaryDir,
+    storage,
+    folder: path.join(folder, 'tensorboard-work'),
+    log,
+    onStatus: ({ state, message }) => {
+      report({ type: 'progress', step: 0, metrics: { ready: state === 'ready' ? 1 : 0 } });
+      if (state !== 'unavailable') return;
+      note(message);
+      void leave();
+    },
+  });
+  // The summaries may be away, or too many, while TensorBoard itself is well.
+  setInterval(() => {
+    const { state, message } = tensorBoard.status();
+    if (state === 'ready') note(message);
+  }, LOOK_MS).unref();
+
+  const secure = serveTls({
+    ringKey: Buffer.from(task.ringKey, 'base64'),
+    onConnection: (socket) => join(socket, tensorBoard),
+    onRefused: (message) => log.warn({ error: message }, 'a connection was refused'),
+  });
+  const listener = await openListener(task.listener);
+  listener.on('connection', (socket) => secure.emit('connection', socket));
+
+  async function leave(): Promise<void> {
+    await tensorBoard.close();
+    storage.close();
+    // Nothing went wrong that a restart would mend.
+    process.exit(0);
+  }
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => void leave());
+}
+
+/** What one end says the other hears, until either has gone. */
+function join(socket: TLSSocket, tensorBoard: TensorBoard): void {
+  try {
+    const upstream = tensorBoard.connect();
+    const part = (): void => {
+      socket.destroy();
+      upstream.destroy();
+    };
+    for (const end of [socket, upstream]) end.on('error', part).on('close', part);
+    socket.pipe(upstream).pipe(socket);
+  } catch {
+    socket.on('error', () => {}).destroy();
+  }
+}
+
+function fail(error: unknown): never {
+  const hint = error instanceof TonyError ? error.hint : undefined;
+  log.fatal({ error: error instanceof Error && !(error instanceof TonyError) ? error.stack : undefined, hint }, messageOf(error));
+  process.stderr.write(`${messageOf(error)}\n`);
+  process.exit(1);
+}
+
+process.on('uncaughtException', fail).on('unhandledRejection', fail);
+await run();

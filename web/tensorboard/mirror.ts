@@ -1,0 +1,277 @@
+import { type FileHandle, mkdir, open, rename, rm, rmdir } from 'node:fs/promises';
+import path from 'node:path';
+import type { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf } from '../../conf/errors.ts';
+import type { Logger } from '../../conf/log.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { type Found, isSafeName, MIRROR_LIMITS, type MirrorLimits, planOf, type Wanted } from './mirror-plan.ts';
+
+/** A listing, and each piece of a file, has to come within this time. */
+const ANSWER_MS = 60_000;
+const AT_ONCE = 4;
+const FIRST_PAUSE_MS = 1_000;
+const PAUSE_MS = 5_000;
+const LONGEST_PAUSE_MS = 60_000;
+/** A young job's first curves are waited for. */
+const EAGER_MS = 60_000;
+
+export interface MirrorOptions {
+  readonly storage: Storage;
+  /** URI of the folder to copy. It need not be there yet. */
+  readonly source: string;
+  /** Absolute; nobody else writes there. */
+  readonly folder: string;
+  readonly log: Logger;
+  /** A file that TensorBoard may have read holds something else now. */
+  readonly onReplaced: () => void;
+  readonly limits?: Partial<MirrorLimits>;
+}
+
+/** What is on disk of a file, and what the storage said of it when it was read. */
+interface Copy {
+  bytes: number;
+  modifiedAt: number;
+}
+
+/**
+ * Keeps a copy of a folder on this machine's disk: of each file what is new since it was last looked at. Files of a folder appear in the order
+ * of their names, as readers of event files expect.
+ */
+export class Mirror {
+  readonly #options: MirrorOptions;
+  readonly #limits: MirrorLimits;
+  /** Where files are put together before they have their names. */
+  readonly #incoming: string;
+  readonly #copies = new Map<string, Copy>();
+  readonly #closing = new AbortController();
+  #trouble = '';
+  #sequence = 0;
+  #running: Promise<void> | null = null;
+
+  constructor(options: MirrorOptions) {
+    this.#options = options;
+    this.#limits = { ...MIRROR_LIMITS, ...options.limits };
+    this.#incoming = `${options.folder}.incoming`;
+  }
+
+  /** Why the copy is old or not whole; empty when nothing is to be said. */
+  get trouble(): string {
+    return this.#trouble;
+  }
+
+  start(): void {
+    this.#running ??= this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#closing;
+    const startedAt = performance.now();
+    let failures = 0;
+    while (!signal.aborted) {
+      const from = performance.now();
+      failures = (await this.refresh()) ? 0 : failures + 1;
+      const spent = performance.now() - from;
+      const usual = performance.now() - startedAt < EAGER_MS ? FIRST_PAUSE_MS : PAUSE_MS;
+      // Storage that has trouble, or much to list, is asked less often.
+      const pause = Math.min(LONGEST_PAUSE_MS, Math.max(usual * 2 ** Math.min(failures, 6), spent * 2));
+      await delay(pause, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  /** Looks once, and copies what is new; false when not all of it could be. */
+  async refresh(): Promise<boolean> {
+    try {
+      const { found, cut } = await this.#list();
+      const plan = planOf(found, this.#copies, this.#limits);
+      for (const name of plan.gone) await this.#remove(name);
+      const failed = await this.#copyAll(plan.folders);
+      this.#say(failed ?? (cut ? `Only the first ${this.#limits.files} files of the summaries are shown.` : plan.refusal));
+      return failed === null;
+    } catch (error) {
+      if (this.#closing.signal.aborted) return false;
+      this.#say(`The summaries cannot be read at the moment: ${messageOf(error)}`);
+      return false;
+    }
+  }
+
+  #say(trouble: string): void {
+    if (trouble !== this.#trouble && trouble !== '') this.#options.log.warn(trouble);
+    this.#trouble = trouble;
+  }
+
+  async #list(): Promise<{ found: Found[]; cut: boolean }> {
+    const { storage, source } = this.#options;
+    const found: Found[] = [];
+    const folders = [{ uri: source, name: '', depth: 0 }];
+    let seen = 0;
+    const list = async (folder: { uri: string; name: string; depth: number }): Promise<void> => {
+      const entries = await within(storage.list(folder.uri), ANSWER_MS, `the listing of ${folder.uri}`, this.#closing.signal);
+      for (const entry of entries) {
+        if (!isSafeName(entry.name)) continue;
+        const name = folder.name === '' ? entry.name : `${folder.name}/${entry.name}`;
+        if (++seen > this.#limits.files) return;
+        if (entry.type === 'file') found.push({ name, uri: entry.uri, size: entry.size, modifiedAt: entry.modifiedAt });
+        else if (folder.depth < this.#limits.depth) folders.push({ uri: entry.uri, name, depth: folder.depth + 1 });
+      }
+    };
+    while (folders.length > 0 && seen <= this.#limits.files) await Promise.all(folders.splice(0, AT_ONCE).map(list));
+    return { found, cut: seen > this.#limits.files };
+  }
+
+  /** Folders at the same time, the files of each one after the other; what failed first, as a sentence. */
+  async #copyAll(folders: readonly (readonly Wanted[])[]): Promise<string | null> {
+    const queue = [...folders];
+    let failed: string | null = null;
+    const worker = async (): Promise<void> => {
+      for (let files = queue.shift(); files !== undefined && !this.#closing.signal.aborted; files = queue.shift()) {
+        for (const file of files) {
+          try {
+            await this.#copy(file);
+          } catch (error) {
+            failed ??= `The summaries could not be copied: ${messageOf(error)}`;
+            // A later file would be read before it.
+            break;
+          }
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    return failed;
+  }
+
+  async #copy(file: Wanted): Promise<void> {
+    const copy = this.#copies.get(file.name);
+    if (copy !== undefined && file.size >= copy.bytes && (await this.#append(file, copy))) return;
+    const replaced = copy !== undefined && copy.bytes > 0;
+    await this.#replace(file);
+    if (replaced) this.#options.onReplaced();
+  }
+
+  /** False when what is on disk is not how the file begins: then it is another file. */
+  async #append(file: Wanted, copy: Copy): Promise<boolean> {
+    const target = this.#pathOf(file.name);
+    const overlap = Math.min(copy.bytes, this.#limits.overlapBytes);
+    const handle = await open(target, 'r+');
+    try {
+      const known = Buffer.alloc(overlap);
+      await handle.read(known, 0, overlap, copy.bytes - overlap);
+      let compared = 0;
+      for await (const chunk of this.#bytes(file, copy.bytes - overlap)) {
+        const old = Math.min(chunk.length, overlap - compared);
+        if (!chunk.subarray(0, old).equals(known.subarray(compared, compared + old))) return false;
+        compared += old;
+        await writeAt(handle, chunk.subarray(old), copy.bytes);
+        copy.bytes += chunk.length - old;
+      }
+      if (compared < overlap) return false;
+      copy.modifiedAt = file.modifiedAt;
+      return true;
+    } finally {
+      await handle.close();
+    }
+  }
+
+  async #replace(file: Wanted): Promise<void> {
+    await mkdir(this.#incoming, { recursive: true, mode: 0o700 });
+    const temporary = path.join(this.#incoming, String(this.#sequence++));
+    const target = this.#pathOf(file.name);
+    try {
+      const handle = await open(temporary, 'wx', 0o600);
+      let bytes = 0;
+      try {
+        for await (const chunk of this.#bytes(file, 0)) {
+          await writeAt(handle, chunk, bytes);
+          bytes += chunk.length;
+        }
+      } finally {
+        await handle.close();
+      }
+      await this.#makeRoom(file.name);
+      await rename(temporary, target);
+      this.#copies.set(file.name, { bytes, modifiedAt: file.modifiedAt });
+    } finally {
+      await rm(temporary, { force: true });
+    }
+  }
+
+  /** From `offset` to the size that was listed: what a writer adds meanwhile is for the next look. */
+  async *#bytes(file: Wanted, offset: number): AsyncGenerator<Buffer> {
+    if (offset >= file.size) return;
+    const { signal } = this.#closing;
+    const opened = this.#options.storage.open(file.uri, { offset, length: file.size - offset });
+    const stream = await within<Readable>(opened, ANSWER_MS, file.uri, signal, (late) => late.destroy());
+    const iterator = stream[Symbol.asyncIterator]();
+    try {
+      for (;;) {
+        const { done, value } = await within(iterator.next(), ANSWER_MS, file.uri, signal);
+        if (done) return;
+        yield value as Buffer;
+      }
+    } finally {
+      stream.destroy();
+    }
+  }
+
+  /** A folder may have become a file, or a file a folder. */
+  async #makeRoom(name: string): Promise<void> {
+    const folder = path.dirname(this.#pathOf(name));
+    await rm(this.#pathOf(name), { recursive: true, force: true });
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+  }
+
+  async #remove(name: string): Promise<void> {
+    this.#copies.delete(name);
+    await rm(this.#pathOf(name), { recursive: true, force: true });
+    // TensorBoard shows a folder as a run for as long as it is there.
+    for (let folder = path.dirname(name); folder !== '.'; folder = path.dirname(folder)) {
+      const removed = await rmdir(this.#pathOf(folder)).then(
+        () => true,
+        () => false,
+      );
+      if (!removed) return;
+    }
+  }
+
+  #pathOf(name: string): string {
+    return path.join(this.#options.folder, name);
+  }
+}
+
+async function writeAt(handle: FileHandle, data: Buffer, position: number): Promise<void> {
+  for (let done = 0; done < data.length; ) {
+    done += (await handle.write(data, done, data.length - done, position + done)).bytesWritten;
+  }
+}
+
+/** Ends the wait for what does not come; `late` gets what comes all the same. */
+async function within<T>(work: Promise<T>, ms: number, what: string, signal: AbortSignal, late: (value: T) => void = () => {}): Promise<T> {
+  const ended = new AbortController();
+  const timeout = delay(ms, undefined, { signal: AbortSignal.any([signal, ended.signal]) }).then(
+    () => {
+      throw new Error(`${what}: no answer within ${ms / 1000} s`);
+    },
+    () => {
+      throw new Error(`${what}: given up`);
+    },
+  );
+  let given = false;
+  work.then(
+    (value) => given && late(value),
+    () => {},
+  );
+  try {
+    return await Promise.race([work, timeout]);
+  } catch (error) {
+    given = true;
+    throw error;
+  } finally {
+    ended.abort();
+    timeout.catch(() => {});
+  }
+}

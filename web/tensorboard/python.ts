@@ -1,0 +1,60 @@
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import type { Packages } from './packages.ts';
+
+/** A Python that TensorBoard's packages are for. */
+export interface Python {
+  /** Absolute. */
+  readonly command: string;
+  /** `3.11`. */
+  readonly version: string;
+  readonly packages: readonly string[];
+}
+
+const PROBE = 'import platform, sys; print("%d.%d" % sys.version_info[:2], platform.machine(), sys.implementation.name)';
+const PROBE_MS = 20_000;
+/** It sees nothing of what else is installed, nor of the user's own settings. */
+export const ISOLATION = ['-I', '-S'] as const;
+
+/**
+ * The Pythons on the PATH that can run these packages, the newest first; a sentence when there is none. Each is asked: a name on the PATH may
+ * lead to nothing.
+ */
+export async function findPythons(
+  packages: Packages,
+  environment: NodeJS.ProcessEnv = process.env,
+  only?: string,
+): Promise<Python[] | string> {
+  const versions = [...packages.pythons.keys()].sort((a, b) => minorOf(b) - minorOf(a));
+  const names = only === undefined ? [...versions.map((version) => `python${version}`), 'python3'] : [only];
+  const folders = (environment.PATH ?? '/usr/local/bin:/usr/bin:/bin').split(path.delimiter).filter((folder) => path.isAbsolute(folder));
+  const commands = names.flatMap((name) => (path.isAbsolute(name) ? [name] : folders.map((folder) => path.join(folder, name))));
+  const answers = await Promise.all(commands.map(async (command) => ({ command, answer: await probe(command, environment) })));
+  const found = new Map<string, Python>();
+  const unfit: string[] = [];
+  for (const { command, answer } of answers) {
+    if (answer === null) continue;
+    const [version = '', machine, implementation] = answer.split(' ');
+    const folders = packages.pythons.get(version);
+    if (folders === undefined) unfit.push(`${command} is ${version}`);
+    else if (machine !== packages.machine)
+      unfit.push(`${command} is for ${machine}, these packages of TensorBoard are for ${packages.machine}`);
+    else if (implementation !== 'cpython') unfit.push(`${command} is ${implementation}`);
+    else if (!found.has(version)) found.set(version, { command, version, packages: folders });
+  }
+  if (found.size > 0) return [...found.values()];
+  const range = `${versions.at(-1)} to ${versions[0]}`;
+  return `TensorBoard needs Python ${range} on the PATH${unfit.length > 0 ? `; ${unfit.slice(0, 4).join('; ')}` : ''}.`;
+}
+
+function minorOf(version: string): number {
+  return Number(version.split('.')[1]);
+}
+
+/** `3.11 x86_64 cpython`; null when nothing that answers is there. */
+function probe(command: string, environment: NodeJS.ProcessEnv): Promise<string | null> {
+  const options = { timeout: PROBE_MS, killSignal: 'SIGKILL', env: environment, maxBuffer: 64 * 1024 } as const;
+  return new Promise((resolve) => {
+    execFile(command, [...ISOLATION, '-c', PROBE], options, (error, stdout) => resolve(error === null ? stdout.trim() : null));
+  });
+}
