@@ -72,6 +72,13 @@ export function runningScene(now = Date.now()): Scene {
         generation: 1,
         detail: '(not counted: the cluster) its container on node3.example.com was lost: the node is no longer heard of',
       }),
+      at(startedAt + 5 * MINUTE + 100, 'program-stopped', {
+        role: 'worker',
+        index: 0,
+        generation: 1,
+        containerId: 'container_1795247621148_0042_01_000002',
+        detail: 'a new generation is formed',
+      }),
       ...started('worker', 1, startedAt + 5 * MINUTE + 9_000, 5, 2),
       at(startedAt + 5 * MINUTE + 16_000, 'generation-started', { generation: 2, detail: '2 ranked tasks' }),
       ...running('worker', 0, startedAt + 5 * MINUTE + 16_100, 2, 2),
@@ -135,7 +142,11 @@ export function waitingScene(now = Date.now()): Scene {
       generations: 0,
       tensorboard: { state: 'waiting', message: 'TensorBoard is asked for when the job runs.' },
     },
-    entries: [at(startedAt + 300, 'master-registered', { detail: 'attempt 1' }), ...started('worker', 0, startedAt + 1_500, 2, 1)],
+    entries: [
+      at(startedAt + 300, 'master-registered', { detail: 'attempt 1' }),
+      ...started('worker', 0, startedAt + 1_500, 2, 1),
+      ...[1, 2, 3].map((index) => at(startedAt + 400, 'task-requested', { role: 'worker', index })),
+    ],
   };
 }
 
@@ -231,7 +242,9 @@ export function largeScene(now = Date.now(), workers = 192): Scene {
   const entries = [
     at(startedAt + 300, 'master-registered', { detail: 'attempt 1, queue research' }),
     ...tasks.flatMap(({ role, index, state }, order) => [
-      ...(state === 'requested' ? [] : started(role, index, startedAt + 900 + order * 23, order + 2, 1)),
+      ...(state === 'requested'
+        ? [at(startedAt + 800, 'task-requested', { role, index })]
+        : started(role, index, startedAt + 900 + order * 23, order + 2, 1)),
       ...(state === 'running' ? running(role, index, startedAt + 19_000 + order * 7, order + 2, 1) : []),
     ]),
   ].sort((a, b) => a.at - b.at);
@@ -386,7 +399,11 @@ function started(role: string, index: number, when: number, container: number, n
     containerId: `container_1795247621148_0042_01_${String(container).padStart(6, '0')}`,
     node: `node${node}.example.com:8041`,
   };
-  return [at(when, 'container-allocated', place), at(when + 4_200, 'executor-registered', { ...place, detail: '10.1.2.3:42881, idle' })];
+  return [
+    at(when - 1_100, 'task-requested', { role, index }),
+    at(when, 'container-allocated', place),
+    at(when + 4_200, 'executor-registered', { ...place, detail: '10.1.2.3:42881, idle' }),
+  ];
 }
 
 function running(role: string, index: number, when: number, container: number, generation: number): HistoryEntry[] {

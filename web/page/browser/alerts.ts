@@ -8,19 +8,20 @@ import { formatRoute } from './route.ts';
 
 /** What must be seen before anything else. */
 export function alerts(status: JobStatus): Content {
-  // How it ended may say the failure once more.
-  const told = status.failure !== null && status.message.includes(status.failure.text);
+  const { failure, message } = status;
+  // How the job ended may be its first failure once more, with what the ApplicationMaster made of it.
+  const same = failure !== null && message.includes(failure.text) && !message.includes('first failure:');
   return html`
-    ${status.failure !== null && failureCard(status.failure, status)}
-    ${status.message !== '' && !told && messageCard(status)}`;
+    ${failure !== null && failureCard(failure, same ? (message.split('\n')[0] ?? '') : failure.text, status)}
+    ${message !== '' && !same && messageCard(status)}`;
 }
 
-function failureCard({ task, text, lines }: FirstFailure, status: JobStatus): Content {
+function failureCard({ task, lines }: FirstFailure, sentence: string, status: JobStatus): Content {
   const shown = lines.map(plainText).join('\n').trim();
   const recovered = !isOver(status) || status.state === 'SUCCEEDED';
   return html`<section class=${`alert ${recovered ? 'warn' : 'bad'}`} aria-labelledby="failure-title">
     <h2 id="failure-title">First failure${task !== null && html`: <code>${task}</code>`}</h2>
-    <p>${plainText(text)}</p>
+    <p>${plainText(sentence)}</p>
     ${shown !== '' && html`<pre class="lines" tabIndex=${0} aria-label="Last lines of its stderr">${shown}</pre>`}
     <p class="more">
       ${recovered && html`<span>${status.state === 'SUCCEEDED' ? 'The job got over it.' : 'The job goes on.'}</span>`}

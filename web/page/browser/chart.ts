@@ -3,6 +3,7 @@ import UPlot from 'uplot';
 import { nearest } from './curves.ts';
 import { useMedia } from './environment.ts';
 import { type Content, html } from './html.ts';
+import { TIME_STEPS } from './time-steps.ts';
 
 /** A line with its own places on the x axis, which only go up. */
 export interface Line {
@@ -18,10 +19,13 @@ export interface Line {
 export interface ChartProps {
   readonly title: string;
   readonly lines: readonly Line[];
-  readonly x: 'number' | 'clock' | 'duration';
+  /** `time`: x counts seconds. */
+  readonly x: 'number' | 'time';
   readonly logarithmic: boolean;
-  readonly formatX: (x: number) => string;
-  readonly formatY: (y: number) => string;
+  /** `step`: the distance between two marks where it is one of an axis. */
+  readonly formatX: (x: number, step?: number) => string;
+  /** `step`: as with x. */
+  readonly formatY: (y: number, step?: number) => string;
   /** Charts of one name show the same place under the pointer. */
   readonly together: string;
   /** The scale goes from 0 to this; null for as the lines need it. */
@@ -66,6 +70,7 @@ export function Chart(props: ChartProps): Content {
       {
         width: Math.max(200, element.clientWidth),
         height: HEIGHT,
+        padding: [10, 14, 0, 0],
         legend: { show: false },
         cursor: { sync: { key: together }, points: { size: 6 }, drag: { x: true, y: false }, dataIdx: nearestPoint },
         scales: {
@@ -73,11 +78,18 @@ export function Chart(props: ChartProps): Content {
           y: logarithmic ? { distr: 3 } : top === null ? {} : { range: [0, top] },
         },
         axes: [
-          { ...axis, size: 28, gap: 6, space: 64, values: (_, splits) => splits.map((at) => formats.current.formatX(at)) },
+          {
+            ...axis,
+            size: 26,
+            gap: 6,
+            space: 70,
+            ...(x === 'time' ? { incrs: [...TIME_STEPS] } : {}),
+            values: (_, splits, __, ___, step) => splits.map((at) => formats.current.formatX(at, step)),
+          },
           {
             ...axis,
             size: (_, values) => 14 + 6.4 * Math.max(2, ...(values ?? []).map((text) => text?.length ?? 0)),
-            values: (_, splits) => splits.map((at) => (at === null ? '' : formats.current.formatY(at))),
+            values: (_, splits, __, ___, step) => splits.map((at) => (at === null ? '' : formats.current.formatY(at, step))),
           },
         ],
         series: [

@@ -6,7 +6,7 @@ import { choice, inputValue, searchField } from './controls.ts';
 import { type Curve, curvesByTag, isLoss, isThroughput, positive, smoothed, type TagCurves } from './curves.ts';
 import { usePreference } from './environment.ts';
 import { useFeed } from './feed.ts';
-import { formatCount, formatElapsed, formatMetric } from './format.ts';
+import { formatCount, formatElapsed, formatMark, formatMetric } from './format.ts';
 import { type Content, html } from './html.ts';
 import type { JobFeeds } from './job-feeds.ts';
 
@@ -81,18 +81,18 @@ function TagChart({
   return h(Chart, {
     title: tag.tag,
     lines,
-    x: axis === 'step' ? 'number' : axis === 'wall' ? 'clock' : 'duration',
+    x: axis === 'step' ? 'number' : 'time',
     logarithmic,
     formatX: FORMAT_X[axis],
-    formatY: (value) => formatMetric(tag.tag, value),
+    formatY: (value, step) => formatMetric(tag.tag, value, step),
     together: `${together}-${axis}`,
   });
 }
 
-const FORMAT_X: Readonly<Record<XAxis, (x: number) => string>> = {
+const FORMAT_X: Readonly<Record<XAxis, (x: number, step?: number) => string>> = {
   step: (x) => formatCount(x),
   relative: (x) => formatElapsed(x * 1000),
-  wall: (x) => shortClock(x * 1000),
+  wall: (x, step = 1) => formatMark(x * 1000, step),
 };
 
 function lineOf(curve: Curve, { smoothing, logarithmic, axis }: Look, color: number): Line {
@@ -121,9 +121,4 @@ function ascending(xs: readonly number[]): number[] {
 function colorsOf(charts: ScalarCharts | null): ReadonlyMap<string, number> {
   const names = (charts?.runs ?? []).map(({ name }) => name).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
   return new Map(names.map((name, index) => [name, index % COLORS]));
-}
-
-function shortClock(at: number): string {
-  const date = new Date(at);
-  return [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => String(part).padStart(2, '0')).join(':');
 }

@@ -39,6 +39,12 @@ export function formatMoment(at: number): string {
   return `${day} ${formatClock(at)}`;
 }
 
+/** As a mark on an axis whose marks are `step` s apart: no seconds where all of them are 0, the day where a day is between them. */
+export function formatMark(at: number, step: number): string {
+  if (step >= 86_400) return formatMoment(at).slice(5, 10);
+  return step >= 60 ? formatClock(at).slice(0, 5) : formatClock(at);
+}
+
 /** `train/examplesPerSecond` -> `train examples per second`. */
 export function spoken(tag: string): string {
   return tag
@@ -47,8 +53,12 @@ export function spoken(tag: string): string {
     .trim();
 }
 
-/** A metric's value: shares as per cent, large figures without decimals. */
-export function formatMetric(name: string, value: number): string {
-  if (/(^|[/_ ])acc(uracy)?$/i.test(name) && value >= 0 && value <= 1) return `${(value * 100).toFixed(2)} %`;
+/** A metric's value: shares as per cent, large figures without decimals. `step`: as a mark of an axis whose marks are that far apart. */
+export function formatMetric(name: string, value: number | null, step?: number): string {
+  // JSON has no NaN.
+  if (value === null) return 'NaN';
+  if (/(^|[/_ ])acc(uracy)?$/i.test(name) && value >= 0 && value <= 1) {
+    return `${step === undefined ? (value * 100).toFixed(2) : Number((value * 100).toFixed(4))} %`;
+  }
   return Math.abs(value) >= 1000 && Number.isFinite(value) ? formatCount(Math.round(value)) : formatNumber(value);
 }

@@ -32,15 +32,16 @@ export function Header({ status }: { status: JobStatus }): Content {
   </header>`;
 }
 
-function tensorBoard({ tensorboard }: JobStatus): Content {
-  switch (tensorboard.state) {
+function tensorBoard({ tensorboard: { state, message } }: JobStatus): Content {
+  switch (state) {
     case 'ready':
       return html`<a class="button primary" href=${TENSORBOARD_URL}>Open TensorBoard</a>`;
     case 'waiting':
     case 'starting':
-      return html`<span class="aside" title=${tensorboard.message}>TensorBoard is starting</span>`;
+      // Where it stands there is a page that waits for it, and in a history it starts only when it is asked for.
+      return html`<a class="button" href=${TENSORBOARD_URL} title=${message}>TensorBoard (${state})</a>`;
     case 'unavailable':
-      return html`<span class="aside" title=${tensorboard.message}>No TensorBoard</span>`;
+      return html`<span class="aside" title=${message}>No TensorBoard</span>`;
     case 'off':
       return null;
   }

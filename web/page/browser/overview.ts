@@ -17,11 +17,9 @@ export function Overview({ status, feeds }: { status: JobStatus; feeds: JobFeeds
   const metrics = Object.entries(status.metrics);
   return html`
     <dl class="tiles">
-      ${tile('Step', formatCount(status.step), true)}
+      ${tile('Step', formatCount(status.step), status.checkpointStep > 0 ? `checkpoint at ${formatCount(status.checkpointStep)}` : 'no checkpoint yet')}
       ${metrics.slice(0, MOST_METRICS).map(([name, value]) => tile(spoken(name), formatMetric(name, value)))}
-      ${tile('Checkpoint', status.checkpointStep > 0 ? `step ${formatCount(status.checkpointStep)}` : 'none yet')}
-      ${tile('Generation', String(status.generations))}
-      ${status.masterAttempt > 1 && tile('Master attempt', String(status.masterAttempt))}
+      ${tile('Generation', String(status.generations), status.masterAttempt > 1 ? `master attempt ${status.masterAttempt}` : '')}
     </dl>
     ${h(HeadlineCharts, { feeds })}
     <div class="columns">
@@ -48,8 +46,8 @@ export function Overview({ status, feeds }: { status: JobStatus; feeds: JobFeeds
     }`;
 }
 
-function tile(title: string, value: string, large = false): Content {
-  return html`<div class=${large ? 'tile large' : 'tile'}><dt>${title}</dt><dd class="figure">${value}</dd></div>`;
+function tile(title: string, value: string, more = ''): Content {
+  return html`<div class="tile"><dt title=${title}>${title}</dt><dd class="figure">${value}${more !== '' && html`<span>${more}</span>`}</dd></div>`;
 }
 
 function roleRow(role: string, tasks: readonly TaskStatus[]): Content {

@@ -4,7 +4,7 @@ import type { JobStatus } from '../../../conf/status.ts';
 import { Chart, COLORS } from './chart.ts';
 import { choice } from './controls.ts';
 import { useFeed } from './feed.ts';
-import { formatBytes, formatClock, formatNumber } from './format.ts';
+import { formatBytes, formatMark, formatNumber } from './format.ts';
 import { type Content, html } from './html.ts';
 import type { JobFeeds } from './job-feeds.ts';
 import { byRole, nameOf } from './task-table.ts';
@@ -20,12 +20,17 @@ const TITLES: Readonly<Record<ResourceName, string>> = {
   gpuMemory: 'GPU memory',
 };
 
-const FORMATS: Readonly<Record<ResourceName, (value: number) => string>> = {
-  memory: formatBytes,
+const FORMATS: Readonly<Record<ResourceName, (value: number, step?: number) => string>> = {
+  memory: bytes,
   cpu: (value) => formatNumber(value),
   gpu: (value) => `${Math.round(value)} %`,
-  gpuMemory: formatBytes,
+  gpuMemory: bytes,
 };
+
+/** Marks of an axis are round. */
+function bytes(value: number, step?: number): string {
+  return step === undefined ? formatBytes(value) : formatBytes(value).replace('.0 ', ' ');
+}
 
 export function Resources({ status, feeds }: { status: JobStatus; feeds: JobFeeds }): Content {
   const { data, problem } = useFeed(feeds.usage);
@@ -36,7 +41,7 @@ export function Resources({ status, feeds }: { status: JobStatus; feeds: JobFeed
   const grouping = chosen ?? (count > MOST_LINES ? 'mean' : 'tasks');
   const samples = data?.samples ?? [];
   const charts = useMemo(() => {
-    const xs = samples.map(({ at }) => at);
+    const xs = samples.map(({ at }) => at / 1000);
     return RESOURCES.map((resource) => ({
       resource,
       lines: usageLines(samples, resource, grouping, only).map(({ name, values }, index) => ({
@@ -75,9 +80,9 @@ export function Resources({ status, feeds }: { status: JobStatus; feeds: JobFeed
             key: resource,
             title: TITLES[resource],
             lines,
-            x: 'clock',
+            x: 'time',
             logarithmic: false,
-            formatX: formatClock,
+            formatX: (x, step = 1) => formatMark(x * 1000, step),
             formatY: FORMATS[resource],
             together: 'resources',
             top: resource === 'gpu' ? 100 : null,

@@ -1,13 +1,15 @@
 import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { JobStatus } from '../../../conf/status.ts';
-import { choice } from './controls.ts';
-import { useNow } from './environment.ts';
+import { choice, searchField } from './controls.ts';
+import { useMedia, useNow } from './environment.ts';
 import { useFeed } from './feed.ts';
 import { formatClock, formatElapsed, formatSpan } from './format.ts';
 import { type Content, html } from './html.ts';
 import { isOver, type JobFeeds } from './job-feeds.ts';
 import { plainText } from './plain-text.ts';
+import { formatRoute } from './route.ts';
+import { timeMarks } from './time-steps.ts';
 import { type End, type Phase, type Span, type TaskTimeline, type Timeline, timelineOf } from './timeline.ts';
 
 const PHASES: Readonly<Record<Phase, string>> = {
@@ -27,21 +29,25 @@ const RECENT_MS = 10 * 60_000;
 export function TimelineView({ status, feeds }: { status: JobStatus; feeds: JobFeeds }): Content {
   const { data, problem } = useFeed(feeds.events);
   const [window, setWindow] = useState<Window>('all');
+  const [filter, setFilter] = useState('');
+  const narrow = useMedia('(max-width: 760px)');
   const now = useNow(isOver(status) ? null : 5_000);
   const timeline = useMemo(() => timelineOf(data?.entries ?? [], status, now), [data, status, now]);
   if (data === null)
     return html`<p class="empty">${problem === null ? 'Reading the events …' : `The events cannot be read: ${problem.text}`}</p>`;
   const shown = windowOf(timeline, window);
+  const lanes = timeline.tasks.filter(({ task }) => task.includes(filter.trim()));
   return html`
     <div class="controls">
       ${choice('Show', window, (value) => setWindow(value as Window), { all: 'the whole job', start: 'the start', recent: 'the last ten minutes' })}
+      ${status.tasks.length > 10 && searchField('Filter', filter, setFilter, 'name of a task')}
       <ul class="key" aria-label="Colours">
         ${(Object.keys(PHASES) as Phase[]).map((phase) => html`<li><span class=${`sample ${phase}`} aria-hidden="true"></span>${PHASES[phase]}</li>`)}
       </ul>
     </div>
     <div class="card timeline">
-      ${axis(shown)}
-      <ul class="lanes">${timeline.tasks.map((task) => h(Lane, { key: task.task, task, from: shown.from, to: shown.to, moments: timeline.moments }))}</ul>
+      ${axis(shown, timeline.from, narrow ? 3 : 7)}
+      <ul class="lanes">${lanes.map((task) => h(Lane, { key: task.task, task, from: shown.from, to: shown.to, moments: timeline.moments }))}</ul>
     </div>
     <section class="card" aria-labelledby="moments-title">
       <h3 id="moments-title">Of the job</h3>
@@ -59,12 +65,10 @@ function windowOf({ from, to, tasks }: Timeline, window: Window): { from: number
   return { from, to: Math.min(to, from + (started - from) * 1.15) };
 }
 
-const TICKS = 4;
-
-function axis({ from, to }: { from: number; to: number }): Content {
-  const ticks = Array.from({ length: TICKS + 1 }, (_, index) => ((to - from) * index) / TICKS);
+function axis({ from, to }: { from: number; to: number }, start: number, most: number): Content {
+  const marks = timeMarks((to - from) / 1000, most);
   return html`<div class="axis" aria-hidden="true"><span class="lane-name"></span><div class="ticks">
-    ${ticks.map((after, index) => html`<span key=${index} style=${{ left: `${(index * 100) / TICKS}%` }}>${formatSpan(after)}</span>`)}
+    ${marks.map((mark) => html`<span key=${mark} style=${{ left: `${(mark * 100_000) / (to - from)}%` }}>${formatSpan(from - start + mark * 1000)}</span>`)}
   </div></div>`;
 }
 
@@ -120,11 +124,12 @@ function phaseTable({ task, spans, ends }: TaskTimeline): Content {
   ].sort((a, b) => a.at - b.at);
   return html`<div class="table-box"><table class="plain">
     <caption class="off-screen">What ${task} went through</caption>
-    <thead><tr><th scope="col">At</th><th scope="col">What</th><th scope="col" class="number">For</th><th scope="col" class="number">Generation</th><th scope="col" class="number">Container</th><th scope="col">Node</th></tr></thead>
+    <thead><tr><th scope="col">At</th><th scope="col">What</th><th scope="col" class="number">For</th><th scope="col" class="number">Generation</th><th scope="col" class="number">Container</th><th scope="col">Node</th><th scope="col"><span class="off-screen">Log</span></th></tr></thead>
     <tbody>${rows.map(
       ({ at, what, span }) => html`<tr><td class="figure">${formatClock(at)}</td><td>${what}</td>
         <td class="number">${span === null ? '' : formatSpan(span.to - span.from)}</td>
-        <td class="number">${span?.generation ?? ''}</td><td class="number">${span?.attempt ?? ''}</td><td>${span?.node ?? ''}</td></tr>`,
+        <td class="number">${span?.generation ?? ''}</td><td class="number">${span?.attempt ?? ''}</td><td>${span?.node ?? ''}</td>
+        <td>${span?.containerId ? html`<a href=${formatRoute('logs', span.containerId, 'stderr')}>log</a>` : ''}</td></tr>`,
     )}</tbody>
   </table></div>`;
 }

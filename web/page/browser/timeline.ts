@@ -16,6 +16,7 @@ export interface Span {
   /** Counts a task's containers from 1. */
   readonly attempt: number;
   readonly node: string | null;
+  readonly containerId: string | null;
   /** It goes on. */
   readonly open: boolean;
 }
@@ -49,7 +50,7 @@ interface Lane {
   readonly spans: Span[];
   readonly ends: End[];
   attempt: number;
-  current: { phase: Phase; from: number; generation: number | null; node: string | null } | null;
+  current: Omit<Span, 'to' | 'open'> | null;
 }
 
 /** What each task went through, read from the job's events; `now` is where that which goes on ends for the time being. */
@@ -57,14 +58,13 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
   const lanes = new Map<string, Lane>(status.tasks.map(({ role, index }) => [`${role}:${index}`, newLane()]));
   const moments: Moment[] = [];
   const until = status.finishedAt ?? Math.max(now, entries.at(-1)?.at ?? 0, status.startedAt);
-  let asked = false;
+  let masters = 0;
 
   for (const entry of entries) {
     const { at, event } = entry;
     if (event === 'master-registered') {
-      moments.push({ at, text: asked ? 'ApplicationMaster started again' : 'ApplicationMaster registered' });
-      if (!asked) for (const lane of lanes.values()) enter(lane, 'requested', at);
-      asked = true;
+      moments.push({ at, text: masters === 0 ? 'ApplicationMaster registered' : 'ApplicationMaster started again' });
+      masters++;
     } else if (event === 'generation-started') {
       moments.push({ at, text: `generation ${entry.generation ?? '?'} started` });
     } else if (event === 'job-finished') {
@@ -81,7 +81,10 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
   return {
     from: Math.min(status.startedAt, entries[0]?.at ?? status.startedAt),
     to: Math.max(until, status.startedAt + 1),
-    tasks: [...lanes].map(([task, lane]) => ({ task, ...closed(lane, until, goesOn(status, task)) })),
+    tasks: [...lanes].map(([task, lane]) => {
+      leave(lane, until, goesOn(status, task));
+      return { task, spans: lane.spans, ends: lane.ends };
+    }),
     moments,
   };
 }
@@ -92,19 +95,24 @@ function newLane(): Lane {
 
 function follow(lane: Lane, entry: HistoryEntry): void {
   const { at, event, detail = '' } = entry;
-  const generation = entry.generation ?? null;
-  const node = entry.node ?? null;
   switch (event) {
+    case 'task-requested':
+      // Asked for again while it is waited for, it has waited since the first time.
+      if (lane.current === null) enter(lane, 'requested', entry);
+      return;
     case 'container-allocated':
-      lane.attempt++;
-      enter(lane, 'launching', at, { node });
+      lane.attempt = entry.attempt ?? lane.attempt + 1;
+      enter(lane, 'launching', entry);
       return;
     case 'executor-registered':
       // One that comes back to a new ApplicationMaster says what its program does: nothing has changed for the task.
-      if (lane.current?.phase !== 'running') enter(lane, detail.endsWith(', running') ? 'running' : 'registered', at, { node, generation });
+      if (lane.current?.phase !== 'running') enter(lane, detail.endsWith(', running') ? 'running' : 'registered', entry);
       return;
     case 'program-started':
-      enter(lane, 'running', at, { node, generation });
+      enter(lane, 'running', entry);
+      return;
+    case 'program-stopped':
+      enter(lane, 'registered', entry);
       return;
     case 'program-ended':
       leave(lane, at);
@@ -113,45 +121,39 @@ function follow(lane: Lane, entry: HistoryEntry): void {
     case 'task-failed':
       leave(lane, at);
       lane.ends.push({ at, outcome: 'failed', text: detail });
-      enter(lane, 'requested', at);
+      return;
+    case 'container-ended':
+      leave(lane, at);
       return;
   }
 }
 
-function enter(lane: Lane, phase: Phase, at: number, more: { generation?: number | null; node?: string | null } = {}): void {
-  const node = more.node ?? lane.current?.node ?? null;
+function enter(lane: Lane, phase: Phase, { at, generation, node, containerId }: HistoryEntry): void {
+  const before = lane.current;
   leave(lane, at);
+  const inContainer = phase !== 'requested';
   lane.current = {
     phase,
     from: at,
-    generation: phase === 'running' ? (more.generation ?? null) : null,
-    node: phase === 'requested' ? null : node,
+    attempt: inContainer ? Math.max(1, lane.attempt) : lane.attempt + 1,
+    generation: phase === 'running' ? (generation ?? null) : null,
+    node: inContainer ? (node ?? before?.node ?? null) : null,
+    containerId: inContainer ? (containerId ?? before?.containerId ?? null) : null,
   };
 }
 
 function leave(lane: Lane, at: number, open = false): void {
   const { current } = lane;
   if (current === null) return;
-  const attempt = Math.max(1, current.phase === 'requested' ? lane.attempt + 1 : lane.attempt);
-  lane.spans.push({ ...current, to: Math.max(at, current.from), attempt, open });
+  lane.spans.push({ ...current, to: Math.max(at, current.from), open });
   lane.current = null;
 }
 
 /** The job is over: what still runs is stopped, what is still wanted is not wanted any more. */
 function stop(lane: Lane, at: number): void {
   const { current } = lane;
-  if (current === null) return;
-  const neverCame = current.phase === 'requested' && lane.ends.length > 0;
-  if (neverCame) lane.current = null;
   leave(lane, at);
-  if (!neverCame) lane.ends.push({ at, outcome: 'stopped', text: 'stopped: the job was over' });
-}
-
-function closed(lane: Lane, until: number, live: boolean): { spans: Span[]; ends: End[] } {
-  // A task that has failed for good is not asked for again.
-  if (!live && lane.current?.phase === 'requested') lane.current = null;
-  leave(lane, until, live);
-  return { spans: lane.spans, ends: lane.ends };
+  if (current !== null && current.phase !== 'requested') lane.ends.push({ at, outcome: 'stopped', text: 'the job was over' });
 }
 
 function goesOn({ tasks, finishedAt }: JobStatus, name: string): boolean {

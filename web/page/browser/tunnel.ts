@@ -20,6 +20,7 @@ const TUNNEL = new URL('tony/tunnel', ROOT).href;
 const MAX_ADDRESS = 6000;
 const PARTS_AT_ONCE = 6;
 const PROBE_MS = 10_000;
+const STRIP_HEIGHT = '34px';
 /** The server's sentence: see web/tunnel.ts. */
 const OUTDATED = 'This page is of an earlier server';
 
@@ -419,24 +420,28 @@ XMLHttpRequest.prototype.abort = function abort(this: XMLHttpRequest): void {
 
 // ------------------------------------------------------------------------------------------------------------- the way to the job
 
-/** In a shadow tree, which TensorBoard's styles do not reach, and styled by what a strict policy allows. */
+/** A strip of its own below TensorBoard, which covers none of it; in a shadow tree, where TensorBoard's styles do not reach. */
 function addLink(): void {
-  const holder = document.createElement('div');
-  const shadow = holder.attachShadow({ mode: 'closed' });
+  const strip = document.createElement('nav');
+  strip.setAttribute('aria-label', 'tony-ts');
+  const shadow = strip.attachShadow({ mode: 'open' });
+  // A sheet made by script is allowed by any policy.
   const style = new CSSStyleSheet();
   style.replaceSync(`
-    :host { position: fixed; right: 12px; bottom: 12px; z-index: 2147483000; }
-    a { display: block; padding: 4px 12px; border-radius: 14px; background: #37474f; color: #fff; border: 1px solid #90a4ae;
-      font: 500 13px/18px Roboto, system-ui, sans-serif; text-decoration: none; opacity: 0.85; }
-    a:hover, a:focus-visible { opacity: 1; outline: 3px solid #ffb300; outline-offset: 2px; }
-    @media print { a { display: none; } }`);
+    :host { position: fixed; inset: auto 0 0 0; height: ${STRIP_HEIGHT}; box-sizing: border-box; display: flex; align-items: center; gap: 8px;
+      padding: 0 12px; background: #263238; color: #b0bec5; font: 13px/1 Roboto, system-ui, sans-serif; white-space: nowrap; overflow: hidden; }
+    a { color: #fff; font-weight: 500; padding: 5px 12px; border: 1px solid #78909c; border-radius: 4px; text-decoration: none; }
+    a:hover { background: #455a64; }
+    a:focus-visible { outline: 2px solid #ffb300; outline-offset: -1px; }
+    @media print { :host { display: none; } }`);
   shadow.adoptedStyleSheets = [style];
   const link = document.createElement('a');
   link.href = new URL('tony/', ROOT).href;
   link.textContent = 'Job';
-  link.title = 'The job: its state, tasks and logs';
-  shadow.append(link);
-  document.body.append(holder);
+  shadow.append(link, 'state, tasks, logs');
+  // TensorBoard is as high as its page's body.
+  document.body.style.height = `calc(100% - ${STRIP_HEIGHT})`;
+  document.body.append(strip);
 }
 
 if ('job' in script.dataset && window === window.top) document.addEventListener('DOMContentLoaded', addLink);

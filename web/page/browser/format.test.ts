@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { formatAgo, formatCount, formatElapsed, formatMark, formatMetric, formatSpan, spoken } from './format.ts';
+import { timeMarks } from './time-steps.ts';
+
+test('figures as a person reads them', () => {
+  expect(formatCount(12_345_678)).toBe('12,345,678');
+  expect(formatMetric('test/accuracy', 0.98714)).toBe('98.71 %');
+  expect(formatMetric('test/accuracy', 0.2, 0.2)).toBe('20 %');
+  expect(formatMetric('accuracy', 3.5)).toBe('3.5');
+  expect(formatMetric('loss', 0.0213456)).toBe('0.02135');
+  expect(formatMetric('examplesPerSecond', 4309.4)).toBe('4,309');
+  expect(formatMetric('loss', null)).toBe('NaN');
+});
+
+test('times as precise as they can be used', () => {
+  expect([-5, 0, 999, 61_500, 3_660_000].map(formatElapsed)).toEqual(['0 s', '0 s', '0 s', '1 min 1 s', '1 h 1 min']);
+  expect([12, 140, 8_449, 61_500].map(formatSpan)).toEqual(['0 s', '100 ms', '8.4 s', '1 min 1 s']);
+  expect([400, 2_300].map(formatAgo)).toEqual(['now', '2 s ago']);
+  const noon = new Date(2026, 10, 21, 12, 5, 9).getTime();
+  expect([1, 60, 86_400].map((step) => formatMark(noon, step))).toEqual(['12:05:09', '12:05', '11-21']);
+});
+
+test('names in words', () => {
+  expect(spoken('train/examplesPerSecond')).toBe('train examples per second');
+  expect(spoken('val_acc')).toBe('val acc');
+});
+
+test('marks of an axis are round and few', () => {
+  expect(timeMarks(12.4, 7)).toEqual([0, 2, 4, 6, 8, 10, 12]);
+  expect(timeMarks(0.3, 7)).toEqual([0, 0.1, 0.2, 0.3]);
+  expect(timeMarks(5_700, 3)).toEqual([0, 3_600]);
+  expect(timeMarks(1e9, 4).length).toBeLessThanOrEqual(5);
+});

@@ -1,0 +1,98 @@
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import type { HistoryList, HistorySummary } from '../../history-list.ts';
+import { getJson } from './api.ts';
+import { stateBadge } from './badge.ts';
+import { choice, searchField } from './controls.ts';
+import { Feed, useFeed } from './feed.ts';
+import { formatCount, formatElapsed, formatMoment } from './format.ts';
+import { type Content, html } from './html.ts';
+import { plainText } from './plain-text.ts';
+
+const EVERY_MS = 30_000;
+/** As many at once as a browser lays out without being noticed. */
+const PAGE = 200;
+
+/** The jobs whose histories this server has, as far as the person may see them. */
+export function HistoryPage(): Content {
+  const feed = useMemo(() => new Feed({ load: () => getJson<HistoryList>('history'), everyMs: EVERY_MS }), []);
+  const { data, problem } = useFeed(feed);
+  const [filter, setFilter] = useState('');
+  const [state, setState] = useState('');
+  const [most, setMost] = useState(PAGE);
+  useEffect(() => {
+    document.title = 'Jobs - tony-ts';
+  }, []);
+  const found = useMemo(
+    () => (data?.jobs ?? []).filter((job) => (state === '' || job.state === state) && matches(job, filter)),
+    [data, filter, state],
+  );
+  if (data === null) {
+    return html`<main class="wide"><p class="loading" role="status">${problem === null ? 'Reading the histories …' : problem.text}</p></main>`;
+  }
+  const states = [...new Set(data.jobs.map((job) => job.state))].sort();
+  return html`
+    <header class="top"><div class="wide">
+      <div class="brand"><span class="mark" aria-hidden="true"></span>tony-ts</div>
+      <div class="title"><h1>Jobs</h1></div>
+    </div></header>
+    <main class="wide index">
+      ${problem !== null && html`<p class="remark" role="alert">The list is not new: ${problem.text}</p>`}
+      ${data.message !== '' && html`<p class="remark">${data.message}</p>`}
+      <div class="controls">
+        ${searchField('Filter', filter, setFilter, 'name, id, user, queue')}
+        ${choice('State', state, setState, { '': 'any', ...Object.fromEntries(states.map((each) => [each, each.toLowerCase()])) })}
+        <span class="aside" role="status">${found.length === data.jobs.length ? `${found.length} jobs` : `${found.length} of ${data.jobs.length} jobs`}</span>
+      </div>
+      <div class="table-box card">
+        <table class="jobs" role="table">
+          <caption class="off-screen">Jobs, the newest first</caption>
+          <thead role="rowgroup"><tr role="row">
+            ${['Job', 'State', 'User', 'Queue', 'Started'].map((title) => html`<th scope="col" role="columnheader">${title}</th>`)}
+            ${['Took', 'Step'].map((title) => html`<th scope="col" role="columnheader" class="number">${title}</th>`)}
+          </tr></thead>
+          <tbody role="rowgroup">${found.slice(0, most).map(row)}</tbody>
+        </table>
+        ${
+          found.length === 0 &&
+          html`<p class="empty">${data.jobs.length === 0 ? 'No job has left a history here yet.' : 'No job is like this.'}</p>`
+        }
+      </div>
+      ${found.length > most && html`<p class="more-rows"><button type="button" onClick=${() => setMost(most + PAGE)}>Show older ones</button></p>`}
+    </main>`;
+}
+
+function row(job: HistorySummary): Content {
+  const { applicationId, name, user, queue, state, startedAt, finishedAt, step, message, href } = job;
+  const sentence = plainText(message.split('\n')[0] ?? '');
+  return html`<tr role="row" key=${applicationId}>
+    <th scope="row" role="rowheader" class="c-job">
+      <a href=${safe(href)}>${name}</a><br /><code class="aside">${applicationId}</code>
+      ${sentence !== '' && html`<span class="aside sentence" title=${plainText(message)}>${sentence}</span>`}
+    </th>
+    <td role="cell" class="c-state">${stateBadge(state)}</td>
+    <td role="cell" data-title="User">${user}</td>
+    <td role="cell" data-title="Queue">${queue}</td>
+    <td role="cell" class="figure" data-title="Started">${formatMoment(startedAt)}</td>
+    <td role="cell" class="number" data-title="Took">${finishedAt === null ? '' : formatElapsed(finishedAt - startedAt)}</td>
+    <td role="cell" class="number" data-title="Step">${step > 0 ? formatCount(step) : ''}</td>
+  </tr>`;
+}
+
+/** The list's links lead below this page, and nowhere else. */
+function safe(href: string): string {
+  const base = new URL('.', location.href);
+  try {
+    const url = new URL(href, base);
+    return url.href.startsWith(base.href) ? url.href : base.href;
+  } catch {
+    return base.href;
+  }
+}
+
+function matches({ name, applicationId, user, queue, message }: HistorySummary, filter: string): boolean {
+  const text = `${name}\n${applicationId}\n${user}\n${queue}\n${message}`.toLowerCase();
+  return filter
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
+}

@@ -1,0 +1,79 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { toYaml } from './yaml.ts';
+
+test('reads as a person would have written it', () => {
+  const job = {
+    name: 'mnist',
+    tags: [],
+    roles: [{ name: 'worker', command: 'npm ci\nnode train.ts\n', gpus: 1 }],
+    env: { A: '1', B: 'yes' },
+  };
+  expect(toYaml(job)).toBe(`name: mnist
+tags: []
+roles:
+  - name: worker
+    command: |
+      npm ci
+      node train.ts
+    gpus: 1
+env:
+  A: "1"
+  B: "yes"
+`);
+});
+
+test.each([
+  '',
+  ' ',
+  '-',
+  '- a',
+  'a: b',
+  'a #b',
+  '#a',
+  '"',
+  "'",
+  '{',
+  '[',
+  '*a',
+  '&a',
+  '!a',
+  '%a',
+  '@a',
+  '`a',
+  '0x10',
+  '1e3',
+  '.5',
+  '~',
+  '<<',
+  '=',
+  'a\n',
+  'a\n\n',
+  '\na',
+  ' a\nb',
+  'a \nb',
+  'a\n b',
+  'a\tb',
+  '\u0000',
+  '2026-11-21',
+  'hdfs://nn:8020/a',
+  '--- a',
+  '...',
+  'a:',
+  '?',
+  'a, b]',
+  'No',
+])('%j is read back as it was', (text) => {
+  expect(parse(toYaml({ text, list: [text], [text]: 1 }))).toEqual({ text, list: [text], [text]: 1 });
+});
+
+test('a parser reads any JSON value back', () => {
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 4 }), (value) => {
+      // -0 is 0 in YAML's core schema, as in JSON.
+      expect(JSON.stringify(parse(toYaml(value)))).toBe(JSON.stringify(value));
+    }),
+    { numRuns: 500 },
+  );
+});
