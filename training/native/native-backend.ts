@@ -8,6 +8,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 /** Numbers that name types in TensorFlow's C interface. */
 interface TypeNumbers {
   readonly TF_FLOAT: number;
+  readonly TF_INT32: number;
   readonly TF_ATTR_TYPE: number;
   readonly TF_ATTR_STRING: number;
   readonly TF_ATTR_SHAPE: number;
@@ -32,6 +33,8 @@ interface Executor {
     outputs: number,
   ): tfjs.Tensor[];
   refCount(dataId: object): number;
+  incRef(dataId: object): void;
+  readonly isUsingGpuDevice: boolean;
 }
 
 /** TensorFlow's own operations on float32 tensors. Nothing here is seen by the tape of gradients. */
@@ -73,6 +76,17 @@ export class NativeBackend {
     this.#executor.executeMultipleOutputs(operation, [...this.#float, ...attributes], inputs, 0);
   }
 
+  get usesGpu(): boolean {
+    return this.#executor.isUsingGpuDevice;
+  }
+
+  /** Another tensor with the same data; both are to be disposed. */
+  share(tensor: tfjs.Tensor): tfjs.Tensor {
+    const { dataId, shape, dtype } = tensor;
+    this.#executor.incRef(dataId);
+    return this.tf.engine().makeTensorFromTensorInfo({ dataId, shape, dtype });
+  }
+
   /** How many tensors share this data. */
   sharers(tensor: tfjs.Tensor): number {
     return this.#executor.refCount(tensor.dataId);
@@ -81,6 +95,10 @@ export class NativeBackend {
   /** float32. */
   type(name: string): Attribute {
     return { name, type: this.#types.TF_ATTR_TYPE, value: this.#types.TF_FLOAT };
+  }
+
+  integerType(name: string): Attribute {
+    return { name, type: this.#types.TF_ATTR_TYPE, value: this.#types.TF_INT32 };
   }
 
   text(name: string, value: string): Attribute {

@@ -1,0 +1,234 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { NativeBackend } from './native-backend.ts';
+
+/*
+ * Gradients that TensorFlow.js composes of small operations, by single kernels of TensorFlow. A kernel is only used where it computes the
+ * same, to float tolerance, ties and zeros included:
+ *
+ *   Relu6, Selu and LeakyRelu stay as they are: at 6 and at 0 TensorFlow has other slopes.
+ *   MaxPool on a CPU goes by Dilation2DBackpropInput with a filter of zeros: the same sums, as it too takes the first of equal values, in
+ *   about half of the time. On a GPU MaxPoolGrad is fast.
+ */
+
+type Gradients = Readonly<Record<string, () => tfjs.Tensor>>;
+
+/** null: not for these tensors. `own` gives TensorFlow.js's gradients. */
+type NativeGradient = (
+  native: NativeBackend,
+  dy: tfjs.Tensor,
+  saved: readonly tfjs.Tensor[],
+  attributes: tfjs.NamedAttrMap,
+  own: () => Gradients,
+) => Gradients | null;
+
+const NATIVE_GRADIENTS: Readonly<Record<string, NativeGradient>> = {
+  Add: addGradient,
+  FusedBatchNorm: batchNormGradient,
+  MaxPool: maxPoolGradient,
+  Mean: meanGradient,
+  Multiply: multiplyGradient,
+  Relu: (native, dy, [x]) => (isFloat(x) ? { x: () => native.run('ReluGrad', [dy, x]) } : null),
+  Sigmoid: (native, dy, [y]) => (isFloat(y) ? { x: () => native.run('SigmoidGrad', [y, dy]) } : null),
+  Softplus: (native, dy, [x]) => (isFloat(x) ? { x: () => native.run('SoftplusGrad', [dy, x]) } : null),
+  Sum: sumGradient,
+  Tanh: (native, dy, [y]) => (isFloat(y) ? { x: () => native.run('TanhGrad', [y, dy]) } : null),
+};
+
+/** What is installed for an engine: there is one for all instances of TensorFlow.js's functions. */
+const installed = new WeakMap<object, () => void>();
+
+/**
+ * Has TensorFlow.js use them for first-order gradients on this backend; those of higher order, and other backends, keep its own. Nothing
+ * happens where the backend is not native.
+ */
+export function installNativeGradients(tf: typeof tfjs): void {
+  const native = NativeBackend.of(tf);
+  const engine = tf.engine();
+  if (native === null || installed.has(engine)) {
+    return;
+  }
+  const replaced: tfjs.GradConfig[] = [];
+  for (const [kernelName, gradient] of Object.entries(NATIVE_GRADIENTS)) {
+    const own = tf.getGradient(kernelName);
+    if (own !== undefined) {
+      replaced.push(own);
+      replace(tf, { ...own, gradFunc: gradientOf(native, own, gradient) });
+    }
+  }
+  installed.set(engine, () => {
+    for (const own of replaced) {
+      replace(tf, own);
+    }
+  });
+}
+
+/** TensorFlow.js's own gradients again. */
+export function uninstallNativeGradients(tf: typeof tfjs): void {
+  installed.get(tf.engine())?.();
+  installed.delete(tf.engine());
+}
+
+function replace(tf: typeof tfjs, config: tfjs.GradConfig): void {
+  tf.unregisterGradient(config.kernelName);
+  tf.registerGradient(config);
+}
+
+function gradientOf(native: NativeBackend, own: tfjs.GradConfig, gradient: NativeGradient): tfjs.GradConfig['gradFunc'] {
+  const engine = native.tf.engine();
+  const backend = native.tf.getBackend();
+  return (dy, saved, attributes) => {
+    const ownGradients = () => own.gradFunc(dy, saved, attributes) as Gradients;
+    // Kernels are not on the tape: a gradient of this gradient could not be computed.
+    const isFirstOrder = engine.state.gradientDepth === 0;
+    const isNative = isFirstOrder && engine.backendName === backend && !Array.isArray(dy) && dy.dtype === 'float32';
+    return (isNative ? gradient(native, dy, saved, attributes, ownGradients) : null) ?? ownGradients();
+  };
+}
+
+function isFloat(tensor: tfjs.Tensor | undefined): tensor is tfjs.Tensor {
+  return tensor?.dtype === 'float32';
+}
+
+function addGradient(native: NativeBackend, dy: tfjs.Tensor, saved: readonly tfjs.Tensor[], _attributes: object, own: () => Gradients) {
+  const [a, b] = saved as [tfjs.Tensor, tfjs.Tensor];
+  const derivativeOf = (input: tfjs.Tensor, name: 'a' | 'b') => () => {
+    if (sameShape(input.shape, dy.shape)) {
+      return native.share(dy);
+    }
+    if (isVectorOfLast(input.shape, dy.shape)) {
+      return reshaped(native, native.run('BiasAddGrad', [dy], [native.text('data_format', 'NHWC')]), input.shape);
+    }
+    return (own()[name] as () => tfjs.Tensor)();
+  };
+  return { a: derivativeOf(a, 'a'), b: derivativeOf(b, 'b') };
+}
+
+function multiplyGradient(
+  native: NativeBackend,
+  dy: tfjs.Tensor,
+  saved: readonly tfjs.Tensor[],
+  _attributes: object,
+  own: () => Gradients,
+) {
+  const [a, b] = saved as [tfjs.Tensor, tfjs.Tensor];
+  const derivativeOf = (input: tfjs.Tensor, other: tfjs.Tensor, name: 'a' | 'b') => () =>
+    isFloat(other) && sameShape(input.shape, dy.shape) ? native.run('Mul', [dy, other]) : (own()[name] as () => tfjs.Tensor)();
+  return { a: derivativeOf(a, b, 'a'), b: derivativeOf(b, a, 'b') };
+}
+
+function sumGradient(native: NativeBackend, dy: tfjs.Tensor, [x]: readonly tfjs.Tensor[], attributes: tfjs.NamedAttrMap) {
+  return isFloat(x) ? { x: () => spread(native, dy, x.shape, attributes) } : null;
+}
+
+function meanGradient(native: NativeBackend, dy: tfjs.Tensor, [x]: readonly tfjs.Tensor[], attributes: tfjs.NamedAttrMap) {
+  if (!isFloat(x)) {
+    return null;
+  }
+  return { x: () => spread(native, native.run('RealDiv', [dy, native.tf.scalar(x.size / dy.size)]), x.shape, attributes) };
+}
+
+/** The same gradient for all that was summed into one number. */
+function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[], attributes: tfjs.NamedAttrMap): tfjs.Tensor {
+  const { tf } = native;
+  const axes = tf.util.parseAxisParam(attributes.axis as number | number[], [...shape]);
+  const kept = shape.map((size, axis) => (axes.includes(axis) ? 1 : size));
+  const wanted = tf.tensor1d([...shape], 'int32');
+  return native.run('BroadcastTo', [reshaped(native, dy, kept), wanted], [native.integerType('Tidx')]);
+}
+
+function maxPoolGradient(native: NativeBackend, dy: tfjs.Tensor, saved: readonly tfjs.Tensor[], attributes: tfjs.NamedAttrMap) {
+  const [x] = saved;
+  if (native.usesGpu || !isFloat(x) || x.rank !== 4) {
+    return null;
+  }
+  const { filterSize, strides, pad, dimRoundingMode } = attributes as unknown as PoolAttributes;
+  const info = native.tf.backend_util.computePool2DInfo(
+    x.shape as [number, number, number, number],
+    filterSize,
+    strides,
+    1,
+    pad,
+    dimRoundingMode,
+  );
+  const { type } = info.padInfo;
+  if (type !== 'VALID' && type !== 'SAME') {
+    return null;
+  }
+  return {
+    x: () => {
+      const filter = native.tf.zeros([info.filterHeight, info.filterWidth, info.inChannels]);
+      return native.run(
+        'Dilation2DBackpropInput',
+        [x, filter, dy],
+        [
+          native.integers('strides', [1, info.strideHeight, info.strideWidth, 1]),
+          native.integers('rates', [1, 1, 1, 1]),
+          native.text('padding', type),
+        ],
+      );
+    },
+  };
+}
+
+interface PoolAttributes {
+  readonly filterSize: [number, number] | number;
+  readonly strides: [number, number] | number;
+  readonly pad: 'valid' | 'same' | number;
+  readonly dimRoundingMode?: 'floor' | 'round' | 'ceil';
+}
+
+/**
+ * y = (x - mean) r scale + offset, r = 1 / sqrt(variance + epsilon), per channel. One pass of a kernel gives dy scale r (for x), the sums of
+ * dy (x - mean) r (scale) and of dy (offset); the other two are products of those sums:
+ *
+ *   mean       -r scale sum(dy)
+ *   variance   -1/2 r^2 scale sum(dy (x - mean) r)
+ */
+function batchNormGradient(native: NativeBackend, dy: tfjs.Tensor, saved: readonly tfjs.Tensor[], attributes: tfjs.NamedAttrMap) {
+  const { tf } = native;
+  const [x, mean, variance, scale] = saved;
+  if (!isFloat(x) || !isFloat(mean) || !isFloat(variance) || !isFloat(scale) || x.rank !== 4) {
+    return null;
+  }
+  // Of any other shape it is broadcast.
+  if ([mean, variance, scale].some(({ rank }) => rank !== 1)) {
+    return null;
+  }
+  const epsilon = attributes.varianceEpsilon as number;
+  const [forX, forScale, forOffset, ...rest] = native.runRaw(
+    'FusedBatchNormGradV3',
+    [dy, x, scale, mean, variance, tf.zeros([0])],
+    [
+      native.type('T'),
+      native.type('U'),
+      native.number('epsilon', epsilon),
+      native.text('data_format', 'NHWC'),
+      native.flag('is_training', false),
+    ],
+    5,
+  ) as [tfjs.Tensor, tfjs.Tensor, tfjs.Tensor, ...tfjs.Tensor[]];
+  tf.dispose(rest);
+  const inverse = native.run('Rsqrt', [native.run('Add', [variance, tf.scalar(epsilon)])]);
+  const factor = native.run('Mul', [inverse, scale]);
+  return {
+    x: () => forX,
+    mean: () => native.run('Neg', [native.run('Mul', [factor, forOffset])]),
+    variance: () => native.run('Mul', [native.run('Mul', [factor, forScale]), native.run('Mul', [inverse, tf.scalar(-0.5)])]),
+    scale: () => forScale,
+    offset: () => forOffset,
+  };
+}
+
+function reshaped(native: NativeBackend, tensor: tfjs.Tensor, shape: readonly number[]): tfjs.Tensor {
+  return sameShape(tensor.shape, shape) ? tensor : native.tf.reshape(tensor, [...shape]);
+}
+
+/** [C], or [1, ..., 1, C], beside [..., C]. */
+function isVectorOfLast(shape: readonly number[], whole: readonly number[]): boolean {
+  const channels = whole.at(-1);
+  return whole.length >= 2 && shape.at(-1) === channels && shape.slice(0, -1).every((size) => size === 1) && shape.length <= whole.length;
+}
+
+function sameShape(one: readonly number[], other: readonly number[]): boolean {
+  return one.length === other.length && one.every((size, index) => size === other[index]);
+}
