@@ -1,0 +1,56 @@
+import { once } from 'node:events';
+import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** Under which path a gateway shows what stands behind it, as YARN's proxy does. */
+export const PREFIX = '/proxy/application_1_0001/';
+
+export interface Gateway {
+  /** With the prefix. */
+  readonly url: string;
+  /** `METHOD path` of everything that has been asked, in order. */
+  readonly asked: readonly string[];
+  close(): void;
+}
+
+/**
+ * What stands between a browser and the site: passes GET and the methods that it is told to, a few headers, and nothing else, and refuses
+ * with 405 and addresses of more than `longest` letters with 414, as gateways do.
+ */
+export async function startGateway(port: number, options: { passes: readonly string[]; longest?: number }): Promise<Gateway> {
+  const asked: string[] = [];
+  const server: Server = createServer({ maxHeaderSize: 128 << 10 }, (request, response) => {
+    const { method = 'GET', url = '/' } = request;
+    asked.push(`${method} ${url.split('?', 1)[0]}`);
+    const refusal = refusalOf(request, options);
+    // Without the slash it serves the same, as YARN's proxy does.
+    const path = url === PREFIX.slice(0, -1) ? '/' : url.slice(PREFIX.length - 1);
+    if (refusal !== null) {
+      response.writeHead(refusal, { 'Content-Type': 'text/html', Connection: 'close' }).end(`<h1>${refusal}</h1>`);
+      return;
+    }
+    const { accept = '*/*', 'accept-encoding': encoding = '', 'content-type': type } = request.headers;
+    const headers = { accept, 'accept-encoding': encoding, ...(type !== undefined && { 'content-type': type }) };
+    const onwards = httpRequest({ host: '127.0.0.1', port, path, method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(response);
+    });
+    onwards.on('error', () => response.destroy());
+    response.on('close', () => onwards.destroy());
+    request.pipe(onwards);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const close = (): void => {
+    server.close();
+    server.closeAllConnections();
+  };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PREFIX}`, asked, close };
+}
+
+function refusalOf(request: IncomingMessage, { passes, longest = 65_000 }: { passes: readonly string[]; longest?: number }): number | null {
+  const { method = '', url = '' } = request;
+  if (method !== 'GET' && !passes.includes(method)) return 405;
+  if (url.length > longest) return 414;
+  return url.startsWith(PREFIX.slice(0, -1)) ? null : 500;
+}

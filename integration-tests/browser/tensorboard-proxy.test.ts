@@ -1,0 +1,127 @@
+import { connect } from 'node:net';
+import path from 'node:path';
+import { pino } from 'pino';
+import type { Browser, Page } from 'playwright-core';
+import { expect, onTestFinished, type TestContext, test } from 'vitest';
+import { jobStatus } from '../../conf/job-status.fixture.ts';
+import { createStorage } from '../../storage/create-storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { SummaryWriter } from '../../training/summary.ts';
+import type { Access } from '../../web/access.ts';
+import { JobSite } from '../../web/job-site.ts';
+import type { JobView } from '../../web/job-view.ts';
+import { WebServer } from '../../web/server.ts';
+import { temporaryFolder } from '../harness.ts';
+import { TensorBoardServer } from '../tensorboard-server.ts';
+import { openBrowser } from './chromium.ts';
+import { expectCurve } from './tensorboard-page.ts';
+import { type Gateway, startGateway } from './tensorboard-proxy-gateway.ts';
+
+const BEHIND_GATEWAY: Access = { kind: 'proxy', hosts: ['127.0.0.1'], mayView: () => true };
+/** YARN's proxy spoils some of these on their way. */
+const ODD_RUN = 'validation & {odd} 100% [1]';
+const ODD_TAG = 'lr & {decay} 100% a+b';
+const TABS = ['timeseries', 'scalars', 'images', 'graphs', 'distributions', 'histograms', 'text', 'hparams'];
+
+const VIEW: JobView = {
+  status: async () => jobStatus(),
+  configuration: async () => ({}),
+  events: async (after) => ({ entries: [], next: after }),
+  usage: async (after) => ({ samples: [], next: after }),
+  scalars: async () => ({ runs: [], message: '' }),
+  log: async () => null,
+};
+
+const loss = (step: number): number => 1 / (1 + step / 10);
+
+/** Something for every tab, in two runs. */
+async function writeSummaries(folder: string): Promise<void> {
+  const storage = createStorage({ hadoop: null, user: 'alice' });
+  for (const run of ['train', ODD_RUN]) {
+    const dir = fileUri(path.join(folder, run));
+    const onTrouble = (message: string): never => {
+      throw new Error(message);
+    };
+    const summaries = new SummaryWriter({ storage, dir, onTrouble });
+    summaries.hparams({ learning_rate: run.length / 100 }, { metrics: ['loss'] });
+    for (let step = 1; step <= 100; step++)
+      summaries.scalars(run === ODD_RUN ? { [ODD_TAG]: step } : { loss: loss(step), [ODD_TAG]: -step }, step);
+    for (const step of [1, 2, 3]) {
+      summaries.histogram(
+        'weights',
+        Float32Array.from({ length: 100 }, (_, index) => ((index - 50) / 50) ** 3 * step),
+        step,
+      );
+      summaries.text('note', `step *${step}*`, step);
+    }
+
+    await summaries.finish();
+  }
+  storage.close();
+}
+
+async function site(access: Access): Promise<{ readonly web: WebServer; readonly tensorboard: TensorBoardServer }> {
+  const folder = path.join(await temporaryFolder(), 'summaries');
+  await writeSummaries(folder);
+  const tensorboard = await TensorBoardServer.start(folder);
+  const log = pino({ level: 'silent' });
+  const target = { status: () => ({ state: 'ready', message: '' }) as const, connect: () => connect(tensorboard.port, '127.0.0.1') };
+  const job = new JobSite({ view: VIEW, tensorboard: target, access, log });
+  const web = await WebServer.open({ address: '127.0.0.1', site: job, log });
+  onTestFinished(() => {
+    web.close();
+    job.close();
+  });
+  return { web, tensorboard };
+}
+
+async function gateway(web: WebServer, options: { passes: readonly string[]; longest?: number }): Promise<Gateway> {
+  const started = await startGateway(web.port, options);
+  onTestFinished(started.close);
+  return started;
+}
+
+/** A page, and what went wrong in it. */
+async function openPage(browser: Browser): Promise<{ readonly page: Page; readonly troubles: string[] }> {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  const troubles: string[] = [];
+  page.on('response', (response) => response.status() >= 400 && troubles.push(`${response.status()} ${response.url().slice(0, 300)}`));
+  page.on('requestfailed', (request) => troubles.push(`${request.failure()?.errorText} ${request.url().slice(0, 300)}`));
+  page.on('pageerror', (error) => troubles.push(error.message));
+  page.on('console', (message) => message.type() === 'error' && troubles.push(message.text()));
+  return { page, troubles };
+}
+
+async function visitTabs(page: Page): Promise<void> {
+  for (const tab of TABS) {
+    await page.evaluate(`location.hash = '${tab}'`);
+    await page.waitForLoadState('networkidle');
+    if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${tab}.png` });
+  }
+}
+
+test('TensorBoard is whole behind a gateway that refuses POST', async (context: TestContext) => {
+  const browser = await openBrowser(context);
+  const { web } = await site(BEHIND_GATEWAY);
+  const { url, asked } = await gateway(web, { passes: ['PUT', 'HEAD'] });
+  const { page, troubles } = await openPage(browser);
+  await page.goto(url);
+  await expectCurve(page, 'loss', loss);
+  await visitTabs(page);
+  expect(troubles).toEqual([]);
+  expect(asked.filter((each) => each.startsWith('PUT')).length).toBeGreaterThan(5);
+  expect(asked.filter((each) => /^GET .*tunnel(\/|$)/.test(each))).toEqual([]);
+});
+
+test('and behind one that refuses PUT and long addresses as well', async (context: TestContext) => {
+  const browser = await openBrowser(context);
+  const { web } = await site(BEHIND_GATEWAY);
+  const { url, asked } = await gateway(web, { passes: [], longest: 8000 });
+  const { page, troubles } = await openPage(browser);
+  await page.goto(url);
+  await expectCurve(page, 'loss', loss);
+  await visitTabs(page);
+  // The one that found out.
+  expect(troubles.filter((each) => !each.includes('tunnel/probe') && !each.includes('405'))).toEqual([]);
+  expect(asked.filter((each) => each.startsWith('PUT'))).toEqual([`PUT ${new URL(url).pathname}tony/tunnel/probe`]);
+});
