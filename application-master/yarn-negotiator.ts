@@ -105,7 +105,7 @@ export class YarnNegotiator implements Negotiator {
     if (container === undefined) throw new TonyError('INTERNAL', `${containerId} was never allocated to this attempt.`);
     const { acls } = this.#frozen.job;
     await this.#nodes.start(container, {
-      localResources: await this.#resources,
+      localResources: [...(await this.#resources), ...(this.#frozen.roleResources[this.#roleOf(container.priority) ?? ''] ?? [])],
       environment: specification.environment,
       command: `exec ${specification.command} 1><LOG_DIR>/tony.log 2>&1`,
       credentials: credentialsForTasks(

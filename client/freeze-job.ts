@@ -1,7 +1,8 @@
-import type { FrozenJob, Job, Resource } from '../conf/job.ts';
+import { type FrozenJob, type Job, type Resource, TENSORBOARD_ROLE } from '../conf/job.ts';
 import { joinUri } from '../storage/uri.ts';
 import { type HistoryPlace, historyUrl } from './history/history-place.ts';
 import { placeUri } from './place-uri.ts';
+import { withTensorBoard } from './tensorboard-role.ts';
 
 export interface FreezeOptions {
   readonly applicationId: string;
@@ -13,6 +14,8 @@ export interface FreezeOptions {
   readonly history?: HistoryPlace;
   readonly data: Readonly<Record<string, string>>;
   readonly resources: readonly Resource[];
+  /** TensorBoard's packages; none when the job brings none, or goes without. */
+  readonly tensorboard?: Resource | null;
   readonly cluster: FrozenJob['cluster'];
   /** What a place without a scheme is relative to: `hdfs://host:8020/user/alice`, or a folder's file:// URI. */
   readonly home: string;
@@ -28,7 +31,7 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
     applicationId,
     user: options.user,
     submittedAt: options.submittedAt,
-    job,
+    job: withTensorBoard(job),
     staging: joinUri(root, 'jobs', applicationId),
     history,
     historyShared: place.shared,
@@ -37,7 +40,7 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
     summaryDir: placeUri(job.tensorboard.logdir, home) ?? joinUri(history, 'summaries'),
     data: options.data,
     resources: options.resources,
-    roleResources: {},
+    roleResources: options.tensorboard ? { [TENSORBOARD_ROLE]: [options.tensorboard] } : {},
     cluster: options.cluster,
   };
 }

@@ -13,6 +13,7 @@ import { hasScheme } from './place-uri.ts';
 import { hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';
 import type { StagingEvent } from './staging.ts';
+import { bringsTensorBoard } from './tensorboard-role.ts';
 import { untilAborted } from './until-aborted.ts';
 
 /** Ended jobs beyond so many lose their containers' folders; history and output stay. */
@@ -51,6 +52,7 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
   resources.push(await placeFolder(root, CONTAINER_LAYOUT.bundles, bundles, options.onEvent));
   const runtime = await untilAborted(localRuntime(job, options.onProgress), options.signal);
   if (runtime !== null) resources.push(runtime);
+  const tensorboard = await untilAborted(localTensorBoard(job, options.onProgress), options.signal);
 
   const { applicationId, submittedAt } = await claimId(root);
   const paths = localPaths(root, applicationId);
@@ -63,6 +65,7 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
       home: fileUri(process.cwd()),
       data,
       resources,
+      tensorboard,
       cluster: { kind: 'local', directory: paths.containers },
     });
     await writeFile(join(paths.job, 'job.json'), JSON.stringify(frozen), { mode: 0o600 });
@@ -102,6 +105,16 @@ async function localRuntime(job: Job, onProgress: (line: string) => void): Promi
   }
   const { tree, size } = await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' });
   return { name: CONTAINER_LAYOUT.runtime, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
+}
+
+/** TensorBoard as it lies in this machine's cache; null when the job brings none, or goes without. */
+async function localTensorBoard(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
+  if (!bringsTensorBoard(job)) return null;
+  const { tensorBoardForJob } = await import('./runtime/tensorboard-for-job.ts');
+  const built = await tensorBoardForJob(onProgress);
+  if (built === null) return null;
+  const { tree, size } = built;
+  return { name: CONTAINER_LAYOUT.tensorboard, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
 }
 
 /** The folder of a new id is made by one submit only. */

@@ -13,6 +13,7 @@ import { hasScheme, placeUri } from './place-uri.ts';
 import { type HashedFolder, hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';
 import { openStaging, type StagingEvent, type StagingPlace, stageArchive, stageData, stageFolder, stageJob } from './staging.ts';
+import { bringsTensorBoard } from './tensorboard-role.ts';
 import { untilAborted } from './until-aborted.ts';
 
 /** One more than one: a lost node takes no job with it, a defect does not go round for ever. */
@@ -56,10 +57,11 @@ async function stageAndSubmit(
   );
   refuseTooLarge(job.master, maximum);
   await openStaging(place, user);
-  const [source, bundles, runtime, data] = await Promise.all([
+  const [source, bundles, runtime, tensorboard, data] = await Promise.all([
     parts.source && stageFolder(place, CONTAINER_LAYOUT.source, parts.source),
     stageFolder(place, CONTAINER_LAYOUT.bundles, parts.bundles),
     stageRuntime(place, job, parts.runtime, home),
+    parts.tensorboard && stageArchive(place, CONTAINER_LAYOUT.tensorboard, parts.tensorboard),
     stageAllData(place, parts.data),
   ]);
   const shared = [bundles, ...(runtime === null ? [] : [runtime])];
@@ -74,6 +76,7 @@ async function stageAndSubmit(
     history,
     data,
     resources: [...(source === null ? [] : [source]), ...shared],
+    tensorboard,
     cluster: { kind: 'yarn', hadoop: configuration.freeze() },
   });
   try {
@@ -138,10 +141,17 @@ interface DataPart {
   readonly from: string | { readonly folder: HashedFolder; readonly single: boolean };
 }
 
+interface BuiltArchive {
+  readonly file: string;
+  readonly hash: string;
+  readonly size: number;
+}
+
 interface LocalParts {
   readonly source: HashedFolder | null;
   readonly bundles: HashedFolder;
-  readonly runtime: { readonly file: string; readonly hash: string; readonly size: number } | null;
+  readonly runtime: BuiltArchive | null;
+  readonly tensorboard: BuiltArchive | null;
   readonly data: readonly DataPart[];
 }
 
@@ -154,10 +164,22 @@ async function localParts(job: Job, onProgress: (line: string) => void): Promise
       .then(hashFolder),
     Promise.all(Object.entries(job.data).map(([name, from]) => dataPart(name, from))),
   ]);
-  if (job.runtime !== 'default' && job.runtime !== 'gpu') return { source, bundles, data, runtime: null };
+  // One after the other: their lines of progress are for people to read.
+  return { source, bundles, data, runtime: await builtRuntime(job, onProgress), tensorboard: await builtTensorBoard(job, onProgress) };
+}
+
+async function builtRuntime(job: Job, onProgress: (line: string) => void): Promise<BuiltArchive | null> {
+  if (job.runtime !== 'default' && job.runtime !== 'gpu') return null;
   const { ensureRuntime } = await import('./runtime/ensure-runtime.ts');
   const { archive, sha256, size } = await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' });
-  return { source, bundles, data, runtime: { file: archive, hash: sha256, size } };
+  return { file: archive, hash: sha256, size };
+}
+
+async function builtTensorBoard(job: Job, onProgress: (line: string) => void): Promise<BuiltArchive | null> {
+  if (!bringsTensorBoard(job)) return null;
+  const { tensorBoardForJob } = await import('./runtime/tensorboard-for-job.ts');
+  const built = await tensorBoardForJob(onProgress);
+  return built && { file: built.archive, hash: built.sha256, size: built.size };
 }
 
 async function dataPart(name: string, from: string): Promise<DataPart> {

@@ -7,12 +7,15 @@
  *   container/task-executor.mjs       container/training.mjs is also the library `tony-ts/training`
  *   container/training.mjs
  *   container/register.mjs
+ *   container/tensorboard.mjs
+ *   tensorboard-server.py             Python's part of the same, beside every bundle that may start it
+ *   container/tensorboard-server.py
  *   types/                            declarations of the two libraries
  * and first of all web/page/built-assets.json, the pages' scripts and style as the ApplicationMaster and the command serve them.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmod, mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -33,6 +36,7 @@ export const BUNDLES = [
   // One copy of TensorFlow.js per process: the one that the user's script imports.
   { source: 'training/index.ts', output: 'container/training.mjs', external: ['@tensorflow/*'] },
   { source: 'training/register.ts', output: 'container/register.mjs' },
+  { source: 'web/tensorboard/main.ts', output: 'container/tensorboard.mjs' },
 ];
 
 /** Bundled CommonJS packages call `require` for Node's own modules; an ES module has none, and a dependency may declare that very name. */
@@ -109,6 +113,17 @@ export async function buildPage(outfile = path.join(ROOT, 'web', 'page', 'built-
   return assets.map(([asset, { gzip }]) => ({ asset, gzipBytes: Buffer.byteLength(gzip, 'base64') }));
 }
 
+/**
+ * @param {string} source
+ * @param {string} folder
+ */
+async function copyWhole(source, folder) {
+  const target = path.join(folder, path.basename(source));
+  const unfinished = `${target}.${process.pid}`;
+  await copyFile(path.join(ROOT, source), unfinished);
+  await rename(unfinished, target);
+}
+
 async function declarations() {
   const tsc = path.join(path.dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc');
   await rm(path.join(DIST, 'types'), { recursive: true, force: true });
@@ -130,6 +145,7 @@ export async function buildAll({ types = true, log = () => {} } = {}) {
       await bundle(each, outfile);
       log(`dist/${each.output}  ${((await stat(outfile)).size / 1000).toFixed(0)} kB`);
     }),
+    ...['', 'container'].map((folder) => copyWhole('web/tensorboard/tensorboard-server.py', path.join(DIST, folder))),
     types && declarations(),
   ]);
   log(`built in ${((performance.now() - started) / 1000).toFixed(1)} s`);

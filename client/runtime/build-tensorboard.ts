@@ -62,12 +62,12 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   );
   const failed = outcomes.find((outcome) => outcome.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
-  await rm(scratch, { recursive: true, force: true });
 
   const machine = architecture === 'x64' ? 'x86_64' : 'aarch64';
   const packages: PackagesDescription = { tensorboard: TENSORBOARD_VERSION, machine, pythons: PYTHON_FOLDERS };
   await writeFile(path.join(tree, PACKAGES_FILE), `${JSON.stringify(packages, null, 2)}\n`);
   await prove(tree, scratch, say);
+  await rm(scratch, { recursive: true, force: true });
   const archive = await packFolder(tree, path.join(folder, 'tensorboard.tar.gz'));
   say(`packed: ${(archive.size / 1e6).toFixed(0)} MB`);
   const description: TensorBoardDescription = { key, tensorboard: TENSORBOARD_VERSION, ...archive };

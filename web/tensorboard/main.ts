@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { setInterval } from 'node:timers';
+import { pipeline } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { messageOf, TonyError } from '../../conf/errors.ts';
 import { CONTAINER_LAYOUT } from '../../conf/job.ts';
@@ -73,12 +73,9 @@ async function run(): Promise<void> {
 function join(socket: TLSSocket, tensorBoard: TensorBoard): void {
   try {
     const upstream = tensorBoard.connect();
-    const part = (): void => {
-      socket.destroy();
-      upstream.destroy();
-    };
-    for (const end of [socket, upstream]) end.on('error', part).on('close', part);
-    socket.pipe(upstream).pipe(socket);
+    // When one ends badly, both do; what has been said before an end is passed on.
+    pipeline(socket, upstream, () => {});
+    pipeline(upstream, socket, () => {});
   } catch {
     socket.on('error', () => {}).destroy();
   }
