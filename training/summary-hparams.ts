@@ -7,7 +7,7 @@ import { bytes, double, integer, text, WIRE } from './protobuf.ts';
  *
  *   Experiment:       3 time_created_secs double, 4 hparam_infos, repeated, 5 metric_infos, repeated
  *   HParamInfo:       1 name string, 4 type enum: STRING = 1, BOOL = 2, FLOAT64 = 3
- *   MetricInfo:       1 name { 1 group string, 2 tag string }, 3 display_name string; the group is a run, relative to that of the session
+ *   MetricInfo:       1 name { 1 group string, 2 tag string }, 3 display_name string; the group, a folder below the run, is empty: that run itself
  *   SessionStartInfo: 1 hparams, a map { 1 key string, 2 google.protobuf.Value }, 4 group_name string, 5 start_time_secs double
  *   Value:            2 number double, 3 string, 4 bool
  *   SessionEndInfo:   1 status enum: SUCCESS = 1, FAILURE = 2, 2 end_time_secs double
@@ -18,8 +18,6 @@ export type Hyperparameters = Readonly<Record<string, HyperparameterValue>>;
 /** A column of the HParams tab beside those of the hyperparameters. */
 export interface Metric {
   readonly tag: string;
-  /** The run that has it, where it is not this one: `evaluator`. */
-  readonly run?: string;
   /** The column's title; the tag unless given. */
   readonly title?: string;
 }
@@ -29,9 +27,7 @@ type Seconds = number;
 /** Without it TensorBoard shows every scalar of the run as a metric. */
 export function experimentValue(created: Seconds, values: Hyperparameters, metrics: readonly Metric[]): TensorValue {
   const infos = sorted(values).map(([name, value]) => bytes(4, text(1, name), integer(4, TYPES[typeof value as keyof typeof TYPES])));
-  const columns = metrics.map(({ tag, run, title = '' }) => {
-    return bytes(5, bytes(1, text(1, run === undefined ? '' : `../${run}`), text(2, tag)), text(3, title));
-  });
+  const columns = metrics.map(({ tag, title = '' }) => bytes(5, bytes(1, text(2, tag)), text(3, title)));
   return pluginValue('_hparams_/experiment', bytes(2, double(3, created), ...infos, ...columns));
 }
 

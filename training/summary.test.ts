@@ -79,11 +79,11 @@ describe('events are written as TensorBoard 2.21 writes them', () => {
         '0a0768706172616d73120d220b08011100002040fc54d94156cd5d08',
     );
     const values = { optimizer: 'adam', lr: 0.5, nesterov: true };
-    const metrics = [{ tag: 'loss' }, { tag: 'acc', run: 'evaluator', title: 'accuracy' }];
+    const metrics = [{ tag: 'loss' }, { tag: 'acc', title: 'accuracy' }];
     expect(encodeTensorValue(NOW, 0, experimentValue(NOW, values, metrics)).toString('hex')).toBe(
-      '9700000000000000e47640f30900002040fc54d9412a8b010a88010a145f68706172616d735f2f6578706572696d656e7442060801120212004a680a660a076870' +
-        '6172616d73125b12591900002040fc54d94122060a026c722003220c0a086e65737465726f762002220d0a096f7074696d697a657220012a080a0612046c6f7373' +
-        '2a1f0a130a0c2e2e2f6576616c7561746f7212036163631a0861636375726163794c144222',
+      '8700000000000000b86f57e60900002040fc54d9412a7c0a7a0a145f68706172616d735f2f6578706572696d656e7442060801120212004a5a0a580a0768706172' +
+        '616d73124d124b1900002040fc54d94122060a026c722003220c0a086e65737465726f762002220d0a096f7074696d697a657220012a080a0612046c6f73732a11' +
+        '0a0512036163631a0861636375726163797b63e13e',
     );
   });
 });
@@ -266,16 +266,16 @@ describe('a writer', () => {
       [(summaries) => summaries.scalar('a', 1, 0.5), /a step is 0.5/],
       [(summaries) => summaries.scalar('a', '1' as unknown as number, 1), /the scalar a is 1, not a number/],
       [(summaries) => summaries.scalars({ a: 1, b: undefined as unknown as number }, 1), /the scalar b is undefined/],
-      [(summaries) => summaries.histogram('a', 'abc' as unknown as number[], 1), /neither a tensor nor an array of numbers/],
-      [(summaries) => summaries.histogram('a', ['1'] as unknown as number[], 1), /an array, neither/],
-      [(summaries) => summaries.histogram('a', [1], 1, { buckets: 0 }), /0 buckets; 1 to 1000/],
-      [(summaries) => summaries.histogram('a', tf.tensor(['a']), 1), /holds string, not numbers/],
-      [(summaries) => summaries.image('a', tf.zeros([3]), 1), /has the shape \[3\]/],
-      [(summaries) => summaries.image('a', tf.zeros([2, 2, 5]), 1), /has the shape \[2, 2, 5\]/],
-      [(summaries) => summaries.image('a', { values: new Uint8Array(3), shape: [2, 2] }, 1), /has 3 values, its shape asks for 4/],
-      [(summaries) => summaries.image('a', { values: new Uint8Array(3), shape: [5000, 5000] }, 1), /at most 16777216/],
-      [(summaries) => summaries.image('a', tf.zeros([2, 2]), 1, { max: 0 }), /max of the image a is 0/],
-      [(summaries) => summaries.text('a', 1 as unknown as string, 1), /the text a is 1, not a string/],
+      [(summaries) => summaries.histogram('h', 'abc' as unknown as number[], 1), /neither a tensor nor an array of numbers/],
+      [(summaries) => summaries.histogram('h', ['1'] as unknown as number[], 1), /an array, neither/],
+      [(summaries) => summaries.histogram('h', [1], 1, { buckets: 0 }), /0 buckets; 1 to 1000/],
+      [(summaries) => summaries.histogram('h', tf.tensor(['a']), 1), /holds string, not numbers/],
+      [(summaries) => summaries.image('i', tf.zeros([3]), 1), /has the shape \[3\]/],
+      [(summaries) => summaries.image('i', tf.zeros([2, 2, 5]), 1), /has the shape \[2, 2, 5\]/],
+      [(summaries) => summaries.image('i', { values: new Uint8Array(3), shape: [2, 2] }, 1), /has 3 values, its shape asks for 4/],
+      [(summaries) => summaries.image('i', { values: new Uint8Array(3), shape: [5000, 5000] }, 1), /at most 16777216/],
+      [(summaries) => summaries.image('i', tf.zeros([2, 2]), 1, { max: 0 }), /max of the image i is 0/],
+      [(summaries) => summaries.text('another', 1 as unknown as string, 1), /the text another is 1, not a string/],
       [(summaries) => summaries.hparams({ rate: Number.NaN }), /the hyperparameter rate is NaN/],
       [(summaries) => summaries.hparams({ layers: [1] as unknown as string }), /the hyperparameter layers is an array/],
       [(summaries) => summaries.resumeFrom(Number.NaN), /a step is NaN/],
@@ -287,6 +287,13 @@ describe('a writer', () => {
       call(NO_SUMMARIES);
     }
     expect(writer.isEmpty).toBe(true);
+  });
+
+  test('refuses one tag for two kinds, of which TensorBoard would show neither', () => {
+    const writer = open();
+    writer.scalar('a', 1, 1);
+    writer.scalar('a', 2, 2);
+    expect(() => writer.histogram('a', [1], 2)).toThrow('the tag a is used for scalars already, and now for histograms');
   });
 
   test('tells of numbers that cannot be drawn, once for each tag', () => {

@@ -46,8 +46,8 @@ export interface Summaries {
   text(tag: string, text: string, step: number): void;
   /**
    * A row of the HParams tab; `fit` adds what it knows (optimizer, learning_rate, batch_size, world_size, epochs, seed). To be called
-   * before training begins; calls add up.
-   * @param options.metrics the columns beside them: tags of scalars, also of other runs. All scalars of this run unless told.
+   * before training begins; calls add up. Where another role (an evaluator) gives the same ones, its metrics stand in the same row.
+   * @param options.metrics the columns beside them: tags of scalars. All scalars unless told.
    */
   hparams(values: Hyperparameters, options?: { readonly metrics?: readonly (string | Metric)[] }): void;
   /** The layers of a model, for the Graphs tab; `fit` does this by itself. */
@@ -76,6 +76,7 @@ const DEFAULT_IMAGES = 3;
 const MOST_IMAGE_BYTES = 16 * 1024 * 1024;
 /** In a picture of fractions; a little above 1 may come from filters. */
 const CERTAINLY_NO_FRACTION = 2;
+const MOST_KNOWN_TAGS = 10_000;
 const FINISH_MS = 30_000;
 
 /** Writes a run's event files. */
@@ -88,6 +89,8 @@ export class SummaryWriter implements Summaries {
   #hparams: { values: Record<string, HyperparameterValue>; metrics: Metric[] } | null = null;
   #session: 'none' | 'begun' | 'ended' = 'none';
   readonly #told = new Set<string>();
+  /** What each tag is used for, as far as there is room. */
+  readonly #kinds = new Map<string, string>();
 
   constructor(options: SummaryOptions) {
     this.#options = options;
@@ -124,7 +127,7 @@ export class SummaryWriter implements Summaries {
   #addScalars(scalars: readonly Scalar[], step: number): void {
     checkStep(step);
     for (const { tag, value } of scalars) {
-      checkTag(tag);
+      this.#claim(tag, 'scalars');
       if (typeof value !== 'number') {
         throw new TonyError('SUMMARY_INVALID', `the scalar ${tag} is ${describe(value)}, not a number`);
       }
@@ -134,7 +137,7 @@ export class SummaryWriter implements Summaries {
   }
 
   histogram(tag: string, numbers: Numbers, step: number, options: { readonly buckets?: number } = {}): void {
-    checkTag(tag);
+    this.#claim(tag, 'histograms');
     checkStep(step);
     const buckets = options.buckets ?? DEFAULT_BUCKETS;
     if (!Number.isInteger(buckets) || buckets < 1 || buckets > MOST_BUCKETS) {
@@ -148,7 +151,7 @@ export class SummaryWriter implements Summaries {
   }
 
   image(tag: string, image: tfjs.Tensor | Column, step: number, options: { readonly max?: number } = {}): void {
-    checkTag(tag);
+    this.#claim(tag, 'images');
     checkStep(step);
     const max = options.max ?? DEFAULT_IMAGES;
     if (!Number.isInteger(max) || max < 1) {
@@ -163,7 +166,7 @@ export class SummaryWriter implements Summaries {
   }
 
   text(tag: string, text: string, step: number): void {
-    checkTag(tag);
+    this.#claim(tag, 'text');
     checkStep(step);
     if (typeof text !== 'string') {
       throw new TonyError('SUMMARY_INVALID', `the text ${tag} is ${describe(text)}, not a string`);
@@ -245,6 +248,23 @@ export class SummaryWriter implements Summaries {
   #add(step: number, value: TensorValue): void {
     this.#begin(step);
     this.#log.add(encodeTensorValue(this.#seconds(), step, value));
+  }
+
+  /** TensorBoard fails to show either where a tag is used for two kinds. */
+  #claim(tag: string, kind: string): void {
+    const known = this.#kinds.get(tag);
+    if (known === kind) {
+      return;
+    }
+    checkTag(tag);
+    if (known !== undefined) {
+      throw new TonyError('SUMMARY_INVALID', `the tag ${tag} is used for ${known} already, and now for ${kind}`, {
+        hint: 'Use another tag.',
+      });
+    }
+    if (this.#kinds.size < MOST_KNOWN_TAGS) {
+      this.#kinds.set(tag, kind);
+    }
   }
 
   /** With the first scalar the hyperparameters are settled. */

@@ -1,0 +1,368 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { inflateSync } from 'node:zlib';
+import * as tf from '@tensorflow/tfjs';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import type { Storage } from '../storage/storage.ts';
+import { fileUri, joinUri } from '../storage/uri.ts';
+import { SummaryWriter } from '../training/summary.ts';
+import { temporaryFolder, USER, until, useCluster } from './harness.ts';
+import { TensorBoardServer } from './tensorboard-server.ts';
+
+const cluster = useCluster();
+const ROOT = `hdfs:///user/${USER}/summaries-test`;
+let storage: Storage;
+let folders = 0;
+
+beforeAll(async () => {
+  storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
+});
+afterAll(async () => {
+  await storage.remove(ROOT);
+  storage.close();
+});
+
+interface Place {
+  readonly uri: string;
+  /** A folder on this machine with what has been written. */
+  fetch(): Promise<string>;
+}
+
+const PLACES: Record<string, () => Promise<Place>> = {
+  file: async () => {
+    const folder = await temporaryFolder();
+    return { uri: fileUri(folder), fetch: async () => folder };
+  },
+  hdfs: async () => {
+    folders += 1;
+    const uri = joinUri(ROOT, `folder-${folders}`);
+    return {
+      uri,
+      fetch: async () => {
+        const folder = await temporaryFolder();
+        await download(uri, folder);
+        return folder;
+      },
+    };
+  },
+};
+
+async function download(uri: string, folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  for (const entry of await storage.list(uri)) {
+    const target = path.join(folder, entry.name);
+    await (entry.type === 'folder' ? download(entry.uri, target) : writeFile(target, await storage.read(entry.uri)));
+  }
+}
+
+function open(place: Place, run: string, now: () => number = Date.now): SummaryWriter {
+  return new SummaryWriter({
+    storage,
+    dir: joinUri(place.uri, run),
+    trial: 'application_1_0001',
+    now,
+    onTrouble: (message) => {
+      throw new Error(message);
+    },
+  });
+}
+
+/** Waits until TensorBoard has read a run up to a step. */
+async function readUpTo(server: TensorBoardServer, run: string, tag: string, step: number, everyMs = 100): Promise<void> {
+  await until(async () => (await server.tags('scalars'))[run]?.includes(tag) && (await server.scalars(run, tag)).at(-1)?.[0] === step, {
+    everyMs,
+    timeoutMs: 100_000,
+    describe: () => server.tags('scalars'),
+  });
+}
+
+interface Program {
+  readonly child: ChildProcess;
+  readonly output: { stdout: string; stderr: string };
+  readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+}
+
+/** A program of integration-tests/programs that is in no job. */
+function start(name: string, ...words: readonly string[]): Program {
+  const program = path.join(import.meta.dirname, 'programs', name);
+  const env = { ...process.env, ...cluster.clientEnvironment(), TONY_BACKEND: 'cpu' };
+  const child = spawn(process.execPath, [program, ...words], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const output = { stdout: '', stderr: '' };
+  child.stdout.on('data', (chunk: Buffer) => {
+    output.stdout += chunk;
+  });
+  child.stderr.on('data', (chunk: Buffer) => {
+    output.stderr += chunk;
+  });
+  const ended = once(child, 'close').then(([code, signal]) => ({ code: code as number | null, signal: signal as NodeJS.Signals | null }));
+  return { child, output, ended };
+}
+
+/** The pixels of a PNG without filters. */
+function pixelsOf(png: Buffer, stride: number): number[] {
+  const start = png.indexOf('IDAT') + 4;
+  const rows = inflateSync(png.subarray(start, start + png.readUInt32BE(start - 8)));
+  return Array.from({ length: rows.length / (stride + 1) }, (_, row) => [
+    ...rows.subarray(row * (stride + 1) + 1, (row + 1) * (stride + 1)),
+  ]).flat();
+}
+
+describe.each(Object.keys(PLACES))('TensorBoard shows what was written to %s', (scheme) => {
+  const place = PLACES[scheme] as () => Promise<Place>;
+
+  test('one of everything', async () => {
+    const written = await place();
+    const writer = open(written, 'train');
+    const hparams = { optimizer: 'adam', learning_rate: 0.01, nesterov: false };
+    writer.hparams(hparams, { metrics: ['loss', { tag: 'accuracy', title: 'test accuracy' }] });
+    const weights = tf.tensor([0, 1, 1, 4]);
+    const pixels = Uint8Array.from({ length: 2 * 3 * 4 }, (_, index) => index * 10);
+    for (const step of [1, 2, 3]) {
+      writer.scalars({ loss: 1 / 2 ** step, 'train/acc': step / 4 }, step);
+      writer.histogram('layer/weights', weights, step, { buckets: 2 });
+    }
+    writer.image('pictures/rgba', { values: pixels, shape: [2, 3, 4] }, 3);
+    writer.image('pictures/grey', tf.tensor3d([0, 0.5, 1, 2], [2, 2, 1]), 3);
+    writer.image('pictures/several', tf.zeros([5, 2, 2, 3], 'int32'), 3, { max: 4 });
+    writer.text('notes', 'Trained on **nothing** at all, ü.', 3);
+    const model = tf.sequential({
+      layers: [tf.layers.dense({ units: 2, inputShape: [3], name: 'first' }), tf.layers.dense({ units: 1, name: 'second' })],
+    });
+    writer.graph(model);
+    writer.endSession(true);
+    await writer.flush();
+    const evaluator = open(written, 'evaluator');
+    evaluator.hparams(hparams);
+    evaluator.scalar('accuracy', 0.75, 3);
+    await evaluator.flush();
+
+    const server = await TensorBoardServer.start(await written.fetch());
+    await readUpTo(server, 'train', 'loss', 3);
+    await readUpTo(server, 'evaluator', 'accuracy', 3);
+    expect(await server.tags('scalars')).toEqual({ train: ['loss', 'train/acc'], evaluator: ['accuracy'] });
+    expect(await server.scalars('train', 'loss')).toEqual([
+      [1, 0.5],
+      [2, 0.25],
+      [3, 0.125],
+    ]);
+
+    const histograms = await server.data<[number, number, number[][]][]>('histograms/histograms', { run: 'train', tag: 'layer/weights' });
+    expect(histograms.map(([, step]) => step)).toEqual([1, 2, 3]);
+    expect(histograms[0]?.[2]).toEqual([
+      [0, 2, 3],
+      [2, 4, 1],
+    ]);
+    const distributions = await server.data<[number, number, number[][]][]>('distributions/distributions', {
+      run: 'train',
+      tag: 'layer/weights',
+    });
+    expect(distributions[2]?.[2].at(-1)).toEqual([10_000, 4]);
+
+    expect((await server.tags('images')).train).toEqual(['pictures/grey', 'pictures/rgba', 'pictures/several']);
+    const image = async (tag: string, stride: number) => {
+      const [found] = await server.data<{ step: number; query: string }[]>('images/images', {
+        run: 'train',
+        tag,
+        sample: '0',
+      });
+      const answer = await server.get('data/plugin/images/individualImage', Object.fromEntries(new URLSearchParams(found?.query)));
+      expect(answer.headers.get('content-type')).toBe('image/png');
+      const png = Buffer.from(await answer.arrayBuffer());
+      return { step: found?.step, width: png.readUInt32BE(16), height: png.readUInt32BE(20), pixels: pixelsOf(png, stride) };
+    };
+    expect(await image('pictures/rgba', 12)).toMatchObject({ width: 3, height: 2, step: 3, pixels: [...pixels] });
+    expect(await image('pictures/grey', 2)).toMatchObject({ width: 2, height: 2, pixels: [0, 128, 255, 255] });
+    expect(await server.data('images/tags')).toMatchObject({ train: { 'pictures/several': { samples: 4 } } });
+
+    const [text] = await server.data<{ step: number; text: string }[]>('text/text', { run: 'train', tag: 'notes' });
+    expect(text).toMatchObject({ step: 3, text: expect.stringContaining('Trained on <strong>nothing</strong> at all, ü.') });
+
+    const experiment = await server.post<{ hparamInfos: { name: string; type: string }[]; metricInfos: unknown[] }>('hparams/experiment', {
+      experimentName: '',
+    });
+    expect(experiment.hparamInfos.map(({ name, type }) => [name, type])).toEqual(
+      expect.arrayContaining([
+        ['learning_rate', 'DATA_TYPE_FLOAT64'],
+        ['nesterov', 'DATA_TYPE_BOOL'],
+        ['optimizer', 'DATA_TYPE_STRING'],
+      ]),
+    );
+    const groups = await server.post<{
+      sessionGroups: { name: string; hparams: unknown; metricValues: unknown[]; sessions: unknown[] }[];
+    }>('hparams/session_groups', {
+      experimentName: '',
+      allowedStatuses: ['STATUS_SUCCESS', 'STATUS_UNKNOWN', 'STATUS_RUNNING', 'STATUS_FAILURE'],
+      colParams: [],
+      startIndex: 0,
+      sliceSize: 10,
+    });
+    expect(groups.sessionGroups).toHaveLength(1);
+    expect(groups.sessionGroups[0]).toMatchObject({
+      name: 'application_1_0001',
+      hparams: { learning_rate: 0.01, nesterov: false, optimizer: 'adam' },
+      sessions: [{ name: 'evaluator' }, { name: 'train', status: 'STATUS_SUCCESS' }],
+    });
+    expect(groups.sessionGroups[0]?.metricValues).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ name: { group: '', tag: 'loss' }, value: 0.125 }),
+        expect.objectContaining({ name: { group: '', tag: 'accuracy' }, value: 0.75 }),
+      ]),
+    );
+
+    expect(await server.data('graphs/info')).toMatchObject({ train: { tags: { keras: { conceptual_graph: true } } } });
+    const graph = await (await server.get('data/plugin/graphs/graph', { run: 'train', tag: 'keras', conceptual: 'true' })).text();
+    expect(graph).toMatch(/name: "[^"]*first"[\s\S]*name: "[^"]*second"\s+input: "[^"]*first"/);
+
+    // The Time Series tab.
+    const series =
+      await server.data<Record<string, { tagDescriptions?: unknown; runTagInfo?: unknown; tagRunSampledInfo?: unknown }>>(
+        'timeseries/tags',
+      );
+    expect(series).toMatchObject({
+      scalars: { runTagInfo: { train: expect.arrayContaining(['loss']) } },
+      histograms: { runTagInfo: { train: ['layer/weights'] } },
+      images: { tagRunSampledInfo: { 'pictures/several': { train: { maxSamplesPerStep: 4 } } } },
+    });
+  });
+
+  test('points that are no numbers, and tags of any kind', async () => {
+    const written = await place();
+    const writer = open(written, 'a run/with parts');
+    writer.scalars({ strange: Number.NaN }, 0);
+    writer.scalars({ strange: Number.POSITIVE_INFINITY }, 1);
+    writer.scalars({ strange: Number.NEGATIVE_INFINITY }, 2);
+    writer.scalars({ strange: 1e300 }, 3);
+    const tags = ['with space', 'über/größe', '損失', '{"a": 1} & 100% #?', '__proto__', '日'.repeat(100), '1'];
+    for (const tag of tags) {
+      writer.scalar(tag, 0.5, 3);
+      writer.text(`text of ${tag}`, tag, 3);
+    }
+    await writer.flush();
+    const server = await TensorBoardServer.start(await written.fetch());
+    const run = 'a run/with parts';
+    await readUpTo(server, run, 'strange', 3);
+    expect(await server.scalars(run, 'strange')).toEqual([
+      [0, 'NaN'],
+      [1, 'Infinity'],
+      [2, '-Infinity'],
+      // Scalars are 32-bit numbers.
+      [3, 'Infinity'],
+    ]);
+    for (const tag of tags) {
+      expect(await server.scalars(run, tag)).toEqual([[3, 0.5]]);
+      expect(await server.data('text/text', { run, tag: `text of ${tag}` })).toHaveLength(1);
+    }
+  });
+
+  test('an interrupted run that was resumed: nothing twice, nothing missing', async () => {
+    const written = await place();
+    const first = start('fit-in-two-goes.mjs', written.uri, '33');
+    expect((await first.ended).code).toBe(1);
+    expect(first.output.stderr).toMatch(/Error: on purpose\n +at .*fit-in-two-goes\.mjs/);
+    const second = start('fit-in-two-goes.mjs', written.uri, '-1');
+    expect(await second.ended, second.output.stderr).toEqual({ code: 0, signal: null });
+    expect(second.output.stderr).toMatch(/training goes on from .*step-20, step 20/);
+    const server = await TensorBoardServer.start(path.join(await written.fetch(), 'summaries'));
+    await readUpTo(server, 'train', 'loss', 50);
+    const steps = (await server.scalars('train', 'loss')).map(([step]) => step);
+    expect(steps).toEqual([1, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50]);
+    const histograms = await server.data<[number, number, unknown][]>('histograms/histograms', { run: 'train', tag: 'hidden/kernel' });
+    expect(histograms.map(([, step]) => step)).toEqual([0, 10, 20, 30, 40, 50]);
+    const groups = await server.post<{ sessionGroups: unknown[] }>('hparams/session_groups', {
+      allowedStatuses: ['STATUS_SUCCESS'],
+      colParams: [],
+      startIndex: 0,
+      sliceSize: 10,
+    });
+    expect(groups.sessionGroups).toEqual([
+      expect.objectContaining({
+        hparams: { note: 'a test', optimizer: 'Adam', learning_rate: 0.02, batch_size: 10, world_size: 1, epochs: 5, seed: 1 },
+        metricValues: [expect.objectContaining({ name: { group: '', tag: 'loss' }, trainingStep: 50 })],
+      }),
+    ]);
+    const graph = await (await server.get('data/plugin/graphs/graph', { run: 'train', tag: 'keras', conceptual: 'true' })).text();
+    expect(graph).toMatch(/name: "[^"]*out"\s+input: "[^"]*hidden"/);
+  });
+
+  test.each(['return', 'throw', 'wait', ...(scheme === 'file' ? ['exit'] : [])])(
+    'the last points of a program that ends by: %s',
+    async (end) => {
+      const written = await place();
+      const program = start('summaries-and-end.mjs', written.uri, end);
+      if (end === 'wait') {
+        await until(() => program.output.stdout.includes('waiting'), { describe: () => program.output.stderr });
+        program.child.kill('SIGTERM');
+      }
+      const expected = { code: end === 'throw' ? 1 : 0, signal: null };
+      expect(await program.ended).toEqual(end === 'wait' ? { code: null, signal: 'SIGTERM' } : expected);
+      expect(program.output.stderr.includes('Error: on purpose')).toBe(end === 'throw');
+      const server = await TensorBoardServer.start(await written.fetch());
+      await readUpTo(server, 'train', 'loss', 20);
+    },
+  );
+});
+
+test('a run of 100,000 steps: few files, little time, every point', async () => {
+  const written = await (PLACES.hdfs as () => Promise<Place>)();
+  const writer = open(written, 'train');
+  const steps = 100_000;
+  const started = performance.now();
+  let spent = 0;
+  for (let step = 1; step <= steps; step++) {
+    const before = performance.now();
+    writer.scalars({ loss: 1 / step, 'train/accuracy': step / steps }, step);
+    spent += performance.now() - before;
+    // As a training loop does.
+    if (step % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  await writer.flush();
+  const took = performance.now() - started;
+  const files = await storage.list(joinUri(written.uri, 'train'));
+  const bytes = files.reduce((sum, { size }) => sum + size, 0);
+  console.log(
+    `${((spent / steps) * 1000).toFixed(1)} us and ${(bytes / steps).toFixed(1)} bytes a step, ${files.length} files, ${(took / 1000).toFixed(1)} s in all`,
+  );
+  expect(bytes / steps).toBeLessThan(100);
+  expect(files.length).toBeLessThan(12);
+  // Generous: the machine has other things to do.
+  expect((spent / steps) * 1000).toBeLessThan(100);
+  const server = await TensorBoardServer.start(await written.fetch(), '--samples_per_plugin', `scalars=${2 * steps}`);
+  // Each look takes TensorBoard a while.
+  await readUpTo(server, 'train', 'loss', steps, 5000);
+  const points = await server.scalars('train', 'train/accuracy');
+  expect(points).toHaveLength(steps);
+  expect(points.every(([step, value], index) => step === index + 1 && Math.abs(Number(value) - step / steps) < 1e-6)).toBe(true);
+});
+
+test('the newest file in HDFS is read while it grows, and written on when the NameNode is back', async () => {
+  const written = await (PLACES.hdfs as () => Promise<Place>)();
+  const troubles: string[] = [];
+  const dir = joinUri(written.uri, 'train');
+  const writer = new SummaryWriter({ storage, dir, onTrouble: (message) => troubles.push(message) });
+  let before: Buffer = Buffer.alloc(0);
+  for (let step = 1; step <= 3; step++) {
+    writer.scalar('loss', step, step);
+    await writer.flush();
+    const entries = await storage.list(dir);
+    expect(entries).toHaveLength(1);
+    const content = await storage.read(entries[0]?.uri as string);
+    expect(content.subarray(0, before.length).equals(before)).toBe(true);
+    expect(content.length).toBeGreaterThan(before.length);
+    before = content;
+  }
+  await cluster.kill('namenode');
+  writer.scalar('loss', 4, 4);
+  await writer.flush();
+  expect(troubles).toEqual([expect.stringMatching(/^summaries could not be written: .*; it is tried again$/)]);
+  writer.scalar('loss', 5, 5);
+  await cluster.start('namenode');
+  await writer.finish();
+  const server = await TensorBoardServer.start(await written.fetch());
+  await readUpTo(server, 'train', 'loss', 5);
+  expect((await server.scalars('train', 'loss')).map(([step]) => step)).toEqual([1, 2, 3, 4, 5]);
+});

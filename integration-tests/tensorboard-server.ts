@@ -1,0 +1,73 @@
+/** The real TensorBoard on a port of its own, and what its plugins' HTTP API answers. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { onTestFinished } from 'vitest';
+import { tensorboardPython } from './tensorboard-venv.ts';
+import { until } from './until.ts';
+
+export class TensorBoardServer {
+  readonly #base: string;
+
+  private constructor(base: string) {
+    this.#base = base;
+  }
+
+  /** Shows a folder and all in it until the test has finished. @param words further options. */
+  static async start(folder: string, ...words: readonly string[]): Promise<TensorBoardServer> {
+    const python = await tensorboardPython();
+    // Not the reader of its own in another process, which some platforms lack.
+    const options = ['--logdir', folder, '--host', '127.0.0.1', '--port', '0', '--load_fast=false', '--reload_interval=1', ...words];
+    const child = spawn(python, ['-m', 'tensorboard.main', ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
+    onTestFinished(async () => {
+      if (child.exitCode === null) {
+        child.kill('SIGKILL');
+        await once(child, 'exit');
+      }
+    });
+    let said = '';
+    child.stderr.on('data', (chunk: Buffer) => {
+      said += chunk;
+    });
+    const address = await until(() => /at (http:\/\/127\.0\.0\.1:\d+\/)/.exec(said)?.[1], { timeoutMs: 60_000, describe: () => said });
+    return new TensorBoardServer(address);
+  }
+
+  get port(): number {
+    return Number(new URL(this.#base).port);
+  }
+
+  async get(path: string, query: Readonly<Record<string, string>> = {}): Promise<Response> {
+    return await this.#fetch(`${path}?${new URLSearchParams(query)}`, {});
+  }
+
+  /** What a plugin answers, as JSON. */
+  async data<T>(plugin: string, query: Readonly<Record<string, string>> = {}): Promise<T> {
+    return (await (await this.get(`data/plugin/${plugin}`, query)).json()) as T;
+  }
+
+  async post<T>(plugin: string, body: unknown): Promise<T> {
+    const headers = { 'content-type': 'application/json' };
+    const answer = await this.#fetch(`data/plugin/${plugin}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    return (await answer.json()) as T;
+  }
+
+  /** Tags of a plugin, by run. */
+  async tags(plugin: string): Promise<Record<string, string[]>> {
+    const runs = await this.data<Record<string, Record<string, unknown>>>(`${plugin}/tags`);
+    return Object.fromEntries(Object.entries(runs).map(([run, tags]) => [run, Object.keys(tags).sort()]));
+  }
+
+  /** [step, value] of each point; NaN and infinite values as TensorBoard writes them, in strings. */
+  async scalars(run: string, tag: string): Promise<[number, number | string][]> {
+    const points = await this.data<[number, number, number | string][]>('scalars/scalars', { run, tag });
+    return points.map(([, step, value]) => [step, value]);
+  }
+
+  async #fetch(path: string, init: RequestInit): Promise<Response> {
+    const answer = await fetch(new URL(path, this.#base), { ...init, signal: AbortSignal.timeout(60_000) });
+    if (!answer.ok) {
+      throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+    }
+    return answer;
+  }
+}
