@@ -9,7 +9,7 @@ const STATES = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING'] as const
 interface ListArguments extends ClusterArguments {
   readonly local: boolean;
   readonly user?: string | undefined;
-  readonly all: boolean;
+  readonly all?: boolean | undefined;
   readonly state?: (typeof STATES)[number] | undefined;
   readonly name?: string | undefined;
   readonly limit: number;
@@ -22,7 +22,7 @@ const listCommand: CommandModule<object, ListArguments> = {
   builder: (yargs): Argv<ListArguments> =>
     yargs.options({
       user: { type: 'string', describe: "This user's jobs, instead of yours", requiresArg: true },
-      all: { type: 'boolean', default: false, describe: "All users' jobs", conflicts: 'user' },
+      all: { type: 'boolean', describe: "All users' jobs", conflicts: 'user' },
       state: {
         choices: STATES,
         describe: 'Only jobs in this state',
@@ -35,7 +35,7 @@ const listCommand: CommandModule<object, ListArguments> = {
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
-  handler: async ({ user, all, state, name, limit, output, ...options }) => {
+  handler: async ({ user, all = false, state, name, limit, output, ...options }) => {
     const { TonyError } = await import('../../conf/errors.ts');
     if (!(Number.isInteger(limit) && limit > 0 && limit <= 100_000)) {
       throw new TonyError('USAGE', '--limit wants a number of jobs, from 1 to 100000.');

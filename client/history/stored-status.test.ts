@@ -18,6 +18,7 @@ const frozen = freezeJob(
     home: 'hdfs://nn/user/alice',
     data: {},
     resources: [],
+    tensorboard: null,
     cluster: { kind: 'yarn', hadoop: {} },
   },
 );

@@ -61,12 +61,13 @@ export class TensorBoardPool {
       known.usedAt = this.#now();
       return '';
     }
-    if (known === undefined && this.#slots.size >= (this.#options.most ?? MOST)) {
-      const [oldest] = [...this.#slots].sort(([, a], [, b]) => a.usedAt - b.usedAt);
+    const taken = [...this.#slots].filter(([, { failure }]) => failure === '').sort(([, a], [, b]) => a.usedAt - b.usedAt);
+    if (taken.length >= (this.#options.most ?? MOST)) {
+      const [oldest] = taken;
       if (oldest === undefined || this.#now() - oldest[1].usedAt < SPARE_MS) {
-        return `${this.#slots.size} TensorBoards are in use, which is as many as run at once here: try again in some minutes.`;
+        return `${taken.length} TensorBoards are in use, which is as many as run at once here: try again in some minutes.`;
       }
-      this.#end(oldest[0]);
+      void this.#end(oldest[0]);
     }
     const folder = join(this.#options.folder, `tensorboard-${++this.#started}`);
     const running = this.#options.start({ summaryDir, folder });
@@ -104,7 +105,7 @@ export class TensorBoardPool {
 
   /** Ends those that nobody has looked at for long. */
   endIdle(): void {
-    for (const [summaryDir, { usedAt }] of this.#slots) if (this.#now() - usedAt > IDLE_MS) this.#end(summaryDir);
+    for (const [summaryDir, { usedAt }] of this.#slots) if (this.#now() - usedAt > IDLE_MS) void this.#end(summaryDir);
   }
 
   async close(): Promise<void> {

@@ -19,6 +19,8 @@ function coreSite(ports) {
     'fs.defaultFS': `hdfs://localhost:${ports.namenode.rpc}`,
     'hadoop.security.authentication': 'simple',
     'hadoop.http.staticuser.user': 'dr.who',
+    // Users here have no groups, but for one who serves histories.
+    'hadoop.user.group.static.mapping.overrides': 'historian=historians',
     // A daemon that is gone is to be noticed within seconds.
     'ipc.client.connect.max.retries': 3,
   };

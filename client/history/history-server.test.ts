@@ -1,0 +1,153 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { afterAll, afterEach, expect, test } from 'vitest';
+import { jobStatus } from '../../conf/job-status.fixture.ts';
+import type { JobStatus } from '../../conf/status.ts';
+import { fileUri } from '../../storage/uri.ts';
+import type { HistoryList } from '../../web/history-list.ts';
+import type { ScalarCharts } from '../../web/job-view.ts';
+import { WebServer } from '../../web/server.ts';
+import { type HistoryAccess, SimpleAccess, TokenAccess } from './history-access.ts';
+import { HistoryServer } from './history-server.ts';
+import { LocalHistory } from './local-history.ts';
+import { TensorBoardPool } from './tensorboard-pool.ts';
+
+const log = pino({ level: 'silent' });
+const root = mkdtempSync(join(tmpdir(), 'tony-ts-history-'));
+const [FIRST, SECOND] = ['local_1000_0001', 'local_2000_0001'];
+const closers: (() => Promise<void> | void)[] = [];
+let now = 1_000_000;
+
+function leave(applicationId: string, status: Partial<JobStatus>, files: Readonly<Record<string, string>> = {}): void {
+  const folder = join(root, 'history', applicationId);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'final.json'), JSON.stringify(jobStatus({ applicationId, state: 'SUCCEEDED', finishedAt: 9, ...status })));
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+}
+
+leave(
+  FIRST,
+  { name: 'first', summaryDir: fileUri(join(root, 'history', FIRST, 'summaries')) },
+  { 'job.json': '{"env":{"API_TOKEN":"x"}}' },
+);
+leave(SECOND, { name: 'second', summaryDir: fileUri(join(root, 'elsewhere')) });
+
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+async function open(access: HistoryAccess, anywhere = false): Promise<{ url: string; woken: string[] }> {
+  const woken: string[] = [];
+  const tensorBoards = new TensorBoardPool({
+    folder: root,
+    log,
+    start: async ({ summaryDir }) => {
+      woken.push(summaryDir);
+      throw new Error('There is no Python.');
+    },
+  });
+  const history = new HistoryServer({ store: new LocalHistory(root, 'alice'), access, tensorBoards, anywhere, log });
+  const web = await WebServer.open({ address: '127.0.0.1', site: history, log });
+  closers.push(
+    () => tensorBoards.close(),
+    () => history.close(),
+    () => web.close(),
+  );
+  return { url: `http://127.0.0.1:${web.port}/`, woken };
+}
+
+const everybody = (): SimpleAccess =>
+  new SimpleAccess(
+    async (place) => (user) => user === place.user || user === 'root',
+    () => now,
+  );
+
+test('the token opens everything, nothing else does', async () => {
+  const { url } = await open(new TokenAccess('secret-token', []), true);
+  for (const target of ['', 'tony/api/history', `jobs/alice/${FIRST}/`, `jobs/alice/${FIRST}/tony/api/job`]) {
+    expect((await fetch(`${url}${target}`)).status).toBe(403);
+    expect((await fetch(`${url}${target}`, { headers: { authorization: 'Bearer wrong' } })).status).toBe(403);
+    expect((await fetch(`${url}${target}`, { headers: { authorization: 'Bearer secret-token' } })).status).toBe(200);
+  }
+  const entered = await fetch(`${url}jobs/alice/${FIRST}/tony/?token=secret-token`, { redirect: 'manual' });
+  expect([entered.status, entered.headers.get('location')]).toEqual([303, './']);
+  expect(entered.headers.get('set-cookie')).toMatch(/; HttpOnly; SameSite=Strict$/);
+});
+
+test('the list, the newest first, and its filters', async () => {
+  const { url } = await open(everybody());
+  const list = async (query: string): Promise<HistoryList> =>
+    (await (await fetch(`${url}tony/api/history?user.name=alice&${query}`)).json()) as HistoryList;
+  expect((await list('')).jobs.map(({ applicationId, href }) => [applicationId, href])).toEqual([
+    [SECOND, `jobs/alice/${SECOND}/tony/`],
+    [FIRST, `jobs/alice/${FIRST}/tony/`],
+  ]);
+  expect((await list('name=FIR')).jobs).toHaveLength(1);
+  expect((await list('state=FAILED')).jobs).toEqual([]);
+  expect((await list('limit=1')).jobs).toHaveLength(1);
+  expect((await list('user=bob')).jobs).toEqual([]);
+  for (const wrong of ['limit=x', 'state=x']) expect((await fetch(`${url}tony/api/history?user.name=alice&${wrong}`)).status).toBe(400);
+});
+
+test('a job is not shown to who may not see it, nor whether there is one', async () => {
+  const { url } = await open(everybody());
+  const answers = await Promise.all(
+    [`jobs/alice/${FIRST}/`, 'jobs/alice/local_9_0001/', 'jobs/%ff/local_9_0001/', `jobs/..%2falice/${FIRST}/`].map((target) =>
+      fetch(`${url}${target}?user.name=bob`),
+    ),
+  );
+  expect(answers.map(({ status }) => status)).toEqual([403, 403, 403, 403]);
+  expect((await fetch(`${url}jobs/alice/${FIRST}/tony/api/job?user.name=root`)).status).toBe(200);
+  expect((await fetch(`${url}tony/api/history`, { method: 'POST', headers: { cookie: 'x=y' } })).status).toBe(401);
+});
+
+test('a name that is none, a cookie that is forged or old', async () => {
+  const { url } = await open(everybody());
+  for (const name of ['', 'a b', '../x', 'a%0d%0ab', 'x'.repeat(200)]) {
+    expect((await fetch(`${url}tony/api/history?user.name=${name}`)).status).toBe(401);
+  }
+  const entered = await fetch(`${url}?user.name=alice&x=1`, { headers: { accept: 'text/html' }, redirect: 'manual' });
+  expect(entered.headers.get('location')).toBe('./?x=1');
+  const cookie = entered.headers.get('set-cookie')?.split(';')[0] ?? '';
+  const get = async (value: string): Promise<number> => (await fetch(`${url}tony/api/history`, { headers: { cookie: value } })).status;
+  expect(await get(cookie)).toBe(200);
+  expect(await get(`${cookie}x`)).toBe(401);
+  expect(await get(cookie.replace(/\.\d+\./, '.99999999999999.'))).toBe(401);
+  now += 13 * 3_600_000;
+  expect(await get(cookie)).toBe(401);
+});
+
+test('a server for others looks for summaries in the history alone', async () => {
+  const { url, woken } = await open(everybody());
+  const scalars = async (id: string): Promise<ScalarCharts> =>
+    (await (await fetch(`${url}jobs/alice/${id}/tony/api/scalars?user.name=alice`)).json()) as ScalarCharts;
+  expect(await scalars(SECOND)).toMatchObject({ runs: [], message: expect.stringContaining('tony-ts tensorboard') });
+  expect((await scalars(FIRST)).message).not.toContain('tony-ts tensorboard');
+  await fetch(`${url}jobs/alice/${SECOND}/?user.name=alice`);
+  expect(woken).toEqual([]);
+});
+
+test('TensorBoard starts when a job that has summaries is opened; why it cannot is told', async () => {
+  const { url, woken } = await open(everybody());
+  const job = `${url}jobs/alice/${FIRST}`;
+  const tensorboard = async () => ((await (await fetch(`${job}/tony/api/job?user.name=alice`)).json()) as JobStatus).tensorboard;
+  expect(await tensorboard()).toEqual({ state: 'waiting', message: 'TensorBoard starts when it is opened.' });
+  await fetch(`${job}/?user.name=alice`);
+  await expect.poll(tensorboard).toEqual({ state: 'unavailable', message: 'The job has written no summaries.' });
+  mkdirSync(join(root, 'history', FIRST, 'summaries', 'train'), { recursive: true });
+  await fetch(`${job}/?user.name=alice`);
+  expect(woken).toEqual([fileUri(join(root, 'history', FIRST, 'summaries'))]);
+  await expect.poll(tensorboard).toEqual({ state: 'unavailable', message: 'There is no Python.' });
+  const moved = await fetch(`${job}?user.name=alice`, { redirect: 'manual' });
+  expect([moved.status, moved.headers.get('location')]).toEqual([308, `${FIRST}/?user.name=alice`]);
+});
+
+test('the configuration has no secrets', async () => {
+  const { url } = await open(everybody());
+  const get = (id: string) => fetch(`${url}jobs/alice/${id}/tony/api/configuration?user.name=alice`);
+  expect(await (await get(FIRST)).json()).toEqual({ env: { API_TOKEN: '***' } });
+  expect(await (await get(SECOND)).json()).toEqual({ error: 'job.json of this job is missing or damaged.' });
+});

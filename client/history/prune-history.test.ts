@@ -1,0 +1,89 @@
+import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { TonyError } from '../../conf/errors.ts';
+import type { HistoryStore } from './history-store.ts';
+import { LocalHistory } from './local-history.ts';
+import { type Pruned, type PruneOptions, pruneHistory } from './prune-history.ts';
+import type { ClusterAnswer } from './stored-status.ts';
+
+const DAY_MS = 86_400_000;
+const NOW = 1_000 * DAY_MS;
+let root: string;
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'tony-ts-prune-'));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+function leave(id: string, ageDays: number, files: readonly string[] = ['final.json']): string {
+  const folder = join(root, 'history', id);
+  const at = (NOW - ageDays * DAY_MS) / 1000;
+  for (const file of files) {
+    mkdirSync(join(folder, file, '..'), { recursive: true });
+    writeFileSync(join(folder, file), 'x'.repeat(100));
+    utimesSync(join(folder, file), at, at);
+    utimesSync(join(folder, file, '..'), at, at);
+  }
+  if (existsSync(join(folder, 'summaries'))) utimesSync(join(folder, 'summaries'), at, at);
+  utimesSync(folder, at, at);
+  return folder;
+}
+
+async function prune(store: HistoryStore, options: Partial<PruneOptions> = {}): Promise<Pruned[]> {
+  const found: Pruned[] = [];
+  const whole = { user: 'alice', olderThanMs: 90 * DAY_MS, dryRun: false, now: NOW, ...options };
+  for await (const each of pruneHistory(store, whole)) found.push(each);
+  return found;
+}
+
+/** Histories of jobs of which the cluster says the same. */
+function saying(answer: ClusterAnswer): HistoryStore {
+  const store = new LocalHistory(root, 'alice');
+  store.answers = async (ids) => new Map(ids.map((id) => [id, answer]));
+  return store;
+}
+
+test('what was not written for long goes, the oldest first, and says how much that is', async () => {
+  leave('local_2_0001', 91);
+  const old = leave('local_1_0001', 95, ['final.json', 'summaries/train/events.1', 'summaries/test/events.1']);
+  const young = leave('local_3_0001', 89);
+  const dry = await prune(saying('forgotten'), { dryRun: true });
+  expect(dry.map(({ place, bytes }) => [place.applicationId, bytes])).toEqual([
+    ['local_1_0001', 300],
+    ['local_2_0001', 100],
+  ]);
+  expect(existsSync(old)).toBe(true);
+  expect(await prune(saying('forgotten'))).toHaveLength(2);
+  expect([existsSync(old), existsSync(young)]).toEqual([false, true]);
+});
+
+test('late summaries keep a history', async () => {
+  const folder = leave('local_1_0001', 95, ['final.json', 'summaries/train/events.1']);
+  const recently = (NOW - DAY_MS) / 1000;
+  utimesSync(join(folder, 'summaries', 'train', 'events.1'), recently, recently);
+  expect(await prune(saying('forgotten'))).toEqual([]);
+});
+
+test('a job without an end goes only when the cluster knows that it does not run', async () => {
+  const folder = leave('local_1_0001', 95, ['job.json']);
+  const word = { name: '', queue: '', startedAt: 0, finishedAt: null };
+  expect(await prune(saying('silent'))).toEqual([]);
+  expect(await prune(saying({ ...word, result: null }))).toEqual([]);
+  expect(existsSync(folder)).toBe(true);
+  expect(await prune(saying({ ...word, result: { state: 'KILLED', diagnostics: '' } }))).toHaveLength(1);
+  leave('local_1_0001', 95, ['job.json']);
+  expect(await prune(saying('forgotten'))).toHaveLength(1);
+});
+
+test('one that cannot be removed is told of, and stops no other', async () => {
+  leave('local_1_0001', 95);
+  leave('local_2_0001', 95);
+  const store = saying('forgotten');
+  store.storage.remove = async (uri) => {
+    if (uri.endsWith('local_1_0001')) throw new TonyError('ACCESS_DENIED', 'not yours');
+    return true;
+  };
+  expect((await prune(store)).map(({ failure }) => failure)).toEqual(['not yours', '']);
+});

@@ -1,0 +1,80 @@
+import { PassThrough } from 'node:stream';
+import { pino } from 'pino';
+import { afterEach, expect, test } from 'vitest';
+import { PooledTensorBoard, TensorBoardPool } from './tensorboard-pool.ts';
+
+const MINUTE = 60_000;
+let now = 0;
+let living: string[] = [];
+let pool: TensorBoardPool;
+
+function open(most = 2): TensorBoardPool {
+  now = 0;
+  living = [];
+  pool = new TensorBoardPool({
+    folder: '/none',
+    log: pino({ level: 'silent' }),
+    most,
+    now: () => now,
+    start: async ({ summaryDir }) => {
+      if (summaryDir === 'bad') throw new Error('no Python');
+      living.push(summaryDir);
+      return {
+        status: () => ({ state: 'ready', message: '' }),
+        connect: () => new PassThrough(),
+        close: async () => {
+          living = living.filter((each) => each !== summaryDir);
+        },
+      };
+    },
+  });
+  return pool;
+}
+
+afterEach(() => pool.close());
+
+test('one for each job that is looked at, and only one', async () => {
+  const target = new PooledTensorBoard(open());
+  expect(target.status().state).toBe('waiting');
+  expect(target.connect).toBeNull();
+  target.wake('a');
+  target.wake('a');
+  await expect.poll(() => target.status().state).toBe('ready');
+  expect(living).toEqual(['a']);
+  expect(target.connect?.()).toBeInstanceOf(PassThrough);
+});
+
+test('the one that nobody has looked at for a while makes room; ones in use do not', async () => {
+  open();
+  expect([pool.wake('a'), pool.wake('b')]).toEqual(['', '']);
+  expect(pool.wake('c')).toContain('2 TensorBoards are in use');
+  now += 2 * MINUTE;
+  pool.wake('a');
+  expect(pool.wake('c')).toBe('');
+  await expect.poll(() => living).toEqual(['a', 'c']);
+});
+
+test('they end when they are idle, and with the server', async () => {
+  open();
+  pool.wake('a');
+  pool.wake('b');
+  await expect.poll(() => living).toHaveLength(2);
+  now += 9 * MINUTE;
+  pool.connect('b')?.();
+  now += 2 * MINUTE;
+  pool.endIdle();
+  await expect.poll(() => living).toEqual(['b']);
+  await pool.close();
+  expect(living).toEqual([]);
+  expect(pool.wake('a')).toBe('The server is ending.');
+});
+
+test('one that cannot start says why, and is tried again when it is opened again', async () => {
+  const target = new PooledTensorBoard(open(1));
+  target.wake('bad');
+  await expect.poll(() => target.status()).toEqual({ state: 'unavailable', message: 'no Python' });
+  expect(target.connect).toBeNull();
+  // It holds no place that another could have.
+  expect(pool.wake('a')).toBe('');
+  await expect.poll(() => living).toEqual(['a']);
+});

@@ -1,0 +1,268 @@
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { JobStatus } from '../conf/status.ts';
+import type { HistoryList } from '../web/history-list.ts';
+import type { Command } from './command.ts';
+import { jsonLines, noneLeft, until, useCluster } from './harness.ts';
+
+/** What jobs leave behind, on the real daemons: a folder for all users, and a server that shows each person what is theirs to see. */
+
+const cluster = useCluster();
+const SHARED = '/shared/history';
+let folder: string;
+let port: number;
+let site: { TONY_CONF_DIR: string };
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-history-test-'));
+  port = await freePort();
+  await mkdir(path.join(folder, 'conf'));
+  const text = `history:\n  dir: hdfs://${SHARED}\n  url: http://127.0.0.1:${port}\n`.replace(SHARED, SHARED);
+  await writeFile(path.join(folder, 'conf', 'tony-site.yaml'), text);
+  site = { TONY_CONF_DIR: path.join(folder, 'conf') };
+  await hdfs(SHARED, 'MKDIRS&permission=1777', 'PUT');
+  await hdfs(SHARED, 'SETOWNER&group=historians', 'PUT');
+});
+afterAll(async () => {
+  await cluster.hdfsRemove('/shared');
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function hdfs(file: string, operation: string, method: string): Promise<void> {
+  const answer = await fetch(`${cluster.nameNode}/webhdfs/v1${file}?op=${operation}&user.name=${cluster.administrator}`, { method });
+  if (!answer.ok) throw new Error(await answer.text());
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port: free } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return free;
+}
+
+async function submit(user: string, name: string, command: string, more = ''): Promise<string> {
+  const file = path.join(folder, `${name}.yaml`);
+  await writeFile(
+    file,
+    `name: ${name}\nframework: none\nruntime: system\n${more}roles: {worker: {resources: {memory: 512m}, restart: {policy: never}, command: '${command}'}}\n`,
+  );
+  const words = ['submit', '--conf', file, '--detach', '--output', 'json'];
+  const { stdout, stderr } = await cluster.run(words, { env: { ...site, HADOOP_USER_NAME: user } });
+  const submitted = jsonLines(stdout).find(({ type }) => type === 'submitted');
+  if (submitted === undefined) throw new Error(stderr);
+  return String(submitted.applicationId);
+}
+
+async function listed(words: readonly string[], user = 'alice'): Promise<{ lines: Record<string, unknown>[]; stderr: string }> {
+  const { stdout, stderr, exitCode } = await cluster.run(['history', ...words, '--output', 'json'], {
+    env: { ...site, HADOOP_USER_NAME: user },
+  });
+  expect(stderr).toBe('');
+  expect(exitCode).toBe(0);
+  return { lines: jsonLines(stdout), stderr };
+}
+
+async function serving(words: readonly string[], user: string): Promise<{ server: Command; url: string }> {
+  const server = cluster.startCommand(['history', 'serve', ...words], { env: { ...site, HADOOP_USER_NAME: user } });
+  const [, url = ''] = await server.output(/^history: (\S+)$/m, 30_000);
+  return { server, url };
+}
+
+describe('a history for all users', () => {
+  let good: string;
+  let bad: string;
+  let killed: string;
+  let others: string;
+
+  beforeAll(async () => {
+    good = await submit('alice', 'good', 'echo all is well');
+    bad = await submit('alice', 'bad', 'echo the cause >&2; exit 3', 'acls: {view: {users: [carol]}}\n');
+    others = await submit('bob', 'others', 'echo mine');
+    killed = await submit('alice', 'killed', 'sleep 600');
+    await Promise.all([good, bad, others].map((id) => cluster.ended(id)));
+    await until(
+      async () => (await cluster.hdfsTree(`${SHARED}/alice/${killed}`)).some(({ path: name }) => name.endsWith('events-1.jsonl')),
+      {
+        describe: 'the job that is to be killed has written events',
+      },
+    );
+    // By YARN: its ApplicationMaster gets no chance to say goodbye.
+    await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${killed}/state?user.name=alice`, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ state: 'KILLED' }),
+    });
+    await cluster.ended(killed);
+    await noneLeft(cluster, killed);
+  }, 240_000);
+
+  test('is readable for its group, and for nobody else', async () => {
+    const tree = await cluster.hdfsTree(SHARED);
+    const of = (name: string): string | undefined => tree.find((entry) => entry.path === `${SHARED}/${name}`)?.permission;
+    expect(of('alice')).toBe('750');
+    expect(of(`alice/${good}`)).toBe('750');
+    for (const name of ['job.json', 'events-1.jsonl', 'final.json']) expect(of(`alice/${good}/${name}`)).toBe('640');
+    expect(tree.filter(({ owner }) => owner === 'bob').every(({ path: name }) => name.startsWith(`${SHARED}/bob`))).toBe(true);
+  });
+
+  test('is listed, the newest first', async () => {
+    const { lines } = await listed(['list']);
+    expect(lines.map(({ applicationId, state }) => [applicationId, state])).toEqual([
+      [killed, 'KILLED'],
+      [bad, 'FAILED'],
+      [good, 'SUCCEEDED'],
+    ]);
+    expect((await listed(['--state', 'failed'])).lines.map(({ name }) => name)).toEqual(['bad']);
+    expect((await listed(['--name', 'OO', '--limit', '1'])).lines.map(({ name }) => name)).toEqual(['good']);
+    expect((await listed(['--user', 'bob'], cluster.administrator)).lines).toMatchObject([{ applicationId: others, user: 'bob' }]);
+    const { stdout } = await cluster.run(['history'], { env: site });
+    expect(stdout.split('\n')[0]).toMatch(/^JOB +NAME +STATE +STARTED +TOOK$/);
+    expect(stdout.split('\n').every((line) => line.length < 80)).toBe(true);
+  });
+
+  test("keeps one user's histories from another, and says so", async () => {
+    const { lines } = await listed(['--all']);
+    expect(lines.some(({ user }) => user === 'bob')).toBe(false);
+    expect(lines.at(-1)).toMatchObject({ type: 'notice', message: expect.stringContaining('The histories of bob cannot be read') });
+    const shown = await cluster.run(['history', 'show', others], { env: site });
+    expect(shown).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`There is no history of ${others}`) });
+  });
+
+  test('tells of a job how it went and why it failed', async () => {
+    const { stdout } = await cluster.run(['history', 'show', bad], { env: site });
+    expect(stdout).toContain(`${bad} FAILED`);
+    expect(stdout).toMatch(/first failure\nworker:0: its program .*exited with code 3\n {2}the cause/);
+    expect(stdout).toContain('job-finished');
+    const json = await cluster.run(['history', 'show', killed, '--output', 'json'], { env: site });
+    const [{ status, events }] = jsonLines(json.stdout) as [{ status: JobStatus; events: unknown[] }];
+    expect(status).toMatchObject({ state: 'KILLED', user: 'alice', name: 'killed', tasks: [{ role: 'worker', state: 'stopped' }] });
+    expect(events.length).toBeGreaterThan(2);
+    // `status` of the same: it is found in the folder for all.
+    expect((await cluster.run(['status', good], { env: site })).stdout).toContain('worker:0');
+  });
+
+  test('is served to each person as the jobs let them see', async () => {
+    const { server, url } = await serving(['--auth', 'simple', '--port', String(port)], 'historian');
+    expect(url).toBe(`http://127.0.0.1:${port}/`);
+    const asked = (user: string, target: string): Promise<Response> =>
+      fetch(`${url}${target}${target.includes('?') ? '&' : '?'}user.name=${user}`);
+    const names = async (user: string): Promise<string[]> =>
+      ((await (await asked(user, 'tony/api/history')).json()) as HistoryList).jobs.map(({ name }) => name);
+    expect(await names('alice')).toEqual(['killed', 'bad', 'good']);
+    expect(await names('bob')).toEqual(['others']);
+    expect(await names('carol')).toEqual(['bad']);
+    expect(await names('dr.who')).toEqual([]);
+    expect(new Set(await names(cluster.administrator))).toEqual(new Set(['killed', 'bad', 'others', 'good']));
+
+    const job = `jobs/alice/${good}/`;
+    expect((await fetch(`${url}${job}tony/api/job`)).status).toBe(401);
+    const refused = await asked('bob', `${job}tony/api/job`);
+    expect([refused.status, await refused.text()]).toEqual([403, expect.stringContaining('acls.view')]);
+    expect((await asked('bob', `jobs/alice/application_1_0001/`)).status).toBe(403);
+    expect(await (await asked('alice', `${job}tony/api/job`)).json()).toMatchObject({ applicationId: good, state: 'SUCCEEDED' });
+    for (const resource of ['events', 'usage', 'scalars', 'configuration']) {
+      expect((await asked('alice', `${job}tony/api/${resource}`)).status).toBe(200);
+    }
+
+    // The person's browser: a form, a cookie, a clean address.
+    const form = await fetch(`${url}${job}`, { headers: { accept: 'text/html' } });
+    expect([form.status, form.headers.get('www-authenticate'), await form.text()]).toEqual([
+      401,
+      'PseudoAuth',
+      expect.stringContaining('name="user.name"'),
+    ]);
+    const entered = await fetch(`${url}${job}?user.name=alice`, { headers: { accept: 'text/html' }, redirect: 'manual' });
+    expect([entered.status, entered.headers.get('location')]).toEqual([303, './']);
+    const cookie = entered.headers.get('set-cookie')?.split(';')[0] ?? '';
+    expect((await fetch(`${url}${job}tony/`, { headers: { cookie, accept: 'text/html' } })).status).toBe(200);
+    const forged = cookie.replace(/=[\w-]+/, `=${Buffer.from('bob').toString('base64url')}`);
+    expect((await fetch(`${url}jobs/bob/${others}/tony/`, { headers: { cookie: forged } })).status).toBe(401);
+
+    // YARN's own link of the job that has ended leads here.
+    expect((await cluster.application(good)).trackingUrl).toContain(`/proxy/${good}/`);
+    const link = await fetch(`${cluster.resourceManager}/proxy/${good}/`, { redirect: 'manual' });
+    expect([link.status, link.headers.get('location')]).toEqual([302, `${url}${job}`]);
+
+    server.signal('SIGTERM');
+    expect(await server.result).toMatchObject({ exitCode: 0, stderr: '' });
+  });
+
+  test('is served to whoever has the printed URL, with the rights of who serves', async () => {
+    const { server, url } = await serving([], 'alice');
+    const { origin, searchParams } = new URL(url);
+    expect((await fetch(`${origin}/tony/api/history`)).status).toBe(403);
+    const headers = { authorization: `Bearer ${searchParams.get('token')}` };
+    const { jobs } = (await (await fetch(`${origin}/tony/api/history`, { headers })).json()) as HistoryList;
+    expect(jobs.map(({ applicationId }) => applicationId)).toEqual([killed, bad, good]);
+    expect((await fetch(`${origin}/jobs/bob/${others}/tony/`, { headers })).status).not.toBe(200);
+    // Logs are what YARN has collected.
+    const log = await until(
+      async () => {
+        const answer = await fetch(`${origin}/jobs/alice/${bad}/tony/api/log?task=worker:0&file=stderr`, { headers });
+        return answer.status === 200 && ((await answer.json()) as { text: string });
+      },
+      { describe: 'the logs are collected', timeoutMs: 60_000 },
+    );
+    expect(log.text).toContain('the cause');
+    server.signal('SIGINT');
+    expect((await server.result).exitCode).toBe(0);
+  });
+
+  test('survives damage', async () => {
+    const final = `${SHARED}/alice/${good}/final.json`;
+    const whole = await cluster.hdfsRead(final);
+    try {
+      await cluster.hdfsWrite(final, whole.subarray(0, whole.length / 2));
+      await cluster.hdfsWrite(`${SHARED}/alice/${bad}/job.json`, Buffer.from([0xff, 0, 0x7b]));
+      await cluster.hdfsWrite(`${SHARED}/alice/${bad}/events-1.jsonl`, Buffer.from('{"at":1,"event":\n\0\0\n[1]\n'));
+      const { lines } = await listed(['list']);
+      expect(lines.map(({ applicationId }) => applicationId)).toEqual([killed, bad, good]);
+      const { stdout, exitCode } = await cluster.run(['history', 'show', good], { env: site });
+      expect(stdout).toContain('worker:0');
+      expect(exitCode).toBe(0);
+      expect(await cluster.run(['history', 'show', bad], { env: site })).toMatchObject({
+        exitCode: 0,
+        stdout: expect.stringContaining('FAILED'),
+      });
+    } finally {
+      await cluster.hdfsWrite(final, whole);
+    }
+  });
+
+  test('is pruned when it is old, but not of a job that runs', async () => {
+    const running = await submit('alice', 'running', 'sleep 600');
+    const events = `${SHARED}/alice/${running}/events-1.jsonl`;
+    await until(async () => (await cluster.hdfsRead(events)).includes('program-started'), { describe: 'the job runs' });
+    const prune = (words: readonly string[], env = {}) => cluster.run(['history', 'prune', ...words], { env: { ...site, ...env } });
+    expect((await prune([])).stdout).toBe('0 histories, 0 B removed\n');
+    const dry = await prune(['--older-than', '0s', '--dry-run']);
+    expect(dry.stdout).toContain(`would remove ${good} (`);
+    expect(dry.stdout).toMatch(/^3 histories, [\d.]+ kB, would go$/m);
+    expect(dry.stdout).not.toContain(running);
+    expect((await cluster.hdfsTree(`${SHARED}/alice/${good}`)).length).toBeGreaterThan(0);
+    const real = await prune(['--older-than', '0s']);
+    expect(real.stdout).toMatch(/^3 histories, [\d.]+ kB removed$/m);
+    expect((await listed(['list'])).lines).toMatchObject([{ applicationId: running, state: 'RUNNING' }]);
+    expect((await cluster.hdfsTree(`${SHARED}/bob/${others}`)).length).toBeGreaterThan(0);
+    expect((await prune(['--older-than', '0s', '--all'], { HADOOP_USER_NAME: cluster.administrator })).stdout).toContain(
+      `removed ${others} of bob`,
+    );
+    await cluster.run(['kill', running], { env: site });
+    await noneLeft(cluster, running);
+  });
+});
+
+test('a site file with mistakes ends a submit with all of them', async () => {
+  await mkdir(path.join(folder, 'wrong'), { recursive: true });
+  await writeFile(path.join(folder, 'wrong', 'tony-site.yaml'), 'histroy: {}\nhistory: {keep: 1}\n');
+  const { exitCode, stderr } = await cluster.run(['history'], { env: { TONY_CONF_DIR: path.join(folder, 'wrong') } });
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain('The site file has 2 mistakes:');
+  expect(stderr).toContain('tony-site.yaml:1:1  histroy: is no key here; did you mean `history`?');
+});
