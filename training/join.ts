@@ -1,11 +1,8 @@
-import { userInfo } from 'node:os';
 import { TonyError } from '../conf/errors.ts';
 import { Secret } from '../conf/secret.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
-import { createStorage } from '../storage/create-storage.ts';
-import type { Storage } from '../storage/storage.ts';
 import { hasGpu, loadBackend } from './backend.ts';
 import { Cluster, uriOf } from './cluster.ts';
+import { storageAlone, storageOfJob } from './open-storage.ts';
 import { openReport } from './report.ts';
 import { Ring, type RingTimeouts } from './ring.ts';
 import { readTask } from './task.ts';
@@ -55,17 +52,6 @@ async function joinAlone(options: JoinOptions): Promise<Cluster> {
   });
 }
 
-/** With the cluster that HADOOP_CONF_DIR names, if any. */
-async function storageAlone(): Promise<Storage> {
-  const hadoop = await HadoopConfiguration.fromEnvironment().catch((error) => {
-    if (error instanceof TonyError && error.code === 'NO_HADOOP_CONF') {
-      return null;
-    }
-    throw error;
-  });
-  return createStorage({ hadoop, user: process.env.HADOOP_USER_NAME ?? userInfo().username });
-}
-
 async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster> {
   const report = openReport(task.reportFile);
   const own = task.members.find(({ role, index }) => role === task.role && index === task.index);
@@ -75,7 +61,6 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     const message = `${task.role}:${task.index} has a GPU but computes on the CPU (backend ${backend.name}): set \`runtime: gpu\` in job.yaml`;
     report({ type: 'notice', message });
   }
-  const hadoop = task.hadoop === null ? null : HadoopConfiguration.fromProperties(task.hadoop);
   return new Cluster({
     tf: backend.tf,
     backend: backend.name,
@@ -87,7 +72,7 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     jobName: task.jobName,
     generation: task.generation,
     data: task.data,
-    storage: createStorage({ hadoop, user: task.user }),
+    storage: storageOfJob(task),
     checkpoint: task.checkpoint,
     summaryDir: task.summaryDir,
     report,

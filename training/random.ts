@@ -32,10 +32,10 @@ export function createRandom(...seeds: readonly number[]): () => number {
   return () => draw() / 2 ** 32;
 }
 
-/** The numbers 0 to size-1 in the order of an epoch. */
-export function shuffledOrder(size: number, seed: number, epoch: number): Uint32Array {
+/** The numbers 0 to size-1 in the order of an epoch: that of `seeds`, of which the last one is usually the epoch. */
+export function shuffledOrder(size: number, ...seeds: readonly number[]): Uint32Array {
   const order = Uint32Array.from({ length: size }, (_, index) => index);
-  const random = createRandom(seed, epoch);
+  const random = createRandom(...seeds);
   for (let index = size - 1; index > 0; index--) {
     const other = Math.floor(random() * (index + 1));
     const value = order[index] as number;

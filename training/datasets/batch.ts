@@ -1,0 +1,29 @@
+import { type Batched, collate } from './collate.ts';
+import { Cursor } from './cursor.ts';
+import type { DatasetNode, ReadContext } from './read-context.ts';
+import type { ChunkStream, Json } from './stream.ts';
+
+export class BatchNode<T> implements DatasetNode<Batched<T>> {
+  readonly #inner: DatasetNode<T>;
+  readonly #size: number;
+  readonly #dropRemainder: boolean;
+
+  constructor(inner: DatasetNode<T>, size: number, dropRemainder: boolean) {
+    this.#inner = inner;
+    this.#size = size;
+    this.#dropRemainder = dropRemainder;
+  }
+
+  open(context: ReadContext, state: Json): ChunkStream<Batched<T>> {
+    const cursor = new Cursor((at) => this.#inner.open(context, at), state);
+    return {
+      next: async () => {
+        const from = cursor.state();
+        const { items, bytes } = await cursor.take(this.#size);
+        if (items.length === 0 || (this.#dropRemainder && items.length < this.#size)) return null;
+        return { items: [collate(items)], from, bytes };
+      },
+      close: () => cursor.close(),
+    };
+  }
+}

@@ -1,0 +1,148 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../conf/errors.ts';
+import { BatchNode } from './batch.ts';
+import { CacheNode, type CacheOptions } from './cache.ts';
+import type { Batched } from './collate.ts';
+import { DatasetReader, type ReadOptions } from './dataset-reader.ts';
+import { filterNode, flatMapNode, mapNode, ParallelMapNode } from './map.ts';
+import { PrefetchNode } from './prefetch.ts';
+import type { DatasetNode } from './read-context.ts';
+import { RepeatNode } from './repeat.ts';
+import { ShuffleNode } from './shuffle.ts';
+import { ShardNode, SliceNode } from './take.ts';
+import { toTensors } from './tensors.ts';
+
+const PREFETCH_BYTES = 64 * 1024 * 1024;
+
+/**
+ * A description of data that is read only when it is looped over, and as far as the loop goes. Its methods give new descriptions and are named
+ * as those of tf.data. The same description, seed and epoch give the same elements in the same order each time.
+ *
+ * Read by several ranks (`cluster.fit` does it), each element goes to one of them: the source deals out files, or records when there are fewer
+ * files than ranks; what is put behind it works on each rank's share. `take`, `skip` and `shard` count elements of the whole.
+ */
+export class Dataset<T> implements AsyncIterable<T> {
+  readonly node: DatasetNode<T>;
+  /** Examples in each element when `batch` has made it; null before that. */
+  readonly batchSize: number | null;
+
+  constructor(node: DatasetNode<T>, batchSize: number | null = null) {
+    this.node = node;
+    this.batchSize = batchSize;
+  }
+
+  /** @param options `parallelCalls`: so many conversions at a time (1 unless told); the order of the elements stays. */
+  map<U>(convert: (element: T) => U | Promise<U>, options: { readonly parallelCalls?: number } = {}): Dataset<U> {
+    const calls = count('parallelCalls', options.parallelCalls ?? 1, 1);
+    return this.#with(calls === 1 ? mapNode(this.node, convert) : new ParallelMapNode(this.node, convert, calls));
+  }
+
+  filter(keep: (element: T) => boolean | Promise<boolean>): Dataset<T> {
+    return this.#with(filterNode(this.node, keep));
+  }
+
+  /** Any number of elements in place of each. */
+  flatMap<U>(convert: (element: T) => Iterable<U> | Promise<Iterable<U>>): Dataset<U> {
+    return this.#with(flatMapNode(this.node, convert));
+  }
+
+  /**
+   * `size` elements together (on each rank): numbers and arrays become columns `{ values, shape }`, texts and Buffers lists, objects are batched
+   * field by field. The last batch may be smaller.
+   */
+  batch(size: number, options: { readonly dropRemainder?: boolean } = {}): Dataset<Batched<T>> {
+    return new Dataset(new BatchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false), size);
+  }
+
+  /**
+   * Files in another order, and elements mixed `bufferSize` at a time; an order for each epoch, the same in every run. Up to twice `bufferSize`
+   * elements are in memory.
+   * @param seed the reader's (`fit`'s) unless told.
+   * @param reshuffleEachIteration another order in each epoch; true unless told.
+   */
+  shuffle(bufferSize: number, seed: number | null = null, reshuffleEachIteration = true): Dataset<T> {
+    return this.#with(new ShuffleNode(this.node, { bufferSize: count('bufferSize', bufferSize, 1), seed, reshuffleEachIteration }));
+  }
+
+  /** Without end unless told. */
+  repeat(times = Number.POSITIVE_INFINITY): Dataset<T> {
+    return this.#with(new RepeatNode(this.node, times === Number.POSITIVE_INFINITY ? times : count('repeat', times, 0)));
+  }
+
+  /** The first elements of the whole dataset. */
+  take(elements: number): Dataset<T> {
+    return this.#with(new SliceNode(this.node, 0, count('take', elements, 0)));
+  }
+
+  /** All but the first elements of the whole dataset. */
+  skip(elements: number): Dataset<T> {
+    return this.#with(new SliceNode(this.node, count('skip', elements, 0), Number.POSITIVE_INFINITY));
+  }
+
+  /** Every `shards`-th element of the whole dataset, beginning with number `index`. */
+  shard(shards: number, index: number): Dataset<T> {
+    count('shards', shards, 1);
+    if (count('shard', index, 0) >= shards) throw new TonyError('DATA_INVALID', `there is no shard ${index} of ${shards}`);
+    return this.#with(new ShardNode(this.node, { index, count: shards }));
+  }
+
+  /**
+   * Reads ahead while elements are used: up to `elements` of them, and about `bytes` (as they were in storage; 64 MiB unless told).
+   */
+  prefetch(elements: number, options: { readonly bytes?: number } = {}): Dataset<T> {
+    const limits = { items: count('prefetch', elements, 1), bytes: count('bytes', options.bytes ?? PREFETCH_BYTES, 1) };
+    return this.#with(new PrefetchNode(this.node, limits));
+  }
+
+  /**
+   * Keeps what the first epoch has read, for the epochs after it: in memory, or with `{ disk: true }` in the container's folder, each rank its
+   * own share. Shuffle behind it.
+   */
+  cache(options: CacheOptions = {}): Dataset<T> {
+    return this.#with(new CacheNode(this.node, options));
+  }
+
+  /**
+   * Begins to read: `for await (const element of dataset.read({ epoch: 3 }))`. Its `state()` can be stored as JSON at any time.
+   * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, DATA_INVALID, while it is read.
+   */
+  read(options: ReadOptions = {}): DatasetReader<T> {
+    return new DatasetReader(this.node, options);
+  }
+
+  [Symbol.asyncIterator](): DatasetReader<T> {
+    return this.read();
+  }
+
+  /** All elements; for what is known to be small. */
+  async toArray(options: ReadOptions = {}): Promise<T[]> {
+    const elements: T[] = [];
+    for await (const element of this.read(options)) elements.push(element);
+    return elements;
+  }
+
+  /** As a dataset of tf.data, for `model.fitDataset` and `model.evaluateDataset`; columns become tensors. Each iterator is another epoch. */
+  toTfDataset(tf: typeof tfjs, options: Omit<ReadOptions, 'state'> = {}): tfjs.data.Dataset<tfjs.TensorContainer> {
+    let epoch = options.epoch ?? 0;
+    return tf.data.generator(() => {
+      const reader = this.read({ ...options, epoch: epoch++ });
+      return {
+        next: async () => {
+          const { done, value } = await reader.next();
+          return done ? { done: true, value: undefined } : { done: false, value: toTensors(tf, value) };
+        },
+      } as unknown as Iterator<tfjs.TensorContainer>;
+    });
+  }
+
+  #with<U>(node: DatasetNode<U>): Dataset<U> {
+    return new Dataset(node, this.batchSize);
+  }
+}
+
+function count(name: string, value: number, least: number): number {
+  if (!Number.isInteger(value) || value < least) {
+    throw new TonyError('DATA_INVALID', `${name} is ${value}; it must be a whole number of at least ${least}`);
+  }
+  return value;
+}

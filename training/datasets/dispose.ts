@@ -1,0 +1,11 @@
+/** Frees the tensors in an element that nobody will look at. */
+export function disposeElement(element: unknown): void {
+  if (typeof element !== 'object' || element === null || ArrayBuffer.isView(element)) return;
+  if ('dispose' in element && typeof element.dispose === 'function') {
+    element.dispose();
+    return;
+  }
+  // A long array of numbers holds no tensors.
+  if (Array.isArray(element) && typeof element[0] !== 'object') return;
+  for (const part of Object.values(element)) disposeElement(part);
+}

@@ -1,0 +1,320 @@
+import { TonyError } from '../../conf/errors.ts';
+import { bytes as bytesField, varintLength, writeVarint } from '../protobuf.ts';
+import { broken, WireReader } from './wire.ts';
+
+/*
+ * tensorflow/core/example/{example,feature}.proto:
+ *
+ *   Example          { 1 features: Features }
+ *   SequenceExample  { 1 context: Features, 2 feature_lists: FeatureLists }
+ *   Features         { 1 feature: map<string, Feature> }                 an entry of a map is a message { 1 key, 2 value }
+ *   FeatureLists     { 1 feature_list: map<string, FeatureList> }
+ *   FeatureList      { 1 feature: repeated Feature }
+ *   Feature          one of { 1 BytesList { 1 value: repeated bytes }, 2 FloatList { 1 value: repeated float, packed },
+ *                             3 Int64List { 1 value: repeated int64, packed } }
+ *
+ * Readers of repeated numbers must take them packed or not. Of two entries with one key the last one counts.
+ */
+
+/** One named value of an example: always a list. A feature without a kind is one of no bytes. */
+export type Feature =
+  | { readonly kind: 'bytes'; readonly values: readonly Uint8Array[] }
+  | { readonly kind: 'float'; readonly values: Float32Array }
+  | { readonly kind: 'int64'; readonly values: BigInt64Array };
+
+export type Features = Readonly<Record<string, Feature>>;
+
+export interface SequenceExample {
+  readonly context: Features;
+  readonly featureLists: Readonly<Record<string, readonly Feature[]>>;
+}
+
+/**
+ * A serialised tf.train.Example, all of it. Bytes are views of what was read.
+ * @throws TonyError DATA_INVALID.
+ */
+export function decodeExample(record: Uint8Array): Features {
+  const features: Record<string, Feature> = emptyRecord();
+  scanExample(record, (name, value) => {
+    features[name] = readFeature(value);
+  });
+  return features;
+}
+
+/** Calls back for each feature of an Example, with its name and a reader of its Feature message. */
+export function scanExample(record: Uint8Array, onFeature: (name: string, value: WireReader) => void): void {
+  const message = new WireReader(record);
+  while (!message.isAtEnd) {
+    const tag = message.size();
+    if (tag === 0x0a) scanMap(message.message(), onFeature);
+    else message.skip(tag & 7);
+  }
+}
+
+/** @throws TonyError DATA_INVALID. */
+export function decodeSequenceExample(record: Uint8Array): SequenceExample {
+  const context: Record<string, Feature> = emptyRecord();
+  const featureLists: Record<string, Feature[]> = emptyRecord();
+  const message = new WireReader(record);
+  while (!message.isAtEnd) {
+    const tag = message.size();
+    if (tag === 0x0a) {
+      scanMap(message.message(), (name, value) => {
+        context[name] = readFeature(value);
+      });
+    } else if (tag === 0x12) {
+      scanMap(message.message(), (name, list) => {
+        featureLists[name] = readFeatureList(list);
+      });
+    } else message.skip(tag & 7);
+  }
+  return { context, featureLists };
+}
+
+function scanMap(map: WireReader, onEntry: (name: string, value: WireReader) => void): void {
+  while (!map.isAtEnd) {
+    const tag = map.size();
+    if (tag !== 0x0a) {
+      map.skip(tag & 7);
+      continue;
+    }
+    const end = map.partEnd();
+    const entry = new WireReader(map.bytes, map.at, end);
+    map.at = end;
+    let name = '';
+    let value = new WireReader(map.bytes, end, end);
+    while (!entry.isAtEnd) {
+      const field = entry.size();
+      if (field === 0x0a) name = readText(entry);
+      else if (field === 0x12) value = entry.message();
+      else entry.skip(field & 7);
+    }
+    onEntry(name, value);
+  }
+}
+
+function readFeatureList(list: WireReader): Feature[] {
+  const features: Feature[] = [];
+  while (!list.isAtEnd) {
+    const tag = list.size();
+    if (tag === 0x0a) features.push(readFeature(list.message()));
+    else list.skip(tag & 7);
+  }
+  return features;
+}
+
+export function readFeature(feature: WireReader): Feature {
+  let result: Feature = { kind: 'bytes', values: [] };
+  while (!feature.isAtEnd) {
+    const tag = feature.size();
+    if (tag === 0x0a) result = { kind: 'bytes', values: readBytesList(feature.message()) };
+    else if (tag === 0x12) result = { kind: 'float', values: readFloatList(feature.message()) };
+    else if (tag === 0x1a) result = { kind: 'int64', values: readInt64List(feature.message()) };
+    else feature.skip(tag & 7);
+  }
+  return result;
+}
+
+export function readBytesList(list: WireReader): Buffer[] {
+  const { bytes } = list;
+  const values: Buffer[] = [];
+  while (!list.isAtEnd) {
+    const tag = list.size();
+    if (tag !== 0x0a) {
+      list.skip(tag & 7);
+      continue;
+    }
+    const end = list.partEnd();
+    values.push(Buffer.from(bytes.buffer, bytes.byteOffset + list.at, end - list.at));
+    list.at = end;
+  }
+  return values;
+}
+
+const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
+
+export function readFloatList(list: WireReader): Float32Array {
+  // Packed in one piece, as everybody writes them.
+  if (!list.isAtEnd && list.bytes[list.at] === 0x0a) {
+    const probe = new WireReader(list.bytes, list.at + 1, list.end);
+    const end = probe.partEnd();
+    if (end === list.end) return floatsOf(probe.bytes, probe.at, end);
+  }
+  const values: number[] = [];
+  while (!list.isAtEnd) {
+    const tag = list.size();
+    if (tag === 0x0a) {
+      const packed = list.message();
+      for (const value of floatsOf(packed.bytes, packed.at, packed.end)) values.push(value);
+    } else if (tag === 0x0d) {
+      if (list.end - list.at < 4) throw broken('ends within a number');
+      values.push(floatsOf(list.bytes, list.at, list.at + 4)[0] as number);
+      list.at += 4;
+    } else list.skip(tag & 7);
+  }
+  return Float32Array.from(values);
+}
+
+function floatsOf(bytes: Uint8Array, from: number, to: number): Float32Array {
+  const count = (to - from) / 4;
+  if (!Number.isInteger(count)) throw broken('has floats of other than 4 bytes');
+  const values = new Float32Array(count);
+  if (IS_LITTLE_ENDIAN) {
+    new Uint8Array(values.buffer).set(bytes.subarray(from, to));
+  } else {
+    const view = new DataView(bytes.buffer, bytes.byteOffset + from, to - from);
+    for (let index = 0; index < count; index++) values[index] = view.getFloat32(index * 4, true);
+  }
+  return values;
+}
+
+export function readInt64List(list: WireReader): BigInt64Array {
+  const values: bigint[] = [];
+  scanInt64List(list, (low, high) => values.push((BigInt(high) << 32n) | BigInt(low)));
+  return BigInt64Array.from(values);
+}
+
+/** Each number as its lower and upper 32 bits, the latter with the sign. */
+export function scanInt64List(list: WireReader, onValue: (low: number, high: number) => void): void {
+  while (!list.isAtEnd) {
+    const tag = list.size();
+    if (tag === 0x0a) {
+      const packed = list.message();
+      while (!packed.isAtEnd) {
+        const first = packed.bytes[packed.at] as number;
+        if (first < 0x80) {
+          packed.at++;
+          onValue(first, 0);
+        } else {
+          const { low, high } = packed.varint();
+          onValue(low, high);
+        }
+      }
+    } else if (tag === 0x08) {
+      const { low, high } = list.varint();
+      onValue(low, high);
+    } else list.skip(tag & 7);
+  }
+}
+
+function readText(reader: WireReader): string {
+  const end = reader.partEnd();
+  const { bytes, at } = reader;
+  reader.at = end;
+  // Names are short: faster than a decoder, as long as they are ASCII.
+  let text = '';
+  for (let index = at; index < end; index++) {
+    const byte = bytes[index] as number;
+    if (byte >= 0x80) return Buffer.from(bytes.buffer, bytes.byteOffset + at, end - at).toString('utf8');
+    text += String.fromCharCode(byte);
+  }
+  return text;
+}
+
+/** `__proto__` is a name like any other. */
+function emptyRecord<T>(): Record<string, T> {
+  return Object.create(null) as Record<string, T>;
+}
+
+/** What a feature may be written from. Numbers are floats; int64 asks for bigints or a typed array of integers. */
+export type FeatureValue =
+  | string
+  | number
+  | bigint
+  | Uint8Array
+  | Float32Array
+  | Float64Array
+  | Int32Array
+  | BigInt64Array
+  | readonly string[]
+  | readonly number[]
+  | readonly bigint[]
+  | readonly Uint8Array[]
+  | Feature;
+
+/**
+ * A tf.train.Example: texts and Uint8Arrays are bytes, numbers are floats, bigints, Int32Array and BigInt64Array are int64. Names in
+ * alphabetical order, so that equal examples are equal bytes.
+ */
+export function encodeExample(features: Readonly<Record<string, FeatureValue>>): Buffer {
+  return bytesField(1, encodeFeatures(features));
+}
+
+export function encodeSequenceExample(example: {
+  readonly context?: Readonly<Record<string, FeatureValue>>;
+  readonly featureLists: Readonly<Record<string, readonly FeatureValue[]>>;
+}): Buffer {
+  const lists = Object.keys(example.featureLists)
+    .sort()
+    .map((name) => {
+      const list = (example.featureLists[name] ?? []).map((value) => bytesField(1, encodeFeature(value)));
+      return bytesField(1, bytesField(1, Buffer.from(name)), bytesField(2, ...list));
+    });
+  const context = encodeFeatures(example.context ?? {});
+  return Buffer.concat([...(context.length === 0 ? [] : [bytesField(1, context)]), bytesField(2, ...lists)]);
+}
+
+function encodeFeatures(features: Readonly<Record<string, FeatureValue>>): Buffer {
+  const entries = Object.keys(features)
+    .sort()
+    .map((name) => bytesField(1, bytesField(1, Buffer.from(name)), bytesField(2, encodeFeature(features[name] as FeatureValue))));
+  return Buffer.concat(entries);
+}
+
+function encodeFeature(value: FeatureValue): Buffer {
+  const feature = featureOf(value);
+  switch (feature.kind) {
+    case 'bytes':
+      return bytesField(1, ...feature.values.map((item) => bytesField(1, item)));
+    case 'float':
+      return bytesField(2, ...(feature.values.length === 0 ? [] : [bytesField(1, littleEndian(feature.values))]));
+    case 'int64':
+      return bytesField(3, ...(feature.values.length === 0 ? [] : [bytesField(1, packVarints(feature.values))]));
+  }
+}
+
+function featureOf(value: FeatureValue): Feature {
+  if (typeof value === 'object' && 'kind' in value) return value;
+  if (value instanceof Uint8Array) return { kind: 'bytes', values: [value] };
+  if (value instanceof Float32Array || value instanceof Float64Array) return { kind: 'float', values: Float32Array.from(value) };
+  if (value instanceof BigInt64Array) return { kind: 'int64', values: value };
+  if (value instanceof Int32Array) return { kind: 'int64', values: BigInt64Array.from(value as unknown as Iterable<number>, BigInt) };
+  const list = (Array.isArray(value) ? value : [value]) as readonly unknown[];
+  if (list.every((item) => typeof item === 'number')) return { kind: 'float', values: Float32Array.from(list) };
+  if (list.every((item) => typeof item === 'bigint')) return { kind: 'int64', values: BigInt64Array.from(list) };
+  if (list.every((item) => typeof item === 'string' || item instanceof Uint8Array)) {
+    return { kind: 'bytes', values: list.map((item) => (typeof item === 'string' ? Buffer.from(item) : item)) };
+  }
+  throw new TonyError('DATA_INVALID', 'a feature must be bytes, texts, numbers or bigints, and all of its values of one kind');
+}
+
+function littleEndian(values: Float32Array): Buffer {
+  if (IS_LITTLE_ENDIAN) return Buffer.from(values.buffer, values.byteOffset, values.byteLength);
+  const result = Buffer.alloc(values.length * 4);
+  values.forEach((value, index) => {
+    result.writeFloatLE(value, index * 4);
+  });
+  return result;
+}
+
+function packVarints(values: BigInt64Array): Buffer {
+  // A negative number takes ten bytes.
+  const unsigned = Array.from(values, (value) => BigInt.asUintN(64, value));
+  const small = unsigned.map((value) => (value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : null));
+  const length = small.reduce<number>((sum, value) => sum + (value === null ? 10 : varintLength(value)), 0);
+  const result = Buffer.alloc(length);
+  let at = 0;
+  unsigned.forEach((value, index) => {
+    const number = small[index] as number | null;
+    at = number === null ? writeLong(result, at, value) : writeVarint(result, at, number);
+  });
+  return result.subarray(0, at);
+}
+
+function writeLong(buffer: Buffer, at: number, value: bigint): number {
+  let rest = value;
+  let position = at;
+  for (; rest >= 0x80n; rest >>= 7n) buffer[position++] = Number(rest & 0x7fn) | 0x80;
+  buffer[position++] = Number(rest);
+  return position;
+}

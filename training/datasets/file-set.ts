@@ -1,0 +1,85 @@
+import { createHash } from 'node:crypto';
+import { isAbsolute, resolve } from 'node:path';
+import { TonyError } from '../../conf/errors.ts';
+import type { Entry, Storage } from '../../storage/storage.ts';
+import { fileUri, joinUri } from '../../storage/uri.ts';
+import { isHidden, isPattern, matcherOf } from './glob.ts';
+
+/** A file as it was when it was listed. */
+export interface DataFile {
+  readonly uri: string;
+  readonly size: number;
+  readonly modifiedAt: number;
+}
+
+/** Patterns, paths or URIs of files or of folders (all files in them, but for those that begin with a dot or an underscore). */
+export type Files = string | readonly string[];
+
+/**
+ * The files that the patterns name, sorted, each once.
+ * @throws TonyError NOT_FOUND when a pattern names none.
+ */
+export async function listFiles(storage: Storage, files: Files): Promise<DataFile[]> {
+  const found = new Map<string, DataFile>();
+  for (const pattern of typeof files === 'string' ? [files] : files) {
+    const entries = await entriesOf(storage, uriOf(pattern));
+    if (entries.length === 0) throw new TonyError('NOT_FOUND', `no file is named by ${pattern}`);
+    for (const { uri, size, modifiedAt } of entries) found.set(uri, { uri, size, modifiedAt });
+  }
+  return [...found.values()].sort((a, b) => (a.uri < b.uri ? -1 : 1));
+}
+
+/** Tells one list of files, with what is in them, from another. */
+export function fingerprint(files: readonly DataFile[]): string {
+  const hash = createHash('sha256');
+  for (const { uri, size, modifiedAt } of files) hash.update(`${uri}\0${size}\0${modifiedAt}\n`);
+  return hash.digest('hex').slice(0, 16);
+}
+
+function uriOf(place: string): string {
+  if (/^[a-z][a-z0-9+.-]+:\//i.test(place)) return place;
+  const [folder = '', ...names] = segmentsOf(isAbsolute(place) ? place : resolve(place));
+  return joinUri(fileUri(folder === '' ? '/' : folder), ...names);
+}
+
+/** The path up to the first pattern, and the names from there on. */
+function segmentsOf(path: string): string[] {
+  const names = path.split('/');
+  const first = names.findIndex(isPattern);
+  return first === -1 ? [path] : [names.slice(0, first).join('/'), ...names.slice(first)];
+}
+
+async function entriesOf(storage: Storage, uri: string): Promise<Entry[]> {
+  const [, root = '', path = ''] = /^([a-z0-9+.-]+:(?:\/\/[^/]*)?)(\/.*)?$/is.exec(uri) ?? [];
+  const isFile = /^file:/i.test(root);
+  const names = path.split('/').map((name) => (isFile ? decoded(name) : name));
+  const first = names.findIndex(isPattern);
+  if (first === -1) return await filesAt(storage, uri);
+  let folders: string[] = [joinUri(`${root}/`, ...names.slice(0, first))];
+  for (const [depth, name] of names.slice(first).entries()) {
+    const isLast = first + depth === names.length - 1;
+    const matches = matcherOf(name);
+    const entries = (await Promise.all(folders.map((folder) => storage.list(folder)))).flat().filter((entry) => matches(entry.name));
+    if (isLast) return (await Promise.all(entries.map((entry) => (entry.type === 'file' ? [entry] : filesIn(storage, entry.uri))))).flat();
+    folders = entries.filter(({ type }) => type === 'folder').map((entry) => entry.uri);
+  }
+  return [];
+}
+
+async function filesAt(storage: Storage, uri: string): Promise<Entry[]> {
+  const entry = await storage.stat(uri);
+  if (entry === null) return [];
+  return entry.type === 'file' ? [entry] : await filesIn(storage, uri);
+}
+
+async function filesIn(storage: Storage, folder: string): Promise<Entry[]> {
+  return (await storage.list(folder)).filter(({ type, name }) => type === 'file' && !isHidden(name));
+}
+
+function decoded(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}

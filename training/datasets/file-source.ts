@@ -1,0 +1,139 @@
+import { TonyError } from '../../conf/errors.ts';
+import { shuffledOrder } from '../random.ts';
+import { deal } from './deal.ts';
+import { type DataFile, type Files, fingerprint, listFiles } from './file-set.ts';
+import type { DatasetNode, ReadContext } from './read-context.ts';
+import { type Chunk, type ChunkStream, DeferredStream, type Json } from './stream.ts';
+
+/** A part of a file that can be read by itself: the records that begin in bytes `from` to `to`. */
+export interface Split {
+  readonly file: DataFile;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** How one kind of file is read. */
+export interface FileFormat<T> {
+  /** Whether a record can be found from anywhere in the file. */
+  isSplittable(file: DataFile): boolean;
+  /** From a place that an earlier chunk named, or from the beginning. A chunk's `from` is a place in the split. */
+  read(split: Split, from: Json, context: ReadContext): AsyncGenerator<Chunk<T>, void>;
+}
+
+export interface SourceOptions {
+  /**
+   * How readers share: whole files or parts of them (`file`), each its records of all files (`data`), each everything (`off`). `auto`, unless
+   * told: files when there is one for each reader, otherwise records.
+   */
+  readonly shardPolicy?: 'auto' | 'file' | 'data' | 'off';
+  /** Of the parts that files are read in whose records can be found from anywhere; 64 MiB unless told. */
+  readonly splitBytes?: number;
+}
+
+const SPLIT_BYTES = 64 * 1024 * 1024;
+const SMALLEST_SPLIT_BYTES = 1024 * 1024;
+/** So many parts for each reader, so that shares are even. */
+const SPLITS_PER_READER = 4;
+
+/** The records of files. State: which files these are, the number of the split in this reader's order, and the place in it. */
+export class FileSource<T> implements DatasetNode<T> {
+  readonly #files: Files;
+  readonly #format: FileFormat<T>;
+  readonly #options: SourceOptions;
+
+  constructor(files: Files, format: FileFormat<T>, options: SourceOptions) {
+    this.#files = files;
+    this.#format = format;
+    this.#options = options;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<T> {
+    return new DeferredStream(async () => {
+      const { share, fileOrderSeed, passes } = context;
+      const files = await listFiles(context.storage, this.#files);
+      const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), share.count, this.#options.splitBytes);
+      const order = fileOrderSeed === null ? splits.keys() : shuffledOrder(splits.length, fileOrderSeed, ...passes);
+      const ordered = Array.from(order, (index) => splits[index] as Split);
+      const known = fingerprint(files);
+      const policy = this.#options.shardPolicy ?? 'auto';
+      const byFile = policy === 'file' || (policy === 'auto' && splits.length >= share.count);
+      if (policy === 'off') return new SplitStream(ordered, known, this.#format, context, from);
+      if (byFile) return new SplitStream(shareOf(ordered, share.index, share.count), known, this.#format, context, from);
+      return deal((at) => new SplitStream(ordered, known, this.#format, context, at), share, from);
+    });
+  }
+}
+
+/** Files cut where that is possible, none of them empty. */
+export function cutIntoSplits(
+  files: readonly DataFile[],
+  isSplittable: (file: DataFile) => boolean,
+  readers: number,
+  splitBytes = SPLIT_BYTES,
+): Split[] {
+  const total = files.reduce((sum, { size }) => sum + size, 0);
+  const even = Math.max(SMALLEST_SPLIT_BYTES, Math.ceil(total / (readers * SPLITS_PER_READER)));
+  const largest = Math.min(splitBytes, readers === 1 ? splitBytes : even);
+  return files.flatMap((file) => {
+    const count = isSplittable(file) ? Math.ceil(file.size / largest) : Math.min(1, file.size);
+    const border = (index: number) => Math.round((file.size * index) / count);
+    return Array.from({ length: count }, (_, index) => ({ file, from: border(index), to: border(index + 1) }));
+  });
+}
+
+/** The largest first, each to the reader that has least: as even as whole splits can be. Within a share the order stays. */
+export function shareOf(splits: readonly Split[], reader: number, readers: number): Split[] {
+  if (readers === 1) return [...splits];
+  const bytes = new Array<number>(readers).fill(0);
+  const mine = new Set<Split>();
+  for (const split of [...splits].sort((a, b) => b.to - b.from - (a.to - a.from))) {
+    const least = bytes.indexOf(Math.min(...bytes));
+    bytes[least] = (bytes[least] as number) + split.to - split.from;
+    if (least === reader) mine.add(split);
+  }
+  return splits.filter((split) => mine.has(split));
+}
+
+class SplitStream<T> implements ChunkStream<T> {
+  readonly #splits: readonly Split[];
+  readonly #fingerprint: string;
+  readonly #format: FileFormat<T>;
+  readonly #context: ReadContext;
+  #split: number;
+  #at: Json;
+  #chunks: AsyncGenerator<Chunk<T>, void> | null = null;
+
+  constructor(splits: readonly Split[], known: string, format: FileFormat<T>, context: ReadContext, state: Json) {
+    const [stored, split, at] = (state ?? [known, 0, null]) as [string, number, Json];
+    if (stored !== known) {
+      throw new TonyError('DATA_INVALID', 'the files of the dataset are not those of the checkpoint: training cannot go on where it was', {
+        hint: 'Restore the files, or start a new job with another checkpoint folder.',
+      });
+    }
+    this.#splits = splits;
+    this.#fingerprint = known;
+    this.#format = format;
+    this.#context = context;
+    this.#split = split;
+    this.#at = at;
+  }
+
+  async next(): Promise<Chunk<T> | null> {
+    for (;;) {
+      const split = this.#splits[this.#split];
+      if (split === undefined) return null;
+      this.#context.signal.throwIfAborted();
+      this.#chunks ??= this.#format.read(split, this.#at, this.#context);
+      const { done, value } = await this.#chunks.next();
+      if (!done) return { ...value, from: [this.#fingerprint, this.#split, value.from] };
+      this.#chunks = null;
+      this.#split++;
+      this.#at = null;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#split = this.#splits.length;
+    await this.#chunks?.return();
+  }
+}

@@ -1,0 +1,60 @@
+import type { DatasetNode, ReadContext } from './read-context.ts';
+import type { Chunk, ChunkStream, Json } from './stream.ts';
+
+/** The dataset again and again, in a new order each time if it is shuffled. State: the pass, and where the dataset stands in it. */
+export class RepeatNode<T> implements DatasetNode<T> {
+  readonly #inner: DatasetNode<T>;
+  readonly #count: number;
+
+  /** @param count Infinity: without end. */
+  constructor(inner: DatasetNode<T>, count: number) {
+    this.#inner = inner;
+    this.#count = count;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<T> {
+    const open = (pass: number, at: Json) => this.#inner.open({ ...context, passes: [...context.passes, pass] }, at);
+    return new RepeatedStream(open, this.#count, from);
+  }
+}
+
+class RepeatedStream<T> implements ChunkStream<T> {
+  readonly #open: (pass: number, at: Json) => ChunkStream<T>;
+  readonly #count: number;
+  #pass: number;
+  #at: Json;
+  #stream: ChunkStream<T> | null = null;
+  #isEmpty: boolean;
+
+  constructor(open: (pass: number, at: Json) => ChunkStream<T>, count: number, state: Json) {
+    const [pass, at] = (state ?? [0, null]) as [number, Json];
+    this.#open = open;
+    this.#count = count;
+    this.#pass = pass;
+    this.#at = at;
+    // Who has come so far has seen elements.
+    this.#isEmpty = state === null;
+  }
+
+  async next(): Promise<Chunk<T> | null> {
+    while (this.#pass < this.#count) {
+      this.#stream ??= this.#open(this.#pass, this.#at);
+      const chunk = await this.#stream.next();
+      if (chunk !== null) {
+        this.#isEmpty &&= chunk.items.length === 0;
+        return { ...chunk, from: [this.#pass, chunk.from] };
+      }
+      await this.#stream.close();
+      this.#stream = null;
+      // A pass without elements, without end, would never come back.
+      if (this.#isEmpty) return null;
+      this.#pass++;
+      this.#at = null;
+    }
+    return null;
+  }
+
+  async close(): Promise<void> {
+    await this.#stream?.close();
+  }
+}

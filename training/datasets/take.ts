@@ -1,0 +1,57 @@
+import { Cursor } from './cursor.ts';
+import { deal } from './deal.ts';
+import { type DatasetNode, type ReadContext, type Share, WHOLE } from './read-context.ts';
+import type { ChunkStream, Json } from './stream.ts';
+
+const CHUNK_ELEMENTS = 256;
+
+/**
+ * Elements `from` to `to` of the whole dataset: which ones these are does not depend on the number of readers, so each of them reads all of
+ * them and takes its share. State: the number of elements before, and where the dataset stands.
+ */
+export class SliceNode<T> implements DatasetNode<T> {
+  readonly #inner: DatasetNode<T>;
+  readonly #from: number;
+  readonly #to: number;
+
+  constructor(inner: DatasetNode<T>, from: number, to: number) {
+    this.#inner = inner;
+    this.#from = from;
+    this.#to = to;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<T> {
+    return deal((at) => this.#openWhole({ ...context, share: WHOLE }, at), context.share, from);
+  }
+
+  #openWhole(context: ReadContext, state: Json): ChunkStream<T> {
+    const [before, place] = (state ?? [0, null]) as [number, Json];
+    let taken = before;
+    const cursor = new Cursor((at) => this.#inner.open(context, at), state === null && this.#from > 0 ? [null, this.#from] : place);
+    return {
+      next: async () => {
+        const from = [taken, cursor.state()];
+        const { items, bytes } = await cursor.take(Math.min(CHUNK_ELEMENTS, this.#to - this.#from - taken));
+        taken += items.length;
+        return items.length === 0 ? null : { items, from, bytes };
+      },
+      close: () => cursor.close(),
+    };
+  }
+}
+
+/** One of several shares of a dataset, element by element: what is left out for validation, say. */
+export class ShardNode<T> implements DatasetNode<T> {
+  readonly #inner: DatasetNode<T>;
+  readonly #shard: Share;
+
+  constructor(inner: DatasetNode<T>, shard: Share) {
+    this.#inner = inner;
+    this.#shard = shard;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<T> {
+    const whole = { ...context, share: WHOLE };
+    return deal((outer) => deal((inner) => this.#inner.open(whole, inner), this.#shard, outer), context.share, from);
+  }
+}

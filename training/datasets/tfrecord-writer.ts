@@ -1,0 +1,110 @@
+import { PassThrough } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createDeflate, createGzip } from 'node:zlib';
+import { TonyError } from '../../conf/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { encodeTfRecord } from './tfrecord.ts';
+
+export interface WriteTfRecordOptions {
+  readonly compression?: 'none' | 'gzip' | 'zlib';
+  /** How many files; one unless told. The n-th is called `NAME-0000n-of-0000N`. */
+  readonly shards?: number;
+}
+
+export interface WrittenTfRecords {
+  readonly uris: readonly string[];
+  readonly records: number;
+}
+
+/** Records are gathered to pieces of this size before they are handed on. */
+const PIECE_BYTES = 256 * 1024;
+
+/**
+ * Writes records into a file, or in turns into several. Each file is there whole or not at all, and none appears when the records end with an
+ * error. Waits for storage: never more than some pieces are in memory.
+ */
+export async function writeTfRecords(
+  storage: Storage,
+  uri: string,
+  records: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  options: WriteTfRecordOptions = {},
+): Promise<WrittenTfRecords> {
+  const { compression = 'none', shards = 1 } = options;
+  if (!Number.isInteger(shards) || shards < 1) throw new TonyError('DATA_INVALID', `shards is ${shards}; it must be at least 1`);
+  const uris = options.shards === undefined ? [uri] : Array.from({ length: shards }, (_, index) => shardName(uri, index, shards));
+  const writers = uris.map((each) => new FileWriter(storage, each, compression));
+  let count = 0;
+  try {
+    for await (const record of records) await (writers[count++ % shards] as FileWriter).add(record);
+    await Promise.all(writers.map((writer) => writer.end()));
+  } catch (error) {
+    await Promise.all(writers.map((writer) => writer.abandon(error)));
+    throw error;
+  }
+  return { uris, records: count };
+}
+
+/** As TensorFlow names the files of one data set: `train-00000-of-00010`. */
+export function shardName(name: string, index: number, shards: number): string {
+  return `${name}-${String(index).padStart(5, '0')}-of-${String(shards).padStart(5, '0')}`;
+}
+
+class FileWriter {
+  readonly #input: PassThrough;
+  readonly #done: Promise<unknown>;
+  #pieces: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(storage: Storage, uri: string, compression: 'none' | 'gzip' | 'zlib') {
+    this.#input = new PassThrough({ highWaterMark: PIECE_BYTES });
+    const packed = compression === 'none' ? null : compression === 'gzip' ? createGzip() : createDeflate();
+    const packing = packed === null ? Promise.resolve() : pipeline(this.#input, packed);
+    const writing = storage.write(uri, (packed ?? this.#input) as AsyncIterable<Uint8Array>);
+    // When storage fails, whoever waits for room has to hear of it.
+    writing.catch((error) => this.#input.destroy(error));
+    packing.catch(() => {});
+    this.#done = Promise.all([writing, packing]);
+    this.#done.catch(() => {});
+    this.#input.on('error', () => {});
+  }
+
+  async add(record: Uint8Array): Promise<void> {
+    const framed = encodeTfRecord(record);
+    this.#pieces.push(framed);
+    this.#bytes += framed.length;
+    if (this.#bytes >= PIECE_BYTES) await this.#flush();
+  }
+
+  async end(): Promise<void> {
+    await this.#flush();
+    this.#input.end();
+    await this.#done;
+  }
+
+  async abandon(error: unknown): Promise<void> {
+    this.#input.destroy(error instanceof Error ? error : new Error(String(error)));
+    await this.#done.catch(() => {});
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#bytes === 0) return;
+    const piece = Buffer.concat(this.#pieces, this.#bytes);
+    this.#pieces = [];
+    this.#bytes = 0;
+    if (this.#input.destroyed) await this.#done;
+    if (!this.#input.write(piece)) await this.#drained();
+  }
+
+  async #drained(): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      const settle = () => {
+        this.#input.off('drain', settle);
+        this.#input.off('close', settle);
+        if (this.#input.destroyed) this.#done.then(() => resolve(), reject);
+        else resolve();
+      };
+      this.#input.once('drain', settle);
+      this.#input.once('close', settle);
+    });
+  }
+}
