@@ -37,7 +37,7 @@ export function JobPage(): Content {
   }
   return html`
     <a class="skip" href="#" onClick=${skip}>Skip to the content</a>
-    <p class="off-screen" role="status" aria-live="polite">The job is ${status.state.toLowerCase()}.</p>
+    <p class="off-screen" role="status" aria-live="polite">State of the job: ${status.state.toLowerCase()}.</p>
     <div class="banner" role="alert">${connectionBanner(reading)}</div>
     ${h(Header, { status })}
     <main class="wide" id="content" tabIndex=${-1}>

@@ -1,0 +1,367 @@
+import { mkdirSync } from 'node:fs';
+import path from 'node:path';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { describe, expect, onTestFinished, type TestContext, test } from 'vitest';
+import { ASSETS } from '../../web/page/assets.ts';
+import { SECTIONS } from '../../web/page/browser/route.ts';
+import { openBrowser } from './chromium.ts';
+import { servePage } from './page-server.ts';
+import { endedScene, failedScene, HOSTILE, hostileScene, largeScene, runningScene, type Scene, waitingScene } from './page-views.ts';
+
+/** What a run leaves for people to look at. */
+const SCREENSHOTS = path.resolve(import.meta.dirname, '..', '..', '.cache', 'screenshots');
+/** Longer than the page waits before it asks again. */
+const PATIENT = { timeout: 40_000 };
+const WIDE = { width: 1280, height: 860 };
+const NARROW = { width: 390, height: 844 };
+
+interface Visit {
+  readonly page: Page;
+  /** What the browser complained of, and requests that left the site. */
+  readonly complaints: readonly string[];
+}
+
+/** Opens `url` as a person would, and takes down whatever goes wrong. */
+async function visit(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Visit> {
+  const context = await browser.newContext({ viewport: WIDE, ...options });
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  const { origin } = new URL(url);
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  page.on('request', (request) => {
+    const asked = request.url();
+    if (!asked.startsWith(`${origin}/`) && !asked.startsWith('data:')) complaints.push(`asked elsewhere: ${asked}`);
+  });
+  await page.goto(url);
+  await page.waitForSelector('#panel');
+  return { page, complaints };
+}
+
+async function shown(context: TestContext, scene: Scene, hash = '', options: BrowserContextOptions = {}): Promise<Visit> {
+  const server = await servePage(scene);
+  onTestFinished(() => server.close());
+  return visit(await openBrowser(context), `${server.url}${hash}`, options);
+}
+
+async function screenshot(page: Page, name: string): Promise<void> {
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  await page.screenshot({ path: path.join(SCREENSHOTS, `${name}.png`) });
+}
+
+describe('the job’s page', () => {
+  test('shows the job, and asks nobody else', async (context) => {
+    const { page, complaints } = await shown(context, runningScene());
+    await expect.poll(() => page.title()).toBe('running · mnist-convnet');
+    expect(await page.locator('h1').textContent()).toBe('mnist-convnet');
+    const top = await page.locator('header').innerText();
+    for (const fact of ['application_1795247621148_0042', 'alice', 'research', 'running', '12 min']) expect(top).toContain(fact);
+    // TensorBoard is the folder above, whatever the proxy calls it.
+    expect(await page.getByRole('link', { name: 'Open TensorBoard' }).getAttribute('href')).toBe(new URL('/', page.url()).href);
+    await page.locator('.chart canvas').nth(1).waitFor();
+    expect(await page.locator('.chart h3').allTextContents()).toEqual(['loss', 'examplesPerSecond']);
+    expect(await page.locator('.tiles').innerText()).toContain('checkpoint at 8,400');
+
+    await page.getByRole('tab', { name: 'Tasks' }).click();
+    expect(page.url()).toMatch(/#tasks$/);
+    const worker = page.locator('tr.task', { hasText: 'worker:1' });
+    for (const value of ['running', 'node2.example.com:8041', '673.3 MB', '0.9', '88 %', '8,412'])
+      expect(await worker.innerText()).toContain(value);
+
+    await page.getByRole('tab', { name: 'Timeline' }).click();
+    await page.getByRole('button', { name: 'worker:1' }).click();
+    const phases = await page.locator('table.plain tbody').innerText();
+    for (const phase of ['waiting for a container', 'container starting', 'waiting for the gang', 'running', 'failed: '])
+      expect(phases).toContain(phase);
+
+    await page.getByRole('tab', { name: 'Events' }).click();
+    expect(await page.locator('table.events tbody tr').first().innerText()).toContain('program-started');
+
+    await page.getByRole('tab', { name: 'Configuration' }).click();
+    expect(await page.locator('pre.configuration').textContent()).toContain('    API_TOKEN: "***"');
+    expect(complaints).toEqual([]);
+  });
+
+  test('draws curves whose values can be read by pointer and by key', async (context) => {
+    const scene = runningScene();
+    const { page, complaints } = await shown(context, scene, '#charts');
+    const chart = page.locator('.chart', { hasText: 'learning rate' });
+    const plot = chart.locator('.plot');
+    await plot.locator('canvas').waitFor();
+    expect(await page.evaluate(COLOURED_COLUMNS)).toBeGreaterThan(200);
+    const rate = scene.charts?.runs[0]?.scalars.find(({ tag }) => tag === 'learning rate');
+    await page.getByLabel('Smoothing').fill('0');
+    await plot.focus();
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('ArrowRight');
+    expect(await chart.locator('.at').textContent()).toBe(String(rate?.steps[1]));
+    expect(await chart.locator('.legend').innerText()).toContain(String(rate?.values[1]));
+    await page.getByLabel('Scale').selectOption('log');
+    await page.getByLabel('Over').selectOption('wall');
+    await plot.hover({ position: { x: 300, y: 100 } });
+    await expect.poll(() => chart.locator('.at').textContent()).toMatch(/^\d\d:\d\d:\d\d$/);
+    expect(complaints).toEqual([]);
+  });
+
+  test('puts the first failure on top, with its last lines and the way to its log', async (context) => {
+    const scene = failedScene();
+    const { page, complaints } = await shown(context, scene);
+    const alert = page.locator('.alert').first();
+    expect(await alert.locator('h2').innerText()).toBe('First failure: worker:1');
+    expect(await alert.innerText()).toContain('Error: no file train-images.idx3-ubyte in /data/mnist');
+    expect(await alert.innerText()).toContain('Its 3 restarts are used up');
+    const [above, below] = [await alert.boundingBox(), await page.getByRole('tablist').boundingBox()];
+    expect(above?.y).toBeLessThan(below?.y ?? 0);
+    await alert.getByRole('link', { name: 'Log of worker:1' }).click();
+    expect(page.url()).toMatch(/#logs\/worker:1\/stderr$/);
+    await expect.poll(() => page.locator('pre.text').textContent()).toBe(scene.logs?.['worker:1/stderr']);
+    expect(complaints).toEqual([]);
+  });
+
+  test('says why it waits', async (context) => {
+    const { page } = await shown(context, waitingScene());
+    expect(await page.locator('.alert').innerText()).toContain('queue research is full: it has room for 0 yarn.io/gpu');
+  });
+
+  test('follows the job: its state is announced, and after its end nothing more is asked', async (context) => {
+    const scene = runningScene();
+    const { page } = await shown(context, scene);
+    const announced = page.locator('[aria-live=polite]').first();
+    expect(await announced.textContent()).toBe('State of the job: running.');
+    const { status } = endedScene();
+    scene.status = status;
+    await expect.poll(() => announced.textContent(), PATIENT).toBe('State of the job: succeeded.');
+    await page.waitForLoadState('networkidle');
+    // Longer than between any two questions of a page that still asks.
+    await expect(page.waitForRequest(() => true, { timeout: 6_000 })).rejects.toThrow('Timeout');
+  });
+
+  test('says that it cannot reach the job, and goes on when it can again', async (context) => {
+    const scene = runningScene();
+    const first = await servePage(scene);
+    const { page } = await visit(await openBrowser(context), first.url);
+    first.close();
+    const banner = page.locator('.banner');
+    await expect.poll(() => banner.innerText(), PATIENT).toContain('Cannot reach the job. It was last seen');
+    expect(await banner.innerText()).toContain('tony-ts history show application_1795247621148_0042');
+    const second = await servePage(scene, Number(new URL(first.url).port));
+    onTestFinished(() => second.close());
+    await expect.poll(() => banner.textContent(), PATIENT).toBe('');
+  });
+
+  test('is not led astray when its address leads elsewhere', async (context) => {
+    const { page, complaints } = await shown(context, runningScene());
+    await page.route('**/tony/api/job', (route) => route.fulfill({ status: 302, headers: { Location: 'http://elsewhere.example.com/' } }));
+    await expect.poll(() => page.locator('.banner').innerText(), PATIENT).toContain('leads elsewhere by now');
+    expect(complaints.filter((complaint) => complaint.startsWith('asked elsewhere'))).toEqual([]);
+  });
+
+  test('shows logs as text: without colours, the end first, more on request', async (context) => {
+    const scene = runningScene();
+    const long = Array.from({ length: 20_000 }, (_, line) => `line ${line}`).join('\n');
+    const { page } = await shown(context, { ...scene, logs: { ...scene.logs, 'worker:0/stdout': long } }, '#logs/worker:0/stderr');
+    const text = page.locator('pre.text');
+    await expect.poll(() => text.textContent()).toBe('warning: no GPU was found, the CPU is used\nepoch 3\n');
+    await page.getByText('stdout', { exact: true }).click();
+    await expect.poll(() => text.textContent()).toContain('line 19999');
+    expect(await text.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight)).toBeLessThan(3);
+    await page.getByRole('button', { name: 'Show more' }).click();
+    await expect.poll(() => text.textContent()).toMatch(/^line 0\n/);
+    await page.getByLabel('Lines with').fill('line 1234');
+    await expect
+      .poll(() => text.textContent())
+      .toBe(['line 1234', ...Array.from({ length: 10 }, (_, digit) => `line 1234${digit}`)].join('\n'));
+    await page.getByLabel('Task').selectOption('master');
+    await expect.poll(() => page.url()).toMatch(/#logs\/master\/tony\.log$/);
+  });
+
+  test('has 200 tasks without being slow', async (context) => {
+    const { page } = await shown(context, largeScene(), '#tasks');
+    await expect.poll(() => page.locator('tr.task').count()).toBe(200);
+    const search = page.getByLabel('Filter');
+    const started = Date.now();
+    await search.pressSequentially('launching');
+    await expect.poll(() => page.locator('tr.task').count()).toBe(1);
+    expect(Date.now() - started).toBeLessThan(3_000);
+    await search.fill('');
+    await page.getByRole('button', { name: 'Memory' }).click();
+    expect(await page.locator('th[aria-sort=descending]').innerText()).toContain('Memory');
+    await page.getByRole('button', { name: /^worker/ }).click();
+    await expect.poll(() => page.locator('tr.task').count()).toBe(8);
+    // Answers keep coming while a person works: none of them may hold the page up.
+    await page.getByRole('button', { name: /^worker/ }).click();
+    const longest = await page.evaluate<number>(LONGEST_FRAME);
+    console.log(`200 tasks: the longest frame while polling took ${longest.toFixed(0)} ms`);
+    expect(longest).toBeLessThan(500);
+  });
+});
+
+test.for(['overview', 'charts', 'resources', 'tasks', 'timeline', 'logs/worker:0/stderr', 'events', 'configuration'])(
+  'whatever a job names itself and prints stays text in %s',
+  async (section, context) => {
+    const { page, complaints } = await shown(context, hostileScene(), `#${section}`);
+    await expect.poll(() => page.locator('#panel').innerText()).not.toContain('Reading');
+    expect(await page.locator('h1').textContent()).toBe(HOSTILE);
+    expect(await page.locator('main').innerText()).toContain(HOSTILE);
+    expect(await page.locator('main img, main script, [onerror]').count()).toBe(0);
+    expect(await page.title()).not.toBe('hacked');
+    const links = await page.locator('a').evaluateAll((all) => all.map((link) => link.getAttribute('href') ?? ''));
+    expect(links.filter((href) => !/^(#|http:\/\/)/.test(href))).toEqual([]);
+    expect(complaints).toEqual([]);
+  },
+);
+
+describe('by keyboard alone', () => {
+  test('everything is reached, is seen to be reached, and lets go again', async (context) => {
+    const { page } = await shown(context, failedScene(), '#tasks');
+    const focused = () => page.evaluate<[string, boolean]>(FOCUSED);
+    await page.keyboard.press('Tab');
+    expect((await focused())[0]).toContain('Skip to the content');
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Tab');
+    // The first that takes the focus in the content: the lines of the failure.
+    expect((await focused())[0]).toContain('Error: no file');
+    const seen: string[] = [];
+    for (let presses = 0; presses < 60; presses++) {
+      await page.keyboard.press('Tab');
+      const [name, visible] = await focused();
+      // Past the last of the page the browser's own controls come.
+      if (name === '') break;
+      expect([name, visible]).toEqual([name, true]);
+      seen.push(name);
+    }
+    for (const name of ['Log of worker:1', 'Tasks', 'Task', 'Memory', 'worker:0'])
+      expect(seen.some((each) => each.includes(name))).toBe(true);
+    expect(seen.filter((name) => ['Overview', 'Charts', 'Logs'].includes(name))).toEqual([]);
+  });
+
+  test('tabs are chosen by arrow keys', async (context) => {
+    const { page } = await shown(context, runningScene());
+    await page.getByRole('tab', { name: 'Overview' }).focus();
+    for (const [key, section] of [
+      ['ArrowRight', 'charts'],
+      ['ArrowRight', 'resources'],
+      ['ArrowLeft', 'charts'],
+      ['End', 'configuration'],
+      ['ArrowRight', 'overview'],
+    ] as const) {
+      await page.keyboard.press(key);
+      await expect.poll(() => page.locator('[role=tab][aria-selected=true]').getAttribute('id')).toBe(`tab-${section}`);
+      expect(await page.evaluate('document.activeElement.id')).toBe(`tab-${section}`);
+      expect(page.url()).toMatch(new RegExp(`#${section}$`));
+    }
+    await page.goBack();
+    await expect.poll(() => page.locator('[role=tab][aria-selected=true]').getAttribute('id')).toBe('tab-configuration');
+  });
+
+  test('headings, labels and names are there for those who listen', async (context) => {
+    const { page } = await shown(context, runningScene());
+    for (const section of SECTIONS) {
+      await page.goto(page.url().replace(/(#.*)?$/, `#${section}`));
+      await expect.poll(() => page.locator('#panel').innerText()).not.toContain('Reading');
+      expect(await page.evaluate(UNNAMED)).toEqual([]);
+      expect(await page.locator('h1').count()).toBe(1);
+    }
+  });
+});
+
+test.for(['light', 'dark'] as const)('fits a phone and a desk, %s', async (colorScheme, context) => {
+  const browser = await openBrowser(context);
+  const scenes: Readonly<Record<string, [Scene, readonly string[]]>> = {
+    running: [runningScene(), SECTIONS],
+    waiting: [waitingScene(), ['overview', 'timeline']],
+    failed: [failedScene(), ['overview', 'logs']],
+    many: [largeScene(), ['overview', 'resources', 'tasks', 'timeline']],
+    ended: [endedScene(), ['overview', 'timeline']],
+    hostile: [hostileScene(), SECTIONS],
+  };
+  for (const [name, [scene, sections]] of Object.entries(scenes)) {
+    const server = await servePage(scene);
+    onTestFinished(() => server.close());
+    for (const viewport of [WIDE, NARROW]) {
+      const { page } = await visit(browser, server.url, { viewport, colorScheme });
+      for (const section of sections) {
+        await page.goto(`${server.url}#${section}`);
+        await expect.poll(() => page.locator('#panel').innerText()).not.toContain('Reading');
+        const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+        expect([name, section, viewport.width, overflow]).toEqual([name, section, viewport.width, 0]);
+        if (name !== 'hostile') await screenshot(page, `${name}-${section}-${viewport.width}-${colorScheme}`);
+      }
+      await page.context().close();
+    }
+  }
+});
+
+test('is light: its weight, and its first paint with a fast and a slow processor', async (context) => {
+  const weight = [...ASSETS].filter(([name]) => /^(job|page)-/.test(name)).reduce((sum, [, { gzip }]) => sum + gzip.length, 0);
+  console.log(`the page weighs ${(weight / 1000).toFixed(1)} kB compressed`);
+  expect(weight).toBeLessThan(70_000);
+  const browser = await openBrowser(context);
+  const server = await servePage(largeScene());
+  onTestFinished(() => server.close());
+  for (const slower of [1, 4]) {
+    const page = await (await browser.newContext({ viewport: WIDE })).newPage();
+    const session = await page.context().newCDPSession(page);
+    await session.send('Emulation.setCPUThrottlingRate', { rate: slower });
+    await page.goto(server.url);
+    await page.locator('.tiles').waitFor();
+    const [paint, content] = await page.evaluate<[number, number]>(PAINTED);
+    console.log(`processor ${slower} times slower: first paint after ${paint.toFixed(0)} ms, the job after ${content.toFixed(0)} ms`);
+    expect(paint).toBeLessThan(1_000);
+    await page.context().close();
+  }
+});
+
+// What runs in the page: this project's tests know no DOM.
+
+/** What has the focus, and whether one sees that it has. */
+const FOCUSED = `(() => {
+  const element = document.activeElement;
+  if (element === null || element === document.body) return ['', false];
+  const name = element.getAttribute('aria-label') || element.innerText || element.labels?.[0]?.innerText || element.id;
+  const marks = [element, element.nextElementSibling].filter(Boolean).map((each) => getComputedStyle(each));
+  const style = name && element.type === 'radio' ? marks[1] : marks[0];
+  return [element.getAttribute('aria-label')?.startsWith('Last lines') ? element.innerText : name, style.outlineStyle !== 'none'];
+})()`;
+
+/** Fields, buttons, links and tables without a name; pictures without a text. */
+const UNNAMED = `[...document.querySelectorAll('button, a, input, select, table, canvas, [role=tabpanel], pre[tabindex]')]
+  .filter((element) => {
+    if (element.tagName === 'CANVAS') return element.closest('[role=img][aria-label]') === null;
+    if (element.tagName === 'TABLE') return element.caption === null;
+    const text = element.tagName === 'SELECT' ? '' : element.innerText;
+    return !(element.getAttribute('aria-label') || element.getAttribute('aria-labelledby') || element.labels?.[0]?.innerText.trim() || text?.trim());
+  })
+  .map((element) => element.outerHTML.slice(0, 120))`;
+
+/** First contentful paint, and when the job's figures were there, ms. */
+const PAINTED = `[performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity, performance.now()]`;
+
+/** The longest time between two frames within five seconds, ms. */
+const LONGEST_FRAME = `new Promise((resolve) => {
+  let worst = 0;
+  let last = performance.now();
+  const end = last + 5000;
+  const frame = (now) => {
+    worst = Math.max(worst, now - last);
+    last = now;
+    if (now < end) requestAnimationFrame(frame);
+    else resolve(worst);
+  };
+  requestAnimationFrame(frame);
+})`;
+
+/** How many columns of the first chart hold a pixel of a line's colour: the grid and the text are grey. */
+const COLOURED_COLUMNS = `(() => {
+  const canvas = document.querySelector('.chart canvas');
+  const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const coloured = (x, y) => {
+    const [red, green, blue, alpha] = data.subarray((y * width + x) * 4);
+    return alpha > 128 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60;
+  };
+  let columns = 0;
+  for (let x = 0; x < width; x++) if (Array.from({ length: height }, (_, y) => y).some((y) => coloured(x, y))) columns++;
+  return columns;
+})()`;
