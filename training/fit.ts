@@ -81,7 +81,11 @@ export async function fit(
   options: FitOptions = {},
 ): Promise<FitHistory> {
   const run = new Fit(environment, inspectModel(environment.tf, model), data, options);
-  return await run.run();
+  try {
+    return await run.run();
+  } finally {
+    run.dispose();
+  }
 }
 
 class Fit {
@@ -140,6 +144,10 @@ class Fit {
     }
     await this.#finish();
     return { epoch: epochs, history, steps: this.#step };
+  }
+
+  dispose(): void {
+    this.#stepper.dispose();
   }
 
   /** Equal weights, optimizer slots and position on all ranks: those of rank 0, or of the checkpoint that it has found. */
@@ -343,9 +351,10 @@ class Fit {
   async #finish(): Promise<void> {
     const { ring, checkpoints, summaries } = this.#environment;
     summaries?.endSession(true);
-    await summaries?.flush();
+    const flushed = summaries?.flush();
     if (checkpoints === null) {
       await this.#averageMoving();
+      await flushed;
       return;
     }
     let state: 'writing' | 'done' | 'failed' = 'writing';
@@ -353,7 +362,7 @@ class Fit {
     await this.#checkpoint(true);
     const writing =
       ring.rank === 0 && this.#writer !== null
-        ? this.#writer.finish().then(
+        ? Promise.all([this.#writer.finish(), flushed]).then(
             () => {
               state = 'done';
             },

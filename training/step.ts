@@ -1,17 +1,18 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { FusedGradients, type NamedGradient } from './gradients.ts';
+import { FusedOptimizer } from './native/fused-optimizer.ts';
 import type { Ring } from './ring.ts';
 
 /** Synchronous steps: the gradients of all ranks, averaged, are applied on each of them by the same optimizer. */
 export class Stepper {
   readonly #tf: typeof tfjs;
-  readonly #optimizer: tfjs.Optimizer;
+  readonly #optimizer: FusedOptimizer;
   readonly #variables: readonly tfjs.Variable[];
   readonly #fused: FusedGradients | null;
 
   constructor(tf: typeof tfjs, ring: Ring, optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[], extras = 0) {
     this.#tf = tf;
-    this.#optimizer = optimizer;
+    this.#optimizer = new FusedOptimizer(tf, optimizer);
     this.#variables = variables;
     this.#fused = ring.worldSize === 1 ? null : new FusedGradients(tf, ring, variables, extras + 1);
   }
@@ -51,8 +52,18 @@ export class Stepper {
     return summed.extras;
   }
 
+  /** Why steps do not go by native kernels; null when they do. */
+  get reasonOfSlowSteps(): string | null {
+    return this.#optimizer.reason;
+  }
+
+  /** Frees what native kernels hold; variables and the optimizer stay as they are. */
+  dispose(): void {
+    this.#optimizer.dispose();
+  }
+
   #apply(gradients: NamedGradient[]): void {
-    this.#optimizer.applyGradients(gradients);
+    this.#optimizer.apply(gradients);
     for (const { tensor } of gradients) {
       // A variable that the loss does not depend on has none.
       tensor?.dispose();

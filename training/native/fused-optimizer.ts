@@ -1,7 +1,8 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { messageOf } from '../../conf/errors.ts';
 import type { NamedGradient } from '../gradients.ts';
-import { NativeBackend } from './native-backend.ts';
+import type { NativeBackend } from './native-backend.ts';
+import { nativeKernelsOf } from './native-kernels.ts';
 import { type OptimizerRule, type OptimizerSlot, ruleOf, type Scalar, type SlotKind } from './optimizer-rules.ts';
 import { ResourceVariable } from './resource-variable.ts';
 
@@ -34,8 +35,8 @@ export class FusedOptimizer {
 
   constructor(tf: typeof tfjs, optimizer: tfjs.Optimizer) {
     this.#optimizer = optimizer;
-    this.#native = NativeBackend.of(tf);
-    const rule = this.#native === null ? { reason: 'the backend is not native' } : ruleOf(this.#native, optimizer);
+    this.#native = nativeKernelsOf(tf);
+    const rule = this.#native === null ? { reason: 'native kernels are not installed' } : ruleOf(this.#native, optimizer);
     if ('reason' in rule) {
       this.#reason = rule.reason;
       this.#rule = null;

@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { NativeBackend } from './native-backend.ts';
+import type { NativeBackend } from './native-backend.ts';
 
 /*
  * Gradients that TensorFlow.js composes of small operations, by single kernels of TensorFlow. A kernel is only used where it computes the
@@ -34,43 +34,13 @@ const NATIVE_GRADIENTS: Readonly<Record<string, NativeGradient>> = {
   Tanh: (native, dy, [y]) => (isFloat(y) ? { x: () => native.run('TanhGrad', [y, dy]) } : null),
 };
 
-/** What is installed for an engine: there is one for all instances of TensorFlow.js's functions. */
-const installed = new WeakMap<object, () => void>();
+/** The kernels of TensorFlow.js that have one. */
+export const WITH_NATIVE_GRADIENT: readonly string[] = Object.keys(NATIVE_GRADIENTS);
 
-/**
- * Has TensorFlow.js use them for first-order gradients on this backend; those of higher order, and other backends, keep its own. Nothing
- * happens where the backend is not native.
- */
-export function installNativeGradients(tf: typeof tfjs): void {
-  const native = NativeBackend.of(tf);
-  const engine = tf.engine();
-  if (native === null || installed.has(engine)) {
-    return;
-  }
-  const replaced: tfjs.GradConfig[] = [];
-  for (const [kernelName, gradient] of Object.entries(NATIVE_GRADIENTS)) {
-    const own = tf.getGradient(kernelName);
-    if (own !== undefined) {
-      replaced.push(own);
-      replace(tf, { ...own, gradFunc: gradientOf(native, own, gradient) });
-    }
-  }
-  installed.set(engine, () => {
-    for (const own of replaced) {
-      replace(tf, own);
-    }
-  });
-}
-
-/** TensorFlow.js's own gradients again. */
-export function uninstallNativeGradients(tf: typeof tfjs): void {
-  installed.get(tf.engine())?.();
-  installed.delete(tf.engine());
-}
-
-function replace(tf: typeof tfjs, config: tfjs.GradConfig): void {
-  tf.unregisterGradient(config.kernelName);
-  tf.registerGradient(config);
+/** For first-order gradients on this backend; those of higher order, and other backends, get TensorFlow.js's own. */
+export function nativeGradientOf(native: NativeBackend, own: tfjs.GradConfig): tfjs.GradConfig | null {
+  const gradient = NATIVE_GRADIENTS[own.kernelName];
+  return gradient === undefined ? null : { ...own, gradFunc: gradientOf(native, own, gradient) };
 }
 
 function gradientOf(native: NativeBackend, own: tfjs.GradConfig, gradient: NativeGradient): tfjs.GradConfig['gradFunc'] {

@@ -2,8 +2,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { loadBackend } from '../../backend.ts';
-import { NativeBackend } from '../native-backend.ts';
-import { installNativeGradients, uninstallNativeGradients } from '../native-gradients.ts';
+import { installNativeKernels, nativeKernelsOf, uninstallNativeKernels } from '../native-kernels.ts';
 import { equal, holds } from './properties.ts';
 
 const { tf } = await loadBackend(1, process.env);
@@ -28,10 +27,10 @@ function gradients({ inputs, compute }: Case): Float32Array[] {
 }
 
 function compareGradients(of: Case, tolerance = 2e-6): void {
-  uninstallNativeGradients(tf);
+  uninstallNativeKernels(tf);
   const before = tf.memory().numTensors;
   const expected = gradients(of);
-  installNativeGradients(tf);
+  installNativeKernels(tf);
   const actual = gradients(of);
   equal(tf.memory().numTensors, before);
   expected.forEach((values, input) => {
@@ -173,14 +172,14 @@ await holds('gradients of gradients are as before', () => {
           .dataSync(),
       ];
     });
-  uninstallNativeGradients(tf);
+  uninstallNativeKernels(tf);
   const expected = second();
-  installNativeGradients(tf);
+  installNativeKernels(tf);
   equal(second(), expected);
 });
 
 await holds('on another backend they are as before', async () => {
-  installNativeGradients(tf);
+  installNativeKernels(tf);
   const gradient = () =>
     tf.tidy(() => [
       ...tf
@@ -195,14 +194,14 @@ await holds('on another backend they are as before', async () => {
 
 await holds('installed twice they are uninstalled at once', () => {
   const name = 'Relu';
-  uninstallNativeGradients(tf);
+  uninstallNativeKernels(tf);
   const own = tf.getGradient(name);
-  installNativeGradients(tf);
-  installNativeGradients(tf);
+  installNativeKernels(tf);
+  installNativeKernels(tf);
   equal(tf.getGradient(name) === own, false);
-  uninstallNativeGradients(tf);
+  uninstallNativeKernels(tf);
   equal(tf.getGradient(name) === own, true);
-  equal(NativeBackend.of(tf) === null, false);
+  equal(nativeKernelsOf(tf), null);
 });
 
 console.log('done');

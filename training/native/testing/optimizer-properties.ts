@@ -4,9 +4,11 @@ import fc from 'fast-check';
 import { loadBackend } from '../../backend.ts';
 import type { NamedGradient } from '../../gradients.ts';
 import { FusedOptimizer } from '../fused-optimizer.ts';
+import { nativeKernelsOf } from '../native-kernels.ts';
 import { equal, holds } from './properties.ts';
 
 const { tf } = await loadBackend(1, process.env);
+equal(nativeKernelsOf(tf) === null, false);
 
 const OPTIMIZERS: Readonly<Record<string, () => tfjs.Optimizer>> = {
   sgd: () => tf.train.sgd(0.1),
