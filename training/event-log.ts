@@ -241,7 +241,13 @@ export class EventLog {
     this.#stamp ??= await this.#newestStamp();
     const content = Buffer.concat([...this.#head(), ...this.#writing]);
     // At its place: another try overwrites what a failed one has left.
-    const file = await open(`${folder}/${this.#name()}`, this.#length === 0 ? 'w' : 'r+');
+    const file = await open(`${folder}/${this.#name()}`, this.#length === 0 ? 'w' : 'r+').catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') {
+        // Somebody has removed it: the next try begins a new one.
+        this.#length = 0;
+      }
+      throw error;
+    });
     try {
       for (let done = 0; done < content.length; ) {
         done += (await file.write(content, done, content.length - done, this.#length + done)).bytesWritten;

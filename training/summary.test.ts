@@ -222,6 +222,19 @@ describe('a writer', () => {
     expect(writer.isEmpty).toBe(true);
   });
 
+  test('begins its file anew when somebody has removed it', async () => {
+    const writer = open();
+    writer.scalar('a', 1, 1);
+    await writer.flush();
+    await rm(join(folder, 'train'), { recursive: true });
+    writer.scalar('b', 2, 2);
+    await writer.flush();
+    await writer.flush();
+    const written = await content();
+    expect(written.includes('brain.Event:2')).toBe(true);
+    expect(written.length).toBeGreaterThan(encodeScalars(1, 2, [{ tag: 'b', value: 2 }]).length);
+  });
+
   test('drops the oldest when storage stays away, and says so', async () => {
     await writeFile(join(folder, 'train'), '');
     const writer = open();

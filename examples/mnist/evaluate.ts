@@ -6,6 +6,7 @@ const { tf } = cluster;
 const images = await cluster.idx('mnist', 't10k-images-idx3-ubyte');
 const labels = await cluster.idx('mnist', 't10k-labels-idx1-ubyte');
 const x = tf.tensor4d(new Float32Array(images.values), [10_000, 28, 28, 1]);
+cluster.summaries.image('test images', { values: images.values, shape: [10_000, 28, 28, 1] }, 0, { max: 8 });
 const y = tf.oneHot(tf.tensor1d(new Int32Array(labels.values), 'int32'), 10).toFloat();
 
 // The same shape as in train.ts; its weights come from the checkpoints.
