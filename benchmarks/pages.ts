@@ -1,0 +1,345 @@
+/**
+ * `npm run bench -- pages [--tasks N] [--viewers N] [--seconds N] [--output json]`: a job of 200 tasks on a cluster in a box, looked at by 20
+ * viewers through the ResourceManager's proxy as the job's page does: do the ApplicationMaster's heartbeats stay on time, and how much memory
+ * does it hold? Measured from outside (the calls to the ResourceManager as they pass on the wire, questions to its web server) and as it says itself.
+ */
+import { spawn } from 'node:child_process';
+import { once, setMaxListeners } from 'node:events';
+import { cp, mkdtemp, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises';
+import { loadavg } from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { isMainThread, Worker } from 'node:worker_threads';
+import type { JobStatus } from '../conf/status.ts';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { Cluster } from '../integration-tests/cluster/cluster.mjs';
+import { createStorage } from '../storage/create-storage.ts';
+import type { Storage } from '../storage/storage.ts';
+import { encodeFileVersion, encodeScalars } from '../training/event-file.ts';
+import { type Answer, type Order, observe, proxied } from './pages/observer.ts';
+
+const ROOT = process.cwd();
+const COMMAND = path.join(ROOT, 'dist', 'tony-ts.js');
+const USER = 'alice';
+/** The ApplicationMaster's pause between its calls to the ResourceManager, once nothing is asked for (ms). */
+const BEAT_MS = 1000;
+const HEARTBEAT_MS = 1000;
+/** What the page asks for, and how often. */
+const POLLS = [
+  { resource: 'job', everyMs: 2000 },
+  { resource: 'usage', everyMs: 5000 },
+  { resource: 'scalars', everyMs: 5000 },
+  { resource: 'events', everyMs: 5000 },
+] as const;
+const [RUNS, TAGS, STEPS] = [8, 20, 1000] as const;
+const TARGETS = { latenessMs: 200, residentMiB: 200 };
+
+/** As a training script does: reports its progress, and no more. `read` waits without a process. */
+const PROGRAM = [
+  'F=$(sed -n \'s/.*"reportFile":"\\([^"]*\\)".*/\\1/p\' "$TONY_TASK_FILE")',
+  'exec 9<> <(:)',
+  'for ((i = 1; ; i++)); do printf \'{"type":"progress","step":%d,"metrics":{"loss":0.%d,"rate":12.5}}\\n\' $i $i >> "$F"; read -t 2 -u 9; done',
+].join('; ');
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      tasks: { type: 'string', default: '200' },
+      viewers: { type: 'string', default: '20' },
+      seconds: { type: 'string', default: '120' },
+      output: { type: 'string', default: 'text' },
+    },
+  });
+  const [tasks, viewers, seconds] = [Number(values.tasks), Number(values.viewers), Number(values.seconds)];
+  const progress = (line: string): void => void process.stderr.write(`${line}\n`);
+  const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
+  if ((await cluster.stoppedDaemons()).length < 5) throw new Error('this needs a cluster of its own: npm run cluster -- down');
+  const folder = await mkdtemp(path.join(ROOT, '.cache', 'pages-'));
+  const observer = new Observer();
+  const viewing = new AbortController();
+  setMaxListeners(0, viewing.signal);
+  let applicationId: string | null = null;
+  try {
+    // Memory is a promise only: the nodes promise what so many tasks ask for.
+    const memoryMb = Math.max(8192, tasks * 96);
+    const [memory, cpus] = ['yarn.nodemanager.resource.memory-mb', 'yarn.nodemanager.resource.cpu-vcores'];
+    await cluster.up({ fresh: true, yarn: { [memory]: memoryMb, [cpus]: Math.max(8, tasks) }, log: progress });
+    const port = await observer.record('localhost', cluster.ports.resourcemanager.scheduler);
+    const environment = await leadThrough(cluster, port, folder);
+    const storage = createStorage({ hadoop: await HadoopConfiguration.fromDirectory(cluster.configuration), user: USER });
+    applicationId = await submit(folder, environment, tasks);
+    const api = `${cluster.resourceManager}/proxy/${applicationId}/tony/api`;
+    progress(`${applicationId}: ${tasks} tasks are being started`);
+    const began = performance.now();
+    let status: JobStatus | null = null;
+    for (let running = 0; running < tasks; ) {
+      status = (await poll(`${api}/job`).catch(() => null)) as JobStatus | null;
+      running = status?.tasks.filter(({ state }) => state === 'running').length ?? 0;
+      if (performance.now() - began > 600_000) throw new Error(`only ${running} of ${tasks} tasks run`);
+      await delay(1000);
+    }
+    const summaries = status?.summaryDir ?? '';
+    await Promise.all(Array.from({ length: RUNS }, (_, run) => writeCurves(storage, `${summaries}/run-${run}`, 0, STEPS)));
+    const launchS = (performance.now() - began) / 1000;
+    const master = await findMaster(applicationId);
+    observer.order({ type: 'probe', host: '127.0.0.1', port: master.webPort, user: USER });
+
+    const seen = new Sightings();
+    for (let viewer = 0; viewer < viewers; viewer++) void view(api, viewer / viewers, seen, viewing.signal);
+    void keepWriting(storage, summaries, viewing.signal);
+    await delay(15_000);
+    progress(`${viewers} viewers look for ${seconds} s`);
+    seen.forget();
+    observer.order({ type: 'forget' });
+    const resident: number[] = [];
+    for (const end = performance.now() + seconds * 1000; performance.now() < end; await delay(1000)) {
+      resident.push((await memoryOf(master.pid, 'VmRSS')) / 1024);
+    }
+    const outside = await observer.report();
+    viewing.abort();
+    storage.close();
+    const result = {
+      tasks,
+      viewers,
+      seconds,
+      launchS: Math.round(launchS),
+      load: loadavg()[0]?.toFixed(1),
+      beats: outside.pauses.length,
+      beatLatenessP99Ms: percentile(
+        outside.pauses.map((pause) => Math.max(0, pause - BEAT_MS)),
+        0.99,
+      ),
+      beatLatenessMaxMs: Math.max(0, ...outside.pauses.map((pause) => Math.round(pause - BEAT_MS))),
+      answerMedianMs: percentile(outside.answers, 0.5),
+      answerP99Ms: percentile(outside.answers, 0.99),
+      answerMaxMs: percentile(outside.answers, 1),
+      lostAnswers: outside.lost,
+      ownLatenessP99Ms: percentile(seen.lateness, 1),
+      executorSilenceP99Ms: percentile(
+        seen.silences.map((silent) => Math.max(0, silent - HEARTBEAT_MS)),
+        0.99,
+      ),
+      viewerAnswers: seen.latencies.length,
+      viewerFailures: seen.failures,
+      viewerMedianMs: percentile(seen.latencies, 0.5),
+      viewerP99Ms: percentile(seen.latencies, 0.99),
+      residentMiB: Math.round(Math.max(...resident)),
+      residentPeakMiB: Math.round((await memoryOf(master.pid, 'VmHWM')) / 1024),
+      masterCpuCores: Math.round((seen.cpu.reduce((sum, cores) => sum + cores, 0) / Math.max(1, seen.cpu.length)) * 100) / 100,
+      machineLatenessP99Ms: percentile(outside.idle, 0.99),
+    };
+    print(result, values.output === 'json');
+  } finally {
+    viewing.abort();
+    observer.close();
+    if (applicationId !== null) await run(['kill', applicationId], cluster.environment()).catch(() => '');
+    await rm(folder, { recursive: true, force: true });
+    await cluster.down();
+  }
+}
+
+class Observer {
+  readonly #worker = new Worker(fileURLToPath(import.meta.url));
+
+  constructor() {
+    this.#worker.unref();
+  }
+
+  order(order: Order): void {
+    this.#worker.postMessage(order);
+  }
+
+  async record(host: string, port: number): Promise<number> {
+    this.order({ type: 'record', host, port });
+    const [answer] = (await once(this.#worker, 'message')) as [Answer];
+    if (answer.type !== 'recording') throw new Error('the observer does not record');
+    return answer.port;
+  }
+
+  async report(): Promise<Answer & { type: 'seen' }> {
+    this.order({ type: 'report' });
+    const [answer] = (await once(this.#worker, 'message')) as [Answer];
+    if (answer.type !== 'seen') throw new Error('the observer has seen nothing');
+    return answer;
+  }
+
+  close(): void {
+    void this.#worker.terminate();
+  }
+}
+
+/** What viewers got to see. */
+class Sightings {
+  latencies: number[] = [];
+  lateness: number[] = [];
+  silences: number[] = [];
+  cpu: number[] = [];
+  failures = 0;
+
+  take(status: JobStatus): void {
+    this.lateness.push(status.master?.latenessMs ?? 0);
+    this.cpu.push(status.master?.cpuCores ?? 0);
+    this.silences.push(...status.tasks.map(({ silentMs }) => silentMs ?? 0));
+  }
+
+  forget(): void {
+    [this.latencies, this.lateness, this.silences, this.cpu, this.failures] = [[], [], [], [], 0];
+  }
+}
+
+/** One open page; `share` spreads the viewers over time. */
+async function view(api: string, share: number, seen: Sightings, signal: AbortSignal): Promise<void> {
+  await Promise.all(
+    POLLS.map(async ({ resource, everyMs }) => {
+      await delay(share * everyMs, undefined, { signal }).catch(() => {});
+      for (let after = 0; !signal.aborted; await delay(everyMs, undefined, { signal }).catch(() => {})) {
+        const began = performance.now();
+        try {
+          const query = resource === 'usage' || resource === 'events' ? `?after=${after}` : '';
+          const answer = await poll(`${api}/${resource}${query}`);
+          seen.latencies.push(performance.now() - began);
+          if (resource === 'job') seen.take(answer as JobStatus);
+          after = (answer as { next?: number }).next ?? 0;
+        } catch {
+          if (!signal.aborted) seen.failures++;
+        }
+      }
+    }),
+  );
+}
+
+async function poll(url: string): Promise<unknown> {
+  const answer = await fetch(`${url}${url.includes('?') ? '&' : '?'}user.name=${USER}`, { signal: AbortSignal.timeout(20_000) });
+  if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
+  return answer.json();
+}
+
+/** Event files as `training` writes them. */
+async function writeCurves(storage: Storage, run: string, from: number, to: number): Promise<void> {
+  const records = [encodeFileVersion(Date.now() / 1000)];
+  for (let step = from; step < to; step++) {
+    const values = Array.from({ length: TAGS }, (_, tag) => ({ tag: `metrics/value-${tag}`, value: Math.sin(step / (50 + tag)) }));
+    records.push(encodeScalars(Date.now() / 1000, step, values));
+  }
+  await storage.write(`${run}/events.out.tfevents.${1_700_000_000 + from}.host.1`, Buffer.concat(records));
+}
+
+async function keepWriting(storage: Storage, summaries: string, signal: AbortSignal): Promise<void> {
+  for (let step = STEPS; !signal.aborted; step += 10) {
+    for (let run = 0; run < RUNS && !signal.aborted; run++)
+      await writeCurves(storage, `${summaries}/run-${run}`, step, step + 10).catch(() => {});
+    await delay(5000, undefined, { signal }).catch(() => {});
+  }
+}
+
+/** A client's configuration by which the ApplicationMaster reaches the scheduler at this port. */
+async function leadThrough(cluster: Cluster, port: number, folder: string): Promise<Record<string, string>> {
+  const configuration = path.join(folder, 'conf');
+  await cp(cluster.configuration, configuration, { recursive: true });
+  const file = path.join(configuration, 'yarn-site.xml');
+  const text = await readFile(file, 'utf8');
+  const property = /(<name>yarn\.resourcemanager\.scheduler\.address<\/name><value>)[^<]*/;
+  if (!property.test(text)) throw new Error('the cluster does not say where its scheduler is');
+  await writeFile(file, text.replace(property, `$1localhost:${port}`));
+  return { ...cluster.environment(), HADOOP_CONF_DIR: configuration };
+}
+
+async function submit(folder: string, environment: Record<string, string>, tasks: number): Promise<string> {
+  const conf = path.join(folder, 'job.yaml');
+  const roles = `{worker: {instances: ${tasks}, resources: {memory: 160m}}}`;
+  const rest = `master: {memory: 512m}\ngang: {timeout: 570s}\n`;
+  await writeFile(conf, `name: pages\nframework: none\nruntime: system\ncommand: |\n  ${PROGRAM}\nroles: ${roles}\n${rest}`);
+  const output = await run(['submit', '--conf', conf, '--detach', '--output', 'json'], environment);
+  const id = /application_\d+_\d+/.exec(output)?.[0];
+  if (id === undefined) throw new Error(`nothing was submitted:\n${output}`);
+  return id;
+}
+
+async function run(words: readonly string[], environment: Record<string, string>): Promise<string> {
+  const child = spawn(process.execPath, [COMMAND, ...words], {
+    env: { ...process.env, ...environment, HADOOP_USER_NAME: USER },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  await once(child, 'close');
+  return output;
+}
+
+/** The ApplicationMaster's process, and where its web server listens. */
+async function findMaster(applicationId: string): Promise<{ pid: number; webPort: number }> {
+  const serial = applicationId.replace('application_', '');
+  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+    const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
+    if (!words[0]?.endsWith('node') || !words.some((word) => word.endsWith('application-master.mjs'))) continue;
+    if (!(await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')).includes(`_${serial}_`)) continue;
+    for (const port of await listening(Number(pid))) {
+      const headers = proxied(USER);
+      const answer = await fetch(`http://127.0.0.1:${port}/tony/api/none`, { headers, signal: AbortSignal.timeout(3000) }).catch(
+        () => null,
+      );
+      if (answer?.status === 404) return { pid: Number(pid), webPort: port };
+    }
+  }
+  throw new Error('the ApplicationMaster was not found');
+}
+
+/** Ports on which the process listens: /proc/net/tcp, proc(5). */
+async function listening(pid: number): Promise<number[]> {
+  const files = await readdir(`/proc/${pid}/fd`);
+  const links = await Promise.all(files.map((file) => readlink(`/proc/${pid}/fd/${file}`).catch(() => '')));
+  const inodes = new Set(links.flatMap((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1] ?? []));
+  const lines = (await readFile(`/proc/${pid}/net/tcp`, 'utf8')).split('\n').slice(1);
+  return lines.flatMap((line) => {
+    const [, local = '', , state, , , , , , inode = ''] = line.trim().split(/\s+/);
+    return state === '0A' && inodes.has(inode) ? [Number.parseInt(local.split(':')[1] ?? '', 16)] : [];
+  });
+}
+
+/** kB. */
+async function memoryOf(pid: number, field: 'VmRSS' | 'VmHWM'): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0);
+}
+
+function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const value = sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+  return Math.round(value * 10) / 10;
+}
+
+function print(result: Readonly<Record<string, number | string | undefined>>, isJson: boolean): void {
+  if (isJson) {
+    process.stdout.write(`${JSON.stringify({ benchmark: 'pages', ...result, targets: TARGETS })}\n`);
+    return;
+  }
+  const late = `< ${TARGETS.latenessMs}`;
+  const lines: (readonly [string, string | number | undefined, string])[] = [
+    ['tasks / viewers / seconds', `${result.tasks} / ${result.viewers} / ${result.seconds}`, ''],
+    ['all tasks running after, s', result.launchS, ''],
+    ['load average of the machine', result.load, ''],
+    ['timers of an idle process beside it late by, p99 ms', result.machineLatenessP99Ms, ''],
+    ['calls to the ResourceManager late by, p99 ms (wire)', result.beatLatenessP99Ms, late],
+    [`  the latest of ${result.beats}`, result.beatLatenessMaxMs, ''],
+    ['answers of its web server, p99 ms (outside)', result.answerP99Ms, late],
+    ['  median, most', `${result.answerMedianMs}, ${result.answerMaxMs}`, ''],
+    ['its timers late by, p99 ms (as it says)', result.ownLatenessP99Ms, late],
+    ['executors unheard beyond their interval, p99 ms', result.executorSilenceP99Ms, late],
+    ['viewers: answers through the proxy, median ms', result.viewerMedianMs, ''],
+    [`  p99 ms of ${result.viewerAnswers}, ${result.viewerFailures} failed`, result.viewerP99Ms, ''],
+    ['ApplicationMaster resident, MiB', result.residentMiB, `< ${TARGETS.residentMiB}`],
+    ['  peak since its start, MiB', result.residentPeakMiB, ''],
+    ['  CPU, cores', result.masterCpuCores, ''],
+  ];
+  for (const [label, value, target] of lines) {
+    process.stdout.write(`${label.padEnd(54)}${String(value ?? '').padStart(16)}${target.padStart(10)}\n`);
+  }
+}
+
+// Here, since classes are there only from their line on.
+if (isMainThread) await main();
+else observe();
