@@ -133,7 +133,8 @@ describe('the job’s page', () => {
     const { status } = endedScene();
     scene.status = status;
     await expect.poll(() => announced.textContent(), PATIENT).toBe('State of the job: succeeded.');
-    await page.waitForLoadState('networkidle');
+    // Curves may have come after the end was told: they are asked for once more.
+    await page.waitForRequest(/api\/scalars$/);
     // Longer than between any two questions of a page that still asks.
     await expect(page.waitForRequest(() => true, { timeout: 6_000 })).rejects.toThrow('Timeout');
   });

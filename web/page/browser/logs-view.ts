@@ -23,7 +23,8 @@ const MASTER = 'master';
 export function Logs({ status, feeds, rest }: { status: JobStatus; feeds: JobFeeds; rest: readonly string[] }): Content {
   const first = status.failure?.task ?? (status.tasks[0] === undefined ? MASTER : nameOf(status.tasks[0]));
   const [task = first] = rest;
-  const file = FILES.find((each) => each === rest[1]) ?? (task === MASTER ? 'tony.log' : 'stdout');
+  const file =
+    FILES.find((each) => each === rest[1]) ?? (task === MASTER ? 'tony.log' : task === status.failure?.task ? 'stderr' : 'stdout');
   const [following, setFollow] = usePreference<boolean>('log.follow', true);
   const [wrap, setWrap] = usePreference<boolean>('log.wrap', true);
   const [words, setWords] = useState('');
