@@ -46,7 +46,7 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
   const message = long ? describeWait(state, waited, since) : '';
   if (ranWell) return ['RUNNING', message];
   const before = state.generation > 0 || state.tasks.some((task) => task.generation > 0);
-  const failed = state.tasks.find((task) => task.failure !== null && task.generation === state.generation);
+  const failed = awaited.find((task) => task.failure !== null && task.generation === state.generation);
   if (before)
     return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${failed.failure?.split('\n')[0] ?? ''}`];
   return [long ? 'WAITING' : 'STARTING', message];
@@ -61,8 +61,10 @@ function tensorBoardOf(state: JobState): TensorBoardStatus {
   if (state.result !== null) return { state: 'unavailable', message: 'The job is over.' };
   switch (task.state) {
     case 'requested':
-    case 'allocated':
-      return { state: 'waiting', message: task.asked ? 'It waits for a container.' : '' };
+    case 'allocated': {
+      const again = task.failure === null ? '' : `It is started again: ${task.failure.split('\n')[0] ?? ''}`;
+      return { state: 'waiting', message: again === '' && task.asked ? 'It waits for a container.' : again };
+    }
     case 'launching':
     case 'registered':
       return { state: 'starting', message: '' };
