@@ -38,8 +38,10 @@ export const tensorboardCommand: CommandModule<object, TensorBoardArguments> = {
     });
     let forget: (() => Promise<void>) | null = null;
     try {
-      const url = server.jobUrl(await findPlace(server.store, application, user));
+      const place = await findPlace(server.store, application, user);
+      const url = server.jobUrl(place);
       process.stdout.write(`tensorboard: ${url}\n`);
+      await server.prepare(place);
       forget = open ? await openBrowser(url) : null;
       await ended;
     } finally {

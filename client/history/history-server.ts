@@ -82,6 +82,11 @@ export class HistoryServer implements Site {
     return answer(request, response, { ...asset, headers: { 'Cache-Control': 'public, max-age=31536000, immutable' } });
   }
 
+  /** Starts a job's TensorBoard before somebody opens it. */
+  async prepare(place: JobPlace): Promise<void> {
+    await this.#wake(this.#opened(place));
+  }
+
   close(): void {
     for (const job of this.#open.values()) close(job);
     this.#open.clear();

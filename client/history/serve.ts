@@ -40,6 +40,8 @@ export interface RunningHistoryServer {
   readonly url: string;
   /** Of one job's site. */
   jobUrl(place: JobPlace): string;
+  /** Starts a job's TensorBoard before somebody opens it. */
+  prepare(place: JobPlace): Promise<void>;
   readonly store: HistoryStore;
   close(): Promise<void>;
 }
@@ -79,7 +81,13 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
     const name = listen === '0.0.0.0' || listen === '::' ? hostname() : listen.includes(':') ? `[${listen}]` : listen;
     const base = `http://${name}:${web.port}/`;
     const query = auth === 'token' ? `?token=${token}` : '';
-    return { url: `${base}${query}`, jobUrl: ({ user, applicationId }) => `${base}${jobPath(user, applicationId)}${query}`, store, close };
+    return {
+      url: `${base}${query}`,
+      jobUrl: ({ user, applicationId }) => `${base}${jobPath(user, applicationId)}${query}`,
+      prepare: (place) => history.prepare(place),
+      store,
+      close,
+    };
   } catch (error) {
     await close();
     throw error;
