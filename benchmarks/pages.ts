@@ -63,7 +63,7 @@ async function main(): Promise<void> {
   let applicationId: string | null = null;
   try {
     // Memory is a promise only: the nodes promise what so many tasks ask for.
-    const memoryMb = Math.max(8192, tasks * 96);
+    const memoryMb = Math.max(8192, tasks * 128);
     const [memory, cpus] = ['yarn.nodemanager.resource.memory-mb', 'yarn.nodemanager.resource.cpu-vcores'];
     await cluster.up({ fresh: true, yarn: { [memory]: memoryMb, [cpus]: Math.max(8, tasks) }, log: progress });
     const port = await observer.record('localhost', cluster.ports.resourcemanager.scheduler);
@@ -248,7 +248,7 @@ async function leadThrough(cluster: Cluster, port: number, folder: string): Prom
 
 async function submit(folder: string, environment: Record<string, string>, tasks: number): Promise<string> {
   const conf = path.join(folder, 'job.yaml');
-  const roles = `{worker: {instances: ${tasks}, resources: {memory: 160m}}}`;
+  const roles = `{worker: {instances: ${tasks}, resources: {memory: 128m}}}`;
   const rest = `master: {memory: 512m}\ngang: {timeout: 570s}\n`;
   await writeFile(conf, `name: pages\nframework: none\nruntime: system\ncommand: |\n  ${PROGRAM}\nroles: ${roles}\n${rest}`);
   const output = await run(['submit', '--conf', conf, '--detach', '--output', 'json'], environment);

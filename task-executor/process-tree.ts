@@ -65,8 +65,13 @@ function auxiliary(key: number, otherwise: number): number {
 
 const PAGE_BYTES = auxiliary(AT_PAGE_SIZE, 4096);
 const TICKS_PER_SECOND = auxiliary(AT_CLOCK_TICKS, 100);
-/** How often all processes of the machine are looked through; between that only the known ones are read. */
+/**
+ * How often all processes of the machine are looked through; between that only the known ones are read. Where there are thousands, or many
+ * executors that look, a search takes long: it is to take a small share of the time.
+ */
 const SEARCH_MS = 5_000;
+const LONGEST_SEARCH_MS = 60_000;
+const SEARCH_SHARE = 0.005;
 
 export interface TreeUsage {
   readonly rssBytes: number;
@@ -79,7 +84,7 @@ export interface TreeUsage {
 export class ProcessTree {
   readonly #root: number;
   #known: readonly number[];
-  #searchedAt = Number.NEGATIVE_INFINITY;
+  #searchAt = Number.NEGATIVE_INFINITY;
   #ticks = new Map<number, number>();
   #sampledAt: number;
 
@@ -90,7 +95,7 @@ export class ProcessTree {
   }
 
   sample(now: number): TreeUsage {
-    const stats = now - this.#searchedAt >= SEARCH_MS ? this.#search(now) : this.#known.map(readStat).filter((stat) => stat !== null);
+    const stats = now >= this.#searchAt ? this.#search(now) : this.#known.map(readStat).filter((stat) => stat !== null);
     const ticks = new Map(stats.map((stat) => [stat.pid, stat.ticks]));
     let used = 0;
     for (const [pid, total] of ticks) used += Math.max(0, total - (this.#ticks.get(pid) ?? 0));
@@ -110,6 +115,7 @@ export class ProcessTree {
   }
 
   #search(now: number): readonly ProcessStat[] {
+    const began = performance.now();
     const all = new Map<number, ProcessStat>();
     for (const name of processIds()) {
       const stat = readStat(name);
@@ -128,7 +134,7 @@ export class ProcessTree {
     };
     const members = [...all.values()].filter(isMember);
     this.#known = members.map(({ pid }) => pid);
-    this.#searchedAt = now;
+    this.#searchAt = now + Math.min(LONGEST_SEARCH_MS, Math.max(SEARCH_MS, (performance.now() - began) / SEARCH_SHARE));
     return members;
   }
 }
