@@ -1,4 +1,5 @@
 import type { Role } from '../conf/job.ts';
+import { isCompanion, othersRun } from './companion.ts';
 import { detach } from './ending.ts';
 import type { Container } from './events.ts';
 import { type JobState, LIMITS, type Task } from './job-state.ts';
@@ -7,6 +8,7 @@ import type { Turn } from './turn.ts';
 /** The task waits for a container, and may be given one now. */
 export function wantsContainer(state: JobState, task: Task): boolean {
   if (state.registration === null || state.result !== null || task.state !== 'requested' || task.notBefore > state.now) return false;
+  if (isCompanion(state.frozen.job, task.role)) return othersRun(state);
   return task.rank === null || (state.gang?.phase === 'forming' && state.gang.notBefore <= state.now);
 }
 

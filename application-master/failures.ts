@@ -1,3 +1,4 @@
+import { companionPause, falls, isCompanion } from './companion.ts';
 import { type Detachment, detach, isFree } from './ending.ts';
 import { decide } from './finish.ts';
 import { newGeneration } from './gang.ts';
@@ -41,6 +42,7 @@ export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment
   const failures = task.failures + (cost === 'charged' ? 1 : 0);
   const freeFailures = task.freeFailures + (cost === 'charged' ? 0 : 1);
   const unstarted = wasStarted(task) ? 0 : task.unstarted + 1;
+  const companion = isCompanion(jobOf(state), task.role);
   const fruitless = cost === 'charged' && task.rank !== null ? countFruitless(turn) : 0;
   turn.update(slot, {
     failures,
@@ -49,7 +51,7 @@ export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment
     failure: `${sentence}${describeStderr(cause)}`,
     exitCode: cause.kind === 'program' ? cause.exit.code : task.exitCode,
     failedNodes:
-      node !== null && cost !== 'victim' && speaksAgainstNode(cause)
+      node !== null && !companion && cost !== 'victim' && speaksAgainstNode(cause)
         ? [...task.failedNodes, node].slice(-LIMITS.notices)
         : task.failedNodes,
     launchFailure: cause.kind === 'launch' || cause.kind === 'unheard' ? sentence : task.launchFailure,
@@ -60,6 +62,11 @@ export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment
     turn.patch({ firstFailure: { text: `${nameOf(task)}: ${sentence}${describeStderr(cause)}`, containerId } });
   }
 
+  if (companion) {
+    const count = falls(state, task);
+    turn.update(slot, { state: 'requested', waitingSince: turn.now, falls: count, notBefore: turn.now + companionPause(count) });
+    return;
+  }
   const end = finality(task, cost, { failures, freeFailures, unstarted, fruitless });
   if (end !== null) {
     turn.update(slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });

@@ -1,4 +1,5 @@
 import type { JobResult } from '../conf/status.ts';
+import { isCompanion } from './companion.ts';
 import { detach } from './ending.ts';
 import { isOver, LIMITS } from './job-state.ts';
 import { isChief } from './ranks.ts';
@@ -42,5 +43,8 @@ function stopAll(turn: Turn, result: JobResult): void {
   const reason =
     result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job is killed' : 'the job has failed';
   turn.patch({ stoppedAt: turn.now });
-  for (const { slot, container } of turn.state.tasks) if (container !== null) detach(turn, slot, 'drain', reason);
+  for (const { slot, container, role } of turn.state.tasks) {
+    // A companion has nothing to save that the end would wait for.
+    if (container !== null) detach(turn, slot, isCompanion(turn.state.frozen.job, role) ? 'stop' : 'drain', reason);
+  }
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Member } from '../training/task-context.ts';
 import { giveBack } from './asks.ts';
+import { isCompanion } from './companion.ts';
 import { decide } from './finish.ts';
 import { isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { seconds } from './sentences.ts';
@@ -96,7 +97,8 @@ export function markStarted(turn: Turn, slot: number, generation: number): void 
 /** Everybody who has said hello: the ranked in the order of their ranks, then the others. */
 export function membersOf(state: JobState): Member[] {
   const known = state.tasks.flatMap((task): Member[] =>
-    task.executor === null
+    // Nobody's program is to talk to a companion.
+    task.executor === null || isCompanion(state.frozen.job, task.role)
       ? []
       : [{ role: task.role.name, index: task.index, host: task.executor.host, port: task.executor.port, rank: task.rank }],
   );

@@ -830,3 +830,130 @@ describe('who has no say', () => {
     expect(scene.status().metrics).not.toHaveProperty('bad');
   });
 });
+
+describe('the TensorBoard that comes with a job', () => {
+  const tensorboard = role({ name: 'tensorboard', tracking: 'sidecar', restart: { policy: 'on-failure', maxRestarts: 1 } });
+  const withTensorBoard = (changes: Partial<Parameters<typeof frozen>[0]> = {}) =>
+    frozen({ roles: [workers(), tensorboard], tensorboard: { logdir: null, serve: true, memoryMb: 1024 }, ...changes });
+
+  it('is asked for when all others run, and not in what the members are told', () => {
+    const scene = new Rehearsal(withTensorBoard({ roles: [workers(), evaluator, tensorboard] }));
+    scene.register();
+    expect([scene.wanted('worker'), scene.wanted('tensorboard')]).toEqual([2, 0]);
+    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
+    for (const id of ['c1', 'c2']) scene.started(id, 1);
+    expect(scene.wanted('tensorboard')).toBe(0);
+    scene.hello(scene.allocate('evaluator'));
+    scene.started('c3', 1);
+    expect(scene.wanted('tensorboard')).toBe(1);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '' });
+    scene.serve();
+    expect(scene.task('tensorboard:0').state).toBe('running');
+    scene.exit('c1', 1);
+    scene.serve();
+    const starts = scene.of('start').filter(({ generation }) => generation === 2);
+    expect(starts[0]?.members.map(({ role: name }) => name)).toEqual(['worker', 'worker', 'evaluator']);
+  });
+
+  it('is never waited for: nobody hears of it while it gets no container', () => {
+    const scene = new Rehearsal(withTensorBoard());
+    scene.register();
+    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
+    for (const id of ['c1', 'c2']) scene.started(id, 1);
+    scene.wait(20 * 60_000);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', tensorboard: { state: 'waiting' } });
+    expect(scene.history.some((line) => line.startsWith('wait-timeout'))).toBe(false);
+    for (const id of ['c1', 'c2']) scene.exit(id, 0);
+    expect(scene.result?.state).toBe('SUCCEEDED');
+  });
+
+  it('goes when it cannot be had at all, and the job goes on', () => {
+    const large = { ...tensorboard, resources: { memoryMb: 100_000, vcores: 1, gpus: 0, other: {} } };
+    const scene = Rehearsal.running(withTensorBoard({ roles: [workers(), large] }));
+    expect(scene.wanted('tensorboard')).toBe(0);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', failure: null, tensorboard: { state: 'unavailable' } });
+    expect(scene.status().tensorboard.message).toContain('asks for');
+  });
+
+  it('does not fail the job when the cluster refuses it', () => {
+    const scene = new Rehearsal(withTensorBoard());
+    scene.register();
+    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
+    for (const id of ['c1', 'c2']) scene.started(id, 1);
+    scene.say({ type: 'ask-refused', role: 'tensorboard', message: 'no such label' });
+    expect(scene.status().state).toBe('RUNNING');
+  });
+
+  it('comes back whenever it dies, after growing pauses, on the same nodes, without end', () => {
+    const scene = Rehearsal.running(withTensorBoard());
+    const pauses: number[] = [];
+    for (let n = 0; n < 40; n++) {
+      const id = scene.container('tensorboard:0');
+      if (n % 2 === 0) scene.exit(id, 1);
+      else scene.end(id, 'exited', 137);
+      const fell = scene.now;
+      while (scene.wanted('tensorboard') === 0) scene.wait(500);
+      pauses.push(scene.now - fell);
+      // The program of a container that is gone is gone.
+      for (const ended of scene.told('stop-container')) scene.end(ended, 'stopped-by-master', -105);
+      scene.serve();
+    }
+    expect(pauses.slice(0, 4)).toEqual([1_000, 2_000, 4_000, 8_000]);
+    expect(Math.max(...pauses)).toBe(60_000);
+    expect(
+      scene
+        .of('ask')
+        .filter((action) => action.role.name === 'tensorboard')
+        .at(-1)?.excludedNodes,
+    ).toEqual([]);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', failure: null, generations: 1 });
+    scene.wait(3 * 60_000);
+    scene.exit(scene.container('tensorboard:0'), 1);
+    scene.wait(1_000);
+    expect(scene.wanted('tensorboard')).toBe(1);
+  });
+
+  it('gives its container back to a gang that has long waited for room, and has one again when the gang runs', () => {
+    const scene = Rehearsal.running(withTensorBoard());
+    const id = scene.container('tensorboard:0');
+    scene.end(scene.container('worker:1'), 'preempted');
+    scene.wait(10_000);
+    expect(scene.task('tensorboard:0').state).toBe('running');
+    scene.wait(10_000);
+    expect(scene.told('stop-container')).toContain(id);
+    expect(scene.task('tensorboard:0').state).toBe('requested');
+    expect(scene.wanted('tensorboard')).toBe(0);
+    scene.end(id, 'stopped-by-master', -105);
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.task('tensorboard:0')).toMatchObject({ state: 'running', failures: 0 });
+  });
+
+  it('stays as it is while a gang forms anew within seconds', () => {
+    const scene = Rehearsal.running(withTensorBoard());
+    const id = scene.container('tensorboard:0');
+    scene.exit(scene.container('worker:1'), 1);
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.container('tensorboard:0')).toBe(id);
+  });
+
+  it('is stopped at the end, which does not wait for it', () => {
+    const scene = Rehearsal.running(withTensorBoard());
+    const id = scene.container('tensorboard:0');
+    for (const worker of ['worker:0', 'worker:1'].map((name) => scene.container(name))) scene.exit(worker, 0);
+    expect(scene.told('stop-container')).toContain(id);
+    expect(scene.result?.state).toBe('SUCCEEDED');
+  });
+
+  it('is found again by a second attempt', () => {
+    const scene = Rehearsal.running(withTensorBoard());
+    const alive = scene.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
+    const again = new Rehearsal(withTensorBoard(), 2, scene.snapshot);
+    again.register(alive);
+    for (const { id } of alive) again.hello(id, { generation: 1, phase: 'running' });
+    expect(again.status().state).toBe('RUNNING');
+    expect(again.task('tensorboard:0').state).toBe('running');
+    expect(again.told('stop-container')).toEqual([]);
+  });
+});

@@ -1,5 +1,6 @@
-import type { FrozenJob } from '../conf/job.ts';
+import type { FrozenJob, Role } from '../conf/job.ts';
 import { ask, take, wantsContainer } from './asks.ts';
+import { isCompanion } from './companion.ts';
 import { forget } from './ending.ts';
 import type { Action, Event, Snapshot } from './events.ts';
 import { exited, heartbeat, hello, letLeave, ready, started, startUnranked, streamLost } from './executors.ts';
@@ -166,8 +167,16 @@ function registered(turn: Turn, event: Extract<Event, { type: 'registered' }>): 
   if (turn.state.restored) return;
   for (const role of turn.state.frozen.job.roles) {
     const sentence = impossibleAsk(turn.state, role);
-    if (sentence !== null) decide(turn, { state: 'FAILED', diagnostics: sentence });
+    if (sentence !== null && isCompanion(turn.state.frozen.job, role)) goWithout(turn, role, sentence);
+    else if (sentence !== null) decide(turn, { state: 'FAILED', diagnostics: sentence });
   }
+}
+
+/** The cluster will never have room for it: the job runs as well without. */
+function goWithout(turn: Turn, role: Role, sentence: string): void {
+  for (const task of turn.state.tasks) if (task.role === role) turn.update(task.slot, { state: 'lost', failure: sentence });
+  turn.dirty = true;
+  turn.record('went-without', { role: role.name, detail: sentence });
 }
 
 /** Before anything has run, a refusal is the answer to a wrong request; later it may be a node that is away, and the gang's deadline decides. */
@@ -178,6 +187,7 @@ function askRefused(turn: Turn, name: string, message: string): void {
   const tasks = turn.state.tasks.filter((task) => task.role === role);
   if (
     role === undefined ||
+    isCompanion(turn.state.frozen.job, role) ||
     turn.state.restored ||
     tasks.some((task) => task.attempts > 0) ||
     !tasks.some((task) => wantsContainer(turn.state, task))
@@ -239,6 +249,7 @@ function freshTask(place: Place, slot: number, now: number): Task {
     freeFailures: 0,
     unstarted: 0,
     failedNodes: [],
+    falls: 0,
     waitingSince: now,
     rounds: 0,
     notBefore: now,

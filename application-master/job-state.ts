@@ -109,6 +109,8 @@ export interface Task {
   /** Failures in a row without a program having been started. */
   readonly unstarted: number;
   readonly failedNodes: readonly string[];
+  /** Of a companion: how often it has ended in a row. */
+  readonly falls: number;
   /** Since when it waits for its program to start; rounds of waiting that ended in vain; nothing is asked for before. Unranked tasks only have rounds of their own. */
   readonly waitingSince: number;
   readonly rounds: number;
@@ -181,6 +183,11 @@ export const LIMITS = {
   fruitfulMs: 10 * 60_000,
   /** An ask that gets nothing for so long stops being choosy about nodes. */
   choosyMs: 30_000,
+  /** How long others may wait for a container that a companion may be holding. */
+  yieldMs: 15_000,
+  /** A companion that ran for so long has not fallen; the longest pause before one that falls again and again is back. */
+  companionSteadyMs: 2 * 60_000,
+  companionPauseMs: 60_000,
   /** How long the job's end waits for its result to be saved. */
   saveMs: 30_000,
   /** And then for programs to end. */

@@ -1,4 +1,5 @@
-import { forgiveNodes } from './asks.ts';
+import { forgiveNodes, giveBack } from './asks.ts';
+import { companionsInTheWay, isCompanion } from './companion.ts';
 import { chaseEnding } from './ending.ts';
 import { failTask } from './failures.ts';
 import { decide } from './finish.ts';
@@ -17,6 +18,7 @@ export function watch(turn: Turn): void {
   for (const { slot } of turn.state.tasks) watchTask(turn, slot);
   blamePeers(turn);
   forgiveNodes(turn);
+  for (const task of companionsInTheWay(turn.state)) giveBack(turn, task, 'others wait for a container');
   for (const { slot } of turn.state.tasks) endUnrankedRound(turn, slot);
   endRound(turn);
 }
@@ -83,6 +85,8 @@ function endUnrankedRound(turn: Turn, slot: number): void {
   const task = turn.task(slot);
   const { timeoutMs } = jobOf(turn.state).gang;
   if (task.rank !== null || turn.state.registration === null || turn.state.result !== null || isOver(task)) return;
+  // One that is not asked for yet waits for the others.
+  if (isCompanion(jobOf(turn.state), task.role) && task.container === null) return;
   if (task.executor !== null || task.reattachBy !== null || turn.now - Math.max(task.waitingSince, task.notBefore) < timeoutMs) return;
   const rounds = task.rounds + 1;
   const sentence = describeMissing(turn.state, [task]);

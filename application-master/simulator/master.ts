@@ -1,7 +1,9 @@
 import type { FrozenJob } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status.ts';
+import { isCompanion } from '../companion.ts';
 import type { Action, Event, Snapshot } from '../events.ts';
 import { assignmentOf, createJob, type JobState, restoreJob, step } from '../job-machine.ts';
+import { isOver, nameOf } from '../job-state.ts';
 import { heartbeatIntervalMs, leaseMs } from '../pace.ts';
 import { parseSnapshot } from '../snapshot.ts';
 import type { Cluster } from './cluster.ts';
@@ -158,6 +160,7 @@ export class Master implements Endpoint {
     }
     switch (action.type) {
       case 'ask':
+        this.#checkAsk(action);
         cluster.ask(action.role, action.count, action.excludedNodes);
         break;
       case 'release':
@@ -193,6 +196,14 @@ export class Master implements Endpoint {
         this.#options.finished(action.result);
         break;
     }
+  }
+
+  /** A companion takes what is left when all others have what they need. */
+  #checkAsk({ role, count }: Extract<Action, { type: 'ask' }>): void {
+    const { job } = this.#options.frozen;
+    if (count === 0 || !isCompanion(job, role)) return;
+    const without = this.state.tasks.filter((task) => task.role !== role && !isOver(task) && task.container === null);
+    if (without.length > 0) violate(this.#world, `${role.name} is asked for while ${without.map(nameOf).join(', ')} had no container`);
   }
 
   #launch(action: Extract<Action, { type: 'launch' }>): void {

@@ -1,5 +1,6 @@
 import type { FrozenJob, Role } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status.ts';
+import { isCompanion } from '../companion.ts';
 import { isChief } from '../ranks.ts';
 import { Cluster, type SimulatedContainer, type SimulatedNode } from './cluster.ts';
 import { Master, type Storage } from './master.ts';
@@ -288,6 +289,7 @@ class Day {
     const failures = state.tasks.reduce((sum, task) => sum + task.failures, 0);
     if (failures > world.charges) violate(world, `${failures} failures were charged, there were ${world.charges}`);
     for (const task of state.tasks) {
+      if (isCompanion(job, task.role)) continue;
       const allowed = task.role.restart.policy === 'never' ? 1 : task.role.restart.maxRestarts + 1;
       if (task.failures > allowed) violate(world, `${task.role.name}:${task.index} failed ${task.failures} times, ${allowed} are allowed`);
     }
@@ -295,9 +297,10 @@ class Day {
     const calm = this.#harm === 0 && this.#roomy;
     if (calm && state.generation > 1 + this.#earlyCrashes)
       violate(world, `generation ${state.generation}, though nothing happened to any task`);
-    const budget = Math.min(...job.roles.map((each) => (each.restart.policy === 'never' ? 0 : each.restart.maxRestarts)));
+    const needed = job.roles.filter((each) => !isCompanion(job, each));
+    const budget = Math.min(...needed.map((each) => (each.restart.policy === 'never' ? 0 : each.restart.maxRestarts)));
     const mustSucceed =
-      this.#roomy && !this.#killed && world.charges <= budget && job.roles.every((each) => each.restart.policy === 'on-failure');
+      this.#roomy && !this.#killed && world.charges <= budget && needed.every((each) => each.restart.policy === 'on-failure');
     if (mustSucceed && result.state !== 'SUCCEEDED') {
       violate(world, `a job that could have succeeded is ${result.state}: ${result.diagnostics}`);
     }
@@ -309,6 +312,9 @@ class Day {
     if ((result.state === 'KILLED') !== (this.#killed && result.diagnostics === 'killed by somebody')) {
       if (result.state === 'KILLED') violate(world, 'killed by nobody');
     }
+    const companion = this.#frozen.job.roles.find((each) => isCompanion(this.#frozen.job, each));
+    if (result.state === 'FAILED' && companion !== undefined && result.diagnostics.includes(`${companion.name}:0`))
+      violate(world, `failed because of ${companion.name}`);
     if (result.state === 'FAILED' && result.diagnostics.length < 20) violate(world, 'failed without a reason');
     if (result.state === 'FAILED' && Buffer.byteLength(result.diagnostics) > 8_192) violate(world, 'failed with too many words');
     if (result.state !== 'SUCCEEDED') return;
@@ -336,7 +342,8 @@ function inventJob(random: Random): FrozenJob {
   if (random.chance(0.2)) roles.unshift(role({ name: 'helper', instances: random.between(1, 2), ranked, restart }));
   if (random.chance(0.4)) roles.push(role({ name: 'evaluator', restart }));
   if (random.chance(0.2)) roles.push(role({ name: 'ps', tracking: 'untracked', instances: random.between(1, 2), restart }));
-  if (random.chance(0.2)) roles.push(role({ name: 'tensorboard', tracking: 'sidecar', restart }));
+  const sidecar = random.chance(0.4);
+  if (sidecar) roles.push(role({ name: 'tensorboard', tracking: 'sidecar', restart }));
   return {
     version: 1,
     applicationId: `application_1_${random.between(1, 9999)}`,
@@ -365,7 +372,8 @@ function inventJob(random: Random): FrozenJob {
       gang: { timeoutMs: 60_000 },
       heartbeat: { intervalMs: 1_000, missed: random.between(4, 10) },
       checkpoint: { dir: null, everySteps: 100, keep: 3 },
-      tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
+      // The one that comes by itself, or one that the user has thought of.
+      tensorboard: { logdir: null, serve: sidecar && random.chance(0.7), memoryMb: 1024 },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
       master: { memoryMb: 1024, vcores: 1, nodeLabel: null },
