@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { TonyError } from '../conf/errors.ts';
+import type { Json } from './datasets/stream.ts';
 
 /**
  * A checkpoint is a folder `step-N`:
@@ -26,6 +27,8 @@ export interface TrainingPosition {
   readonly iterations: number;
   /** Training is over. */
   readonly final: boolean;
+  /** Where the dataset stands, if `fit` has one. */
+  readonly data?: Json | undefined;
 }
 
 export interface StoredTensor {
@@ -42,12 +45,22 @@ export interface Snapshot {
 
 const count = z.number().int().nonnegative();
 
+const jsonValue = z.json();
+
 const bodySchema = z.object({
   version: z.literal(1),
   applicationId: z.string(),
   generation: count,
   createdAt: z.string(),
-  position: z.object({ step: count, epoch: count, examples: count, seed: count, iterations: count, final: z.boolean() }),
+  position: z.object({
+    step: count,
+    epoch: count,
+    examples: count,
+    seed: count,
+    iterations: count,
+    final: z.boolean(),
+    data: jsonValue.optional(),
+  }),
   files: z.array(z.object({ name: z.literal(TENSORS), bytes: count, sha256: z.string() })).length(1),
   tensors: z.array(
     z.object({ name: z.string(), dtype: z.enum(['float32', 'int32', 'bool']), shape: z.array(count), offset: count, bytes: count }),
@@ -68,11 +81,12 @@ export function describeSnapshot(
     hash.update(bytes);
     return place;
   });
-  const { step, epoch, examples, seed, iterations, final } = snapshot.position;
+  const { step, epoch, examples, seed, iterations, final, data } = snapshot.position;
   const body: Manifest = {
     version: 1,
     ...origin,
-    position: { step, epoch, examples, seed, iterations, final },
+    // JSON leaves out what is undefined.
+    position: { step, epoch, examples, seed, iterations, final, data: data as z.infer<typeof jsonValue> | undefined },
     files: [{ name: TENSORS, bytes: offset, sha256: hash.digest('hex') }],
     tensors,
   };

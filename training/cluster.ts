@@ -7,9 +7,9 @@ import { type BackendName, refuseUnfitModel } from './backend.ts';
 import { followCheckpoints } from './checkpoint-follower.ts';
 import { CheckpointStore, type StoredCheckpoint } from './checkpoint-store.ts';
 import { weightsOf } from './compiled-model.ts';
-import type { Column, TrainingData } from './data.ts';
 import { type FitHistory, type FitOptions, fit as fitOnAllRanks } from './fit.ts';
-import { parseIdx } from './idx.ts';
+import type { FitData } from './fit-data.ts';
+import { type Column, parseIdx } from './idx.ts';
 import { beforeProgramEnds, type LastWork } from './program-end.ts';
 import type { Ring } from './ring.ts';
 import { Stepper } from './step.ts';
@@ -120,7 +120,7 @@ export class Cluster {
    * @param data the whole of it on every rank: each takes its own share. `x` and `y` are tensors, or plain arrays with a shape.
    * @throws TonyError MODEL_INVALID, DATA_INVALID, BACKEND_UNFIT, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RING_MISMATCH.
    */
-  async fit(model: tfjs.LayersModel, data: TrainingData, options: FitOptions & { checkpoint?: false } = {}): Promise<FitHistory> {
+  async fit(model: tfjs.LayersModel, data: FitData, options: FitOptions & { checkpoint?: false } = {}): Promise<FitHistory> {
     const { checkpoint, applicationId, generation, report, ring, backend } = this.#parts;
     refuseUnfitModel(backend, model);
     if (!this.#parts.ranked) {
@@ -137,7 +137,7 @@ export class Cluster {
     }
     this.#fitted ||= checkpoints !== null;
     return await fitOnAllRanks(
-      { tf: this.tf, ring, applicationId, generation, checkpoints, summaries: this.#writer, report },
+      { tf: this.tf, ring, storage: this.storage, applicationId, generation, checkpoints, summaries: this.#writer, report },
       model,
       data,
       options,

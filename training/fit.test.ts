@@ -65,6 +65,7 @@ async function environments(world: World): Promise<FitEnvironment[]> {
   return rings.map((ring) => ({
     tf,
     ring,
+    storage: new FileStorage(),
     applicationId: 'application_1_0001',
     generation: world.generation ?? 1,
     checkpoints:

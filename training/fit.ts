@@ -1,14 +1,17 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { messageOf, TonyError } from '../conf/errors.ts';
+import type { Storage } from '../storage/storage.ts';
 import type { Snapshot, StoredTensor, TrainingPosition } from './checkpoint-format.ts';
 import type { CheckpointStore } from './checkpoint-store.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
 import { type CompiledModel, inspectModel } from './compiled-model.ts';
-import { batchOf, countExamples, type TrainingData } from './data.ts';
-import { createRandom, shuffledOrder, withRandom } from './random.ts';
+import type { Batch } from './data.ts';
+import type { Json } from './datasets/stream.ts';
+import type { Feed } from './feed.ts';
+import { batchSizeOf, type FitData, isDataset, openFeed } from './fit-data.ts';
+import { createRandom, withRandom } from './random.ts';
 import type { Ring } from './ring.ts';
 import { broadcastBytes } from './ring-bytes.ts';
-import { shardOfStep } from './shard.ts';
 import { Stepper } from './step.ts';
 import type { SummaryWriter } from './summary.ts';
 import type { Report } from './task-context.ts';
@@ -16,10 +19,15 @@ import { captureState, restoreState } from './training-state.ts';
 
 export interface FitOptions {
   readonly epochs?: number;
-  /** Examples for each rank in each step; 32 unless told. All ranks together take `batchSize` times the world size. */
+  /**
+   * Examples for each rank in each step; 32 unless told. All ranks together take `batchSize` times the world size. Not for datasets that come
+   * in batches.
+   */
   readonly batchSize?: number;
-  /** A new order of the examples in each epoch, the same on all ranks; true unless told. */
+  /** A new order of the examples in each epoch, the same on all ranks; true unless told. Datasets say it by `shuffle`. */
   readonly shuffle?: boolean;
+  /** Steps that make an epoch, however much the dataset has: for one that `repeat` makes endless. Only for datasets. */
+  readonly batchesPerEpoch?: number;
   /** Of the order of the data and of dropout masks; equal seeds give equal runs. */
   readonly seed?: number;
   readonly summaries?: FitSummaries;
@@ -54,6 +62,8 @@ export interface FitHistory {
 export interface FitEnvironment {
   readonly tf: typeof tfjs;
   readonly ring: Ring;
+  /** For datasets; that of the job unless told. */
+  readonly storage?: Storage;
   readonly applicationId: string;
   readonly generation: number;
   readonly checkpoints: { readonly store: CheckpointStore; readonly everySteps: number; readonly keep: number } | null;
@@ -77,30 +87,32 @@ const FINISH_ROUND_MS = 2000;
 export async function fit(
   environment: FitEnvironment,
   model: tfjs.LayersModel,
-  data: TrainingData,
+  data: FitData,
   options: FitOptions = {},
 ): Promise<FitHistory> {
   const run = new Fit(environment, inspectModel(environment.tf, model), data, options);
   try {
     return await run.run();
   } finally {
-    run.dispose();
+    await run.dispose();
   }
 }
 
 class Fit {
   readonly #environment: FitEnvironment;
   readonly #model: CompiledModel;
-  readonly #data: TrainingData;
+  readonly #data: FitData;
   readonly #callbacks: FitCallbacks;
   readonly #epochs: number;
-  readonly #batchSize: number;
-  readonly #shuffle: boolean;
+  readonly #options: FitOptions;
+  readonly #batchSize: number | null;
+  readonly #batchesPerEpoch: number | null;
   readonly #summaryEverySteps: number;
   readonly #histograms: boolean;
-  readonly #size: number;
   readonly #stepper: Stepper;
   readonly #writer: CheckpointWriter | null;
+  #feed: Feed | null = null;
+  #dataPosition: Json | undefined;
   #seed: number;
   #step = 0;
   #epoch = 0;
@@ -108,18 +120,21 @@ class Fit {
   #reportedAt = 0;
   #usedSinceReport = 0;
 
-  constructor(environment: FitEnvironment, model: CompiledModel, data: TrainingData, options: FitOptions) {
+  constructor(environment: FitEnvironment, model: CompiledModel, data: FitData, options: FitOptions) {
     this.#environment = environment;
     this.#model = model;
     this.#data = data;
     this.#callbacks = options.callbacks ?? {};
     this.#epochs = positive('epochs', options.epochs ?? 1);
-    this.#batchSize = positive('batchSize', options.batchSize ?? 32);
-    this.#shuffle = options.shuffle ?? true;
+    this.#options = options;
+    this.#batchSize = batchSizeOf(data, options.batchSize === undefined ? undefined : positive('batchSize', options.batchSize));
+    this.#batchesPerEpoch = options.batchesPerEpoch === undefined ? null : positive('batchesPerEpoch', options.batchesPerEpoch);
+    if (this.#batchesPerEpoch !== null && !isDataset(data)) {
+      throw new TonyError('USAGE', 'batchesPerEpoch is for datasets: other data is used once in each epoch');
+    }
     this.#summaryEverySteps = positive('summaries.everySteps', options.summaries?.everySteps ?? SUMMARY_EVERY_STEPS);
     this.#histograms = options.summaries?.histograms ?? false;
     this.#seed = options.seed ?? 1;
-    this.#size = countExamples(data);
     const { tf, ring } = environment;
     this.#stepper = new Stepper(tf, ring, model.optimizer, model.trainable, model.metricNames.length - 1);
     this.#writer = this.#openWriter();
@@ -127,6 +142,7 @@ class Fit {
 
   async run(): Promise<FitHistory> {
     await this.#begin();
+    this.#feed = this.#openFeed();
     this.#describe();
     const epochs: number[] = [];
     const history: Record<string, number[]> = Object.fromEntries(this.#model.metricNames.map((name) => [name, []]));
@@ -146,8 +162,9 @@ class Fit {
     return { epoch: epochs, history, steps: this.#step };
   }
 
-  dispose(): void {
+  async dispose(): Promise<void> {
     this.#stepper.dispose();
+    await this.#feed?.close();
   }
 
   /** Equal weights, optimizer slots and position on all ranks: those of rank 0, or of the checkpoint that it has found. */
@@ -176,7 +193,7 @@ class Fit {
     summaries?.addHparams({
       optimizer: optimizer.getClassName(),
       ...(typeof learningRate === 'number' ? { learning_rate: learningRate } : {}),
-      batch_size: this.#batchSize,
+      ...(this.#batchSize === null ? {} : { batch_size: this.#batchSize }),
       world_size: ring.worldSize,
       epochs: this.#epochs,
       seed: this.#seed,
@@ -222,29 +239,40 @@ class Fit {
       this.#epoch = position.epoch;
       this.#examples = position.examples;
       this.#seed = position.seed;
+      this.#dataPosition = position.data;
     }
+  }
+
+  #openFeed(): Feed {
+    const { tf, ring, storage } = this.#environment;
+    const { batchSize, shuffle = true } = this.#options;
+    const position = { epoch: this.#epoch, examples: this.#examples, data: this.#dataPosition };
+    const world = { tf, ring, ...(storage === undefined ? {} : { storage }), onNotice: (message: string) => this.#notice(message) };
+    return openFeed(world, this.#model, this.#data, { batchSize, shuffle, seed: this.#seed }, position);
   }
 
   /** From wherever the epoch stands to its end; the mean of what was seen of it in this process. */
   async #runEpoch(): Promise<Record<string, number>> {
-    const { ring } = this.#environment;
-    const order = this.#shuffle
-      ? shuffledOrder(this.#size, this.#seed, this.#epoch)
-      : Uint32Array.from({ length: this.#size }, (_, index) => index);
+    const feed = this.#feed as Feed;
     const sums = this.#model.metricNames.map(() => 0);
     let seen = 0;
     for (;;) {
-      const shard = shardOfStep(this.#examples, this.#size, this.#batchSize, ring.rank, ring.worldSize);
-      const values = await this.#takeStep(order.subarray(shard.from, shard.to), shard.weight);
-      const used = shard.next - this.#examples;
+      const { batch, weight, used, ended: isPassOver, release } = await feed.next();
+      let values: number[];
+      try {
+        values = await this.#takeStep(batch, weight);
+      } finally {
+        release();
+      }
       values.forEach((value, index) => {
         sums[index] = (sums[index] as number) + value * used;
       });
       seen += used;
-      const ended = shard.next === this.#size;
       this.#step++;
+      // All epochs have equally many steps then.
+      const ended = this.#batchesPerEpoch === null ? isPassOver : this.#step % this.#batchesPerEpoch === 0;
       this.#epoch += ended ? 1 : 0;
-      this.#examples = ended ? 0 : shard.next;
+      this.#examples = ended ? 0 : this.#examples + used;
       await this.#afterStep(values, used);
       if (ended) {
         break;
@@ -253,19 +281,19 @@ class Fit {
     return this.#logsOf(sums.map((sum) => (seen === 0 ? 0 : sum / seen)));
   }
 
-  async #takeStep(indices: Uint32Array, weight: number): Promise<number[]> {
+  async #takeStep(makeBatch: (() => Batch) | null, weight: number): Promise<number[]> {
     const { tf, ring } = this.#environment;
     const random = createRandom(this.#seed, this.#step, ring.rank);
     let metrics: readonly tfjs.Scalar[] = [];
     const compute = () =>
       withRandom(random, () => {
-        const batch = batchOf(tf, this.#data, indices);
+        const batch = (makeBatch as () => Batch)();
         const { loss, metrics: computed } = this.#model.lossOf(batch.x, batch.y);
         metrics = computed;
         return loss;
       });
-    return await this.#stepper.run(indices.length === 0 ? null : compute, weight, () => {
-      if (indices.length === 0) {
+    return await this.#stepper.run(makeBatch === null ? null : compute, weight, () => {
+      if (makeBatch === null) {
         return this.#model.metricNames.slice(1).map(() => 0);
       }
       const values = metrics.map((metric) => metric.dataSync()[0] as number);
@@ -310,6 +338,7 @@ class Fit {
   async #checkpoint(final: boolean): Promise<void> {
     const { tf, ring } = this.#environment;
     await this.#averageMoving();
+    const data = await this.#feed?.position();
     if (ring.rank !== 0 || this.#writer === null) {
       return;
     }
@@ -320,6 +349,7 @@ class Fit {
       seed: this.#seed,
       iterations: this.#model.optimizer.iterations,
       final,
+      data,
     };
     // A run that goes on from here shall not lack what led here.
     void this.#environment.summaries?.flush();

@@ -17,3 +17,25 @@ export async function broadcastBytes(ring: Ring, bytes: Uint8Array | null): Prom
   await ring.broadcast(carrier);
   return view;
 }
+
+/** The bytes of every rank, on every rank. For what is small: each rank sends all of it. */
+export async function gatherBytes(ring: Ring, bytes: Uint8Array): Promise<Uint8Array[]> {
+  if (ring.worldSize === 1) {
+    return [bytes];
+  }
+  // Sums of one number and zeros: float32 holds them exactly.
+  const lengths = ring.vector(ring.worldSize * 2);
+  lengths.fill(0);
+  lengths[ring.rank * 2] = bytes.length >>> 16;
+  lengths[ring.rank * 2 + 1] = bytes.length & 0xffff;
+  await ring.allReduce(lengths);
+  const sizes = Array.from({ length: ring.worldSize }, (_, rank) => {
+    return (lengths[rank * 2] as number) * 65_536 + (lengths[rank * 2 + 1] as number);
+  });
+  const offsets = sizes.map((_, rank) => sizes.slice(0, rank).reduce((sum, size) => sum + size, 0));
+  const all = ring.vector(sizes.reduce((sum, size) => sum + size, 0));
+  all.fill(0);
+  all.set(bytes, offsets[ring.rank]);
+  await ring.allReduce(all);
+  return sizes.map((size, rank) => Uint8Array.from(all.subarray(offsets[rank], (offsets[rank] as number) + size)));
+}

@@ -12,6 +12,7 @@ export class Cursor<T> {
   #used = 0;
   /** Elements that were used before the position was stored. */
   #toSkip: number;
+  #isClosed = false;
 
   /** @param open opens the stream at a place, null for its beginning. */
   constructor(open: (at: Json) => ChunkStream<T>, state: Json = null) {
@@ -44,15 +45,18 @@ export class Cursor<T> {
     return [this.#chunk.from, this.#used + this.#toSkip];
   }
 
-  /** Also frees what was read and not taken. */
+  /** Also frees what was read and not taken. Where it stands can still be asked. */
   async close(): Promise<void> {
-    for (let index = this.#used; index < this.#chunk.items.length; index++) disposeElement(this.#chunk.items[index]);
-    this.#used = this.#chunk.items.length;
+    if (!this.#isClosed) {
+      for (let index = this.#used; index < this.#chunk.items.length; index++) disposeElement(this.#chunk.items[index]);
+    }
+    this.#isClosed = true;
     await this.#stream.close();
   }
 
   /** False at the end; otherwise the chunk has elements that are not used. */
   async #fill(): Promise<boolean> {
+    if (this.#isClosed) return false;
     while (this.#used === this.#chunk.items.length || this.#toSkip > 0) {
       const chunk = await this.#stream.next();
       if (chunk === null) return false;

@@ -23,12 +23,12 @@ const PREFETCH_BYTES = 64 * 1024 * 1024;
  */
 export class Dataset<T> implements AsyncIterable<T> {
   readonly node: DatasetNode<T>;
-  /** Examples in each element when `batch` has made it; null before that. */
-  readonly batchSize: number | null;
+  /** Each element holds a batch of examples. */
+  readonly isBatched: boolean;
 
-  constructor(node: DatasetNode<T>, batchSize: number | null = null) {
+  constructor(node: DatasetNode<T>, isBatched = false) {
     this.node = node;
-    this.batchSize = batchSize;
+    this.isBatched = isBatched;
   }
 
   /** @param options `parallelCalls`: so many conversions at a time (1 unless told); the order of the elements stays. */
@@ -51,7 +51,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * field by field. The last batch may be smaller.
    */
   batch(size: number, options: { readonly dropRemainder?: boolean } = {}): Dataset<Batched<T>> {
-    return new Dataset(new BatchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false), size);
+    return new Dataset(new BatchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false), true);
   }
 
   /**
@@ -136,7 +136,7 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   #with<U>(node: DatasetNode<U>): Dataset<U> {
-    return new Dataset(node, this.batchSize);
+    return new Dataset(node, this.isBatched);
   }
 }
 

@@ -76,8 +76,8 @@ export function fromGenerator<T>(iterate: () => Iterable<T> | AsyncIterable<T>):
   return new Dataset(new IterableNode(iterate));
 }
 
-/** A dataset of tf.data. Every rank reads all of it and takes its share of the elements. */
+/** A dataset of tf.data that makes batches. Every rank reads all of it and takes its share of the elements. */
 export function fromTfDataset<T = unknown>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>): Dataset<T> {
   // One at a time: its elements are tensors, and memory.
-  return new Dataset(new IterableNode(() => elementsOfTfData<T>(dataset), 1));
+  return new Dataset(new IterableNode(() => elementsOfTfData<T>(dataset), 1), true);
 }

@@ -1,0 +1,75 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../conf/errors.ts';
+import type { Storage } from '../storage/storage.ts';
+import type { TrainingPosition } from './checkpoint-format.ts';
+import type { CompiledModel } from './compiled-model.ts';
+import type { TrainingData } from './data.ts';
+import { Dataset } from './datasets/dataset.ts';
+import { DatasetFeed } from './datasets/dataset-feed.ts';
+import { fromTfDataset } from './datasets/sources.ts';
+import { type Feed, IndexedFeed } from './feed.ts';
+import type { Ring } from './ring.ts';
+
+type AnyDataset = Dataset<unknown> | tfjs.data.Dataset<tfjs.TensorContainer>;
+
+/**
+ * What `fit` can train on: examples that are at hand, or a dataset of `{ xs, ys }`. One that `batch` has not made batches of is batched by
+ * `fit`. Datasets of tf.data come in batches, and have to give the same ones on every rank, which each take their share of them.
+ */
+export type FitData = TrainingData | AnyDataset | { readonly dataset: AnyDataset; readonly prepare?: NonNullable<TrainingData['prepare']> };
+
+const BATCH_SIZE = 32;
+
+export interface FeedOptions {
+  readonly batchSize: number | undefined;
+  readonly shuffle: boolean;
+  readonly seed: number;
+}
+
+/** Examples of each rank in each step; null when the dataset alone knows. */
+export function batchSizeOf(data: FitData, wanted: number | undefined): number | null {
+  const dataset = datasetOf(data);
+  if (dataset === null || !dataset.isBatched) return wanted ?? BATCH_SIZE;
+  if (wanted !== undefined) {
+    throw new TonyError('USAGE', 'the dataset comes in batches: fit cannot give it another batch size', {
+      hint: 'Leave batchSize out, or leave batch() out.',
+    });
+  }
+  return null;
+}
+
+/** @param position of the checkpoint that training goes on from. */
+export function openFeed(
+  world: { readonly tf: typeof tfjs; readonly ring: Ring; readonly storage?: Storage; readonly onNotice: (message: string) => void },
+  { model }: CompiledModel,
+  data: FitData,
+  options: FeedOptions,
+  position: Pick<TrainingPosition, 'epoch' | 'examples' | 'data'>,
+): Feed {
+  const { tf, ring } = world;
+  const dataset = datasetOf(data);
+  const batchSize = batchSizeOf(data, options.batchSize);
+  if (dataset === null) {
+    const { rank, worldSize } = ring;
+    const where = { rank, worldSize, epoch: position.epoch, examplesUsed: position.examples };
+    return new IndexedFeed(tf, data as TrainingData, { ...options, batchSize: batchSize ?? BATCH_SIZE, ...where });
+  }
+  const prepare = 'prepare' in data ? data.prepare : undefined;
+  return new DatasetFeed(batchSize === null ? dataset : dataset.batch(batchSize), {
+    ...world,
+    seed: options.seed,
+    names: { inputs: model.inputNames, outputs: model.outputNames },
+    ...(prepare === undefined ? {} : { prepare }),
+    position: position.data ?? null,
+  });
+}
+
+export function isDataset(data: FitData): boolean {
+  return datasetOf(data) !== null;
+}
+
+function datasetOf(data: FitData): Dataset<unknown> | null {
+  const given = 'dataset' in data ? data.dataset : data;
+  if (given instanceof Dataset) return given;
+  return 'iterator' in given && typeof given.iterator === 'function' ? fromTfDataset(given) : null;
+}
