@@ -28,8 +28,8 @@ export interface ChartProps {
   readonly formatY: (y: number, step?: number) => string;
   /** Charts of one name show the same place under the pointer. */
   readonly together: string;
-  /** The scale goes from 0 to this; null for as the lines need it. */
-  readonly top?: number | null;
+  /** Where the y axis begins and ends, given the lowest and the highest value; as the lines need it when it is left out. */
+  readonly range?: (low: number, high: number) => [number, number];
 }
 
 /** Beyond it a legend is a list of its own. */
@@ -45,14 +45,14 @@ function paint(element: Element): { line: (index: number) => string; grid: strin
 }
 
 export function Chart(props: ChartProps): Content {
-  const { title, lines, x, logarithmic, formatX, formatY, together, top = null } = props;
+  const { title, lines, x, logarithmic, formatX, formatY, together, range } = props;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot | null>(null);
   const [pointed, setPointed] = useState<number | null>(null);
   const dark = useMedia('(prefers-color-scheme: dark)');
   const data = useMemo(() => aligned(lines), [lines]);
   // What only another drawing can show; new points alone are given to the one that is there.
-  const shape = JSON.stringify([lines.map(({ name, color, raw }) => [name, color, raw !== null]), x, logarithmic, dark, top, together]);
+  const shape = JSON.stringify([lines.map(({ name, color, raw }) => [name, color, raw !== null]), x, logarithmic, dark, together]);
   const formats = useRef({ formatX, formatY });
   formats.current = { formatX, formatY };
 
@@ -75,7 +75,7 @@ export function Chart(props: ChartProps): Content {
         cursor: { sync: { key: together }, points: { size: 6 }, drag: { x: true, y: false }, dataIdx: nearestPoint },
         scales: {
           x: { time: false },
-          y: logarithmic ? { distr: 3 } : top === null ? {} : { range: [0, top] },
+          y: logarithmic ? { distr: 3 } : range === undefined ? {} : { range: (_, low, high) => range(low, high) },
         },
         axes: [
           {

@@ -26,8 +26,9 @@ export function HeadlineCharts({ feeds }: { feeds: JobFeeds }): Content {
   const { data } = useFeed(feeds.scalars);
   const tags = useMemo(() => (data === null ? [] : curvesByTag(data)), [data]);
   const colors = useMemo(() => colorsOf(data), [data]);
-  const headlines = [tags.find(({ tag }) => isLoss(tag)), tags.find(({ tag }) => isThroughput(tag))].filter((tag) => tag !== undefined);
-  const shown = headlines.length > 0 ? headlines : tags.slice(0, 2);
+  const headlines = [tags.find(({ tag }) => isLoss(tag)), tags.find(({ tag }) => isThroughput(tag))];
+  // A job that logs but one of them has others that are worth the place.
+  const shown = [...new Set([...headlines, ...tags])].filter((tag) => tag !== undefined).slice(0, 2);
   if (shown.length === 0) return null;
   return html`<div class="charts">
     ${shown.map((tag) => h(TagChart, { key: tag.tag, tag, colors, look: { smoothing: 0, logarithmic: false, axis: 'step' }, together: 'overview' }))}

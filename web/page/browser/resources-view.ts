@@ -32,6 +32,10 @@ function bytes(value: number, step?: number): string {
   return step === undefined ? formatBytes(value) : formatBytes(value).replace('.0 ', ' ');
 }
 
+const SHARE = (): [number, number] => [0, 100];
+/** How much of something is used is seen against nothing at all. */
+const FROM_ZERO = (_: number, high: number): [number, number] => [0, high > 0 ? high * 1.1 : 1];
+
 export function Resources({ status, feeds }: { status: JobStatus; feeds: JobFeeds }): Content {
   const { data, problem } = useFeed(feeds.usage);
   const [only, setOnly] = useState('');
@@ -85,7 +89,7 @@ export function Resources({ status, feeds }: { status: JobStatus; feeds: JobFeed
             formatX: (x, step = 1) => formatMark(x * 1000, step),
             formatY: FORMATS[resource],
             together: 'resources',
-            top: resource === 'gpu' ? 100 : null,
+            range: resource === 'gpu' ? SHARE : FROM_ZERO,
           }),
         )}
     </div>

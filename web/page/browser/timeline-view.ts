@@ -119,8 +119,9 @@ function summary({ spans, ends }: TaskTimeline): string {
 
 function phaseTable({ task, spans, ends }: TaskTimeline): Content {
   const rows = [
-    ...spans.map((span) => ({ at: span.from, what: PHASES[span.phase], span })),
+    // Before what begins at the same moment.
     ...ends.map((end) => ({ at: end.at, what: `${end.outcome}: ${plainText(end.text.split('\n')[0] ?? '')}`, span: null })),
+    ...spans.map((span) => ({ at: span.from, what: PHASES[span.phase], span })),
   ].sort((a, b) => a.at - b.at);
   return html`<div class="table-box"><table class="plain">
     <caption class="off-screen">What ${task} went through</caption>

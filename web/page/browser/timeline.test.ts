@@ -58,10 +58,10 @@ describe('a task', () => {
       ...START,
       { at: 500, event: 'program-ended', detail: 'exited with code 3', generation: 1, ...FIRST },
       { at: 500, event: 'task-failed', detail: 'its program exited with code 3', generation: 1, ...FIRST },
-      { at: 520, event: 'container-ended', detail: 'exited, exit status 3', ...FIRST },
       { at: 600, event: 'task-requested', ...WORKER },
       { at: 650, event: 'task-requested', ...WORKER },
       { at: 700, event: 'container-allocated', ...SECOND },
+      { at: 710, event: 'container-ended', detail: 'exited, exit status 3', ...FIRST },
     ]);
     expect(phases(task).slice(3)).toEqual([
       ['running', 410, 500],

@@ -123,7 +123,8 @@ function follow(lane: Lane, entry: HistoryEntry): void {
       lane.ends.push({ at, outcome: 'failed', text: detail });
       return;
     case 'container-ended':
-      leave(lane, at);
+      // That of a task which has failed often ends when the next one has already come.
+      if (lane.current?.containerId === entry.containerId) leave(lane, at);
       return;
   }
 }

@@ -1,0 +1,80 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import type { JobStatus } from '../../conf/status.ts';
+import { ROOT, startCommand } from '../command.ts';
+import { temporaryFolder } from '../harness.ts';
+import { openBrowser } from './chromium.ts';
+
+const PICTURES = path.join(ROOT, '.cache', 'screenshots');
+/** A program's start, a restart, a flush of summaries: seconds on a busy machine. */
+const PATIENT = { timeout: 90_000 };
+
+test('the page of a job on this machine shows what its ApplicationMaster knows, from the first failure to the end', async (context) => {
+  const folder = await temporaryFolder();
+  const file = path.join(folder, 'job.yaml');
+  await writeFile(
+    file,
+    `
+name: curves
+source: {path: ${path.join(ROOT, 'integration-tests', 'programs')}}
+env: {OUT: ${folder}, TONY_BACKEND: cpu, DATABASE_PASSWORD: hunter2}
+command: |
+  if [ ! -e $OUT/failed ]; then touch $OUT/failed; echo 'the cause of it' >&2; exit 3; fi
+  echo hello from generation $TONY_GENERATION
+  exec node curves.mjs
+roles: {worker: {instances: 1, resources: {memory: 2g}, restart: {policy: on-failure, maxRestarts: 1}}}
+`,
+  );
+  const command = startCommand(['submit', '--local', '--conf', file], { env: { TONY_LOCAL_DIR: path.join(folder, 'root') } });
+  onTestFinished(() => writeFile(path.join(folder, 'go'), ''));
+  const [url] = await command.output(/http:\S+token=\S+/);
+  const page = await (await (await openBrowser(context)).newContext({ viewport: { width: 1280, height: 900 } })).newPage();
+  const complaints: string[] = [];
+  page.on('console', (message) => complaints.push(message.text()));
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  await page.goto(new URL(`/tony/${new URL(url).search}`, url).href);
+  // The token has gone into a cookie.
+  expect(page.url()).not.toContain('token');
+
+  const alert = page.locator('.alert').first();
+  await expect.poll(() => alert.innerText(), PATIENT).toContain('First failure: worker:0');
+  expect(await alert.innerText()).toContain('the cause of it');
+  await expect.poll(() => page.locator('.tiles').innerText(), PATIENT).toMatch(/Step\s+200/);
+  await page.locator('.chart', { hasText: 'train/loss' }).locator('canvas').waitFor(PATIENT);
+  await expect
+    .poll(() => page.locator('.legend').first().innerText(), PATIENT)
+    .toContain(String(Number(Math.exp(-200 / 50).toPrecision(4))));
+  await mkdir(PICTURES, { recursive: true });
+  await page.screenshot({ path: path.join(PICTURES, 'local-overview-1280.png'), fullPage: true });
+
+  await page.getByRole('tab', { name: 'Resources' }).click();
+  await page.locator('.chart', { hasText: 'Memory' }).locator('canvas').waitFor(PATIENT);
+
+  await page.getByRole('tab', { name: 'Timeline' }).click();
+  await page.getByRole('button', { name: 'worker:0' }).click();
+  const steps = page.locator('table.plain tbody');
+  await expect.poll(() => steps.locator('tr').count(), PATIENT).toBe(9);
+  const rows = (await steps.locator('tr').allInnerTexts()).map((row) => row.split('\t')[1]?.replace(/:.*/, '').trim());
+  const start = ['waiting for a container', 'container starting', 'waiting for the gang', 'running'];
+  expect(rows).toEqual([...start, 'failed', ...start]);
+  await page.screenshot({ path: path.join(PICTURES, 'local-timeline-1280.png'), fullPage: true });
+  // The log of the container that failed is still there, beside that of the one that runs.
+  await steps.getByRole('link', { name: 'log' }).first().click();
+  await expect.poll(() => page.locator('pre.text').textContent(), PATIENT).toBe('the cause of it\n');
+  await page.getByLabel('Task').selectOption('worker:0');
+  await page.getByText('stdout', { exact: true }).click();
+  await expect.poll(() => page.locator('pre.text').textContent(), PATIENT).toContain('hello from generation 2\n');
+
+  await page.getByRole('tab', { name: 'Configuration' }).click();
+  await expect.poll(() => page.locator('pre.configuration').textContent(), PATIENT).toContain('name: curves');
+  expect(await page.locator('pre.configuration').textContent()).not.toContain('hunter2');
+
+  await writeFile(path.join(folder, 'go'), '');
+  await expect.poll(() => page.locator('header .badge').innerText(), PATIENT).toBe('succeeded' satisfies Lowercase<JobStatus['state']>);
+  expect((await command.result).exitCode).toBe(0);
+  await page.getByRole('tab', { name: 'Overview' }).click();
+  // Its server has gone with the job, and the page needs it no more.
+  expect(await page.locator('.banner').textContent()).toBe('');
+  expect(complaints.filter((complaint) => !complaint.includes('ERR_CONNECTION_REFUSED'))).toEqual([]);
+}, 400_000);
