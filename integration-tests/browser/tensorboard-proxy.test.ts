@@ -21,7 +21,15 @@ const BEHIND_GATEWAY: Access = { kind: 'proxy', hosts: ['127.0.0.1'], mayView: (
 /** YARN's proxy spoils some of these on their way. */
 const ODD_RUN = 'validation & {odd} 100% [1]';
 const ODD_TAG = 'lr & {decay} 100% a+b';
-const TABS = ['timeseries', 'scalars', 'images', 'graphs', 'distributions', 'histograms', 'text', 'hparams'];
+/** Each with what shows that its data has come. */
+const TABS = {
+  scalars: 'vz-line-chart2 path.line[d]',
+  images: 'tf-image-loader img',
+  distributions: 'vz-distribution-chart path.area',
+  histograms: 'vz-histogram-timeseries path.outline',
+  text: 'tf-text-loader em:text("3")',
+  hparams: 'tf-hparams-table-view :text("0.05")',
+};
 
 const VIEW: JobView = {
   status: async () => jobStatus(),
@@ -47,6 +55,7 @@ async function writeSummaries(folder: string): Promise<void> {
     for (let step = 1; step <= 100; step++)
       summaries.scalars(run === ODD_RUN ? { [ODD_TAG]: step } : { loss: loss(step), [ODD_TAG]: -step }, step);
     for (const step of [1, 2, 3]) {
+      summaries.image('picture', { values: Float32Array.from({ length: 64 }, (_, index) => index / 64), shape: [8, 8] }, step);
       summaries.histogram(
         'weights',
         Float32Array.from({ length: 100 }, (_, index) => ((index - 50) / 50) ** 3 * step),
@@ -84,6 +93,8 @@ async function gateway(web: WebServer, options: { passes: readonly string[]; lon
 /** A page, and what went wrong in it. */
 async function openPage(browser: Browser): Promise<{ readonly page: Page; readonly troubles: string[] }> {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  // Many tests may run on this machine at the same time.
+  page.setDefaultTimeout(90_000);
   const troubles: string[] = [];
   page.on('response', (response) => response.status() >= 400 && troubles.push(`${response.status()} ${response.url().slice(0, 300)}`));
   page.on('requestfailed', (request) => troubles.push(`${request.failure()?.errorText} ${request.url().slice(0, 300)}`));
@@ -93,10 +104,9 @@ async function openPage(browser: Browser): Promise<{ readonly page: Page; readon
 }
 
 async function visitTabs(page: Page): Promise<void> {
-  for (const tab of TABS) {
+  for (const [tab, sign] of Object.entries(TABS)) {
     await page.evaluate(`location.hash = '${tab}'`);
-    await page.waitForLoadState('networkidle');
-    if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${tab}.png` });
+    await page.locator(sign).first().waitFor({ state: 'attached', timeout: 60_000 });
   }
 }
 
@@ -124,4 +134,38 @@ test('and behind one that refuses PUT and long addresses as well', async (contex
   // The one that found out.
   expect(troubles.filter((each) => !each.includes('tunnel/probe') && !each.includes('405'))).toEqual([]);
   expect(asked.filter((each) => each.startsWith('PUT'))).toEqual([`PUT ${new URL(url).pathname}tony/tunnel/probe`]);
+});
+
+test('the printed address lets in who has its token, and leads to TensorBoard and to the job', async (context: TestContext) => {
+  const browser = await openBrowser(context);
+  const { web } = await site({ kind: 'token', token: 'correct-horse-battery' });
+  const { page, troubles } = await openPage(browser);
+  const root = `http://127.0.0.1:${web.port}/`;
+  expect((await page.goto(root))?.status()).toBe(403);
+  troubles.length = 0;
+  await page.goto(`${root}?token=correct-horse-battery`);
+  expect(page.url()).toBe(root);
+  await expectCurve(page, 'loss', loss);
+  await page.getByRole('link', { name: 'Job' }).focus();
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`${root}tony/`);
+  await page.getByText('mnist').first().waitFor();
+  expect(troubles).toEqual([]);
+  // Another site's page leads here: the cookie comes along all the same.
+  const fresh = await openPage(browser);
+  await fresh.page.setContent(`<a href="http://localhost:${web.port}/tony/?token=correct-horse-battery">the job</a>`);
+  await fresh.page.click('a');
+  await fresh.page.waitForURL(`http://localhost:${web.port}/tony/`);
+  await fresh.page.getByText('mnist').first().waitFor();
+  expect(fresh.troubles).toEqual([]);
+});
+
+test('a gateway that leaves the slash away is put right', async (context: TestContext) => {
+  const browser = await openBrowser(context);
+  const { web } = await site(BEHIND_GATEWAY);
+  const { url } = await gateway(web, { passes: ['PUT'] });
+  const { page } = await openPage(browser);
+  await page.goto(`${url.slice(0, -1)}#scalars`);
+  await page.waitForURL(`${url}#scalars`);
+  await page.locator(TABS.scalars).first().waitFor({ state: 'attached' });
 });

@@ -1,0 +1,105 @@
+import { gunzipSync } from 'node:zlib';
+import { expect, test } from 'vitest';
+import { TonyError } from '../conf/errors.ts';
+import { jobStatus } from '../conf/job-status.fixture.ts';
+import { ask, jobView, serve } from './job-site.fixture.ts';
+
+test('every resource is JSON, and HEAD has its headers', async () => {
+  const port = await serve();
+  for (const path of ['job', 'configuration', 'events?after=3', 'usage', 'scalars']) {
+    const answer = await ask(port, `/tony/api/${path}`);
+    expect(answer.status).toBe(200);
+    expect(answer.headers).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+    });
+    const head = await ask(port, `/tony/api/${path}`, { method: 'HEAD' });
+    expect(head.body).toBe('');
+    expect(head.headers['content-length']).toBe(answer.headers['content-length']);
+  }
+  expect(JSON.parse((await ask(port, '/tony/api/job')).body)).toEqual(jobStatus());
+  expect(JSON.parse((await ask(port, '/tony/api/events?after=3&user.name=alice')).body)).toEqual({ entries: [], next: 3 });
+});
+
+test.each([
+  ['events?after=x', 400],
+  ['events?after=-1', 400],
+  ['usage?after=1e9', 400],
+  ['log', 400],
+  ['log?task=..%2F..&file=stderr', 400],
+  ['log?task=worker:0&file=passwd', 400],
+  ['log?task=worker:0&file=stdout&tail=all', 400],
+  ['log?task=worker:0&file=stdout', 404],
+  ['nothing', 404],
+  ['constructor', 404],
+  ['job/x', 404],
+])('%s is answered with %i', async (path, status) => {
+  const answer = await ask(await serve(), `/tony/api/${path}`);
+  expect(answer.status).toBe(status);
+  if (path !== 'job/x') expect(JSON.parse(answer.body)).toEqual({ error: expect.stringMatching(/\.$/) });
+});
+
+test('a log is asked for within bounds', async () => {
+  const asked: unknown[] = [];
+  const view = jobView({
+    log: async (...words) => {
+      asked.push(words);
+      return { text: 'x', skipped: 0 };
+    },
+  });
+  const port = await serve({ view });
+  await ask(port, '/tony/api/log?task=worker:0');
+  await ask(port, '/tony/api/log?task=master&file=tony.log&tail=999999999999');
+  await ask(port, '/tony/api/log?task=container_e17_1_0001_01_000002&file=stdout&tail=0');
+  expect(asked).toEqual([
+    ['worker:0', 'stderr', 65536],
+    ['master', 'tony.log', 1 << 20],
+    ['container_e17_1_0001_01_000002', 'stdout', 1],
+  ]);
+});
+
+test('what a view cannot read is said, and what is a defect is not shown', async () => {
+  const unreachable = new TonyError('HDFS_UNREACHABLE', 'the NameNode does not answer');
+  const view = jobView({ scalars: () => Promise.reject(unreachable), configuration: () => Promise.reject(new Error('/secret/path')) });
+  const port = await serve({ view });
+  const scalars = await ask(port, '/tony/api/scalars');
+  expect([scalars.status, JSON.parse(scalars.body)]).toEqual([503, { error: unreachable.message }]);
+  const configuration = await ask(port, '/tony/api/configuration');
+  expect(configuration.status).toBe(500);
+  expect(configuration.body).not.toContain('secret');
+});
+
+test('twenty viewers cost as much as one, and what is long is compressed', async () => {
+  let asked = 0;
+  let serialised = 0;
+  const status = {
+    ...jobStatus({ message: 'long '.repeat(1000) }),
+    toJSON() {
+      serialised++;
+      return { ...this, toJSON: undefined };
+    },
+  };
+  const view = jobView({
+    status: async () => {
+      asked++;
+      return status;
+    },
+  });
+  const port = await serve({ view });
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, () => ask(port, '/tony/api/job', { headers: { 'accept-encoding': 'gzip' } })),
+  );
+  // More than one only where this machine took longer for them than an answer is shared.
+  expect(asked).toBeLessThan(20);
+  const askAgain = async (): Promise<number> => {
+    await ask(port, '/tony/api/job');
+    return asked;
+  };
+  await expect.poll(askAgain, { interval: 300 }).toBeGreaterThan(1);
+  expect(serialised).toBe(1);
+  const [answer] = answers;
+  expect(answer?.headers).toMatchObject({ 'content-encoding': 'gzip', vary: 'Accept-Encoding' });
+  expect(JSON.parse(gunzipSync(answer?.bytes ?? '').toString()).message).toBe(status.message);
+  expect((await ask(port, '/tony/api/job', { headers: { 'accept-encoding': 'gzip;q=0' } })).headers['content-encoding']).toBeUndefined();
+});
