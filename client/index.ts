@@ -6,6 +6,10 @@ export type { JobResult, JobStatus, TaskState, TaskStatus, Usage } from '../conf
 export type { ClusterOptions } from './cluster.ts';
 export { type ConnectOptions, connectJob } from './connect-job.ts';
 export { type FollowOptions, followJob, type JobReport, type Look } from './follow-job.ts';
+export { HistoryIndex, type HistoryListing, type HistoryQuery, type ListedJob } from './history/history-index.ts';
+export type { HistoryStore, JobPlace } from './history/history-store.ts';
+export { findPlace, openHistoryStore, type StoreOptions } from './history/open-store.ts';
+export { type Pruned, type PruneOptions, pruneHistory } from './history/prune-history.ts';
 export type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
 export type { JobEvent } from './job-events.ts';
 export { jobLogs, type LogLine, type LogOptions } from './job-logs.ts';
