@@ -105,7 +105,6 @@ export class TensorBoard {
     await Promise.all([this.#running, this.#mirror?.close()]);
     await this.#directory.close();
     await rm(this.#options.folder, { recursive: true, force: true });
-    await rm(`${this.#options.folder}/summaries.incoming`, { recursive: true, force: true });
   }
 
   #become(state: TensorBoardStatus['state'], message = ''): void {
