@@ -1,0 +1,67 @@
+"""Trains with TensorFlow's model.fit. Reads a number of steps per line, answers with a line of JSON: examples per second inside an epoch.
+
+Arguments: model (mlp, cnn), folder of the data, strategy (alone, mirrored: MultiWorkerMirroredStrategy as TF_CONFIG says).
+"""
+import json
+import os
+import sys
+import time
+
+answers = os.fdopen(os.dup(1), "w", buffering=1)
+os.dup2(2, 1)  # TensorFlow prints what it likes.
+os.environ["TF_USE_LEGACY_KERAS"] = "1"  # Keras 3 fails under MultiWorkerMirroredStrategy.
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+kind, folder, strategy_name = sys.argv[1:]
+tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(1)
+BATCH = 64
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy() if strategy_name == "mirrored" else tf.distribute.get_strategy()
+workers = strategy.num_replicas_in_sync
+layers = keras.layers
+
+shape = (784,) if kind == "mlp" else (28, 28, 1)
+x = np.fromfile(os.path.join(folder, "x.f32"), np.float32).reshape(-1, *shape)
+y = np.fromfile(os.path.join(folder, "y.f32"), np.float32).reshape(-1, 10)
+
+with strategy.scope():
+    if kind == "mlp":
+        hidden = [layers.Dense(512, activation="relu"), layers.Dense(512, activation="relu")]
+    else:
+        hidden = [
+            layers.Conv2D(32, 3, activation="relu"),
+            layers.Conv2D(64, 3, activation="relu"),
+            layers.MaxPooling2D(2),
+            layers.Flatten(),
+            layers.Dense(128, activation="relu"),
+        ]
+    model = keras.Sequential([keras.Input(shape), *hidden, layers.Dense(10, activation="softmax")])
+    model.compile(optimizer=keras.optimizers.Adam(0.001), loss="categorical_crossentropy")
+
+options = tf.data.Options()
+options.autotune.enabled = False  # While it is on, epochs wait in steps of seconds.
+options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x), seed=1).repeat().batch(BATCH * workers, drop_remainder=True)
+data = data.with_options(options).prefetch(2)
+
+
+class Clock(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.times.append(time.perf_counter())
+
+    def on_train_begin(self, logs=None):
+        self.times = []
+
+
+print("ready", file=answers)
+WARM = 5
+for line in sys.stdin:
+    steps = int(line)
+    clock = Clock()
+    model.fit(data, steps_per_epoch=steps + WARM, epochs=1, verbose=0, callbacks=[clock])
+    seconds = clock.times[-1] - clock.times[WARM - 1]
+    print(json.dumps({"rate": steps * BATCH / seconds}), file=answers)

@@ -1,0 +1,246 @@
+/**
+ * `npm run bench -- train [--rounds N] [--models mlp,cnn] [--without-tensorflow] [--output json]`: examples per second and process of the same
+ * nets on the same data (adam, batches of 64), one thread each, by `fit` with native kernels, `fit` with TensorFlow.js's own, a loop
+ * without `fit`, and TensorFlow; by one process, by two that exchange gradients, and by two that do not. In turns within one run; ratios are
+ * those of neighbours within a round, medians over the rounds.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import path from 'node:path';
+import { createInterface, type Interface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
+import { programEnvironment } from '../training/program-environment.ts';
+import { tensorflowPython } from './peers/tensorflow.ts';
+import { INPUTS, type ModelKind, type RankStart, trainRank } from './training/train-rank.ts';
+
+const KINDS: readonly ModelKind[] = ['mlp', 'cnn'];
+/** Some seconds a turn. */
+const STEPS: Readonly<Record<ModelKind, number>> = { mlp: 150, cnn: 24 };
+
+interface Contender {
+  /** Examples per second of the slowest of its processes. */
+  run(steps: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** Ours over theirs, and what it should be at least. */
+const RATIOS: readonly {
+  readonly ours: string;
+  readonly theirs: string;
+  readonly what: string;
+  readonly target: Partial<Record<ModelKind, number>>;
+}[] = [
+  { ours: 'fit', theirs: 'own', what: 'fit with native kernels : with those of TensorFlow.js', target: {} },
+  { ours: 'fit', theirs: 'loop', what: 'fit, 1 worker : the same loop without fit', target: { mlp: 0.97, cnn: 0.97 } },
+  { ours: 'fit', theirs: 'tensorflow', what: 'fit, 1 worker : model.fit of TensorFlow', target: { mlp: 0.8, cnn: 0.9 } },
+  { ours: 'fit2', theirs: 'mirrored2', what: 'fit, 2 workers : MultiWorkerMirroredStrategy', target: { mlp: 1.3, cnn: 1.1 } },
+  { ours: 'fit2', theirs: 'tensorflow2', what: 'fit, 2 workers : 2 TensorFlows that exchange nothing', target: { mlp: 0.55, cnn: 0.75 } },
+];
+
+/** Lines in, lines out. */
+class Worker {
+  readonly #child: ChildProcess;
+  readonly #lines: Interface;
+  readonly #waiting: ((line: string | null) => void)[] = [];
+  #errors = '';
+
+  constructor(command: string, args: readonly string[], env: Record<string, string | undefined>) {
+    this.#child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
+    this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#errors = (this.#errors + text).slice(-4000);
+    });
+    this.#lines = createInterface({ input: this.#child.stdout as NodeJS.ReadableStream });
+    this.#lines.on('line', (line) => this.#waiting.shift()?.(line));
+    this.#child.once('exit', () => {
+      for (const tell of this.#waiting.splice(0)) tell(null);
+    });
+  }
+
+  send(line: string): void {
+    this.#child.stdin?.write(`${line}\n`);
+  }
+
+  async answer(): Promise<string> {
+    const line = await new Promise<string | null>((resolve) => {
+      if (this.#child.exitCode === null) this.#waiting.push(resolve);
+      else resolve(null);
+    });
+    if (line === null) throw new Error(`a process has ended:\n${this.#errors}`);
+    return line;
+  }
+
+  async ask(line: string): Promise<string> {
+    this.send(line);
+    return await this.answer();
+  }
+
+  async close(): Promise<void> {
+    if (this.#child.exitCode === null) {
+      const exited = once(this.#child, 'exit');
+      this.#child.stdin?.end();
+      this.#child.kill();
+      await exited;
+    }
+  }
+}
+
+async function contenderOf(workers: readonly Worker[]): Promise<Contender> {
+  await Promise.all(workers.map((worker) => worker.answer()));
+  return {
+    async run(steps) {
+      const answers = await Promise.all(workers.map((worker) => worker.ask(String(steps))));
+      return Math.min(...answers.map((line) => (JSON.parse(line) as { rate: number }).rate));
+    },
+    async close() {
+      await Promise.all(workers.map((worker) => worker.close()));
+    },
+  };
+}
+
+const ONE_THREAD = { TF_NUM_INTRAOP_THREADS: '1', TF_NUM_INTEROP_THREADS: '1', OMP_NUM_THREADS: '1', TF_CPP_MIN_LOG_LEVEL: '2' };
+
+async function ours(mode: RankStart['mode'], kind: ModelKind, data: string, tree: string, size = 1): Promise<Contender> {
+  const ports = await Promise.all(Array.from({ length: size }, freePort));
+  const key = randomBytes(32).toString('base64');
+  const workers = ports.map((_, rank) => {
+    const environment = { ...process.env, ...ONE_THREAD, ...(mode === 'own' && { TONY_NATIVE_KERNELS: 'off' }) };
+    const env = { ...environment, ...programEnvironment(path.resolve('dist', 'container'), tree, environment) };
+    const worker = new Worker(path.join(tree, 'bin', 'node'), [fileURLToPath(import.meta.url), 'rank'], env);
+    worker.send(JSON.stringify({ mode, kind, data, rank, ports, key } satisfies RankStart));
+    return worker;
+  });
+  return await contenderOf(workers);
+}
+
+async function tensorflow(kind: ModelKind, data: string, python: string, size: number, mirrored: boolean): Promise<Contender> {
+  const ports = await Promise.all(Array.from({ length: size }, freePort));
+  const program = path.resolve('benchmarks', 'peers', 'tensorflow-training.py');
+  const workers = ports.map((_, index) => {
+    const cluster = { cluster: { worker: ports.map((port) => `127.0.0.1:${port}`) }, task: { type: 'worker', index } };
+    const env = { ...process.env, ...ONE_THREAD, ...(mirrored && { TF_CONFIG: JSON.stringify(cluster) }) };
+    return new Worker(python, [program, kind, data, mirrored ? 'mirrored' : 'alone'], env);
+  });
+  return await contenderOf(workers);
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** The same numbers for all: pictures of noise and one label of ten for each. */
+async function writeData(folder: string, kind: ModelKind): Promise<void> {
+  const examples = kind === 'mlp' ? 8192 : 2048;
+  let state = 1;
+  const next = () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+  const width = INPUTS[kind].reduce((product, size) => product * size, 1);
+  const x = Float32Array.from({ length: examples * width }, next);
+  const y = new Float32Array(examples * 10);
+  for (let example = 0; example < examples; example++) {
+    y[example * 10 + Math.floor(next() * 10)] = 1;
+  }
+  await writeFile(path.join(folder, 'x.f32'), x);
+  await writeFile(path.join(folder, 'y.f32'), y);
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
+}
+
+type Rates = Readonly<Record<string, readonly number[]>>;
+
+async function measure(kind: ModelKind, rounds: number, withTensorflow: boolean, folder: string): Promise<Rates> {
+  const { tree } = await ensureRuntime(progress);
+  const python = withTensorflow ? await tensorflowPython(progress) : null;
+  await writeData(folder, kind);
+  const contenders: Record<string, Contender> = {};
+  const rates: Record<string, number[]> = {};
+  try {
+    contenders.fit = await ours('fit', kind, folder, tree);
+    if (python !== null) contenders.tensorflow = await tensorflow(kind, folder, python, 1, false);
+    contenders.own = await ours('own', kind, folder, tree);
+    contenders.loop = await ours('loop', kind, folder, tree);
+    contenders.fit2 = await ours('fit', kind, folder, tree, 2);
+    if (python !== null) {
+      contenders.mirrored2 = await tensorflow(kind, folder, python, 2, true);
+      contenders.tensorflow2 = await tensorflow(kind, folder, python, 2, false);
+    }
+    for (const contender of Object.values(contenders)) await contender.run(10);
+    for (let round = 1; round <= rounds; round++) {
+      for (const [name, contender] of Object.entries(contenders)) {
+        const rate = await contender.run(STEPS[kind]);
+        rates[name] = [...(rates[name] ?? []), rate];
+      }
+      progress(
+        `${kind}, round ${round} of ${rounds}: ${Object.entries(rates)
+          .map(([name, all]) => `${name} ${all.at(-1)?.toFixed(0)}`)
+          .join(', ')}`,
+      );
+    }
+  } finally {
+    await Promise.all(Object.values(contenders).map((contender) => contender.close()));
+  }
+  return rates;
+}
+
+function progress(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+function print(kind: ModelKind, rates: Rates, output: string): void {
+  const rows = RATIOS.flatMap(({ ours, theirs, what, target }) => {
+    const [one, other] = [rates[ours], rates[theirs]];
+    if (one === undefined || other === undefined) return [];
+    return [{ what, ratio: median(one.map((rate, round) => rate / (other[round] as number))), target: target[kind] ?? null }];
+  });
+  if (output === 'json') {
+    process.stdout.write(`${JSON.stringify({ type: 'train', model: kind, rates, ratios: rows })}\n`);
+    return;
+  }
+  process.stdout.write(`${kind}, examples per second and process, medians: `);
+  process.stdout.write(
+    `${Object.entries(rates)
+      .map(([name, all]) => `${name} ${median(all).toFixed(0)}`)
+      .join(', ')}\n`,
+  );
+  for (const { what, ratio, target } of rows) {
+    const verdict = target === null ? '' : ratio >= target ? `  ok (>= ${target})` : `  below ${target}`;
+    process.stdout.write(`  ${what.padEnd(62)}${ratio.toFixed(2).padStart(6)}${verdict}\n`);
+  }
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      rounds: { type: 'string', default: '5' },
+      models: { type: 'string', default: KINDS.join() },
+      'without-tensorflow': { type: 'boolean', default: false },
+      output: { type: 'string', default: 'text' },
+    },
+  });
+  await mkdir(path.resolve('.cache', 'benchmarks'), { recursive: true });
+  const folder = await mkdtemp(path.resolve('.cache', 'benchmarks', 'train-'));
+  try {
+    for (const kind of KINDS.filter((each) => values.models.split(',').includes(each))) {
+      print(kind, await measure(kind, Math.max(1, Number(values.rounds)), !values['without-tensorflow'], folder), values.output);
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+await (process.argv[2] === 'rank' ? trainRank() : main());

@@ -1,0 +1,133 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import type * as tfjs from '@tensorflow/tfjs';
+import { Secret } from '../../conf/secret.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { loadBackend } from '../../training/backend.ts';
+import { inspectModel } from '../../training/compiled-model.ts';
+import { batchOf, type TrainingData } from '../../training/data.ts';
+import { type FitEnvironment, fit as fitModel } from '../../training/fit.ts';
+import { FusedOptimizer } from '../../training/native/fused-optimizer.ts';
+import { Ring } from '../../training/ring.ts';
+
+/** One training process of the benchmark: reads what it is to do, then a number of steps per line, and answers each with its rate. */
+export type ModelKind = 'mlp' | 'cnn';
+
+export interface RankStart {
+  /** `own`: TensorFlow.js's kernels; `loop`: native kernels without `fit`. */
+  readonly mode: 'fit' | 'own' | 'loop';
+  readonly kind: ModelKind;
+  /** Folder of x.f32 and y.f32. */
+  readonly data: string;
+  readonly rank: number;
+  readonly ports: readonly number[];
+  /** base64; a key for this run alone. */
+  readonly key: string;
+}
+
+export const INPUTS: Readonly<Record<ModelKind, readonly number[]>> = { mlp: [784], cnn: [28, 28, 1] };
+
+const BATCH = 64;
+/** Steps before the clock starts. */
+const WARM = 5;
+
+export async function trainRank(): Promise<void> {
+  const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+  const start = JSON.parse((await lines.next()).value as string) as RankStart;
+  const { rank, ports } = start;
+  const { tf } = await loadBackend(ports.length);
+  const ring = await Ring.join({
+    rank,
+    worldSize: ports.length,
+    generation: 1,
+    key: new Secret(Buffer.from(start.key, 'base64')),
+    listener: { fd: null, host: '127.0.0.1', port: ports[rank] as number },
+    addresses: ports.map((port) => ({ host: '127.0.0.1', port })),
+    onLost: () => process.exit(1),
+  });
+  const model = makeModel(tf, start.kind);
+  const x = numbersOf(await readFile(path.join(start.data, 'x.f32')));
+  const y = numbersOf(await readFile(path.join(start.data, 'y.f32')));
+  const environment = {
+    tf,
+    ring,
+    applicationId: '',
+    generation: 1,
+    checkpoints: null,
+    storage: new FileStorage(),
+    summaries: null,
+    report: () => {},
+  };
+  process.stdout.write('ready\n');
+  for await (const line of lines) {
+    const steps = Number(line) + WARM;
+    const data = sample(start.kind, x, y, steps * BATCH * ports.length);
+    const seconds = start.mode === 'loop' ? bareLoop(tf, model, data, steps) : await timedFit(environment, model, data, steps);
+    process.stdout.write(`${JSON.stringify({ rate: ((steps - WARM) * BATCH) / seconds })}\n`);
+  }
+  ring.close();
+}
+
+/** Seconds from step WARM to the last one. */
+async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, data: TrainingData, steps: number): Promise<number> {
+  const times: number[] = [];
+  const onBatchEnd = () => void times.push(performance.now());
+  await fitModel(environment, model, data, { epochs: 1, batchSize: BATCH, callbacks: { onBatchEnd } });
+  return ((times[steps - 1] as number) - (times[WARM - 1] as number)) / 1000;
+}
+
+function bareLoop(tf: typeof tfjs, model: tfjs.LayersModel, data: TrainingData, steps: number): number {
+  const { trainable, optimizer, lossOf } = inspectModel(tf, model);
+  const update = new FusedOptimizer(tf, optimizer);
+  let begun = 0;
+  for (let step = 0; step < steps; step++) {
+    if (step === WARM) begun = performance.now();
+    const indices = Uint32Array.from({ length: BATCH }, (_, index) => step * BATCH + index);
+    const { value, grads } = tf.variableGrads(() => {
+      const batch = batchOf(tf, data, indices);
+      return lossOf(batch.x, batch.y).loss;
+    }, [...trainable]);
+    update.apply(trainable.map(({ name }) => ({ name, tensor: grads[name] as tfjs.Tensor })));
+    value.dataSync();
+    tf.dispose([value, grads]);
+  }
+  const seconds = (performance.now() - begun) / 1000;
+  update.dispose();
+  return seconds;
+}
+
+function makeModel(tf: typeof tfjs, kind: ModelKind): tfjs.LayersModel {
+  const { layers } = tf;
+  const inputShape = [...INPUTS[kind]];
+  const hidden =
+    kind === 'mlp'
+      ? [layers.dense({ units: 512, activation: 'relu', inputShape }), layers.dense({ units: 512, activation: 'relu' })]
+      : [
+          layers.conv2d({ filters: 32, kernelSize: 3, activation: 'relu', inputShape }),
+          layers.conv2d({ filters: 64, kernelSize: 3, activation: 'relu' }),
+          layers.maxPooling2d({ poolSize: 2 }),
+          layers.flatten(),
+          layers.dense({ units: 128, activation: 'relu' }),
+        ];
+  const model = tf.sequential({ layers: [...hidden, layers.dense({ units: 10, activation: 'softmax' })] });
+  model.compile({ optimizer: tf.train.adam(0.001), loss: 'categoricalCrossentropy' });
+  return model;
+}
+
+function numbersOf(file: Buffer): Float32Array {
+  return new Float32Array(file.buffer.slice(file.byteOffset, file.byteOffset + file.byteLength));
+}
+
+/** So many examples, from the beginning again where there are fewer. */
+function sample(kind: ModelKind, x: Float32Array, y: Float32Array, count: number): TrainingData {
+  const repeated = (values: Float32Array, width: number) => {
+    const all = new Float32Array(count * width);
+    for (let at = 0; at < all.length; at += values.length) {
+      all.set(values.subarray(0, Math.min(values.length, all.length - at)), at);
+    }
+    return all;
+  };
+  const width = INPUTS[kind].reduce((product, size) => product * size, 1);
+  return { x: { values: repeated(x, width), shape: [count, ...INPUTS[kind]] }, y: { values: repeated(y, 10), shape: [count, 10] } };
+}
