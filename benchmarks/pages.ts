@@ -326,7 +326,7 @@ function print(result: Readonly<Record<string, number | string | undefined>>, is
     ['calls to the ResourceManager late by, p99 ms (wire)', result.beatLatenessP99Ms, late],
     [`  the latest of ${result.beats}`, result.beatLatenessMaxMs, ''],
     ['answers of its web server, p99 ms (outside)', result.answerP99Ms, late],
-    ['  median, most', `${result.answerMedianMs}, ${result.answerMaxMs}`, ''],
+    ['  median, most, none within 5 s', `${result.answerMedianMs}, ${result.answerMaxMs}, ${result.lostAnswers}`, ''],
     ['its timers late by, p99 ms (as it says)', result.ownLatenessP99Ms, late],
     ['executors unheard beyond their interval, p99 ms', result.executorSilenceP99Ms, late],
     ['viewers: answers through the proxy, median ms', result.viewerMedianMs, ''],

@@ -34,6 +34,7 @@ export class Gate {
   readonly #access: Access;
   readonly #cookieName: string;
   #proxies: { addresses: ReadonlySet<string>; at: number } | null = null;
+  #lookup: Promise<ReadonlySet<string>> | null = null;
 
   constructor(access: Access) {
     this.#access = access;
@@ -91,17 +92,25 @@ export class Gate {
     return mayView(user) ? ADMITTED : refused(`User ${user ?? '(none)'} may not view this job: ask its owner to add you to acls.view.`);
   }
 
+  /** While names are looked up again the addresses known so far hold: no request waits for a resolver but the first. */
   async #proxyAddresses(hosts: readonly string[]): Promise<ReadonlySet<string>> {
-    if (this.#proxies !== null && performance.now() - this.#proxies.at < LOOKUP_LIFE_MS) return this.#proxies.addresses;
-    const found = await Promise.allSettled(hosts.map((host) => lookup(host, { all: true })));
-    const addresses = new Set(
-      found.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value.map(({ address }) => plainAddress(address)) : [])),
-    );
-    // A resolver that fails for a moment does not lock everybody out.
-    if (addresses.size === 0 && this.#proxies !== null) return this.#proxies.addresses;
-    this.#proxies = { addresses, at: performance.now() };
-    return addresses;
+    const known = this.#proxies;
+    if (known !== null && performance.now() - known.at < LOOKUP_LIFE_MS) return known.addresses;
+    this.#lookup ??= lookUp(hosts).then((addresses) => {
+      // A resolver that fails for a moment does not lock everybody out.
+      this.#proxies = { addresses: addresses.size === 0 && known !== null ? known.addresses : addresses, at: performance.now() };
+      this.#lookup = null;
+      return this.#proxies.addresses;
+    });
+    return known === null ? this.#lookup : known.addresses;
   }
+}
+
+async function lookUp(hosts: readonly string[]): Promise<ReadonlySet<string>> {
+  const found = await Promise.allSettled(hosts.map((host) => lookup(host, { all: true })));
+  return new Set(
+    found.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value.map(({ address }) => plainAddress(address)) : [])),
+  );
 }
 
 function letIn(request: IncomingMessage, response: ServerResponse, { cookie, location }: Verdict & { kind: 'entered' }): void {
