@@ -103,6 +103,14 @@ export class TestCluster extends Cluster {
     if (written.statusCode !== 201) throw new Error(`writing ${file}: ${written.statusCode}`);
   }
 
+  async hdfsMakeFolder(folder: string, permission: string): Promise<void> {
+    const answer = await fetch(this.#hdfs(folder, `MKDIRS&permission=${permission}`), {
+      method: 'PUT',
+      signal: AbortSignal.timeout(10_000),
+    });
+    if (!answer.ok) throw new Error(`making ${folder}: ${await answer.text()}`);
+  }
+
   async hdfsRemove(file: string): Promise<void> {
     await fetch(this.#hdfs(file, 'DELETE&recursive=true'), { method: 'DELETE', signal: AbortSignal.timeout(10_000) });
   }

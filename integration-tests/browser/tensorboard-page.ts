@@ -1,0 +1,77 @@
+import type { Locator, Page } from 'playwright-core';
+import { expect } from 'vitest';
+
+/** TensorBoard 2.21's page, as a person looks at it. */
+
+/** Waits until a scalar chart of the Time Series tab stands there. */
+export async function scalarCard(page: Page, tag: string): Promise<Locator> {
+  const card = page
+    .locator('scalar-card')
+    .filter({ has: page.locator(`[title="${tag}"]`) })
+    .first();
+  await card.locator('line-chart').waitFor({ timeout: 60_000 });
+  await card.scrollIntoViewIfNeeded();
+  return card;
+}
+
+/**
+ * The curve is drawn on a canvas in a worker: what it holds is only to be seen. Answers the share of the chart's columns that hold a pixel
+ * of a colour (the grid is grey).
+ */
+export async function drawnColumns(page: Page, card: Locator): Promise<number> {
+  const picture = (await card.locator('.series-view').screenshot()).toString('base64');
+  return page.evaluate<number>(`(${COLOURED})('${picture}')`);
+}
+
+/** Run by the browser, which can read a picture. */
+const COLOURED = `async (base64) => {
+    const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+    const image = await createImageBitmap(new Blob([bytes], { type: 'image/png' }));
+    const canvas = new OffscreenCanvas(image.width, image.height);
+    const context = canvas.getContext('2d');
+    if (context === null) throw new Error('no canvas to read the picture with');
+    context.drawImage(image, 0, 0);
+    const { data } = context.getImageData(0, 0, image.width, image.height);
+    let coloured = 0;
+    for (let x = 0; x < image.width; x++) {
+      for (let y = 0; y < image.height; y++) {
+        const [red, green, blue] = data.subarray((y * image.width + x) * 4);
+        if (Math.max(red, green, blue) - Math.min(red, green, blue) > 30) {
+          coloured += 1;
+          break;
+        }
+      }
+    }
+    return coloured / image.width;
+  }`;
+
+export interface TooltipRow {
+  readonly run: string;
+  readonly value: number;
+  readonly step: number;
+}
+
+/** What the tooltip says with the pointer at a share of the chart's width. */
+export async function tooltip(page: Page, card: Locator, at: number): Promise<TooltipRow> {
+  const box = await card.locator('line-chart .series-view').boundingBox();
+  if (box === null) throw new Error('the chart is not to be seen');
+  await page.mouse.move(box.x + 2, box.y + box.height / 2);
+  await page.mouse.move(box.x + box.width * at, box.y + box.height / 2, { steps: 5 });
+  const row = page.locator('.tooltip-row.closest');
+  await row.waitFor({ timeout: 10_000 });
+  const [run = '', , value = '', step = ''] = (await row.locator('td, .tooltip-cell').allInnerTexts())
+    .map((text) => text.trim())
+    .filter((text) => text !== '');
+  return { run, value: Number(value.replace('−', '-')), step: Number(step.replaceAll(',', '')) };
+}
+
+/** The curve is there from end to end, and says at several places what was logged. */
+export async function expectCurve(page: Page, tag: string, logged: (step: number) => number): Promise<void> {
+  const card = await scalarCard(page, tag);
+  await expect.poll(() => drawnColumns(page, card), { timeout: 30_000 }).toBeGreaterThan(0.7);
+  for (const at of [0.2, 0.5, 0.8]) {
+    const { value, step } = await tooltip(page, card, at);
+    // Four significant digits are shown.
+    expect(Math.abs(value - logged(step)) / Math.abs(logged(step))).toBeLessThan(1e-3);
+  }
+}
