@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import type { HistoryEntry } from '../../../conf/status.ts';
 import { searchField } from './controls.ts';
 import { useFeed } from './feed.ts';
-import { formatMoment } from './format.ts';
+import { formatMoment, formatNumberOf } from './format.ts';
 import { type Content, html } from './html.ts';
 import type { JobFeeds } from './job-feeds.ts';
 import { plainText } from './plain-text.ts';
@@ -22,7 +22,7 @@ export function Events({ feeds }: { feeds: JobFeeds }): Content {
   return html`
     <div class="controls">
       ${searchField('Filter', filter, setFilter, 'event, task, node, text')}
-      <span class="aside" role="status">${found.length} events, the newest first</span>
+      <span class="aside" role="status">${formatNumberOf(found.length, 'event', data.entries.length)}, the newest first</span>
     </div>
     <div class="table-box card">
       <table class="plain events">

@@ -1,9 +1,14 @@
 import { expect, test } from 'vitest';
-import { formatAgo, formatCount, formatElapsed, formatMark, formatMetric, formatSpan, spoken } from './format.ts';
+import { formatAgo, formatCount, formatElapsed, formatMark, formatMetric, formatNumberOf, formatSpan, spoken } from './format.ts';
 import { timeMarks } from './time-steps.ts';
 
 test('figures as a person reads them', () => {
   expect(formatCount(12_345_678)).toBe('12,345,678');
+  expect([formatNumberOf(1, 'task'), formatNumberOf(0, 'task'), formatNumberOf(3, 'task', 1200)]).toEqual([
+    '1 task',
+    '0 tasks',
+    '3 of 1,200 tasks',
+  ]);
   expect(formatMetric('test/accuracy', 0.98714)).toBe('98.71 %');
   expect(formatMetric('test/accuracy', 0.2, 0.2)).toBe('20 %');
   expect(formatMetric('accuracy', 3.5)).toBe('3.5');

@@ -8,6 +8,11 @@ export function formatCount(value: number): string {
   return Number.isInteger(value) ? value.toString().replace(/\B(?=(\d{3})+(?!\d))/g, ',') : formatNumber(value);
 }
 
+/** `1 task`, `200 tasks`; of `of` where not all are meant. */
+export function formatNumberOf(count: number, noun: string, of = count): string {
+  return `${formatCount(count)}${of === count ? '' : ` of ${formatCount(of)}`} ${noun}${of === 1 ? '' : 's'}`;
+}
+
 /** Whole seconds: a figure that runs along is to be read, not measured. */
 export function formatElapsed(ms: number): string {
   return formatDuration(Math.max(0, Math.floor(ms / 1000) * 1000)).replace(/^0 ms$/, '0 s');

@@ -32,14 +32,15 @@ export function Header({ status }: { status: JobStatus }): Content {
   </header>`;
 }
 
-function tensorBoard({ tensorboard: { state, message } }: JobStatus): Content {
+function tensorBoard(status: JobStatus): Content {
+  const { state, message } = status.tensorboard;
   switch (state) {
     case 'ready':
       return html`<a class="button primary" href=${TENSORBOARD_URL}>Open TensorBoard</a>`;
     case 'waiting':
     case 'starting':
-      // Where it stands there is a page that waits for it, and in a history it starts only when it is asked for.
-      return html`<a class="button" href=${TENSORBOARD_URL} title=${message}>TensorBoard (${state})</a>`;
+      // Where it is to stand, a page waits for it. That of a job which is over starts when somebody opens it.
+      return html`<a class="button" href=${TENSORBOARD_URL} title=${message}>${isOver(status) ? 'Open TensorBoard' : `TensorBoard (${state})`}</a>`;
     case 'unavailable':
       return html`<span class="aside" title=${message}>No TensorBoard</span>`;
     case 'off':

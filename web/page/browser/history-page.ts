@@ -4,7 +4,7 @@ import { getJson } from './api.ts';
 import { stateBadge } from './badge.ts';
 import { choice, searchField } from './controls.ts';
 import { Feed, useFeed } from './feed.ts';
-import { formatCount, formatElapsed, formatMoment } from './format.ts';
+import { formatCount, formatElapsed, formatMoment, formatNumberOf } from './format.ts';
 import { type Content, html } from './html.ts';
 import { plainText } from './plain-text.ts';
 
@@ -41,7 +41,7 @@ export function HistoryPage(): Content {
       <div class="controls">
         ${searchField('Filter', filter, setFilter, 'name, id, user, queue')}
         ${choice('State', state, setState, { '': 'any', ...Object.fromEntries(states.map((each) => [each, each.toLowerCase()])) })}
-        <span class="aside" role="status">${found.length === data.jobs.length ? `${found.length} jobs` : `${found.length} of ${data.jobs.length} jobs`}</span>
+        <span class="aside" role="status">${formatNumberOf(found.length, 'job', data.jobs.length)}</span>
       </div>
       <div class="table-box card">
         <table class="jobs" role="table">

@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import type { JobStatus, TaskStatus } from '../../../conf/status.ts';
 import { stateBadge } from './badge.ts';
 import { inputValue, searchField } from './controls.ts';
-import { formatAgo, formatBytes, formatCount, formatNumber, formatShare } from './format.ts';
+import { formatAgo, formatBytes, formatCount, formatNumber, formatNumberOf, formatShare } from './format.ts';
 import { type Content, html } from './html.ts';
 import { plainText } from './plain-text.ts';
 import { formatRoute } from './route.ts';
@@ -56,7 +56,7 @@ export function Tasks({ status, first }: { status: JobStatus; first: string }): 
           ${COLUMNS.map(({ key, title }) => html`<option key=${key} value=${key} selected=${key === sort.key}>${title.toLowerCase()}</option>`)}
         </select>
       </label>
-      <span class="aside" role="status">${found === status.tasks.length ? `${found} tasks` : `${found} of ${status.tasks.length} tasks`}</span>
+      <span class="aside" role="status">${formatNumberOf(found, 'task', status.tasks.length)}</span>
     </div>
     <div class="table-box card">
       <table class="tasks" role="table">
