@@ -34,6 +34,8 @@ export function take(turn: Turn, containers: readonly Container[]): void {
       savedIn: turn.state.revision + 1,
       waitingSince: task.rank === null ? turn.now : task.waitingSince,
       exitCode: null,
+      // Whether it answers is its program's to say anew.
+      ...(isCompanion(turn.state.frozen.job, task.role) && { metrics: {} }),
     });
     turn.assign(container.id, task.slot);
     if (task.rank !== null) turn.patchGang({ claim: null });

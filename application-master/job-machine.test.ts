@@ -929,6 +929,26 @@ describe('the TensorBoard that comes with a job', () => {
     expect(scene.task('tensorboard:0')).toMatchObject({ state: 'running', failures: 0 });
   });
 
+  it('is ready when its present program says so', () => {
+    const scene = Rehearsal.running(withTensorBoard());
+    const answers = (ready: number) =>
+      scene.say({
+        type: 'heartbeat',
+        containerId: scene.container('tensorboard:0'),
+        generation: 1,
+        usage: null,
+        progress: { step: 0, metrics: { ready }, checkpointStep: 0, lostRank: null, notices: [] },
+      });
+    answers(1);
+    expect(scene.status().tensorboard.state).toBe('ready');
+    scene.end(scene.container('tensorboard:0'), 'exited', 137);
+    scene.wait(1_000);
+    scene.serve();
+    expect(scene.status().tensorboard.state).toBe('starting');
+    answers(1);
+    expect(scene.status()).toMatchObject({ tensorboard: { state: 'ready' }, metrics: {} });
+  });
+
   it('stays as it is while a gang forms anew within seconds', () => {
     const scene = Rehearsal.running(withTensorBoard());
     const id = scene.container('tensorboard:0');

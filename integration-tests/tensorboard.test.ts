@@ -1,0 +1,203 @@
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { ensureTensorBoard } from '../client/runtime/ensure-tensorboard.ts';
+import type { JobStatus } from '../conf/status.ts';
+import { encodeFileVersion, encodeScalars } from '../training/event-file.ts';
+import { processesWithArgument } from './cluster/processes.mjs';
+import { runCommand, startCommand } from './command.ts';
+import { temporaryFolder, until, useCluster } from './harness.ts';
+
+/** The TensorBoard that comes with a job: the real one, in a container of its own, reached through the job's ApplicationMaster alone. */
+
+beforeAll(async () => {
+  await ensureTensorBoard((line) => console.log(line));
+}, 600_000);
+
+interface Yaml {
+  readonly file: string;
+  readonly go: () => Promise<void>;
+}
+
+/** A job that goes on until it is told. */
+async function jobFile(more = ''): Promise<Yaml> {
+  const folder = await temporaryFolder();
+  const lines = [
+    'name: curves',
+    'framework: none',
+    'runtime: system',
+    'tensorboard: true',
+    `command: while [ ! -e ${folder}/go ]; do sleep 0.1; done`,
+    'heartbeat: {interval: 200ms, missed: 20}',
+    'roles: {worker: {resources: {memory: 256m}}}',
+    more,
+  ];
+  const file = path.join(folder, 'job.yaml');
+  await writeFile(file, `${lines.join('\n')}\n`);
+  return { file, go: () => writeFile(path.join(folder, 'go'), '') };
+}
+
+/** An event file with points of a tag. */
+function events(tag: string, steps: readonly number[]): Buffer {
+  return Buffer.concat([
+    encodeFileVersion(1_700_000_000),
+    ...steps.map((step) => encodeScalars(1_700_000_000 + step, step, [{ tag, value: step }])),
+  ]);
+}
+
+/** Pids of the Pythons that serve TensorBoard from below a folder. */
+async function pythons(below: string): Promise<number[]> {
+  const all = await processesWithArgument(`{"packages":["${below}`);
+  return all.map(({ pid }) => pid);
+}
+
+/** What the TensorBoard behind a job's site has read. */
+async function runs(get: (place: string) => Promise<Response>): Promise<string[]> {
+  const answer = await get('data/runs');
+  if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
+  return (await answer.json()) as string[];
+}
+
+describe('on this machine', () => {
+  async function start(more?: string) {
+    const { file, go } = await jobFile(more);
+    const root = await temporaryFolder();
+    const command = startCommand(['submit', '--conf', file, '--local'], { env: { TONY_LOCAL_DIR: root } });
+    onTestFinished(() => command.signal('SIGTERM'));
+    const [, base = '', token = ''] = await command.output(/^pages: (\S+)\?token=(\w+)$/m);
+    const get = (place: string) =>
+      fetch(`${base}${place}`, { headers: { authorization: `Bearer ${token}` }, signal: AbortSignal.timeout(60_000) });
+    const status = async () => (await (await get('tony/api/job')).json()) as JobStatus;
+    const ready = () =>
+      until(async () => (await status()).tensorboard.state === 'ready', {
+        describe: async () => JSON.stringify(await status()),
+        timeoutMs: 90_000,
+      });
+    return { root, command, get, status, ready, go };
+  }
+
+  const containersOf = (root: string) => path.join(root, 'jobs');
+
+  test('it serves the curves, comes back whatever is killed, and goes with the job', { timeout: 300_000 }, async () => {
+    const { root, command, get, status, ready, go } = await start();
+    await ready();
+    const { summaryDir } = await status();
+    const folder = path.join(new URL(summaryDir).pathname, 'train');
+    await mkdir(folder, { recursive: true });
+    await writeFile(path.join(folder, 'events.out.tfevents.1'), events('loss', [1, 2, 3]));
+    await until(async () => (await runs(get)).includes('train'), { describe: () => runs(get) });
+
+    const [python] = await pythons(containersOf(root));
+    process.kill(python as number, 'SIGKILL');
+    await until(async () => (await pythons(containersOf(root))).some((pid) => pid !== python), { describe: () => status() });
+    await ready();
+    await until(async () => (await runs(get)).includes('train'), { describe: () => runs(get) });
+
+    const before = (await status()).tasks.find(({ role }) => role === 'tensorboard');
+    const executors = (await processesWithArgument('tony/task-executor.mjs')).map(({ pid }) => pid);
+    const mine = await until(async () => executorOf(executors, before?.containerId ?? ''), { describe: 'the executor' });
+    process.kill(mine, 'SIGKILL');
+    await until(async () => (await status()).tasks.find(({ role }) => role === 'tensorboard')?.containerId !== before?.containerId, {
+      describe: () => status(),
+    });
+    await ready();
+    expect(await runs(get)).toContain('train');
+    expect(await status()).toMatchObject({ state: 'RUNNING', failure: null, generations: 1 });
+
+    await go();
+    expect((await command.result).exitCode).toBe(0);
+    expect(await pythons(containersOf(root))).toEqual([]);
+  });
+
+  test('without Python the job runs as well, and says what is missing', { timeout: 120_000 }, async () => {
+    const tools = await temporaryFolder();
+    await symlink(process.execPath, path.join(tools, 'node'));
+    await symlink('/bin/sleep', path.join(tools, 'sleep'));
+    const { command, status, go } = await start(`env: {PATH: ${tools}}`);
+    await until(async () => (await status()).tensorboard.state === 'unavailable', { describe: () => status() });
+    expect((await status()).tensorboard.message).toBe('TensorBoard needs Python 3.9 to 3.13 on the PATH.');
+    await go();
+    expect((await command.result).exitCode).toBe(0);
+  });
+
+  test('without a registry the job is submitted, and a line says that it goes without', { timeout: 120_000 }, async () => {
+    const { file, go } = await jobFile();
+    await go();
+    const cache = await temporaryFolder();
+    const env = {
+      TONY_LOCAL_DIR: await temporaryFolder(),
+      TONY_CACHE_DIR: cache,
+      PIP_INDEX_URL: 'http://127.0.0.1:9/simple',
+      PIP_RETRIES: '0',
+    };
+    const { exitCode, stdout, stderr } = await runCommand(['submit', '--conf', file, '--local'], { env });
+    expect(`${stdout}${stderr}`).toContain('The job goes without TensorBoard; its own page has charts.');
+    expect(exitCode).toBe(0);
+  });
+});
+
+/** The one whose environment names this container. */
+async function executorOf(pids: readonly number[], containerId: string): Promise<number | null> {
+  for (const pid of pids) {
+    const environment = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
+    if (environment.split('\0').includes(`CONTAINER_ID=${containerId}`)) return pid;
+  }
+  return null;
+}
+
+describe('on YARN', () => {
+  const cluster = useCluster();
+
+  test('it serves what lies on HDFS as it grows, and comes back whatever is killed', { timeout: 400_000 }, async () => {
+    const { file, go } = await jobFile();
+    const submitted = await cluster.run(['submit', '--conf', file, '--detach']);
+    const id = /application_\d+_\d+/.exec(submitted.stdout)?.[0] ?? '';
+    const status = async () => (JSON.parse((await cluster.run(['status', id, '--output', 'json'])).stdout) as { status: JobStatus }).status;
+    const ready = () =>
+      until(async () => (await status()).tensorboard.state === 'ready', {
+        describe: async () => JSON.stringify(await status()),
+        timeoutMs: 120_000,
+        everyMs: 500,
+      });
+    await ready();
+    const get = (place: string) =>
+      fetch(`${cluster.resourceManager}/proxy/${id}/${place}`, { signal: AbortSignal.timeout(60_000), headers: { cookie: '' } });
+    const asUser = (place: string) => get(`${place}${place.includes('?') ? '&' : '?'}user.name=alice`);
+
+    const summaries = new URL((await status()).summaryDir).pathname;
+    await cluster.hdfsWrite(`${summaries}/train/events.out.tfevents.1`, events('loss', [1, 2]));
+    await until(async () => (await runs(asUser)).includes('train'), { describe: () => runs(asUser), timeoutMs: 60_000 });
+    const points = async () => {
+      const answer = await asUser('data/plugin/scalars/scalars?tag=loss&run=train');
+      return ((await answer.json()) as [number, number, number][]).map(([, step]) => step);
+    };
+    expect(await points()).toEqual([1, 2]);
+    // As the training library writes: the file is replaced by itself and more.
+    await cluster.hdfsRemove(`${summaries}/train/events.out.tfevents.1`);
+    await cluster.hdfsWrite(`${summaries}/train/events.out.tfevents.1`, events('loss', [1, 2, 3, 4]));
+    await until(async () => (await points()).length === 4, { describe: points, timeoutMs: 60_000 });
+
+    const python = async () => (await cluster.containers(id)).find(({ command }) => command.includes('tensorboard-server.py'))?.pid ?? 0;
+    const first = await python();
+    process.kill(first, 'SIGKILL');
+    await until(async () => ![0, first].includes(await python()), { describe: () => status() });
+    await ready();
+    await until(async () => (await points()).length === 4, { describe: points, timeoutMs: 60_000 });
+
+    const before = (await status()).tasks.find(({ role }) => role === 'tensorboard')?.containerId ?? '';
+    const executor = await executorOf(
+      (await cluster.containers(id)).filter(({ command }) => command.includes('task-executor.mjs')).map(({ pid }) => pid),
+      before,
+    );
+    process.kill(executor ?? 0, 'SIGKILL');
+    await until(async () => (await status()).tasks.find(({ role }) => role === 'tensorboard')?.containerId !== before, {
+      describe: () => status(),
+      timeoutMs: 60_000,
+    });
+    await ready();
+    await until(async () => (await points()).length === 4, { describe: points, timeoutMs: 60_000 });
+
+    await go();
+    expect((await cluster.ended(id)).finalStatus).toBe('SUCCEEDED');
+  });
+});
