@@ -4,7 +4,40 @@ export type { Storage } from '../storage/storage.ts';
 export type { BackendName } from './backend.ts';
 export type { Checkpoint, Cluster } from './cluster.ts';
 export type { Column, TrainingData } from './data.ts';
+export type { CacheOptions } from './datasets/cache.ts';
+export type { Batched } from './datasets/collate.ts';
+export type { ColumnConfig, CsvOptions, CsvRow, LabelledCsvRow } from './datasets/csv.ts';
+export { Dataset } from './datasets/dataset.ts';
+export type { DatasetReader, ReadOptions } from './datasets/dataset-reader.ts';
+export {
+  decodeExample,
+  decodeSequenceExample,
+  encodeExample,
+  encodeSequenceExample,
+  type Feature,
+  type Features,
+  type FeatureValue,
+  type SequenceExample,
+} from './datasets/example.ts';
+export type { FileContents } from './datasets/file-format.ts';
+export type { DataFile, Files } from './datasets/file-set.ts';
+export type { SourceOptions } from './datasets/file-source.ts';
+export { decodeImage } from './datasets/image.ts';
+export {
+  type ExampleSchema,
+  type FixedLenFeature,
+  fixedLenFeature,
+  type ParsedExample,
+  parseExample,
+  type VarLenFeature,
+  varLenFeature,
+} from './datasets/parse-example.ts';
+export { binaryFiles, csv, files, fromArray, fromGenerator, fromTfDataset, jsonl, lines, tfrecords } from './datasets/sources.ts';
+export type { RecordOptions } from './datasets/tfrecord-format.ts';
+export { shardName, type WriteTfRecordOptions, type WrittenTfRecords, writeTfRecords } from './datasets/tfrecord-writer.ts';
+export type { TrainingElement } from './datasets/training-element.ts';
 export type { FitCallbacks, FitHistory, FitOptions, FitSummaries } from './fit.ts';
+export type { FitData } from './fit-data.ts';
 export { type JoinOptions, join } from './join.ts';
 export type { Numbers, Summaries } from './summary.ts';
 export type { Hyperparameters, HyperparameterValue, Metric } from './summary-hparams.ts';

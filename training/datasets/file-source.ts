@@ -64,7 +64,7 @@ export class FileSource<T> implements DatasetNode<T> {
   }
 }
 
-/** Files cut where that is possible, none of them empty. */
+/** Files cut where that is possible. */
 export function cutIntoSplits(
   files: readonly DataFile[],
   isSplittable: (file: DataFile) => boolean,
@@ -75,7 +75,7 @@ export function cutIntoSplits(
   const even = Math.max(SMALLEST_SPLIT_BYTES, Math.ceil(total / (readers * SPLITS_PER_READER)));
   const largest = Math.min(splitBytes, readers === 1 ? splitBytes : even);
   return files.flatMap((file) => {
-    const count = isSplittable(file) ? Math.ceil(file.size / largest) : Math.min(1, file.size);
+    const count = isSplittable(file) ? Math.max(1, Math.ceil(file.size / largest)) : 1;
     const border = (index: number) => Math.round((file.size * index) / count);
     return Array.from({ length: count }, (_, index) => ({ file, from: border(index), to: border(index + 1) }));
   });

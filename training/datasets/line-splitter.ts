@@ -57,13 +57,7 @@ export class LineSplitter {
     if (start < bytes.length) {
       this.#pending.push(bytes.subarray(start));
       this.#pendingBytes += bytes.length - start;
-      if (this.#pendingBytes > this.#options.maxRecordBytes) {
-        const quotes = this.#isWithinQuotes ? '; a quote is not closed' : '';
-        throw new TonyError(
-          'DATA_INVALID',
-          `${this.#options.where}, byte ${this.#offset}: a line is longer than ${this.#options.maxRecordBytes} bytes${quotes}`,
-        );
-      }
+      this.#refuse(this.#pendingBytes);
     }
     return lines;
   }
@@ -75,6 +69,7 @@ export class LineSplitter {
 
   #line(tail: Buffer, breakBytes: number): Line {
     const whole = this.#pendingBytes === 0 ? tail : Buffer.concat([...this.#pending, tail]);
+    this.#refuse(whole.length);
     const offset = this.#offset;
     this.#offset += whole.length + breakBytes;
     this.#pending = [];
@@ -82,6 +77,14 @@ export class LineSplitter {
     this.#isWithinQuotes = false;
     const hasReturn = breakBytes === 1 && whole[whole.length - 1] === RETURN;
     return { offset, bytes: hasReturn ? whole.subarray(0, -1) : whole };
+  }
+
+  #refuse(length: number): void {
+    const { where, maxRecordBytes } = this.#options;
+    if (length > maxRecordBytes) {
+      const quotes = this.#isWithinQuotes ? '; a quote is not closed' : '';
+      throw new TonyError('DATA_INVALID', `${where}, byte ${this.#offset}: a line is longer than ${maxRecordBytes} bytes${quotes}`);
+    }
   }
 }
 
