@@ -83,7 +83,8 @@ function yarnSite({ resourcemanager }, state) {
 
     // Tests wait for these; shorter ones are missed by a healthy process on a loaded machine.
     'yarn.nm.liveness-monitor.expiry-interval-ms': 10_000,
-    'yarn.am.liveness-monitor.expiry-interval-ms': 15_000,
+    // From the launch on: 300 MB may have to be unpacked on a loaded machine before the ApplicationMaster says its first word.
+    'yarn.am.liveness-monitor.expiry-interval-ms': 60_000,
     'yarn.resourcemanager.nodemanagers.heartbeat-interval-ms': 250,
     'yarn.resourcemanager.connect.max-wait.ms': 120_000,
     'yarn.resourcemanager.connect.retry-interval.ms': 500,
