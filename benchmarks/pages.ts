@@ -60,6 +60,9 @@ async function main(): Promise<void> {
   const observer = new Observer();
   const viewing = new AbortController();
   setMaxListeners(0, viewing.signal);
+  const interrupted = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort(new Error(`ended by ${signal}`)));
+  const wait = (ms: number): Promise<void> => delay(ms, undefined, { signal: interrupted.signal });
   let applicationId: string | null = null;
   try {
     // Memory is a promise only: the nodes promise what so many tasks ask for.
@@ -78,23 +81,24 @@ async function main(): Promise<void> {
       status = (await poll(`${api}/job`).catch(() => null)) as JobStatus | null;
       running = status?.tasks.filter(({ state }) => state === 'running').length ?? 0;
       if (performance.now() - began > 600_000) throw new Error(`only ${running} of ${tasks} tasks run`);
-      await delay(1000);
+      await wait(1000);
     }
     const summaries = status?.summaryDir ?? '';
     await Promise.all(Array.from({ length: RUNS }, (_, run) => writeCurves(storage, `${summaries}/run-${run}`, 0, STEPS)));
     const launchS = (performance.now() - began) / 1000;
+    progress(`all tasks run after ${Math.round(launchS)} s`);
     const master = await findMaster(applicationId);
     observer.order({ type: 'probe', host: '127.0.0.1', port: master.webPort, user: USER });
 
     const seen = new Sightings();
     for (let viewer = 0; viewer < viewers; viewer++) void view(api, viewer / viewers, seen, viewing.signal);
     void keepWriting(storage, summaries, viewing.signal);
-    await delay(15_000);
+    await wait(15_000);
     progress(`${viewers} viewers look for ${seconds} s`);
     seen.forget();
     observer.order({ type: 'forget' });
     const resident: number[] = [];
-    for (const end = performance.now() + seconds * 1000; performance.now() < end; await delay(1000)) {
+    for (const end = performance.now() + seconds * 1000; performance.now() < end; await wait(1000)) {
       resident.push((await memoryOf(master.pid, 'VmRSS')) / 1024);
     }
     const outside = await observer.report();

@@ -84,9 +84,9 @@ export function observe(): void {
 
   let tick = performance.now() + PROBE_MS;
   const beat = (): void => {
-    idle.push(performance.now() - tick);
-    tick = performance.now() + PROBE_MS;
-    setTimeout(beat, PROBE_MS).unref();
+    // Each that would have been due in the meantime, as with the questions.
+    for (; tick <= performance.now(); tick += PROBE_MS) idle.push(performance.now() - tick);
+    setTimeout(beat, tick - performance.now()).unref();
   };
   setTimeout(beat, PROBE_MS).unref();
 
