@@ -3,10 +3,13 @@ import path from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ensureTensorBoard } from '../client/runtime/ensure-tensorboard.ts';
 import type { JobStatus } from '../conf/status.ts';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import { joinUri } from '../storage/uri.ts';
 import { encodeFileVersion, encodeScalars } from '../training/event-file.ts';
 import { processesWithArgument } from './cluster/processes.mjs';
 import { runCommand, startCommand } from './command.ts';
-import { temporaryFolder, until, useCluster } from './harness.ts';
+import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 
 /** The TensorBoard that comes with a job: the real one, in a container of its own, reached through the job's ApplicationMaster alone. */
 
@@ -160,21 +163,23 @@ describe('on YARN', () => {
         everyMs: 500,
       });
     await ready();
-    const get = (place: string) =>
-      fetch(`${cluster.resourceManager}/proxy/${id}/${place}`, { signal: AbortSignal.timeout(60_000), headers: { cookie: '' } });
-    const asUser = (place: string) => get(`${place}${place.includes('?') ? '&' : '?'}user.name=alice`);
+    const asUser = (place: string) =>
+      fetch(`${cluster.resourceManager}/proxy/${id}/${place}${place.includes('?') ? '&' : '?'}user.name=${USER}`, {
+        signal: AbortSignal.timeout(60_000),
+      });
 
-    const summaries = new URL((await status()).summaryDir).pathname;
-    await cluster.hdfsWrite(`${summaries}/train/events.out.tfevents.1`, events('loss', [1, 2]));
+    const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
+    onTestFinished(() => storage.close());
+    const eventFile = joinUri((await status()).summaryDir, 'train', 'events.out.tfevents.1');
+    await storage.write(eventFile, events('loss', [1, 2]));
     await until(async () => (await runs(asUser)).includes('train'), { describe: () => runs(asUser), timeoutMs: 60_000 });
     const points = async () => {
       const answer = await asUser('data/plugin/scalars/scalars?tag=loss&run=train');
       return ((await answer.json()) as [number, number, number][]).map(([, step]) => step);
     };
-    expect(await points()).toEqual([1, 2]);
-    // As the training library writes: the file is replaced by itself and more.
-    await cluster.hdfsRemove(`${summaries}/train/events.out.tfevents.1`);
-    await cluster.hdfsWrite(`${summaries}/train/events.out.tfevents.1`, events('loss', [1, 2, 3, 4]));
+    await until(async () => (await points()).length === 2, { describe: points });
+    // The file is replaced by itself and more, as the training library does.
+    await storage.write(eventFile, events('loss', [1, 2, 3, 4]));
     await until(async () => (await points()).length === 4, { describe: points, timeoutMs: 60_000 });
 
     const python = async () => (await cluster.containers(id)).find(({ command }) => command.includes('tensorboard-server.py'))?.pid ?? 0;

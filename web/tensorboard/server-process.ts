@@ -48,6 +48,8 @@ export class ServerProcess {
       '--load_fast=false',
       // A run that was interrupted goes on in another file; clocks of nodes differ, so that its name may come first.
       '--reload_multifile=true',
+      // Whatever time their events say: what grows is read.
+      '--reload_multifile_inactive_secs=-1',
       '--reload_interval=3',
     ];
     const request = JSON.stringify({ packages: python.packages, socket, flags });
