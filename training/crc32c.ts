@@ -1,68 +1,69 @@
 /**
- * CRC-32C (Castagnoli, RFC 3720 appendix B.4), reflected polynomial 0x82f63b78. Table k, at 256 * k, says what a byte does to the sum when k
- * bytes follow: sixteen bytes are taken at once ("slicing"), four times as fast as one by one, which is what reading records waits for.
+ * CRC-32C (Castagnoli, RFC 3720 appendix B.4), reflected polynomial 0x82f63b78. Table k says what a byte does to the sum when k bytes
+ * follow: sixteen bytes are taken at once ("slicing"), four times as fast as one by one, which is what reading records waits for.
  */
-const TABLES = new Int32Array(16 * 256);
-for (let byte = 0; byte < 256; byte++) {
-  let value = byte;
-  for (let bit = 0; bit < 8; bit++) {
-    value = value & 1 ? (value >>> 1) ^ 0x82f63b78 : value >>> 1;
-  }
-  TABLES[byte] = value;
-}
-for (let at = 256; at < TABLES.length; at++) {
-  const shorter = TABLES[at - 256] as number;
-  TABLES[at] = (shorter >>> 8) ^ (TABLES[shorter & 0xff] as number);
-}
+/** Of `bytes` from `start` to `end`. */
+export const crc32c = createCrc32c();
 
-// Words are read as the machine has them.
-const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
-
-export function crc32c(bytes: Uint8Array): number {
-  const end = bytes.length;
-  let crc = -1;
-  let at = 0;
-  if (IS_LITTLE_ENDIAN && end >= 32) {
-    const aligned = -bytes.byteOffset & 3;
-    for (; at < aligned; at++) {
-      crc = (crc >>> 8) ^ (TABLES[(crc ^ (bytes[at] as number)) & 0xff] as number);
+/** A function around its tables: as constants of a module, bundled, they would be looked up anew for each byte. */
+function createCrc32c(): (bytes: Uint8Array, start?: number, end?: number) => number {
+  const T0 = Int32Array.from({ length: 256 }, (_, byte) => {
+    let value = byte;
+    for (let bit = 0; bit < 8; bit++) {
+      value = value & 1 ? (value >>> 1) ^ 0x82f63b78 : value >>> 1;
     }
-    const words = new Int32Array(bytes.buffer, bytes.byteOffset + at, (end - at) >> 2);
-    const last = words.length - 3;
-    let word = 0;
-    for (; word < last; word += 4) {
-      const a = crc ^ (words[word] as number);
-      const b = words[word + 1] as number;
-      const c = words[word + 2] as number;
-      const d = words[word + 3] as number;
+    return value;
+  });
+  const followedByOneMore = (table: Int32Array) => table.map((value) => (value >>> 8) ^ (T0[value & 0xff] as number));
+  const T1 = followedByOneMore(T0);
+  const T2 = followedByOneMore(T1);
+  const T3 = followedByOneMore(T2);
+  const T4 = followedByOneMore(T3);
+  const T5 = followedByOneMore(T4);
+  const T6 = followedByOneMore(T5);
+  const T7 = followedByOneMore(T6);
+  const T8 = followedByOneMore(T7);
+  const T9 = followedByOneMore(T8);
+  const T10 = followedByOneMore(T9);
+  const T11 = followedByOneMore(T10);
+  const T12 = followedByOneMore(T11);
+  const T13 = followedByOneMore(T12);
+  const T14 = followedByOneMore(T13);
+  const T15 = followedByOneMore(T14);
+  return (bytes, start = 0, end = bytes.length) => {
+    const last = end - 15;
+    let crc = -1;
+    let at = start;
+    for (; at < last; at += 16) {
+      crc ^=
+        (bytes[at] as number) | ((bytes[at + 1] as number) << 8) | ((bytes[at + 2] as number) << 16) | ((bytes[at + 3] as number) << 24);
       crc =
-        (TABLES[3840 + (a & 0xff)] as number) ^
-        (TABLES[3584 + ((a >>> 8) & 0xff)] as number) ^
-        (TABLES[3328 + ((a >>> 16) & 0xff)] as number) ^
-        (TABLES[3072 + (a >>> 24)] as number) ^
-        (TABLES[2816 + (b & 0xff)] as number) ^
-        (TABLES[2560 + ((b >>> 8) & 0xff)] as number) ^
-        (TABLES[2304 + ((b >>> 16) & 0xff)] as number) ^
-        (TABLES[2048 + (b >>> 24)] as number) ^
-        (TABLES[1792 + (c & 0xff)] as number) ^
-        (TABLES[1536 + ((c >>> 8) & 0xff)] as number) ^
-        (TABLES[1280 + ((c >>> 16) & 0xff)] as number) ^
-        (TABLES[1024 + (c >>> 24)] as number) ^
-        (TABLES[768 + (d & 0xff)] as number) ^
-        (TABLES[512 + ((d >>> 8) & 0xff)] as number) ^
-        (TABLES[256 + ((d >>> 16) & 0xff)] as number) ^
-        (TABLES[d >>> 24] as number);
+        (T15[crc & 0xff] as number) ^
+        (T14[(crc >>> 8) & 0xff] as number) ^
+        (T13[(crc >>> 16) & 0xff] as number) ^
+        (T12[crc >>> 24] as number) ^
+        (T11[bytes[at + 4] as number] as number) ^
+        (T10[bytes[at + 5] as number] as number) ^
+        (T9[bytes[at + 6] as number] as number) ^
+        (T8[bytes[at + 7] as number] as number) ^
+        (T7[bytes[at + 8] as number] as number) ^
+        (T6[bytes[at + 9] as number] as number) ^
+        (T5[bytes[at + 10] as number] as number) ^
+        (T4[bytes[at + 11] as number] as number) ^
+        (T3[bytes[at + 12] as number] as number) ^
+        (T2[bytes[at + 13] as number] as number) ^
+        (T1[bytes[at + 14] as number] as number) ^
+        (T0[bytes[at + 15] as number] as number);
     }
-    at += word * 4;
-  }
-  for (; at < end; at++) {
-    crc = (crc >>> 8) ^ (TABLES[(crc ^ (bytes[at] as number)) & 0xff] as number);
-  }
-  return ~crc >>> 0;
+    for (; at < end; at++) {
+      crc = (crc >>> 8) ^ (T0[(crc ^ (bytes[at] as number)) & 0xff] as number);
+    }
+    return ~crc >>> 0;
+  };
 }
 
 /** As TFRecord files have it: rotated and shifted, so that the checksum of data that holds checksums is not degenerate. */
-export function maskedCrc32c(bytes: Uint8Array): number {
-  const crc = crc32c(bytes);
+export function maskedCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
+  const crc = crc32c(bytes, start, end);
   return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0;
 }

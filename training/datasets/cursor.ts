@@ -36,6 +36,12 @@ export class Cursor<T> {
     return { items, bytes };
   }
 
+  /** The next element if it is there already, which most are: then nothing has to be awaited. */
+  poll(): { readonly value: T } | null {
+    if (this.#used === this.#chunk.items.length || this.#toSkip > 0 || this.#isClosed) return null;
+    return { value: this.#chunk.items[this.#used++] as T };
+  }
+
   /** Whether there is another element. */
   async hasNext(): Promise<boolean> {
     return await this.#fill();

@@ -80,7 +80,12 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     return !this.#isClosed && (await this.#closingOnError(() => this.#cursor.hasNext()));
   }
 
-  async next(): Promise<IteratorResult<T, undefined>> {
+  next(): Promise<IteratorResult<T, undefined>> {
+    const ready = this.#cursor.poll();
+    return ready === null ? this.#awaitNext() : Promise.resolve({ done: false, value: ready.value });
+  }
+
+  async #awaitNext(): Promise<IteratorResult<T, undefined>> {
     if (this.#isClosed) return { done: true, value: undefined };
     const { items } = await this.#closingOnError(() => this.#cursor.take(1));
     if (items.length > 0) return { done: false, value: items[0] as T };

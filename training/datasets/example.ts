@@ -29,25 +29,30 @@ export interface SequenceExample {
   readonly featureLists: Readonly<Record<string, readonly Feature[]>>;
 }
 
+/** A part of the bytes that are read. */
+type OnEntry = (nameFrom: number, nameTo: number, valueFrom: number, valueTo: number) => void;
+
 /**
  * A serialised tf.train.Example, all of it. Bytes are views of what was read.
  * @throws TonyError DATA_INVALID.
  */
 export function decodeExample(record: Uint8Array): Features {
   const features: Record<string, Feature> = emptyRecord();
-  scanExample(record, (name, value) => {
-    features[name] = readFeature(value);
+  scanExample(new WireReader().reset(record), (nameFrom, nameTo, from, to) => {
+    features[textOf(record, nameFrom, nameTo)] = readFeature(new WireReader().reset(record, from, to));
   });
   return features;
 }
 
-/** Calls back for each feature of an Example, with its name and a reader of its Feature message. */
-export function scanExample(record: Uint8Array, onFeature: (name: string, value: WireReader) => void): void {
-  const message = new WireReader(record);
+/** Calls back for each feature of an Example, with the places of its name and of its Feature message. */
+export function scanExample(message: WireReader, onFeature: OnEntry): void {
   while (!message.isAtEnd) {
     const tag = message.size();
-    if (tag === 0x0a) scanMap(message.message(), onFeature);
-    else message.skip(tag & 7);
+    if (tag === 0x0a) {
+      const outer = message.enter();
+      scanMap(message, onFeature);
+      message.leave(outer);
+    } else message.skip(tag & 7);
   }
 }
 
@@ -55,41 +60,50 @@ export function scanExample(record: Uint8Array, onFeature: (name: string, value:
 export function decodeSequenceExample(record: Uint8Array): SequenceExample {
   const context: Record<string, Feature> = emptyRecord();
   const featureLists: Record<string, Feature[]> = emptyRecord();
-  const message = new WireReader(record);
+  const message = new WireReader().reset(record);
   while (!message.isAtEnd) {
     const tag = message.size();
-    if (tag === 0x0a) {
-      scanMap(message.message(), (name, value) => {
-        context[name] = readFeature(value);
-      });
-    } else if (tag === 0x12) {
-      scanMap(message.message(), (name, list) => {
-        featureLists[name] = readFeatureList(list);
-      });
-    } else message.skip(tag & 7);
+    if (tag !== 0x0a && tag !== 0x12) {
+      message.skip(tag & 7);
+      continue;
+    }
+    const outer = message.enter();
+    scanMap(message, (nameFrom, nameTo, from, to) => {
+      const name = textOf(record, nameFrom, nameTo);
+      const value = new WireReader().reset(record, from, to);
+      if (tag === 0x0a) context[name] = readFeature(value);
+      else featureLists[name] = readFeatureList(value);
+    });
+    message.leave(outer);
   }
   return { context, featureLists };
 }
 
-function scanMap(map: WireReader, onEntry: (name: string, value: WireReader) => void): void {
+function scanMap(map: WireReader, onEntry: OnEntry): void {
   while (!map.isAtEnd) {
     const tag = map.size();
     if (tag !== 0x0a) {
       map.skip(tag & 7);
       continue;
     }
-    const end = map.partEnd();
-    const entry = new WireReader(map.bytes, map.at, end);
-    map.at = end;
-    let name = '';
-    let value = new WireReader(map.bytes, end, end);
-    while (!entry.isAtEnd) {
-      const field = entry.size();
-      if (field === 0x0a) name = readText(entry);
-      else if (field === 0x12) value = entry.message();
-      else entry.skip(field & 7);
+    const outer = map.enter();
+    let [nameFrom, nameTo, from, to] = [0, 0, 0, 0];
+    while (!map.isAtEnd) {
+      const field = map.size();
+      if (field === 0x0a) {
+        const entryEnd = map.enter();
+        nameFrom = map.at;
+        nameTo = map.end;
+        map.leave(entryEnd);
+      } else if (field === 0x12) {
+        const entryEnd = map.enter();
+        from = map.at;
+        to = map.end;
+        map.leave(entryEnd);
+      } else map.skip(field & 7);
     }
-    onEntry(name, value);
+    map.leave(outer);
+    onEntry(nameFrom, nameTo, from, to);
   }
 }
 
@@ -97,26 +111,34 @@ function readFeatureList(list: WireReader): Feature[] {
   const features: Feature[] = [];
   while (!list.isAtEnd) {
     const tag = list.size();
-    if (tag === 0x0a) features.push(readFeature(list.message()));
-    else list.skip(tag & 7);
+    if (tag === 0x0a) {
+      const outer = list.enter();
+      features.push(readFeature(list));
+      list.leave(outer);
+    } else list.skip(tag & 7);
   }
   return features;
 }
 
-export function readFeature(feature: WireReader): Feature {
+function readFeature(feature: WireReader): Feature {
   let result: Feature = { kind: 'bytes', values: [] };
   while (!feature.isAtEnd) {
     const tag = feature.size();
-    if (tag === 0x0a) result = { kind: 'bytes', values: readBytesList(feature.message()) };
-    else if (tag === 0x12) result = { kind: 'float', values: readFloatList(feature.message()) };
-    else if (tag === 0x1a) result = { kind: 'int64', values: readInt64List(feature.message()) };
-    else feature.skip(tag & 7);
+    if (tag !== 0x0a && tag !== 0x12 && tag !== 0x1a) {
+      feature.skip(tag & 7);
+      continue;
+    }
+    const outer = feature.enter();
+    if (tag === 0x0a) result = { kind: 'bytes', values: readBytesList(feature) };
+    else if (tag === 0x12) result = { kind: 'float', values: readFloatList(feature) };
+    else result = { kind: 'int64', values: readInt64List(feature) };
+    feature.leave(outer);
   }
   return result;
 }
 
 export function readBytesList(list: WireReader): Buffer[] {
-  const { bytes } = list;
+  const { buffer, byteOffset } = list.bytes;
   const values: Buffer[] = [];
   while (!list.isAtEnd) {
     const tag = list.size();
@@ -124,9 +146,9 @@ export function readBytesList(list: WireReader): Buffer[] {
       list.skip(tag & 7);
       continue;
     }
-    const end = list.partEnd();
-    values.push(Buffer.from(bytes.buffer, bytes.byteOffset + list.at, end - list.at));
-    list.at = end;
+    const outer = list.enter();
+    values.push(Buffer.from(buffer, byteOffset + list.at, list.end - list.at));
+    list.leave(outer);
   }
   return values;
 }
@@ -134,25 +156,24 @@ export function readBytesList(list: WireReader): Buffer[] {
 const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
 export function readFloatList(list: WireReader): Float32Array {
-  // Packed in one piece, as everybody writes them.
-  if (!list.isAtEnd && list.bytes[list.at] === 0x0a) {
-    const probe = new WireReader(list.bytes, list.at + 1, list.end);
-    const end = probe.partEnd();
-    if (end === list.end) return floatsOf(probe.bytes, probe.at, end);
-  }
-  const values: number[] = [];
+  let values: number[] | null = null;
   while (!list.isAtEnd) {
     const tag = list.size();
     if (tag === 0x0a) {
-      const packed = list.message();
-      for (const value of floatsOf(packed.bytes, packed.at, packed.end)) values.push(value);
+      const outer = list.enter();
+      const packed = floatsOf(list.bytes, list.at, list.end);
+      list.leave(outer);
+      // All of them in one piece, as everybody writes them.
+      if (list.isAtEnd && values === null) return packed;
+      values ??= [];
+      for (const value of packed) values.push(value);
     } else if (tag === 0x0d) {
-      if (list.end - list.at < 4) throw broken('ends within a number');
-      values.push(floatsOf(list.bytes, list.at, list.at + 4)[0] as number);
-      list.at += 4;
+      const at = list.take(4);
+      values ??= [];
+      values.push(floatsOf(list.bytes, at, at + 4)[0] as number);
     } else list.skip(tag & 7);
   }
-  return Float32Array.from(values);
+  return Float32Array.from(values ?? []);
 }
 
 function floatsOf(bytes: Uint8Array, from: number, to: number): Float32Array {
@@ -168,7 +189,7 @@ function floatsOf(bytes: Uint8Array, from: number, to: number): Float32Array {
   return values;
 }
 
-export function readInt64List(list: WireReader): BigInt64Array {
+function readInt64List(list: WireReader): BigInt64Array {
   const values: bigint[] = [];
   scanInt64List(list, (low, high) => values.push((BigInt(high) << 32n) | BigInt(low)));
   return BigInt64Array.from(values);
@@ -179,17 +200,12 @@ export function scanInt64List(list: WireReader, onValue: (low: number, high: num
   while (!list.isAtEnd) {
     const tag = list.size();
     if (tag === 0x0a) {
-      const packed = list.message();
-      while (!packed.isAtEnd) {
-        const first = packed.bytes[packed.at] as number;
-        if (first < 0x80) {
-          packed.at++;
-          onValue(first, 0);
-        } else {
-          const { low, high } = packed.varint();
-          onValue(low, high);
-        }
+      const outer = list.enter();
+      while (!list.isAtEnd) {
+        const { low, high } = list.varint();
+        onValue(low, high);
       }
+      list.leave(outer);
     } else if (tag === 0x08) {
       const { low, high } = list.varint();
       onValue(low, high);
@@ -197,18 +213,8 @@ export function scanInt64List(list: WireReader, onValue: (low: number, high: num
   }
 }
 
-function readText(reader: WireReader): string {
-  const end = reader.partEnd();
-  const { bytes, at } = reader;
-  reader.at = end;
-  // Names are short: faster than a decoder, as long as they are ASCII.
-  let text = '';
-  for (let index = at; index < end; index++) {
-    const byte = bytes[index] as number;
-    if (byte >= 0x80) return Buffer.from(bytes.buffer, bytes.byteOffset + at, end - at).toString('utf8');
-    text += String.fromCharCode(byte);
-  }
-  return text;
+export function textOf(bytes: Uint8Array, from: number, to: number): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8');
 }
 
 /** `__proto__` is a name like any other. */

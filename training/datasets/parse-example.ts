@@ -1,7 +1,7 @@
 import { TonyError } from '../../conf/errors.ts';
 import type { Column } from '../idx.ts';
-import { readBytesList, readFloatList, scanExample, scanInt64List } from './example.ts';
-import type { WireReader } from './wire.ts';
+import { readBytesList, readFloatList, scanExample, scanInt64List, textOf } from './example.ts';
+import { WireReader } from './wire.ts';
 
 type DType = 'float32' | 'int64' | 'string';
 
@@ -50,7 +50,8 @@ export function varLenFeature<D extends DType>(dtype: D): VarLenFeature<D> {
   return { dtype };
 }
 
-type Parser = (value: WireReader | null) => unknown;
+/** Of a Feature message; null: there is none. */
+type Parser = (feature: WireReader | null) => unknown;
 
 /**
  * As tf.io.parse_single_example: the features that the schema names, in the shapes that it gives, as what batches can be made of. Other
@@ -61,32 +62,78 @@ type Parser = (value: WireReader | null) => unknown;
  */
 export function parseExample<const Schema extends ExampleSchema>(schema: Schema): (record: Uint8Array) => ParsedExample<Schema> {
   const names = Object.keys(schema);
-  const places = new Map(names.map((name, index) => [name, index]));
+  const places = new FeaturePlaces(names);
   const parsers = names.map((name) => parserOf(name, schema[name] as FixedLenFeature | VarLenFeature));
+  const reader = new WireReader();
+  const [starts, ends] = [new Int32Array(names.length), new Int32Array(names.length)];
   return (record) => {
-    const found = new Array<WireReader | null>(names.length).fill(null);
-    scanExample(record, (name, value) => {
-      const place = places.get(name);
-      // A feature without a kind counts as missing, as in TensorFlow.
-      if (place !== undefined) found[place] = value.isAtEnd ? null : value;
+    ends.fill(-1);
+    places.begin();
+    scanExample(reader.reset(record), (nameFrom, nameTo, from, to) => {
+      const place = places.of(record, nameFrom, nameTo);
+      if (place >= 0) {
+        starts[place] = from;
+        ends[place] = to;
+      }
     });
     const result: Record<string, unknown> = {};
-    names.forEach((name, index) => {
-      result[name] = (parsers[index] as Parser)(found[index] as WireReader | null);
-    });
+    for (let place = 0; place < names.length; place++) {
+      const [start, end] = [starts[place] as number, ends[place] as number];
+      // A feature without a kind counts as missing, as in TensorFlow.
+      const feature = end <= start ? null : reader.reset(record, start, end);
+      result[names[place] as string] = (parsers[place] as Parser)(feature);
+    }
     return result as ParsedExample<Schema>;
   };
 }
 
-function parserOf(name: string, feature: FixedLenFeature | VarLenFeature): Parser {
-  const read = readerOf(name, feature.dtype);
-  if (!('shape' in feature)) return (value) => read(value);
-  const { shape, dtype, default: whenMissing } = feature;
+/** Finds which feature a name means. Examples of one file mostly have the same features in the same order: that one is looked at first. */
+class FeaturePlaces {
+  readonly #places: ReadonlyMap<string, number>;
+  /** Names as they came in the last example, and what they mean; -1: nothing. */
+  readonly #order: { readonly name: Uint8Array; readonly place: number }[] = [];
+  #turn = 0;
+
+  constructor(names: readonly string[]) {
+    this.#places = new Map(names.map((name, index) => [name, index]));
+  }
+
+  begin(): void {
+    this.#turn = 0;
+  }
+
+  of(bytes: Uint8Array, from: number, to: number): number {
+    const expected = this.#order[this.#turn];
+    if (expected !== undefined && isSame(expected.name, bytes, from, to)) {
+      this.#turn++;
+      return expected.place;
+    }
+    const place = this.#places.get(textOf(bytes, from, to)) ?? -1;
+    // Of a record with very many features only the first ones are remembered.
+    if (this.#turn < MAX_REMEMBERED) this.#order[this.#turn++] = { name: Uint8Array.from(bytes.subarray(from, to)), place };
+    return place;
+  }
+}
+
+const MAX_REMEMBERED = 256;
+
+function isSame(name: Uint8Array, bytes: Uint8Array, from: number, to: number): boolean {
+  if (name.length !== to - from) return false;
+  for (let index = 0; index < name.length; index++) {
+    if (name[index] !== bytes[from + index]) return false;
+  }
+  return true;
+}
+
+function parserOf(name: string, schema: FixedLenFeature | VarLenFeature): Parser {
+  const read = readerOf(name, schema.dtype);
+  if (!('shape' in schema)) return read;
+  const { shape, dtype, default: whenMissing } = schema;
   const count = shape.reduce((product, size) => product * size, 1);
   const missing = whenMissing === undefined ? null : defaultOf(dtype, count, whenMissing);
-  return (value) => {
-    if (value === null && missing === null) throw new TonyError('DATA_INVALID', `the example has no feature ${name}`);
-    const values = value === null ? (missing as ReturnType<typeof read>) : read(value);
+  return (feature) => {
+    if (feature === null && missing === null) throw new TonyError('DATA_INVALID', `the example has no feature ${name}`);
+    const values = feature === null ? (missing as ReturnType<typeof read>) : read(feature);
     if (values.length !== count) {
       throw new TonyError('DATA_INVALID', `feature ${name} has ${values.length} values; its shape [${shape}] takes ${count}`);
     }
@@ -102,37 +149,43 @@ function defaultOf(dtype: DType, count: number, value: number | Buffer | string)
 
 const KINDS = ['', 'string', 'float32', 'int64'] as const;
 
-function readerOf(name: string, dtype: DType): (value: WireReader | null) => Float32Array | Int32Array | Buffer[] {
-  const listOf = (feature: WireReader): WireReader => {
-    let list: WireReader | null = null;
-    while (!feature.isAtEnd) {
+function readerOf<Values extends Float32Array | Int32Array | Buffer[]>(name: string, dtype: DType): (feature: WireReader | null) => Values {
+  const [none, readList] = LISTS[dtype];
+  return (feature) => {
+    let values: Float32Array | Int32Array | Buffer[] | null = null;
+    while (feature !== null && !feature.isAtEnd) {
       const tag = feature.size();
       const kind = (tag & 7) === 2 ? KINDS[tag >>> 3] : undefined;
-      if (kind === undefined) {
+      if (kind === undefined || kind === '') {
         feature.skip(tag & 7);
         continue;
       }
       if (kind !== dtype) throw new TonyError('DATA_INVALID', `feature ${name} is ${kind}, not ${dtype}`);
-      list = feature.message();
+      const outer = feature.enter();
+      values = readList(feature, name);
+      feature.leave(outer);
     }
-    return list ?? feature;
+    return (values ?? none()) as Values;
   };
-  switch (dtype) {
-    case 'string':
-      return (value) => (value === null ? [] : readBytesList(listOf(value)));
-    case 'float32':
-      return (value) => (value === null ? new Float32Array(0) : readFloatList(listOf(value)));
-    case 'int64':
-      return (value) => (value === null ? new Int32Array(0) : readInt32List(name, listOf(value)));
-  }
 }
 
-function readInt32List(name: string, list: WireReader): Int32Array {
-  const values: number[] = [];
+const LISTS = {
+  string: [() => [], readBytesList],
+  float32: [() => new Float32Array(0), readFloatList],
+  int64: [() => new Int32Array(0), readInt32List],
+} as const satisfies Record<
+  DType,
+  readonly [none: () => unknown, read: (list: WireReader, name: string) => Float32Array | Int32Array | Buffer[]]
+>;
+
+function readInt32List(list: WireReader, name: string): Int32Array {
+  // A number takes at least a byte.
+  const values = new Int32Array(list.end - list.at);
+  let count = 0;
   scanInt64List(list, (low, high) => {
     const value = low | 0;
     if (value >> 31 !== high) throw new TonyError('DATA_INVALID', `feature ${name} has a number of more than 32 bits`);
-    values.push(value);
+    values[count++] = value;
   });
-  return Int32Array.from(values);
+  return values.slice(0, count);
 }

@@ -16,7 +16,7 @@ export function encodeTfRecord(data: Uint8Array): Buffer {
   const record = Buffer.allocUnsafe(HEADER_BYTES + data.length + FOOTER_BYTES);
   record.writeUInt32LE(data.length % 2 ** 32, 0);
   record.writeUInt32LE(Math.floor(data.length / 2 ** 32), 4);
-  record.writeUInt32LE(maskedCrc32c(record.subarray(0, 8)), 8);
+  record.writeUInt32LE(maskedCrc32c(record, 0, 8), 8);
   record.set(data, HEADER_BYTES);
   record.writeUInt32LE(maskedCrc32c(data), HEADER_BYTES + data.length);
   return record;
@@ -101,8 +101,8 @@ export class TfRecordParser {
       this.#needed = size;
       return 0;
     }
-    const data = bytes.subarray(at + HEADER_BYTES, at + size - FOOTER_BYTES);
-    if (bytes.readUInt32LE(at + size - FOOTER_BYTES) === maskedCrc32c(data)) records.push(data);
+    const [from, to] = [at + HEADER_BYTES, at + size - FOOTER_BYTES];
+    if (bytes.readUInt32LE(to) === maskedCrc32c(bytes, from, to)) records.push(bytes.subarray(from, to));
     else this.#options.onDamage(this.#damage('the checksum of the record is wrong'));
     this.#pending = [];
     this.#pendingBytes = 0;
@@ -112,7 +112,7 @@ export class TfRecordParser {
 
   /** Of the whole record whose header is at `at`; null when it cannot be right. */
   #sizeOf(bytes: Buffer, at: number): number | null {
-    if (bytes.readUInt32LE(at + 8) !== maskedCrc32c(bytes.subarray(at, at + 8))) {
+    if (bytes.readUInt32LE(at + 8) !== maskedCrc32c(bytes, at, at + 8)) {
       const isFirst = this.#offset === 0;
       return this.#lose(
         isFirst ? 'this is no TFRecord file, or its first bytes are damaged' : "the checksum of a record's length is wrong",

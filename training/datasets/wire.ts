@@ -1,28 +1,54 @@
 import { TonyError } from '../../conf/errors.ts';
 
-/** Reads protobuf's encoding (protobuf.dev/programming-guides/encoding), as protobuf.ts writes it. Every length is checked before it is used. */
+/**
+ * Reads protobuf's encoding (protobuf.dev/programming-guides/encoding), as protobuf.ts writes it. Every length is checked before it is used.
+ * One reader goes into the messages within a message and out again: an object for each would cost more than reading them.
+ */
 export class WireReader {
-  readonly bytes: Uint8Array;
-  at: number;
-  readonly end: number;
+  #bytes: Uint8Array = new Uint8Array(0);
+  #at = 0;
+  #end = 0;
 
-  constructor(bytes: Uint8Array, at = 0, end = bytes.length) {
-    this.bytes = bytes;
-    this.at = at;
-    this.end = end;
+  get bytes(): Uint8Array {
+    return this.#bytes;
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+
+  /** Of the message that is being read. */
+  get end(): number {
+    return this.#end;
   }
 
   get isAtEnd(): boolean {
-    return this.at >= this.end;
+    return this.#at >= this.#end;
+  }
+
+  /** Begins to read `bytes` from `at` to `end`. */
+  reset(bytes: Uint8Array, at = 0, end = bytes.length): this {
+    this.#bytes = bytes;
+    this.#at = at;
+    this.#end = end;
+    return this;
   }
 
   /** A number below 2^53: tags and lengths. */
   size(): number {
+    const bytes = this.#bytes;
+    if (this.#at < this.#end) {
+      const first = bytes[this.#at] as number;
+      if (first < 0x80) {
+        this.#at++;
+        return first;
+      }
+    }
     let value = 0;
     let factor = 1;
-    for (let count = 0; count < 8; count++) {
-      if (this.at >= this.end) throw broken('ends within a number');
-      const byte = this.bytes[this.at++] as number;
+    for (let count = 0; count < 7; count++) {
+      if (this.#at >= this.#end) throw broken('ends within a number');
+      const byte = bytes[this.#at++] as number;
       value += (byte & 0x7f) * factor;
       if (byte < 0x80) return value;
       factor *= 128;
@@ -35,8 +61,8 @@ export class WireReader {
     let low = 0;
     let high = 0;
     for (let shift = 0; shift < 70; shift += 7) {
-      if (this.at >= this.end) throw broken('ends within a number');
-      const byte = this.bytes[this.at++] as number;
+      if (this.#at >= this.#end) throw broken('ends within a number');
+      const byte = this.#bytes[this.#at++] as number;
       const bits = byte & 0x7f;
       if (shift < 28) low |= bits << shift;
       else if (shift === 28) {
@@ -48,28 +74,32 @@ export class WireReader {
     throw broken('has a number of more than 64 bits');
   }
 
-  /** The end of a part that begins here. */
-  partEnd(): number {
+  /** Goes into the message (or the packed numbers) that begins here; returns what `leave` takes to come out behind it. */
+  enter(): number {
+    const outerEnd = this.#end;
     const length = this.size();
-    if (length > this.end - this.at) throw broken('has a part that goes beyond its end');
-    return this.at + length;
+    if (length > outerEnd - this.#at) throw broken('has a part that goes beyond its end');
+    this.#end = this.#at + length;
+    return outerEnd;
   }
 
-  /** A message within this one. */
-  message(): WireReader {
-    const end = this.partEnd();
-    const part = new WireReader(this.bytes, this.at, end);
-    this.at = end;
-    return part;
+  leave(outerEnd: number): void {
+    this.#at = this.#end;
+    this.#end = outerEnd;
+  }
+
+  /** So many bytes that the message has to have. */
+  take(count: number): number {
+    if (count > this.#end - this.#at) throw broken('ends within a number');
+    this.#at += count;
+    return this.#at - count;
   }
 
   skip(wireType: number): void {
     if (wireType === 0) this.varint();
-    else if (wireType === 2) this.at = this.partEnd();
-    else if (wireType === 1 || wireType === 5) {
-      this.at += wireType === 1 ? 8 : 4;
-      if (this.at > this.end) throw broken('ends within a number');
-    } else throw broken(`has a field of wire type ${wireType}`);
+    else if (wireType === 2) this.leave(this.enter());
+    else if (wireType === 1 || wireType === 5) this.take(wireType === 1 ? 8 : 4);
+    else throw broken(`has a field of wire type ${wireType}`);
   }
 }
 

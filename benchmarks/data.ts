@@ -1,0 +1,226 @@
+/**
+ * `npm run bench -- data [--rounds N] [--mebibytes N] [--output json]`: records from HDFS beside the bare bytes of the same file, by the same
+ * storage and by curl; and the parsing of tf.train.Examples beside TensorFlow's tf.data in Python, both from the same local file. In turns,
+ * medians. On a cluster in a box, which is brought up when it is not.
+ */
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { parseArgs, promisify } from 'node:util';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { Cluster } from '../integration-tests/cluster/cluster.mjs';
+import { createStorage } from '../storage/create-storage.ts';
+import { fileUri } from '../storage/uri.ts';
+import { encodeExample } from '../training/datasets/example.ts';
+import { fixedLenFeature, parseExample } from '../training/datasets/parse-example.ts';
+import { tfrecords } from '../training/datasets/sources.ts';
+import { writeTfRecords } from '../training/datasets/tfrecord-writer.ts';
+import { createRandom } from '../training/random.ts';
+import { tensorflowPython } from './tensorflow-venv.ts';
+
+const execute = promisify(execFile);
+const USER = 'alice';
+const MIB = 1024 * 1024;
+const TARGET = 0.8;
+const BATCH = 256;
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    mebibytes: { type: 'string', default: '256' },
+    output: { type: 'string', default: 'text' },
+  },
+});
+const rounds = Math.max(1, Number(values.rounds));
+const bytes = Math.max(1, Number(values.mebibytes)) * MIB;
+const progress = (line: string): void => void process.stderr.write(`${line}\n`);
+
+interface Measurement {
+  readonly name: string;
+  /** MiB a second of the file. */
+  readonly speed: number;
+}
+
+/** What a record holds; the first as images are stored, the second as tables are. */
+const KINDS = {
+  image: {
+    encode: (random: () => number) => encodeExample({ image: noise(random, 784), label: BigInt(Math.floor(random() * 10)) }),
+    schema: { image: fixedLenFeature([], 'string'), label: fixedLenFeature([], 'int64') },
+    python: "{'image': tf.io.FixedLenFeature([], tf.string), 'label': tf.io.FixedLenFeature([], tf.int64)}",
+  },
+  floats: {
+    encode: (random: () => number) =>
+      encodeExample({ features: Float32Array.from({ length: 784 }, random), label: BigInt(Math.floor(random() * 10)) }),
+    schema: { features: fixedLenFeature([784], 'float32'), label: fixedLenFeature([], 'int64') },
+    python: "{'features': tf.io.FixedLenFeature([784], tf.float32), 'label': tf.io.FixedLenFeature([], tf.int64)}",
+  },
+} as const;
+
+const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
+const wasUp = (await cluster.status()).ready;
+await mkdir('.cache', { recursive: true });
+const folder = await mkdtemp(path.resolve('.cache', 'data-'));
+if (!wasUp) await cluster.up({ log: progress });
+Object.assign(process.env, cluster.environment());
+const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user: USER });
+const remote = `hdfs:///user/${USER}/bench-data`;
+try {
+  const kinds = Object.keys(KINDS) as (keyof typeof KINDS)[];
+  for (const kind of kinds) await writeData(kind);
+  const reading: Measurement[][] = [];
+  const parsing: Record<string, Measurement[][]> = {};
+  for (let round = 0; round <= rounds; round++) {
+    const isWarm = round > 0;
+    const read = [await readBytes(), await readByCurl(), await readRecords(), await readExamples()];
+    if (isWarm) reading.push(read);
+    for (const kind of kinds) {
+      const parsed = [await parseHere(kind), ...(await parseByPython(kind))];
+      parsing[kind] ??= [];
+      if (isWarm) parsing[kind].push(parsed);
+    }
+    progress(isWarm ? `round ${round} of ${rounds}` : 'warm');
+  }
+  report('read', 'image', reading);
+  for (const kind of kinds) report('parse', kind, parsing[kind] ?? []);
+} finally {
+  await storage.remove(remote).catch(() => false);
+  storage.close();
+  await rm(folder, { recursive: true, force: true });
+  if (!wasUp) await cluster.down();
+}
+
+function noise(random: () => number, length: number): Uint8Array {
+  return Uint8Array.from({ length }, () => Math.floor(random() * 256));
+}
+
+function localFile(kind: keyof typeof KINDS): string {
+  return path.join(folder, `${kind}.tfrecord`);
+}
+
+async function writeData(kind: keyof typeof KINDS): Promise<void> {
+  const random = createRandom(1);
+  const some = Array.from({ length: 512 }, () => KINDS[kind].encode(random));
+  const records = function* () {
+    for (let written = 0, index = 0; written < bytes; index++) {
+      const record = some[index % some.length] as Buffer;
+      written += record.length + 16;
+      yield record;
+    }
+  };
+  await writeTfRecords(storage, fileUri(localFile(kind)), records());
+  if (kind === 'image')
+    await storage.write(`${remote}/${kind}.tfrecord`, (await storage.open(fileUri(localFile(kind)))) as AsyncIterable<Uint8Array>);
+}
+
+async function timed(name: string, file: string, work: () => Promise<unknown>): Promise<Measurement> {
+  const before = performance.now();
+  await work();
+  return { name, speed: (await stat(file)).size / MIB / ((performance.now() - before) / 1000) };
+}
+
+async function readBytes(): Promise<Measurement> {
+  return await timed('bytes, by the same storage', localFile('image'), async () => {
+    for await (const _ of await storage.open(`${remote}/image.tfrecord`)) {
+      // Nothing is done with them.
+    }
+  });
+}
+
+async function readByCurl(): Promise<Measurement> {
+  const url = `${cluster.nameNode}/webhdfs/v1/user/${USER}/bench-data/image.tfrecord?op=OPEN&user.name=${USER}`;
+  return await timed('bytes, by curl', localFile('image'), () => execute('curl', ['-sfL', '-o', '/dev/null', url]));
+}
+
+async function readRecords(): Promise<Measurement> {
+  return await timed('records, checksums verified', localFile('image'), async () => {
+    for await (const _ of tfrecords(`${remote}/image.tfrecord`).read({ storage })) {
+      // Nothing is done with them.
+    }
+  });
+}
+
+async function readExamples(): Promise<Measurement> {
+  return await timed('batches of parsed examples', localFile('image'), async () => {
+    const examples = tfrecords(`${remote}/image.tfrecord`).map(parseExample(KINDS.image.schema));
+    for await (const _ of examples.batch(BATCH).prefetch(2).read({ storage })) {
+      // Nothing is done with them.
+    }
+  });
+}
+
+async function parseHere(kind: keyof typeof KINDS): Promise<Measurement> {
+  return await timed('tony-ts: parse, batch', localFile(kind), async () => {
+    for await (const _ of tfrecords(localFile(kind)).map(parseExample(KINDS[kind].schema)).batch(BATCH).read({ storage })) {
+      // Nothing is done with them.
+    }
+  });
+}
+
+/** One thread, as here, in both orders; and with all the threads there are. */
+async function parseByPython(kind: keyof typeof KINDS): Promise<Measurement[]> {
+  const python = await tensorflowPython();
+  const script = `
+import time, tensorflow as tf
+schema = ${KINDS[kind].python}
+def one(parallel):
+    return tf.data.TFRecordDataset('${localFile(kind)}').map(lambda r: tf.io.parse_single_example(r, schema), num_parallel_calls=parallel).batch(${BATCH})
+def many(parallel):
+    return tf.data.TFRecordDataset('${localFile(kind)}').batch(${BATCH}).map(lambda r: tf.io.parse_example(r, schema), num_parallel_calls=parallel)
+def bounded(ds):
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    options.autotune.enabled = False
+    return ds.with_options(options)
+def drain(ds):
+    before = time.perf_counter()
+    for _ in ds: pass
+    return time.perf_counter() - before
+drain(many(None).take(10))
+for name, ds in (('parse, batch', bounded(one(None))), ('batch, parse', bounded(many(None))), ('batch, parse, AUTOTUNE', many(tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE))):
+    print(name + '|' + str(drain(ds)), flush=True)
+`;
+  const child = spawn(python, ['-c', script], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+    env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: '3', CUDA_VISIBLE_DEVICES: '' },
+  });
+  const ended = once(child, 'close');
+  const size = (await stat(localFile(kind))).size / MIB;
+  const measurements: Measurement[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    const [name, seconds] = line.split('|');
+    measurements.push({ name: `tf.data in Python: ${name}`, speed: size / Number(seconds) });
+  }
+  const [exitCode] = await ended;
+  if (exitCode !== 0) throw new Error(`TensorFlow in Python ended with ${exitCode}`);
+  return measurements;
+}
+
+function report(type: 'read' | 'parse', kind: string, samples: readonly (readonly Measurement[])[]): void {
+  const names = samples[0]?.map(({ name }) => name) ?? [];
+  const speeds = names.map((_, index) => median(samples.map((sample) => sample[index]?.speed ?? 0)));
+  // Of each round, since what else the machine does changes from one to the next.
+  const ratios = names.map((_, index) => median(samples.map((sample) => (sample[index]?.speed ?? 0) / (sample[0]?.speed ?? 1))));
+  if (values.output === 'json') {
+    names.forEach((name, index) => {
+      console.log(JSON.stringify({ type: `data-${type}`, kind, name, mebibytesPerSecond: speeds[index], ratio: ratios[index] }));
+    });
+    return;
+  }
+  const what = type === 'read' ? 'TFRecord file in HDFS' : `examples of a local file (${kind})`;
+  console.log(`\n${what}, ${bytes / MIB} MiB, medians of ${rounds}${' '.repeat(8)}MiB/s   to the first`);
+  names.forEach((name, index) => {
+    const aimed = type === 'read' && name.startsWith('records');
+    const verdict = aimed ? ((ratios[index] as number) >= TARGET ? `  ok (>= ${TARGET})` : `  below ${TARGET}`) : '';
+    console.log(
+      `${name.padEnd(44)} ${(speeds[index] as number).toFixed(0).padStart(6)} ${(ratios[index] as number).toFixed(2).padStart(8)}${verdict}`,
+    );
+  });
+}
+
+function median(numbers: readonly number[]): number {
+  const sorted = [...numbers].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
+}
