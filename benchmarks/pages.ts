@@ -147,10 +147,6 @@ async function main(): Promise<void> {
 class Observer {
   readonly #worker = new Worker(fileURLToPath(import.meta.url));
 
-  constructor() {
-    this.#worker.unref();
-  }
-
   order(order: Order): void {
     this.#worker.postMessage(order);
   }

@@ -26,6 +26,7 @@ export type Answer =
     };
 
 const PROBE_MS = 50;
+const ANSWER_MS = 5_000;
 
 /** As the ResourceManager's proxy names who asks. */
 export function proxied(user: string): { Cookie: string } {
@@ -62,22 +63,16 @@ export function observe(): void {
     const headers = proxied(user);
     const agent = new Agent({ keepAlive: true });
     let due = performance.now();
+    // Whatever became of the ones before: a question that waits for another would count that one's time as its own.
     const ask = (): void => {
-      const since = due;
-      const next = (isLost: boolean): void => {
-        if (isLost) lost++;
-        else answers.push(performance.now() - since);
-        // One that was due in the meantime is asked at once, and counts from when it was due.
-        due += PROBE_MS;
-        setTimeout(ask, Math.max(0, due - performance.now()));
-      };
-      get({ agent, headers, host, port, path: '/tony/api/none', timeout: 5000 }, (response) =>
-        response.resume().once('end', () => next(false)),
-      )
-        .once('timeout', function (this: { destroy(): void }) {
-          this.destroy();
-        })
-        .once('error', () => next(true));
+      for (; due <= performance.now(); due += PROBE_MS) question(due);
+      setTimeout(ask, due - performance.now()).unref();
+    };
+    const question = (since: number): void => {
+      const asked = get({ agent, headers, host, port, path: '/tony/api/none', timeout: ANSWER_MS });
+      asked.once('response', (response) => response.resume().once('end', () => answers.push(performance.now() - since)));
+      asked.once('timeout', () => asked.destroy());
+      asked.once('error', () => lost++);
     };
     ask();
   }
