@@ -209,6 +209,14 @@ export class Cluster {
     return await this.storage.read(this.#uriOf(name, file));
   }
 
+  /**
+   * Where a file of the job's data lies, for datasets; the name may be a pattern: `tfrecords(cluster.uri('mnist', 'train-*'))`.
+   * @throws TonyError USAGE when the job names no such data.
+   */
+  uri(name: string, file: string): string {
+    return this.#uriOf(name, file);
+  }
+
   /** A file in the IDX format of MNIST, as examples for `fit`: `idx('mnist', 'train-images-idx3-ubyte')`. */
   async idx(name: string, file: string): Promise<Column> {
     const uri = this.#uriOf(name, file);

