@@ -9,6 +9,7 @@ import type { Batch } from './data.ts';
 import type { Json } from './datasets/stream.ts';
 import type { Feed } from './feed.ts';
 import { batchSizeOf, type FitData, isDataset, openFeed } from './fit-data.ts';
+import { nativeKernelsOf } from './native/native-kernels.ts';
 import { createRandom, withRandom } from './random.ts';
 import type { Ring } from './ring.ts';
 import { broadcastBytes } from './ring-bytes.ts';
@@ -119,6 +120,7 @@ class Fit {
   #examples = 0;
   #reportedAt = 0;
   #usedSinceReport = 0;
+  #toldOfSlowSteps = false;
 
   constructor(environment: FitEnvironment, model: CompiledModel, data: FitData, options: FitOptions) {
     this.#environment = environment;
@@ -151,6 +153,7 @@ class Fit {
       const epoch = this.#epoch;
       await this.#callbacks.onEpochBegin?.(epoch);
       const logs = await this.#runEpoch();
+      this.#tellOfSlowSteps();
       epochs.push(epoch);
       for (const [name, value] of Object.entries(logs)) {
         history[name]?.push(value);
@@ -165,6 +168,16 @@ class Fit {
   async dispose(): Promise<void> {
     this.#stepper.dispose();
     await this.#feed?.close();
+  }
+
+  /** Once, and only where they could be fast. */
+  #tellOfSlowSteps(): void {
+    const { tf, ring } = this.#environment;
+    const reason = this.#stepper.reasonOfSlowSteps;
+    if (!this.#toldOfSlowSteps && ring.rank === 0 && reason !== null && nativeKernelsOf(tf) !== null) {
+      this.#toldOfSlowSteps = true;
+      this.#notice(`the optimizer's steps are TensorFlow.js's own, and slower than they could be: ${reason}`);
+    }
   }
 
   /** Equal weights, optimizer slots and position on all ranks: those of rank 0, or of the checkpoint that it has found. */

@@ -9,9 +9,10 @@ import { inspectModel } from '../../training/compiled-model.ts';
 import { batchOf, type TrainingData } from '../../training/data.ts';
 import { type FitEnvironment, fit as fitModel } from '../../training/fit.ts';
 import { FusedOptimizer } from '../../training/native/fused-optimizer.ts';
+import { shuffledOrder } from '../../training/random.ts';
 import { Ring } from '../../training/ring.ts';
 
-/** One training process of the benchmark: reads what it is to do, then a number of steps per line, and answers each with its rate. */
+/** One training process of the benchmark: reads what it is to do, then a number of steps per line, and answers each with its time. */
 export type ModelKind = 'mlp' | 'cnn';
 
 export interface RankStart {
@@ -26,9 +27,15 @@ export interface RankStart {
   readonly key: string;
 }
 
+/** `processor`: of all of the process's threads. */
+export interface Seconds {
+  readonly wall: number;
+  readonly processor: number;
+}
+
 export const INPUTS: Readonly<Record<ModelKind, readonly number[]>> = { mlp: [784], cnn: [28, 28, 1] };
 
-const BATCH = 64;
+export const BATCH = 64;
 /** Steps before the clock starts. */
 const WARM = 5;
 
@@ -63,27 +70,38 @@ export async function trainRank(): Promise<void> {
   for await (const line of lines) {
     const steps = Number(line) + WARM;
     const data = sample(start.kind, x, y, steps * BATCH * ports.length);
-    const seconds = start.mode === 'loop' ? bareLoop(tf, model, data, steps) : await timedFit(environment, model, data, steps);
-    process.stdout.write(`${JSON.stringify({ rate: ((steps - WARM) * BATCH) / seconds })}\n`);
+    const time = start.mode === 'loop' ? bareLoop(tf, model, data, steps) : await timedFit(environment, model, data, steps);
+    process.stdout.write(`${JSON.stringify(time)}\n`);
   }
   ring.close();
 }
 
-/** Seconds from step WARM to the last one. */
-async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, data: TrainingData, steps: number): Promise<number> {
-  const times: number[] = [];
-  const onBatchEnd = () => void times.push(performance.now());
-  await fitModel(environment, model, data, { epochs: 1, batchSize: BATCH, callbacks: { onBatchEnd } });
-  return ((times[steps - 1] as number) - (times[WARM - 1] as number)) / 1000;
+function now(): Seconds {
+  const { user, system } = process.cpuUsage();
+  return { wall: performance.now() / 1000, processor: (user + system) / 1e6 };
 }
 
-function bareLoop(tf: typeof tfjs, model: tfjs.LayersModel, data: TrainingData, steps: number): number {
+function between(begin: Seconds, end: Seconds): Seconds {
+  return { wall: end.wall - begin.wall, processor: end.processor - begin.processor };
+}
+
+/** From step WARM to the last one. */
+async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, data: TrainingData, steps: number): Promise<Seconds> {
+  const times: Seconds[] = [];
+  const onBatchEnd = () => void times.push(now());
+  await fitModel(environment, model, data, { epochs: 1, batchSize: BATCH, callbacks: { onBatchEnd } });
+  return between(times[WARM - 1] as Seconds, times[steps - 1] as Seconds);
+}
+
+function bareLoop(tf: typeof tfjs, model: tfjs.LayersModel, data: TrainingData, steps: number): Seconds {
   const { trainable, optimizer, lossOf } = inspectModel(tf, model);
   const update = new FusedOptimizer(tf, optimizer);
-  let begun = 0;
+  // As fit takes them.
+  const order = shuffledOrder(steps * BATCH, 1, 0);
+  let begun = now();
   for (let step = 0; step < steps; step++) {
-    if (step === WARM) begun = performance.now();
-    const indices = Uint32Array.from({ length: BATCH }, (_, index) => step * BATCH + index);
+    if (step === WARM) begun = now();
+    const indices = order.subarray(step * BATCH, (step + 1) * BATCH);
     const { value, grads } = tf.variableGrads(() => {
       const batch = batchOf(tf, data, indices);
       return lossOf(batch.x, batch.y).loss;
@@ -92,7 +110,7 @@ function bareLoop(tf: typeof tfjs, model: tfjs.LayersModel, data: TrainingData, 
     value.dataSync();
     tf.dispose([value, grads]);
   }
-  const seconds = (performance.now() - begun) / 1000;
+  const seconds = between(begun, now());
   update.dispose();
   return seconds;
 }
