@@ -9,7 +9,9 @@ export async function scalarCard(page: Page, tag: string): Promise<Locator> {
     .locator('scalar-card')
     .filter({ has: page.locator(`[title="${tag}"]`) })
     .first();
-  await card.locator('line-chart').waitFor({ timeout: 60_000 });
+  // Cards out of sight are empty: the one that is wanted is searched for.
+  await page.locator('input[placeholder="Filter tags (regex)"]').fill(`^${tag}$`, { timeout: 60_000 });
+  await card.locator('line-chart').waitFor({ timeout: 30_000 });
   await card.scrollIntoViewIfNeeded();
   return card;
 }

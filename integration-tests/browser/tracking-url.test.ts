@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { BrowserContext, Page } from 'playwright-core';
-import { expect, type TestContext, test } from 'vitest';
+import { expect, onTestFinished, type TestContext, test } from 'vitest';
 import type { JobStatus } from '../../conf/status.ts';
 import { ROOT } from '../command.ts';
 import { temporaryFolder, USER, until, useCluster } from '../harness.ts';
@@ -36,6 +36,9 @@ async function startJob(env: Readonly<Record<string, string>> = {}): Promise<Job
   const { stdout, stderr } = await cluster.run(['submit', '--conf', file, '--detach'], { env });
   const id = /application_\d+_\d+/.exec(stdout)?.[0];
   if (id === undefined) throw new Error(`the submit failed: ${stdout}${stderr}`);
+  onTestFinished(async () => {
+    await cluster.run(['kill', id]);
+  });
   const status = async (): Promise<JobStatus> => {
     const { stdout: json } = await cluster.run(['status', id, '--output', 'json']);
     return (JSON.parse(json) as { status: JobStatus }).status;
@@ -58,7 +61,7 @@ async function signIn(context: TestContext): Promise<{ browser: BrowserContext; 
 /** From YARN's page of the application by its own link. */
 async function follow(page: Page, id: string, link: string): Promise<void> {
   await page.goto(`${cluster.resourceManager}/cluster/app/${id}`);
-  await page.getByRole('link', { name: link }).first().click();
+  await page.locator(`a[href*="/proxy/${id}/"]`, { hasText: link }).first().click();
 }
 
 async function pictures(page: Page, name: string): Promise<void> {
@@ -141,7 +144,7 @@ test("after the end YARN's link leads on to the history, TensorBoard included", 
   const { page } = await signIn(context);
   await follow(page, job.id, 'History');
   // The history server is a server of its own, with no word of who is at YARN's.
-  await page.getByLabel(/user/i).fill(USER);
+  await page.locator('input[name="user.name"]').fill(USER);
   await page.keyboard.press('Enter');
   await expectCurve(page, 'train/loss', loss);
   await pictures(page, 'history-tensorboard');
