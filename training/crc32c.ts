@@ -55,6 +55,21 @@ function createCrc32c(): (bytes: Uint8Array, start?: number, end?: number) => nu
         (T1[bytes[at + 14] as number] as number) ^
         (T0[bytes[at + 15] as number] as number);
     }
+    if (at + 8 <= end) {
+      // Lengths of records are eight bytes.
+      crc ^=
+        (bytes[at] as number) | ((bytes[at + 1] as number) << 8) | ((bytes[at + 2] as number) << 16) | ((bytes[at + 3] as number) << 24);
+      crc =
+        (T7[crc & 0xff] as number) ^
+        (T6[(crc >>> 8) & 0xff] as number) ^
+        (T5[(crc >>> 16) & 0xff] as number) ^
+        (T4[crc >>> 24] as number) ^
+        (T3[bytes[at + 4] as number] as number) ^
+        (T2[bytes[at + 5] as number] as number) ^
+        (T1[bytes[at + 6] as number] as number) ^
+        (T0[bytes[at + 7] as number] as number);
+      at += 8;
+    }
     for (; at < end; at++) {
       crc = (crc >>> 8) ^ (T0[(crc ^ (bytes[at] as number)) & 0xff] as number);
     }
