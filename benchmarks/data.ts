@@ -18,7 +18,7 @@ import { fixedLenFeature, parseExample } from '../training/datasets/parse-exampl
 import { tfrecords } from '../training/datasets/sources.ts';
 import { writeTfRecords } from '../training/datasets/tfrecord-writer.ts';
 import { createRandom } from '../training/random.ts';
-import { tensorflowPython } from './tensorflow-venv.ts';
+import { tensorflowPython } from './peers/tensorflow.ts';
 
 const execute = promisify(execFile);
 const USER = 'alice';
@@ -160,7 +160,7 @@ async function parseHere(kind: keyof typeof KINDS): Promise<Measurement> {
 
 /** One thread, as here, in both orders; and with all the threads there are. */
 async function parseByPython(kind: keyof typeof KINDS): Promise<Measurement[]> {
-  const python = await tensorflowPython();
+  const python = await tensorflowPython(progress);
   const script = `
 import time, tensorflow as tf
 schema = ${KINDS[kind].python}
