@@ -21,10 +21,12 @@ beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-history-test-'));
   port = await freePort();
   await mkdir(path.join(folder, 'conf'));
-  const text = `history:\n  dir: hdfs://${SHARED}\n  url: http://127.0.0.1:${port}\n`.replace(SHARED, SHARED);
+  const text = `history:\n  dir: hdfs://${SHARED}\n  url: http://127.0.0.1:${port}\n`;
   await writeFile(path.join(folder, 'conf', 'tony-site.yaml'), text);
   site = { TONY_CONF_DIR: path.join(folder, 'conf') };
-  await hdfs(SHARED, 'MKDIRS&permission=1777', 'PUT');
+  // What other tests' jobs have left.
+  for (const user of ['alice', 'bob']) await cluster.hdfsRemove(`/user/${user}/.tony-ts/history`);
+  await cluster.hdfsMakeFolder(SHARED, '1777');
   await hdfs(SHARED, 'SETOWNER&group=historians', 'PUT');
 });
 afterAll(async () => {
