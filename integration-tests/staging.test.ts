@@ -69,8 +69,9 @@ test('things are uploaded once, are private, and only what changed goes again', 
   const folder = await jobFolder();
   const first = await submit(folder);
   expect(first.staged).toMatchObject({ source: true, numbers: true });
-  // What programs write below output/ is theirs; the root keeps others out of it.
-  const tree = (await cluster.hdfsTree(STAGING)).filter((entry) => !entry.path.startsWith(`${STAGING}/output`));
+  // What programs write, checkpoints and summaries, is theirs; the root keeps others out of it.
+  const programs = new RegExp(`^${STAGING}/(output|history/[^/]+/summaries)(/|$)`);
+  const tree = (await cluster.hdfsTree(STAGING)).filter((entry) => !programs.test(entry.path));
   expect(tree.filter(({ owner, type, permission }) => owner !== 'alice' || permission !== (type === 'FILE' ? '600' : '700'))).toEqual([]);
   expect(tree.map((entry) => entry.path)).toEqual(
     expect.arrayContaining([

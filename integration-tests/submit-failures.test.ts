@@ -52,7 +52,7 @@ describe('a request that the cluster refuses', () => {
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', file, '--staging', '/user/bob/staging']);
     expect(stderr).toMatch(/^error: The staging folder hdfs:\/\/\S+\/user\/bob\/staging cannot be written/);
     expect(exitCode).toBe(2);
-    expect(await cluster.hdfsTree('/user/bob')).toEqual([]);
+    expect((await cluster.hdfsTree('/user/bob')).filter((entry) => entry.path.startsWith('/user/bob/staging'))).toEqual([]);
     // A user without a home on HDFS.
     const carol = await cluster.run(['submit', '--conf', file], { env: { HADOOP_USER_NAME: 'carol' } });
     expect(carol).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('/user/carol/.tony-ts cannot be written') });
