@@ -156,6 +156,7 @@ export function failedScene(now = Date.now()): Scene {
   const text = 'its program on node2.example.com exited with code 1';
   const stderr = [
     'file:///data/nm/usercache/alice/appcache/application_1795247621148_0043/source/train.ts:42',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a program's text
     '    throw new Error(`no file ${name} in ${folder}`);',
     '          ^',
     '',
