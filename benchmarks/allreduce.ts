@@ -1,10 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { Secret } from '../conf/secret.ts';
 import { Ring } from '../training/ring.ts';
+import { freePort } from '../training/testing/free-port.ts';
+import { median } from './median.ts';
 import { openTcpLimit } from './peers/tcp-limit.ts';
 
 /**
@@ -163,21 +164,6 @@ async function message(child: ChildProcess): Promise<unknown> {
       resolve(value);
     });
   });
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
 }
 
 async function benchmark(rounds: number): Promise<{ limitBy: string; rows: Row[] }> {

@@ -18,6 +18,7 @@ import { fixedLenFeature, parseExample } from '../training/datasets/parse-exampl
 import { tfrecords } from '../training/datasets/sources.ts';
 import { writeTfRecords } from '../training/datasets/tfrecord-writer.ts';
 import { createRandom } from '../training/random.ts';
+import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';
 
 const execute = promisify(execFile);
@@ -217,10 +218,4 @@ function report(type: 'read' | 'parse', kind: string, samples: readonly (readonl
       `${name.padEnd(44)} ${(speeds[index] as number).toFixed(0).padStart(6)} ${(ratios[index] as number).toFixed(2).padStart(8)}${verdict}`,
     );
   });
-}
-
-function median(numbers: readonly number[]): number {
-  const sorted = [...numbers].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
 }

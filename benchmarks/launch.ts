@@ -8,6 +8,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { Cluster } from '../integration-tests/cluster/cluster.mjs';
+import { median } from './median.ts';
 
 const ROOT = process.cwd();
 const COMMAND = path.join(ROOT, 'dist', 'tony-ts.js');
@@ -141,12 +142,8 @@ function watchMemory(): { stop(): { master: number; executor: number } } {
 }
 
 function medianOf(samples: readonly Sample[]): Sample {
-  const median = (key: keyof Sample): number => {
-    const sorted = samples.map((sample) => sample[key]).sort((a, b) => a - b);
-    const middle = Math.floor(sorted.length / 2);
-    return sorted.length % 2 === 1 ? (sorted[middle] ?? 0) : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
-  };
-  return Object.fromEntries((Object.keys(LABELS) as (keyof Sample)[]).map((key) => [key, Math.round(median(key))])) as unknown as Sample;
+  const of = (key: keyof Sample): number => Math.round(median(samples.map((sample) => sample[key])));
+  return Object.fromEntries((Object.keys(LABELS) as (keyof Sample)[]).map((key) => [key, of(key)])) as unknown as Sample;
 }
 
 function print(medians: ReadonlyMap<number, Sample>): void {

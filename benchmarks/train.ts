@@ -9,13 +9,14 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import path from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import { programEnvironment } from '../training/program-environment.ts';
+import { freePort } from '../training/testing/free-port.ts';
+import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';
 import { BATCH, INPUTS, type ModelKind, type RankStart, type Seconds, trainRank } from './training/train-rank.ts';
 
@@ -139,15 +140,6 @@ async function tensorflow(kind: ModelKind, data: string, python: string, size: n
   return await contenderOf(workers);
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
 /** The same numbers for all: pictures of noise and one label of ten for each. */
 async function writeData(folder: string, kind: ModelKind): Promise<void> {
   const examples = kind === 'mlp' ? 8192 : 2048;
@@ -164,12 +156,6 @@ async function writeData(folder: string, kind: ModelKind): Promise<void> {
   }
   await writeFile(path.join(folder, 'x.f32'), x);
   await writeFile(path.join(folder, 'y.f32'), y);
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
 }
 
 type Rates = Readonly<Record<string, readonly Rate[]>>;

@@ -62,7 +62,7 @@ function jobLines(status: JobStatus, terminal: Terminal, now: number, width: num
   return [text.replace(status.state, terminal.paint(jobStyle(status.state), status.state)), ...message];
 }
 
-function jobStyle(state: JobStatus['state']): Style {
+export function jobStyle(state: JobStatus['state']): Style {
   switch (state) {
     case 'SUCCEEDED':
       return 'green';

@@ -1,10 +1,9 @@
-import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { JobStatus } from '../conf/status.ts';
+import { freePort } from '../training/testing/free-port.ts';
 import type { HistoryList } from '../web/history-list.ts';
 import type { Command } from './command.ts';
 import { jsonLines, noneLeft, until, useCluster } from './harness.ts';
@@ -37,15 +36,6 @@ afterAll(async () => {
 async function hdfs(file: string, operation: string, method: string): Promise<void> {
   const answer = await fetch(`${cluster.nameNode}/webhdfs/v1${file}?op=${operation}&user.name=${cluster.administrator}`, { method });
   if (!answer.ok) throw new Error(await answer.text());
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port: free } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return free;
 }
 
 async function submit(user: string, name: string, command: string, more = ''): Promise<string> {

@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdtemp, rm, truncate } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
@@ -14,6 +12,7 @@ import type { TrainingData } from './data.ts';
 import { type FitEnvironment, type FitHistory, type FitOptions, fit as fitModel } from './fit.ts';
 import { Ring } from './ring.ts';
 import type { Report } from './task-context.ts';
+import { freePort } from './testing/free-port.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -21,14 +20,6 @@ afterEach(async () => {
     await cleanup();
   }
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 async function ringOf(worldSize: number): Promise<Ring[]> {
   const key = new Secret(randomBytes(32));

@@ -7,6 +7,7 @@ import type { TonyError } from '../conf/errors.ts';
 import { Secret } from '../conf/secret.ts';
 import { Ring, type RingTimeouts } from './ring.ts';
 import { CHALLENGE_BYTES, encodeChallenge, encodeHello, HELLO_BYTES } from './ring-handshake.ts';
+import { freePort } from './testing/free-port.ts';
 
 const closers: (() => void)[] = [];
 afterEach(() => {
@@ -16,15 +17,6 @@ afterEach(() => {
 });
 
 const KEY = new Secret(randomBytes(32));
-
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 interface Lost {
   rank: number;

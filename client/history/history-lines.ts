@@ -1,8 +1,8 @@
 import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
 import { formatDuration } from '../../conf/units.ts';
-import { oneLine } from '../job-table.ts';
+import { jobStyle, oneLine } from '../job-table.ts';
 import { statusLines } from '../status-lines.ts';
-import { clip, harmless, type Style, type Terminal, wrap } from '../terminal.ts';
+import { clip, harmless, type Terminal, wrap } from '../terminal.ts';
 import type { ListedJob } from './history-index.ts';
 
 /** The newest events are those that matter. */
@@ -69,7 +69,7 @@ export function historyTable(jobs: readonly ListedJob[], terminal: Terminal, wit
       cells.took.padStart(spent),
     ].join(gap);
   const title = line({ id: 'JOB', name: 'NAME', user: 'USER', state: 'STATE', started: 'STARTED', took: 'TOOK' }, (text) => text);
-  return [terminal.paint('dim', title), ...rows.map((row) => line(row, (text) => terminal.paint(styleOf(row.state), text)))];
+  return [terminal.paint('dim', title), ...rows.map((row) => line(row, (text) => terminal.paint(jobStyle(row.state), text)))];
 }
 
 /** A finished job as `status` shows it, and what else its history tells: why it failed last, where the eye is. */
@@ -136,20 +136,4 @@ function clock(ms: number): string {
 function fullTime(ms: number): string {
   const short = shortTime(ms);
   return short === '-' ? 'at a time unknown' : `${short}:${two(new Date(ms).getSeconds())}`;
-}
-
-function styleOf(state: JobStatus['state']): Style {
-  switch (state) {
-    case 'SUCCEEDED':
-      return 'green';
-    case 'FAILED':
-    case 'KILLED':
-      return 'red';
-    case 'WAITING':
-    case 'RECOVERING':
-      return 'yellow';
-    case 'STARTING':
-    case 'RUNNING':
-      return 'cyan';
-  }
 }

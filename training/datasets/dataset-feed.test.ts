@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
@@ -13,6 +11,7 @@ import { CheckpointStore } from '../checkpoint-store.ts';
 import { type FitOptions, fit as fitModel } from '../fit.ts';
 import type { FitData } from '../fit-data.ts';
 import { Ring } from '../ring.ts';
+import { freePort } from '../testing/free-port.ts';
 import type { Dataset } from './dataset.ts';
 import { DatasetFeed, sharesOfRank } from './dataset-feed.ts';
 import { encodeExample } from './example.ts';
@@ -32,14 +31,6 @@ async function ringsOf(worldSize: number): Promise<Ring[]> {
       Ring.join({ rank, worldSize, generation: 1, key, listener: { fd: null, ...address }, addresses, onLost: () => {} }),
     ),
   );
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 async function withRings<R>(worldSize: number, work: (rings: Ring[]) => Promise<R>): Promise<R> {

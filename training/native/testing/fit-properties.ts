@@ -1,8 +1,6 @@
 // Run by the runtime's Node, where the native backend is: prints `NAME ok`, or `NAME: what was wrong`, for each property, then `done`.
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type * as tfjs from '@tensorflow/tfjs';
@@ -15,6 +13,7 @@ import { inspectModel } from '../../compiled-model.ts';
 import type { TrainingData } from '../../data.ts';
 import { type FitOptions, fit as fitModel } from '../../fit.ts';
 import { Ring } from '../../ring.ts';
+import { freePort } from '../../testing/free-port.ts';
 import { captureState } from '../../training-state.ts';
 import { installNativeKernels, uninstallNativeKernels } from '../native-kernels.ts';
 import { equal, holds } from './properties.ts';
@@ -78,14 +77,6 @@ function makeData(count: number): TrainingData {
   const values = Float32Array.from({ length: count * 72 }, (_, index) => Math.sin(index * 1.7) + Math.cos(index * index));
   const labels = Float32Array.from({ length: count * 3 }, (_, index) => (Math.floor(index / 3) % 3 === index % 3 ? 1 : 0));
   return { x: { values, shape: [count, 6, 6, 2] }, y: { values: labels, shape: [count, 3] } };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 /** All ranks in this process; the model of each. */
