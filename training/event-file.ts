@@ -1,12 +1,8 @@
-import { maskedCrc32c } from './crc32c.ts';
 import { bytes, double, integer, text, varintLength, WIRE, writeVarint } from './protobuf.ts';
+import { FOOTER_BYTES, HEADER_BYTES, sealRecord } from './tfrecord-frame.ts';
 
 /**
- * TensorBoard's event files: TFRecord frames (tensorflow/core/lib/io/record_writer.h), little-endian,
- *
- *   | length u64 | masked crc32c of length u32 | length bytes of a tensorflow.Event | masked crc32c of them u32 |
- *
- * and of tensorflow.Event (tensorflow/core/util/event.proto) these fields:
+ * TensorBoard's event files: TFRecords (tfrecord-frame.ts) whose data are a tensorflow.Event each, and of tensorflow.Event (tensorflow/core/util/event.proto) these fields:
  *
  *   1 wall_time double, 2 step int64, 3 file_version string (only in a file's first event), 5 summary { 1 value, repeated },
  *   7 session_log { 1 status enum: START = 1 }
@@ -37,8 +33,6 @@ type WallTime = number;
 const DT_FLOAT = 1;
 const DT_DOUBLE = 2;
 const DT_STRING = 7;
-const FRAME_HEAD = 12;
-const FRAME_TAIL = 4;
 
 /** The first record of every file. */
 export function encodeFileVersion(wallTime: WallTime): Buffer {
@@ -56,9 +50,9 @@ export function encodeScalars(wallTime: WallTime, step: number, scalars: readonl
   const values = tags.map((length) => 1 + varintLength(length) + length + 5);
   const summary = values.reduce((sum, length) => sum + 1 + varintLength(length) + length, 0);
   const event = 9 + (step === 0 ? 0 : 1 + varintLength(step)) + 1 + varintLength(summary) + summary;
-  const record = Buffer.allocUnsafe(FRAME_HEAD + event + FRAME_TAIL);
-  record[FRAME_HEAD] = (1 << 3) | WIRE.eightBytes;
-  let at = record.writeDoubleLE(wallTime, FRAME_HEAD + 1);
+  const record = Buffer.allocUnsafe(HEADER_BYTES + event + FOOTER_BYTES);
+  record[HEADER_BYTES] = (1 << 3) | WIRE.eightBytes;
+  let at = record.writeDoubleLE(wallTime, HEADER_BYTES + 1);
   if (step !== 0) {
     record[at++] = (2 << 3) | WIRE.varint;
     at = writeVarint(record, at, step);
@@ -74,7 +68,7 @@ export function encodeScalars(wallTime: WallTime, step: number, scalars: readonl
     record[at++] = (2 << 3) | WIRE.fourBytes;
     at = record.writeFloatLE(value, at);
   }
-  return seal(record);
+  return sealRecord(record);
 }
 
 export function encodeTensorValue(wallTime: WallTime, step: number, value: TensorValue): Buffer {
@@ -110,15 +104,5 @@ function littleEndian(values: Float64Array): Buffer {
 }
 
 function frame(...event: readonly Buffer[]): Buffer {
-  return seal(Buffer.concat([Buffer.alloc(FRAME_HEAD), ...event, Buffer.alloc(FRAME_TAIL)]));
-}
-
-/** Puts the length and the sums around the event. */
-function seal(record: Buffer): Buffer {
-  const end = record.length - FRAME_TAIL;
-  record.writeUInt32LE(end - FRAME_HEAD, 0);
-  record.writeUInt32LE(0, 4);
-  record.writeUInt32LE(maskedCrc32c(record.subarray(0, 8)), 8);
-  record.writeUInt32LE(maskedCrc32c(record.subarray(FRAME_HEAD, end)), end);
-  return record;
+  return sealRecord(Buffer.concat([Buffer.alloc(HEADER_BYTES), ...event, Buffer.alloc(FOOTER_BYTES)]));
 }

@@ -1,25 +1,17 @@
 import { TonyError } from '../../conf/errors.ts';
 import { maskedCrc32c } from '../crc32c.ts';
+import { FOOTER_BYTES, HEADER_BYTES, sealRecord } from '../tfrecord-frame.ts';
 
 /**
- * TFRecord files (tensorflow/core/lib/io/record_writer.h): one record after the other, little-endian,
- *
- *   | length u64 | masked crc32c of the length u32 | data | masked crc32c of the data u32 |
+ * TFRecord files: one record (tfrecord-frame.ts) after the other.
  *
  * There is nothing to find the next record by when a length is damaged, nor where one begins in the middle of a file: files are read from
  * their beginning, or from a place where a record is known to begin. A whole file may be gzip or zlib compressed.
  */
-const HEADER_BYTES = 12;
-const FOOTER_BYTES = 4;
-
 export function encodeTfRecord(data: Uint8Array): Buffer {
   const record = Buffer.allocUnsafe(HEADER_BYTES + data.length + FOOTER_BYTES);
-  record.writeUInt32LE(data.length % 2 ** 32, 0);
-  record.writeUInt32LE(Math.floor(data.length / 2 ** 32), 4);
-  record.writeUInt32LE(maskedCrc32c(record, 0, 8), 8);
   record.set(data, HEADER_BYTES);
-  record.writeUInt32LE(maskedCrc32c(data), HEADER_BYTES + data.length);
-  return record;
+  return sealRecord(record);
 }
 
 export interface TfRecordParserOptions {

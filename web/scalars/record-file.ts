@@ -1,17 +1,12 @@
 import { maskedCrc32c } from '../../training/crc32c.ts';
+import { FOOTER_BYTES, HEADER_BYTES } from '../../training/tfrecord-frame.ts';
 
 /** A record that is longer holds pictures or graphs, no curves: it is passed over without being held. */
 export const MAXIMUM_RECORD_BYTES = 1024 * 1024;
 
-const HEAD_BYTES = 12;
-const FOOT_BYTES = 4;
-
 /**
- * The records of a TFRecord file (tensorflow/core/lib/io/record_reader.cc), given piece by piece as they were read,
- *
- *   | length u64 LE | masked crc32c of length u32 | length bytes of data | masked crc32c of data u32 |
- *
- * A file that is being written may end anywhere: what is there of its last record is held until the rest comes.
+ * The records of a TFRecord file (training/tfrecord-frame.ts), given piece by piece as they were read. A file that is being written may end
+ * anywhere: what is there of its last record is held until the rest comes.
  */
 export class RecordFile {
   #held: Buffer = Buffer.alloc(0);
@@ -46,14 +41,14 @@ export class RecordFile {
     this.#passing -= passed;
     const data = this.#held.length === 0 ? piece.subarray(passed) : Buffer.concat([this.#held, piece.subarray(passed)]);
     let at = 0;
-    while (data.length - at >= HEAD_BYTES) {
+    while (data.length - at >= HEADER_BYTES) {
       const length = this.#lengthAt(data, at);
       if (length === null) {
         this.#isBroken = true;
         this.#held = Buffer.alloc(0);
         return;
       }
-      const whole = HEAD_BYTES + length + FOOT_BYTES;
+      const whole = HEADER_BYTES + length + FOOTER_BYTES;
       if (length > MAXIMUM_RECORD_BYTES) {
         this.tooLong++;
         const there = Math.min(whole, data.length - at);
@@ -62,8 +57,8 @@ export class RecordFile {
         continue;
       }
       if (data.length - at < whole) break;
-      const content = data.subarray(at + HEAD_BYTES, at + HEAD_BYTES + length);
-      if (maskedCrc32c(content) === data.readUInt32LE(at + HEAD_BYTES + length)) yield content;
+      const content = data.subarray(at + HEADER_BYTES, at + HEADER_BYTES + length);
+      if (maskedCrc32c(content) === data.readUInt32LE(at + HEADER_BYTES + length)) yield content;
       else this.damaged++;
       at += whole;
     }
