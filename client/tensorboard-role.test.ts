@@ -10,8 +10,10 @@ test('a TensorBoard comes as the last role, a sidecar that takes part in nothing
   expect(roles[1]).toMatchObject({
     tracking: 'sidecar',
     ranked: false,
+    servesParameters: false,
     chief: false,
     instances: 1,
+    maxInstances: 1,
     resources: { memoryMb: 2048, vcores: 1 },
   });
 });

@@ -20,6 +20,7 @@ function tensorBoardRole(memoryMb: number): Role {
   return {
     name: TENSORBOARD_ROLE,
     instances: 1,
+    maxInstances: 1,
     resources: { memoryMb, vcores: 1, gpus: 0, other: {} },
     // The user's options for Node are for the user's programs. The task's file lies in the container's folder, wherever the command runs.
     command: `NODE_OPTIONS= exec node ${NODE_FLAGS} "\${${TASK_ENVIRONMENT.taskFile}%/*}/${CONTAINER_LAYOUT.bundles}/tensorboard.mjs"`,
@@ -29,5 +30,6 @@ function tensorBoardRole(memoryMb: number): Role {
     tracking: 'sidecar',
     chief: false,
     ranked: false,
+    servesParameters: false,
   };
 }

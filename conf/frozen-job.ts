@@ -9,6 +9,7 @@ const whole = z.int().nonnegative();
 const role = z.object({
   name: z.string(),
   instances: whole,
+  maxInstances: whole,
   resources: z.object({ memoryMb: whole, vcores: whole, gpus: whole, other: z.record(z.string(), whole) }),
   command: z.string(),
   env: strings,
@@ -17,6 +18,7 @@ const role = z.object({
   tracking: z.enum(['tracked', 'untracked', 'sidecar']),
   chief: z.boolean(),
   ranked: z.boolean(),
+  servesParameters: z.boolean(),
 });
 
 const job = z.object({
@@ -33,6 +35,10 @@ const job = z.object({
   heartbeat: z.object({ intervalMs: whole, missed: whole }),
   checkpoint: z.object({ dir: z.string().nullable(), everySteps: whole, keep: whole }),
   tensorboard: z.object({ logdir: z.string().nullable(), serve: z.boolean(), memoryMb: whole }),
+  strategy: z.discriminatedUnion('type', [
+    z.object({ type: z.literal('all-reduce'), wire: z.enum(['float32', 'float16']) }),
+    z.object({ type: z.literal('parameter-server'), staleness: whole.nullable() }),
+  ]),
   timeoutMs: whole.nullable(),
   acls: z.object({ view: acl, modify: acl }),
   master: z.object({ memoryMb: whole, vcores: whole, nodeLabel: z.string().nullable() }),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Strategy } from './job.ts';
 import { count, duration, memory, text } from './value-schemas.ts';
 
 /** job.yaml as people write it. Every key has its meaning beside it: editors show it, and the reference is made from it. */
@@ -29,7 +30,20 @@ const resources = z
   .describe('What each container of the role gets.');
 
 const role = z.strictObject({
-  instances: count(1, 100_000).describe('How many tasks.').default(1),
+  instances: z
+    .union(
+      [
+        count(1, 100_000),
+        z.strictObject({
+          min: count(1, 100_000).describe('The job begins with so many, and waits when there are fewer.'),
+          max: count(1, 100_000).describe('It takes up to so many when the cluster has room.'),
+        }),
+      ],
+      { error: 'expected a number, or {min, max}' },
+    )
+    .transform((value) => (typeof value === 'number' ? { min: value, max: value } : value))
+    .describe('How many tasks; {min, max} lets the job grow and shrink.')
+    .default({ min: 1, max: 1 }),
   resources: resources.prefault({}),
   command: text().describe("Run by bash in the source folder; the job's command when absent.").optional(),
   env: environment.describe("Environment of the role's programs, over the job's.").default({}),
@@ -50,6 +64,29 @@ const tensorboard = z.strictObject({
   logdir: text().describe('Folder of the summaries. By default a new one for each job.').optional(),
   memory: memory("Memory of TensorBoard's container.").default(1024),
 });
+
+/** Either the name alone, or the name with what can be set. */
+const strategy = z
+  .union(
+    [
+      z.enum(['all-reduce', 'parameter-server']),
+      z.strictObject({
+        type: z.literal('all-reduce'),
+        wire: z.enum(['float32', 'float16']).describe('Type of the numbers that are sent; they are summed as float32.').default('float32'),
+      }),
+      z.strictObject({
+        type: z.literal('parameter-server'),
+        staleness: count(0, 1_000_000).describe('Steps that a worker may be ahead of the slowest one; any number by default.').optional(),
+      }),
+    ],
+    { error: 'expected all-reduce or parameter-server, or {type: all-reduce, wire} or {type: parameter-server, staleness}' },
+  )
+  .transform((value): Strategy => {
+    const given = typeof value === 'string' ? { type: value } : value;
+    return given.type === 'all-reduce'
+      ? { type: 'all-reduce', wire: 'wire' in given ? given.wire : 'float32' }
+      : { type: 'parameter-server', staleness: ('staleness' in given ? given.staleness : undefined) ?? null };
+  });
 
 export const jobSchema = z.strictObject({
   name: text()
@@ -114,6 +151,9 @@ export const jobSchema = z.strictObject({
     .transform((value) => (typeof value === 'boolean' ? { ...tensorboard.parse({}), serve: value } : { ...value, serve: true }))
     .describe('A TensorBoard beside the job, behind its tracking URL. Training neither waits for it nor misses it.')
     .default({ memory: 1024, serve: false }),
+  strategy: strategy
+    .describe('all-reduce: each step averages the gradients of all workers. parameter-server: tasks of the role ps hold the weights.')
+    .default({ type: 'all-reduce', wire: 'float32' }),
   timeout: duration('The whole job ends as FAILED after this.', { min: 1000 }).optional(),
   acls: z.strictObject({ view: acl.prefault({}), modify: acl.prefault({}) }).prefault({}),
   master: z

@@ -23,6 +23,7 @@ export interface Job {
   readonly checkpoint: { readonly dir: string | null; readonly everySteps: number; readonly keep: number };
   /** `serve`: a TensorBoard comes with the job, as a role of its own that is never waited for. */
   readonly tensorboard: { readonly logdir: string | null; readonly serve: boolean; readonly memoryMb: number };
+  readonly strategy: Strategy;
   /** The whole job's limit; null for none. */
   readonly timeoutMs: number | null;
   readonly acls: { readonly view: Acl; readonly modify: Acl };
@@ -36,9 +37,21 @@ export interface Acl {
   readonly groups: readonly string[];
 }
 
+/**
+ * How workers agree on the weights. `all-reduce`: gradients are averaged at each step, sent as numbers of type `wire` and summed as float32.
+ * `parameter-server`: the tasks of the role that serves hold the weights; a worker may be up to `staleness` steps ahead of the slowest one,
+ * null for any number (asynchronous).
+ */
+export type Strategy =
+  | { readonly type: 'all-reduce'; readonly wire: 'float32' | 'float16' }
+  | { readonly type: 'parameter-server'; readonly staleness: number | null };
+
 export interface Role {
   readonly name: string;
+  /** Tasks that the job cannot do without. */
   readonly instances: number;
+  /** Tasks that it takes when there is room for them; as `instances` unless the role is elastic. */
+  readonly maxInstances: number;
   readonly resources: {
     readonly memoryMb: number;
     readonly vcores: number;
@@ -60,6 +73,8 @@ export interface Role {
   readonly chief: boolean;
   /** Its tasks take part in all-reduce: they have a rank, and form a generation together. */
   readonly ranked: boolean;
+  /** Its tasks hold the weights (strategy `parameter-server`): they have no rank, but every generation has all of them. */
+  readonly servesParameters: boolean;
 }
 
 /** A file or archive that is put into a container's working directory under `name`. */

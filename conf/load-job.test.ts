@@ -35,6 +35,7 @@ describe('a job file', () => {
         {
           name: 'worker',
           instances: 1,
+          maxInstances: 1,
           resources: { memoryMb: 2048, vcores: 1, gpus: 0, other: {} },
           command: 'node train.ts',
           env: {},
@@ -43,6 +44,7 @@ describe('a job file', () => {
           tracking: 'tracked',
           chief: true,
           ranked: true,
+          servesParameters: false,
         },
       ],
       success: 'all',
@@ -50,6 +52,7 @@ describe('a job file', () => {
       heartbeat: { intervalMs: 1000, missed: 10 },
       checkpoint: { dir: null, everySteps: 100, keep: 3 },
       tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
+      strategy: { type: 'all-reduce', wire: 'float32' },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
       master: { memoryMb: 1024, vcores: 1, nodeLabel: null },
@@ -123,7 +126,7 @@ gang: {timeout: 20m}
       'job.yaml:3:10  command: expected a text, found `5`',
       'job.yaml:4:12  framework: `tfj` is none of tfjs, none; did you mean `tfjs`?',
       'job.yaml:5:23  heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 2h, found `5`',
-      'job.yaml:8:16  roles.worker.instances: expected a whole number, found `two`',
+      'job.yaml:8:16  roles.worker.instances: expected a number, or {min, max}, found `two`',
       'job.yaml:9:25  roles.worker.resources.memory: expected a size such as 512m or 4g',
       'job.yaml:9:43  roles.worker.resources.gpus: must be at least 0',
       'job.yaml:10:3  roles.Evaluator: `Evaluator` is no name of a role (small letters, digits and -)',
@@ -188,7 +191,7 @@ describe('--set', () => {
 
   test('mistakes in it are named with it', () => {
     expect(mistakes(MINIMAL, ['roles.worker.instances=many'])).toEqual([
-      '--set roles.worker.instances=many  roles.worker.instances: expected a whole number, found `many`',
+      '--set roles.worker.instances=many  roles.worker.instances: expected a number, or {min, max}, found `many`',
     ]);
   });
 

@@ -16,6 +16,9 @@ export interface LoadOptions {
 /** Names of roles that take no part in all-reduce unless they say so. */
 const UNRANKED_ROLES: ReadonlySet<string> = new Set(['evaluator', 'ps', 'tensorboard']);
 
+/** The role that holds the weights with strategy `parameter-server`. */
+const SERVING_ROLE = 'ps';
+
 const RESOURCE_KEYS: readonly string[] = ['memory', 'vcores', 'gpus'];
 
 /**
@@ -161,7 +164,8 @@ function toJob(file: JobFile, folder: string): Job {
     const tracking = role.sidecar ? 'sidecar' : role.untracked ? 'untracked' : 'tracked';
     return {
       name,
-      instances: role.instances,
+      instances: role.instances.min,
+      maxInstances: role.instances.max,
       resources: { memoryMb: memory, vcores, gpus, other },
       command: role.command ?? file.command ?? '',
       env: role.env,
@@ -170,6 +174,7 @@ function toJob(file: JobFile, folder: string): Job {
       tracking,
       chief: name === chief,
       ranked: role.ranked ?? (file.framework === 'tfjs' && tracking === 'tracked' && !UNRANKED_ROLES.has(name)),
+      servesParameters: file.strategy.type === 'parameter-server' && name === SERVING_ROLE,
     };
   });
   return {
@@ -188,6 +193,7 @@ function toJob(file: JobFile, folder: string): Job {
     heartbeat: { intervalMs: file.heartbeat.interval, missed: file.heartbeat.missed },
     checkpoint: { dir: file.checkpoint.dir ?? null, everySteps: file.checkpoint.every, keep: file.checkpoint.keep },
     tensorboard: { logdir: file.tensorboard.logdir ?? null, serve: file.tensorboard.serve, memoryMb: file.tensorboard.memory },
+    strategy: file.strategy,
     timeoutMs: file.timeout ?? null,
     acls: file.acls,
     master: { memoryMb: file.master.memory, vcores: file.master.vcores, nodeLabel: file.master.nodeLabel ?? null },

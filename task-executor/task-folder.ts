@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { CONTAINER_LAYOUT } from '../conf/job.ts';
+import { CONTAINER_LAYOUT, type Job } from '../conf/job.ts';
 import type { MemberMessage } from '../protos/executor-protocol.ts';
 import { programEnvironment } from '../training/program-environment.ts';
 import type { Member, TaskContext } from '../training/task-context.ts';
@@ -82,6 +82,8 @@ export function taskContext(
     members: everybody,
     listener: { fd: LISTENER_FD, host, port },
     ringKey: Buffer.from(ringKey.reveal()).toString('base64'),
+    strategy: frozen.job.strategy,
+    parameterServers: parameterServers(frozen.job, everybody),
     checkpoint: { dir: frozen.checkpointDir, everySteps: frozen.job.checkpoint.everySteps, keep: frozen.job.checkpoint.keep },
     summaryDir: frozen.summaryDir,
     data: frozen.data,
@@ -89,4 +91,12 @@ export function taskContext(
     hadoop: frozen.cluster.kind === 'yarn' ? frozen.cluster.hadoop : null,
     reportFile,
   };
+}
+
+function parameterServers(job: Job, members: readonly Member[]): { host: string; port: number }[] {
+  const roles = new Set(job.roles.filter((role) => role.servesParameters).map(({ name }) => name));
+  return members
+    .filter((member) => roles.has(member.role))
+    .sort((a, b) => a.index - b.index)
+    .map(({ host, port }) => ({ host, port }));
 }

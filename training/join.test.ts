@@ -99,6 +99,8 @@ async function start(gang: Gang): Promise<Task[]> {
         members,
         listener: isRanked && port !== undefined ? { fd: 3, host: '127.0.0.1', port: port.port } : null,
         ringKey,
+        strategy: { type: 'all-reduce', wire: 'float32' },
+        parameterServers: [],
         checkpoint: { dir: fileUri(path.join(folder, gang.name, 'checkpoints')), everySteps: 5, keep: 2 },
         summaryDir: fileUri(path.join(folder, gang.name, 'summaries')),
         data: {},

@@ -1,3 +1,5 @@
+import type { Strategy } from '../conf/job.ts';
+
 /** What an executor tells the user's program: a 0600 JSON file named by the environment variable TONY_TASK_FILE. */
 export interface TaskContext {
   readonly version: 1;
@@ -5,7 +7,7 @@ export interface TaskContext {
   readonly jobName: string;
   readonly role: string;
   readonly index: number;
-  /** Position in the ring; null for roles that take no part in all-reduce. */
+  /** Position among those who train together; null for others (evaluators, parameter servers). */
   readonly rank: number | null;
   readonly worldSize: number;
   /** How often the gang was formed; from 1. */
@@ -15,6 +17,9 @@ export interface TaskContext {
   readonly listener: { readonly fd: number; readonly host: string; readonly port: number } | null;
   /** base64; key of the ring's mutual challenge. */
   readonly ringKey: string;
+  readonly strategy: Strategy;
+  /** Where each parameter server listens, by its index; none unless the strategy is `parameter-server`. This task may be one of them. */
+  readonly parameterServers: readonly { readonly host: string; readonly port: number }[];
   readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number };
   readonly summaryDir: string;
   /** Input folders by name, as URIs. */

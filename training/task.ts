@@ -19,6 +19,11 @@ const schema = z.object({
   ),
   listener: z.object({ fd: z.number().int().nonnegative(), ...address }).nullable(),
   ringKey: z.string(),
+  strategy: z.discriminatedUnion('type', [
+    z.object({ type: z.literal('all-reduce'), wire: z.enum(['float32', 'float16']) }),
+    z.object({ type: z.literal('parameter-server'), staleness: z.number().int().nonnegative().nullable() }),
+  ]),
+  parameterServers: z.array(z.object(address)),
   checkpoint: z.object({ dir: z.string(), everySteps: z.number().int().nonnegative(), keep: z.number().int().positive() }),
   summaryDir: z.string(),
   data: z.record(z.string(), z.string()),

@@ -374,6 +374,7 @@ function inventJob(random: Random): FrozenJob {
       checkpoint: { dir: null, everySteps: 100, keep: 3 },
       // The one that comes by itself, or one that the user has thought of.
       tensorboard: { logdir: null, serve: sidecar && random.chance(0.7), memoryMb: 1024 },
+      strategy: { type: 'all-reduce', wire: 'float32' },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
       master: { memoryMb: 1024, vcores: 1, nodeLabel: null },

@@ -187,6 +187,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
       {
         name: 'worker',
         instances: 2,
+        maxInstances: 2,
         resources: { memoryMb: 512, vcores: 1, gpus: 0, other: {} },
         command: 'true',
         env: {},
@@ -195,6 +196,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
         tracking: 'tracked',
         chief: true,
         ranked: true,
+        servesParameters: false,
       },
     ],
     success: 'all',
@@ -202,6 +204,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
     heartbeat: { intervalMs: 100, missed: 10 },
     checkpoint: { dir: null, everySteps: 10, keep: 3 },
     tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
+    strategy: { type: 'all-reduce', wire: 'float32' },
     timeoutMs: null,
     acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
     master: { memoryMb: 512, vcores: 1, nodeLabel: null },
