@@ -3,6 +3,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../conf/errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import { fileUri, joinUri } from '../storage/uri.ts';
+import { allReduceStrategy } from './all-reduce-strategy.ts';
 import { type BackendName, refuseUnfitModel } from './backend.ts';
 import { followCheckpoints } from './checkpoint-follower.ts';
 import { CheckpointStore, type StoredCheckpoint } from './checkpoint-store.ts';
@@ -137,7 +138,16 @@ export class Cluster {
     }
     this.#fitted ||= checkpoints !== null;
     return await fitOnAllRanks(
-      { tf: this.tf, ring, storage: this.storage, applicationId, generation, checkpoints, summaries: this.#writer, report },
+      {
+        tf: this.tf,
+        strategy: allReduceStrategy(ring),
+        storage: this.storage,
+        applicationId,
+        generation,
+        checkpoints,
+        summaries: this.#writer,
+        report,
+      },
       model,
       data,
       options,

@@ -8,7 +8,7 @@ import { Dataset } from './datasets/dataset.ts';
 import { DatasetFeed } from './datasets/dataset-feed.ts';
 import { fromTfDataset } from './datasets/sources.ts';
 import { type Feed, IndexedFeed } from './feed.ts';
-import type { Ring } from './ring.ts';
+import type { Peers } from './peers.ts';
 
 type AnyDataset = Dataset<unknown> | tfjs.data.Dataset<tfjs.TensorContainer>;
 
@@ -40,17 +40,17 @@ export function batchSizeOf(data: FitData, wanted: number | undefined): number |
 
 /** @param position of the checkpoint that training goes on from. */
 export function openFeed(
-  world: { readonly tf: typeof tfjs; readonly ring: Ring; readonly storage?: Storage; readonly onNotice: (message: string) => void },
+  world: { readonly tf: typeof tfjs; readonly peers: Peers; readonly storage?: Storage; readonly onNotice: (message: string) => void },
   { model }: CompiledModel,
   data: FitData,
   options: FeedOptions,
   position: Pick<TrainingPosition, 'epoch' | 'examples' | 'data'>,
 ): Feed {
-  const { tf, ring } = world;
+  const { tf, peers } = world;
   const dataset = datasetOf(data);
   const batchSize = batchSizeOf(data, options.batchSize);
   if (dataset === null) {
-    const { rank, worldSize } = ring;
+    const { rank, worldSize } = peers;
     const where = { rank, worldSize, epoch: position.epoch, examplesUsed: position.examples };
     return new IndexedFeed(tf, data as TrainingData, { ...options, batchSize: batchSize ?? BATCH_SIZE, ...where });
   }

@@ -7,6 +7,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Secret } from '../conf/secret.ts';
 import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
+import { allReduceStrategy } from './all-reduce-strategy.ts';
 import { CheckpointStore } from './checkpoint-store.ts';
 import type { TrainingData } from './data.ts';
 import { type FitEnvironment, type FitHistory, type FitOptions, fit as fitModel } from './fit.ts';
@@ -55,7 +56,7 @@ async function environments(world: World): Promise<FitEnvironment[]> {
   const rings = await ringOf(world.worldSize ?? 1);
   return rings.map((ring) => ({
     tf,
-    ring,
+    strategy: allReduceStrategy(ring),
     storage: new FileStorage(),
     applicationId: 'application_1_0001',
     generation: world.generation ?? 1,

@@ -1,9 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Storage } from '../storage/storage.ts';
-import type { Snapshot, StoredTensor, TrainingPosition } from './checkpoint-format.ts';
-import type { CheckpointStore } from './checkpoint-store.ts';
-import { CheckpointWriter } from './checkpoint-writer.ts';
+import type { TrainingPosition } from './checkpoint-format.ts';
 import { type CompiledModel, inspectModel } from './compiled-model.ts';
 import type { Batch } from './data.ts';
 import type { Json } from './datasets/stream.ts';
@@ -11,12 +9,9 @@ import type { Feed } from './feed.ts';
 import { batchSizeOf, type FitData, isDataset, openFeed } from './fit-data.ts';
 import { nativeKernelsOf } from './native/native-kernels.ts';
 import { createRandom, withRandom } from './random.ts';
-import type { Ring } from './ring.ts';
-import { broadcastBytes } from './ring-bytes.ts';
-import { Stepper } from './step.ts';
+import type { CheckpointPlan, StrategyFactory, TrainingStrategy } from './strategy.ts';
 import type { SummaryWriter } from './summary.ts';
 import type { Report } from './task-context.ts';
-import { captureState, restoreState } from './training-state.ts';
 
 export interface FitOptions {
   readonly epochs?: number;
@@ -62,12 +57,12 @@ export interface FitHistory {
 /** What `fit` needs of the world around it. */
 export interface FitEnvironment {
   readonly tf: typeof tfjs;
-  readonly ring: Ring;
+  readonly strategy: StrategyFactory;
   /** For datasets; that of the job unless told. */
   readonly storage?: Storage;
   readonly applicationId: string;
   readonly generation: number;
-  readonly checkpoints: { readonly store: CheckpointStore; readonly everySteps: number; readonly keep: number } | null;
+  readonly checkpoints: CheckpointPlan | null;
   /** Only on the rank that writes them. */
   readonly summaries: SummaryWriter | null;
   readonly report: (report: Report) => void;
@@ -75,8 +70,6 @@ export interface FitEnvironment {
 
 const PROGRESS_MS = 1000;
 const SUMMARY_EVERY_STEPS = 10;
-/** How often the ranks tell each other that the last checkpoint is still being written. */
-const FINISH_ROUND_MS = 2000;
 
 /**
  * Trains a compiled tf.LayersModel on all ranks at once: each takes its share of each batch, and the averaged gradients are applied
@@ -110,8 +103,7 @@ class Fit {
   readonly #batchesPerEpoch: number | null;
   readonly #summaryEverySteps: number;
   readonly #histograms: boolean;
-  readonly #stepper: Stepper;
-  readonly #writer: CheckpointWriter | null;
+  readonly #strategy: TrainingStrategy;
   #feed: Feed | null = null;
   #dataPosition: Json | undefined;
   #seed: number;
@@ -137,9 +129,16 @@ class Fit {
     this.#summaryEverySteps = positive('summaries.everySteps', options.summaries?.everySteps ?? SUMMARY_EVERY_STEPS);
     this.#histograms = options.summaries?.histograms ?? false;
     this.#seed = options.seed ?? 1;
-    const { tf, ring } = environment;
-    this.#stepper = new Stepper(tf, ring, model.optimizer, model.trainable, model.metricNames.length - 1);
-    this.#writer = this.#openWriter();
+    const { tf, strategy, applicationId, generation, checkpoints, report } = environment;
+    this.#strategy = strategy.open({
+      tf,
+      model,
+      applicationId,
+      generation,
+      checkpoints,
+      report,
+      onNotice: (message) => this.#notice(message),
+    });
   }
 
   async run(): Promise<FitHistory> {
@@ -166,48 +165,43 @@ class Fit {
   }
 
   async dispose(): Promise<void> {
-    this.#stepper.dispose();
+    this.#strategy.dispose();
     await this.#feed?.close();
   }
 
   /** Once, and only where they could be fast. */
   #tellOfSlowSteps(): void {
-    const { tf, ring } = this.#environment;
-    const reason = this.#stepper.reasonOfSlowSteps;
-    if (!this.#toldOfSlowSteps && ring.rank === 0 && reason !== null && nativeKernelsOf(tf) !== null) {
+    const { tf } = this.#environment;
+    const reason = this.#strategy.reasonOfSlowSteps;
+    if (!this.#toldOfSlowSteps && this.#strategy.rank === 0 && reason !== null && nativeKernelsOf(tf) !== null) {
       this.#toldOfSlowSteps = true;
       this.#notice(`the optimizer's steps are TensorFlow.js's own, and slower than they could be: ${reason}`);
     }
   }
 
-  /** Equal weights, optimizer slots and position on all ranks: those of rank 0, or of the checkpoint that it has found. */
   async #begin(): Promise<void> {
-    const { tf, ring, generation, checkpoints } = this.#environment;
-    let found: { uri: string; position: TrainingPosition; tensors: readonly StoredTensor[] } | null = null;
-    if (ring.rank === 0 && checkpoints !== null) {
-      await checkpoints.store.retireOlderThan(generation);
-      found = await checkpoints.store.newest((message) => this.#notice(message));
-      if (found !== null) {
-        // Before the others are told: a checkpoint of another model is to be rank 0's error alone.
-        restoreState(tf, this.#model, found.tensors, found.position.iterations, found.uri);
-        this.#notice(`training goes on from ${found.uri}, step ${found.position.step}`);
-      }
+    const position = await this.#strategy.begin();
+    if (position !== null) {
+      this.#step = position.step;
+      this.#epoch = position.epoch;
+      this.#examples = position.examples;
+      this.#seed = position.seed;
+      this.#dataPosition = position.data;
     }
-    await this.#share(found?.position ?? null);
-    if (this.#step > 0 || generation > 1) {
+    if (this.#step > 0 || this.#environment.generation > 1) {
       this.#environment.summaries?.resumeFrom(this.#step + 1);
     }
   }
 
   #describe(): void {
-    const { summaries, ring } = this.#environment;
+    const { summaries } = this.#environment;
     const { model, optimizer } = this.#model;
     const { learningRate } = optimizer.getConfig();
     summaries?.addHparams({
       optimizer: optimizer.getClassName(),
       ...(typeof learningRate === 'number' ? { learning_rate: learningRate } : {}),
       ...(this.#batchSize === null ? {} : { batch_size: this.#batchSize }),
-      world_size: ring.worldSize,
+      world_size: this.#strategy.worldSize,
       epochs: this.#epochs,
       seed: this.#seed,
     });
@@ -225,42 +219,12 @@ class Fit {
     }
   }
 
-  async #share(position: TrainingPosition | null): Promise<void> {
-    const { tf, ring } = this.#environment;
-    if (ring.worldSize > 1) {
-      const tensors = ring.rank === 0 ? await captureState(tf, this.#model) : [];
-      const places = tensors.map(({ name, dtype, shape, bytes }) => ({ name, dtype, shape, length: bytes.length }));
-      const head = ring.rank === 0 ? Buffer.from(JSON.stringify({ position, places, iterations: this.#model.optimizer.iterations })) : null;
-      const shared = JSON.parse(Buffer.from(await broadcastBytes(ring, head)).toString('utf8')) as {
-        position: TrainingPosition | null;
-        places: (Omit<StoredTensor, 'bytes'> & { length: number })[];
-        iterations: number;
-      };
-      const all = await broadcastBytes(ring, ring.rank === 0 ? Buffer.concat(tensors.map(({ bytes }) => bytes)) : null);
-      if (ring.rank > 0) {
-        let at = 0;
-        const received = shared.places.map(({ length, ...tensor }) => {
-          at += length;
-          return { ...tensor, bytes: all.subarray(at - length, at) };
-        });
-        restoreState(tf, this.#model, received, shared.iterations, 'what rank 0 trains');
-      }
-      position = shared.position;
-    }
-    if (position !== null) {
-      this.#step = position.step;
-      this.#epoch = position.epoch;
-      this.#examples = position.examples;
-      this.#seed = position.seed;
-      this.#dataPosition = position.data;
-    }
-  }
-
   #openFeed(): Feed {
-    const { tf, ring, storage } = this.#environment;
+    const { tf, storage } = this.#environment;
+    const { peers } = this.#strategy;
     const { batchSize, shuffle = true } = this.#options;
     const position = { epoch: this.#epoch, examples: this.#examples, data: this.#dataPosition };
-    const world = { tf, ring, ...(storage === undefined ? {} : { storage }), onNotice: (message: string) => this.#notice(message) };
+    const world = { tf, peers, ...(storage === undefined ? {} : { storage }), onNotice: (message: string) => this.#notice(message) };
     return openFeed(world, this.#model, this.#data, { batchSize, shuffle, seed: this.#seed }, position);
   }
 
@@ -295,8 +259,8 @@ class Fit {
   }
 
   async #takeStep(makeBatch: (() => Batch) | null, weight: number): Promise<number[]> {
-    const { tf, ring } = this.#environment;
-    const random = createRandom(this.#seed, this.#step, ring.rank);
+    const { tf } = this.#environment;
+    const random = createRandom(this.#seed, this.#step, this.#strategy.rank);
     let metrics: readonly tfjs.Scalar[] = [];
     const compute = () =>
       withRandom(random, () => {
@@ -305,7 +269,7 @@ class Fit {
         metrics = computed;
         return loss;
       });
-    return await this.#stepper.run(makeBatch === null ? null : compute, weight, () => {
+    return await this.#strategy.step(makeBatch === null ? null : compute, weight, () => {
       if (makeBatch === null) {
         return this.#model.metricNames.slice(1).map(() => 0);
       }
@@ -326,7 +290,9 @@ class Fit {
     this.#reportProgress(logs);
     // The last checkpoint is written by `#finish`.
     if (checkpoints !== null && checkpoints.everySteps > 0 && this.#step % checkpoints.everySteps === 0 && !over) {
-      await this.#checkpoint(false);
+      // A run that goes on from here shall not lack what led here.
+      void summaries?.flush();
+      await this.#strategy.checkpoint(await this.#position(false));
     }
     await this.#callbacks.onBatchEnd?.(this.#step, logs);
   }
@@ -347,107 +313,22 @@ class Fit {
     }
   }
 
-  /** Every rank: moving averages are made equal first. Rank 0 writes, in the background. */
-  async #checkpoint(final: boolean): Promise<void> {
-    const { tf, ring } = this.#environment;
-    await this.#averageMoving();
-    const data = await this.#feed?.position();
-    if (ring.rank !== 0 || this.#writer === null) {
-      return;
-    }
-    const position: TrainingPosition = {
+  async #position(final: boolean): Promise<TrainingPosition> {
+    return {
       step: this.#step,
       epoch: this.#epoch,
       examples: this.#examples,
       seed: this.#seed,
       iterations: this.#model.optimizer.iterations,
       final,
-      data,
+      data: await this.#feed?.position(),
     };
-    // A run that goes on from here shall not lack what led here.
-    void this.#environment.summaries?.flush();
-    this.#writer.offer({ position, tensors: await captureState(tf, this.#model) } satisfies Snapshot);
   }
 
-  async #averageMoving(): Promise<void> {
-    const { tf, ring } = this.#environment;
-    const { moving } = this.#model;
-    if (ring.worldSize === 1 || moving.length === 0) {
-      return;
-    }
-    const vector = ring.vector(moving.reduce((sum, { size }) => sum + size, 0));
-    let at = 0;
-    for (const variable of moving) {
-      vector.set(variable.dataSync() as Float32Array, at);
-      at += variable.size;
-    }
-    await ring.allReduce(vector, 'mean');
-    at = 0;
-    for (const variable of moving) {
-      const from = at;
-      tf.tidy(() => variable.assign(tf.tensor(vector.slice(from, from + variable.size), variable.shape, 'float32')));
-      at += variable.size;
-    }
-  }
-
-  /** All ranks end together, and only when the last checkpoint is safe. */
   async #finish(): Promise<void> {
-    const { ring, checkpoints, summaries } = this.#environment;
+    const { summaries } = this.#environment;
     summaries?.endSession(true);
-    const flushed = summaries?.flush();
-    if (checkpoints === null) {
-      await this.#averageMoving();
-      await flushed;
-      return;
-    }
-    let state: 'writing' | 'done' | 'failed' = 'writing';
-    let failure: unknown = null;
-    await this.#checkpoint(true);
-    const writing =
-      ring.rank === 0 && this.#writer !== null
-        ? Promise.all([this.#writer.finish(), flushed]).then(
-            () => {
-              state = 'done';
-            },
-            (error) => {
-              state = 'failed';
-              failure = error;
-            },
-          )
-        : Promise.resolve();
-    if (ring.worldSize === 1) {
-      await writing;
-    }
-    while (ring.worldSize > 1) {
-      if (ring.rank === 0) {
-        await settledOrAfter(writing, FINISH_ROUND_MS);
-      }
-      const news = Float32Array.of({ writing: 0, done: 1, failed: 2 }[state as 'writing' | 'done' | 'failed']);
-      await ring.broadcast(news);
-      if (news[0] !== 0) {
-        if (news[0] === 2 && ring.rank !== 0) {
-          throw new TonyError('CHECKPOINT_FAILED', 'rank 0 could not write the last checkpoint');
-        }
-        break;
-      }
-    }
-    if (failure !== null) {
-      throw failure;
-    }
-  }
-
-  #openWriter(): CheckpointWriter | null {
-    const { ring, checkpoints, applicationId, generation, report } = this.#environment;
-    if (checkpoints === null || ring.rank !== 0) {
-      return null;
-    }
-    return new CheckpointWriter(checkpoints.store, {
-      applicationId,
-      generation,
-      keep: checkpoints.keep,
-      onSaved: (step) => report({ type: 'checkpoint', step }),
-      onTrouble: (message) => this.#notice(message),
-    });
+    await this.#strategy.finish(await this.#position(true), summaries?.flush() ?? Promise.resolve());
   }
 
   #logsOf(values: readonly number[]): Record<string, number> {
@@ -458,15 +339,6 @@ class Fit {
     process.stderr.write(`tony-ts: ${message}\n`);
     this.#environment.report({ type: 'notice', message: messageOf(message) });
   }
-}
-
-async function settledOrAfter(work: Promise<void>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const pause = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([work, pause]);
-  clearTimeout(timer);
 }
 
 function positive(name: string, value: number): number {

@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import type * as tfjs from '@tensorflow/tfjs';
 import { Secret } from '../../conf/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
+import { allReduceStrategy } from '../../training/all-reduce-strategy.ts';
 import { loadBackend } from '../../training/backend.ts';
 import { inspectModel } from '../../training/compiled-model.ts';
 import { batchOf, type TrainingData } from '../../training/data.ts';
@@ -58,7 +59,7 @@ export async function trainRank(): Promise<void> {
   const y = numbersOf(await readFile(path.join(start.data, 'y.f32')));
   const environment = {
     tf,
-    ring,
+    strategy: allReduceStrategy(ring),
     applicationId: '',
     generation: 1,
     checkpoints: null,

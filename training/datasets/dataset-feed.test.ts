@@ -7,9 +7,11 @@ import { describe, expect, test } from 'vitest';
 import { Secret } from '../../conf/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
+import { allReduceStrategy } from '../all-reduce-strategy.ts';
 import { CheckpointStore } from '../checkpoint-store.ts';
 import { type FitOptions, fit as fitModel } from '../fit.ts';
 import type { FitData } from '../fit-data.ts';
+import { peersOfRing } from '../peers.ts';
 import { Ring } from '../ring.ts';
 import { freePort } from '../testing/free-port.ts';
 import type { Dataset } from './dataset.ts';
@@ -65,7 +67,7 @@ async function run(
     const results = await Promise.all(
       rings.map(async (ring) => {
         const names = { inputs: ['x'], outputs: ['y'] };
-        const feed = new DatasetFeed(dataset, { tf, ring, storage, seed: 1, names, position, onNotice: () => {} });
+        const feed = new DatasetFeed(dataset, { tf, peers: peersOfRing(ring), storage, seed: 1, names, position, onNotice: () => {} });
         const seen: number[] = [];
         const weights: number[] = [];
         let ended = false;
@@ -149,7 +151,15 @@ describe('ranks that share a dataset', () => {
   test('without any examples end with an error on all ranks', async () => {
     await withRings(2, async (rings) => {
       const feeds = rings.map((ring) => {
-        const options = { tf, ring, storage, seed: 1, names: { inputs: [], outputs: [] }, position: null, onNotice: () => {} };
+        const options = {
+          tf,
+          peers: peersOfRing(ring),
+          storage,
+          seed: 1,
+          names: { inputs: [], outputs: [] },
+          position: null,
+          onNotice: () => {},
+        };
         return new DatasetFeed(fromArray<unknown>([]).batch(2), options);
       });
       for (const outcome of await Promise.allSettled(feeds.map((feed) => feed.next()))) {
@@ -186,7 +196,16 @@ async function train(
       checkpointDir === undefined ? null : { store: new CheckpointStore(storage, fileUri(checkpointDir)), everySteps: 3, keep: 3 };
     await Promise.all(
       rings.map((ring, rank) => {
-        const environment = { tf, ring, storage, applicationId: 'a', generation, checkpoints, summaries: null, report: () => {} };
+        const environment = {
+          tf,
+          strategy: allReduceStrategy(ring),
+          storage,
+          applicationId: 'a',
+          generation,
+          checkpoints,
+          summaries: null,
+          report: () => {},
+        };
         return fitModel(environment, models[rank] as tf.LayersModel, data(), options);
       }),
     );
@@ -280,7 +299,7 @@ describe('fit', () => {
     await withRings(1, async ([ring]) => {
       const environment = {
         tf,
-        ring: ring as Ring,
+        strategy: allReduceStrategy(ring as Ring),
         storage,
         applicationId: 'a',
         generation: 1,

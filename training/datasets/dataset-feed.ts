@@ -4,8 +4,7 @@ import { TonyError } from '../../conf/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { Batch, TrainingData } from '../data.ts';
 import type { Feed, FeedStep } from '../feed.ts';
-import type { Ring } from '../ring.ts';
-import { gatherBytes } from '../ring-bytes.ts';
+import type { Peers } from '../peers.ts';
 import type { Dataset } from './dataset.ts';
 import type { DatasetReader } from './dataset-reader.ts';
 import { disposeElement } from './dispose.ts';
@@ -14,7 +13,7 @@ import { countExamplesOf, type ModelNames, tensorsOf } from './training-element.
 
 export interface DatasetFeedOptions {
   readonly tf: typeof tfjs;
-  readonly ring: Ring;
+  readonly peers: Peers;
   /** That of the job unless told. */
   readonly storage?: Storage;
   readonly seed: number;
@@ -79,8 +78,8 @@ export class DatasetFeed implements Feed {
   constructor(dataset: Dataset<unknown>, options: DatasetFeedOptions) {
     this.#dataset = dataset.prefetch(PREFETCH_BATCHES);
     this.#options = options;
-    this.#shares = options.ring.worldSize;
-    this.#news = options.ring.vector(2);
+    this.#shares = options.peers.worldSize;
+    this.#news = new Float32Array(2);
     if (options.position !== null) {
       const position = positionSchema.safeParse(options.position);
       if (!position.success)
@@ -92,7 +91,7 @@ export class DatasetFeed implements Feed {
   }
 
   async next(): Promise<FeedStep> {
-    const { ring } = this.#options;
+    const { peers } = this.#options;
     this.#open ??= this.#openShares();
     const element = await this.#take(this.#open);
     const count = element === undefined ? 0 : countExamplesOf(element);
@@ -100,7 +99,7 @@ export class DatasetFeed implements Feed {
     for (const { reader } of this.#open) hasMore ||= await reader.hasNext();
     const news = this.#news;
     news.set([count, hasMore ? 1 : 0]);
-    await ring.allReduce(news);
+    await peers.sum(news);
     const [used, more] = news as unknown as readonly [number, number];
     if (used === 0) {
       disposeElement(element);
@@ -120,10 +119,10 @@ export class DatasetFeed implements Feed {
   }
 
   async position(): Promise<Json> {
-    const { ring } = this.#options;
+    const { peers } = this.#options;
     if (this.#open === null) return { pass: this.#pass, shares: this.#shares, states: this.#states };
     const own = this.#open.filter(({ place }) => place === 0).map(({ index, reader }) => [index, reader.state()] as const);
-    const all = await gatherBytes(ring, Buffer.from(JSON.stringify(own)));
+    const all = await peers.gather(Buffer.from(JSON.stringify(own)));
     const states = new Array<Json>(this.#shares).fill(null);
     for (const bytes of all) {
       for (const [index, state] of JSON.parse(Buffer.from(bytes).toString('utf8')) as [number, Json][]) states[index] = state;
@@ -138,8 +137,8 @@ export class DatasetFeed implements Feed {
   }
 
   #openShares(): OpenShare[] {
-    const { ring, storage, seed, onNotice } = this.#options;
-    return sharesOfRank(ring.rank, ring.worldSize, this.#shares).map((share) => ({
+    const { peers, storage, seed, onNotice } = this.#options;
+    return sharesOfRank(peers.rank, peers.worldSize, this.#shares).map((share) => ({
       ...share,
       reader: this.#dataset.read({
         ...(storage === undefined ? {} : { storage }),
@@ -180,7 +179,7 @@ export class DatasetFeed implements Feed {
     this.#damages = 0;
     this.#open = null;
     this.#pass++;
-    this.#shares = this.#options.ring.worldSize;
+    this.#shares = this.#options.peers.worldSize;
     this.#states = [];
     this.#turn = 0;
   }

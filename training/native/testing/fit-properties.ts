@@ -7,6 +7,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { Secret } from '../../../conf/secret.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import { fileUri } from '../../../storage/uri.ts';
+import { allReduceStrategy } from '../../all-reduce-strategy.ts';
 import { loadBackend } from '../../backend.ts';
 import { CheckpointStore } from '../../checkpoint-store.ts';
 import { inspectModel } from '../../compiled-model.ts';
@@ -102,7 +103,16 @@ async function train(models: readonly tfjs.LayersModel[], options: FitOptions, c
     await Promise.all(
       rings.map((ring, rank) =>
         fitModel(
-          { tf, ring, applicationId: 'application_1_0001', generation: 1, checkpoints: store, storage, summaries: null, report: () => {} },
+          {
+            tf,
+            strategy: allReduceStrategy(ring),
+            applicationId: 'application_1_0001',
+            generation: 1,
+            checkpoints: store,
+            storage,
+            summaries: null,
+            report: () => {},
+          },
           models[rank] as tfjs.LayersModel,
           makeData(50),
           options,

@@ -1,0 +1,183 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../conf/errors.ts';
+import type { Snapshot, StoredTensor, TrainingPosition } from './checkpoint-format.ts';
+import { CheckpointWriter } from './checkpoint-writer.ts';
+import { type Peers, peersOfRing } from './peers.ts';
+import type { Ring } from './ring.ts';
+import { broadcastBytes } from './ring-bytes.ts';
+import { Stepper } from './step.ts';
+import type { StrategyContext, StrategyFactory, TrainingStrategy } from './strategy.ts';
+import { captureState, restoreState } from './training-state.ts';
+
+/** How often the ranks tell each other that the last checkpoint is still being written. */
+const FINISH_ROUND_MS = 2000;
+
+export function allReduceStrategy(ring: Ring): StrategyFactory {
+  return { rank: ring.rank, worldSize: ring.worldSize, open: (context) => new AllReduceStrategy(ring, context) };
+}
+
+/** Synchronous training: the averaged gradients are applied everywhere, so the ranks' weights stay equal. Rank 0 keeps the checkpoints. */
+class AllReduceStrategy implements TrainingStrategy {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly peers: Peers;
+  readonly #ring: Ring;
+  readonly #context: StrategyContext;
+  readonly #stepper: Stepper;
+  readonly #writer: CheckpointWriter | null;
+
+  constructor(ring: Ring, context: StrategyContext) {
+    this.rank = ring.rank;
+    this.worldSize = ring.worldSize;
+    this.peers = peersOfRing(ring);
+    this.#ring = ring;
+    this.#context = context;
+    const { tf, model } = context;
+    this.#stepper = new Stepper(tf, ring, model.optimizer, model.trainable, model.metricNames.length - 1);
+    this.#writer = this.#openWriter();
+  }
+
+  get reasonOfSlowSteps(): string | null {
+    return this.#stepper.reasonOfSlowSteps;
+  }
+
+  async begin(): Promise<TrainingPosition | null> {
+    const { tf, model, generation, checkpoints, onNotice } = this.#context;
+    let position: TrainingPosition | null = null;
+    if (this.rank === 0 && checkpoints !== null) {
+      await checkpoints.store.retireOlderThan(generation);
+      const found = await checkpoints.store.newest(onNotice);
+      if (found !== null) {
+        // Before the others are told: a checkpoint of another model is to be rank 0's error alone.
+        restoreState(tf, model, found.tensors, found.position.iterations, found.uri);
+        onNotice(`training goes on from ${found.uri}, step ${found.position.step}`);
+        position = found.position;
+      }
+    }
+    return await this.#share(position);
+  }
+
+  async #share(position: TrainingPosition | null): Promise<TrainingPosition | null> {
+    const { tf, model } = this.#context;
+    if (this.worldSize === 1) {
+      return position;
+    }
+    const tensors = this.rank === 0 ? await captureState(tf, model) : [];
+    const places = tensors.map(({ name, dtype, shape, bytes }) => ({ name, dtype, shape, length: bytes.length }));
+    const head = this.rank === 0 ? Buffer.from(JSON.stringify({ position, places, iterations: model.optimizer.iterations })) : null;
+    const shared = JSON.parse(Buffer.from(await broadcastBytes(this.#ring, head)).toString('utf8')) as {
+      position: TrainingPosition | null;
+      places: (Omit<StoredTensor, 'bytes'> & { length: number })[];
+      iterations: number;
+    };
+    const all = await broadcastBytes(this.#ring, this.rank === 0 ? Buffer.concat(tensors.map(({ bytes }) => bytes)) : null);
+    if (this.rank > 0) {
+      let at = 0;
+      const received = shared.places.map(({ length, ...tensor }) => {
+        at += length;
+        return { ...tensor, bytes: all.subarray(at - length, at) };
+      });
+      restoreState(tf, model, received, shared.iterations, 'what rank 0 trains');
+    }
+    return shared.position;
+  }
+
+  async step(compute: (() => tfjs.Scalar) | null, weight: number, readExtras: () => readonly number[]): Promise<number[]> {
+    return await this.#stepper.run(compute, weight, readExtras);
+  }
+
+  /** Moving averages are made equal first. Rank 0 writes, in the background. */
+  async checkpoint(position: TrainingPosition): Promise<void> {
+    const { tf, model } = this.#context;
+    await this.#averageMoving();
+    this.#writer?.offer({ position, tensors: await captureState(tf, model) } satisfies Snapshot);
+  }
+
+  async finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void> {
+    if (this.#context.checkpoints === null) {
+      await this.#averageMoving();
+      await afterwards;
+      return;
+    }
+    let state: 'writing' | 'done' | 'failed' = 'writing';
+    let failure: unknown = null;
+    await this.checkpoint(position);
+    const writing = Promise.all([this.#writer?.finish(), afterwards]).then(
+      () => {
+        state = 'done';
+      },
+      (error) => {
+        state = 'failed';
+        failure = error;
+      },
+    );
+    if (this.worldSize === 1) {
+      await writing;
+    }
+    while (this.worldSize > 1) {
+      if (this.rank === 0) {
+        await settledOrAfter(writing, FINISH_ROUND_MS);
+      }
+      const news = Float32Array.of({ writing: 0, done: 1, failed: 2 }[state as 'writing' | 'done' | 'failed']);
+      await this.#ring.broadcast(news);
+      if (news[0] !== 0) {
+        if (news[0] === 2 && this.rank !== 0) {
+          throw new TonyError('CHECKPOINT_FAILED', 'rank 0 could not write the last checkpoint');
+        }
+        break;
+      }
+    }
+    if (failure !== null) {
+      throw failure;
+    }
+  }
+
+  async #averageMoving(): Promise<void> {
+    const { tf, model } = this.#context;
+    const { moving } = model;
+    if (this.worldSize === 1 || moving.length === 0) {
+      return;
+    }
+    const vector = this.#ring.vector(moving.reduce((sum, { size }) => sum + size, 0));
+    let at = 0;
+    for (const variable of moving) {
+      vector.set(variable.dataSync() as Float32Array, at);
+      at += variable.size;
+    }
+    await this.#ring.allReduce(vector, 'mean');
+    at = 0;
+    for (const variable of moving) {
+      const from = at;
+      tf.tidy(() => variable.assign(tf.tensor(vector.slice(from, from + variable.size), variable.shape, 'float32')));
+      at += variable.size;
+    }
+  }
+
+  #openWriter(): CheckpointWriter | null {
+    const { checkpoints, applicationId, generation, report, onNotice } = this.#context;
+    if (checkpoints === null || this.rank !== 0) {
+      return null;
+    }
+    return new CheckpointWriter(checkpoints.store, {
+      applicationId,
+      generation,
+      keep: checkpoints.keep,
+      onSaved: (step) => report({ type: 'checkpoint', step }),
+      onTrouble: onNotice,
+    });
+  }
+
+  /** Frees what native kernels hold; variables and the optimizer stay as they are. */
+  dispose(): void {
+    this.#stepper.dispose();
+  }
+}
+
+async function settledOrAfter(work: Promise<void>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const pause = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([work, pause]);
+  clearTimeout(timer);
+}
