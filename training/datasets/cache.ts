@@ -7,7 +7,7 @@ import { messageOf, TonyError } from '../../conf/errors.ts';
 import { TASK_ENVIRONMENT } from '../task-context.ts';
 import type { DatasetNode, ReadContext } from './read-context.ts';
 import { type Chunk, type ChunkStream, type Json, streamOf } from './stream.ts';
-import { encodeTfRecord, TfRecordParser } from './tfrecord.ts';
+import { encodeTfRecord, TfRecordParser } from '../tfrecord.ts';
 
 export interface CacheOptions {
   /** On this machine's disk, in the container's folder, instead of in memory; false unless told. */
@@ -45,6 +45,8 @@ export class CacheNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
+    // It is read once.
+    if (context.split !== undefined) return this.#inner.open(context, from);
     return streamOf(this.#read(context, (from as number | null) ?? 0));
   }
 

@@ -2,7 +2,7 @@ import { TonyError } from '../../conf/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { openStorage } from '../open-storage.ts';
 import { Cursor } from './cursor.ts';
-import type { DatasetNode, ReadContext, Share } from './read-context.ts';
+import type { DatasetNode, ReadContext, Share, SplitList, SplitRead } from './read-context.ts';
 import { DeferredStream, type Json } from './stream.ts';
 
 export interface ReadOptions {
@@ -10,6 +10,8 @@ export interface ReadOptions {
   readonly storage?: Storage;
   /** Of how many readers this is which; the only one unless told. Readers of all shares together get each element once. */
   readonly share?: Share;
+  /** In place of a share: one of the splits that `Dataset.splits` tells, in the order of its file. */
+  readonly split?: number;
   /** Of all that is shuffled without a seed of its own; 1 unless told. */
   readonly seed?: number;
   /** Which pass over the data this is; 0 unless told. */
@@ -47,6 +49,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     const signal = options.signal === undefined ? this.#abort.signal : AbortSignal.any([options.signal, this.#abort.signal]);
     const context: Omit<ReadContext, 'storage'> = {
       share: { index, count },
+      ...(options.split === undefined ? {} : { split: { index: options.split, onSplits: () => {} } satisfies SplitRead }),
       seed: this.#place.seed,
       passes: [this.#place.epoch],
       fileOrderSeed: null,
@@ -113,4 +116,30 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
       throw error;
     }
   }
+}
+
+/** @throws TonyError DATA_INVALID when the dataset cannot be read split by split. */
+export async function splitsOf<T>(node: DatasetNode<T>, options: Pick<ReadOptions, 'storage' | 'signal'>): Promise<SplitList> {
+  const storage = options.storage ?? (await openStorage());
+  let told: SplitList | null = null;
+  const context: ReadContext = {
+    storage,
+    share: { index: 0, count: 1 },
+    split: { index: null, onSplits: (splits) => (told = splits) },
+    seed: 1,
+    passes: [0],
+    fileOrderSeed: null,
+    signal: options.signal ?? new AbortController().signal,
+    onDamage: () => {},
+    onNotice: () => {},
+  };
+  const stream = node.open(context, null);
+  try {
+    while ((await stream.next()) !== null);
+  } finally {
+    await stream.close();
+    if (options.storage === undefined) storage.close();
+  }
+  if (told === null) throw new TonyError('DATA_INVALID', 'the dataset does not come from files: it has no splits');
+  return told;
 }

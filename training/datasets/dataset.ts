@@ -3,10 +3,10 @@ import { TonyError } from '../../conf/errors.ts';
 import { BatchNode } from './batch.ts';
 import { CacheNode, type CacheOptions } from './cache.ts';
 import type { Batched } from './collate.ts';
-import { DatasetReader, type ReadOptions } from './dataset-reader.ts';
+import { DatasetReader, type ReadOptions, splitsOf } from './dataset-reader.ts';
 import { filterNode, flatMapNode, mapNode, ParallelMapNode } from './map.ts';
 import { PrefetchNode } from './prefetch.ts';
-import type { DatasetNode } from './read-context.ts';
+import type { DatasetNode, SplitList } from './read-context.ts';
 import { RepeatNode } from './repeat.ts';
 import { ShuffleNode } from './shuffle.ts';
 import { ShardNode, SliceNode } from './take.ts';
@@ -108,6 +108,15 @@ export class Dataset<T> implements AsyncIterable<T> {
    */
   read(options: ReadOptions = {}): DatasetReader<T> {
     return new DatasetReader(this.node, options);
+  }
+
+  /**
+   * The parts that its files are read in, whoever reads them: `read({ split: 0 })` gives the elements of the first. For datasets without `shuffle`,
+   * `repeat`, `take`, `skip` and `shard`.
+   * @throws TonyError NOT_FOUND, DATA_INVALID.
+   */
+  splits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): Promise<SplitList> {
+    return splitsOf(this.node, options);
   }
 
   [Symbol.asyncIterator](): DatasetReader<T> {

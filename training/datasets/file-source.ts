@@ -2,7 +2,7 @@ import { TonyError } from '../../conf/errors.ts';
 import { shuffledOrder } from '../random.ts';
 import { deal } from './deal.ts';
 import { type DataFile, type Files, fingerprint, listFiles } from './file-set.ts';
-import type { DatasetNode, ReadContext } from './read-context.ts';
+import type { DatasetNode, ReadContext, SplitRead } from './read-context.ts';
 import { type Chunk, type ChunkStream, DeferredStream, type Json } from './stream.ts';
 
 /** A part of a file that can be read by itself: the records that begin in bytes `from` to `to`. */
@@ -49,8 +49,9 @@ export class FileSource<T> implements DatasetNode<T> {
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
     return new DeferredStream(async () => {
-      const { share, fileOrderSeed, passes } = context;
+      const { share, split, fileOrderSeed, passes } = context;
       const files = await listFiles(context.storage, this.#files);
+      if (split !== undefined) return this.#openSplit(files, split, context, from);
       const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), share.count, this.#options.splitBytes);
       const order = fileOrderSeed === null ? splits.keys() : shuffledOrder(splits.length, fileOrderSeed, ...passes);
       const ordered = Array.from(order, (index) => splits[index] as Split);
@@ -61,6 +62,16 @@ export class FileSource<T> implements DatasetNode<T> {
       if (byFile) return new SplitStream(shareOf(ordered, share.index, share.count), known, this.#format, context, from);
       return deal((at) => new SplitStream(ordered, known, this.#format, context, at), share, from);
     });
+  }
+
+  #openSplit(files: readonly DataFile[], { index, onSplits }: SplitRead, context: ReadContext, from: Json): ChunkStream<T> {
+    // Cut as for one reader: which splits there are does not depend on who asks.
+    const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), 1, this.#options.splitBytes);
+    const known = fingerprint(files);
+    onSplits({ fingerprint: known, splits: splits.map((split) => ({ uri: split.file.uri, from: split.from, to: split.to })) });
+    const chosen = index === null ? [] : splits.slice(index, index + 1);
+    if (index !== null && chosen.length === 0) throw new TonyError('DATA_INVALID', `there is no split ${index} of ${splits.length}`);
+    return new SplitStream(chosen, `${known}:${index}`, this.#format, context, from);
   }
 }
 

@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { deal } from './deal.ts';
 import { disposeElement } from './dispose.ts';
-import type { DatasetNode, ReadContext } from './read-context.ts';
+import { type DatasetNode, type ReadContext, refuseSplits } from './read-context.ts';
 import { type Chunk, type ChunkStream, type Json, streamOf } from './stream.ts';
 
 const CHUNK_ELEMENTS = 256;
@@ -17,6 +17,7 @@ export class IterableNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
+    refuseSplits(context, 'fromArray, fromGenerator or fromTfDataset', 'its elements lie in no files');
     return deal((at) => streamOf(this.#chunks((at as number | null) ?? 0, context)), context.share, from);
   }
 

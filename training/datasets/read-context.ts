@@ -1,4 +1,4 @@
-import type { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../conf/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { ChunkStream, Json } from './stream.ts';
 
@@ -10,6 +10,21 @@ export interface Share {
 
 export const WHOLE: Share = { index: 0, count: 1 };
 
+/** Reading split by split in place of shares: the source tells which splits there are, and gives the records of one of them. */
+export interface SplitRead {
+  /** null: none, they are only told. */
+  readonly index: number | null;
+  readonly onSplits: (splits: SplitList) => void;
+}
+
+/** The parts of a dataset's files in their order: the same ones for whoever asks, as long as the files are the same. */
+export interface SplitList {
+  /** Tells these files, with what is in them, from others. */
+  readonly fingerprint: string;
+  /** The records that begin in bytes `from` to `to` of a file. */
+  readonly splits: readonly { readonly uri: string; readonly from: number; readonly to: number }[];
+}
+
 /** How often a dataset has been read before, from the outermost repetition to the innermost: each pass has an order of its own. */
 export type Passes = readonly number[];
 
@@ -17,6 +32,7 @@ export type Passes = readonly number[];
 export interface ReadContext {
   readonly storage: Storage;
   readonly share: Share;
+  readonly split?: SplitRead;
   readonly seed: number;
   readonly passes: Passes;
   /** The seed of the order in which files are read; null: as they are listed. */
@@ -32,4 +48,12 @@ export interface ReadContext {
 /** What a dataset is made of: something that can be read from any place in it. */
 export interface DatasetNode<T> {
   open(context: ReadContext, from: Json): ChunkStream<T>;
+}
+
+/** @throws TonyError DATA_INVALID where a dataset is read split by split, of which `method` cannot be a part. */
+export function refuseSplits(context: ReadContext, method: string, why: string): void {
+  if (context.split === undefined) return;
+  throw new TonyError('DATA_INVALID', `a dataset with ${method} cannot be read split by split: ${why}`, {
+    hint: `Leave ${method} out of the dataset.`,
+  });
 }

@@ -1,4 +1,4 @@
-import type { DatasetNode, ReadContext } from './read-context.ts';
+import { type DatasetNode, type ReadContext, refuseSplits } from './read-context.ts';
 import type { Chunk, ChunkStream, Json } from './stream.ts';
 
 /** The dataset again and again, in a new order each time if it is shuffled. State: the pass, and where the dataset stands in it. */
@@ -13,6 +13,7 @@ export class RepeatNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
+    refuseSplits(context, 'repeat', 'each split is read once');
     const open = (pass: number, at: Json) => this.#inner.open({ ...context, passes: [...context.passes, pass] }, at);
     return new RepeatedStream(open, this.#count, from);
   }

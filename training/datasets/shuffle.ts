@@ -1,7 +1,7 @@
 import { createRandom } from '../random.ts';
 import { Cursor } from './cursor.ts';
 import { PrefetchStream } from './prefetch.ts';
-import type { DatasetNode, ReadContext } from './read-context.ts';
+import { type DatasetNode, type ReadContext, refuseSplits } from './read-context.ts';
 import type { Chunk, ChunkStream, Json } from './stream.ts';
 
 export interface ShuffleOptions {
@@ -28,6 +28,7 @@ export class ShuffleNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
+    refuseSplits(context, 'shuffle', 'its records come in the order of the files');
     const { bufferSize, reshuffleEachIteration } = this.#options;
     const seed = this.#options.seed ?? context.seed;
     const passes = reshuffleEachIteration ? context.passes : [];

@@ -1,6 +1,6 @@
 import { Cursor } from './cursor.ts';
 import { deal } from './deal.ts';
-import { type DatasetNode, type ReadContext, type Share, WHOLE } from './read-context.ts';
+import { type DatasetNode, type ReadContext, refuseSplits, type Share, WHOLE } from './read-context.ts';
 import type { ChunkStream, Json } from './stream.ts';
 
 const CHUNK_ELEMENTS = 256;
@@ -21,6 +21,7 @@ export class SliceNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
+    refuseSplits(context, 'take or skip', 'they count elements of the whole');
     return deal((at) => this.#openWhole({ ...context, share: WHOLE }, at), context.share, from);
   }
 
@@ -51,6 +52,7 @@ export class ShardNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
+    refuseSplits(context, 'shard', 'it counts elements of the whole');
     const whole = { ...context, share: WHOLE };
     return deal((outer) => deal((inner) => this.#inner.open(whole, inner), this.#shard, outer), context.share, from);
   }
