@@ -26,6 +26,7 @@ test('a frozen job is what ApplicationMaster and executors can read', () => {
     history: `${HOME}/.tony-ts/history/application_1_0001`,
     checkpointDir: `${HOME}/ckpt`,
     summaryDir: `${HOME}/.tony-ts/history/application_1_0001/summaries`,
+    outputDir: `${HOME}/.tony-ts/output/application_1_0001`,
   });
   expect(parseFrozenJob(JSON.stringify(frozen))).toEqual(frozen);
 });

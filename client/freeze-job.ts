@@ -26,6 +26,7 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
   const { applicationId, root, home } = options;
   const place = options.history ?? { folder: joinUri(root, 'history'), shared: false, url: null };
   const history = joinUri(place.folder, applicationId);
+  const outputDir = jobOutput(root, applicationId);
   return {
     version: 1,
     applicationId,
@@ -36,11 +37,17 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
     history,
     historyShared: place.shared,
     historyUrl: place.url === null ? null : historyUrl(place.url, options.user, applicationId),
-    checkpointDir: placeUri(job.checkpoint.dir, home) ?? joinUri(root, 'output', applicationId, 'checkpoints'),
+    checkpointDir: placeUri(job.checkpoint.dir, home) ?? joinUri(outputDir, 'checkpoints'),
     summaryDir: placeUri(job.tensorboard.logdir, home) ?? joinUri(history, 'summaries'),
+    outputDir,
     data: options.data,
     resources: options.resources,
     roleResources: options.tensorboard ? { [TENSORBOARD_ROLE]: [options.tensorboard] } : {},
     cluster: options.cluster,
   };
+}
+
+/** @param root URI of the staging root. */
+export function jobOutput(root: string, applicationId: string): string {
+  return joinUri(root, 'output', applicationId);
 }

@@ -15,6 +15,7 @@ const frozen: FrozenJob = {
   historyUrl: null,
   checkpointDir: 'hdfs://nn/checkpoints',
   summaryDir: 'hdfs://nn/summaries',
+  outputDir: 'hdfs://nn/output',
   data: {},
   resources: [{ name: 'tony', uri: 'hdfs://nn/x', type: 'archive', visibility: 'private', size: 1, timestamp: 2 }],
   roleResources: {},

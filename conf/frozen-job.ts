@@ -66,6 +66,7 @@ const frozenJob = z.object({
   historyUrl: z.string().nullable(),
   checkpointDir: z.string(),
   summaryDir: z.string(),
+  outputDir: z.string(),
   data: strings,
   resources: z.array(resource),
   roleResources: z.record(z.string(), z.array(resource)),

@@ -137,6 +137,8 @@ export interface FrozenJob {
   /** URIs, resolved from the job and the application id. */
   readonly checkpointDir: string;
   readonly summaryDir: string;
+  /** The job's own folder for what it computes; it stays. */
+  readonly outputDir: string;
   readonly data: Readonly<Record<string, string>>;
   /** What every executor's container gets. */
   readonly resources: readonly Resource[];

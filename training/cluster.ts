@@ -46,6 +46,8 @@ export interface ClusterParts {
   readonly storage: Storage;
   readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number } | null;
   readonly summaryDir: string | null;
+  readonly outputDir: string | null;
+  readonly roleSize: number;
   readonly report: (report: Report) => void;
 }
 
@@ -63,6 +65,12 @@ export class Cluster {
   readonly index: number;
   readonly applicationId: string;
   readonly jobName: string;
+  /** Which one it is of those that share work: of all ranks, or, in a role without ranks, of the role's tasks. */
+  readonly position: { readonly index: number; readonly count: number };
+  /** URI of the job's own folder for what it computes; null when the program runs by itself and was told none. */
+  readonly outputDir: string | null;
+  /** URI of the folder of its summaries, in which each run is a folder; null for none. */
+  readonly summaryDir: string | null;
   /** URIs of the job's input folders, by name. */
   readonly data: Readonly<Record<string, string>>;
   readonly storage: Storage;
@@ -88,6 +96,9 @@ export class Cluster {
     this.index = parts.index;
     this.applicationId = parts.applicationId;
     this.jobName = parts.jobName;
+    this.position = parts.ranked ? { index: ring.rank, count: ring.worldSize } : { index: parts.index, count: parts.roleSize };
+    this.outputDir = parts.outputDir;
+    this.summaryDir = parts.summaryDir;
     this.data = parts.data;
     this.storage = parts.storage;
     this.#store = parts.checkpoint === null ? null : new CheckpointStore(parts.storage, parts.checkpoint.dir);

@@ -16,6 +16,8 @@ export interface JoinOptions {
   readonly checkpointEverySteps?: number;
   /** When the program runs by itself: where summaries go; nowhere unless told. */
   readonly summaryDir?: string;
+  /** When the program runs by itself: the folder of its results. */
+  readonly outputDir?: string;
   readonly timeouts?: Partial<RingTimeouts>;
 }
 
@@ -32,7 +34,7 @@ export async function join(options: JoinOptions = {}): Promise<Cluster> {
 
 async function joinAlone(options: JoinOptions): Promise<Cluster> {
   const backend = await loadBackend(1);
-  const { checkpointDir, summaryDir, data = {} } = options;
+  const { checkpointDir, summaryDir, outputDir, data = {} } = options;
   return new Cluster({
     tf: backend.tf,
     backend: backend.name,
@@ -48,6 +50,8 @@ async function joinAlone(options: JoinOptions): Promise<Cluster> {
     checkpoint:
       checkpointDir === undefined ? null : { dir: uriOf(checkpointDir), everySteps: options.checkpointEverySteps ?? 100, keep: 3 },
     summaryDir: summaryDir === undefined ? null : uriOf(summaryDir),
+    outputDir: outputDir === undefined ? null : uriOf(outputDir),
+    roleSize: 1,
     report: () => {},
   });
 }
@@ -75,6 +79,8 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     storage: storageOfJob(task),
     checkpoint: task.checkpoint,
     summaryDir: task.summaryDir,
+    outputDir: task.outputDir,
+    roleSize: task.roleSize,
     report,
   });
 }

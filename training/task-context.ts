@@ -7,6 +7,8 @@ export interface TaskContext {
   readonly jobName: string;
   readonly role: string;
   readonly index: number;
+  /** How many tasks its role has at least. */
+  readonly roleSize: number;
   /** Position among those who train together; null for others (evaluators, parameter servers). */
   readonly rank: number | null;
   readonly worldSize: number;
@@ -22,6 +24,8 @@ export interface TaskContext {
   readonly parameterServers: readonly { readonly host: string; readonly port: number }[];
   readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number };
   readonly summaryDir: string;
+  /** The job's own folder for what it computes. */
+  readonly outputDir: string;
   /** Input folders by name, as URIs. */
   readonly data: Readonly<Record<string, string>>;
   readonly user: string;

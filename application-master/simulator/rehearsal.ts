@@ -22,6 +22,7 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
     historyUrl: null,
     checkpointDir: 'file:///checkpoints',
     summaryDir: 'file:///summaries',
+    outputDir: 'file:///output',
     data: {},
     resources: [],
     roleResources: {},

@@ -355,6 +355,7 @@ function inventJob(random: Random): FrozenJob {
     historyUrl: null,
     checkpointDir: 'file:///checkpoints',
     summaryDir: 'file:///summaries',
+    outputDir: 'file:///output',
     data: {},
     resources: [],
     roleResources: {},

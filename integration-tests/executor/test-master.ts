@@ -222,6 +222,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
     historyUrl: null,
     checkpointDir: uri('checkpoints'),
     summaryDir: uri('summaries'),
+    outputDir: uri('output'),
     data: { digits: 'file:///digits' },
     resources: [],
     roleResources: {},
