@@ -158,7 +158,9 @@ test('a truncated and a bit-flipped newest checkpoint: the one before is used, l
   const settings = [`checkpoint.dir=${cluster.defaultFs}${dir}`, 'checkpoint.keep=4'];
   const first = await train(settings);
   expect((await first.result()).state).toBe('SUCCEEDED');
-  const there = (await cluster.hdfsTree(dir)).filter(({ path: file }) => file.endsWith('/tensors.bin')).map(({ path: file }) => file);
+  const there = (await cluster.hdfsTree(dir))
+    .filter(({ path: file }) => file.endsWith('/tensors-00000-of-00001.bin'))
+    .map(({ path: file }) => file);
   const [newest = '', before = '', good = ''] = there.sort((a, b) => stepOf(b) - stepOf(a));
   await cluster.hdfsWrite(newest, (await cluster.hdfsRead(newest)).subarray(0, 1000));
   const flipped = await cluster.hdfsRead(before);

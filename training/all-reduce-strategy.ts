@@ -1,19 +1,21 @@
-import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../conf/errors.ts';
-import type { Snapshot, StoredTensor, TrainingPosition } from './checkpoint-format.ts';
+import type { StoredTensor, TrainingPosition } from './checkpoint-format.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
 import { type Peers, peersOfRing } from './peers.ts';
 import type { Ring } from './ring.ts';
 import { broadcastBytes } from './ring-bytes.ts';
+import type { Wire } from './ring-exchange.ts';
 import { Stepper } from './step.ts';
+import type { StepPart, StepValues } from './step-part.ts';
 import type { StrategyContext, StrategyFactory, TrainingStrategy } from './strategy.ts';
 import { captureState, restoreState } from './training-state.ts';
 
 /** How often the ranks tell each other that the last checkpoint is still being written. */
 const FINISH_ROUND_MS = 2000;
 
-export function allReduceStrategy(ring: Ring): StrategyFactory {
-  return { rank: ring.rank, worldSize: ring.worldSize, open: (context) => new AllReduceStrategy(ring, context) };
+/** @param wire how gradients travel; their sums are of float32 in any case. */
+export function allReduceStrategy(ring: Ring, wire: Wire = 'float32'): StrategyFactory {
+  return { rank: ring.rank, worldSize: ring.worldSize, open: (context) => new AllReduceStrategy(ring, wire, context) };
 }
 
 /** Synchronous training: the averaged gradients are applied everywhere, so the ranks' weights stay equal. Rank 0 keeps the checkpoints. */
@@ -26,14 +28,15 @@ class AllReduceStrategy implements TrainingStrategy {
   readonly #stepper: Stepper;
   readonly #writer: CheckpointWriter | null;
 
-  constructor(ring: Ring, context: StrategyContext) {
+  constructor(ring: Ring, wire: Wire, context: StrategyContext) {
     this.rank = ring.rank;
     this.worldSize = ring.worldSize;
     this.peers = peersOfRing(ring);
     this.#ring = ring;
     this.#context = context;
-    const { tf, model } = context;
-    this.#stepper = new Stepper(tf, ring, model.optimizer, model.trainable, model.metricNames.length - 1);
+    const { tf, model, stepOptions, clock, signals } = context;
+    const numbers = { metrics: model.metricNames.length - 1, signals };
+    this.#stepper = new Stepper(tf, ring, model.optimizer, model.trainable, { ...stepOptions, ...numbers, wire, clock });
     this.#writer = this.#openWriter();
   }
 
@@ -82,15 +85,15 @@ class AllReduceStrategy implements TrainingStrategy {
     return shared.position;
   }
 
-  async step(compute: (() => tfjs.Scalar) | null, weight: number, readExtras: () => readonly number[]): Promise<number[]> {
-    return await this.#stepper.run(compute, weight, readExtras);
+  async step(parts: readonly StepPart[], signals: Float32Array): Promise<StepValues> {
+    return await this.#stepper.run(parts, signals);
   }
 
   /** Moving averages are made equal first. Rank 0 writes, in the background. */
   async checkpoint(position: TrainingPosition): Promise<void> {
     const { tf, model } = this.#context;
     await this.#averageMoving();
-    this.#writer?.offer({ position, tensors: await captureState(tf, model) } satisfies Snapshot);
+    await this.#writer?.record(async () => ({ position, tensors: await captureState(tf, model) }));
   }
 
   async finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void> {

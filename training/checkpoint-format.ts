@@ -4,15 +4,21 @@ import { TonyError } from '../conf/errors.ts';
 import type { Json } from './datasets/stream.ts';
 
 /**
- * A checkpoint is a folder `step-N`:
+ * A checkpoint is a folder `step-N`. Each process that holds a part of the state writes one file:
  *
- *   tensors.bin     the tensors one after the other, without gaps, little-endian, in the order of the manifest
- *   manifest.json   { "sha256": of the text of `body`, "body": { ..., files: [length and sha256], tensors: [name, type, shape, place] } }
+ *   tensors-00000-of-00002.bin   tensors one after the other, without gaps, little-endian
+ *   tensors-00001-of-00002.bin
+ *   manifest.json                { "sha256": of the text of `body`, "body": { ..., files: [name, length], tensors: [name, type, shape, file,
+ *                                place, sha256] } }
  *
- * The manifest is written last and the folder is renamed into place after that, so a folder called `step-N` was whole once.
+ * The manifest is written last and the folder is renamed into place after that, so a folder called `step-N` was whole once. Each tensor has
+ * its own checksum: whoever needs some of them reads and verifies no more than those.
+ *
+ * Version 1, which is still read, had one file tensors.bin, and its checksum in place of those of the tensors.
  */
 export const MANIFEST = 'manifest.json';
-export const TENSORS = 'tensors.bin';
+
+const FIRST_VERSION_FILE = 'tensors.bin';
 
 /** Where training stands, beside its tensors. */
 export interface TrainingPosition {
@@ -43,12 +49,35 @@ export interface Snapshot {
   readonly tensors: readonly StoredTensor[];
 }
 
+/** Whose checkpoint it is. */
+export interface Origin {
+  readonly applicationId: string;
+  readonly generation: number;
+}
+
 const count = z.number().int().nonnegative();
-
 const jsonValue = z.json();
+const sha256Text = z.string().regex(/^[0-9a-f]{64}$/);
 
-const bodySchema = z.object({
-  version: z.literal(1),
+const tensorPlace = z.object({
+  name: z.string(),
+  dtype: z.enum(['float32', 'int32', 'bool']),
+  shape: z.array(count),
+  /** In its file. */
+  offset: count,
+  bytes: count,
+});
+
+const describedTensor = tensorPlace.extend({ sha256: sha256Text });
+
+const shardFile = z.object({ name: z.string().regex(/^tensors-\d{5}-of-\d{5}\.bin$/), bytes: count });
+
+/** What the writer of one file tells the one who writes the manifest. It may travel as JSON. */
+export const shardDescription = shardFile.extend({ tensors: z.array(describedTensor) });
+
+export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;
+
+const head = {
   applicationId: z.string(),
   generation: count,
   createdAt: z.string(),
@@ -61,37 +90,75 @@ const bodySchema = z.object({
     final: z.boolean(),
     data: jsonValue.optional(),
   }),
-  files: z.array(z.object({ name: z.literal(TENSORS), bytes: count, sha256: z.string() })).length(1),
-  tensors: z.array(
-    z.object({ name: z.string(), dtype: z.enum(['float32', 'int32', 'bool']), shape: z.array(count), offset: count, bytes: count }),
-  ),
-});
+};
 
-export type Manifest = z.infer<typeof bodySchema>;
+const bodySchema = z.discriminatedUnion('version', [
+  z.object({
+    version: z.literal(1),
+    ...head,
+    files: z.tuple([z.object({ name: z.literal(FIRST_VERSION_FILE), bytes: count, sha256: sha256Text })]),
+    tensors: z.array(tensorPlace),
+  }),
+  z.object({
+    version: z.literal(2),
+    ...head,
+    files: z.array(shardFile),
+    tensors: z.array(describedTensor.extend({ file: z.string() })),
+  }),
+]);
 
-export function describeSnapshot(
-  snapshot: Snapshot,
-  origin: { readonly applicationId: string; readonly generation: number; readonly createdAt: string },
-): { readonly manifest: Buffer; readonly data: readonly Uint8Array[] } {
-  let offset = 0;
-  const hash = createHash('sha256');
-  const tensors = snapshot.tensors.map(({ name, dtype, shape, bytes }) => {
-    const place = { name, dtype, shape: [...shape], offset, bytes: bytes.length };
-    offset += bytes.length;
-    hash.update(bytes);
-    return place;
-  });
-  const { step, epoch, examples, seed, iterations, final, data } = snapshot.position;
-  const body: Manifest = {
-    version: 1,
-    ...origin,
+type Body = z.infer<typeof bodySchema>;
+
+export interface TensorPlace {
+  readonly name: string;
+  readonly dtype: StoredTensor['dtype'];
+  readonly shape: readonly number[];
+  readonly file: string;
+  readonly offset: number;
+  readonly bytes: number;
+  /** null in version 1, where the file has one. */
+  readonly sha256: string | null;
+}
+
+export interface CheckpointFile {
+  readonly name: string;
+  readonly bytes: number;
+  /** null from version 2 on, where the tensors have theirs. */
+  readonly sha256: string | null;
+}
+
+/** What a checkpoint says of itself, of whichever version. */
+export interface Manifest extends Origin {
+  readonly createdAt: string;
+  readonly position: TrainingPosition;
+  readonly files: readonly CheckpointFile[];
+  /** Those of one file stand together, in the file's order. */
+  readonly tensors: readonly TensorPlace[];
+}
+
+export function shardName(index: number, shards: number): string {
+  const digits = (value: number) => String(value).padStart(5, '0');
+  return `tensors-${digits(index)}-of-${digits(shards)}.bin`;
+}
+
+export function encodeManifest(
+  position: TrainingPosition,
+  shards: readonly ShardDescription[],
+  origin: Origin & { readonly createdAt: string },
+): Buffer {
+  const { step, epoch, examples, seed, iterations, final, data } = position;
+  const { applicationId, generation, createdAt } = origin;
+  const body: Body = {
+    version: 2,
+    applicationId,
+    generation,
+    createdAt,
     // JSON leaves out what is undefined.
     position: { step, epoch, examples, seed, iterations, final, data: data as z.infer<typeof jsonValue> | undefined },
-    files: [{ name: TENSORS, bytes: offset, sha256: hash.digest('hex') }],
-    tensors,
+    files: shards.map(({ name, bytes }) => ({ name, bytes })),
+    tensors: shards.flatMap(({ name: file, tensors }) => tensors.map((tensor) => ({ ...tensor, file }))),
   };
-  const manifest = Buffer.from(`${JSON.stringify({ sha256: sha256(JSON.stringify(body)), body }, null, 1)}\n`);
-  return { manifest, data: snapshot.tensors.map(({ bytes }) => bytes) };
+  return Buffer.from(`${JSON.stringify({ sha256: sha256(JSON.stringify(body)), body }, null, 1)}\n`);
 }
 
 /** @throws TonyError CHECKPOINT_DAMAGED saying what is wrong with it. */
@@ -110,28 +177,41 @@ export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   if (!body.success) {
     throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} is not as this version writes it`);
   }
-  return body.data;
+  const manifest = unified(body.data);
+  checkPlaces(manifest, where);
+  return manifest;
 }
 
-/** @throws TonyError CHECKPOINT_DAMAGED. */
-export function parseTensors(manifest: Manifest, data: Uint8Array, where: string): StoredTensor[] {
-  for (const file of manifest.files) {
-    if (data.length !== file.bytes) {
-      throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${file.name} has ${data.length} bytes instead of ${file.bytes}`);
-    }
-    if (sha256(data) !== file.sha256) {
-      throw new TonyError('CHECKPOINT_DAMAGED', `the checksum of ${where}/${file.name} is wrong`);
-    }
-  }
-  return manifest.tensors.map(({ name, dtype, shape, offset, bytes }) => {
-    const size = shape.reduce((product, dimension) => product * dimension, 1);
-    if (offset + bytes > data.length || bytes !== size * (dtype === 'bool' ? 1 : 4)) {
+function unified(body: Body): Manifest {
+  const { applicationId, generation, createdAt, position } = body;
+  const common = { applicationId, generation, createdAt, position };
+  return body.version === 1
+    ? { ...common, files: body.files, tensors: body.tensors.map((tensor) => ({ ...tensor, file: FIRST_VERSION_FILE, sha256: null })) }
+    : { ...common, files: body.files.map((file) => ({ ...file, sha256: null })), tensors: body.tensors };
+}
+
+/** Every tensor lies where the one before it ends, and the files hold nothing else. */
+function checkPlaces({ files, tensors }: Manifest, where: string): void {
+  const ends = new Map(files.map(({ name }) => [name, 0]));
+  const names = new Set<string>();
+  for (const { name, dtype, shape, file, offset, bytes } of tensors) {
+    if (offset !== ends.get(file) || bytes !== byteLength(dtype, shape) || names.has(name)) {
       throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} gives ${name} an impossible place`);
     }
-    return { name, dtype, shape, bytes: data.subarray(offset, offset + bytes) };
-  });
+    ends.set(file, offset + bytes);
+    names.add(name);
+  }
+  for (const { name, bytes } of files) {
+    if (ends.get(name) !== bytes) {
+      throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not tell what is in ${name}`);
+    }
+  }
 }
 
-function sha256(data: string | Uint8Array): string {
+function byteLength(dtype: StoredTensor['dtype'], shape: readonly number[]): number {
+  return shape.reduce((product, dimension) => product * dimension, dtype === 'bool' ? 1 : 4);
+}
+
+function sha256(data: string): string {
   return createHash('sha256').update(data).digest('hex');
 }

@@ -1,24 +1,53 @@
 import { randomUUID } from 'node:crypto';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Storage } from '../storage/storage.ts';
-import { joinUri } from '../storage/uri.ts';
-import { describeSnapshot, MANIFEST, type Manifest, parseManifest, parseTensors, type Snapshot, TENSORS } from './checkpoint-format.ts';
+import { joinUri, parentUri } from '../storage/uri.ts';
+import { type BestCheckpoint, encodeBest, encodeHeld, parseBest, parseHeld } from './checkpoint-best.ts';
+import {
+  encodeManifest,
+  MANIFEST,
+  type Manifest,
+  type Origin,
+  parseManifest,
+  type ShardDescription,
+  type Snapshot,
+  type StoredTensor,
+  shardName,
+  type TrainingPosition,
+} from './checkpoint-format.ts';
+import { readTensorsOf, writeShardFile } from './checkpoint-shard.ts';
 
 const PENDING = '.pending';
+const HELD = '.held';
+const BEST = 'best.json';
 const STEP = /^step-(\d{1,15})$/;
 /** A generation's folder may be made again by its old writer between two looks; not for ever. */
 const RETIRE_TRIES = 100;
 
-export interface StoredCheckpoint extends Snapshot {
+/** A checkpoint whose manifest has been read. It may travel as JSON. */
+export interface OpenedCheckpoint {
   readonly uri: string;
   readonly manifest: Manifest;
+  readonly position: TrainingPosition;
+}
+
+export interface StoredCheckpoint extends OpenedCheckpoint {
+  readonly tensors: readonly StoredTensor[];
+}
+
+/** A checkpoint that is being written, by one process or by several. It may travel as JSON. */
+export interface PendingCheckpoint extends Origin {
+  readonly step: number;
+  readonly uri: string;
 }
 
 /**
  * The checkpoints of a job in one folder:
  *
  *   step-100/ step-200/ ...                      whole ones
- *   .pending/generation-3/step-300/              being written by generation 3
+ *   best.json                                    which of them an evaluator has found best: it is kept
+ *   .held/evaluator-0.json                       which of them somebody is reading: it is kept
+ *   .pending/generation-3/step-300-.../          being written by generation 3
  *   .pending/generation-1, .pending/generation-2 files: tombstones of generations that may write no more
  *
  * A writer makes its files below its generation's folder and renames the step's folder into place. Where a file has that folder's name,
@@ -29,8 +58,8 @@ export class CheckpointStore {
   readonly #storage: Storage;
 
   constructor(storage: Storage, dir: string) {
-    this.#storage = storage;
     this.dir = dir;
+    this.#storage = storage;
   }
 
   /** Fences off every generation before this one. To be done before a checkpoint is chosen to go on from. */
@@ -43,7 +72,7 @@ export class CheckpointStore {
       }
     }
     for (const entry of await this.#storage.list(pending)) {
-      if (entry.name.startsWith('retired-')) {
+      if (entry.name.startsWith('retired-') || entry.name.startsWith('pruned-')) {
         await this.#storage.remove(entry.uri);
       }
     }
@@ -68,24 +97,83 @@ export class CheckpointStore {
    * Writes a checkpoint, whole or not at all.
    * @throws TonyError CHECKPOINT_FENCED when a newer generation has taken over.
    */
-  async save(snapshot: Snapshot, origin: { readonly applicationId: string; readonly generation: number }): Promise<string> {
-    const { generation, applicationId } = origin;
-    const name = `step-${snapshot.position.step}`;
-    const mine = joinUri(this.dir, PENDING, `generation-${generation}`);
-    const [pending, target] = [joinUri(mine, name), joinUri(this.dir, name)];
+  async save(snapshot: Snapshot, origin: Origin): Promise<string> {
+    const pending = await this.beginSave(snapshot.position.step, origin);
+    const shard = await this.writeShard(pending, { index: 0, count: 1 }, snapshot.tensors);
+    return await this.commit(pending, snapshot.position, [shard]);
+  }
+
+  /**
+   * The first part of a checkpoint that several processes write: each of them calls `writeShard` then, and the one that has begun calls
+   * `commit` with what they answered. One at a time for each generation: what an earlier one has left is removed.
+   * @throws TonyError CHECKPOINT_FENCED.
+   */
+  async beginSave(step: number, origin: Origin): Promise<PendingCheckpoint> {
+    const { applicationId, generation } = origin;
+    const mine = this.#folderOf(generation);
+    if ((await this.#storage.stat(mine))?.type === 'file') {
+      throw fenced(generation, step);
+    }
+    for (const left of await this.#storage.list(mine)) {
+      await this.#storage.remove(left.uri);
+    }
+    // Of its own: a writer of an earlier attempt that comes late spoils nothing.
+    return { step, applicationId, generation, uri: joinUri(mine, `step-${step}-${randomUUID()}`) };
+  }
+
+  /**
+   * Writes one of `count` files; no tensor may be in two of them. The bytes must not change meanwhile.
+   * @throws TonyError CHECKPOINT_FENCED.
+   */
+  async writeShard(
+    pending: PendingCheckpoint,
+    place: { readonly index: number; readonly count: number },
+    tensors: readonly StoredTensor[],
+  ): Promise<ShardDescription> {
+    return await this.#unlessFenced(
+      pending.generation,
+      pending.step,
+      async () => await writeShardFile(this.#storage, pending.uri, place, tensors),
+    );
+  }
+
+  /**
+   * Gives what was written its name; the answer is its URI.
+   * @throws TonyError CHECKPOINT_FENCED, or CHECKPOINT_FAILED when a file is missing or a tensor is in two of them.
+   */
+  async commit(pending: PendingCheckpoint, position: TrainingPosition, shards: readonly ShardDescription[]): Promise<string> {
+    const { step, generation, applicationId, uri } = pending;
+    const inOrder = [...shards].sort((one, other) => (one.name < other.name ? -1 : 1));
+    checkShards(inOrder, step, position);
+    const name = `step-${step}`;
+    return await this.#unlessFenced(generation, step, async () => {
+      const manifest = encodeManifest(position, inOrder, { applicationId, generation, createdAt: new Date().toISOString() });
+      await this.#storage.write(joinUri(uri, MANIFEST), manifest);
+      const lengths = new Map((await this.#storage.list(uri)).map((entry) => [entry.name, entry.size]));
+      for (const shard of inOrder) {
+        if (lengths.get(shard.name) !== shard.bytes) {
+          throw new TonyError('CHECKPOINT_FAILED', `${uri}/${shard.name} is not there as it was written`);
+        }
+      }
+      const target = joinUri(this.dir, name);
+      await this.#moveIntoPlace(uri, target, this.#folderOf(generation));
+      return target;
+    });
+  }
+
+  #folderOf(generation: number): string {
+    return joinUri(this.dir, PENDING, `generation-${generation}`);
+  }
+
+  async #unlessFenced<T>(generation: number, step: number, work: () => Promise<T>): Promise<T> {
     try {
-      await this.#storage.remove(pending);
-      const { manifest, data } = describeSnapshot(snapshot, { applicationId, generation, createdAt: new Date().toISOString() });
-      await this.#storage.write(joinUri(pending, TENSORS), inPieces(data));
-      await this.#storage.write(joinUri(pending, MANIFEST), manifest);
-      await this.#moveIntoPlace(pending, target, mine);
+      return await work();
     } catch (error) {
-      if ((await this.#storage.stat(mine).catch(() => null))?.type === 'file') {
-        throw new TonyError('CHECKPOINT_FENCED', `generation ${generation} is over: checkpoint ${name} was not written`, { cause: error });
+      if ((await this.#storage.stat(this.#folderOf(generation)).catch(() => null))?.type === 'file') {
+        throw fenced(generation, step, error);
       }
       throw error;
     }
-    return target;
   }
 
   async #moveIntoPlace(pending: string, target: string, mine: string): Promise<void> {
@@ -104,11 +192,90 @@ export class CheckpointStore {
     await this.#storage.remove(replaced);
   }
 
-  /** Drops all but the newest `keep` up to `step`. Later ones are left alone: they are of a run before, and this one will replace them. */
+  /**
+   * Drops all but the newest `keep` up to `step`, the best one and what is being read. Later ones are left alone: they are of a run before,
+   * and this one will replace them.
+   */
   async prune(step: number, keep: number): Promise<void> {
-    const steps = (await this.steps()).filter((each) => each <= step);
-    for (const old of steps.slice(Math.max(1, keep))) {
-      await this.#storage.remove(joinUri(this.dir, `step-${old}`));
+    const old = (await this.steps()).filter((each) => each <= step).slice(Math.max(1, keep));
+    const kept = old.length === 0 ? new Set<number>() : await this.#protected();
+    for (const each of old.filter((candidate) => !kept.has(candidate))) {
+      await this.#drop(each);
+    }
+  }
+
+  /** Out of sight first, so that a mark set at the same moment is either seen here, or its setter sees that it comes too late. */
+  async #drop(step: number): Promise<void> {
+    const uri = joinUri(this.dir, `step-${step}`);
+    const aside = joinUri(this.dir, PENDING, `pruned-${randomUUID()}`, `step-${step}`);
+    if (!(await this.#storage.rename(uri, aside))) {
+      return;
+    }
+    if ((await this.#protected()).has(step)) {
+      await this.#storage.rename(aside, uri);
+    }
+    await this.#storage.remove(parentUri(aside));
+  }
+
+  async #protected(): Promise<Set<number>> {
+    const held = (await this.#storage.list(joinUri(this.dir, HELD))).map(async ({ uri }) => {
+      const bytes = await this.#readIfThere(uri);
+      return bytes === null ? null : parseHeld(bytes);
+    });
+    const steps = [(await this.best())?.step, ...(await Promise.all(held))];
+    return new Set(steps.filter((step) => step !== undefined && step !== null));
+  }
+
+  /**
+   * Keeps a checkpoint as the best one, in place of the one that was.
+   * @returns false, and nothing is changed, when it is not there any more.
+   */
+  async markBest(best: BestCheckpoint): Promise<boolean> {
+    const uri = joinUri(this.dir, BEST);
+    const before = await this.#readIfThere(uri);
+    await this.#storage.write(uri, encodeBest(best));
+    if (await this.#isThere(best.step)) {
+      return true;
+    }
+    await (before === null ? this.#storage.remove(uri) : this.#storage.write(uri, before));
+    return false;
+  }
+
+  /** What `markBest` was told last; null when there is none. */
+  async best(): Promise<BestCheckpoint | null> {
+    const bytes = await this.#readIfThere(joinUri(this.dir, BEST));
+    return bytes === null ? null : parseBest(bytes);
+  }
+
+  /**
+   * Keeps a checkpoint while it is being looked at, until `release` or the holder's next `hold`.
+   * @returns false when it is not there any more.
+   */
+  async hold(holder: string, step: number): Promise<boolean> {
+    await this.#storage.write(joinUri(this.dir, HELD, `${holder}.json`), encodeHeld(step));
+    if (await this.#isThere(step)) {
+      return true;
+    }
+    await this.release(holder);
+    return false;
+  }
+
+  async release(holder: string): Promise<void> {
+    await this.#storage.remove(joinUri(this.dir, HELD, `${holder}.json`));
+  }
+
+  async #isThere(step: number): Promise<boolean> {
+    return (await this.#storage.stat(joinUri(this.dir, `step-${step}`, MANIFEST))) !== null;
+  }
+
+  async #readIfThere(uri: string): Promise<Buffer | null> {
+    try {
+      return await this.#storage.read(uri);
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'NOT_FOUND') {
+        return null;
+      }
+      throw error;
     }
   }
 
@@ -125,25 +292,38 @@ export class CheckpointStore {
 
   /** @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND when it (or a file of it) is not there. */
   async read(step: number): Promise<StoredCheckpoint> {
-    const uri = joinUri(this.dir, `step-${step}`);
-    const manifest = await this.manifest(step);
-    const entry = await this.#storage.stat(joinUri(uri, TENSORS));
-    const expected = manifest.files[0]?.bytes ?? 0;
-    if (entry !== null && entry.size !== expected) {
-      throw new TonyError('CHECKPOINT_DAMAGED', `${uri}/${TENSORS} has ${entry.size} bytes instead of ${expected}`);
-    }
-    const tensors = parseTensors(manifest, await this.#storage.read(joinUri(uri, TENSORS)), uri);
-    return { uri, manifest, position: manifest.position, tensors };
+    const opened = await this.openCheckpoint(step);
+    return { ...opened, tensors: await readTensorsOf(this.#storage, opened.uri, opened.manifest, () => true) };
   }
 
   /** What a checkpoint says of itself; its tensors are not looked at. */
-  async manifest(step: number): Promise<Manifest> {
+  async openCheckpoint(step: number): Promise<OpenedCheckpoint> {
     const uri = joinUri(this.dir, `step-${step}`);
     const manifest = parseManifest(await this.#storage.read(joinUri(uri, MANIFEST)), uri);
     if (manifest.position.step !== step) {
       throw new TonyError('CHECKPOINT_DAMAGED', `${uri} holds step ${manifest.position.step}`);
     }
-    return manifest;
+    return { uri, manifest, position: manifest.position };
+  }
+
+  /** See `openCheckpoint`. */
+  async manifest(step: number): Promise<Manifest> {
+    return (await this.openCheckpoint(step)).manifest;
+  }
+
+  /**
+   * The tensors of these names, in the checkpoint's order; nothing else is read.
+   * @throws TonyError CHECKPOINT_MISFIT when it does not have one of them, CHECKPOINT_DAMAGED, or NOT_FOUND when a file is not there.
+   */
+  async readTensors(checkpoint: OpenedCheckpoint, names: Iterable<string>): Promise<StoredTensor[]> {
+    const { uri, manifest } = checkpoint;
+    const wanted = new Set(names);
+    const there = new Set(manifest.tensors.map(({ name }) => name));
+    const missing = [...wanted].filter((name) => !there.has(name));
+    if (missing.length > 0) {
+      throw new TonyError('CHECKPOINT_MISFIT', `${uri} does not have ${missing.slice(0, 5).join(', ')}`);
+    }
+    return await readTensorsOf(this.#storage, uri, manifest, (name) => wanted.has(name));
   }
 
   /** The newest that verifies; every one that does not is told to `onSkipped`. null when there is none. */
@@ -162,19 +342,32 @@ export class CheckpointStore {
   }
 }
 
+function fenced(generation: number, step: number, cause?: unknown): TonyError {
+  return new TonyError('CHECKPOINT_FENCED', `generation ${generation} is over: checkpoint step-${step} was not written`, { cause });
+}
+
+function checkShards(shards: readonly ShardDescription[], step: number, position: TrainingPosition): void {
+  const fail = (what: string) => new TonyError('CHECKPOINT_FAILED', `checkpoint step-${step} cannot be written: ${what}`);
+  if (position.step !== step) {
+    throw fail(`it was begun for step ${step}, and is to hold step ${position.step}`);
+  }
+  shards.forEach(({ name }, index) => {
+    if (name !== shardName(index, shards.length)) {
+      throw fail(`there is ${name} in place of ${shardName(index, shards.length)}`);
+    }
+  });
+  const names = new Set<string>();
+  for (const { name } of shards.flatMap(({ tensors }) => tensors)) {
+    if (names.has(name)) {
+      throw fail(`${name} was written twice`);
+    }
+    names.add(name);
+  }
+}
+
 /** What a checkpoint itself is to blame for; a NameNode that is away is not. */
 export function isDamage(error: unknown): boolean {
   return (
     error instanceof TonyError && (error.code === 'CHECKPOINT_DAMAGED' || error.code === 'NOT_FOUND' || error.code === 'STORAGE_REFUSED')
   );
-}
-
-const WRITE_BYTES = 1024 * 1024;
-
-async function* inPieces(data: readonly Uint8Array[]): AsyncIterable<Uint8Array> {
-  for (const bytes of data) {
-    for (let at = 0; at < bytes.length; at += WRITE_BYTES) {
-      yield bytes.subarray(at, at + WRITE_BYTES);
-    }
-  }
 }

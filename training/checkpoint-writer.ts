@@ -17,6 +17,12 @@ export interface WriterOptions {
 const DEFAULT_RETRY = { firstMs: 1000, mostMs: 30_000 };
 const DEFAULT_FINISH_MS = 600_000;
 
+/** A checkpoint to write; `write` is called again when it has failed. */
+export interface Save {
+  readonly step: number;
+  write(): Promise<unknown>;
+}
+
 /**
  * Writes snapshots in the background, one at a time: training does not wait for storage. While one is being written (or tried again
  * and again, since the NameNode is away), one more may wait; a newer one takes its place. So at most two are held in memory.
@@ -24,7 +30,7 @@ const DEFAULT_FINISH_MS = 600_000;
 export class CheckpointWriter {
   readonly #store: CheckpointStore;
   readonly #options: WriterOptions;
-  #waiting: Snapshot | null = null;
+  #waiting: Save | null = null;
   #work: Promise<void> | null = null;
   #failure: TonyError | null = null;
   #wake: (() => void) | null = null;
@@ -35,14 +41,36 @@ export class CheckpointWriter {
     this.#options = options;
   }
 
-  /** @throws TonyError CHECKPOINT_FENCED once a newer generation has taken over, or what storage refuses for good. */
+  /**
+   * Takes a snapshot and writes it; resolves when it is taken. What waits is dropped before: a third one is never in memory.
+   * @throws TonyError CHECKPOINT_FENCED once a newer generation has taken over, or what storage refuses for good.
+   */
+  async record(take: () => Promise<Snapshot>): Promise<void> {
+    this.#check();
+    this.#waiting = null;
+    this.offer(await take());
+  }
+
+  /** @throws as `record` does. */
   offer(snapshot: Snapshot): void {
+    this.offerSave({ step: snapshot.position.step, write: () => this.#store.save(snapshot, this.#options) });
+  }
+
+  /**
+   * For a checkpoint that several processes write.
+   * @throws as `record` does.
+   */
+  offerSave(save: Save): void {
+    this.#check();
+    this.#waiting = save;
+    this.#wake?.();
+    this.#work ??= this.#run();
+  }
+
+  #check(): void {
     if (this.#failure !== null) {
       throw this.#failure;
     }
-    this.#waiting = snapshot;
-    this.#wake?.();
-    this.#work ??= this.#run();
   }
 
   /** Resolves when the newest snapshot is written. */
@@ -63,23 +91,23 @@ export class CheckpointWriter {
 
   async #run(): Promise<void> {
     while (this.#waiting !== null && this.#failure === null) {
-      const snapshot = this.#waiting;
+      const save = this.#waiting;
       this.#waiting = null;
-      await this.#save(snapshot);
+      await this.#save(save);
     }
     this.#work = null;
   }
 
-  async #save(snapshot: Snapshot): Promise<void> {
+  async #save({ step, write }: Save): Promise<void> {
     const { firstMs, mostMs } = this.#options.retry ?? DEFAULT_RETRY;
     for (let delay = firstMs; ; delay = Math.min(delay * 2, mostMs)) {
       try {
-        await this.#store.save(snapshot, this.#options);
-        this.#options.onSaved(snapshot.position.step);
-        await this.#prune(snapshot.position.step);
+        await write();
+        this.#options.onSaved(step);
+        await this.#prune(step);
         return;
       } catch (error) {
-        const message = `checkpoint step-${snapshot.position.step} could not be written: ${messageOf(error)}`;
+        const message = `checkpoint step-${step} could not be written: ${messageOf(error)}`;
         if (this.#closing || isFinal(error)) {
           this.#failure =
             error instanceof TonyError && isFinal(error) ? error : new TonyError('CHECKPOINT_FAILED', message, { cause: error });

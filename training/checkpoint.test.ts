@@ -1,8 +1,9 @@
-import { mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { TonyError } from '../conf/errors.ts';
 import { FileStorage } from '../storage/file-storage.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -10,7 +11,7 @@ import { fileUri } from '../storage/uri.ts';
 import { followCheckpoints } from './checkpoint-follower.ts';
 import { CheckpointStore } from './checkpoint-store.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
-import { counted, describeFencing, ORIGIN, snapshot } from './testing/checkpoint-behaviour.ts';
+import { counted, describeFencing, ORIGIN, onTheWire, saveSharded, snapshot } from './testing/checkpoint-behaviour.ts';
 
 const folders: string[] = [];
 afterEach(async () => {
@@ -46,7 +47,7 @@ describe('a store', () => {
     await store.save(snapshot(2), ORIGIN);
     await fc.assert(
       fc.asyncProperty(
-        fc.constantFrom('manifest.json', 'tensors.bin'),
+        fc.constantFrom('manifest.json', 'tensors-00000-of-00001.bin'),
         fc.double({ min: 0, max: 0.9999, noNaN: true }),
         fc.integer({ min: 0, max: 8 }),
         async (name, place, kind) => {
@@ -84,7 +85,7 @@ describe('a store', () => {
     const { store, folder } = await openStore();
     await store.save(snapshot(1), ORIGIN);
     await store.save(snapshot(2), ORIGIN);
-    await rm(join(folder, 'step-2', 'tensors.bin'));
+    await rm(join(folder, 'step-2', 'tensors-00000-of-00001.bin'));
     const skipped: string[] = [];
     expect((await store.newest((message) => skipped.push(message)))?.position.step).toBe(1);
     expect(skipped).toHaveLength(1);
@@ -93,7 +94,7 @@ describe('a store', () => {
   test('replaces a damaged one of the same step', async () => {
     const { store, folder } = await openStore();
     await store.save(snapshot(2), ORIGIN);
-    await truncate(join(folder, 'step-2', 'tensors.bin'), 3);
+    await truncate(join(folder, 'step-2', 'tensors-00000-of-00001.bin'), 3);
     await store.save(snapshot(2, true), ORIGIN);
     expect((await store.newest(() => {}))?.position).toMatchObject({ step: 2, final: true });
   });
@@ -105,6 +106,196 @@ describe('a store', () => {
     }
     await store.prune(4, 2);
     expect(await store.steps()).toEqual([9, 4, 3]);
+  });
+});
+
+describe('several processes', () => {
+  test('write one checkpoint together, and each reads what it needs of it, and no more', async () => {
+    const reads: string[] = [];
+    const { store, folder, again } = await openStore(
+      (storage) =>
+        new Proxy(storage, {
+          get: (target, name) => {
+            const value = Reflect.get(target, name) as unknown;
+            return name !== 'open'
+              ? typeof value === 'function'
+                ? value.bind(target)
+                : value
+              : (uri: string, range: { offset: number; length: number }) => {
+                  reads.push(`${uri.slice(uri.lastIndexOf('/') + 1)} ${range.offset}+${range.length}`);
+                  return target.open(uri, range);
+                };
+          },
+        }),
+    );
+    const uri = await saveSharded(again, 4, ORIGIN);
+    expect(uri).toMatch(/\/step-4$/);
+    expect((await readdir(join(folder, 'step-4'))).sort()).toEqual([
+      'manifest.json',
+      'tensors-00000-of-00003.bin',
+      'tensors-00001-of-00003.bin',
+      'tensors-00002-of-00003.bin',
+    ]);
+    const opened = onTheWire(await store.openCheckpoint(4));
+    const some = await store.readTensors(opened, ['model/b']);
+    expect(some).toEqual([{ ...snapshot(4).tensors[1], bytes: Uint8Array.from(snapshot(4).tensors[1]?.bytes ?? []) }]);
+    expect(reads).toEqual(['tensors-00001-of-00003.bin 0+4']);
+    const whole = await store.read(4);
+    expect(whole.position).toEqual(snapshot(4).position);
+    expect(whole.tensors).toEqual(snapshot(4).tensors);
+    await expect(store.readTensors(opened, ['model/a', 'model/z'])).rejects.toMatchObject({ code: 'CHECKPOINT_MISFIT' });
+  });
+
+  test('some tensors of one file are read without the others, even when those are damaged', async () => {
+    const { store, folder } = await openStore();
+    await store.save(snapshot(3), ORIGIN);
+    const file = join(folder, 'step-3', 'tensors-00000-of-00001.bin');
+    const bytes = await readFile(file);
+    bytes.writeUInt8(bytes.readUInt8(7) ^ 1, 7);
+    await writeFile(file, bytes);
+    const opened = await store.openCheckpoint(3);
+    expect(await store.readTensors(opened, ['model/b'])).toHaveLength(1);
+    await expect(store.readTensors(opened, ['model/a'])).rejects.toThrow(/the checksum of model\/a in .* is wrong/);
+  });
+
+  test('a shard too few, one twice, a tensor twice, and one that has gone are no checkpoint', async () => {
+    const { store, folder } = await openStore();
+    const { position, tensors } = snapshot(1);
+    const pending = await store.beginSave(1, ORIGIN);
+    const one = await store.writeShard(pending, { index: 0, count: 2 }, tensors);
+    const empty = await store.writeShard(pending, { index: 1, count: 2 }, []);
+    const same = await store.writeShard(pending, { index: 1, count: 2 }, tensors.slice(0, 1));
+    for (const shards of [[one], [one, one], [one, same], [one, empty]]) {
+      await expect(store.commit(pending, position, shards)).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+    }
+    await expect(store.commit(pending, { ...position, step: 2 }, [one, empty])).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+    await store.writeShard(pending, { index: 1, count: 2 }, []);
+    await store.commit(pending, position, [one, empty]);
+    expect((await store.read(1)).tensors).toEqual(tensors);
+    expect(await readdir(join(folder, '.pending', 'generation-1'))).toEqual([]);
+  });
+
+  test('one that comes late from an attempt that was given up spoils nothing', async () => {
+    const { store } = await openStore();
+    const { position, tensors } = snapshot(1);
+    const given = await store.beginSave(1, ORIGIN);
+    const taken = await store.beginSave(1, ORIGIN);
+    const shard = await store.writeShard(taken, { index: 0, count: 1 }, tensors);
+    await store.writeShard(given, { index: 0, count: 1 }, snapshot(9).tensors);
+    await store.commit(taken, position, [shard]);
+    expect((await store.read(1)).tensors).toEqual(tensors);
+  });
+
+  test('large tensors go out and come back in pieces', async () => {
+    const { store } = await openStore();
+    const tensors = [3_000_001, 1, 5_000_000].map((size, index) => ({
+      name: `model:${index}:w`,
+      dtype: 'float32' as const,
+      shape: [size],
+      bytes: new Uint8Array(Float32Array.from({ length: size }, (_, at) => at * (index + 1)).buffer),
+    }));
+    await store.save({ position: snapshot(1).position, tensors }, ORIGIN);
+    const { tensors: found } = await store.read(1);
+    found.forEach(({ bytes }, index) => {
+      expect(Buffer.compare(bytes, tensors[index]?.bytes as Uint8Array)).toBe(0);
+    });
+  });
+});
+
+test('a checkpoint of the first version is still read, in whole and in part, and verified', async () => {
+  const { store, folder } = await openStore();
+  const { position, tensors } = snapshot(8);
+  await mkdir(join(folder, 'step-8'));
+  const data = Buffer.concat(tensors.map(({ bytes }) => bytes));
+  let offset = 0;
+  const body = {
+    version: 1,
+    ...ORIGIN,
+    createdAt: '2026-11-21T00:00:00.000Z',
+    position,
+    files: [{ name: 'tensors.bin', bytes: data.length, sha256: createHash('sha256').update(data).digest('hex') }],
+    tensors: tensors.map(({ name, dtype, shape, bytes }) => {
+      offset += bytes.length;
+      return { name, dtype, shape, offset: offset - bytes.length, bytes: bytes.length };
+    }),
+  };
+  const checksum = createHash('sha256').update(JSON.stringify(body)).digest('hex');
+  await writeFile(join(folder, 'step-8', 'manifest.json'), `${JSON.stringify({ sha256: checksum, body }, null, 1)}\n`);
+  await writeFile(join(folder, 'step-8', 'tensors.bin'), data);
+  expect(await store.read(8)).toMatchObject({ position, tensors });
+  expect(await store.readTensors(await store.openCheckpoint(8), ['model/b'])).toMatchObject([tensors[1]]);
+  data.writeUInt8(data.readUInt8(0) ^ 1, 0);
+  await writeFile(join(folder, 'step-8', 'tensors.bin'), data);
+  await expect(store.read(8)).rejects.toMatchObject({ code: 'CHECKPOINT_DAMAGED' });
+});
+
+describe('the best checkpoint', () => {
+  const best = (step: number) => ({ step, metric: 'loss', value: 0.25, mode: 'min' as const });
+
+  test('is kept beside the newest, until another is better', async () => {
+    const { store } = await openStore();
+    expect(await store.best()).toBeNull();
+    for (const step of [1, 2, 3, 4]) {
+      await store.save(snapshot(step), ORIGIN);
+    }
+    expect(await store.markBest(best(1))).toBe(true);
+    await store.prune(4, 2);
+    expect(await store.steps()).toEqual([4, 3, 1]);
+    expect(await store.best()).toEqual(best(1));
+    expect(await store.markBest(best(2))).toBe(false);
+    expect(await store.best()).toEqual(best(1));
+    await store.markBest(best(3));
+    await store.prune(4, 1);
+    expect(await store.steps()).toEqual([4, 3]);
+    await store.retireOlderThan(2);
+    expect((await store.newest(() => {}))?.position.step).toBe(4);
+  });
+
+  test('what is being read is kept until it is let go', async () => {
+    const { store } = await openStore();
+    for (const step of [1, 2, 3, 4]) {
+      await store.save(snapshot(step), ORIGIN);
+    }
+    expect(await store.hold('evaluator-0', 1)).toBe(true);
+    expect(await store.hold('evaluator-1', 2)).toBe(true);
+    await store.prune(4, 1);
+    expect(await store.steps()).toEqual([4, 2, 1]);
+    await store.hold('evaluator-0', 4);
+    await store.release('evaluator-1');
+    await store.prune(4, 1);
+    expect(await store.steps()).toEqual([4]);
+    expect(await store.hold('evaluator-0', 2)).toBe(false);
+  });
+
+  test('is there whenever marking it has succeeded, wherever pruning stands at that moment', async () => {
+    for (const keepBy of ['best', 'hold'] as const) {
+      for (let moment = 0; moment < 20; moment++) {
+        let kept: boolean | undefined;
+        let isMarking = false;
+        const world = await openStore((storage) =>
+          counted(storage, async (operation) => {
+            if (operation === moment && !isMarking) {
+              isMarking = true;
+              kept = keepBy === 'best' ? await world.again.markBest(best(1)) : await world.again.hold('evaluator-0', 1);
+            }
+          }),
+        );
+        const { store, again } = world;
+        for (const step of [1, 2, 3]) {
+          await again.save(snapshot(step), ORIGIN);
+        }
+        await store.prune(3, 1);
+        kept ??= keepBy === 'best' ? await again.markBest(best(1)) : await again.hold('evaluator-0', 1);
+        expect((await again.steps()).includes(1)).toBe(kept);
+        expect((await again.best())?.step).toBe(keepBy === 'best' && kept ? 1 : undefined);
+      }
+    }
+  });
+
+  test('a file that tells nothing protects nothing', async () => {
+    const { store, folder } = await openStore();
+    await writeFile(join(folder, 'best.json'), '{"step": -1');
+    expect(await store.best()).toBeNull();
   });
 });
 
@@ -152,6 +343,41 @@ describe('a writer', () => {
     writer.offer(snapshot(5));
     await writer.finish();
     expect(await store.steps()).toEqual([5, 4]);
+  });
+
+  test('never has a third snapshot in memory: what waits goes before a new one is taken', async () => {
+    const { store } = await openStore();
+    const [saved, troubles]: [number[], string[]] = [[], []];
+    const writer = new CheckpointWriter(store, options(saved, troubles));
+    writer.offer(snapshot(1));
+    writer.offer(snapshot(2));
+    await writer.record(async () => {
+      // The first one is written meanwhile, and nothing follows it.
+      await vi.waitFor(() => expect(saved).toEqual([1]));
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      return snapshot(3);
+    });
+    await writer.finish();
+    expect(saved).toEqual([1, 3]);
+  });
+
+  test('writes what several processes write together, again and again until it is there', async () => {
+    const { store } = await openStore();
+    const [saved, troubles]: [number[], string[]] = [[], []];
+    const writer = new CheckpointWriter(store, options(saved, troubles));
+    let tries = 0;
+    writer.offerSave({
+      step: 6,
+      write: async () => {
+        tries += 1;
+        if (tries < 3) {
+          throw new TonyError('HDFS_UNREACHABLE', 'a server is away');
+        }
+        await saveSharded(store, 6, ORIGIN);
+      },
+    });
+    await writer.finish();
+    expect([saved, troubles.length, await store.steps()]).toEqual([[6], 2, [6]]);
   });
 
   test('stops for good when a newer generation has taken over', async () => {

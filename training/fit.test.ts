@@ -256,12 +256,12 @@ describe('a resumed run', () => {
     const path = await folder();
     const options = { epochs: 1, batchSize: 2 };
     await interrupted({ folder: path, everySteps: 2 }, [makeModel(tf.train.adam(0.01))], data, options, 6);
-    await truncate(join(path, 'step-6', 'tensors.bin'), 100);
+    await truncate(join(path, 'step-6', 'tensors-00000-of-00001.bin'), 100);
     const reports: Report[] = [];
     const model = makeModel(tf.train.adam(0.01));
     const [history] = await trainAll({ folder: path, everySteps: 2, generation: 2, reports }, [model], data, options);
     const notices = reports.flatMap((report) => (report.type === 'notice' ? [report.message] : []));
-    expect(notices[0]).toMatch(/^checkpoint step-6 is skipped: .*step-6\/tensors.bin has 100 bytes instead of \d+$/);
+    expect(notices[0]).toMatch(/^checkpoint step-6 is skipped: .*step-6\/tensors-00000-of-00001.bin has 100 bytes instead of \d+$/);
     expect(notices[1]).toMatch(/training goes on from .*step-4, step 4/);
     expect(history?.steps).toBe(20);
   });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { TonyError } from '../../conf/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { Snapshot } from '../checkpoint-format.ts';
+import type { Origin, ShardDescription, Snapshot } from '../checkpoint-format.ts';
 import { CheckpointStore } from '../checkpoint-store.ts';
 
 export function snapshot(step: number, final = false): Snapshot {
@@ -35,12 +35,31 @@ export function counted(storage: Storage, before: (operation: number) => Promise
   });
 }
 
+/** A checkpoint that three processes write, one tensor each. */
+export async function saveSharded(store: CheckpointStore, step: number, origin: Origin): Promise<string> {
+  const { position, tensors } = snapshot(step);
+  const pending = onTheWire(await store.beginSave(step, origin));
+  const shards: ShardDescription[] = [];
+  for (const [index, tensor] of tensors.entries()) {
+    shards.push(onTheWire(await store.writeShard(pending, { index, count: tensors.length }, [tensor])));
+  }
+  return await store.commit(pending, position, shards.reverse());
+}
+
+/** As another process gets it. */
+export function onTheWire<T>(value: T): T {
+  return JSON.parse(JSON.stringify(value)) as T;
+}
+
 /** What fencing owes a job on any storage; `open` answers an empty folder each time. */
 export function describeFencing(kind: string, open: () => Promise<{ storage: Storage; dir: string }>): void {
-  describe(`fencing on ${kind}`, () => {
+  describe.each([
+    { by: 'one process', save: (store: CheckpointStore, step: number, origin: Origin) => store.save(snapshot(step), origin) },
+    { by: 'several processes', save: saveSharded },
+  ])(`fencing on ${kind}, written by $by`, ({ save }) => {
     test('whenever an old writer is overtaken, no checkpoint of its appears after that, and the newest stays good', async () => {
       // The new generation takes over before the old writer's first, second, ... operation.
-      for (let moment = 0; moment < 12; moment++) {
+      for (let moment = 0; moment < 16; moment++) {
         let chosen: number | undefined;
         let tookOver = false;
         const { storage, dir } = await open();
@@ -56,7 +75,7 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
           dir,
         );
         await again.save(snapshot(1), ORIGIN);
-        const error = await store.save(snapshot(2), ORIGIN).then(
+        const error = await save(store, 2, ORIGIN).then(
           () => null,
           (thrown: TonyError) => thrown,
         );
@@ -69,9 +88,9 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
         }
         // The old one tries once more, then the new one writes.
         if (tookOver) {
-          await expect(store.save(snapshot(7), ORIGIN)).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
+          await expect(save(store, 7, ORIGIN)).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
         }
-        await again.save(snapshot(3), { ...ORIGIN, generation: 2 });
+        await save(again, 3, { ...ORIGIN, generation: 2 });
         expect((await again.newest(() => {}))?.position.step).toBe(3);
       }
     });
@@ -82,8 +101,8 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
       await store.retireOlderThan(1);
       await store.retireOlderThan(4);
       await store.retireOlderThan(4);
-      await expect(store.save(snapshot(1), { ...ORIGIN, generation: 3 })).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
-      await store.save(snapshot(1), { ...ORIGIN, generation: 4 });
+      await expect(save(store, 1, { ...ORIGIN, generation: 3 })).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
+      await save(store, 1, { ...ORIGIN, generation: 4 });
     });
   });
 }
