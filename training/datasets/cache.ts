@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { messageOf, TonyError } from '../../conf/errors.ts';
 import { TASK_ENVIRONMENT } from '../task-context.ts';
+import { encodeTfRecord, TfRecordParser } from '../tfrecord.ts';
 import type { DatasetNode, ReadContext } from './read-context.ts';
 import { type Chunk, type ChunkStream, type Json, streamOf } from './stream.ts';
-import { encodeTfRecord, TfRecordParser } from '../tfrecord.ts';
 
 export interface CacheOptions {
   /** On this machine's disk, in the container's folder, instead of in memory; false unless told. */

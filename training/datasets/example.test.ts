@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { bytes } from '../protobuf.ts';
+import { TfRecordParser } from '../tfrecord.ts';
 import { decodeExample, decodeSequenceExample, encodeExample, encodeSequenceExample, type Feature } from './example.ts';
 import { fixedLenFeature, parseExample, varLenFeature } from './parse-example.ts';
-import { TfRecordParser } from './tfrecord.ts';
 
 const golden = (name: string) => readFile(new URL(`golden/${name}`, import.meta.url));
 

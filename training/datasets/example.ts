@@ -1,6 +1,6 @@
 import { TonyError } from '../../conf/errors.ts';
 import { bytes as bytesField, varintLength, writeVarint } from '../protobuf.ts';
-import { broken, WireReader } from './wire.ts';
+import { broken, WireReader } from '../protobuf-reader.ts';
 
 /*
  * tensorflow/core/example/{example,feature}.proto:

@@ -1,7 +1,7 @@
 import { TonyError } from '../../conf/errors.ts';
 import type { Column } from '../idx.ts';
+import { WireReader } from '../protobuf-reader.ts';
 import { readBytesList, readFloatList, scanExample, scanInt64List, textOf } from './example.ts';
-import { WireReader } from './wire.ts';
 
 type DType = 'float32' | 'int64' | 'string';
 

@@ -1,7 +1,7 @@
 import type { TonyError } from '../../conf/errors.ts';
+import { TfRecordParser } from '../tfrecord.ts';
 import { type Compression, compressionOf, readContents } from './file-bytes.ts';
 import type { FileFormat } from './file-source.ts';
-import { TfRecordParser } from './tfrecord.ts';
 
 export interface RecordOptions {
   /** How the files are compressed; by their names (`.gz`, `.zlib`) unless told. */

@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { createDeflate, createGzip } from 'node:zlib';
 import { TonyError } from '../../conf/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { encodeTfRecord } from './tfrecord.ts';
+import { encodeTfRecord } from '../tfrecord.ts';
 
 export interface WriteTfRecordOptions {
   readonly compression?: 'none' | 'gzip' | 'zlib';

@@ -1,4 +1,4 @@
-import { type Field, fieldsOf } from './protobuf-fields.ts';
+import { type Field, fieldsOf } from '../../training/protobuf-reader.ts';
 
 /**
  * What curves need of a tensorflow.Event (tensorflow/core/util/event.proto):
@@ -37,7 +37,7 @@ const FLOAT = 5;
 /** The types of a tensor, framework/types.proto. */
 const DT = { float: 1, double: 2, int32: 3, int64: 9, bool: 10, bfloat16: 14, half: 19 } as const;
 
-/** @throws RangeError when the bytes are no event. */
+/** @throws TonyError DATA_INVALID when the bytes are no event. */
 export function decodeEvent(data: Buffer): ScalarEvent {
   let wallTime = 0;
   let step = 0;
@@ -46,11 +46,11 @@ export function decodeEvent(data: Buffer): ScalarEvent {
   const values: EventValue[] = [];
   for (const field of fieldsOf(data)) {
     if (field.number === 1 && field.type === DOUBLE) wallTime = field.bytes.readDoubleLE();
-    else if (field.number === 2 && field.type === VARINT) step = Number(BigInt.asIntN(64, field.varint));
+    else if (field.number === 2 && field.type === VARINT) step = field.varint;
     else if (field.number === 3 && field.type === BYTES) fileVersion = field.bytes.toString('utf8');
     else if (field.number === 5 && field.type === BYTES) {
       for (const value of fieldsOf(field.bytes)) if (value.number === 1 && value.type === BYTES) values.push(decodeValue(value.bytes));
-    } else if (field.number === 7 && field.type === BYTES) isStart = hasVarint(field.bytes, 1, 1n);
+    } else if (field.number === 7 && field.type === BYTES) isStart = hasVarint(field.bytes, 1, 1);
   }
   return { wallTime, step, fileVersion, isStart, values };
 }
@@ -83,7 +83,7 @@ function pluginOf(metadata: Buffer): string | null {
 
 /** The only number of a tensor without dimensions; null for any other. */
 function decodeTensor(data: Buffer): number | null {
-  let type = 0n;
+  let type = 0;
   let content: Buffer | null = null;
   let listed: Field | null = null;
   for (const field of fieldsOf(data)) {
@@ -93,9 +93,9 @@ function decodeTensor(data: Buffer): number | null {
     } else if (field.number === 4) content = field.bytes;
     else if (LISTS.has(field.number)) listed ??= field;
   }
-  if (content !== null && content.length > 0) return fromContent(Number(type), content);
+  if (content !== null && content.length > 0) return fromContent(type, content);
   // Numbers that are all zero may be left out.
-  return listed === null ? (KNOWN.has(Number(type)) ? 0 : null) : fromList(Number(type), listed);
+  return listed === null ? (KNOWN.has(type) ? 0 : null) : fromList(type, listed);
 }
 
 const LISTS: ReadonlySet<number> = new Set([5, 6, 7, 10, 11, 13]);
@@ -132,21 +132,21 @@ function fromList(type: number, field: Field): number | null {
   if (number === null) return null;
   switch (type) {
     case DT.int32:
-      return Number(BigInt.asIntN(32, number));
+      return number | 0;
     case DT.int64:
-      return Number(BigInt.asIntN(64, number));
+      return number;
     case DT.bool:
-      return number === 0n ? 0 : 1;
+      return number === 0 ? 0 : 1;
     case DT.half:
-      return halfOf(Number(BigInt.asUintN(16, number)));
+      return halfOf(number & 0xffff);
     case DT.bfloat16:
-      return bfloatOf(Number(BigInt.asUintN(16, number)));
+      return bfloatOf(number & 0xffff);
     default:
       return null;
   }
 }
 
-function singleVarint(bytes: Buffer): bigint | null {
+function singleVarint(bytes: Buffer): number | null {
   // As a field of its own: its number is of no matter.
   const fields = [...fieldsOf(Buffer.concat([Buffer.of(0x08), bytes]))];
   return fields.length === 1 ? (fields[0]?.varint ?? null) : null;
@@ -177,7 +177,7 @@ function bfloatOf(bits: number): number {
   return bytes.readFloatLE();
 }
 
-function hasVarint(data: Buffer, number: number, value: bigint): boolean {
+function hasVarint(data: Buffer, number: number, value: number): boolean {
   for (const field of fieldsOf(data)) if (field.number === number && field.type === VARINT && field.varint === value) return true;
   return false;
 }

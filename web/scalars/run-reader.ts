@@ -1,9 +1,12 @@
 import { messageOf } from '../../conf/errors.ts';
 import type { Logger } from '../../conf/log.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
+import { TfRecordParser } from '../../training/tfrecord.ts';
 import { Curve } from './curve.ts';
 import { decodeEvent, type EventValue } from './event-decoder.ts';
-import { RecordFile } from './record-file.ts';
+
+/** A record that is longer holds pictures or graphs, no curves: it is passed over without being held. */
+const MAXIMUM_RECORD_BYTES = 1024 * 1024;
 
 /** After so many records it is looked whether others want to work: reading a record takes some microseconds. */
 const RECORDS_A_LOOK = 32;
@@ -23,7 +26,7 @@ export class RunReader {
   readonly name: string;
   readonly curves = new Map<string, Curve>();
   readonly #options: RunReaderOptions;
-  #file: { readonly name: string; readonly records: RecordFile } | null = null;
+  #file: EventFile | null = null;
   #damage = 0;
 
   constructor(options: RunReaderOptions) {
@@ -44,13 +47,13 @@ export class RunReader {
   #unreadOf({ name, size }: Entry): number {
     if (this.#file === null || name > this.#file.name) return size;
     const { records } = this.#file;
-    return name < this.#file.name || records.isBroken ? 0 : Math.max(0, size - records.offset);
+    return name < this.#file.name || records.isLost ? 0 : Math.max(0, size - records.taken);
   }
 
   /** Reads what is new; `files` are the folder's event files by name. */
   async read(files: readonly Entry[], onBytes: (count: number) => void): Promise<void> {
     const current = files.find(({ name }) => name === this.#file?.name);
-    if (files.length === 0 || (current !== undefined && current.size < (this.#file?.records.offset ?? 0))) {
+    if (files.length === 0 || (current !== undefined && current.size < (this.#file?.records.taken ?? 0))) {
       // Removed, or written anew: what was read is no more.
       this.curves.clear();
       this.#file = null;
@@ -59,20 +62,21 @@ export class RunReader {
     for (const file of files) {
       if (this.#unreadOf(file) === 0) continue;
       if (this.#file?.name !== file.name) {
-        if (this.#file?.records.isCut) this.#complain(this.#file.name, 'ends within a record');
-        this.#file = { name: file.name, records: new RecordFile() };
+        if (this.#file?.records.isWithinRecord) this.#complain(this.#file.name, 'ends within a record');
+        this.#file = openFile(file.name);
       }
-      await this.#readOn(file, this.#file.records, onBytes);
+      await this.#readOn(file, this.#file, onBytes);
     }
   }
 
-  async #readOn(file: Entry, records: RecordFile, onBytes: (count: number) => void): Promise<void> {
+  async #readOn(file: Entry, open: EventFile, onBytes: (count: number) => void): Promise<void> {
     const { storage, breathe } = this.#options;
-    const before = records.damaged;
-    const stream = await storage.open(file.uri, { offset: records.offset });
+    const { records } = open;
+    const before = open.damaged;
+    const stream = await storage.open(file.uri, { offset: records.taken });
     let seen = 0;
     for await (const piece of stream as AsyncIterable<Buffer>) {
-      for (const record of records.take(piece)) {
+      for (const record of records.push(piece)) {
         this.#take(file.name, record);
         seen++;
         if (seen % RECORDS_A_LOOK === 0) await breathe();
@@ -80,10 +84,11 @@ export class RunReader {
       onBytes(piece.length);
       await breathe();
       // Nothing of the rest can be made out.
-      if (records.isBroken) break;
+      if (records.isLost) break;
     }
-    if (records.damaged > before) this.#complain(file.name, `holds ${records.damaged - before} damaged records`, records.damaged - before);
-    if (records.isBroken) this.#complain(file.name, 'is damaged, and its rest is not read');
+    const damaged = open.damaged - before;
+    if (damaged > 0) this.#complain(file.name, `holds ${damaged} damaged records`, damaged);
+    if (records.isLost) this.#complain(file.name, 'is damaged, and its rest is not read');
   }
 
   #take(file: string, record: Buffer): void {
@@ -115,4 +120,26 @@ export class RunReader {
     this.#damage += count;
     this.#options.log.warn({ run: this.name, file }, `the event file ${text}`);
   }
+}
+
+/** A file that is being written may end anywhere: what is there of its last record is held until the rest comes. */
+interface EventFile {
+  readonly name: string;
+  readonly records: TfRecordParser;
+  /** Records whose data are not what was written. */
+  damaged: number;
+}
+
+function openFile(name: string): EventFile {
+  const records = new TfRecordParser({
+    where: name,
+    offset: 0,
+    end: Number.POSITIVE_INFINITY,
+    maxRecordBytes: MAXIMUM_RECORD_BYTES,
+    onDamage: (_, kind) => {
+      if (kind === 'record') file.damaged++;
+    },
+  });
+  const file: EventFile = { name, records, damaged: 0 };
+  return file;
 }

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { encodeTfRecord } from '../tfrecord.ts';
+import { encodeTfRecord } from '../../tfrecord.ts';
 
 /** A folder with these files, which is removed when the test ends. */
 export async function folderWith(files: Readonly<Record<string, string | Uint8Array>> = {}): Promise<string> {

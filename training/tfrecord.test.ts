@@ -1,10 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { TonyError } from '../../conf/errors.ts';
+import type { TonyError } from '../conf/errors.ts';
+import { maskedCrc32c } from './crc32c.ts';
 import { encodeTfRecord, TfRecordParser, type TfRecordParserOptions } from './tfrecord.ts';
 
-const golden = await readFile(new URL('golden/examples.tfrecord', import.meta.url));
+const golden = await readFile(new URL('datasets/golden/examples.tfrecord', import.meta.url));
 
 function parse(pieces: readonly Uint8Array[], options: Partial<TfRecordParserOptions> = {}): { records: Buffer[]; offset: number } {
   const end = pieces.reduce((sum, piece) => sum + piece.length, 0);
@@ -92,5 +93,41 @@ describe('TFRecord files', () => {
     expect(() => parse([whole.subarray(0, 20)])).toThrow('a record of 2000 bytes goes beyond the end of the file');
     expect(() => parse([whole.subarray(0, 20)], { end: Number.POSITIVE_INFINITY, maxRecordBytes: 1000 })).toThrow(/maxRecordBytes/);
     expect(() => parse([lie(2 ** 60)])).toThrow(/no TFRecord file/);
+  });
+
+  test('that are longer than they may be are passed over without being held, wherever the pieces are cut', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(300), { maxLength: 12 }), fc.array(fc.nat(), { maxLength: 30 }), (lengths, places) => {
+        const records = lengths.map((length, index) => Buffer.alloc(length, index));
+        const found: string[] = [];
+        const file = Buffer.concat(records.map(encodeTfRecord));
+        const { records: read, offset } = parse(cut(file, places), { maxRecordBytes: 150, onDamage: (_, kind) => found.push(kind) });
+        expect(read.map((record) => [...record])).toEqual(records.filter(({ length }) => length <= 150).map((record) => [...record]));
+        expect(found).toEqual(lengths.filter((length) => length > 150).map(() => 'long'));
+        expect(offset).toBe(file.length);
+      }),
+    );
+  });
+
+  test('that grow are read as far as they are there', () => {
+    const record = encodeTfRecord(Buffer.from('some data'));
+    const onDamage = (damage: TonyError) => {
+      throw damage;
+    };
+    const parser = new TfRecordParser({ where: 'x', offset: 0, end: Number.POSITIVE_INFINITY, maxRecordBytes: 100, onDamage });
+    expect(parser.push(Buffer.concat([record, record.subarray(0, 20)]))).toHaveLength(1);
+    expect(parser).toMatchObject({ isWithinRecord: true, offset: record.length, taken: record.length + 20 });
+    expect(parser.push(record.subarray(20)).map(String)).toEqual(['some data']);
+    expect(parser).toMatchObject({ isWithinRecord: false, offset: 2 * record.length, taken: 2 * record.length });
+  });
+
+  test('with a length that nobody can mean have no rest', () => {
+    const head = Buffer.alloc(12);
+    head.writeBigUInt64LE(2n ** 63n);
+    head.writeUInt32LE(maskedCrc32c(head.subarray(0, 8)), 8);
+    const found: string[] = [];
+    const options = { end: Number.POSITIVE_INFINITY, onDamage: (_: TonyError, kind: string) => found.push(kind) };
+    expect(parse([head, encodeTfRecord(Buffer.from('a'))], options).records).toEqual([]);
+    expect(found).toEqual(['rest']);
   });
 });

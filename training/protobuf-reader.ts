@@ -1,4 +1,4 @@
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../conf/errors.ts';
 
 /**
  * Reads protobuf's encoding (protobuf.dev/programming-guides/encoding), as protobuf.ts writes it. Every length is checked before it is used.
@@ -105,4 +105,41 @@ export class WireReader {
 
 export function broken(what: string): TonyError {
   return new TonyError('DATA_INVALID', `the message ${what}`);
+}
+
+/** One field of a message as it is on the wire: what it means only the message's definition says. */
+export interface Field {
+  readonly number: number;
+  /** 0 varint, 1 eight bytes, 2 a length and so many bytes, 5 four bytes. */
+  readonly type: number;
+  /** Of types 1, 2 and 5, a view; empty for a varint. */
+  readonly bytes: Buffer;
+  /** Of type 0, as the int64 that it may be; what has more than 53 bits is rounded. */
+  readonly varint: number;
+}
+
+const NONE = Buffer.alloc(0);
+
+/**
+ * The fields of a message in their order: for messages of which there are few.
+ * @throws TonyError DATA_INVALID when the bytes are no message.
+ */
+export function* fieldsOf(message: Buffer): Generator<Field, void> {
+  const reader = new WireReader().reset(message);
+  while (!reader.isAtEnd) {
+    const tag = reader.size();
+    const [number, type] = [Math.floor(tag / 8), tag % 8];
+    if (number === 0) throw broken('has a field without a number');
+    if (type === 0) {
+      const { low, high } = reader.varint();
+      yield { number, type, bytes: NONE, varint: high * 2 ** 32 + low };
+      continue;
+    }
+    const outerEnd = type === 2 ? reader.enter() : null;
+    const from = reader.at;
+    if (outerEnd === null) reader.skip(type);
+    const bytes = message.subarray(from, outerEnd === null ? reader.at : reader.end);
+    if (outerEnd !== null) reader.leave(outerEnd);
+    yield { number, type, bytes, varint: 0 };
+  }
 }
