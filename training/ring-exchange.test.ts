@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Exchange, planAllReduce, planBroadcast } from './ring-exchange.ts';
-import { createPlainVector, createVector, PIECE_BYTES, type RingVector } from './ring-vector.ts';
+import { Exchange, planAllReduce, planBroadcast, type Wire } from './ring-exchange.ts';
+import { createPlainVector, createVector, type Lane, PIECE_BYTES, type RingVector } from './ring-vector.ts';
 
 /** A ring in memory: what a rank sends waits in a queue and reaches its right neighbour in chunks as the test likes. */
 function runRing(
@@ -9,17 +9,20 @@ function runRing(
   plans: ReturnType<typeof planAllReduce>[],
   chunk: () => number,
   pick: (ready: number[]) => number,
+  wire: Wire = 'float32',
 ): void {
   const size = vectors.length;
   const queues: Uint8Array[][] = vectors.map(() => []);
   const exchanges = vectors.map((vector, rank) => {
     const plan = plans[rank] as ReturnType<typeof planAllReduce>;
     const queue = queues[(rank + 1) % size] as Uint8Array[];
+    const lane = vector[wire] as Lane;
     if (plan.first !== null && size > 1) {
-      queue.push(vector.bytes.subarray(plan.first.from * 4, plan.first.to * 4));
+      lane.encode(plan.first.from, plan.first.to);
+      queue.push(lane.image.subarray(plan.first.from * lane.width, plan.first.to * lane.width));
     }
     // Not copied: the bytes are read when they are "sent", as by a socket.
-    return new Exchange(vector, plan, (bytes) => queue.push(bytes));
+    return new Exchange(lane, plan, (bytes) => queue.push(bytes));
   });
   for (;;) {
     const ready = exchanges.flatMap((exchange, rank) => (!exchange.complete && (queues[rank] as Uint8Array[]).length > 0 ? [rank] : []));
@@ -80,7 +83,7 @@ test('every rank ends with the same sum, whatever the length, the number of rank
           () => picks.next().value as number,
         );
         for (const vector of vectors) {
-          expect(Buffer.compare(vector.bytes, new Uint8Array(expected.buffer))).toBe(0);
+          expect(Buffer.compare(vector.float32.image, new Uint8Array(expected.buffer))).toBe(0);
         }
       },
     ),
@@ -124,14 +127,59 @@ test('SIMD and plain addition agree bit by bit', () => {
       (at, count, values) => {
         const [simd, plain] = [createVector(600), createPlainVector(600)];
         for (const vector of [simd, plain]) {
-          new Float32Array(vector.scratch.buffer, 0, PIECE_BYTES / 4).set(values);
+          new Float32Array(vector.numbers.buffer, 0, PIECE_BYTES / 4).set(values);
           vector.numbers.forEach((_, index) => {
             vector.numbers[index] = Math.fround(index / 3);
           });
-          vector.add(at, count);
+          vector.float32.add(at, count);
         }
-        expect(Buffer.compare(simd.bytes, plain.bytes)).toBe(0);
+        expect(Buffer.compare(simd.float32.image, plain.float32.image)).toBe(0);
       },
     ),
+  );
+});
+
+test('as float16 every rank ends with the same bits, near the sum', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 2, max: 5 }),
+      fc.oneof(fc.integer({ min: 0, max: 40 }), fc.integer({ min: 0, max: 300_000 })),
+      fc.constantFrom('sum' as const, 'mean' as const),
+      fc.infiniteStream(fc.integer({ min: 1, max: 300_000 })),
+      fc.infiniteStream(fc.nat(1000)),
+      fc.boolean(),
+      (size, length, operation, chunks, picks, simd) => {
+        const vectors = Array.from({ length: size }, (_, rank) => {
+          const vector = simd ? createVector(length, true) : createPlainVector(length, true);
+          vector.numbers.forEach((_, index) => {
+            vector.numbers[index] = Math.sin(index * 0.7 + rank) * 10 ** ((index % 7) - 4);
+          });
+          return vector;
+        });
+        const sums = Float64Array.from({ length }, (_, index) => vectors.reduce((sum, { numbers }) => sum + (numbers[index] as number), 0));
+        const magnitudes = Float64Array.from({ length }, (_, index) =>
+          vectors.reduce((sum, { numbers }) => sum + Math.abs(numbers[index] as number), 0),
+        );
+        runRing(
+          vectors,
+          vectors.map((_, rank) => planAllReduce(rank, size, length, operation)),
+          () => chunks.next().value as number,
+          () => picks.next().value as number,
+          'float16',
+        );
+        const [first] = vectors as [RingVector];
+        for (const vector of vectors) {
+          expect(Buffer.compare(vector.float32.image, first.float32.image)).toBe(0);
+        }
+        const factor = operation === 'mean' ? 1 / size : 1;
+        // Half of the last place at each of `size` roundings, or of the smallest number there is.
+        const isNear = first.numbers.every((value, index) => {
+          const tolerance = size * ((magnitudes[index] as number) * 2 ** -11 + 2 ** -25) + 1e-7;
+          return Math.abs(value - (sums[index] as number) * factor) <= tolerance;
+        });
+        expect(isNear).toBe(true);
+      },
+    ),
+    { numRuns: 60 },
   );
 });

@@ -1,4 +1,7 @@
-import { PIECE_BYTES, type RingVector } from './ring-vector.ts';
+import { type Lane, PIECE_BYTES } from './ring-vector.ts';
+
+/** How numbers travel; sums are of float32 in any case. */
+export type Wire = 'float32' | 'float16';
 
 /**
  * What one rank sends and receives in one collective call. Ring all-reduce after Patarasuk and Yuan (2009): the vector is cut into as
@@ -25,6 +28,8 @@ export interface Step extends Span {
   readonly action: 'add' | 'take';
   /** Multiplied with this before it goes on: the last addition of a mean. */
   readonly scale: number | null;
+  /** The last addition: these are the sums. */
+  readonly finishes: boolean;
   readonly sendOn: boolean;
 }
 
@@ -36,10 +41,16 @@ export function planAllReduce(rank: number, size: number, length: number, operat
   const steps: Step[] = [];
   for (let turn = 0; turn < size - 1; turn++) {
     const last = turn === size - 2;
-    steps.push({ ...segment(rank - 1 - turn), action: 'add', scale: last && operation === 'mean' ? 1 / size : null, sendOn: true });
+    steps.push({
+      ...segment(rank - 1 - turn),
+      action: 'add',
+      scale: last && operation === 'mean' ? 1 / size : null,
+      finishes: last,
+      sendOn: true,
+    });
   }
   for (let turn = 0; turn < size - 1; turn++) {
-    steps.push({ ...segment(rank - turn), action: 'take', scale: null, sendOn: turn < size - 2 });
+    steps.push({ ...segment(rank - turn), action: 'take', scale: null, finishes: false, sendOn: turn < size - 2 });
   }
   return { first: segment(rank), steps: steps.filter((step) => step.to > step.from) };
 }
@@ -50,7 +61,7 @@ export function planBroadcast(rank: number, size: number, length: number): Plan 
   if (rank === 0) {
     return { first: all, steps: [] };
   }
-  return { first: null, steps: length === 0 ? [] : [{ ...all, action: 'take', scale: null, sendOn: rank < size - 1 }] };
+  return { first: null, steps: length === 0 ? [] : [{ ...all, action: 'take', scale: null, finishes: false, sendOn: rank < size - 1 }] };
 }
 
 /** Whether the left neighbour sends anything in this call, and whether the right one is sent anything: each begins with a header. */
@@ -63,22 +74,25 @@ const SEND_ON_BYTES = 64 * 1024;
 
 /**
  * The receiving half of one call as a state machine without sockets: it names the place where the next bytes belong, is told how many
- * came, and hands out what can be sent on. Bytes handed out lie in the vector itself: a place is only received into again after the
- * right neighbour has had what was sent from it (the finished segment depends on it), so nothing is copied.
+ * came, and hands out what can be sent on. Bytes handed out lie in the vector itself (or its image): a place is only received into again
+ * after the right neighbour has had what was sent from it (the finished segment depends on it), so nothing is copied.
+ *
+ * As float16 a sum is rounded each time before it is sent. Whoever finishes a segment's sum takes the rounded one back as its own, so all
+ * ranks hold the same bits.
  */
 export class Exchange {
-  readonly #vector: RingVector;
+  readonly #lane: Lane;
   readonly #steps: readonly Step[];
   readonly #send: (bytes: Uint8Array) => void;
   #step = 0;
-  /** Within the current step, in bytes of the vector: received up to, and sent on up to. */
+  /** Within the current step, in bytes of the image: received up to, and done with (added or taken, and sent on) up to. */
   #received = 0;
-  #sent = 0;
+  #done = 0;
   /** Bytes in scratch that are not added yet. */
   #held = 0;
 
-  constructor(vector: RingVector, plan: Plan, send: (bytes: Uint8Array) => void) {
-    this.#vector = vector;
+  constructor(lane: Lane, plan: Plan, send: (bytes: Uint8Array) => void) {
+    this.#lane = lane;
     this.#steps = plan.steps;
     this.#send = send;
     this.#enter();
@@ -90,33 +104,29 @@ export class Exchange {
 
   /** Where the next bytes belong; never empty. Only to be asked while not complete. */
   destination(): Uint8Array<ArrayBuffer> {
+    const { image, scratch, width } = this.#lane;
     const step = this.#current();
-    const left = step.to * 4 - this.#received;
+    const end = step.to * width;
     if (step.action === 'take') {
-      return this.#vector.bytes.subarray(this.#received, step.to * 4);
+      return image.subarray(this.#received, end);
     }
-    return this.#vector.scratch.subarray(this.#held, Math.min(PIECE_BYTES, this.#held + left));
+    return scratch.subarray(this.#held, Math.min(PIECE_BYTES, this.#held + end - this.#received));
   }
 
   /** `count` bytes have come to `destination()`. */
   received(count: number): void {
+    const { width } = this.#lane;
     const step = this.#current();
     this.#received += count;
-    const ended = this.#received === step.to * 4;
+    const ended = this.#received === step.to * width;
     if (step.action === 'take') {
-      if (step.sendOn && (ended || this.#received - this.#sent >= SEND_ON_BYTES)) {
-        this.#sendOn();
+      if (ended || this.#received - this.#done >= SEND_ON_BYTES) {
+        this.#take(step);
       }
     } else {
       this.#held += count;
       if (ended || this.#held === PIECE_BYTES) {
-        const at = (this.#received - this.#held) / 4;
-        this.#vector.add(at, this.#held / 4);
-        if (step.scale !== null) {
-          this.#vector.scale(at, this.#received / 4, step.scale);
-        }
-        this.#held = 0;
-        this.#sendOn();
+        this.#add(step);
       }
     }
     if (ended) {
@@ -125,15 +135,41 @@ export class Exchange {
     }
   }
 
-  #sendOn(): void {
-    this.#send(this.#vector.bytes.subarray(this.#sent, this.#received));
-    this.#sent = this.#received;
+  #add(step: Step): void {
+    const { width } = this.#lane;
+    const [from, to] = [this.#done / width, this.#received / width];
+    this.#lane.add(from, to - from);
+    this.#held = 0;
+    if (step.scale !== null) {
+      this.#lane.scale(from, to, step.scale);
+    }
+    this.#lane.encode(from, to);
+    if (step.finishes) {
+      this.#lane.decode(from, to);
+    }
+    this.#sendUpTo(to * width);
+  }
+
+  #take(step: Step): void {
+    const { width } = this.#lane;
+    // A read may end within a number.
+    const [from, to] = [this.#done / width, Math.floor(this.#received / width)];
+    this.#lane.decode(from, to);
+    if (step.sendOn) {
+      this.#sendUpTo(to * width);
+    } else {
+      this.#done = to * width;
+    }
+  }
+
+  #sendUpTo(end: number): void {
+    this.#send(this.#lane.image.subarray(this.#done, end));
+    this.#done = end;
   }
 
   #enter(): void {
-    const from = this.#steps[this.#step]?.from ?? 0;
-    this.#received = from * 4;
-    this.#sent = from * 4;
+    this.#received = (this.#steps[this.#step]?.from ?? 0) * this.#lane.width;
+    this.#done = this.#received;
   }
 
   #current(): Step {

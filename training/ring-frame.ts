@@ -2,7 +2,8 @@
  * What goes before each vector, from left to right, little-endian (as the numbers that follow are):
  *
  *   +------------+------------+--------------------+------------+
- *   | "TNYV" u32 | kind u32   | sequence u32       | length u32 |   16 bytes, then `length` numbers' worth of segments
+ *   | "TNYV" u32 | kind u32   | sequence u32       | length u32 |   16 bytes, then `length` numbers' worth of segments,
+ *                                                                     4 bytes a number, or 2 where the kind says float16
  *   +------------+------------+--------------------+------------+
  *
  * Nothing is allocated from `length`: it must be what this rank expects in its own call of the same sequence.
@@ -21,7 +22,7 @@ export type FrameKind = (typeof KINDS)[number];
 export const FRAME_BYTES = 16;
 
 const MAGIC = 0x56594e54; // "TNYV", little-endian
-const KINDS = ['sum', 'mean', 'broadcast', 'bye'] as const;
+const KINDS = ['sum', 'mean', 'broadcast', 'bye', 'sum as float16', 'mean as float16'] as const;
 
 export function encodeFrame(frame: Frame): Buffer {
   const bytes = Buffer.alloc(FRAME_BYTES);
@@ -47,6 +48,8 @@ export function describeFrame(frame: Frame): string {
   switch (frame.kind) {
     case 'sum':
     case 'mean':
+    case 'sum as float16':
+    case 'mean as float16':
       return `all-reduce (${frame.kind}) of ${frame.length} numbers as its call ${frame.sequence}`;
     case 'broadcast':
       return `broadcast of ${frame.length} numbers as its call ${frame.sequence}`;

@@ -1,10 +1,13 @@
+import { type HalfKernels, halfKernels, plainHalfKernels } from './ring-float16.ts';
+import { createMemory, instantiate } from './wasm.ts';
+
 /**
  * Numbers that the ring adds to while bytes arrive.
  *
  *   WebAssembly.Memory (or a plain ArrayBuffer where there is no SIMD)
- *   +--------------------+----------------------------------------+
- *   | scratch, 512 KiB   | the vector, 4 bytes a number           |
- *   +--------------------+----------------------------------------+
+ *   +--------------------+----------------------------------------+---------------------------------------------+
+ *   | scratch, 512 KiB   | the vector, 4 bytes a number           | where wanted, its float16 image, 2 a number |
+ *   +--------------------+----------------------------------------+---------------------------------------------+
  *   0                    PIECE_BYTES
  *
  * The kernel writes what comes from the left neighbour into scratch; every full piece is added into place. Each vector has a memory
@@ -12,13 +15,25 @@
  */
 export interface RingVector {
   readonly numbers: Float32Array<ArrayBuffer>;
-  /** The same memory as `numbers`. */
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly float32: Lane;
+  /** null for a vector that was made without. */
+  readonly float16: Lane | null;
+}
+
+/** A vector as it travels: number i at `image[i * width]`. */
+export interface Lane {
+  /** Bytes a number. */
+  readonly width: 2 | 4;
+  readonly image: Uint8Array<ArrayBuffer>;
   readonly scratch: Uint8Array<ArrayBuffer>;
   /** numbers[at + i] += scratch[i] for i < count. */
   add(at: number, count: number): void;
   /** numbers[i] *= factor for from <= i < to. */
   scale(from: number, to: number, factor: number): void;
+  /** Brings numbers into the image. */
+  encode(from: number, to: number): void;
+  /** Brings what is in the image into the numbers. */
+  decode(from: number, to: number): void;
 }
 
 /** How much is added and sent on at a time: small enough for the second-level cache, large enough that calls cost nothing. */
@@ -26,8 +41,8 @@ export const PIECE_BYTES = 512 * 1024;
 
 /** A length in bytes travels as a u32, and a WebAssembly.Memory ends at 4 GiB. */
 export const MAX_NUMBERS = (2 ** 32 - 2 * PIECE_BYTES) / 4 - 1;
-
-const PAGE_BYTES = 64 * 1024;
+/** With its float16 image. */
+export const MAX_NUMBERS_WITH_IMAGE = (2 ** 32 - 2 * PIECE_BYTES) / 6 - 1;
 
 /*
  * The module, in text form. `to` and `from` are byte addresses, `count` numbers; alignment is 4, so any address of a float will do.
@@ -61,66 +76,74 @@ const MODULE_BYTES = Buffer.from(
   'base64',
 );
 
-/** What is used of WebAssembly: Node's type declarations know no more than its name. */
-interface WebAssemblyApi {
-  validate(bytes: Uint8Array): boolean;
-  readonly Module: new (bytes: Uint8Array) => object;
-  readonly Memory: new (pages: { initial: number }) => { readonly buffer: ArrayBuffer };
-  readonly Instance: new (
-    module: object,
-    imports: { ring: { memory: object } },
-  ) => { readonly exports: { add(to: number, from: number, count: number): void } };
+interface AddKernel {
+  /** Byte addresses. */
+  add(to: number, from: number, count: number): void;
 }
 
-const wasm = (globalThis as unknown as { WebAssembly?: WebAssemblyApi }).WebAssembly;
-
-let compiled: object | null | undefined;
-
-/** null where WebAssembly or its SIMD instructions are missing. */
-function addModule(): object | null {
-  if (compiled === undefined) {
-    compiled = wasm?.validate(MODULE_BYTES) ? new wasm.Module(MODULE_BYTES) : null;
+/** @param image whether the vector is to travel as float16 as well. */
+export function createVector(length: number, image = false): RingVector {
+  const memory = createMemory(sizeOf(length, image));
+  const kernel = instantiate<AddKernel>(MODULE_BYTES, memory);
+  if (kernel === null) {
+    return vectorIn(memory.buffer, length, plainAdd(memory.buffer), image ? plainHalfKernels(memory.buffer) : null);
   }
-  return compiled;
+  // Byte addresses are i32 for JavaScript: beyond 2 GiB they wrap into the negative, which the module reads as unsigned again.
+  return vectorIn(memory.buffer, length, kernel, image ? halfKernels(memory) : null);
 }
 
-export function createVector(length: number): RingVector {
-  const module = addModule();
-  return wasm === undefined || module === null ? createPlainVector(length) : createSimdVector(length, wasm, module);
+/** With JavaScript loops: about half as fast as SIMD. */
+export function createPlainVector(length: number, image = false): RingVector {
+  const buffer = new ArrayBuffer(sizeOf(length, image));
+  return vectorIn(buffer, length, plainAdd(buffer), image ? plainHalfKernels(buffer) : null);
 }
 
-/** With a JavaScript loop: about half as fast as SIMD. */
-export function createPlainVector(length: number): RingVector {
-  const views = viewsOf(new ArrayBuffer(PIECE_BYTES + length * 4), length);
-  const scratch = new Float32Array(views.scratch.buffer, 0, PIECE_BYTES / 4);
+function sizeOf(length: number, image: boolean): number {
+  return PIECE_BYTES + length * 4 + (image ? length * 2 : 0);
+}
+
+function plainAdd(buffer: ArrayBuffer): AddKernel {
+  const all = new Float32Array(buffer, 0, buffer.byteLength >>> 2);
   return {
-    ...views,
-    add(at, count) {
-      const numbers = views.numbers;
+    add(to, from, count) {
       for (let index = 0; index < count; index++) {
-        numbers[at + index] = (numbers[at + index] as number) + (scratch[index] as number);
+        all[to / 4 + index] = (all[to / 4 + index] as number) + (all[from / 4 + index] as number);
       }
     },
   };
 }
 
-function createSimdVector(length: number, wasm: WebAssemblyApi, module: object): RingVector {
-  const memory = new wasm.Memory({ initial: Math.ceil((PIECE_BYTES + length * 4) / PAGE_BYTES) });
-  const { add } = new wasm.Instance(module, { ring: { memory } }).exports;
-  // Byte addresses are i32 for JavaScript: beyond 2 GiB they wrap into the negative, which the module reads as unsigned again.
-  return { ...viewsOf(memory.buffer, length), add: (at, count) => add(PIECE_BYTES + at * 4, 0, count) };
-}
+const NOTHING = () => {};
 
-function viewsOf(buffer: ArrayBuffer, length: number): Omit<RingVector, 'add'> {
+function vectorIn(buffer: ArrayBuffer, length: number, kernel: AddKernel, half: HalfKernels | null): RingVector {
   const numbers = new Float32Array(buffer, PIECE_BYTES, length);
-  return {
-    numbers,
-    bytes: new Uint8Array(buffer, PIECE_BYTES, length * 4),
+  const imageAt = PIECE_BYTES + length * 4;
+  const shared = {
     scratch: new Uint8Array(buffer, 0, PIECE_BYTES),
-    scale(from, to, factor) {
+    scale(from: number, to: number, factor: number) {
       for (let index = from; index < to; index++) {
         numbers[index] = (numbers[index] as number) * factor;
       }
+    },
+  };
+  const placeOf = (index: number) => PIECE_BYTES + index * 4;
+  return {
+    numbers,
+    float32: {
+      ...shared,
+      width: 4,
+      image: new Uint8Array(buffer, PIECE_BYTES, length * 4),
+      add: (at, count) => kernel.add(placeOf(at), 0, count),
+      encode: NOTHING,
+      decode: NOTHING,
+    },
+    float16: half && {
+      ...shared,
+      width: 2,
+      image: new Uint8Array(buffer, imageAt, length * 2),
+      add: (at, count) => half.addHalf(placeOf(at), 0, count),
+      encode: (from, to) => half.encode(imageAt + from * 2, placeOf(from), to - from),
+      decode: (from, to) => half.decode(placeOf(from), imageAt + from * 2, to - from),
     },
   };
 }

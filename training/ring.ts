@@ -3,9 +3,9 @@ import { TonyError } from '../conf/errors.ts';
 import type { Secret } from '../conf/secret.ts';
 import { acceptNeighbour, dialNeighbour, type Listener, openListener } from './ring-connect.ts';
 import { type EndEvents, LeftEnd, RightEnd } from './ring-ends.ts';
-import { Exchange, type Plan, planAllReduce, planBroadcast, takesPart } from './ring-exchange.ts';
-import { describeFrame, type Frame } from './ring-frame.ts';
-import { createVector, MAX_NUMBERS, type RingVector } from './ring-vector.ts';
+import { Exchange, type Plan, planAllReduce, planBroadcast, takesPart, type Wire } from './ring-exchange.ts';
+import { describeFrame, type Frame, type FrameKind } from './ring-frame.ts';
+import { createVector, type Lane, MAX_NUMBERS, MAX_NUMBERS_WITH_IMAGE, type RingVector } from './ring-vector.ts';
 
 export interface RingOptions {
   readonly rank: number;
@@ -159,24 +159,27 @@ export class Ring {
   /**
    * A vector in the ring's own memory: all-reduces of it copy nothing.
    * @param length in numbers.
+   * @param wire how it is to travel; as float32 it may in any case.
    */
-  vector(length: number): Float32Array<ArrayBuffer> {
-    const vector = createVector(length);
+  vector(length: number, wire: Wire = 'float32'): Float32Array<ArrayBuffer> {
+    const vector = createVector(length, wire === 'float16');
     this.#vectors.set(vector.numbers.buffer, vector);
     return vector.numbers;
   }
 
   /**
    * Replaces `numbers`, on every rank, by the sum (or the mean) over all ranks, the same bits everywhere. Equal lengths on all ranks.
+   * @param wire as float16 half as many bytes travel; each partial sum of float32 is rounded before it is sent on.
    * @throws TonyError PEER_LOST, RING_MISMATCH.
    */
-  async allReduce(numbers: Float32Array, operation: 'sum' | 'mean' = 'sum'): Promise<void> {
-    await this.#call('all-reduce', operation, numbers, planAllReduce(this.rank, this.worldSize, numbers.length, operation));
+  async allReduce(numbers: Float32Array, operation: 'sum' | 'mean' = 'sum', wire: Wire = 'float32'): Promise<void> {
+    const kind = wire === 'float16' ? (`${operation} as float16` as const) : operation;
+    await this.#call(kind, numbers, planAllReduce(this.rank, this.worldSize, numbers.length, operation), wire);
   }
 
   /** Replaces `numbers` on every rank by those of rank 0. Equal lengths on all ranks. */
   async broadcast(numbers: Float32Array): Promise<void> {
-    await this.#call('broadcast', 'broadcast', numbers, planBroadcast(this.rank, this.worldSize, numbers.length));
+    await this.#call('broadcast', numbers, planBroadcast(this.rank, this.worldSize, numbers.length), 'float32');
   }
 
   /** Resolves when every rank has called it. */
@@ -197,29 +200,30 @@ export class Ring {
     }
   }
 
-  async #call(kind: 'all-reduce' | 'broadcast', name: 'sum' | 'mean' | 'broadcast', numbers: Float32Array, plan: Plan): Promise<void> {
-    if (numbers.length > MAX_NUMBERS) {
-      throw new TonyError('RING_MISMATCH', `${numbers.length} numbers are more than the ${MAX_NUMBERS} that fit into one call`);
+  async #call(kind: FrameKind, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
+    const most = Math.floor(wire === 'float16' ? MAX_NUMBERS_WITH_IMAGE : MAX_NUMBERS);
+    if (numbers.length > most) {
+      throw new TonyError('RING_MISMATCH', `${numbers.length} numbers are more than the ${most} that fit into one call`);
     }
     if (this.worldSize === 1) {
       return;
     }
     // One call at a time, in the order in which they were made.
     const before = this.#tail;
-    const done = before.then(() => this.#run(kind, name, numbers, plan));
+    const done = before.then(() => this.#run(kind, numbers, plan, wire));
     this.#tail = done.catch(() => {});
     await done;
   }
 
-  async #run(kind: 'all-reduce' | 'broadcast', name: 'sum' | 'mean' | 'broadcast', numbers: Float32Array, plan: Plan): Promise<void> {
-    const frame: Frame = { kind: name, sequence: this.#sequence >>> 0, length: numbers.length };
+  async #run(kind: FrameKind, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
+    const frame: Frame = { kind, sequence: this.#sequence >>> 0, length: numbers.length };
     this.#sequence++;
     this.#hold(true);
     this.#currentFrame = frame;
     const watch = this.#watchSilence(frame.sequence === 0);
     try {
       this.#checkEnded();
-      await Promise.race([this.#broken, this.#exchange(kind, frame, numbers, plan)]);
+      await Promise.race([this.#broken, this.#exchange(frame, numbers, plan, wire)]);
     } finally {
       clearInterval(watch);
       this.#silentTicks = null;
@@ -228,19 +232,19 @@ export class Ring {
     }
   }
 
-  async #exchange(kind: 'all-reduce' | 'broadcast', frame: Frame, numbers: Float32Array, plan: Plan): Promise<void> {
+  async #exchange(frame: Frame, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
     if (this.#state !== 'open') {
       await this.#broken;
     }
-    const own = this.#ownVector(numbers);
-    const vector = own ?? this.#stage(numbers);
-    const part = takesPart(kind, this.rank, this.worldSize);
+    const own = this.#ownVector(numbers, wire);
+    const vector = own ?? this.#stage(numbers, wire);
+    const lane = vector[wire] as Lane;
+    const part = takesPart(frame.kind === 'broadcast' ? 'broadcast' : 'all-reduce', this.rank, this.worldSize);
     if (part.sends) {
-      const first = plan.first === null ? null : vector.bytes.subarray(plan.first.from * 4, plan.first.to * 4);
-      this.#right.open(frame, first);
+      this.#right.open(frame, firstBytes(lane, plan));
     }
     if (part.receives) {
-      await this.#left.receive(frame, new Exchange(vector, plan, this.#right.write));
+      await this.#left.receive(frame, new Exchange(lane, plan, this.#right.write));
     }
     // The last writes still read from the vector: only now may the caller change it.
     await this.#right.flushed();
@@ -249,17 +253,16 @@ export class Ring {
     }
   }
 
-  /** The ring's vector whose whole length `numbers` is. */
-  #ownVector(numbers: Float32Array): RingVector | null {
+  /** The ring's vector whose beginning `numbers` is. */
+  #ownVector(numbers: Float32Array, wire: Wire): RingVector | null {
     const vector = this.#vectors.get(numbers.buffer);
-    return vector !== undefined && numbers.byteOffset === vector.numbers.byteOffset && numbers.length <= vector.numbers.length
-      ? vector
-      : null;
+    const isOwn = vector?.[wire] && numbers.byteOffset === vector.numbers.byteOffset && numbers.length <= vector.numbers.length;
+    return isOwn ? vector : null;
   }
 
-  #stage(numbers: Float32Array): RingVector {
-    if (this.#staging === null || this.#staging.numbers.length < numbers.length) {
-      this.#staging = createVector(numbers.length);
+  #stage(numbers: Float32Array, wire: Wire): RingVector {
+    if (this.#staging === null || this.#staging.numbers.length < numbers.length || this.#staging[wire] === null) {
+      this.#staging = createVector(numbers.length, wire === 'float16');
     }
     this.#staging.numbers.set(numbers);
     return this.#staging;
@@ -361,4 +364,12 @@ export class Ring {
     this.#left.socket?.destroy();
     this.#right.socket?.destroy();
   }
+}
+
+function firstBytes(lane: Lane, { first }: Plan): Uint8Array | null {
+  if (first === null) {
+    return null;
+  }
+  lane.encode(first.from, first.to);
+  return lane.image.subarray(first.from * lane.width, first.to * lane.width);
 }
