@@ -47,15 +47,42 @@ function optimizerVariables(tf: typeof tfjs, optimizer: tfjs.Optimizer): NamedVa
   return found;
 }
 
-/** Copies all of it out of the backend: what training does next does not change it. */
+/** Copies all of it out of the backend, once: what training does next does not change it. */
 export async function captureState(tf: typeof tfjs, model: CompiledModel): Promise<StoredTensor[]> {
   return await Promise.all(
     variablesOf(tf, model).map(async ({ name, variable }) => {
-      const values = (await variable.data()) as Float32Array | Int32Array | Uint8Array;
-      const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength).slice();
+      const bytes = await copyOf(tf, variable);
       return { name, dtype: variable.dtype as StoredTensor['dtype'], shape: variable.shape, bytes };
     }),
   );
+}
+
+interface NativeData {
+  /** What was handed to tf.tensor, as long as no operation has needed it. */
+  readonly values: unknown;
+}
+
+/** The values of a tensor, in memory that nobody else has. */
+export async function copyOf(tf: typeof tfjs, tensor: tfjs.Tensor): Promise<Uint8Array> {
+  // To be asked before they are read.
+  const isCopied = isCopiedByReading(tf, tensor);
+  const values = (await tensor.data()) as Float32Array | Int32Array | Uint8Array;
+  const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  return isCopied ? bytes : bytes.slice();
+}
+
+/** The other backends hand out their own memory, or memory that somebody has handed to them. */
+function isCopiedByReading(tf: typeof tfjs, tensor: tfjs.Tensor): boolean {
+  switch (tf.getBackend()) {
+    case 'wasm':
+      return true;
+    case 'tensorflow': {
+      const { tensorMap } = tf.backend() as unknown as { readonly tensorMap?: { get(dataId: object): NativeData | undefined } };
+      return tensorMap?.get(tensor.dataId)?.values === null;
+    }
+    default:
+      return false;
+  }
 }
 
 /** @throws TonyError CHECKPOINT_MISFIT when it is of another model or optimizer; nothing is changed then. */
@@ -85,21 +112,36 @@ export function restoreState(
 
 /** The weights alone, of whatever else is among `tensors`. */
 export function restoreWeights(tf: typeof tfjs, weights: readonly NamedWeight[], tensors: readonly StoredTensor[], where: string): void {
-  const stored = tensors.filter(({ name }) => name.startsWith('model:'));
-  if (stored.length !== weights.length) {
-    throw misfit(where, `it has ${stored.length} weights instead of ${weights.length}`);
+  const stored = weightsAmong(tensors);
+  if (stored.size !== weights.length) {
+    throw misfit(where, `it has ${stored.size} weights instead of ${weights.length}`);
   }
-  const pairs = weights.map((weight, index) => ({ ...weight, tensor: stored[index] as StoredTensor }));
+  const pairs = weights.map((weight, index) => ({ ...weight, tensor: stored.get(index) }));
+  const fitting: { readonly variable: tfjs.Variable; readonly tensor: StoredTensor }[] = [];
   for (const { name, variable, tensor } of pairs) {
+    if (tensor === undefined) {
+      throw misfit(where, `it has no weight ${name}`);
+    }
     if (!sameShape(tensor.shape, variable.shape) || tensor.dtype !== variable.dtype) {
       throw misfit(where, `weight ${name} is ${tensor.dtype} [${tensor.shape}] there and ${variable.dtype} [${variable.shape}] here`);
     }
+    fitting.push({ variable, tensor });
   }
   tf.tidy(() => {
-    for (const { variable, tensor } of pairs) {
+    for (const { variable, tensor } of fitting) {
       variable.assign(tensorOf(tf, tensor));
     }
   });
+}
+
+/** By their place in the model: in a checkpoint they stand as those who have written it had them. */
+export function weightsAmong(tensors: readonly StoredTensor[]): Map<number, StoredTensor> {
+  return new Map(
+    tensors.flatMap((tensor) => {
+      const [, index] = /^model:(\d+):/.exec(tensor.name) ?? [];
+      return index === undefined ? [] : [[Number(index), tensor] as const];
+    }),
+  );
 }
 
 function misfit(where: string, what: string): TonyError {

@@ -1,0 +1,184 @@
+/**
+ * `npm run bench -- checkpoint [--rounds N] [--mebibytes N] [--output json]`: how long training stands still for a checkpoint, beside a plain
+ * copy of the same bytes in memory; and how fast a checkpoint goes to HDFS, beside `curl -T` of the same bytes to the same WebHDFS. In turns
+ * within one run, medians. On a cluster in a box, which is brought up when it is not.
+ */
+import { execFile, spawn } from 'node:child_process';
+import { randomFillSync } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { parseArgs, promisify } from 'node:util';
+import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { Cluster } from '../integration-tests/cluster/cluster.mjs';
+import { createStorage } from '../storage/create-storage.ts';
+import type { StoredTensor } from '../training/checkpoint-format.ts';
+import { CheckpointStore } from '../training/checkpoint-store.ts';
+import { programEnvironment } from '../training/program-environment.ts';
+import { type PauseRound, type PauseStart, trainWithCheckpoints } from './checkpoint/train-with-checkpoints.ts';
+import { median } from './median.ts';
+
+const execute = promisify(execFile);
+const USER = 'alice';
+const MIB = 1024 * 1024;
+const ORIGIN = { applicationId: 'application_1_0001', generation: 1 };
+
+interface Comparison {
+  readonly what: string;
+  readonly unit: string;
+  readonly ours: number;
+  readonly theirs: number;
+  /** Median of the rounds' own ratios: what else the machine does changes from one to the next. */
+  readonly ratio: number;
+  readonly target: string;
+  readonly isMet: boolean | null;
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      rounds: { type: 'string', default: '7' },
+      mebibytes: { type: 'string', default: '256' },
+      output: { type: 'string', default: 'text' },
+    },
+  });
+  const rounds = Math.max(1, Number(values.rounds));
+  const mebibytes = Math.max(1, Number(values.mebibytes));
+  const progress = (line: string): void => void process.stderr.write(`${line}\n`);
+  const { tree } = await ensureRuntime(progress);
+  const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
+  const wasUp = (await cluster.status()).ready;
+  await mkdir('.cache', { recursive: true });
+  const folder = await mkdtemp(path.resolve('.cache', 'checkpoint-'));
+  if (!wasUp) await cluster.up({ log: progress });
+  Object.assign(process.env, cluster.environment());
+  const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user: USER });
+  const remote = `hdfs:///user/${USER}/bench-checkpoint`;
+  try {
+    const pauses = await measurePauses(tree, { dir: `${remote}/training`, user: USER, rounds, mebibytes }, progress);
+    const tensors = tensorsOf(mebibytes);
+    const file = path.join(folder, 'tensors.bin');
+    await writeFile(
+      file,
+      tensors.map(({ bytes }) => bytes),
+    );
+    const store = new CheckpointStore(storage, `${remote}/upload`);
+    const uploads: { ours: number; theirs: number }[] = [];
+    for (let round = 0; round <= rounds; round++) {
+      const ours = await secondsOf(() => store.save({ position: positionOf(round), tensors }, ORIGIN));
+      const theirs = await secondsOf(() => uploadByCurl(cluster, file));
+      await storage.remove(`${remote}/upload`);
+      if (round > 0) uploads.push({ ours, theirs });
+      progress(round === 0 ? 'upload: warm' : `upload: round ${round} of ${rounds}`);
+    }
+    report(compare(pauses, uploads, mebibytes), rounds, mebibytes, values.output === 'json');
+  } finally {
+    await storage.remove(remote).catch(() => false);
+    storage.close();
+    await rm(folder, { recursive: true, force: true });
+    if (!wasUp) await cluster.down();
+  }
+}
+
+/** In a process of its own, with the runtime that jobs have. */
+async function measurePauses(tree: string, start: PauseStart, progress: (line: string) => void): Promise<PauseRound[]> {
+  const environment = { ...process.env, TF_CPP_MIN_LOG_LEVEL: '2' };
+  const env = { ...environment, ...programEnvironment(path.resolve('dist', 'container'), tree, environment) };
+  const child = spawn(path.join(tree, 'bin', 'node'), [fileURLToPath(import.meta.url), 'train', JSON.stringify(start)], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(child, 'close');
+  const rounds: PauseRound[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    rounds.push(JSON.parse(line) as PauseRound);
+    progress(`pause: round ${rounds.length} of ${start.rounds}`);
+  }
+  const [exitCode] = await ended;
+  if (exitCode !== 0) throw new Error(`the training process ended with ${exitCode}`);
+  return rounds;
+}
+
+/** A few large ones and many small ones, as models have them; noise, which nothing on the way can compress. */
+function tensorsOf(mebibytes: number): StoredTensor[] {
+  const all = new Uint8Array(mebibytes * MIB);
+  randomFillSync(all);
+  const tensors: StoredTensor[] = [];
+  for (let at = 0; at < all.length; ) {
+    const size = Math.min(all.length - at, tensors.length % 2 === 0 ? 16 * MIB : 4096);
+    tensors.push({ name: `model:${tensors.length}:w`, dtype: 'float32', shape: [size / 4], bytes: all.subarray(at, at + size) });
+    at += size;
+  }
+  return tensors;
+}
+
+function positionOf(step: number) {
+  return { step, epoch: 0, examples: 0, seed: 1, iterations: step, final: false };
+}
+
+async function uploadByCurl(cluster: Cluster, file: string): Promise<void> {
+  const url = `${cluster.nameNode}/webhdfs/v1/user/${USER}/bench-checkpoint/upload/curl.bin?op=CREATE&overwrite=true&user.name=${USER}`;
+  await execute('curl', ['-sf', '-L', '-T', file, url]);
+}
+
+async function secondsOf(work: () => Promise<unknown>): Promise<number> {
+  const before = performance.now();
+  await work();
+  return (performance.now() - before) / 1000;
+}
+
+function compare(pauses: readonly PauseRound[], uploads: readonly { ours: number; theirs: number }[], mebibytes: number): Comparison[] {
+  const speed = (seconds: number) => mebibytes / seconds;
+  const pauseRatio = median(pauses.map(({ pause, copy }) => pause / copy));
+  const uploadRatio = median(uploads.map(({ ours, theirs }) => theirs / ours));
+  const stepRatio = median(pauses.map(({ stepAlone, stepBeside }) => stepBeside / stepAlone));
+  return [
+    {
+      what: `training stands still / plain copy of the ${median(pauses.map(({ mebibytes }) => mebibytes)).toFixed(0)} MiB`,
+      unit: 'ms',
+      ours: median(pauses.map(({ pause }) => pause)),
+      theirs: median(pauses.map(({ copy }) => copy)),
+      ratio: pauseRatio,
+      target: '<= 1.00',
+      isMet: pauseRatio <= 1,
+    },
+    {
+      what: 'checkpoint to HDFS / curl -T',
+      unit: 'MiB/s',
+      ours: median(uploads.map(({ ours }) => speed(ours))),
+      theirs: median(uploads.map(({ theirs }) => speed(theirs))),
+      ratio: uploadRatio,
+      target: '>= 0.80',
+      isMet: uploadRatio >= 0.8,
+    },
+    {
+      what: 'a step while one is written / without',
+      unit: 'ms',
+      ours: median(pauses.map(({ stepBeside }) => stepBeside)),
+      theirs: median(pauses.map(({ stepAlone }) => stepAlone)),
+      ratio: stepRatio,
+      target: '',
+      isMet: null,
+    },
+  ];
+}
+
+function report(comparisons: readonly Comparison[], rounds: number, mebibytes: number, json: boolean): void {
+  if (json) {
+    for (const comparison of comparisons) console.log(JSON.stringify({ type: 'checkpoint', rounds, mebibytes, ...comparison }));
+    return;
+  }
+  console.log(`\ncheckpoints, medians of ${rounds} rounds in turns`);
+  console.log(`${'ours / theirs'.padEnd(56)} ${'ours'.padStart(8)} ${'theirs'.padStart(8)} ${'ratio'.padStart(7)}   target`);
+  for (const { what, unit, ours, theirs, ratio, target, isMet } of comparisons) {
+    const verdict = isMet === null ? '' : `${target} ${isMet ? 'ok' : 'missed'}`;
+    const numbers = `${ours.toFixed(1).padStart(8)} ${theirs.toFixed(1).padStart(8)} ${ratio.toFixed(2).padStart(7)}`;
+    console.log(`${`${what}, ${unit}`.padEnd(56)} ${numbers}   ${verdict}`);
+  }
+}
+
+if (process.argv[2] === 'train') await trainWithCheckpoints(JSON.parse(process.argv[3] as string) as PauseStart);
+else await main();

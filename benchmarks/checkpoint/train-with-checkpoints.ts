@@ -1,0 +1,90 @@
+import { HadoopConfiguration } from '../../hadoop/configuration.ts';
+import { createStorage } from '../../storage/create-storage.ts';
+import { loadBackend } from '../../training/backend.ts';
+import { CheckpointStore } from '../../training/checkpoint-store.ts';
+import { CheckpointWriter } from '../../training/checkpoint-writer.ts';
+import { inspectModel } from '../../training/compiled-model.ts';
+import { captureState } from '../../training/training-state.ts';
+
+export interface PauseStart {
+  readonly dir: string;
+  readonly user: string;
+  readonly rounds: number;
+  /** About so much is to be in a checkpoint, the optimizer's slots included. */
+  readonly mebibytes: number;
+}
+
+/** Milliseconds. */
+export interface PauseRound {
+  readonly mebibytes: number;
+  readonly pause: number;
+  readonly copy: number;
+  readonly stepAlone: number;
+  /** While a checkpoint is being written. */
+  readonly stepBeside: number;
+}
+
+const MIB = 1024 * 1024;
+const INPUTS = 784;
+const BATCH = 64;
+const STEPS = 5;
+
+/** One training process of the benchmark: says on a line for each round what a checkpoint has cost it. */
+export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: PauseStart): Promise<void> {
+  const { tf } = await loadBackend(1);
+  const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user });
+  // Weights, and two moments of each.
+  const parameters = (mebibytes * MIB) / 4 / 3;
+  const units = Math.max(1, Math.round((-INPUTS + Math.sqrt(INPUTS ** 2 + 4 * parameters)) / 2));
+  const model = tf.sequential();
+  model.add(tf.layers.dense({ units, inputShape: [INPUTS], activation: 'relu' }));
+  model.add(tf.layers.dense({ units, activation: 'relu' }));
+  model.add(tf.layers.dense({ units: 10, activation: 'softmax' }));
+  model.compile({ optimizer: 'adam', loss: 'categoricalCrossentropy' });
+  const x = tf.randomNormal([BATCH, INPUTS]);
+  const y = tf.oneHot(tf.randomUniform([BATCH], 0, 10, 'int32'), 10).toFloat();
+  const compiled = inspectModel(tf, model);
+  const steps = async () => {
+    const before = performance.now();
+    for (let step = 0; step < STEPS; step++) {
+      await model.trainOnBatch(x, y);
+      // As between two steps of `fit`, where the ring and the data are waited for.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return (performance.now() - before) / STEPS;
+  };
+  let failure: string | null = null;
+  const writer = new CheckpointWriter(new CheckpointStore(storage, dir), {
+    applicationId: 'application_1_0001',
+    generation: 1,
+    keep: 1,
+    onSaved: () => {},
+    onTrouble: (message) => {
+      failure = message;
+    },
+  });
+  for (let round = 0; round <= rounds; round++) {
+    const stepAlone = await steps();
+    const position = { step: round, epoch: 0, examples: 0, seed: 1, iterations: round, final: false };
+    let taken: readonly { readonly bytes: Uint8Array }[] = [];
+    const before = performance.now();
+    await writer.record(async () => {
+      const tensors = await captureState(tf, compiled);
+      taken = tensors;
+      return { position, tensors };
+    });
+    const pause = performance.now() - before;
+    const stepBeside = await steps();
+    await writer.finish();
+    if (failure !== null) throw new Error(failure);
+    const copying = performance.now();
+    let copies = taken.map(({ bytes }) => bytes.slice());
+    const copy = performance.now() - copying;
+    const size = copies.reduce((sum, { length }) => sum + length, 0) / MIB;
+    copies = [];
+    // The first round warms up.
+    if (round > 0)
+      process.stdout.write(`${JSON.stringify({ mebibytes: size, pause, copy, stepAlone, stepBeside } satisfies PauseRound)}\n`);
+  }
+  storage.close();
+}
