@@ -89,6 +89,10 @@ class AllReduceStrategy implements TrainingStrategy {
     return await this.#stepper.run(parts, signals);
   }
 
+  async agree(signals: Float32Array): Promise<void> {
+    await this.#ring.allReduce(signals);
+  }
+
   /** Moving averages are made equal first. Rank 0 writes, in the background. */
   async checkpoint(position: TrainingPosition): Promise<void> {
     const { tf, model } = this.#context;

@@ -1,55 +1,121 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import { clipGradients, clipNumbers } from './clip-gradients.ts';
 import { FusedGradients, type NamedGradient } from './gradients.ts';
+import { localGradients } from './local-gradients.ts';
 import { FusedOptimizer } from './native/fused-optimizer.ts';
+import type { StepClock } from './profile-clock.ts';
 import type { Ring } from './ring.ts';
+import type { Wire } from './ring-exchange.ts';
+import { checkStepOptions, type StepOptions } from './step-options.ts';
+import type { LazyValues, StepPart, StepValues } from './step-part.ts';
+import { verifyEqual } from './verify-equal.ts';
+
+export interface StepperOptions extends StepOptions {
+  /** Numbers that each step is to give beside the loss. */
+  readonly metrics?: number;
+  /** Numbers of the caller's that each step carries to the other ranks. */
+  readonly signals?: number;
+  /** How the gradients travel; their sums are of float32 in any case. */
+  readonly wire?: Wire;
+  readonly clock?: StepClock;
+}
+
+const VERIFY_EVERY_STEPS = 100;
+/** Steps whose loss may stay on the backend. */
+const MAX_UNREAD = 64;
+/** A worker of its own never waits for the network: so often it lets others have the thread. */
+const YIELD_MS = 20;
+const NO_SIGNALS = new Float32Array(0);
 
 /** Synchronous steps: the gradients of all ranks, averaged, are applied on each of them by the same optimizer. */
 export class Stepper {
   readonly #tf: typeof tfjs;
+  readonly #ring: Ring;
   readonly #optimizer: FusedOptimizer;
   readonly #variables: readonly tfjs.Variable[];
+  readonly #options: StepperOptions;
   readonly #fused: FusedGradients | null;
+  readonly #verifyEverySteps: number;
+  readonly #signalsAt: number;
+  #steps = 0;
+  /** Oldest first. */
+  readonly #unread: LazyValues[] = [];
+  #yieldedAt = 0;
 
-  constructor(tf: typeof tfjs, ring: Ring, optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[], extras = 0) {
+  constructor(tf: typeof tfjs, ring: Ring, optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[], options: StepperOptions = {}) {
     this.#tf = tf;
+    this.#ring = ring;
     this.#optimizer = new FusedOptimizer(tf, optimizer);
     this.#variables = variables;
-    this.#fused = ring.worldSize === 1 ? null : new FusedGradients(tf, ring, variables, extras + 1);
+    this.#options = checkStepOptions(options);
+    this.#verifyEverySteps = options.verifyEverySteps ?? VERIFY_EVERY_STEPS;
+    this.#signalsAt = (options.metrics ?? 0) + 1;
+    const extras = this.#signalsAt + (options.signals ?? 0);
+    this.#fused = ring.worldSize === 1 ? null : new FusedGradients(tf, ring, variables, extras, options.wire ?? 'float32');
   }
 
   /**
-   * @param compute the loss of this rank's examples; null when it has none in this step (weight 0).
-   * @param weight this rank's share of the step's examples; the shares of all ranks add up to 1.
-   * @param readExtras numbers to be averaged with the loss, read after `compute` has run.
-   * @returns the mean loss, and the means of the extras.
+   * @param parts this rank's; equally many on all ranks.
+   * @param signals replaced by their sums over all ranks.
+   * @throws TonyError RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
    */
-  async run(compute: (() => tfjs.Scalar) | null, weight: number, readExtras: () => readonly number[] = () => []): Promise<number[]> {
+  async run(parts: readonly StepPart[], signals: Float32Array = NO_SIGNALS): Promise<StepValues> {
+    const values = this.#fused === null ? await this.#runAlone(parts) : await this.#runTogether(this.#fused, parts, signals);
+    this.#steps++;
+    if (this.#verifyEverySteps > 0 && this.#steps % this.#verifyEverySteps === 0) {
+      await this.verify();
+    }
+    return values;
+  }
+
+  async #runAlone(parts: readonly StepPart[]): Promise<StepValues> {
     const tf = this.#tf;
-    const variables = [...this.#variables];
-    if (this.#fused === null) {
-      if (compute === null) {
-        return [0];
-      }
-      const { value, grads } = tf.variableGrads(compute, variables);
-      this.#apply(variables.map(({ name }) => ({ name, tensor: grads[name] as tfjs.Tensor })));
-      const loss = value.dataSync()[0] as number;
-      value.dispose();
-      return [loss, ...readExtras()];
+    const { clock } = this.#options;
+    clock?.enter('compute');
+    const { gradients, values } = localGradients(tf, this.#variables, parts);
+    clock?.enter('update');
+    if (gradients !== null) {
+      const named = this.#variables.map(({ name }) => ({ name, tensor: gradients[name] as tfjs.Tensor }));
+      this.#apply(clipGradients(tf, named, this.#options));
     }
-    let gradients: tfjs.NamedTensorMap | null = null;
-    let loss = 0;
-    if (compute !== null) {
-      // The weight goes into the loss: that weights all gradients at no cost.
-      const { value, grads } = tf.variableGrads(() => tf.mul(compute(), weight) as tfjs.Scalar, variables);
-      gradients = grads;
-      // Gradients have to leave the backend anyway, so this reads four bytes more and waits for nothing.
-      loss = value.dataSync()[0] as number;
-      value.dispose();
+    this.#unread.push(values);
+    if (this.#unread.length > MAX_UNREAD) {
+      this.#unread.shift()?.read();
     }
-    const extras = readExtras().map((extra) => extra * weight);
-    const summed = await this.#fused.sum(gradients, [loss, ...extras]);
-    this.#apply(summed.gradients);
-    return summed.extras;
+    const now = performance.now();
+    if (now - this.#yieldedAt > YIELD_MS) {
+      clock?.enter('other');
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      this.#yieldedAt = performance.now();
+    }
+    return values;
+  }
+
+  async #runTogether(fused: FusedGradients, parts: readonly StepPart[], signals: Float32Array): Promise<StepValues> {
+    const { clock } = this.#options;
+    clock?.enter('compute');
+    const { gradients, values } = localGradients(this.#tf, this.#variables, parts);
+    const extras = new Float32Array(this.#signalsAt + signals.length);
+    // Gradients have to leave the backend anyway, so this reads four bytes more and waits for nothing.
+    extras.set(values.read());
+    extras.set(signals, this.#signalsAt);
+    fused.load(gradients);
+    clock?.enter('exchange');
+    await fused.sum(extras);
+    clock?.enter('update');
+    clipNumbers(fused.numbers, this.#options);
+    this.#apply(fused.tensors());
+    signals.set(extras.subarray(this.#signalsAt));
+    const means = Array.from(extras.subarray(0, this.#signalsAt));
+    return { read: () => means, dispose: () => {} };
+  }
+
+  /**
+   * Compares the variables of all ranks.
+   * @throws TonyError RANKS_DIFFER naming the first one that differs, and the ranks.
+   */
+  async verify(): Promise<void> {
+    await verifyEqual(this.#ring, this.#variables, `after ${this.#steps} steps`);
   }
 
   /** Why steps do not go by native kernels; null when they do. */
@@ -59,10 +125,13 @@ export class Stepper {
 
   /** Frees what native kernels hold; variables and the optimizer stay as they are. */
   dispose(): void {
+    for (const values of this.#unread.splice(0)) {
+      values.read();
+    }
     this.#optimizer.dispose();
   }
 
-  #apply(gradients: NamedGradient[]): void {
+  #apply(gradients: readonly NamedGradient[]): void {
     this.#optimizer.apply(gradients);
     for (const { tensor } of gradients) {
       // A variable that the loss does not depend on has none.

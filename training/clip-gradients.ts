@@ -1,0 +1,59 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import type { NamedGradient } from './gradients.ts';
+import type { StepOptions } from './step-options.ts';
+
+type Clipping = Pick<StepOptions, 'clipNorm' | 'clipValue'>;
+
+/**
+ * All gradients as one vector, in place. In plain JavaScript rather than by a backend: the same bits on every rank, whatever machine it
+ * has. As TensorFlow's clip_by_global_norm: g * clipNorm / max(clipNorm, norm).
+ */
+export function clipNumbers(numbers: Float32Array, { clipNorm, clipValue }: Clipping): void {
+  if (clipNorm !== undefined) {
+    let squares = 0;
+    for (let index = 0; index < numbers.length; index++) {
+      const value = numbers[index] as number;
+      squares += value * value;
+    }
+    const norm = Math.sqrt(squares);
+    // Not a number is to be seen, not to be clipped.
+    if (!(norm <= clipNorm)) {
+      const factor = clipNorm / norm;
+      for (let index = 0; index < numbers.length; index++) {
+        numbers[index] = (numbers[index] as number) * factor;
+      }
+    }
+  }
+  if (clipValue !== undefined) {
+    for (let index = 0; index < numbers.length; index++) {
+      const value = numbers[index] as number;
+      numbers[index] = value > clipValue ? clipValue : value < -clipValue ? -clipValue : value;
+    }
+  }
+}
+
+/** The same without leaving the backend: for a rank of its own. Those given are disposed where others take their place. */
+export function clipGradients(
+  tf: typeof tfjs,
+  gradients: readonly NamedGradient[],
+  { clipNorm, clipValue }: Clipping,
+): readonly NamedGradient[] {
+  if (clipNorm === undefined && clipValue === undefined) {
+    return gradients;
+  }
+  const present = gradients.flatMap(({ tensor }) => tensor ?? []);
+  const factor = clipNorm === undefined ? null : tf.tidy(() => factorOf(tf, present, clipNorm));
+  const clipped = gradients.map(({ name, tensor }) => ({
+    name,
+    // A variable that the loss does not depend on has none.
+    tensor: tensor && (factor === null ? tf.clipByValue(tensor, -(clipValue as number), clipValue as number) : tf.mul(tensor, factor)),
+  }));
+  tf.dispose([...present, ...(factor === null ? [] : [factor])]);
+  return clipped;
+}
+
+function factorOf(tf: typeof tfjs, gradients: readonly tfjs.Tensor[], clipNorm: number): tfjs.Scalar {
+  const squares = gradients.map((gradient) => tf.sum(tf.square(gradient)));
+  const norm = tf.sqrt(tf.addN(squares));
+  return tf.div(tf.scalar(clipNorm), tf.maximum(norm, clipNorm));
+}
