@@ -185,8 +185,9 @@ export class Cluster {
       stepper = new Stepper(this.tf, this.#parts.ring, optimizer, options.variables ?? all);
       this.#steppers.set(optimizer, stepper);
     }
-    const [mean] = await stepper.run(loss, options.weight ?? 1 / this.worldSize);
-    return mean ?? 0;
+    const weight = options.weight ?? 1 / this.worldSize;
+    const values = await stepper.run([{ compute: () => ({ loss: loss(), metrics: [] }), weight }]);
+    return values.read()[0] ?? 0;
   }
 
   /**
