@@ -39,5 +39,8 @@ export type { TrainingElement } from './datasets/training-element.ts';
 export type { FitCallbacks, FitHistory, FitOptions, FitSummaries } from './fit.ts';
 export type { FitData } from './fit-data.ts';
 export { type JoinOptions, join } from './join.ts';
+export { type ModelPredictOptions, type PredictFunction, type PredictOptions, type PredictReport, predict } from './predict.ts';
+export type { PredictFormat } from './predict-format.ts';
+export type { InferenceModel, Prediction, Values } from './predict-model.ts';
 export type { Numbers, Summaries } from './summary.ts';
 export type { Hyperparameters, HyperparameterValue, Metric } from './summary-hparams.ts';
