@@ -89,10 +89,29 @@ export interface MemberMessage {
   readonly rank?: number;
 }
 
-/** The gRPC service of tony.proto, for servers and clients. */
+/** A program's request, passed on by its executor. */
+export interface ServiceRequest {
+  readonly containerId: string;
+  readonly proof: Uint8Array;
+  readonly generation: number;
+  readonly service: string;
+  readonly body: Uint8Array;
+}
+
+export interface ServiceAnswer {
+  readonly head: Uint8Array;
+  readonly body: Uint8Array;
+}
+
+/** The gRPC service of tony.proto for executors, for servers and clients. */
 export function executorService(): ServiceDefinition {
-  const loaded = fromJSON(descriptor as protobuf.INamespace, { longs: Number, defaults: true, oneofs: true, enums: String });
-  return loaded['tony.ApplicationMaster'] as ServiceDefinition;
+  return serviceNamed('tony.ApplicationMaster');
+}
+
+export function serviceNamed(name: 'tony.ApplicationMaster' | 'tony.Feed'): ServiceDefinition {
+  return fromJSON(descriptor as protobuf.INamespace, { longs: Number, defaults: true, oneofs: true, enums: String })[
+    name
+  ] as ServiceDefinition;
 }
 
 /** The DNS name in every job's certificate, whatever host serves it. */

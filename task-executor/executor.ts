@@ -10,10 +10,13 @@ import { findMaster } from './master-address.ts';
 import { MasterLink } from './master-link.ts';
 import { Program } from './program.ts';
 import { ProgressSoFar, ReportFile } from './report-file.ts';
+import { ServicesSocket } from './services-socket.ts';
 import type { ExecutorSettings } from './settings.ts';
 import { prepareRun } from './task-folder.ts';
 
 const TICK_MS = 500;
+/** How long a request of the program waits for an ApplicationMaster that is away; then the program hears that, and asks again. */
+const SERVICE_PATIENCE_MS = 60_000;
 /** Until a master says how often. */
 const FIRST_INTERVAL_MS = 1_000;
 
@@ -38,6 +41,7 @@ export class Executor {
   #state: ExecutorState;
   #port: BoundPort | null = null;
   #run: Run | null = null;
+  #services: ServicesSocket | null = null;
   #welcome: Welcome | null = null;
   #intervalMs = FIRST_INTERVAL_MS;
   #beat: NodeJS.Timeout | null = null;
@@ -143,10 +147,12 @@ export class Executor {
     const port = this.#port;
     const welcome = this.#welcome;
     if (port === null || welcome === null) throw new Error('there is no port, or no command');
+    const services = await this.#openServices(generation);
     const prepared = await prepareRun(this.#settings, this.#environment, {
       generation,
       members,
       port: port.port,
+      services,
       jobEnvironment: welcome.env ?? {},
     });
     const progress = new ProgressSoFar();
@@ -176,6 +182,23 @@ export class Executor {
       this.#log.info({ generation, code: end.code, signal: end.signal }, 'the program has ended');
       this.#happened({ type: 'exited', exit: { generation, ...end } });
     });
+  }
+
+  /** Null when there can be none: most programs need no services. */
+  async #openServices(generation: number): Promise<string | null> {
+    this.#services?.close();
+    this.#services = null;
+    try {
+      this.#services = await ServicesSocket.open({
+        folder: path.join(this.#settings.folder, `services-${generation}`),
+        ask: (service, body, signal) => this.#link.serve({ generation, service, body }, SERVICE_PATIENCE_MS, signal),
+        log: this.#log,
+      });
+      return this.#services.folder;
+    } catch (error) {
+      this.#log.warn({ error: messageOf(error) }, "the program has no way to the ApplicationMaster's services");
+      return null;
+    }
   }
 
   /** What the program reported last is known before its end is judged. */
@@ -245,6 +268,7 @@ export class Executor {
 
   async #leave(exitCode: number): Promise<void> {
     if (this.#beat !== null) clearInterval(this.#beat);
+    this.#services?.close();
     await this.#link.close();
     this.#guard.close();
     this.#resolveLeft(exitCode);

@@ -1,6 +1,15 @@
 import { X509Certificate } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { createSecureContext, type PeerCertificate, type SecureContext } from 'node:tls';
-import { type ClientDuplexStream, credentials, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
+import {
+  type ClientDuplexStream,
+  type ClientUnaryCall,
+  credentials,
+  Metadata,
+  makeClientConstructor,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js';
 import { messageOf } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { Secret } from '../conf/secret.ts';
@@ -10,6 +19,8 @@ import {
   executorService,
   type Hello,
   type MasterMessage,
+  type ServiceAnswer,
+  type ServiceRequest,
   type Welcome,
 } from '../protos/executor-protocol.ts';
 import type { MasterAddress } from './master-address.ts';
@@ -45,6 +56,12 @@ const KEEPALIVE_ANSWER_MS = 10_000;
 const FLUSH_MS = 200;
 /** Beside a refusal: the attempt of the ApplicationMaster that refused. */
 const ATTEMPT_METADATA = 'tony-attempt';
+/** How long one request of the program may take, and the least and the most of a pause before it is said again. */
+const SERVE_MS = 30_000;
+const SERVE_FIRST_PAUSE_MS = 50;
+const SERVE_LONGEST_PAUSE_MS = 1_000;
+/** Answers may carry a record of a feed. */
+const LARGEST_ANSWER_BYTES = 17 * 1024 * 1024;
 
 const AttachClient = makeClientConstructor(executorService(), 'ApplicationMaster');
 type Client = InstanceType<typeof AttachClient>;
@@ -56,6 +73,7 @@ interface Connection {
   readonly hello: Hello;
   welcomed: boolean;
   over: boolean;
+  readonly calls: Set<ClientUnaryCall>;
   readonly deadline: NodeJS.Timeout;
 }
 
@@ -103,11 +121,12 @@ export class MasterLink {
       'grpc.use_local_subchannel_pool': 1,
       'grpc.keepalive_time_ms': KEEPALIVE_MS,
       'grpc.keepalive_timeout_ms': KEEPALIVE_ANSWER_MS,
+      'grpc.max_receive_message_length': LARGEST_ANSWER_BYTES,
     });
     const stream = (client as unknown as { Attach: () => Stream }).Attach();
     const deadline = setTimeout(() => this.#fail(connection, `no welcome within ${WELCOME_MS / 1000} s`), WELCOME_MS);
     const hello = this.#options.hello();
-    const connection: Connection = { client, stream, hello, welcomed: false, over: false, deadline };
+    const connection: Connection = { client, stream, hello, welcomed: false, over: false, calls: new Set(), deadline };
     this.#connection = connection;
     stream.on('data', (message: MasterMessage) => this.#hear(connection, message));
     stream.on('error', (error: ServiceError) => this.#failWith(connection, error));
@@ -121,6 +140,52 @@ export class MasterLink {
     if (connection === null || !connection.welcomed) return false;
     connection.stream.write(message);
     return true;
+  }
+
+  /**
+   * Passes a request of the program on, over the connection that was welcomed last; again and again until it is answered, `patienceMs` have
+   * passed (then null) or nobody wants it any more (null as well). Who answers may be another attempt than who was asked first.
+   */
+  async serve(
+    request: Omit<ServiceRequest, 'containerId' | 'proof'>,
+    patienceMs: number,
+    signal: AbortSignal,
+  ): Promise<ServiceAnswer | null> {
+    const until = performance.now() + patienceMs;
+    for (let pause = SERVE_FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(pause * 2, SERVE_LONGEST_PAUSE_MS)) {
+      const connection = this.#connection;
+      if (connection?.welcomed === true) {
+        const { containerId, proof } = connection.hello;
+        const answer = await this.#serveOnce(connection, { ...request, containerId, proof }, signal);
+        if (answer !== null) return answer;
+      }
+      if (performance.now() + pause > until) return null;
+      await delay(pause, undefined, { signal }).catch(() => {});
+    }
+    return null;
+  }
+
+  #serveOnce(connection: Connection, request: ServiceRequest, signal: AbortSignal): Promise<ServiceAnswer | null> {
+    return new Promise((resolve) => {
+      const client = connection.client as unknown as {
+        Serve: (
+          request: ServiceRequest,
+          metadata: Metadata,
+          options: { deadline: number },
+          answered: (error: ServiceError | null, answer?: ServiceAnswer) => void,
+        ) => ClientUnaryCall;
+      };
+      const call = client.Serve(request, new Metadata(), { deadline: Date.now() + SERVE_MS }, (error, answer) => {
+        connection.calls.delete(call);
+        signal.removeEventListener('abort', cancel);
+        if (error !== null && !signal.aborted && !connection.over)
+          this.#options.log.warn({ service: request.service, code: status[error.code], reason: error.details }, 'a service did not answer');
+        resolve(error === null ? (answer ?? null) : null);
+      });
+      const cancel = (): void => call.cancel();
+      connection.calls.add(call);
+      signal.addEventListener('abort', cancel);
+    });
   }
 
   /** What was said before has not left yet: say nothing that can wait. */
@@ -188,6 +253,7 @@ export class MasterLink {
     clearTimeout(connection.deadline);
     connection.stream.on('error', () => {});
     connection.stream.cancel();
+    for (const call of connection.calls) call.cancel();
     connection.client.close();
     if (this.#connection === connection) this.#connection = null;
     if (this.#closed) return;

@@ -54,7 +54,7 @@ export async function readSettings(environment: Readonly<Record<string, string |
   const roleName = variable(EXECUTOR_ENVIRONMENT.role);
   const role = frozen.job.roles.find(({ name }) => name === roleName);
   const index = Number(variable(EXECUTOR_ENVIRONMENT.index));
-  if (role === undefined || !Number.isInteger(index) || index < 0 || index >= role.instances)
+  if (role === undefined || !Number.isInteger(index) || index < 0 || index >= role.maxInstances)
     throw new TonyError('CONTAINER_INVALID', `job.json knows no task ${roleName}:${environment[EXECUTOR_ENVIRONMENT.index]}.`);
   return {
     frozen,

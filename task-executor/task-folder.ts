@@ -20,6 +20,8 @@ export interface RunRequest {
   readonly generation: number;
   readonly members: readonly MemberMessage[];
   readonly port: number;
+  /** Folder of the socket of the ApplicationMaster's services; null when there is none. */
+  readonly services: string | null;
   /** The job's and role's variables. */
   readonly jobEnvironment: Readonly<Record<string, string>>;
 }
@@ -36,7 +38,8 @@ export async function prepareRun(
   const reportFile = path.join(folder, `report-${generation}.jsonl`);
   const context = taskContext(settings, request, reportFile);
   const before = [path.join(folder, `task-${generation - 1}.json`), path.join(folder, `report-${generation - 1}.jsonl`)];
-  await Promise.all([taskFile, reportFile, ...before].map((file) => rm(file, { force: true })));
+  const old = path.join(folder, `services-${generation - 1}`);
+  await Promise.all([taskFile, reportFile, ...before, old].map((file) => rm(file, { force: true, recursive: true })));
   await Promise.all([
     // It holds the key of the ring.
     writeFile(taskFile, `${JSON.stringify(context)}\n`, { mode: 0o600, flag: 'wx' }),
@@ -65,7 +68,7 @@ export async function prepareRun(
 
 export function taskContext(
   { frozen, role, index, host, ringKey }: ExecutorSettings,
-  { generation, members, port }: RunRequest,
+  { generation, members, port, services }: RunRequest,
   reportFile: string,
 ): TaskContext {
   const everybody: Member[] = members.map(({ rank, ...member }) => ({ ...member, rank: rank ?? null }));
@@ -92,6 +95,7 @@ export function taskContext(
     user: frozen.user,
     hadoop: frozen.cluster.kind === 'yarn' ? frozen.cluster.hadoop : null,
     reportFile,
+    services,
   };
 }
 

@@ -109,6 +109,7 @@ async function start(gang: Gang): Promise<Task[]> {
         user: 'someone',
         hadoop: null,
         reportFile: `${name}.reports`,
+        services: null,
       };
       await writeFile(`${name}.json`, JSON.stringify(context));
       const passed = isRanked && gang.loseDescriptor !== true ? (port?.fd ?? 'ignore') : 'ignore';

@@ -33,6 +33,8 @@ export interface TaskContext {
   readonly hadoop: Readonly<Record<string, string>> | null;
   /** The program appends one JSON object a line (see Report); the executor reads it. */
   readonly reportFile: string;
+  /** Folder of the unix socket behind which the executor passes requests on to the ApplicationMaster (see Services); null when there is none. */
+  readonly services: string | null;
 }
 
 export interface Member {

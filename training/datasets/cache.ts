@@ -73,7 +73,7 @@ export class CacheNode<T> implements DatasetNode<T> {
 
   async *#readSource(context: ReadContext, key: string, skip: number, isToBeKept: boolean): AsyncGenerator<Chunk<T>, void> {
     // The order of all passes: which share a reader has must not change.
-    const stream = this.#inner.open({ ...context, passes: [] }, null);
+    const stream = this.#inner.open({ ...context, passes: [], dispatchLog: undefined }, null);
     const limit = this.#options.maxBytes ?? (this.#options.disk ? DISK_BYTES : MEMORY_BYTES);
     let keeping: Kept<T> | null = null;
     let isWhole = false;

@@ -2,7 +2,9 @@ import { TonyError } from '../../conf/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { openStorage } from '../open-storage.ts';
 import { Cursor } from './cursor.ts';
+import { DispatchLog } from './dispatch-log.ts';
 import type { DatasetNode, ReadContext, Share, SplitList, SplitRead } from './read-context.ts';
+import type { SplitGiver } from './split-giver.ts';
 import { DeferredStream, type Json } from './stream.ts';
 
 export interface ReadOptions {
@@ -19,6 +21,8 @@ export interface ReadOptions {
   /** Goes on behind the last element that was taken when `state()` was called, on this or any other machine. */
   readonly state?: Json;
   readonly signal?: AbortSignal;
+  /** Who gives out the splits of what is dispatched: the job, or this process, unless told. */
+  readonly splits?: SplitGiver;
   /** Told of each damaged record that is skipped. */
   readonly onDamage?: (damage: TonyError) => void;
   readonly onNotice?: (message: string) => void;
@@ -30,13 +34,16 @@ interface ReaderState {
   readonly seed: number;
   readonly epoch: number;
   readonly at: Json;
+  /** Which splits were given to it, if they are dispatched. */
+  readonly splits?: Json;
 }
 
 /** A dataset that is being read. Leaving a `for await` loop closes it; who calls `next` alone calls `return` in the end. */
 export class DatasetReader<T> implements AsyncIterableIterator<T> {
   readonly #cursor: Cursor<T>;
   readonly #abort = new AbortController();
-  readonly #place: Omit<ReaderState, 'at'>;
+  readonly #place: Omit<ReaderState, 'at' | 'splits'>;
+  readonly #dispatchLog: DispatchLog;
   #ownStorage: Storage | null = null;
   #isClosed = false;
   #skipped = 0;
@@ -46,10 +53,12 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     const [index, count] = stored?.share ?? [options.share?.index ?? 0, options.share?.count ?? 1];
     if (!(index >= 0 && index < count)) throw new TonyError('DATA_INVALID', `there is no share ${index} of ${count}`);
     this.#place = { share: [index, count], seed: stored?.seed ?? options.seed ?? 1, epoch: stored?.epoch ?? options.epoch ?? 0 };
+    this.#dispatchLog = new DispatchLog({ index, count }, stored?.splits ?? null, options.splits ?? null);
     const signal = options.signal === undefined ? this.#abort.signal : AbortSignal.any([options.signal, this.#abort.signal]);
     const context: Omit<ReadContext, 'storage'> = {
       share: { index, count },
       ...(options.split === undefined ? {} : { split: { index: options.split, onSplits: () => {} } satisfies SplitRead }),
+      dispatchLog: this.#dispatchLog,
       seed: this.#place.seed,
       passes: [this.#place.epoch],
       fileOrderSeed: null,
@@ -75,7 +84,9 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
 
   /** Where the reader stands, as JSON; short, however much is read ahead or mixed. */
   state(): Json {
-    return { ...this.#place, at: this.#cursor.state() } satisfies ReaderState as unknown as Json;
+    const at = this.#cursor.state() as unknown as Json;
+    const splits = this.#dispatchLog.state(at);
+    return { ...this.#place, at, ...(splits === null ? {} : { splits }) } satisfies ReaderState as unknown as Json;
   }
 
   /** Whether there is another element; reads it, but does not take it. */

@@ -1,5 +1,6 @@
 import { TonyError } from '../../conf/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
+import type { DispatchLog } from './dispatch-log.ts';
 import type { ChunkStream, Json } from './stream.ts';
 
 /** One of `count` shares of a dataset, which together hold each element once. */
@@ -33,6 +34,10 @@ export interface ReadContext {
   readonly storage: Storage;
   readonly share: Share;
   readonly split?: SplitRead;
+  /** Files are given out on demand instead of being dealt out in advance. */
+  readonly dispatch?: boolean;
+  /** Which of them this reader has got; undefined where what is dispatched cannot be used. */
+  readonly dispatchLog?: DispatchLog | undefined;
   readonly seed: number;
   readonly passes: Passes;
   /** The seed of the order in which files are read; null: as they are listed. */

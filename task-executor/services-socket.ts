@@ -1,0 +1,97 @@
+import { chmod, mkdir, rm } from 'node:fs/promises';
+import { createServer, type Server, type Socket } from 'node:net';
+import path from 'node:path';
+import { messageOf } from '../conf/errors.ts';
+import type { Logger } from '../conf/log.ts';
+import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFrame } from '../training/service-frame.ts';
+import { socketPath } from '../training/service-socket.ts';
+
+/** Requests of one program at a time; each holds up to an answer's size. */
+const AT_ONCE = 16;
+/** From the connection to the whole request. */
+const REQUEST_MS = 10_000;
+const UNAVAILABLE: ServiceFrame = { head: Buffer.from(JSON.stringify({ unavailable: true })), body: Buffer.alloc(0) };
+
+export interface ServicesSocketOptions {
+  /** Absolute; made here, for this user alone. */
+  readonly folder: string;
+  /** Passes a request on; null when nobody can answer now. */
+  readonly ask: (service: string, body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
+  readonly log: Logger;
+}
+
+/**
+ * Where the user's program finds the ApplicationMaster's services: a unix socket in a folder that only this user may enter. One for each run,
+ * so that a program of an earlier generation that still lives has nobody to talk to.
+ */
+export class ServicesSocket {
+  readonly folder: string;
+  readonly #options: ServicesSocketOptions;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  readonly #release: () => void;
+
+  private constructor(options: ServicesSocketOptions, server: Server, release: () => void) {
+    this.folder = options.folder;
+    this.#options = options;
+    this.#server = server;
+    this.#release = release;
+    server.on('connection', (socket) => void this.#serve(socket));
+  }
+
+  /** @throws when the socket cannot be made. */
+  static async open(options: ServicesSocketOptions): Promise<ServicesSocket> {
+    const { folder } = options;
+    await rm(folder, { recursive: true, force: true });
+    await mkdir(folder, { mode: 0o700, recursive: true });
+    // Whatever the umask made of it.
+    await chmod(folder, 0o700);
+    const place = socketPath(folder);
+    const server = createServer();
+    server.maxConnections = AT_ONCE;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        server.once('error', reject).listen(place.path, () => {
+          server.off('error', reject);
+          resolve();
+        });
+      });
+      await chmod(path.join(folder, 'socket'), 0o600);
+    } catch (error) {
+      place.release();
+      throw error;
+    }
+    server.on('error', (error) => options.log.warn({ error: messageOf(error) }, 'the socket of the services failed'));
+    return new ServicesSocket(options, server, place.release);
+  }
+
+  close(): void {
+    for (const socket of this.#sockets) socket.destroy();
+    this.#server.close(() => this.#release());
+  }
+
+  async #serve(socket: Socket): Promise<void> {
+    const gone = new AbortController();
+    this.#sockets.add(socket);
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      this.#sockets.delete(socket);
+      gone.abort();
+    });
+    const deadline = setTimeout(() => socket.destroy(), REQUEST_MS);
+    try {
+      const request = await readFrame(socket, REQUEST_LIMITS);
+      clearTimeout(deadline);
+      const { service } = JSON.parse(Buffer.from(request.head).toString('utf8')) as { service?: unknown };
+      if (typeof service !== 'string' || service.length > 100) throw new Error('the request names no service');
+      const answer = (await this.#options.ask(service, request.body, gone.signal)) ?? UNAVAILABLE;
+      if (answer.head.length > ANSWER_LIMITS.head || answer.body.length > ANSWER_LIMITS.body) throw new Error('the answer is too large');
+      socket.end(encodeFrame(answer));
+    } catch (error) {
+      if (!gone.signal.aborted) this.#options.log.warn({ error: messageOf(error) }, 'a request of the program was not answered');
+      socket.destroy();
+    } finally {
+      clearTimeout(deadline);
+    }
+  }
+}

@@ -1,0 +1,77 @@
+import { TonyError } from '../../conf/errors.ts';
+import type { DispatchedPlace, OpenPass } from './dispatch-log.ts';
+import type { FileFormat, Split } from './file-source.ts';
+import { type DatasetNode, type ReadContext, refuseSplits } from './read-context.ts';
+import type { Chunk, ChunkStream, Json } from './stream.ts';
+
+/** The files of the dataset are given out on demand. */
+export class DispatchNode<T> implements DatasetNode<T> {
+  readonly #inner: DatasetNode<T>;
+
+  constructor(inner: DatasetNode<T>) {
+    this.#inner = inner;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<T> {
+    refuseSplits(context, 'dispatch()', 'its splits are given out one by one already');
+    if (context.dispatchLog === undefined) {
+      throw new TonyError('USAGE', 'dispatch() gives other elements in each pass: what stands behind it has to be able to take that', {
+        hint: 'Leave cache() and zip() out of a dataset with dispatch().',
+      });
+    }
+    return this.#inner.open({ ...context, dispatch: true }, from);
+  }
+}
+
+/** The records of the splits that this reader gets, one split after the other. */
+export class DispatchedStream<T> implements ChunkStream<T> {
+  readonly #splits: readonly Split[];
+  readonly #pass: OpenPass;
+  readonly #format: FileFormat<T>;
+  readonly #context: ReadContext;
+  #number: number;
+  #at: Json;
+  #chunks: AsyncGenerator<Chunk<T>, void> | null = null;
+  #isClosed = false;
+
+  /** @param splits all of them, in the order in which they are to be given out. */
+  constructor(splits: readonly Split[], pass: OpenPass, format: FileFormat<T>, context: ReadContext, state: Json) {
+    const [stored, number, at] = (state as unknown as DispatchedPlace | null)?.dispatched ?? [pass.number, 0, null];
+    if (stored !== pass.number) {
+      throw new TonyError('DATA_INVALID', 'the files of the dataset are not those of the checkpoint: training cannot go on where it was', {
+        hint: 'Restore the files, or start a new job with another checkpoint folder.',
+      });
+    }
+    this.#splits = splits;
+    this.#pass = pass;
+    this.#format = format;
+    this.#context = context;
+    this.#number = number;
+    this.#at = at;
+  }
+
+  async next(): Promise<Chunk<T> | null> {
+    while (!this.#isClosed) {
+      if (this.#chunks === null) {
+        const index = await this.#pass.split(this.#number, this.#context.signal);
+        if (index === null) return null;
+        this.#chunks = this.#format.read(this.#splits[index] as Split, this.#at, this.#context);
+      }
+      const { done, value } = await this.#chunks.next();
+      if (!done) {
+        const place: DispatchedPlace = { dispatched: [this.#pass.number, this.#number, value.from] };
+        return { ...value, from: place as unknown as Json };
+      }
+      this.#chunks = null;
+      this.#number++;
+      this.#at = null;
+    }
+    return null;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#pass.close();
+    await this.#chunks?.return();
+  }
+}
