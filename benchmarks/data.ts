@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- data [--rounds N] [--mebibytes N] [--output json]`: records from HDFS beside the bare bytes of the same file, by the same
+ * `npm run bench -- data [--rounds N] [--mebibytes N] [--only read|parse] [--output json]`: records from HDFS beside the bare bytes of the same file, by the same
  * storage and by curl; and the parsing of tf.train.Examples beside TensorFlow's tf.data in Python, both from the same local file. In turns,
  * medians. On a cluster in a box, which is brought up when it is not.
  */
@@ -31,6 +31,7 @@ const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '5' },
     mebibytes: { type: 'string', default: '256' },
+    only: { type: 'string', default: '' },
     output: { type: 'string', default: 'text' },
   },
 });
@@ -74,17 +75,19 @@ try {
   const parsing: Record<string, Measurement[][]> = {};
   for (let round = 0; round <= rounds; round++) {
     const isWarm = round > 0;
-    const read = [await readBytes(), await readByCurl(), await readRecords(), await readExamples()];
-    if (isWarm) reading.push(read);
-    for (const kind of kinds) {
+    if (values.only !== 'parse') {
+      const read = [await readBytes(), await readByCurl(), await readRecords(), await readExamples()];
+      if (isWarm) reading.push(read);
+    }
+    for (const kind of values.only === 'read' ? [] : kinds) {
       const parsed = [await parseHere(kind), ...(await parseByPython(kind))];
       parsing[kind] ??= [];
       if (isWarm) parsing[kind].push(parsed);
     }
     progress(isWarm ? `round ${round} of ${rounds}` : 'warm');
   }
-  report('read', 'image', reading);
-  for (const kind of kinds) report('parse', kind, parsing[kind] ?? []);
+  if (reading.length > 0) report('read', 'image', reading);
+  for (const kind of kinds) if (parsing[kind] !== undefined) report('parse', kind, parsing[kind]);
 } finally {
   await storage.remove(remote).catch(() => false);
   storage.close();

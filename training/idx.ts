@@ -20,25 +20,51 @@ const TYPES = {
   14: { bytes: 8, read: (view, count) => Float32Array.from({ length: count }, (_, index) => view.getFloat64(index * 8)) },
 } as const satisfies Record<number, { bytes: number; read: (view: DataView<ArrayBufferLike>, count: number) => Column['values'] }>;
 
-/** @throws TonyError DATA_INVALID saying what is wrong with `where`. */
-export function parseIdx(bytes: Uint8Array, where: string): Column {
+/** A header has up to 255 dimensions. */
+export const MAX_HEADER_BYTES = 4 + 255 * 4;
+
+/** What a header says. */
+export interface IdxHeader {
+  readonly bytes: number;
+  readonly shape: readonly number[];
+  /** Of one value in the file. */
+  readonly valueBytes: number;
+  /** `count` values as they are in `bytes` from `at` on; views of single bytes. */
+  read(bytes: Uint8Array, at: number, count: number): Column['values'];
+}
+
+/**
+ * @param bytes the file, or its beginning; MAX_HEADER_BYTES are enough.
+ * @throws TonyError DATA_INVALID saying what is wrong with `where`.
+ */
+export function parseIdxHeader(bytes: Uint8Array, where: string): IdxHeader {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const type = bytes.length >= 4 && view.getUint16(0) === 0 ? TYPES[view.getUint8(2) as keyof typeof TYPES] : undefined;
   if (type === undefined) {
     throw new TonyError('DATA_INVALID', `${where} is no IDX file`);
   }
   const dimensions = view.getUint8(3);
-  const start = 4 + dimensions * 4;
-  if (bytes.length < start) {
+  const length = 4 + dimensions * 4;
+  if (bytes.length < length) {
     throw new TonyError('DATA_INVALID', `${where} ends within its header`);
   }
-  const shape = Array.from({ length: dimensions }, (_, index) => view.getUint32(4 + index * 4));
+  return {
+    bytes: length,
+    shape: Array.from({ length: dimensions }, (_, index) => view.getUint32(4 + index * 4)),
+    valueBytes: type.bytes,
+    read: (source, at, count) => type.read(new DataView(source.buffer, source.byteOffset + at, count * type.bytes), count),
+  };
+}
+
+/** @throws TonyError DATA_INVALID saying what is wrong with `where`. */
+export function parseIdx(bytes: Uint8Array, where: string): Column {
+  const { bytes: start, shape, valueBytes, read } = parseIdxHeader(bytes, where);
   const count = shape.reduce((product, size) => product * size, 1);
-  if (bytes.length !== start + count * type.bytes) {
+  if (bytes.length !== start + count * valueBytes) {
     throw new TonyError(
       'DATA_INVALID',
-      `${where} has ${bytes.length} bytes; its header (${shape.join(' x ')}) asks for ${start + count * type.bytes}`,
+      `${where} has ${bytes.length} bytes; its header (${shape.join(' x ')}) asks for ${start + count * valueBytes}`,
     );
   }
-  return { values: type.read(new DataView(bytes.buffer, bytes.byteOffset + start), count), shape };
+  return { values: read(bytes, start, count), shape };
 }

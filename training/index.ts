@@ -22,7 +22,9 @@ export {
 export type { FileContents } from './datasets/file-format.ts';
 export type { DataFile, Files } from './datasets/file-set.ts';
 export type { SourceOptions } from './datasets/file-source.ts';
+export type { IdxOptions, IdxRecord } from './datasets/idx-format.ts';
 export { decodeImage } from './datasets/image.ts';
+export type { InterleaveOptions } from './datasets/interleave.ts';
 export {
   type ExampleSchema,
   type FixedLenFeature,
@@ -32,7 +34,7 @@ export {
   type VarLenFeature,
   varLenFeature,
 } from './datasets/parse-example.ts';
-export { binaryFiles, csv, files, fromArray, fromGenerator, fromTfDataset, jsonl, lines, tfrecords } from './datasets/sources.ts';
+export { binaryFiles, csv, files, fromArray, fromGenerator, fromTfDataset, idx, jsonl, lines, tfrecords, zip } from './datasets/sources.ts';
 export type { RecordOptions } from './datasets/tfrecord-format.ts';
 export { shardName, type WriteTfRecordOptions, type WrittenTfRecords, writeTfRecords } from './datasets/tfrecord-writer.ts';
 export type { TrainingElement } from './datasets/training-element.ts';
@@ -44,3 +46,6 @@ export type { PredictFormat } from './predict-format.ts';
 export type { InferenceModel, Prediction, Values } from './predict-model.ts';
 export type { Numbers, Summaries } from './summary.ts';
 export type { Hyperparameters, HyperparameterValue, Metric } from './summary-hparams.ts';
+export { type SweepOptions, type SweepReport, sweep, type Trial } from './sweep.ts';
+export { type Configuration, type Drawn, grid, type Range, randomSearch } from './sweep-space.ts';
+export type { Goal, TrialResult } from './sweep-table.ts';

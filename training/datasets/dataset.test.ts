@@ -1,20 +1,29 @@
-import { readdir, truncate, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { gzipSync } from 'node:zlib';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { TonyError } from '../../conf/errors.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
+import type { Column } from '../idx.ts';
 import type { Dataset } from './dataset.ts';
-import { binaryFiles, csv, files, fromArray, fromGenerator, fromTfDataset, lines, tfrecords } from './sources.ts';
+import { binaryFiles, csv, files, fromArray, fromGenerator, fromTfDataset, idx, jsonl, lines, tfrecords, zip } from './sources.ts';
 import type { Json } from './stream.ts';
 import { folderWith, tfRecordFile } from './testing/files.ts';
 import { writeTfRecords } from './tfrecord-writer.ts';
 
 const storage = new FileStorage();
+const cacheFolder = await mkdtemp(join(tmpdir(), 'datasets-cache-'));
+afterAll(() => rm(cacheFolder, { recursive: true, force: true }));
 
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
+
+/** Files of each kind that can be shared: whole, and in parts. */
+const kinds = fc.constantFrom<Kind>('tfrecord', 'tfrecord.gz', 'lines', 'jsonl', 'csv', 'idx', 'idx.gz', 'idx pairs');
+type Kind = 'tfrecord' | 'tfrecord.gz' | 'lines' | 'jsonl' | 'csv' | 'idx' | 'idx.gz' | 'idx pairs';
 
 async function recordFiles(counts: readonly number[]): Promise<string> {
   let next = 0;
@@ -36,41 +45,135 @@ const step = fc.oneof(
     name: `batch ${size}`,
     make: (dataset: Dataset<number>) => dataset.batch(size).flatMap((batch) => [...batch.values]),
   })),
+  fc.constant({ name: 'cache on disk', make: (dataset: Dataset<number>) => dataset.cache({ disk: true, folder: cacheFolder }) }),
+  fc.constant({ name: 'zip', make: (dataset: Dataset<number>) => zip([dataset, dataset]).map(([value]) => value) }),
+  fc.nat(40).map((first) => ({
+    name: `take and skip ${first}`,
+    make: (dataset: Dataset<number>) => dataset.take(first).concatenate(dataset.skip(first)),
+  })),
+  fc.integer({ min: 1, max: 4 }).map((parts) => ({
+    name: `shards ${parts}`,
+    make: (dataset: Dataset<number>) => {
+      const [first, ...others] = numbers(parts).map((index) => dataset.shard(parts, index));
+      return (first as Dataset<number>).concatenate(...others);
+    },
+  })),
+  fc.constant({
+    name: 'filter',
+    make: (dataset: Dataset<number>) => dataset.filter((value) => value % 3 === 0).concatenate(dataset.filter((value) => value % 3 !== 0)),
+  }),
+  fc.record({ cycleLength: fc.integer({ min: 1, max: 5 }), blockLength: fc.integer({ min: 1, max: 3 }) }).map((options) => ({
+    name: `interleave ${options.cycleLength} ${options.blockLength}`,
+    make: (dataset: Dataset<number>) => dataset.batch(5).interleave(({ values }) => fromArray([...values]).map((value) => value), options),
+  })),
 );
-const pipeline = fc.array(step, { maxLength: 4 });
+const pipeline = fc.array(step, { maxLength: 3 });
 const counts = fc.array(fc.nat(30), { minLength: 1, maxLength: 6 });
 
-function openPipeline(pattern: string, steps: readonly { make(dataset: Dataset<number>): Dataset<number> }[]): Dataset<number> {
-  const source = tfrecords(pattern).map((record) => Number(record.toString()));
-  return steps.reduce((dataset, { make }) => make(dataset), source);
+/** Files with the numbers from 0 on, so many in each. */
+async function numberFiles(kind: Kind, counts: readonly number[]): Promise<string> {
+  let next = 0;
+  const folder = await folderWith();
+  for (const [index, count] of counts.entries()) {
+    const values = Array.from({ length: count }, () => next++);
+    for (const [name, content] of Object.entries(fileOf(kind, values))) {
+      await writeFile(
+        join(folder, `${name}-${index}${kind.endsWith('.gz') ? '.gz' : ''}`),
+        kind.endsWith('.gz') ? gzipSync(content) : content,
+      );
+    }
+  }
+  return folder;
+}
+
+function fileOf(kind: Kind, values: readonly number[]): Record<string, string | Buffer> {
+  if (kind.startsWith('tfrecord')) return { part: tfRecordFile(values.map(String)) };
+  if (kind === 'jsonl') return { part: values.map((value) => `${JSON.stringify({ value })}\n`).join('') };
+  if (kind === 'csv') return { part: `name,value\n${values.map((value) => `a,${value}\n`).join('')}` };
+  if (kind === 'lines') return { part: values.map((value) => `${value}\n`).join('') };
+  const file = (width: number) => {
+    const bytes = Buffer.alloc(4 + 8 + values.length * width * 4);
+    bytes.set([0, 0, 12, 2]);
+    bytes.writeUInt32BE(values.length, 4);
+    bytes.writeUInt32BE(width, 8);
+    for (const [row, value] of values.entries()) bytes.fill(int32(value), 12 + row * width * 4, 12 + (row + 1) * width * 4);
+    return bytes;
+  };
+  return kind === 'idx pairs' ? { part: file(3), other: file(50) } : { part: file(3) };
+}
+
+function int32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeInt32BE(value);
+  return bytes;
+}
+
+function openKind(kind: Kind, folder: string, splitBytes: number): Dataset<number> {
+  const part = `${folder}/part-*`;
+  const rowOf = (record: unknown) => {
+    const { values } = record as Column;
+    expect(new Set(values).size).toBe(1);
+    return values[0] as number;
+  };
+  switch (kind) {
+    case 'tfrecord':
+    case 'tfrecord.gz':
+      return tfrecords(part, { splitBytes }).map((record) => Number(record.toString()));
+    case 'lines':
+      return lines(part, { splitBytes }).map(Number);
+    case 'jsonl':
+      return jsonl<{ value: number }>(part, { splitBytes }).map(({ value }) => value);
+    case 'csv':
+      return csv<{ value: number }>(part, { splitBytes, isSplittable: true }).map(({ value }) => value);
+    case 'idx':
+    case 'idx.gz':
+      return idx(part, { splitBytes }).map(rowOf);
+    case 'idx pairs':
+      return idx({ one: part, two: `${folder}/other-*` }, { splitBytes }).map(({ one, two }) => {
+        expect(rowOf(two)).toBe(rowOf(one));
+        return rowOf(one);
+      });
+  }
+}
+
+interface Description {
+  readonly kind: Kind;
+  readonly folder: string;
+  readonly splitBytes: number;
+  readonly steps: readonly { make(dataset: Dataset<number>): Dataset<number> }[];
+}
+
+function openPipeline({ kind, folder, splitBytes, steps }: Description): Dataset<number> {
+  return steps.reduce((dataset, { make }) => make(dataset), openKind(kind, folder, splitBytes));
 }
 
 describe('any pipeline', () => {
-  test('gives each record once to all ranks together, in the same order each time and in every epoch another one', async () => {
+  const files = fc.record({ kind: kinds, counts, splitBytes: fc.integer({ min: 10, max: 200 }), steps: pipeline });
+
+  test('gives each record once to all ranks together, in the same order each time', async () => {
     await fc.assert(
-      fc.asyncProperty(counts, pipeline, fc.integer({ min: 1, max: 8 }), fc.nat(3), async (fileCounts, steps, ranks, epoch) => {
-        const dataset = openPipeline(await recordFiles(fileCounts), steps);
-        const total = fileCounts.reduce((sum, count) => sum + count, 0);
+      fc.asyncProperty(files, fc.integer({ min: 1, max: 8 }), fc.nat(3), async ({ counts, ...rest }, ranks, epoch) => {
+        const dataset = openPipeline({ ...rest, folder: await numberFiles(rest.kind, counts) });
+        const total = counts.reduce((sum, count) => sum + count, 0);
         const read = () => Promise.all(numbers(ranks).map((index) => dataset.toArray({ storage, epoch, share: { index, count: ranks } })));
         const shares = await read();
         expect(shares.flat().sort((a, b) => a - b)).toEqual(numbers(total));
         expect(await read()).toEqual(shares);
       }),
-      { numRuns: 60 },
+      { numRuns: 50 },
     );
   });
 
   test('goes on anywhere exactly where it was', async () => {
     await fc.assert(
       fc.asyncProperty(
-        counts,
-        pipeline,
+        files,
         fc.integer({ min: 1, max: 4 }),
         fc.integer({ min: 1, max: 3 }),
         fc.nat(200),
-        async (fileCounts, steps, ranks, passes, stop) => {
-          const pattern = await recordFiles(fileCounts);
-          const dataset = openPipeline(pattern, steps).repeat(passes);
+        async ({ counts, ...rest }, ranks, passes, stop) => {
+          const description = { ...rest, folder: await numberFiles(rest.kind, counts) };
+          const dataset = openPipeline(description).repeat(passes);
           const share = { index: ranks - 1, count: ranks };
           const all = await dataset.toArray({ storage, share });
           const reader = dataset.read({ storage, share });
@@ -84,11 +187,11 @@ describe('any pipeline', () => {
           await reader.return();
           expect(reader.state()).toEqual(state);
           // Another process has kept nothing: a new description.
-          const rest = await openPipeline(pattern, steps).repeat(passes).toArray({ storage, state });
-          expect([...taken, ...rest]).toEqual(all);
+          const behind = await openPipeline(description).repeat(passes).toArray({ storage, state });
+          expect([...taken, ...behind]).toEqual(all);
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 50 },
     );
   });
 });

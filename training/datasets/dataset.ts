@@ -3,7 +3,10 @@ import { TonyError } from '../../conf/errors.ts';
 import { BatchNode } from './batch.ts';
 import { CacheNode, type CacheOptions } from './cache.ts';
 import type { Batched } from './collate.ts';
+import { ConcatenateNode } from './concatenate.ts';
 import { DatasetReader, type ReadOptions, splitsOf } from './dataset-reader.ts';
+import { DispatchNode } from './dispatched.ts';
+import { InterleaveNode, type InterleaveOptions } from './interleave.ts';
 import { filterNode, flatMapNode, mapNode, ParallelMapNode } from './map.ts';
 import { PrefetchNode } from './prefetch.ts';
 import type { DatasetNode, SplitList } from './read-context.ts';
@@ -44,6 +47,24 @@ export class Dataset<T> implements AsyncIterable<T> {
   /** Any number of elements in place of each. */
   flatMap<U>(convert: (element: T) => Iterable<U> | Promise<Iterable<U>>): Dataset<U> {
     return this.#with(flatMapNode(this.node, convert));
+  }
+
+  /** These elements, then those of the others. */
+  concatenate(...others: readonly Dataset<T>[]): Dataset<T> {
+    const misfit = others.some(({ isBatched }) => isBatched !== this.isBatched);
+    if (misfit) throw new TonyError('DATA_INVALID', 'a dataset of batches and one of single elements cannot be concatenated');
+    return this.#with(new ConcatenateNode([this.node, ...others.map(({ node }) => node)]));
+  }
+
+  /**
+   * A dataset for each element, `cycleLength` of them (4 unless told) read at a time, `blockLength` elements (1 unless told) of each in turn: to read several files
+   * beside each other, or to mix them. What is made of one element goes to one rank.
+   * @param convert must make the same dataset of an element each time.
+   */
+  interleave<U>(convert: (element: T) => Dataset<U> | Promise<Dataset<U>>, options: InterleaveOptions = {}): Dataset<U> {
+    const { cycleLength = 4, blockLength = 1 } = options;
+    const sizes = { cycleLength: count('cycleLength', cycleLength, 1), blockLength: count('blockLength', blockLength, 1) };
+    return new Dataset(new InterleaveNode(this.node, async (element: T) => (await convert(element)).node, sizes));
   }
 
   /**
@@ -100,6 +121,15 @@ export class Dataset<T> implements AsyncIterable<T> {
    */
   cache(options: CacheOptions = {}): Dataset<T> {
     return this.#with(new CacheNode(this.node, options));
+  }
+
+  /**
+   * The files are given out to readers on demand, whole or in the parts that they are read in, instead of being dealt out in advance: who is
+   * faster reads more. The job's ApplicationMaster does it; each element is still used once in a pass, restarts included. Where there are fewer
+   * files (or parts) than readers, records are dealt out as ever.
+   */
+  dispatch(): Dataset<T> {
+    return this.#with(new DispatchNode(this.node));
   }
 
   /**

@@ -10,6 +10,8 @@ export interface DataFile {
   readonly uri: string;
   readonly size: number;
   readonly modifiedAt: number;
+  /** Files that hold other values of the same records. */
+  readonly companions?: readonly DataFile[];
 }
 
 /** Patterns, paths or URIs of files or of folders (all files in them, but for those that begin with a dot or an underscore). */
@@ -29,10 +31,34 @@ export async function listFiles(storage: Storage, files: Files): Promise<DataFil
   return [...found.values()].sort((a, b) => (a.uri < b.uri ? -1 : 1));
 }
 
+/** Names a dataset's files. */
+export type FileLister = (storage: Storage) => Promise<DataFile[]>;
+
+export function listerOf(files: Files): FileLister {
+  return (storage) => listFiles(storage, files);
+}
+
+/**
+ * The files of the first of `columns`, each with the file of the same place among those of each other column as its companion.
+ * @throws TonyError NOT_FOUND, DATA_INVALID when there are more of one column than of another.
+ */
+export function listerOfColumns(columns: readonly Files[]): FileLister {
+  return async (storage) => {
+    const [first = [], ...others] = await Promise.all(columns.map((files) => listFiles(storage, files)));
+    const odd = others.find(({ length }) => length !== first.length);
+    if (odd !== undefined) {
+      const names = (files: readonly DataFile[]) => `${files[0]?.uri}${files.length > 1 ? ` and ${files.length - 1} more` : ''}`;
+      throw new TonyError('DATA_INVALID', `the files of the columns do not make pairs: ${names(first)}, but ${names(odd)}`);
+    }
+    return first.map((file, index) => ({ ...file, companions: others.map((column) => column[index] as DataFile) }));
+  };
+}
+
 /** Tells one list of files, with what is in them, from another. */
 export function fingerprint(files: readonly DataFile[]): string {
   const hash = createHash('sha256');
-  for (const { uri, size, modifiedAt } of files) hash.update(`${uri}\0${size}\0${modifiedAt}\n`);
+  for (const { uri, size, modifiedAt } of files.flatMap((file) => [file, ...(file.companions ?? [])]))
+    hash.update(`${uri}\0${size}\0${modifiedAt}\n`);
   return hash.digest('hex').slice(0, 16);
 }
 

@@ -1,7 +1,8 @@
 import { TonyError } from '../../conf/errors.ts';
 import { shuffledOrder } from '../random.ts';
 import { deal } from './deal.ts';
-import { type DataFile, type Files, fingerprint, listFiles } from './file-set.ts';
+import { DispatchedStream } from './dispatched.ts';
+import { type DataFile, type FileLister, type Files, fingerprint, listerOf } from './file-set.ts';
 import type { DatasetNode, ReadContext, SplitRead } from './read-context.ts';
 import { type Chunk, type ChunkStream, DeferredStream, type Json } from './stream.ts';
 
@@ -37,12 +38,12 @@ const SPLITS_PER_READER = 4;
 
 /** The records of files. State: which files these are, the number of the split in this reader's order, and the place in it. */
 export class FileSource<T> implements DatasetNode<T> {
-  readonly #files: Files;
+  readonly #list: FileLister;
   readonly #format: FileFormat<T>;
   readonly #options: SourceOptions;
 
-  constructor(files: Files, format: FileFormat<T>, options: SourceOptions) {
-    this.#files = files;
+  constructor(files: Files | FileLister, format: FileFormat<T>, options: SourceOptions) {
+    this.#list = typeof files === 'function' ? files : listerOf(files);
     this.#format = format;
     this.#options = options;
   }
@@ -50,13 +51,18 @@ export class FileSource<T> implements DatasetNode<T> {
   open(context: ReadContext, from: Json): ChunkStream<T> {
     return new DeferredStream(async () => {
       const { share, split, fileOrderSeed, passes } = context;
-      const files = await listFiles(context.storage, this.#files);
+      const files = await this.#list(context.storage);
       if (split !== undefined) return this.#openSplit(files, split, context, from);
       const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), share.count, this.#options.splitBytes);
       const order = fileOrderSeed === null ? splits.keys() : shuffledOrder(splits.length, fileOrderSeed, ...passes);
       const ordered = Array.from(order, (index) => splits[index] as Split);
       const known = fingerprint(files);
       const policy = this.#options.shardPolicy ?? 'auto';
+      if (context.dispatch === true && context.dispatchLog !== undefined && policy !== 'off' && splits.length >= share.count) {
+        const order = JSON.stringify([known, fileOrderSeed]);
+        const pass = context.dispatchLog.open({ fingerprint: order, splits: splits.length, passes });
+        return new DispatchedStream(ordered, pass, this.#format, context, from);
+      }
       const byFile = policy === 'file' || (policy === 'auto' && splits.length >= share.count);
       if (policy === 'off') return new SplitStream(ordered, known, this.#format, context, from);
       if (byFile) return new SplitStream(shareOf(ordered, share.index, share.count), known, this.#format, context, from);

@@ -49,9 +49,14 @@ export class PrefetchStream<T> implements ChunkStream<T> {
     this.#signal = AbortSignal.any([signal, this.#abort.signal]);
   }
 
+  /** Reads ahead from now on; otherwise from the first `next` on. */
+  begin(): void {
+    this.#work ??= this.#readAhead();
+  }
+
   async next(): Promise<Chunk<T> | null> {
     if (this.#abort.signal.aborted) return null;
-    this.#work ??= this.#readAhead();
+    this.begin();
     while (this.#queue.length === 0 && !this.#isOver) {
       await new Promise<void>((resolve) => {
         this.#wakeConsumer = resolve;

@@ -1,12 +1,15 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../conf/errors.ts';
 import { type CsvOptions, type CsvRow, csvFormat, type LabelledCsvRow } from './csv.ts';
 import { Dataset } from './dataset.ts';
 import { contentsNode, type FileContents, listedFiles } from './file-format.ts';
-import type { DataFile, Files } from './file-set.ts';
+import { type DataFile, type Files, listerOfColumns } from './file-set.ts';
 import { FileSource, type SourceOptions } from './file-source.ts';
+import { type IdxOptions, type IdxRecord, idxFormat } from './idx-format.ts';
 import { lineFormat } from './line-format.ts';
 import { elementsOfTfData, IterableNode } from './memory.ts';
 import { type RecordOptions, tfRecordFormat } from './tfrecord-format.ts';
+import { ZipNode } from './zip.ts';
 
 /*
  * Where datasets begin. Files are named by URIs (hdfs://, file://) or paths; names may be patterns (`part-*`, `{train,extra}-[0-9]*`), and a
@@ -50,6 +53,57 @@ export function jsonl<T = unknown>(files: Files, options: RecordOptions & Source
  */
 export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOptions & SourceOptions = {}): Dataset<Row> {
   return new Dataset(new FileSource(files, csvFormat(options), options)) as unknown as Dataset<Row>;
+}
+
+/**
+ * The records of IDX files (those of MNIST, plain or gzip): numbers of a file with one dimension (labels), columns of one with more (images). Several files
+ * that belong together are read side by side: `idx({ image: 'train-images-idx3-ubyte', label: 'train-labels-idx1-ubyte' })`; patterns are paired in the
+ * order of their names. Large files are shared in parts.
+ */
+export function idx<T = IdxRecord>(files: Files, options?: IdxOptions & SourceOptions): Dataset<T>;
+export function idx<T = Record<string, IdxRecord>>(
+  files: Readonly<Record<string, Files>>,
+  options?: IdxOptions & SourceOptions,
+): Dataset<T>;
+export function idx(files: Files | Readonly<Record<string, Files>>, options: IdxOptions & SourceOptions = {}): Dataset<unknown> {
+  if (typeof files === 'string' || Array.isArray(files)) {
+    return new Dataset(
+      new FileSource(
+        files as Files,
+        idxFormat(options, ([value]) => value),
+        options,
+      ),
+    );
+  }
+  const names = Object.keys(files);
+  if (names.length === 0) throw new TonyError('DATA_INVALID', 'idx has no files to read');
+  const format = idxFormat(options, (values) => Object.fromEntries(names.map((name, index) => [name, values[index]])));
+  return new Dataset(new FileSource(listerOfColumns(Object.values(files)), format, options));
+}
+
+/**
+ * The n-th elements of several datasets together, as an array or by name: `zip({ xs: images, ys: labels })`. As long as the shortest. Each rank reads
+ * all of them and takes its share: files that can be read side by side by one source (`idx({ ... })`) cost less.
+ */
+export function zip<const T extends readonly Dataset<unknown>[]>(
+  datasets: T,
+): Dataset<{ -readonly [Index in keyof T]: T[Index] extends Dataset<infer Element> ? Element : never }>;
+export function zip<const T extends Readonly<Record<string, Dataset<unknown>>>>(
+  datasets: T,
+): Dataset<{ -readonly [Name in keyof T]: T[Name] extends Dataset<infer Element> ? Element : never }>;
+export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<string, Dataset<unknown>>>): Dataset<unknown> {
+  const parts: readonly Dataset<unknown>[] = Object.values(datasets);
+  if (parts.length === 0) throw new TonyError('DATA_INVALID', 'zip has no datasets to take elements from');
+  if (parts.some(({ isBatched }) => isBatched !== parts[0]?.isBatched)) {
+    throw new TonyError('DATA_INVALID', 'a dataset of batches and one of single elements cannot be zipped');
+  }
+  const names = Object.keys(datasets);
+  const combine = (elements: readonly unknown[]) => Object.fromEntries(names.map((name, index) => [name, elements[index]]));
+  const node = new ZipNode<unknown>(
+    parts.map((part) => part.node),
+    Array.isArray(datasets) ? (elements) => [...elements] : combine,
+  );
+  return new Dataset(node, parts[0]?.isBatched ?? false);
 }
 
 /** The files themselves, unread. */

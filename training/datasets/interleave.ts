@@ -1,0 +1,174 @@
+import { Cursor } from './cursor.ts';
+import { disposeElement } from './dispose.ts';
+import { PrefetchStream } from './prefetch.ts';
+import { type DatasetNode, type ReadContext, WHOLE } from './read-context.ts';
+import type { Chunk, ChunkStream, Json } from './stream.ts';
+
+export interface InterleaveOptions {
+  /** So many datasets are read at a time; 4 unless told. */
+  readonly cycleLength?: number;
+  /** So many elements of each in turn; 1 unless told. */
+  readonly blockLength?: number;
+}
+
+const CHUNK_ELEMENTS = 256;
+
+/** Elements of a dataset that are read ahead while the others have their turn: its opening and its waiting go on beside theirs. */
+const AHEAD = { items: 256, bytes: 4 * 1024 * 1024 };
+
+/**
+ * A dataset for each element, some of them read at a time and by turns. The elements are shared by the readers, what is made of one goes to one
+ * reader.
+ *
+ * State: where the elements stand; of each dataset that is open, where its element stood and where it stands itself; whose turn it is and how
+ * many elements it has given in it.
+ */
+export class InterleaveNode<T, U> implements DatasetNode<U> {
+  readonly #inner: DatasetNode<T>;
+  readonly #convert: (element: T) => DatasetNode<U> | Promise<DatasetNode<U>>;
+  readonly #options: Required<InterleaveOptions>;
+
+  constructor(
+    inner: DatasetNode<T>,
+    convert: (element: T) => DatasetNode<U> | Promise<DatasetNode<U>>,
+    options: Required<InterleaveOptions>,
+  ) {
+    this.#inner = inner;
+    this.#convert = convert;
+    this.#options = options;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<U> {
+    const openElements = (at: Json) => new Cursor((place) => this.#inner.open(context, place), at);
+    const openDataset = async (element: T, at: Json) => {
+      const node = await this.#convert(element);
+      const own = { ...context, share: WHOLE };
+      const open = (signal: AbortSignal, place: Json) => node.open({ ...own, signal }, place);
+      return new Cursor((place) => {
+        const stream = new PrefetchStream(open, place, { signal: context.signal, ...AHEAD });
+        stream.begin();
+        return stream;
+      }, at);
+    };
+    return new InterleavedStream<T, U>(openElements, openDataset, this.#options, from);
+  }
+}
+
+interface Open<U> {
+  /** Where its element stood. */
+  readonly element: Json;
+  readonly cursor: Cursor<U>;
+}
+
+type InterleaveState = readonly [elements: Json, open: readonly (readonly [element: Json, at: Json] | null)[], turn: number, given: number];
+
+class InterleavedStream<T, U> implements ChunkStream<U> {
+  readonly #openElements: (at: Json) => Cursor<T>;
+  readonly #openDataset: (element: T, at: Json) => Promise<Cursor<U>>;
+  readonly #block: number;
+  readonly #elements: Cursor<T>;
+  /** Those that were open earlier, if any: they are opened with the first call. */
+  readonly #stored: InterleaveState[1] | null;
+  #hasBegun = false;
+  /** null: a place whose dataset has come to its end; the next element's dataset takes it when its turn comes. */
+  readonly #open: (Open<U> | null)[];
+  #hasMore = true;
+  #turn: number;
+  #given: number;
+  #isClosed = false;
+
+  constructor(
+    openElements: (at: Json) => Cursor<T>,
+    openDataset: (element: T, at: Json) => Promise<Cursor<U>>,
+    { cycleLength, blockLength }: Required<InterleaveOptions>,
+    state: Json,
+  ) {
+    const [elements, open, turn, given] = (state ?? [null, null, 0, 0]) as unknown as InterleaveState;
+    this.#openElements = openElements;
+    this.#openDataset = openDataset;
+    this.#block = blockLength;
+    this.#elements = openElements(elements);
+    this.#stored = open;
+    this.#open = new Array<Open<U> | null>(cycleLength).fill(null);
+    this.#turn = turn;
+    this.#given = given;
+  }
+
+  async next(): Promise<Chunk<U> | null> {
+    await this.#begin();
+    const from = this.#state();
+    const items: U[] = [];
+    let bytes = 0;
+    // So many places in a row had nothing to give.
+    let empty = 0;
+    while (items.length < CHUNK_ELEMENTS && empty <= this.#open.length && !this.#isClosed) {
+      const current: Open<U> | null = this.#open[this.#turn] ?? (await this.#openNext());
+      this.#open[this.#turn] = current;
+      const taken = await current?.cursor.take(this.#block - this.#given);
+      if (taken === undefined || taken.items.length === 0) {
+        empty++;
+        await current?.cursor.close();
+        this.#open[this.#turn] = null;
+        this.#pass();
+        continue;
+      }
+      empty = 0;
+      for (const item of taken.items) items.push(item);
+      bytes += taken.bytes;
+      this.#given += taken.items.length;
+      if (this.#given === this.#block) this.#pass();
+    }
+    return items.length === 0 ? null : { items, from, bytes };
+  }
+
+  #pass(): void {
+    this.#turn = (this.#turn + 1) % this.#open.length;
+    this.#given = 0;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all([this.#elements.close(), ...this.#open.map((each) => each?.cursor.close())]);
+  }
+
+  #state(): Json {
+    const open = this.#open.map((each) => (each === null ? null : ([each.element, each.cursor.state()] as const)));
+    return [this.#elements.state(), open, this.#turn, this.#given] satisfies InterleaveState as unknown as Json;
+  }
+
+  /** All places are filled at once, so that each dataset is read ahead while others have their turn. */
+  async #begin(): Promise<void> {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    if (this.#stored === null) {
+      for (let place = 0; place < this.#open.length && this.#hasMore; place++) this.#open[place] = await this.#openNext();
+    }
+    for (const [place, each] of (this.#stored ?? []).entries()) {
+      if (each === null) continue;
+      const [element, at] = each;
+      const elements = this.#openElements(element);
+      try {
+        const { items } = await elements.take(1);
+        this.#open[place] = await this.#openAt(element, items[0] as T, at);
+      } finally {
+        await elements.close();
+      }
+    }
+  }
+
+  async #openNext(): Promise<Open<U> | null> {
+    if (!this.#hasMore) return null;
+    const element = this.#elements.state();
+    const { items } = await this.#elements.take(1);
+    this.#hasMore = items.length > 0;
+    if (!this.#hasMore) return null;
+    return await this.#openAt(element, items[0] as T, null);
+  }
+
+  async #openAt(element: Json, value: T, at: Json): Promise<Open<U>> {
+    const cursor = await this.#openDataset(value, at);
+    disposeElement(value);
+    if (this.#isClosed) await cursor.close();
+    return { element, cursor };
+  }
+}
