@@ -1,22 +1,32 @@
 import type { IncomingMessage } from 'node:http';
+import { TonyError } from '../conf/errors.ts';
 import { type HttpClient, headOf } from './http-client.ts';
 
 /** Bytes in one write: smaller ones cost a DataNode a third of its speed. */
 const PIECE_BYTES = 1024 * 1024;
 
-/** Sends a body of any length; resolves with the head of the answer, which may come before all is sent when the other end refuses. */
+/**
+ * Sends a body of any length, in HTTP's chunks where the length is not known. Resolves with the head of the answer, which may come before
+ * all is sent when the other end refuses.
+ */
 export async function upload(
   http: HttpClient,
   url: URL,
   data: Uint8Array | AsyncIterable<Uint8Array>,
-  options: { readonly idleTimeoutMs: number; readonly onProgress?: ((bytes: number) => void) | undefined },
+  options: {
+    readonly idleTimeoutMs: number;
+    /** How much a stream will give. */
+    readonly length?: number | undefined;
+    readonly onProgress?: ((bytes: number) => void) | undefined;
+  },
 ): Promise<IncomingMessage> {
   let waitsForSource = false;
   const whole = data instanceof Uint8Array;
+  const length = whole ? data.byteLength : options.length;
   const sent = http.start({
     method: 'PUT',
     url,
-    headers: { 'Content-Type': 'application/octet-stream', ...(whole ? { 'Content-Length': data.byteLength } : {}) },
+    headers: { 'Content-Type': 'application/octet-stream', ...(length === undefined ? {} : { 'Content-Length': length }) },
     idleTimeoutMs: options.idleTimeoutMs,
     isHeldByUs: () => waitsForSource,
   });
@@ -45,20 +55,26 @@ export async function upload(
       waitsForSource = false;
       await flushed;
       if (settled) break;
-      flushed = write(piece);
       bytes += piece.byteLength;
+      if (length !== undefined && bytes > length) throw wrongLength(length, bytes);
+      flushed = write(piece);
       const sentSoFar = bytes;
       if (options.onProgress !== undefined) flushed = flushed.then(() => (settled ? undefined : options.onProgress?.(sentSoFar)));
       waitsForSource = true;
     }
     waitsForSource = false;
     await flushed;
+    if (!settled && length !== undefined && bytes < length) throw wrongLength(length, bytes);
     if (!settled) sent.end();
     return await answer;
   } catch (error) {
     sent.destroy();
     throw error;
   }
+}
+
+function wrongLength(promised: number, given: number): TonyError {
+  return new TonyError('INTERNAL', `what is being uploaded has ${given} bytes or more in place of ${promised}`);
 }
 
 function* slices(data: Uint8Array): Iterable<Uint8Array> {

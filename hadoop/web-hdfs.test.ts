@@ -180,6 +180,24 @@ describe('writing', () => {
     expect(progress.at(-1)).toBe(5_000_000);
   });
 
+  test('a stream of a known length goes without chunks, and one that gives another length is an error', async () => {
+    const headers: (string | undefined)[] = [];
+    const address = await cluster('json', async (request, response) => {
+      headers.push(request.headers['content-length'], request.headers['transfer-encoding']);
+      await bodyOf(request).catch(() => undefined);
+      response.writeHead(201).end();
+    });
+    async function* source(): AsyncIterable<Buffer> {
+      for (let piece = 0; piece < 3; piece++) yield Buffer.alloc(700_000, piece);
+    }
+    const options = { overwrite: true, permission: 0o644 };
+    await client([address]).create('/a', source(), { ...options, length: 2_100_000 });
+    expect(headers).toEqual(['2100000', undefined]);
+    for (const length of [2_099_999, 2_100_001]) {
+      await expect(client([address]).create('/a', source(), { ...options, length })).rejects.toMatchObject({ code: 'INTERNAL' });
+    }
+  });
+
   test('a stream is not: it says so', async () => {
     const address = await cluster('json', async (request) => {
       await once(request, 'data');

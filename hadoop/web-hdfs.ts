@@ -143,7 +143,12 @@ export class WebHdfs {
   async create(
     path: string,
     data: Uint8Array | AsyncIterable<Uint8Array>,
-    options: { readonly overwrite: boolean; readonly permission: number; readonly onProgress?: ((bytes: number) => void) | undefined },
+    options: {
+      readonly overwrite: boolean;
+      readonly permission: number;
+      readonly length?: number | undefined;
+      readonly onProgress?: ((bytes: number) => void) | undefined;
+    },
   ): Promise<void> {
     const parameters = { overwrite: String(options.overwrite), permission: octal(options.permission), noredirect: 'true' };
     const ended = await this.#round.run<true>(async (address) => {
@@ -152,6 +157,7 @@ export class WebHdfs {
       const outcome = await this.#interpret(path, [201, 200], async () => {
         const response = await upload(this.#http, found.result, data, {
           idleTimeoutMs: this.#idleTimeoutMs,
+          length: options.length,
           onProgress: options.onProgress,
         });
         if (response.statusCode === 201 || response.statusCode === 200) response.resume();

@@ -46,6 +46,7 @@ export class HdfsStorage implements Storage {
       await fileSystem.create(temporary, data, {
         overwrite: true,
         permission: options.permission ?? FILE_PERMISSION,
+        length: options.length,
         onProgress: options.onProgress,
       });
       // The NameNode decides which of two writers is first.

@@ -29,6 +29,8 @@ export interface WriteOptions {
   readonly ifAbsent?: boolean;
   /** e.g. 0o600; default 0o644. */
   readonly permission?: number;
+  /** What a stream will give, where that is known: HDFS takes it faster then. */
+  readonly length?: number;
   /** Called with the bytes sent so far. */
   readonly onProgress?: (bytes: number) => void;
 }

@@ -33,7 +33,7 @@ export async function writeShardFile(
       offset += bytes.length;
     }
   };
-  await storage.write(joinUri(uri, name), pieces());
+  await storage.write(joinUri(uri, name), pieces(), { length: tensors.reduce((sum, { bytes }) => sum + bytes.length, 0) });
   return { name, bytes: offset, tensors: described };
 }
 
