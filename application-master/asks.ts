@@ -2,14 +2,39 @@ import type { Role } from '../conf/job.ts';
 import { isCompanion, othersRun } from './companion.ts';
 import { detach } from './ending.ts';
 import type { Container } from './events.ts';
-import { type JobState, LIMITS, type Task } from './job-state.ts';
+import { mayGrowSoon } from './growth.ts';
+import { type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { inGang, isElastic, isLoose, isMember, lackingTasks, restartsAlone } from './membership.ts';
 import type { Turn } from './turn.ts';
 
-/** The task waits for a container, and may be given one now. */
-export function wantsContainer(state: JobState, task: Task): boolean {
-  if (state.registration === null || state.result !== null || task.state !== 'requested' || task.notBefore > state.now) return false;
-  if (isCompanion(state.frozen.job, task.role)) return othersRun(state);
-  return task.rank === null || (state.gang?.phase === 'forming' && state.gang.notBefore <= state.now);
+/** The role's tasks that wait for a container, and may be given one now. */
+export function wantedTasks(state: JobState, role: Role): Task[] {
+  const { gang, now, registration, result } = state;
+  const job = jobOf(state);
+  if (registration === null || result !== null) return [];
+  const waits = (task: Task) => task.role === role && task.state === 'requested' && task.notBefore <= now;
+  const waiting = state.tasks.filter(waits);
+  if (waiting.length === 0) return [];
+  if (isCompanion(job, role)) return othersRun(state) ? waiting : [];
+  if (gang === null || !inGang({ role })) return waiting;
+  switch (gang.phase) {
+    case 'forming':
+      if (gang.notBefore > now) return [];
+      return isElastic(role) && !othersHaveContainers(state) ? lackingTasks(state, waits) : waiting;
+    case 'started':
+      return waiting.filter((task) => (isMember(task) ? isLoose(job, role) : mayGrowSoon(state) && othersHaveContainers(state)));
+    case 'reattaching':
+      return [];
+  }
+}
+
+/** More than the least number of an elastic role is asked for last: it must not take the room of those that are needed. */
+function othersHaveContainers(state: JobState): boolean {
+  return (
+    state.tasks.every(
+      (task) => task.state !== 'requested' || (isElastic(task.role) && !isMember(task)) || isCompanion(jobOf(state), task.role),
+    ) && lackingTasks(state).length === 0
+  );
 }
 
 /** Containers as they come: each to the lowest task that waits, the rest back. Launched at once: tokens and patience of the cluster run out. */
@@ -18,7 +43,8 @@ export function take(turn: Turn, containers: readonly Container[]): void {
     // Said twice.
     if (turn.state.byContainer.has(container.id) || turn.state.ending.has(container.id)) continue;
     turn.askAgain.add(container.role);
-    const task = turn.state.tasks.find((candidate) => candidate.role.name === container.role && wantsContainer(turn.state, candidate));
+    const role = turn.state.frozen.job.roles.find((each) => each.name === container.role);
+    const task = role === undefined ? undefined : wantedTasks(turn.state, role)[0];
     // It may have been under way when its node was excluded.
     if (task === undefined || excludedNodes(turn.state, task.role).includes(container.node)) {
       turn.act({ type: 'release', containerId: container.id });
@@ -32,13 +58,12 @@ export function take(turn: Turn, containers: readonly Container[]): void {
       reattachBy: null,
       attempts: task.attempts + 1,
       savedIn: turn.state.revision + 1,
-      waitingSince: task.rank === null ? turn.now : task.waitingSince,
+      waitingSince: restartsAlone(turn.state, task) ? turn.now : task.waitingSince,
       exitCode: null,
       // Whether it answers is its program's to say anew.
       ...(isCompanion(turn.state.frozen.job, task.role) && { metrics: {} }),
     });
     turn.assign(container.id, task.slot);
-    if (task.rank !== null) turn.patchGang({ claim: null });
     turn.dirty = true;
     turn.recordTask('container-allocated', turn.task(task.slot));
     turn.act({ type: 'launch', containerId: container.id, role: task.role.name, index: task.index });
@@ -50,14 +75,15 @@ export function ask(turn: Turn): void {
   const { state } = turn;
   if (state.registration === null) return;
   for (const role of state.frozen.job.roles) {
-    const count = state.tasks.filter((task) => task.role === role && wantsContainer(state, task)).length;
+    const wanted = wantedTasks(state, role);
+    const count = wanted.length;
     const last = state.asks.get(role.name) ?? { count: 0, excludedNodes: [], since: state.now };
     const excluded = count === 0 ? last.excludedNodes : excludedNodes(state, role);
     const sameNodes = excluded.length === last.excludedNodes.length && excluded.every((node, at) => node === last.excludedNodes[at]);
     if (count === last.count && sameNodes && !(turn.askAgain.has(role.name) && count > 0)) continue;
     turn.act({ type: 'ask', role, count, excludedNodes: excluded });
-    for (const task of turn.state.tasks) {
-      if (task.asked || task.role !== role || !wantsContainer(turn.state, task)) continue;
+    for (const task of wanted) {
+      if (task.asked) continue;
       turn.update(task.slot, { asked: true });
       turn.recordTask('task-requested', task);
     }

@@ -1,5 +1,6 @@
 import { type Job, type Role, TENSORBOARD_ROLE } from '../conf/job.ts';
 import { isOver, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { isAwaited, restartsAlone } from './membership.ts';
 
 // The TensorBoard that comes with a job: a companion. It takes what is left over: no task waits for a container while it has one, and nothing
 // that becomes of it becomes of the job.
@@ -15,7 +16,7 @@ function others(state: JobState): Task[] {
 /** All others have what they need. */
 export function othersRun(state: JobState): boolean {
   if (state.gang !== null && state.gang.phase !== 'started') return false;
-  return others(state).every((task) => task.state === 'running' || isOver(task));
+  return others(state).every((task) => task.state === 'running' || isOver(task) || !isAwaited(state, task));
 }
 
 /** Those whose containers others may have been waiting for all along. */
@@ -23,12 +24,14 @@ export function companionsInTheWay(state: JobState): Task[] {
   if (state.registration === null || state.result !== null) return [];
   const holding = state.tasks.filter((task) => task.container !== null && isCompanion(jobOf(state), task.role));
   if (holding.length === 0) return [];
-  return others(state).some((task) => task.state === 'requested' && waitedMs(state, task) >= LIMITS.yieldMs) ? holding : [];
+  return others(state).some((task) => task.state === 'requested' && isAwaited(state, task) && waitedMs(state, task) >= LIMITS.yieldMs)
+    ? holding
+    : [];
 }
 
 function waitedMs(state: JobState, task: Task): number {
   const { gang } = state;
-  const since = task.rank === null || gang === null ? task.waitingSince : Math.max(gang.since, gang.notBefore);
+  const since = restartsAlone(state, task) || gang === null ? task.waitingSince : Math.max(gang.since, gang.notBefore);
   return state.now - Math.max(since, task.notBefore);
 }
 

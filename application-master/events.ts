@@ -121,6 +121,8 @@ export interface SnapshotTask {
   readonly role: string;
   readonly index: number;
   readonly state: TaskState;
+  /** In `generation` of the snapshot; null for who has none there. */
+  readonly rank: number | null;
   /** Of the program that ended, for a task that has succeeded. */
   readonly generation: number;
   readonly containerId: string | null;

@@ -1,8 +1,9 @@
 import { detach, hasPredecessor, stopStranger } from './ending.ts';
 import type { Event, ProgramExit } from './events.ts';
 import { failTask, isLastStraw } from './failures.ts';
-import { markStarted, membersOf, startRanked } from './gang.ts';
+import { markStarted, membersOf, startMember } from './gang.ts';
 import { currentGeneration, type Executor, jobOf, LIMITS, type Task } from './job-state.ts';
+import { inGang, isLoose, isMember } from './membership.ts';
 import { graceMs } from './pace.ts';
 import { describeExit, oneLine } from './sentences.ts';
 import type { Turn } from './turn.ts';
@@ -41,14 +42,23 @@ export function hello(turn: Turn, event: Said<'hello'>): void {
   turn.update(slot, { executor, reattachBy: null, state: task.state === 'launching' ? 'registered' : task.state });
   if (before === null) turn.recordTask('executor-registered', turn.task(slot), { detail: `${event.host}:${event.port}, ${event.phase}` });
   if (turn.state.result !== null) return;
-  if (task.rank === null) helloUnranked(turn, slot, event);
+  if (!inGang(task)) helloUnranked(turn, slot, event);
   else if (turn.gang?.phase === 'forming') helloForming(turn, slot, event, before);
+  else if (!isMember(task)) helloWaiting(turn, slot, event, before);
   else if (turn.gang?.phase === 'started') helloStarted(turn, slot, event, before);
   else helloReattaching(turn, slot, event);
 }
 
 function helloForming(turn: Turn, slot: number, event: Said<'hello'>, before: Executor | null): void {
-  const generation = currentGeneration(turn.state);
+  makeReady(turn, slot, event, before, currentGeneration(turn.state));
+}
+
+/** It is no member of the generation that runs, but will be of the next. */
+function helloWaiting(turn: Turn, slot: number, event: Said<'hello'>, before: Executor | null): void {
+  makeReady(turn, slot, event, before, turn.state.generation + 1);
+}
+
+function makeReady(turn: Turn, slot: number, event: Said<'hello'>, before: Executor | null, generation: number): void {
   const unused = event.generation === 0 && (before?.ranIn ?? 0) === 0;
   if (event.phase === 'idle' && event.port > 0 && (unused || event.generation === generation)) {
     turn.updateExecutor(slot, { program: null, awaiting: null, mayRun: false });
@@ -72,7 +82,10 @@ function helloStarted(turn: Turn, slot: number, event: Said<'hello'>, before: Ex
     if (event.phase === 'ended') ended(turn, slot, event);
   } else if (event.phase === 'idle' && program?.phase === 'starting' && before?.port === event.port) {
     // The order to start went down with the old stream.
-    startRanked(turn, slot);
+    startMember(turn, slot);
+  } else if (isLoose(jobOf(turn.state), turn.task(slot).role) && event.phase === 'idle' && program === null) {
+    // A replacement: it is started when the one before it is over.
+    if (event.generation !== 0 && event.generation !== generation) failTask(turn, slot, { kind: 'inconsistent' });
   } else failTask(turn, slot, { kind: 'inconsistent' });
 }
 
@@ -108,7 +121,8 @@ export function ready(turn: Turn, event: Said<'ready'>): void {
   const slot = heard(turn, event.containerId);
   if (slot === null) return;
   const task = turn.task(slot);
-  if (task.rank === null || turn.gang?.phase !== 'forming' || event.generation !== currentGeneration(turn.state)) return;
+  if (!inGang(task)) return;
+  if (turn.gang?.phase === 'forming' ? event.generation !== currentGeneration(turn.state) : isMember(task)) return;
   turn.updateExecutor(slot, { program: null, awaiting: null, mayRun: false, port: event.port, portFor: event.generation });
 }
 
@@ -135,8 +149,10 @@ export function heartbeat(turn: Turn, event: Said<'heartbeat'>): void {
     step: progress.step,
     metrics: Object.fromEntries([...Object.entries(task.metrics), ...metrics].slice(-LIMITS.metrics)),
   });
-  if (progress.checkpointStep > 0 && progress.checkpointStep !== turn.state.checkpointStep)
+  if (progress.checkpointStep > 0 && progress.checkpointStep !== turn.state.checkpointStep) {
     turn.patch({ checkpointStep: progress.checkpointStep });
+    turn.checkpointed = true;
+  }
   for (const text of progress.notices.slice(0, LIMITS.notices)) {
     const notice = `${turn.describe(slot)}: ${oneLine(text)}`;
     turn.patch({ notices: [...turn.state.notices, notice].slice(-LIMITS.notices) });
@@ -164,7 +180,7 @@ export function streamLost(turn: Turn, event: Said<'stream-lost'>): void {
 export function startUnranked(turn: Turn): void {
   for (const task of turn.state.tasks) {
     const { container, executor } = task;
-    if (task.rank !== null || task.state !== 'registered' || container === null || executor === null) continue;
+    if (inGang(task) || task.state !== 'registered' || container === null || executor === null) continue;
     if (!executor.attached || executor.program !== null || turn.state.durable < task.savedIn || hasPredecessor(turn, task)) continue;
     const generation = Math.max(1, turn.state.generation);
     markStarted(turn, task.slot, generation);
@@ -177,7 +193,7 @@ function judgeExit(turn: Turn, slot: number, exit: ProgramExit): void {
   const program = task.executor?.program ?? null;
   // Of an older generation, or said before.
   if (program === null || program.phase === 'ended' || program.generation !== exit.generation) return;
-  if (task.rank !== null && exit.generation !== turn.state.generation) return;
+  if (inGang(task) && exit.generation !== turn.state.generation) return;
   turn.updateExecutor(slot, { program: { ...program, phase: 'ended' }, awaiting: null, mayRun: false, stoppedSince: null });
   if (turn.state.result !== null) return;
   turn.recordTask('program-ended', task, { generation: exit.generation, detail: describeExit(exit) });

@@ -3,6 +3,7 @@ import { type Detachment, detach, isFree } from './ending.ts';
 import { decide } from './finish.ts';
 import { newGeneration } from './gang.ts';
 import { type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
+import { inGang, isElastic, isExpendable, isLoose, isMember, restartsAlone } from './membership.ts';
 import { graceMs } from './pace.ts';
 import { type Cause, describeCause, describeStderr, oneLine } from './sentences.ts';
 import type { Turn } from './turn.ts';
@@ -43,7 +44,8 @@ export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment
   const freeFailures = task.freeFailures + (cost === 'charged' ? 0 : 1);
   const unstarted = wasStarted(task) ? 0 : task.unstarted + 1;
   const companion = isCompanion(jobOf(state), task.role);
-  const fruitless = cost === 'charged' && task.rank !== null ? countFruitless(turn) : 0;
+  const alone = restartsAlone(state, task);
+  const fruitless = cost === 'charged' && !alone ? countFruitless(turn) : 0;
   turn.update(slot, {
     failures,
     freeFailures,
@@ -71,19 +73,28 @@ export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment
   if (end !== null) {
     turn.update(slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
     // A ranked sidecar would leave a hole in the ring.
-    if (task.role.tracking === 'sidecar' && task.rank === null) return;
-    decide(turn, { state: 'FAILED', diagnostics: failureDiagnostics(turn.state, task, end, sentence, describeStderr(cause)) });
+    if (task.role.tracking === 'sidecar' && !inGang(task)) return;
+    if (end.kind === 'task' && isExpendable(turn.state, task)) {
+      turn.recordTask('task-given-up', turn.task(slot), { detail: `it ${end.text}; enough others can be there` });
+      // The others are fewer from now on, and have to know it, unless this one was not among them.
+      if (isMember(task) && turn.gang?.phase !== 'forming') endGeneration(turn, task, 'is given up');
+      return;
+    }
+    decide(turn, { state: 'FAILED', diagnostics: failureDiagnostics(turn.state, task, end.text, sentence, describeStderr(cause)) });
     return;
   }
   turn.update(slot, { state: 'requested', waitingSince: turn.now, notBefore: turn.now + backOff(unstarted) });
-  if (task.rank === null) return;
-  if (turn.gang?.phase !== 'forming') newGeneration(turn, { incidentUntil: turn.now + graceMs(jobOf(state)) });
+  if (!alone && turn.gang?.phase !== 'forming') endGeneration(turn, task, 'failed');
+}
+
+function endGeneration(turn: Turn, task: Task, what: string): void {
+  newGeneration(turn, { incidentUntil: turn.now + graceMs(jobOf(turn.state)), why: `${nameOf(task)} ${what}` });
 }
 
 /** The next charged failure of this task would end the job: worth a moment to hear what the cluster says of it. */
 export function isLastStraw(state: JobState, task: Task): boolean {
   const { policy, maxRestarts } = task.role.restart;
-  return policy === 'never' || task.failures >= maxRestarts || (task.rank !== null && (state.gang?.fruitless ?? 0) >= maxRestarts);
+  return policy === 'never' || task.failures >= maxRestarts || (!restartsAlone(state, task) && (state.gang?.fruitless ?? 0) >= maxRestarts);
 }
 
 /** The cluster's word on a container whose task was charged by looks: it was the cluster after all, or the memory limit. */
@@ -105,7 +116,8 @@ export function correctFailure(turn: Turn, containerId: string, cause: Extract<C
   if (turn.state.firstFailure?.containerId === containerId) {
     turn.patch({ firstFailure: free ? null : { text: `${nameOf(task)}: ${sentence}`, containerId } });
   }
-  if (free && task.rank !== null) turn.patchGang({ fruitless: Math.max(0, (turn.gang?.fruitless ?? 0) - 1) });
+  if (free && inGang(task) && !isLoose(jobOf(turn.state), task.role))
+    turn.patchGang({ fruitless: Math.max(0, (turn.gang?.fruitless ?? 0) - 1) });
   turn.dirty = true;
 }
 
@@ -121,8 +133,7 @@ function countFruitless(turn: Turn): number {
 
 function costOf(state: JobState, task: Task, cause: Cause): Cost {
   const incident = state.gang?.incident ?? null;
-  if (task.rank !== null && incident !== null && state.now < incident.until && task.executor?.ranIn === incident.generation)
-    return 'victim';
+  if (inGang(task) && incident !== null && state.now < incident.until && task.executor?.ranIn === incident.generation) return 'victim';
   switch (cause.kind) {
     case 'launch':
     case 'unheard':
@@ -167,21 +178,29 @@ function wasStarted(task: Task): boolean {
   return (task.executor?.ranIn ?? 0) > 0;
 }
 
-/** Why there is no further restart, as the middle of a sentence; null when there is one. */
+/**
+ * Why there is no further restart, as the middle of a sentence; null when there is one. `task`: this one has used up what it has, others may
+ * go on without it. `job`: so have all together.
+ */
 function finality(
   task: Task,
   cost: Cost,
   counts: { failures: number; freeFailures: number; unstarted: number; fruitless: number },
-): string | null {
+): { readonly kind: 'task' | 'job'; readonly text: string } | null {
   const { policy, maxRestarts } = task.role.restart;
-  if (cost === 'charged' && (policy === 'never' || maxRestarts === 0)) return 'failed and is not to be restarted';
+  // A mistake that strikes one after the other is not to use up the whole of an elastic role.
+  const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
+  const own = (text: string) => ({ kind: 'task', text }) as const;
+  const together = { kind: 'job', text: `failed, as did ${inVain} generations before, without a new checkpoint` } as const;
+  if (counts.fruitless > inVain && isElastic(task.role)) return together;
+  if (cost === 'charged' && (policy === 'never' || maxRestarts === 0)) return own('failed and is not to be restarted');
   if (policy === 'never' && cost !== 'victim' && wasStarted(task))
-    return 'was lost after its program had started and is not to be restarted';
+    return own('was lost after its program had started and is not to be restarted');
   if (counts.failures > maxRestarts && cost === 'charged')
-    return `failed ${counts.failures} times, ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`;
-  if (counts.fruitless > maxRestarts) return `failed, as did ${maxRestarts} generations before, without a new checkpoint`;
-  if (counts.unstarted >= LIMITS.unstarted) return `could not be started ${counts.unstarted} times in a row`;
-  if (counts.freeFailures >= LIMITS.freeFailures) return `lost its container ${counts.freeFailures} times`;
+    return own(`failed ${counts.failures} times, ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`);
+  if (counts.fruitless > inVain) return together;
+  if (counts.unstarted >= LIMITS.unstarted) return own(`could not be started ${counts.unstarted} times in a row`);
+  if (counts.freeFailures >= LIMITS.freeFailures) return own(`lost its container ${counts.freeFailures} times`);
   return null;
 }
 

@@ -2,6 +2,7 @@ import type { JobResult } from '../conf/status.ts';
 import { isCompanion } from './companion.ts';
 import { detach } from './ending.ts';
 import { isOver, LIMITS } from './job-state.ts';
+import { isElastic, isMember } from './membership.ts';
 import { isChief } from './ranks.ts';
 import type { Turn } from './turn.ts';
 
@@ -15,8 +16,13 @@ export function decide(turn: Turn, result: JobResult): void {
 
 /** All tracked tasks, or the chief alone, as the job says. */
 export function decideSuccess(turn: Turn): void {
-  const { tasks, frozen } = turn.state;
-  const deciding = frozen.job.success === 'chief' ? tasks.filter(isChief) : tasks.filter((task) => task.role.tracking === 'tracked');
+  const { tasks, frozen, gang } = turn.state;
+  // Of an elastic role, those of the generation that runs.
+  if (gang !== null && gang.phase !== 'started' && frozen.job.roles.some(isElastic)) return;
+  const deciding =
+    frozen.job.success === 'chief'
+      ? tasks.filter(isChief)
+      : tasks.filter((task) => task.role.tracking === 'tracked' && (!isElastic(task.role) || isMember(task)));
   if (deciding.length > 0 && deciding.every((task) => task.state === 'succeeded')) decide(turn, { state: 'SUCCEEDED', diagnostics: '' });
 }
 

@@ -1,13 +1,15 @@
 import type { FrozenJob, Role } from '../conf/job.ts';
-import { ask, take, wantsContainer } from './asks.ts';
+import { ask, take, wantedTasks } from './asks.ts';
 import { isCompanion } from './companion.ts';
 import { forget } from './ending.ts';
 import type { Action, Event, Snapshot } from './events.ts';
 import { exited, heartbeat, hello, letLeave, ready, started, startUnranked, streamLost } from './executors.ts';
 import { correctFailure, failTask } from './failures.ts';
 import { decide, decideSuccess, finish } from './finish.ts';
-import { formGang } from './gang.ts';
+import { formGang, freshGang, startReplacements } from './gang.ts';
+import { grow } from './growth.ts';
 import type { JobState, Task } from './job-state.ts';
+import { inGang } from './membership.ts';
 import { type Place, places } from './ranks.ts';
 import { matchSurvivors, settle, withSnapshot } from './restore.ts';
 import { oneLine } from './sentences.ts';
@@ -44,9 +46,7 @@ export function createJob(frozen: FrozenJob, options: { readonly attempt: number
     tasks,
     byContainer: new Map(),
     ending: new Map(),
-    gang: tasks.some((task) => task.rank !== null)
-      ? { phase: 'forming', since: now, rounds: 0, notBefore: now, claim: null, fruitless: 0, startedFrom: 0, members: [], incident: null }
-      : null,
+    gang: tasks.some(inGang) ? freshGang(now) : null,
     asks: new Map(),
     refusals: new Map(),
     cluster: null,
@@ -80,8 +80,8 @@ export function step(state: JobState, event: Event): Step {
   const turn = new Turn(state, event.now);
   if (isStall(turn, state.now)) turn.patch({ heardFloor: turn.now });
   apply(turn, event);
-  // Beats of a thousand executors change nothing but their own task.
-  if (event.type !== 'heartbeat') follow(turn);
+  // Beats of a thousand executors change nothing but their own task, unless one tells of a checkpoint.
+  if (event.type !== 'heartbeat' || turn.checkpointed) follow(turn);
   return { state: turn.state, actions: turn.actions };
 }
 
@@ -141,7 +141,9 @@ function follow(turn: Turn): void {
   if (turn.state.result === null) decideSuccess(turn);
   if (turn.state.result === null) {
     settle(turn);
+    grow(turn);
     formGang(turn);
+    startReplacements(turn);
     startUnranked(turn);
     letLeave(turn);
   }
@@ -190,7 +192,7 @@ function askRefused(turn: Turn, name: string, message: string): void {
     isCompanion(turn.state.frozen.job, role) ||
     turn.state.restored ||
     tasks.some((task) => task.attempts > 0) ||
-    !tasks.some((task) => wantsContainer(turn.state, task))
+    wantedTasks(turn.state, role).length === 0
   )
     return;
   const label =
@@ -238,6 +240,7 @@ function freshTask(place: Place, slot: number, now: number): Task {
   return {
     ...place,
     slot,
+    rank: null,
     state: 'requested',
     container: null,
     asked: false,

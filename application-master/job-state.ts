@@ -83,12 +83,21 @@ export interface Gang {
   readonly members: readonly Member[];
   /** The failure that ended a generation, and until when others of that generation that fail count as its victims. */
   readonly incident: { readonly generation: number; readonly until: number } | null;
+  /** Why the generation is formed, for the history; empty for the first. */
+  readonly why: string;
+  /** Of an elastic job: since when enough are ready, those who come in the next moments are waited for. */
+  readonly enoughSince: number | null;
+  /** How often in a row it has grown: each time it waits longer before the next. */
+  readonly growths: number;
+  /** When the newest checkpoint was heard of. */
+  readonly checkpointAt: number | null;
 }
 
 export interface Task {
   readonly slot: number;
   readonly role: Role;
   readonly index: number;
+  /** In the newest generation that is claimed or started; null for who has none there. */
   readonly rank: number | null;
   readonly state: TaskState;
   readonly container: Container | null;
@@ -181,6 +190,12 @@ export const LIMITS = {
   failuresPerNode: 2,
   /** A generation that ran for so long has done something, whatever it says. */
   fruitfulMs: 10 * 60_000,
+  /** With enough members ready, how long others are waited for that have a container; and that may yet get one. */
+  arrivingMs: 20_000,
+  moreMs: 3_000,
+  /** A generation of an elastic job runs for so long before it grows, twice as long after each growth, but not longer than the other. */
+  growMs: 10_000,
+  longestGrowMs: 5 * 60_000,
   /** An ask that gets nothing for so long stops being choosy about nodes. */
   choosyMs: 30_000,
   /** How long others may wait for a container that a companion may be holding. */

@@ -1,6 +1,7 @@
 import { TENSORBOARD_ROLE } from '../conf/job.ts';
 import type { FirstFailure, JobStatus, TaskStatus, TensorBoardStatus } from '../conf/status.ts';
 import { type JobState, nameOf, type Task } from './job-state.ts';
+import { isAwaited } from './membership.ts';
 import { mergedMetrics } from './snapshot.ts';
 import { describeWait } from './waiting.ts';
 
@@ -37,7 +38,7 @@ export function statusOf(state: JobState, now: number): JobStatus {
 }
 
 function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
-  const awaited = state.tasks.filter((task) => task.role.tracking !== 'sidecar');
+  const awaited = state.tasks.filter((task) => task.role.tracking !== 'sidecar' && isAwaited(state, task));
   const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
   const ranWell =
     state.gang === null ? waited.length === 0 && awaited.every((task) => task.state !== 'registered') : state.gang.phase === 'started';

@@ -5,7 +5,7 @@ const BEATS_PER_SECOND = 500;
 const LEAST_LEASE_MS = 120_000;
 
 export function taskCount(job: Job): number {
-  return job.roles.reduce((sum, role) => sum + role.instances, 0);
+  return job.roles.reduce((sum, role) => sum + role.maxInstances, 0);
 }
 
 /** What executors are told: what the job says, longer for so many executors that their beats alone would be work. */

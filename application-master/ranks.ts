@@ -3,20 +3,19 @@ import type { Job, Role } from '../conf/job.ts';
 export interface Place {
   readonly role: Role;
   readonly index: number;
-  /** Only tasks of ranked roles have one. */
-  readonly rank: number | null;
 }
 
-/** Every task of the job in the order of roles and indices; ranks count the chief first, then in this order. */
+/** Every task that the job may ever have, in the order of roles and indices. */
 export function places(job: Job): Place[] {
-  const all = job.roles.flatMap((role) => Array.from({ length: role.instances }, (_, index) => ({ role, index })));
-  const ranked = all.filter(({ role }) => role.ranked);
-  const chief = ranked.find(isChief);
-  const order = chief === undefined ? ranked : [chief, ...ranked.filter((place) => place !== chief)];
-  const rankOf = new Map(order.map((place, rank) => [place, rank]));
-  return all.map((place) => ({ ...place, rank: rankOf.get(place) ?? null }));
+  return job.roles.flatMap((role) => Array.from({ length: role.maxInstances }, (_, index) => ({ role, index })));
 }
 
-export function isChief(place: { readonly role: Role; readonly index: number }): boolean {
+/** Those of a generation who have a rank, in the order of their ranks: the chief first, the others as they stand. */
+export function inRankOrder<Ranked extends Place>(members: readonly Ranked[]): Ranked[] {
+  const ranked = members.filter(({ role }) => role.ranked);
+  return [...ranked.filter(isChief), ...ranked.filter((place) => !isChief(place))];
+}
+
+export function isChief(place: Place): boolean {
   return place.role.chief && place.index === 0;
 }

@@ -1,7 +1,8 @@
 import { stopStranger } from './ending.ts';
 import type { Event, Snapshot, SnapshotTask } from './events.ts';
-import { membersOf, newGeneration, rankedTasks, startRanked } from './gang.ts';
+import { membersOf, newGeneration, startMember } from './gang.ts';
 import { type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { inGang, isLoose, isMember, memberTasks } from './membership.ts';
 import { reattachMs } from './pace.ts';
 import type { Turn } from './turn.ts';
 
@@ -12,8 +13,12 @@ import type { Turn } from './turn.ts';
 export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
   const saved = new Map(snapshot.tasks.map((task) => [`${task.role}:${task.index}`, task]));
   const tasks = fresh.tasks.map((task) => withSaved(task, saved.get(`${task.role.name}:${task.index}`), snapshot));
-  const ranked = tasks.filter((task) => task.rank !== null);
-  const whole = snapshot.generation > 0 && ranked.every((task) => task.container !== null || task.state === 'succeeded');
+  const { job } = fresh.frozen;
+  // Only a claimed or started generation gives ranks.
+  const whole =
+    snapshot.generation > 0 &&
+    tasks.some(({ rank }) => rank !== null) &&
+    tasks.filter(isMember).every((task) => task.container !== null || task.state === 'succeeded' || isLoose(job, task.role));
   return {
     ...fresh,
     restored: true,
@@ -36,9 +41,16 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
 
 function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapshot): Task {
   if (saved === undefined) return task;
-  const known = { attempts: saved.attempts, failures: saved.failures, failedNodes: saved.failedNodes, generation: saved.generation };
+  const known = {
+    rank: saved.rank,
+    attempts: saved.attempts,
+    failures: saved.failures,
+    failedNodes: saved.failedNodes,
+    generation: saved.generation,
+  };
   const over = saved.state === 'succeeded' || saved.state === 'failed' || saved.state === 'lost' || saved.state === 'stopped';
-  if (over && (task.rank === null || saved.generation === snapshot.generation))
+  // One that ran in a generation that is over runs again, unless it has been given up.
+  if (over && (!inGang(task) || saved.generation === snapshot.generation || saved.state === 'failed' || saved.state === 'lost'))
     return { ...task, ...known, state: saved.state, exitCode: saved.exitCode };
   if (saved.containerId === null) return { ...task, ...known };
   return {
@@ -71,21 +83,25 @@ export function matchSurvivors(turn: Turn, event: Extract<Event, { type: 'regist
 export function settle(turn: Turn): void {
   const { gang, generation, registration } = turn.state;
   if (gang === null || gang.phase !== 'reattaching' || registration === null) return;
-  const tasks = rankedTasks(turn.state);
+  const tasks = memberTasks(turn.state);
+  const loose = (task: Task) => isLoose(jobOf(turn.state), task.role);
   if (tasks.some((task) => task.container !== null && task.executor === null)) return;
   const active = tasks.filter((task) => task.state !== 'succeeded');
   const inGeneration = active.filter((task) => task.executor?.program?.generation === generation);
   const rest = active.filter((task) => !inGeneration.includes(task));
-  const startable = rest.every(
+  // Workers of parameter servers come and go.
+  const bound = rest.filter((task) => !loose(task) || task.executor !== null);
+  const startable = bound.every(
     ({ executor }) => executor?.program === null && executor.port > 0 && (executor.portFor === 0 || executor.portFor === generation),
   );
   // The first attempt died between two orders to start. The members can only be named again when all of them are here.
-  const completable = rest.length === 0 || (startable && inGeneration.length > 0 && active.length === tasks.length);
+  const nameable = tasks.every((task) => task.state !== 'succeeded' || loose(task));
+  const completable = bound.length === 0 || (startable && inGeneration.length > 0 && nameable);
   if (!completable) {
-    newGeneration(turn, { incidentUntil: null });
+    newGeneration(turn, { incidentUntil: null, why: 'the ApplicationMaster was started again before all of them were' });
     return;
   }
   turn.patchGang({ phase: 'started', since: turn.now, members: membersOf(turn.state) });
-  turn.record('generation-resumed', { generation, detail: `${inGeneration.length} of ${tasks.length} ranked tasks were running` });
-  for (const task of rest) startRanked(turn, task.slot);
+  turn.record('generation-resumed', { generation, detail: `${inGeneration.length} of ${tasks.length} tasks were running` });
+  for (const task of bound) if (!loose(task)) startMember(turn, task.slot);
 }

@@ -3,6 +3,7 @@ import { messageOf, TonyError } from '../conf/errors.ts';
 import { TENSORBOARD_ROLE } from '../conf/job.ts';
 import type { Snapshot } from './events.ts';
 import { type JobState, LIMITS } from './job-state.ts';
+import { isChief } from './ranks.ts';
 import { lastBytes } from './sentences.ts';
 
 /** What a second attempt needs of the state. */
@@ -17,6 +18,7 @@ export function snapshotOf(state: JobState): Snapshot {
       role: task.role.name,
       index: task.index,
       state: task.state,
+      rank: task.rank,
       generation: task.generation,
       containerId: task.container?.id ?? null,
       node: task.container?.node ?? null,
@@ -38,7 +40,7 @@ export function snapshotOf(state: JobState): Snapshot {
 /** The job's metrics: everybody's, the chief's where two say the same name. What TensorBoard reports is about itself. */
 export function mergedMetrics(state: JobState): Record<string, number> {
   const reporting = state.tasks.filter((task) => task.role.name !== TENSORBOARD_ROLE);
-  const ordered = reporting.sort((a, b) => (b.rank ?? Number.MAX_SAFE_INTEGER) - (a.rank ?? Number.MAX_SAFE_INTEGER));
+  const ordered = [...reporting.filter((task) => !isChief(task)).reverse(), ...reporting.filter(isChief)];
   return Object.assign({}, state.metrics, ...ordered.map((task) => task.metrics));
 }
 
@@ -53,6 +55,7 @@ const schema = z.object({
       role: z.string(),
       index: count,
       state: z.enum(['requested', 'allocated', 'launching', 'registered', 'running', 'succeeded', 'failed', 'lost', 'stopped']),
+      rank: count.nullable(),
       generation: count,
       containerId: z.string().nullable(),
       node: z.string().nullable(),

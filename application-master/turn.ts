@@ -10,6 +10,8 @@ export class Turn {
   readonly actions: Action[] = [];
   /** Something that a second attempt needs has changed. */
   dirty = false;
+  /** A new checkpoint has been heard of: to begin anew now costs least. */
+  checkpointed = false;
   /** Roles whose ask has to be said again though its count may look unchanged. */
   readonly askAgain = new Set<string>();
   #state: JobState;

@@ -71,8 +71,7 @@ function lackOf(state: JobState, role: Role): string {
     const room = describeAll(Object.fromEntries(short.map((name) => [name, Math.max(0, headroom[name] ?? 0)])));
     return `${ask}; ${queue} is full: it has room for ${room}`;
   }
-  const many = state.tasks.filter((task) => task.role === role).length;
-  return `${ask}; ${queue} has room, but no single node has so much free. Lower roles.${role.name}.instances (${many}) or its resources, or wait for other applications`;
+  return `${ask}; ${queue} has room, but no single node has so much free. Lower roles.${role.name}.instances (${role.instances}) or its resources, or wait for other applications`;
 }
 
 function describeAll(amounts: Readonly<Record<string, number>>): string {

@@ -3,8 +3,9 @@ import { companionsInTheWay, isCompanion } from './companion.ts';
 import { chaseEnding } from './ending.ts';
 import { failTask } from './failures.ts';
 import { decide } from './finish.ts';
-import { endRound, rankedTasks } from './gang.ts';
+import { endRound, newGeneration } from './gang.ts';
 import { isOver, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
+import { isElastic, isExpendable, isMember, memberTasks, restartsAlone } from './membership.ts';
 import { answerMs, graceMs, heartbeatIntervalMs, silenceMs } from './pace.ts';
 import { seconds } from './sentences.ts';
 import type { Turn } from './turn.ts';
@@ -19,7 +20,7 @@ export function watch(turn: Turn): void {
   blamePeers(turn);
   forgiveNodes(turn);
   for (const task of companionsInTheWay(turn.state)) giveBack(turn, task, 'others wait for a container');
-  for (const { slot } of turn.state.tasks) endUnrankedRound(turn, slot);
+  for (const { slot } of turn.state.tasks) endLoneRound(turn, slot);
   endRound(turn);
 }
 
@@ -65,14 +66,17 @@ function watchTask(turn: Turn, slot: number): void {
  */
 function blamePeers(turn: Turn): void {
   if (turn.gang?.phase !== 'started' || turn.state.result !== null) return;
-  const tasks = rankedTasks(turn.state);
+  const tasks = memberTasks(turn.state);
+  const workers = tasks.filter(({ rank }) => rank !== null).length;
+  // Parameter servers are counted on from the workers.
+  const number = (task: Task) => task.rank ?? workers + task.index;
   const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
   const due = reporters.find((task) => turn.now - (task.executor?.lostRank?.since ?? turn.now) >= graceMs(jobOf(turn.state)));
   if (due === undefined) return;
-  const votes = (task: Task) => reporters.filter((reporter) => reporter.executor?.lostRank?.rank === task.rank).length;
+  const votes = (task: Task) => reporters.filter((reporter) => reporter.executor?.lostRank?.rank === number(task)).length;
   const named = tasks
     .filter((task) => task.container !== null && votes(task) > 0)
-    .sort((a, b) => votes(b) - votes(a) || Number(reporters.includes(a)) - Number(reporters.includes(b)) || (a.rank ?? 0) - (b.rank ?? 0));
+    .sort((a, b) => votes(b) - votes(a) || Number(reporters.includes(a)) - Number(reporters.includes(b)) || number(a) - number(b));
   // Who is named may be over and gone: then the one that cannot go on is the failure.
   const blamed = named[0] ?? due;
   const exit = blamed.pendingExit?.exit;
@@ -80,14 +84,18 @@ function blamePeers(turn: Turn): void {
   failTask(turn, blamed.slot, exit === undefined ? { kind: 'blamed', by } : { kind: 'program', exit });
 }
 
-/** An unranked task waits for itself alone: what others hold is not in its way, so only its own container is given up. */
-function endUnrankedRound(turn: Turn, slot: number): void {
+/** A task that waits for itself alone: what others hold is not in its way, so only its own container is given up. */
+function endLoneRound(turn: Turn, slot: number): void {
   const task = turn.task(slot);
   const { timeoutMs } = jobOf(turn.state).gang;
-  if (task.rank !== null || turn.state.registration === null || turn.state.result !== null || isOver(task)) return;
+  if (!restartsAlone(turn.state, task) || turn.state.registration === null || turn.state.result !== null || isOver(task)) return;
   // One that is not asked for yet waits for the others.
   if (isCompanion(jobOf(turn.state), task.role) && task.container === null) return;
   if (task.executor !== null || task.reattachBy !== null || turn.now - Math.max(task.waitingSince, task.notBefore) < timeoutMs) return;
+  if (isElastic(task.role) && (task.container === null || !isMember(task))) {
+    goOnWithout(turn, task);
+    return;
+  }
   const rounds = task.rounds + 1;
   const sentence = describeMissing(turn.state, [task]);
   turn.recordTask('wait-timeout', task, { detail: sentence });
@@ -99,4 +107,13 @@ function endUnrankedRound(turn: Turn, slot: number): void {
     });
   } else if (task.container !== null) failTask(turn, slot, { kind: 'unheard', ms: timeoutMs });
   else turn.update(slot, { waitingSince: turn.now });
+}
+
+/** Nobody waits for one that would only be more. One that there is no room for any more makes them fewer. */
+function goOnWithout(turn: Turn, task: Task): void {
+  const { timeoutMs } = jobOf(turn.state).gang;
+  turn.update(task.slot, { waitingSince: turn.now });
+  if (task.container !== null) failTask(turn, task.slot, { kind: 'unheard', ms: timeoutMs });
+  else if (isMember(task) && isExpendable(turn.state, task))
+    newGeneration(turn, { incidentUntil: null, why: `there is no room for ${nameOf(task)}` });
 }

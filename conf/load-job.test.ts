@@ -102,7 +102,53 @@ roles:
   });
 });
 
+describe('parameter servers', () => {
+  const roles = (text: string) =>
+    parse(text).roles.map(({ name, instances, command, ranked, tracking, servesParameters }) => ({
+      name,
+      instances,
+      command,
+      ranked,
+      tracking,
+      servesParameters,
+    }));
+  const worker = { name: 'worker', instances: 2, command: 'node train.ts', ranked: true, tracking: 'tracked', servesParameters: false };
+  const ps = { name: 'ps', instances: 1, command: 'node train.ts', ranked: false, tracking: 'untracked', servesParameters: true };
+
+  test('come by themselves, as large as the chief but for its GPUs', () => {
+    const text =
+      'name: x\nstrategy: parameter-server\nroles: {worker: {command: node train.ts, instances: 2, resources: {memory: 4g, vcores: 2, gpus: 1}}}\n';
+    expect(roles(text)).toEqual([worker, ps]);
+    expect(parse(text).roles[1]?.resources).toEqual({ memoryMb: 4096, vcores: 2, gpus: 0, other: {} });
+  });
+
+  test('run what the chief runs unless they say otherwise', () => {
+    const text = (more: string) =>
+      `name: x\nstrategy: parameter-server\nroles: {ps: {instances: 3${more}}, worker: {instances: 2, command: node train.ts}}\n`;
+    expect(roles(text(''))).toEqual([{ ...ps, instances: 3 }, worker]);
+    expect(roles(text(', command: node serve.ts'))[0]?.command).toBe('node serve.ts');
+  });
+
+  test.each(['all-reduce', '{type: all-reduce, wire: float16}'])('are left out with %s', (strategy) => {
+    const text = `name: x\ncommand: node train.ts\nstrategy: ${strategy}\nroles: {ps: {instances: 3}, worker: {instances: 2}}\n`;
+    expect(roles(text)).toEqual([worker]);
+  });
+
+  test('of another kind are as they were', () => {
+    const own = 'name: x\nroles: {ps: {command: serve, untracked: true}, worker: {instances: 2, command: node train.ts}}\n';
+    expect(roles(own)).toEqual([{ ...ps, command: 'serve', servesParameters: false }, worker]);
+    const none = 'name: x\nframework: none\ncommand: run\nroles: {ps: {untracked: true}, worker: {}}\n';
+    expect(roles(none).map(({ name }) => name)).toEqual(['ps', 'worker']);
+  });
+});
+
+test('a role may grow and shrink', () => {
+  const [worker] = parse('name: x\ncommand: node train.ts\nroles: {worker: {instances: {min: 2, max: 8}}}\n').roles;
+  expect(worker).toMatchObject({ instances: 2, maxInstances: 8 });
+});
+
 describe('mistakes', () => {
+  const PS = (more: string) => `name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {${more}}, worker: {}}`;
   test('are named all at once, in the order of the file, with line, column and what to write', () => {
     expect(
       mistakes(`name: "mnist !"
@@ -161,6 +207,28 @@ gang: {timeout: 20m}
       /resources\.gpu: is no resource type; did you mean `gpus`\?/,
     ],
     ['GPUs by their YARN name', 'name: a\ncommand: x\nroles: {b: {resources: {yarn.io/gpu: 1}}}', /did you mean `gpus`\?/],
+    ['a sidecar that serves', PS('sidecar: true'), /roles\.ps\.sidecar: parameter servers hold the weights/],
+    ['a chief that serves', PS('chief: true'), /a parameter server cannot be the chief/],
+    ['a rank that serves', PS('ranked: true'), /a parameter server has no rank/],
+    ['servers that come and go', PS('instances: {min: 1, max: 2}'), /roles\.ps\.instances: the number of parameter servers is fixed/],
+    ['only servers', 'name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {}}', /nobody would train: write a role worker/],
+    ['negative staleness', 'name: a\ncommand: x\nstrategy: {type: parameter-server, staleness: -1}\nroles: {b: {}}', /strategy/],
+    [
+      'a strategy nobody knows',
+      'name: a\ncommand: x\nstrategy: gossip\nroles: {b: {}}',
+      /`gossip` is none of all-reduce, parameter-server/,
+    ],
+    ['more than most', 'name: a\ncommand: x\nroles: {b: {instances: {min: 3, max: 2}}}', /max \(2\) is less than min \(3\): exchange them/],
+    [
+      'growth of those who have no rank',
+      'name: a\ncommand: x\nroles: {b: {}, evaluator: {instances: {min: 1, max: 2}}}',
+      /roles\.evaluator\.instances: only a role that takes part in training grows/,
+    ],
+    [
+      'growth of two roles',
+      'name: a\ncommand: x\nroles: {b: {instances: {min: 1, max: 2}}, c: {instances: {min: 1, max: 2}}}',
+      /roles\.c\.instances: only one role can grow and shrink, and `b` does already/,
+    ],
     ['an environment name', 'name: a\ncommand: x\nenv: {A-B: 1}\nroles: {b: {}}', /env\.A-B: `A-B` is no name of an environment variable/],
   ])('%s', (_, text, expected) => {
     expect(mistakes(text).join('\n')).toMatch(expected);

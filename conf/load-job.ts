@@ -5,6 +5,7 @@ import { type Document, isMap, parse } from 'yaml';
 import { messageOf, TonyError } from './errors.ts';
 import type { Job, Role } from './job.ts';
 import { type JobFile, jobJsonSchema, jobSchema } from './job-schema.ts';
+import { chiefOf, isRanked, isServing, strategyProblems, withStrategyRoles } from './strategy-roles.ts';
 import { suggest } from './suggest.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
 
@@ -12,12 +13,6 @@ export interface LoadOptions {
   /** Overrides as `--set` takes them: `roles.worker.instances=4`; the value is YAML; a dot within a key is written `\.`. */
   readonly set?: readonly string[];
 }
-
-/** Names of roles that take no part in all-reduce unless they say so. */
-const UNRANKED_ROLES: ReadonlySet<string> = new Set(['evaluator', 'ps', 'tensorboard']);
-
-/** The role that holds the weights with strategy `parameter-server`. */
-const SERVING_ROLE = 'ps';
 
 const RESOURCE_KEYS: readonly string[] = ['memory', 'vcores', 'gpus'];
 
@@ -54,7 +49,7 @@ export function parseJob(text: string, options: { file: string; folder: string; 
       return override === undefined ? undefined : `--set ${override}`;
     },
   });
-  return toJob(file, options.folder);
+  return toJob(withStrategyRoles(file), options.folder);
 }
 
 /** `roles.worker.instances=4` put into the document; what was there is replaced, what was missing is made. */
@@ -98,13 +93,15 @@ function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMa
 
 /** What is well-formed but means nothing. */
 function meaningProblems(file: JobFile): Problem[] {
-  const problems: Problem[] = [];
+  const problems = strategyProblems(file);
   const names = Object.keys(file.roles);
+  const complete = withStrategyRoles(file);
   if (names.length === 0) problems.push({ path: ['roles'], message: 'write at least one role' });
   for (const name of names) {
     const role = file.roles[name];
     if (role === undefined) continue;
-    if (role.command === undefined && file.command === undefined) {
+    const kept = complete.roles[name];
+    if (kept !== undefined && kept.command === undefined && file.command === undefined) {
       problems.push({
         path: ['roles', name],
         atKey: true,
@@ -141,7 +138,7 @@ function meaningProblems(file: JobFile): Problem[] {
   for (const name of chiefs.slice(1)) {
     problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already` });
   }
-  if (names.length > 0 && names.every((name) => file.roles[name]?.sidecar || file.roles[name]?.untracked)) {
+  if (names.length > 0 && names.every((name) => file.roles[name]?.sidecar || file.roles[name]?.untracked || isServing(file, name))) {
     problems.push({
       path: ['roles'],
       atKey: true,
@@ -153,15 +150,12 @@ function meaningProblems(file: JobFile): Problem[] {
 
 function toJob(file: JobFile, folder: string): Job {
   const names = Object.keys(file.roles);
-  const tracked = names.filter((name) => !file.roles[name]?.sidecar && !file.roles[name]?.untracked);
-  const chief =
-    names.find((name) => file.roles[name]?.chief === true) ??
-    ['chief', 'worker'].find((name) => tracked.includes(name) && file.roles[name]?.chief !== false) ??
-    tracked[0];
+  const chief = chiefOf(file);
   const roles = names.map((name): Role => {
     const role = file.roles[name] as JobFile['roles'][string];
     const { memory, vcores, gpus, ...other } = role.resources;
-    const tracking = role.sidecar ? 'sidecar' : role.untracked ? 'untracked' : 'tracked';
+    const serves = isServing(file, name);
+    const tracking = role.sidecar ? 'sidecar' : role.untracked || serves ? 'untracked' : 'tracked';
     return {
       name,
       instances: role.instances.min,
@@ -173,8 +167,8 @@ function toJob(file: JobFile, folder: string): Job {
       restart: role.restart,
       tracking,
       chief: name === chief,
-      ranked: role.ranked ?? (file.framework === 'tfjs' && tracking === 'tracked' && !UNRANKED_ROLES.has(name)),
-      servesParameters: file.strategy.type === 'parameter-server' && name === SERVING_ROLE,
+      ranked: isRanked(file, name, role),
+      servesParameters: serves,
     };
   });
   return {

@@ -19,7 +19,8 @@ export interface ExecutorOptions {
   readonly containerId: string;
   readonly role: string;
   readonly index: number;
-  readonly rank: number | null;
+  /** It runs in generations: as one who trains, or as one that holds the weights. */
+  readonly part: 'worker' | 'server' | null;
   readonly intervalMs: number;
   readonly leaseMs: number;
   readonly training: Training;
@@ -152,7 +153,7 @@ export class Executor {
 
   start(generation: number, members: readonly Member[]): void {
     if (!this.alive || this.frozen) return;
-    const { containerId, role, index, rank } = this.options;
+    const { containerId, role, index, part } = this.options;
     if (this.program?.generation === generation) {
       this.#say({ type: 'started', containerId, generation, pid: 1 });
       return;
@@ -162,7 +163,7 @@ export class Executor {
       return;
     }
     const self = members.find((member) => member.role === role && member.index === index);
-    if (rank !== null && self?.port !== this.#port)
+    if (part !== null && self?.port !== this.#port)
       violate(this.#world, `${containerId} is told a port of ${self?.port} for itself, it is ${this.#port}`);
     this.#portUsed = true;
     this.#portFor = generation;
@@ -172,7 +173,9 @@ export class Executor {
       const program: Program = {
         role,
         index,
-        rank,
+        part,
+        rank: self?.rank ?? null,
+        worldSize: members.filter((member) => member.rank !== null).length,
         generation,
         containerId,
         alive: true,
@@ -255,7 +258,7 @@ export class Executor {
       progress:
         program === null || (program.lostRank === null && program.rank === null)
           ? null
-          : { step: 1, metrics: {}, checkpointStep: 0, lostRank: program.lostRank, notices: [] },
+          : { step: 1, metrics: {}, checkpointStep: this.options.training.checkpointStep, lostRank: program.lostRank, notices: [] },
     };
   }
 

@@ -4,6 +4,7 @@ import { isCompanion } from '../companion.ts';
 import type { Action, Event, Snapshot } from '../events.ts';
 import { assignmentOf, createJob, type JobState, restoreJob, step } from '../job-machine.ts';
 import { isOver, nameOf } from '../job-state.ts';
+import { inGang } from '../membership.ts';
 import { heartbeatIntervalMs, leaseMs } from '../pace.ts';
 import { parseSnapshot } from '../snapshot.ts';
 import type { Cluster } from './cluster.ts';
@@ -33,6 +34,8 @@ export interface MasterOptions {
 export class Master implements Endpoint {
   readonly attempt: number;
   state: JobState;
+  /** How many workers each generation had. */
+  readonly sizes = new Map<number, number>();
   alive = true;
   readonly #world: World;
   readonly #options: MasterOptions;
@@ -177,6 +180,7 @@ export class Master implements Endpoint {
         break;
       case 'start':
         this.#checkDurable(action);
+        this.#checkMembers(action);
         this.#send(action.containerId, (executor) => executor.start(action.generation, action.members));
         break;
       case 'stop-program': {
@@ -209,14 +213,14 @@ export class Master implements Endpoint {
   #launch(action: Extract<Action, { type: 'launch' }>): void {
     const { cluster, frozen, training, current } = this.#options;
     const { containerId, role, index } = action;
-    const rank = this.state.tasks.find((task) => task.role.name === role && task.index === index)?.rank ?? null;
+    const { ranked, servesParameters } = frozen.job.roles.find(({ name }) => name === role) ?? { ranked: false, servesParameters: false };
     cluster.launch(containerId, () => {
       const each = cluster.containers.get(containerId);
       return new Executor(this.#world, {
         containerId,
         role,
         index,
-        rank,
+        part: ranked ? 'worker' : servesParameters ? 'server' : null,
         intervalMs: heartbeatIntervalMs(frozen.job),
         leaseMs: leaseMs(frozen.job),
         training,
@@ -239,8 +243,25 @@ export class Master implements Endpoint {
     if (self === undefined) violate(this.#world, `${action.containerId} is started for no task`);
     else if (saved === undefined || saved.role !== self.role.name || saved.index !== self.index) {
       violate(this.#world, `${action.containerId} is started before it is saved`);
-    } else if (self.rank !== null && (durable?.generation ?? 0) < action.generation) {
+    } else if (inGang(self) && (durable?.generation ?? 0) < action.generation) {
       violate(this.#world, `generation ${action.generation} is started before it is saved`);
+    }
+  }
+
+  /** A generation is whole: as many as the job cannot do without, the chief first, and all who hold the weights. */
+  #checkMembers({ containerId, generation, members }: Extract<Action, { type: 'start' }>): void {
+    const self = this.state.tasks.find((task) => task.container?.id === containerId);
+    if (self === undefined || !inGang(self)) return;
+    const what = `generation ${generation} is started`;
+    const ranked = members.filter((member) => member.rank !== null);
+    if (ranked.some((member, at) => member.rank !== at)) violate(this.#world, `${what} with the ranks ${ranked.map(({ rank }) => rank)}`);
+    this.sizes.set(generation, ranked.length);
+    for (const role of this.#options.frozen.job.roles) {
+      if (!inGang({ role })) continue;
+      const own = members.filter((member) => member.role === role.name);
+      if (own.length < role.instances || own.length > role.maxInstances) violate(this.#world, `${what} with ${own.length} of ${role.name}`);
+      if (role.servesParameters && own.some(({ port }) => port === 0)) violate(this.#world, `${what} without the address of a server`);
+      if (role.chief && role.ranked && own.find(({ index }) => index === 0)?.rank !== 0) violate(this.#world, `${what} without its chief`);
     }
   }
 

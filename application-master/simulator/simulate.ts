@@ -1,6 +1,7 @@
 import type { FrozenJob, Role } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status.ts';
 import { isCompanion } from '../companion.ts';
+import { inGang, isElastic, isMember } from '../membership.ts';
 import { isChief } from '../ranks.ts';
 import { Cluster, type SimulatedContainer, type SimulatedNode } from './cluster.ts';
 import { Master, type Storage } from './master.ts';
@@ -76,7 +77,7 @@ class Day {
     this.#cluster = new Cluster(this.#world, inventNodes(random, this.#roomy, tasks));
     this.#manners = random.pick(['waits', 'waits', 'says so', 'crashes'] as const) ?? 'waits';
     this.#training = new Training(this.#world, {
-      ranked: roles.reduce((sum, each) => sum + (each.ranked ? each.instances : 0), 0),
+      servers: roles.reduce((sum, each) => sum + (each.servesParameters ? each.instances : 0), 0),
       work: random.between(2, 40) * 1_000,
       manners: this.#manners,
       // Parameter servers and TensorBoards go on until they are stopped.
@@ -175,7 +176,10 @@ class Day {
       strike(each);
     };
     // Programs that crash with their peers may be heard of before their cause is.
-    const hearsay = this.#manners === 'crashes' ? 1 : 0;
+    const { roles } = this.#frozen.job;
+    const workers = roles.reduce((sum, each) => sum + (each.ranked ? each.maxInstances : 0), 0);
+    // Of a ring, the first that crashes stands for all; workers of parameter servers are restarted each by itself.
+    const hearsay = this.#manners !== 'crashes' ? 0 : roles.some((each) => each.servesParameters) ? workers : 1;
     const oneNodeDown = () => this.#cluster.nodes.some((node) => !node.up || node.cut);
     const onNode = (node: SimulatedNode) =>
       [...this.#cluster.containers.values()].filter((each) => each.node === node && each.phase !== 'ended').length;
@@ -192,7 +196,7 @@ class Day {
         strike: () => {
           const victim = program();
           if (victim === undefined) return;
-          world.charges++;
+          world.charges += victim.part === 'server' ? 1 + hearsay : 1;
           this.#training.end(victim, 3, '');
         },
       },
@@ -201,7 +205,7 @@ class Day {
         strike: () => {
           const victim = program();
           if (victim === undefined) return;
-          world.charges++;
+          world.charges += victim.part === 'server' ? 1 + hearsay : 1;
           this.#training.end(victim, -1, 'SIGKILL');
         },
       },
@@ -218,7 +222,9 @@ class Day {
         name: 'program loses its peers',
         strike: () => {
           const victim = program();
-          if (victim === undefined || victim.rank === null || victim.mute || !this.#training.hasPeers(victim)) return;
+          if (victim === undefined || victim.part === null || victim.mute || !this.#training.hasPeers(victim)) return;
+          // Nobody could tell whose fault it is that its workers crash.
+          if (victim.part === 'server' && this.#manners === 'crashes') return;
           world.charges += 1 + hearsay;
           this.#training.silence(victim);
         },
@@ -295,7 +301,7 @@ class Day {
     }
     this.#judgeTruth(result);
     const calm = this.#harm === 0 && this.#roomy;
-    if (calm && state.generation > 1 + this.#earlyCrashes)
+    if (calm && state.generation > 1 + this.#earlyCrashes && !job.roles.some(isElastic))
       violate(world, `generation ${state.generation}, though nothing happened to any task`);
     const needed = job.roles.filter((each) => !isCompanion(job, each));
     const budget = Math.min(...needed.map((each) => (each.restart.policy === 'never' ? 0 : each.restart.maxRestarts)));
@@ -319,15 +325,22 @@ class Day {
     if (result.state === 'FAILED' && Buffer.byteLength(result.diagnostics) > 8_192) violate(world, 'failed with too many words');
     if (result.state !== 'SUCCEEDED') return;
     const deciding =
-      this.#frozen.job.success === 'chief' ? state.tasks.filter(isChief) : state.tasks.filter((task) => task.role.tracking === 'tracked');
+      this.#frozen.job.success === 'chief'
+        ? state.tasks.filter(isChief)
+        : state.tasks.filter((task) => task.role.tracking === 'tracked' && (!isElastic(task.role) || isMember(task)));
+    if (deciding.length === 0) violate(world, 'succeeded with nobody');
     const generations = new Set<number>();
     for (const task of deciding) {
       const generation = this.#training.succeeded.get(`${task.role.name}:${task.index}`);
       if (generation === undefined) violate(world, `succeeded without ${task.role.name}:${task.index}`);
-      else if (task.rank !== null) generations.add(generation);
+      else if (inGang(task)) generations.add(generation);
     }
     if (generations.size > 1) violate(world, `succeeded with ranked tasks of generations ${[...generations]}`);
-    if (state.tasks.some((task) => task.role.tracking === 'tracked' && (task.state === 'failed' || task.state === 'lost'))) {
+    if (
+      state.tasks.some(
+        (task) => task.role.tracking === 'tracked' && !isElastic(task.role) && (task.state === 'failed' || task.state === 'lost'),
+      )
+    ) {
       violate(world, 'succeeded with a tracked task that failed');
     }
   }
@@ -341,7 +354,9 @@ function inventJob(random: Random): FrozenJob {
   const roles: Role[] = [role({ name: 'worker', instances: random.between(1, 4), ranked, chief: true, restart })];
   if (random.chance(0.2)) roles.unshift(role({ name: 'helper', instances: random.between(1, 2), ranked, restart }));
   if (random.chance(0.4)) roles.push(role({ name: 'evaluator', restart }));
-  if (random.chance(0.2)) roles.push(role({ name: 'ps', tracking: 'untracked', instances: random.between(1, 2), restart }));
+  const serves = ranked && random.chance(0.3);
+  if (serves || random.chance(0.2))
+    roles.push(role({ name: 'ps', tracking: 'untracked', servesParameters: serves, instances: random.between(1, 2), restart }));
   const sidecar = random.chance(0.4);
   if (sidecar) roles.push(role({ name: 'tensorboard', tracking: 'sidecar', restart }));
   return {
@@ -375,7 +390,7 @@ function inventJob(random: Random): FrozenJob {
       checkpoint: { dir: null, everySteps: 100, keep: 3 },
       // The one that comes by itself, or one that the user has thought of.
       tensorboard: { logdir: null, serve: sidecar && random.chance(0.7), memoryMb: 1024 },
-      strategy: { type: 'all-reduce', wire: 'float32' },
+      strategy: serves ? { type: 'parameter-server', staleness: null } : { type: 'all-reduce', wire: 'float32' },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
       master: { memoryMb: 1024, vcores: 1, nodeLabel: null },

@@ -5,7 +5,9 @@ import { trace, violate, type World } from './world.ts';
 export interface Program {
   readonly role: string;
   readonly index: number;
+  readonly part: 'worker' | 'server' | null;
   readonly rank: number | null;
+  readonly worldSize: number;
   readonly generation: number;
   readonly containerId: string;
   alive: boolean;
@@ -22,14 +24,17 @@ const CHECKPOINT_MS = 2_000;
 /** What a program does that has lost a peer: says so and waits to be ended; says so and ends; just ends. */
 export type Manners = 'waits' | 'says so' | 'crashes';
 
-/** All the user's programs: the ranked ones get on only together, in one generation, from the newest checkpoint. */
+/**
+ * All the user's programs. The ranked ones get on only together, in one generation, from the newest checkpoint; with parameter servers, as
+ * long as all of these are there, and any of the workers.
+ */
 export class Training {
   /** Tasks that have ended with 0, with the generation. */
   readonly succeeded = new Map<string, number>();
   /** So many programs are going to fail just when their work is done. */
   failAtEnd = 0;
   readonly #world: World;
-  readonly #ranked: number;
+  readonly #servers: number;
   readonly #work: number;
   readonly #manners: Manners;
   readonly #alone: ReadonlyMap<string, number>;
@@ -40,9 +45,9 @@ export class Training {
   #runs = 0;
   #running = 0;
 
-  constructor(world: World, options: { ranked: number; work: number; manners: Manners; alone: ReadonlyMap<string, number> }) {
+  constructor(world: World, options: { servers: number; work: number; manners: Manners; alone: ReadonlyMap<string, number> }) {
     this.#world = world;
-    this.#ranked = options.ranked;
+    this.#servers = options.servers;
     this.#work = options.work;
     this.#manners = options.manners;
     this.#alone = options.alone;
@@ -62,8 +67,12 @@ export class Training {
       }
     }
     this.#alive.add(program);
-    if (program.rank !== null) {
+    if (program.part !== null) {
       this.#getOn(program.generation);
+      for (const other of this.#alive) {
+        if (other.mute && other.part === 'server' && other.generation === program.generation && program.part === 'worker')
+          this.#loses(program, program.worldSize + other.index);
+      }
       return;
     }
     const ms = this.#alone.get(program.role);
@@ -87,16 +96,21 @@ export class Training {
       () => `program ${program.role}:${program.index} g${program.generation} in ${program.containerId} ends ${code} ${signal}`,
     );
     if (code === 0) this.#note(program);
-    else if (program.rank !== null) this.#peersNotice(program);
+    else if (program.part !== null) this.#peersNotice(program);
     if (report) program.ended({ generation: program.generation, code, signal, stderrTail: code === 0 ? '' : 'Error: something broke' });
   }
 
   stop(program: Program): void {
     program.stopped = true;
-    if (program.rank !== null) {
-      this.#pause(program.generation);
+    if (program.part !== null) {
+      this.#getOnWithout(program);
       if (this.#world.random.chance(0.5)) this.#peersNotice(program);
     }
+  }
+
+  /** Of the newest checkpoint. */
+  get checkpointStep(): number {
+    return Math.floor(this.#done() / CHECKPOINT_MS);
   }
 
   get gettingOn(): boolean {
@@ -105,13 +119,16 @@ export class Training {
 
   hasPeers(program: Program): boolean {
     // In the end each is alone with what is left to do.
-    return this.#saved < this.#work && this.#members(program.generation).some((other) => other !== program);
+    return this.#saved < this.#work && (this.#servers > 0 || this.#workers(program.generation).some((other) => other !== program));
   }
 
   /** Its peers lose it though it lives. */
   silence(program: Program): void {
     program.mute = true;
     this.#peersNotice(program);
+    // Nobody but itself notices that a worker has lost its server.
+    if (this.#servers > 0 && program.part === 'worker')
+      this.#loses(program, program.worldSize + this.#world.random.between(0, this.#servers - 1));
   }
 
   /** One of an older generation may be late: cut off, it has no say. */
@@ -121,28 +138,49 @@ export class Training {
   }
 
   #peersNotice(lost: Program): void {
-    this.#pause(lost.generation);
-    const { timeline, random } = this.#world;
+    this.#getOnWithout(lost);
+    if (this.#servers > 0 && lost.part === 'worker') return;
     for (const peer of this.#alive) {
-      if (peer.rank === null || peer.generation !== lost.generation || peer === lost) continue;
-      timeline.after(random.between(1, 300), () => {
-        if (!peer.alive || peer.stopped) return;
-        if (this.#manners !== 'crashes') peer.lostRank ??= lost.rank;
-        if (this.#manners === 'waits') timeline.after(60_000, () => this.end(peer, 1, ''));
-        else this.end(peer, 1, '');
-      });
+      if (peer.part === 'worker' && peer.generation === lost.generation && peer !== lost)
+        this.#loses(peer, lost.rank ?? lost.worldSize + lost.index);
     }
   }
 
-  #members(generation: number): Program[] {
-    return [...this.#alive].filter(
-      (program) => program.rank !== null && program.generation === generation && !program.stopped && !program.mute,
-    );
+  /** A program has lost its connection to another, which its manners decide what it does about. */
+  #loses(peer: Program, rank: number): void {
+    const { timeline, random } = this.#world;
+    timeline.after(random.between(1, 300), () => {
+      if (!peer.alive || peer.stopped) return;
+      if (this.#manners !== 'crashes') peer.lostRank ??= rank;
+      if (this.#manners === 'waits') timeline.after(60_000, () => this.end(peer, 1, ''));
+      else this.end(peer, 1, '');
+    });
+  }
+
+  #present(generation: number): Program[] {
+    return [...this.#alive].filter((program) => program.generation === generation && !program.stopped && !program.mute);
+  }
+
+  #workers(generation: number): Program[] {
+    return this.#present(generation).filter(({ part }) => part === 'worker');
+  }
+
+  #complete(generation: number): boolean {
+    const present = this.#present(generation);
+    const workers = present.filter(({ part }) => part === 'worker');
+    if (this.#servers === 0) return workers.length > 0 && workers.length === workers[0]?.worldSize;
+    return workers.length > 0 && present.filter(({ part }) => part === 'server').length === this.#servers;
+  }
+
+  /** One is gone: what that means for the others. */
+  #getOnWithout(lost: Program): void {
+    if (this.#servers > 0 && lost.part === 'worker' && this.#complete(lost.generation)) return;
+    this.#pause(lost.generation);
   }
 
   #getOn(generation: number): void {
-    const members = this.#members(generation);
-    if (members.length < this.#ranked) return;
+    // One more worker of parameter servers changes nothing for those who are there.
+    if (!this.#complete(generation) || (this.#since !== null && this.#running === generation)) return;
     const { timeline, random } = this.#world;
     const run = ++this.#runs;
     this.#running = generation;
@@ -153,7 +191,7 @@ export class Training {
       this.#since = null;
       // Those that are done early may have gone when another fails.
       const spread = random.chance(0.2) ? 8_000 : 400;
-      for (const program of this.#members(generation)) {
+      for (const program of this.#workers(generation)) {
         timeline.after(random.between(0, spread), () => {
           if (!program.alive || program.stopped || program.mute || program.lostRank !== null) return;
           const fails = this.failAtEnd > 0 && random.chance(0.5);
@@ -169,9 +207,12 @@ export class Training {
 
   #pause(generation: number): void {
     if (this.#since === null || this.#running !== generation) return;
-    const done = this.#saved + this.#world.timeline.now - this.#since;
-    this.#saved = Math.max(this.#saved, Math.floor(done / CHECKPOINT_MS) * CHECKPOINT_MS);
+    this.#saved = Math.max(this.#saved, Math.floor(this.#done() / CHECKPOINT_MS) * CHECKPOINT_MS);
     this.#since = null;
     this.#runs++;
+  }
+
+  #done(): number {
+    return this.#saved + (this.#since === null ? 0 : this.#world.timeline.now - this.#since);
   }
 }

@@ -29,7 +29,7 @@ export function violate(world: World, what: string): void {
 export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {
   return {
     instances: 1,
-    maxInstances: 1,
+    maxInstances: changes.instances ?? 1,
     resources: { memoryMb: 1024, vcores: 1, gpus: 0, other: {} },
     command: 'node train.ts',
     env: {},

@@ -1,0 +1,62 @@
+import { newGeneration } from './gang.ts';
+import { isOver, type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
+import { elasticRole, isMember, memberTasks } from './membership.ts';
+import type { Turn } from './turn.ts';
+
+// An elastic job takes more tasks when the cluster has room: their containers wait, idle, until a checkpoint makes a new generation cheap.
+// Each growth costs all of them a start, so that it must not follow too closely on the one before.
+
+/** Containers that come now can be made use of before long. */
+export function mayGrowSoon(state: JobState): boolean {
+  const { gang, checkpointStep, now } = state;
+  // A job that makes no checkpoints never comes to the place where it may grow.
+  if (gang?.phase !== 'started' || checkpointStep === 0 || elasticRole(jobOf(state)) === null) return false;
+  return now - gang.since >= growPause(gang.growths) / 2 && isInFullSwing(state);
+}
+
+/** Nobody has ended, or is about to. */
+function isInFullSwing(state: JobState): boolean {
+  return memberTasks(state).every((task) => task.state === 'running' && task.pendingExit === null && task.executor?.lostRank === null);
+}
+
+/** At a checkpoint: those who have come since the generation started are taken into the next. */
+export function grow(turn: Turn): void {
+  const { gang, now } = turn.state;
+  if (!turn.checkpointed || gang === null) return;
+  const before = gang.checkpointAt;
+  turn.patchGang({ checkpointAt: now });
+  if (gang.phase !== 'started' || now - gang.since < growPause(gang.growths)) return;
+  const newcomers = turn.state.tasks.filter((task) => !isMember(task) && waitsForGrowth(turn.state, task));
+  if (newcomers.length === 0 || !isInFullSwing(turn.state)) return;
+  // The next checkpoint is not far, and then they all come at once.
+  const soon = before !== null && now - before < LIMITS.arrivingMs;
+  if (soon && turn.state.tasks.some((task) => !isMember(task) && isArriving(turn.state, task))) return;
+  turn.patchGang({ growths: now - gang.since >= LIMITS.fruitfulMs ? 1 : gang.growths + 1 });
+  newGeneration(turn, { incidentUntil: null, why: `there is room for more: ${newcomers.map(nameOf).join(', ')}` });
+}
+
+function waitsForGrowth(state: JobState, task: Task): boolean {
+  const { executor } = task;
+  return (
+    task.role === elasticRole(jobOf(state)) &&
+    state.durable >= task.savedIn &&
+    executor?.attached === true &&
+    executor.program === null &&
+    executor.awaiting === null &&
+    executor.port > 0
+  );
+}
+
+function isArriving(state: JobState, task: Task): boolean {
+  return (
+    task.role === elasticRole(jobOf(state)) &&
+    task.container !== null &&
+    !isOver(task) &&
+    task.executor === null &&
+    state.now - task.waitingSince < LIMITS.arrivingMs
+  );
+}
+
+function growPause(growths: number): number {
+  return Math.min(LIMITS.longestGrowMs, LIMITS.growMs * 2 ** Math.min(growths, 10));
+}

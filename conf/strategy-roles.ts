@@ -1,0 +1,94 @@
+import type { JobFile } from './job-schema.ts';
+import type { Problem } from './yaml-file.ts';
+
+// What the strategy and elasticity mean for the roles. The role `ps` holds the weights with strategy `parameter-server`; the same file with
+// strategy `all-reduce` has none, so that one word changes the strategy.
+
+type RoleFile = JobFile['roles'][string];
+
+/** The role that holds the weights with strategy `parameter-server`. */
+export const SERVING_ROLE = 'ps';
+
+/** Names of roles that take no part in all-reduce unless they say so. */
+const UNRANKED_ROLES: ReadonlySet<string> = new Set(['evaluator', 'ps', 'tensorboard']);
+
+export function isServing(file: JobFile, name: string): boolean {
+  return file.strategy.type === 'parameter-server' && name === SERVING_ROLE;
+}
+
+export function isRanked(file: JobFile, name: string, role: RoleFile): boolean {
+  return role.ranked ?? (file.framework === 'tfjs' && !role.sidecar && !role.untracked && !UNRANKED_ROLES.has(name));
+}
+
+/** The name of the role whose task 0 is the chief. */
+export function chiefOf(file: JobFile): string | undefined {
+  const names = Object.keys(file.roles);
+  const tracked = names.filter((name) => !file.roles[name]?.sidecar && !file.roles[name]?.untracked && !isServing(file, name));
+  return (
+    names.find((name) => file.roles[name]?.chief === true) ??
+    ['chief', 'worker'].find((name) => tracked.includes(name) && file.roles[name]?.chief !== false) ??
+    tracked[0]
+  );
+}
+
+/** The file with the roles that its strategy needs, and without those that it has no use for. */
+export function withStrategyRoles(file: JobFile): JobFile {
+  if (file.framework !== 'tfjs') return file;
+  const { [SERVING_ROLE]: given, ...others } = file.roles;
+  if (file.strategy.type === 'all-reduce') return given === undefined || hasOwnMeaning(given) ? file : { ...file, roles: others };
+  const chief = file.roles[chiefOf(file) ?? ''];
+  if (chief === undefined) return file;
+  // The same script: what it joins as decides what it does there.
+  if (given !== undefined) {
+    const command = given.command ?? chief.command ?? file.command;
+    return { ...file, roles: { ...file.roles, [SERVING_ROLE]: { ...given, ...(command !== undefined && { command }) } } };
+  }
+  const { memory, vcores } = chief.resources;
+  const { nodeLabel: _, ...alike } = chief;
+  const serving: RoleFile = {
+    ...alike,
+    instances: { min: 1, max: 1 },
+    resources: { memory, vcores, gpus: 0 },
+    chief: false,
+    ranked: false,
+  };
+  return { ...file, roles: { ...file.roles, [SERVING_ROLE]: serving } };
+}
+
+/** Whoever writes how it runs means something else by the name than what the strategy would. */
+function hasOwnMeaning(role: RoleFile): boolean {
+  return role.command !== undefined || role.untracked || role.sidecar || role.ranked === true || role.chief === true;
+}
+
+export function strategyProblems(file: JobFile): Problem[] {
+  const problems: Problem[] = [];
+  const names = Object.keys(file.roles);
+  const ps = file.roles[SERVING_ROLE];
+  const refuse = (path: Problem['path'], message: string) => problems.push({ path, message });
+  if (file.strategy.type === 'parameter-server') {
+    const serving = ['roles', SERVING_ROLE];
+    if (ps?.sidecar) refuse([...serving, 'sidecar'], 'parameter servers hold the weights: nobody can do without them');
+    if (ps?.chief) refuse([...serving, 'chief'], 'a parameter server cannot be the chief: choose the role that trains');
+    if (ps?.ranked) refuse([...serving, 'ranked'], 'a parameter server has no rank: it serves those who train');
+    if (file.framework === 'tfjs' && !names.some((name) => name !== SERVING_ROLE && isRanked(file, name, file.roles[name] as RoleFile)))
+      refuse(['strategy'], 'nobody would train: write a role worker beside the role ps');
+    if (file.framework !== 'tfjs' && ps === undefined) refuse(['strategy'], 'write a role ps: it comes by itself with framework tfjs only');
+  }
+  const elastic = names.filter((name) => isElastic(file.roles[name]));
+  for (const name of names) {
+    const role = file.roles[name];
+    if (role === undefined || role.instances.min === role.instances.max) continue;
+    const path = ['roles', name, 'instances'];
+    if (role.instances.max < role.instances.min)
+      refuse(path, `max (${role.instances.max}) is less than min (${role.instances.min}): exchange them`);
+    else if (name === SERVING_ROLE && isServing(file, name)) refuse(path, 'the number of parameter servers is fixed: write one number');
+    else if (!isRanked(file, name, role))
+      refuse(path, 'only a role that takes part in training grows and shrinks: write one number, or `ranked: true`');
+    else if (elastic[0] !== name) refuse(path, `only one role can grow and shrink, and \`${elastic[0]}\` does already`);
+  }
+  return problems;
+}
+
+function isElastic(role: RoleFile | undefined): boolean {
+  return role !== undefined && role.instances.max > role.instances.min;
+}
