@@ -33,7 +33,7 @@ async function train(settings: readonly string[] = []): Promise<Training> {
   const plain = await readFile(script, 'utf8');
   const watched = plain.replace(
     'batchSize: 64 }',
-    `batchSize: 64, callbacks: { onBatchEnd: (step) => { if (cluster.rank === 0) appendFileSync('${steps}', cluster.generation + ' ' + step + '\\n'); } } }`,
+    `batchSize: 64, callbacks: { onBatchEnd: (_, { step }) => { if (cluster.rank === 0) appendFileSync('${steps}', cluster.generation + ' ' + step + '\\n'); } } }`,
   );
   expect(watched).not.toBe(plain);
   await writeFile(

@@ -100,6 +100,8 @@ class AllReduceStrategy implements TrainingStrategy {
     await this.#writer?.record(async () => ({ position, tensors: await captureState(tf, model) }));
   }
 
+  async afterStep(): Promise<void> {}
+
   async finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void> {
     if (this.#context.checkpoints === null) {
       await this.#averageMoving();

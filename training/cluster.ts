@@ -8,12 +8,14 @@ import { type BackendName, refuseUnfitModel } from './backend.ts';
 import { followCheckpoints } from './checkpoint-follower.ts';
 import { CheckpointStore, type StoredCheckpoint } from './checkpoint-store.ts';
 import { weightsOf } from './compiled-model.ts';
-import { type FitHistory, type FitOptions, fit as fitOnAllRanks } from './fit.ts';
+import { type FitHistory, fit as fitOnAllRanks } from './fit.ts';
 import type { FitData } from './fit-data.ts';
+import type { FitOptions } from './fit-options.ts';
 import { type Column, parseIdx } from './idx.ts';
 import { beforeProgramEnds, type LastWork } from './program-end.ts';
 import type { Ring } from './ring.ts';
 import { Stepper } from './step.ts';
+import { StopOrders } from './stop-order.ts';
 import { NO_SUMMARIES, type Summaries, SummaryWriter } from './summary.ts';
 import type { Report } from './task-context.ts';
 import { restoreWeights } from './training-state.ts';
@@ -156,6 +158,7 @@ export class Cluster {
         applicationId,
         generation,
         checkpoints,
+        ...(checkpoints === null ? {} : { stopOrders: new StopOrders(this.storage, checkpoints.store.dir) }),
         summaries: this.#writer,
         report,
       },

@@ -1,5 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../conf/errors.ts';
+import type { StepLoss } from './step-part.ts';
 
 type LossFunction = (target: tfjs.Tensor, output: tfjs.Tensor) => tfjs.Tensor;
 
@@ -17,6 +18,7 @@ interface CompiledInternals {
   readonly weights: readonly { readonly originalName: string; read(): tfjs.Variable }[];
   readonly inputs: readonly unknown[];
   readonly outputs: readonly unknown[];
+  stopTraining_?: boolean;
   apply(inputs: tfjs.Tensor | tfjs.Tensor[], options: { training: boolean }): tfjs.Tensor | tfjs.Tensor[];
   calculateLosses(): tfjs.Scalar[];
 }
@@ -36,11 +38,17 @@ export interface CompiledModel {
   readonly weights: readonly NamedWeight[];
   /** `loss` and what the model was compiled with. */
   readonly metricNames: readonly string[];
+  /** `model.stopTraining`, which callbacks set. */
+  stopTraining: boolean;
   /**
    * The loss to minimise, regularisation included, and the metrics but for `loss`, kept beyond tf.tidy: as the model's own training function
    * computes them.
+   * @param weights of the examples, for each output; null where all count the same. As in model.fit they weigh the loss, not the metrics, and
+   *   the loss is divided by the number of examples, not by the sum of the weights.
    */
-  lossOf(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): { readonly loss: tfjs.Scalar; readonly metrics: readonly tfjs.Scalar[] };
+  lossOf(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights?: readonly (tfjs.Tensor | null)[]): StepLoss;
+  /** Loss (without regularisation) and metrics as `model.evaluate` gives them, not kept. */
+  evaluate(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): tfjs.Scalar[];
 }
 
 /** All weights of a model, compiled or not, in its own order. */
@@ -64,32 +72,63 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
   const weights = weightsOf(model);
   const ids = new Set(trainable.map(({ id }) => id));
   const metricFunctions = inner.metricsTensors ?? [];
+  const metricNames = distinct(inner.metricsNames ?? ['loss']);
+  const run = (x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights: readonly (tfjs.Tensor | null)[], training: boolean) => {
+    if (x.length !== inner.inputs.length || y.length !== inner.outputs.length) {
+      const has = `the data has ${x.length} inputs and ${y.length} targets`;
+      throw new TonyError('DATA_INVALID', `${has}, the model ${inner.inputs.length} and ${inner.outputs.length}`);
+    }
+    const outputs = [inner.apply(x.length === 1 ? (x[0] as tfjs.Tensor) : [...x], { training })].flat();
+    const each = losses.map((lossFunction, index) =>
+      weighted(tf, lossFunction(y[index] as tfjs.Tensor, outputs[index] as tfjs.Tensor), weights[index] ?? null),
+    );
+    const means = each.map((loss) => tf.mean(loss));
+    const metrics = metricFunctions.map(([metric, output], index) =>
+      // With several outputs the first metrics are the outputs' own losses.
+      outputs.length > 1 && index < outputs.length
+        ? (means[index] as tfjs.Scalar)
+        : (tf.mean(metric(y[output] as tfjs.Tensor, outputs[output] as tfjs.Tensor)) as tfjs.Scalar),
+    );
+    return { each, metrics };
+  };
   return {
     model,
     optimizer: model.optimizer,
     trainable,
     moving: weights.map(({ variable }) => variable).filter(({ id, dtype }) => !ids.has(id) && dtype === 'float32'),
     weights,
-    metricNames: distinct(inner.metricsNames ?? ['loss']),
-    lossOf(x, y) {
-      if (x.length !== inner.inputs.length || y.length !== inner.outputs.length) {
-        const has = `the data has ${x.length} inputs and ${y.length} targets`;
-        throw new TonyError('DATA_INVALID', `${has}, the model ${inner.inputs.length} and ${inner.outputs.length}`);
-      }
-      const outputs = [inner.apply(x.length === 1 ? (x[0] as tfjs.Tensor) : [...x], { training: true })].flat();
-      const each = losses.map((lossFunction, index) => lossFunction(y[index] as tfjs.Tensor, outputs[index] as tfjs.Tensor));
-      const means = each.map((loss) => tf.mean(loss));
-      const metrics = metricFunctions.map(([metric, output], index) =>
-        // With several outputs the first metrics are the outputs' own losses.
-        outputs.length > 1 && index < outputs.length
-          ? (means[index] as tfjs.Scalar)
-          : (tf.mean(metric(y[output] as tfjs.Tensor, outputs[output] as tfjs.Tensor)) as tfjs.Scalar),
-      );
+    metricNames,
+    get stopTraining() {
+      return inner.stopTraining_ === true;
+    },
+    set stopTraining(stop) {
+      inner.stopTraining_ = stop;
+    },
+    lossOf(x, y, exampleWeights = []) {
+      const { each, metrics } = run(x, y, exampleWeights, true);
       const sum = each.reduce((total, loss) => tf.add(total, loss));
       const loss = inner.calculateLosses().reduce((total, penalty) => tf.add(total, penalty), tf.mean(sum)) as tfjs.Scalar;
       return { loss, metrics: metrics.map((metric) => tf.keep(metric.clone())) };
     },
+    evaluate(x, y) {
+      const { each, metrics } = run(x, y, [], false);
+      const loss = each.map((one) => tf.mean(one)).reduce((total, one) => tf.add(total, one)) as tfjs.Scalar;
+      return [loss, ...metrics];
+    },
   };
+}
+
+/** @param losses of shape [examples, ...]. */
+function weighted(tf: typeof tfjs, losses: tfjs.Tensor, weights: tfjs.Tensor | null): tfjs.Tensor {
+  if (weights === null) {
+    return losses;
+  }
+  if (losses.rank === 0 || losses.shape[0] !== weights.size) {
+    throw new TonyError('DATA_INVALID', `${weights.size} weights of examples do not fit losses of the shape [${losses.shape}]`, {
+      hint: 'The loss function must give a number for each example.',
+    });
+  }
+  return tf.mul(losses, tf.reshape(weights, [weights.size, ...new Array<number>(losses.rank - 1).fill(1)]));
 }
 
 /** Several outputs may have metrics of one name. */

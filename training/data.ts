@@ -8,21 +8,38 @@ export type { Column } from './idx.ts';
 export interface TrainingData {
   readonly x: tfjs.Tensor | Column | readonly (tfjs.Tensor | Column)[];
   readonly y: tfjs.Tensor | Column | readonly (tfjs.Tensor | Column)[];
-  /** Turns the raw numbers of a batch into what the model takes (scaling, one-hot, augmentation). Runs within tf.tidy. */
-  readonly prepare?: (batch: { readonly x: tfjs.Tensor[]; readonly y: tfjs.Tensor[] }) => {
-    readonly x: tfjs.Tensor | tfjs.Tensor[];
-    readonly y: tfjs.Tensor | tfjs.Tensor[];
-  };
+  /** How much the loss of each example counts; `fit` has an option of this name as well. */
+  readonly sampleWeight?: tfjs.Tensor | Column;
+  /**
+   * Turns the raw numbers of a batch into what the model takes (scaling, one-hot, augmentation). Runs within tf.tidy. It may give (other)
+   * weights of the examples as well.
+   */
+  readonly prepare?: (batch: RawBatch) => PreparedBatch;
+}
+
+export interface RawBatch {
+  readonly x: tfjs.Tensor[];
+  readonly y: tfjs.Tensor[];
+  readonly sampleWeight?: tfjs.Tensor;
+}
+
+export interface PreparedBatch {
+  readonly x: tfjs.Tensor | tfjs.Tensor[];
+  readonly y: tfjs.Tensor | tfjs.Tensor[];
+  readonly sampleWeight?: tfjs.Tensor;
 }
 
 export interface Batch {
   readonly x: tfjs.Tensor[];
   readonly y: tfjs.Tensor[];
+  /** One number for each example; null: all count the same. */
+  readonly sampleWeight: tfjs.Tensor | null;
 }
 
 /** @throws TonyError DATA_INVALID when the columns do not have equally many examples, or none. */
 export function countExamples(data: TrainingData): number {
-  const columns = [...columnsOf(data.x), ...columnsOf(data.y)];
+  const { x, y, sampleWeight } = data;
+  const columns = [...columnsOf(x), ...columnsOf(y), ...(sampleWeight === undefined ? [] : [sampleWeight])];
   const counts = new Set(columns.map(({ shape }) => shape[0] ?? 0));
   const [count] = counts;
   if (count === undefined || counts.size > 1) {
@@ -37,9 +54,15 @@ export function countExamples(data: TrainingData): number {
 /** The examples with these indices as tensors. The caller disposes them (or calls this within tf.tidy). */
 export function batchOf(tf: typeof tfjs, data: TrainingData, indices: Uint32Array): Batch {
   const take = (columns: readonly (tfjs.Tensor | Column)[]) => columns.map((column) => rowsOf(tf, column, indices));
-  const raw = { x: take(columnsOf(data.x)), y: take(columnsOf(data.y)) };
-  const prepared = data.prepare?.(raw) ?? raw;
-  return { x: [prepared.x].flat(), y: [prepared.y].flat() };
+  const { x, y, sampleWeight } = data;
+  const weights = sampleWeight === undefined ? {} : { sampleWeight: rowsOf(tf, sampleWeight, indices) };
+  return prepareBatch({ x: take(columnsOf(x)), y: take(columnsOf(y)), ...weights }, data.prepare);
+}
+
+export function prepareBatch(raw: RawBatch, prepare: TrainingData['prepare']): Batch {
+  const prepared = prepare?.(raw) ?? raw;
+  const sampleWeight = prepared.sampleWeight ?? raw.sampleWeight ?? null;
+  return { x: [prepared.x].flat(), y: [prepared.y].flat(), sampleWeight };
 }
 
 function columnsOf(columns: TrainingData['x']): readonly (tfjs.Tensor | Column)[] {

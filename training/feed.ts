@@ -35,6 +35,8 @@ export interface IndexedFeedOptions {
   readonly epoch: number;
   /** Of this epoch, by all ranks together. */
   readonly examplesUsed: number;
+  /** Only so many of the first examples are used; all unless told. */
+  readonly examples?: number;
 }
 
 /** Examples that every rank can reach by their numbers. */
@@ -51,7 +53,7 @@ export class IndexedFeed implements Feed {
     this.#tf = tf;
     this.#data = data;
     this.#options = options;
-    this.#size = countExamples(data);
+    this.#size = options.examples ?? countExamples(data);
     this.#epoch = options.epoch;
     this.#used = options.examplesUsed;
   }

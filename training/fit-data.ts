@@ -18,12 +18,17 @@ type AnyDataset = Dataset<unknown> | tfjs.data.Dataset<tfjs.TensorContainer>;
  */
 export type FitData = TrainingData | AnyDataset | { readonly dataset: AnyDataset; readonly prepare?: NonNullable<TrainingData['prepare']> };
 
-const BATCH_SIZE = 32;
+/** What training is judged by: as FitData, or `[x, y]` as model.fit takes it. */
+export type ValidationData = FitData | readonly [x: TrainingData['x'], y: TrainingData['y']];
+
+export const BATCH_SIZE = 32;
 
 export interface FeedOptions {
   readonly batchSize: number | undefined;
   readonly shuffle: boolean;
   readonly seed: number;
+  /** Of examples at hand, only so many of the first ones are used. */
+  readonly examples?: number;
 }
 
 /** Examples of each rank in each step; null when the dataset alone knows. */
@@ -54,7 +59,7 @@ export function openFeed(
     const where = { rank, worldSize, epoch: position.epoch, examplesUsed: position.examples };
     return new IndexedFeed(tf, data as TrainingData, { ...options, batchSize: batchSize ?? BATCH_SIZE, ...where });
   }
-  const prepare = 'prepare' in data ? data.prepare : undefined;
+  const prepare = prepareOf(data);
   return new DatasetFeed(batchSize === null ? dataset : dataset.batch(batchSize), {
     ...world,
     seed: options.seed,
@@ -64,11 +69,19 @@ export function openFeed(
   });
 }
 
+export function asFitData(data: ValidationData): FitData {
+  return Array.isArray(data) ? { x: data[0], y: data[1] } : (data as FitData);
+}
+
+export function prepareOf(data: FitData): TrainingData['prepare'] {
+  return 'prepare' in data ? data.prepare : undefined;
+}
+
 export function isDataset(data: FitData): boolean {
   return datasetOf(data) !== null;
 }
 
-function datasetOf(data: FitData): Dataset<unknown> | null {
+export function datasetOf(data: FitData): Dataset<unknown> | null {
   const given = 'dataset' in data ? data.dataset : data;
   if (given instanceof Dataset) return given;
   return 'iterator' in given && typeof given.iterator === 'function' ? fromTfDataset(given) : null;

@@ -8,9 +8,11 @@ import { Secret } from '../conf/secret.ts';
 import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import { allReduceStrategy } from './all-reduce-strategy.ts';
+import type { BatchLogs } from './callbacks.ts';
 import { CheckpointStore } from './checkpoint-store.ts';
 import type { TrainingData } from './data.ts';
-import { type FitEnvironment, type FitHistory, type FitOptions, fit as fitModel } from './fit.ts';
+import { type FitEnvironment, type FitHistory, fit as fitModel } from './fit.ts';
+import type { FitOptions } from './fit-options.ts';
 import { Ring } from './ring.ts';
 import type { Report } from './task-context.ts';
 import { freePort } from './testing/free-port.ts';
@@ -208,7 +210,7 @@ describe('a resumed run', () => {
     steps: number,
   ): Promise<void> {
     const reports: Report[] = [];
-    const onBatchEnd = async (step: number) => {
+    const onBatchEnd = async (_: number, { step }: BatchLogs) => {
       if (world.everySteps !== undefined && step % world.everySteps === 0) {
         await vi.waitFor(() => expect(reports).toContainEqual({ type: 'checkpoint', step }));
       }

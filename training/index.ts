@@ -2,6 +2,7 @@
 export { TonyError } from '../conf/errors.ts';
 export type { Storage } from '../storage/storage.ts';
 export type { BackendName } from './backend.ts';
+export type { BatchLogs, EpochLogs, FitCallbacks } from './callbacks.ts';
 export type { Checkpoint, Cluster } from './cluster.ts';
 export type { Column, TrainingData } from './data.ts';
 export type { CacheOptions } from './datasets/cache.ts';
@@ -23,7 +24,8 @@ export type { FileContents } from './datasets/file-format.ts';
 export type { DataFile, Files } from './datasets/file-set.ts';
 export type { SourceOptions } from './datasets/file-source.ts';
 export type { IdxOptions, IdxRecord } from './datasets/idx-format.ts';
-export { decodeImage } from './datasets/image.ts';
+export { type Channels, type DecodeImageOptions, decodeImage } from './datasets/image.ts';
+export type { ImageElement, ImageOptions } from './datasets/image-files.ts';
 export type { InterleaveOptions } from './datasets/interleave.ts';
 export {
   type ExampleSchema,
@@ -34,13 +36,30 @@ export {
   type VarLenFeature,
   varLenFeature,
 } from './datasets/parse-example.ts';
-export { binaryFiles, csv, files, fromArray, fromGenerator, fromTfDataset, idx, jsonl, lines, tfrecords, zip } from './datasets/sources.ts';
+export {
+  binaryFiles,
+  csv,
+  files,
+  fromArray,
+  fromGenerator,
+  fromTfDataset,
+  idx,
+  imageClasses,
+  images,
+  jsonl,
+  lines,
+  tfrecords,
+  zip,
+} from './datasets/sources.ts';
 export type { RecordOptions } from './datasets/tfrecord-format.ts';
 export { shardName, type WriteTfRecordOptions, type WrittenTfRecords, writeTfRecords } from './datasets/tfrecord-writer.ts';
 export type { TrainingElement } from './datasets/training-element.ts';
-export type { FitCallbacks, FitHistory, FitOptions, FitSummaries } from './fit.ts';
-export type { FitData } from './fit-data.ts';
+export type { ClassWeight, ClassWeights } from './example-weights.ts';
+export type { FitHistory } from './fit.ts';
+export type { FitData, ValidationData } from './fit-data.ts';
+export type { FitOptions, FitSummaries } from './fit-options.ts';
 export { type JoinOptions, join } from './join.ts';
+export type { LearningRate, ScheduleStep } from './learning-rate.ts';
 export { type ModelPredictOptions, type PredictFunction, type PredictOptions, type PredictReport, predict } from './predict.ts';
 export type { PredictFormat } from './predict-format.ts';
 export type { InferenceModel, Prediction, Values } from './predict-model.ts';

@@ -5,6 +5,8 @@ import { gatherBytes } from './ring-bytes.ts';
 export interface Peers {
   readonly rank: number;
   readonly worldSize: number;
+  /** false: each worker takes its steps alone, in its own time. */
+  readonly stepsTogether: boolean;
   /** Replaces `numbers` by their sums over those who step together: all workers, or this one alone. */
   sum(numbers: Float32Array): Promise<void>;
   /** What each of those who step together has given, on each of them. */
@@ -16,6 +18,7 @@ export function peersOfRing(ring: Ring): Peers {
   return {
     rank: ring.rank,
     worldSize: ring.worldSize,
+    stepsTogether: true,
     sum: (numbers) => ring.allReduce(numbers),
     gather: (bytes) => gatherBytes(ring, bytes),
   };

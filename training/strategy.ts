@@ -2,7 +2,11 @@ import type * as tfjs from '@tensorflow/tfjs';
 import type { TrainingPosition } from './checkpoint-format.ts';
 import type { CheckpointStore } from './checkpoint-store.ts';
 import type { CompiledModel } from './compiled-model.ts';
+import type { Placement } from './parameter-server/placement.ts';
 import type { Peers } from './peers.ts';
+import type { StepClock } from './profile-clock.ts';
+import type { StepOptions } from './step-options.ts';
+import type { StepPart, StepValues } from './step-part.ts';
 import type { Report } from './task-context.ts';
 
 /** Where checkpoints are kept, and how many. */
@@ -20,6 +24,13 @@ export interface StrategyContext {
   readonly generation: number;
   /** null: none are read or written. */
   readonly checkpoints: CheckpointPlan | null;
+  readonly stepOptions: StepOptions;
+  /** Which parameter server holds which variable, where the user has a say in it. */
+  readonly placement?: Placement;
+  /** How many numbers each step carries to the other workers beside gradients, loss and metrics. */
+  readonly signals: number;
+  /** The strategy tells it when it computes, exchanges and updates. */
+  readonly clock: StepClock;
   readonly report: (report: Report) => void;
   readonly onNotice: (message: string) => void;
 }
@@ -44,13 +55,17 @@ export interface TrainingStrategy {
    */
   begin(): Promise<TrainingPosition | null>;
   /**
-   * One step of the optimizer.
-   * @param compute the loss of this worker's examples; null when it has none in this step (weight 0).
-   * @param weight this worker's share of the step's examples.
-   * @param readExtras numbers to be averaged with the loss, read after `compute` has run.
-   * @returns the mean loss, and the means of the extras.
+   * One step of the optimizer, by the optimizer's learning rate of now.
+   * @param parts this worker's micro-batches.
+   * @param signals replaced by their sums over all workers that step together. Where workers do not, the first one becomes the number of
+   *   workers that have given more than 0 in any step that is known of, and the others stay as they are.
+   * @returns the means over the examples of all parts of all workers that step together. To be read, or disposed.
    */
-  step(compute: (() => tfjs.Scalar) | null, weight: number, readExtras: () => readonly number[]): Promise<number[]>;
+  step(parts: readonly StepPart[], signals: Float32Array): Promise<StepValues>;
+  /** What a step does with `signals`, outside of a step: all that step together call it. */
+  agree(signals: Float32Array): Promise<void>;
+  /** Called after each step. `position` needs no other worker where workers do not step together. */
+  afterStep(position: () => Promise<TrainingPosition>): Promise<void>;
   /** Takes a checkpoint of now; it is written in the background. `position` is the same on all that step together. */
   checkpoint(position: TrainingPosition): Promise<void>;
   /**

@@ -9,8 +9,9 @@ import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { allReduceStrategy } from '../all-reduce-strategy.ts';
 import { CheckpointStore } from '../checkpoint-store.ts';
-import { type FitOptions, fit as fitModel } from '../fit.ts';
+import { fit as fitModel } from '../fit.ts';
 import type { FitData } from '../fit-data.ts';
+import type { FitOptions } from '../fit-options.ts';
 import { peersOfRing } from '../peers.ts';
 import { Ring } from '../ring.ts';
 import { freePort } from '../testing/free-port.ts';
@@ -260,7 +261,7 @@ describe('fit', () => {
     const options: FitOptions = {
       epochs: 3,
       callbacks: {
-        onBatchEnd: async (step) => {
+        onBatchEnd: async (_, { step }) => {
           if (step < 11) return;
           await expect.poll(() => readdir(dir)).toContain('step-9');
           throw stop;
@@ -269,7 +270,7 @@ describe('fit', () => {
     };
     await expect(train(2, data, options, dir)).rejects.toBe(stop);
     const steps: number[] = [];
-    const rest = await train(2, data, { epochs: 3, callbacks: { onBatchEnd: (step) => void steps.push(step) } }, dir, 2);
+    const rest = await train(2, data, { epochs: 3, callbacks: { onBatchEnd: (_, { step }) => void steps.push(step) } }, dir, 2);
     expect(steps[0]).toBe(10);
     expect(rest).toEqual(whole);
   });

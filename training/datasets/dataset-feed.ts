@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { z } from 'zod';
 import { TonyError } from '../../conf/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { Batch, TrainingData } from '../data.ts';
+import { type Batch, prepareBatch, type TrainingData } from '../data.ts';
 import type { Feed, FeedStep } from '../feed.ts';
 import type { Peers } from '../peers.ts';
 import type { Dataset } from './dataset.ts';
@@ -186,8 +186,6 @@ export class DatasetFeed implements Feed {
 
   #batchOf(element: unknown): Batch {
     const { tf, names, prepare } = this.#options;
-    const raw = tensorsOf(tf, element, names);
-    const prepared = prepare?.(raw) ?? raw;
-    return { x: [prepared.x].flat(), y: [prepared.y].flat() };
+    return prepareBatch(tensorsOf(tf, element, names), prepare);
   }
 }

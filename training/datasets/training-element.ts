@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../conf/errors.ts';
-import type { Batch } from '../data.ts';
+import type { RawBatch } from '../data.ts';
 import type { Column } from '../idx.ts';
 import { isColumn } from './collate.ts';
 import { tensorOfColumn } from './tensors.ts';
@@ -8,8 +8,13 @@ import { tensorOfColumn } from './tensors.ts';
 type Part = tfjs.Tensor | Column;
 type Parts = Part | readonly Part[] | Readonly<Record<string, Part>>;
 
-/** A batch to train on, as a dataset gives it: inputs and targets, one, several in order, or by the names of the model's inputs and outputs. */
-export type TrainingElement = { readonly xs: Parts; readonly ys: Parts } | { readonly x: Parts; readonly y: Parts };
+/**
+ * A batch to train on, as a dataset gives it: inputs and targets, one, several in order, or by the names of the model's inputs and outputs; on
+ * wish with how much the loss of each example counts.
+ */
+export type TrainingElement = ({ readonly xs: Parts; readonly ys: Parts } | { readonly x: Parts; readonly y: Parts }) & {
+  readonly sampleWeight?: Part;
+};
 
 export interface ModelNames {
   readonly inputs: readonly string[];
@@ -17,12 +22,14 @@ export interface ModelNames {
 }
 
 /** @throws TonyError DATA_INVALID when it is no batch to train on. */
-export function tensorsOf(tf: typeof tfjs, element: unknown, names: ModelNames): Batch {
+export function tensorsOf(tf: typeof tfjs, element: unknown, names: ModelNames): RawBatch {
   const [xs, ys] = partsOf(element);
+  const { sampleWeight } = element as { readonly sampleWeight?: unknown };
   const tensors = (parts: unknown, wanted: readonly string[]) => {
     return listOf(parts, wanted).map((part) => (isColumn(part) ? tensorOfColumn(tf, part) : (part as tfjs.Tensor)));
   };
-  return { x: tensors(xs, names.inputs), y: tensors(ys, names.outputs) };
+  const weights = sampleWeight === undefined ? {} : { sampleWeight: tensors(sampleWeight, [])[0] as tfjs.Tensor };
+  return { x: tensors(xs, names.inputs), y: tensors(ys, names.outputs), ...weights };
 }
 
 /** How many examples are in the batch. */

@@ -30,7 +30,7 @@ if (cluster.role === 'evaluator') {
       epochs: 4,
       batchSize: 5,
       callbacks: {
-        onBatchEnd: async (step) => {
+        onBatchEnd: async (_, { step }) => {
           console.log(JSON.stringify({ event: 'step', step }));
           // Slow enough for the test to interfere.
           await new Promise((resolve) => setTimeout(resolve, Number(process.env.STEP_MS ?? 0)));

@@ -1,0 +1,143 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../conf/errors.ts';
+import type { Storage } from '../storage/storage.ts';
+import type { CompiledModel } from './compiled-model.ts';
+import { type Batch, batchOf, countExamples, prepareBatch, type TrainingData } from './data.ts';
+import { disposeElement } from './datasets/dispose.ts';
+import { countExamplesOf, tensorsOf } from './datasets/training-element.ts';
+import { EpochMeans } from './epoch-means.ts';
+import { asFitData, datasetOf, type FitData, prepareOf, type ValidationData } from './fit-data.ts';
+import type { Peers } from './peers.ts';
+import { LazyValues } from './step-part.ts';
+
+export interface ValidationOptions {
+  /** Examples at a time, on each rank. Not for datasets that come in batches. */
+  readonly batchSize: number;
+  /** Of a dataset, so many batches on each rank; all unless told. */
+  readonly batches?: number | undefined;
+  /** Of examples at hand, only those from this one on. */
+  readonly from?: number;
+}
+
+export interface ValidationWorld {
+  readonly tf: typeof tfjs;
+  readonly peers: Peers;
+  /** For datasets; that of the job unless told. */
+  readonly storage?: Storage;
+  readonly onNotice: (message: string) => void;
+}
+
+interface EvaluationBatch {
+  readonly examples: number;
+  /** Within tf.tidy. */
+  readonly make: () => Batch;
+  release(): void;
+}
+
+const PREFETCH_BATCHES = 2;
+
+/** Loss and metrics on data that is not trained on. Ranks that step together take a share each; others take all of it. */
+export class Validation {
+  readonly #world: ValidationWorld;
+  readonly #model: CompiledModel;
+  readonly #data: FitData;
+  readonly #options: ValidationOptions;
+
+  /** @throws TonyError DATA_INVALID. */
+  constructor(world: ValidationWorld, model: CompiledModel, data: ValidationData, options: ValidationOptions) {
+    this.#world = world;
+    this.#model = model;
+    this.#data = asFitData(data);
+    this.#options = options;
+    if (datasetOf(this.#data) === null) {
+      countExamples(this.#data as TrainingData);
+    }
+  }
+
+  /**
+   * Means over all examples, in the order of the model's metric names.
+   * @throws TonyError DATA_INVALID when there are none.
+   */
+  async run(): Promise<number[]> {
+    const { peers } = this.#world;
+    const means = new EpochMeans(this.#model.metricNames.length);
+    try {
+      for await (const { examples, make, release } of this.#batches()) {
+        try {
+          means.add(this.#evaluate(make), examples);
+        } finally {
+          release();
+        }
+        // What waits (heartbeats of connections, writes of checkpoints) gets its turn.
+        await new Promise<void>((resolve) => setImmediate(resolve));
+      }
+      const own = means.read();
+      const sums = Float32Array.of(...own.map((mean) => mean * means.seen), means.seen);
+      await peers.sum(sums);
+      const seen = sums.at(-1) as number;
+      if (seen === 0) {
+        throw new TonyError('DATA_INVALID', 'the validation data has no examples');
+      }
+      return Array.from(sums.subarray(0, -1), (sum) => sum / seen);
+    } finally {
+      means.dispose();
+    }
+  }
+
+  #evaluate(make: () => Batch): LazyValues {
+    const { tf } = this.#world;
+    const [loss, ...metrics] = tf.tidy(() => {
+      const { x, y } = make();
+      return this.#model.evaluate(x, y);
+    });
+    return new LazyValues([
+      { kind: 'loss', tensors: [loss as tfjs.Scalar], weight: 1 },
+      { kind: 'metrics', tensors: metrics, weight: 1 },
+    ]);
+  }
+
+  #batches(): AsyncIterable<EvaluationBatch> | Iterable<EvaluationBatch> {
+    return datasetOf(this.#data) === null ? this.#examples() : this.#elements();
+  }
+
+  *#examples(): Iterable<EvaluationBatch> {
+    const { tf, peers } = this.#world;
+    const { batchSize, from = 0 } = this.#options;
+    const data = this.#data as TrainingData;
+    const count = countExamples(data) - from;
+    const [index, shares] = peers.stepsTogether ? [peers.rank, peers.worldSize] : [0, 1];
+    const [first, end] = [from + Math.floor((index * count) / shares), from + Math.floor(((index + 1) * count) / shares)];
+    for (let at = first; at < end; at += batchSize) {
+      const examples = Math.min(batchSize, end - at);
+      const indices = Uint32Array.from({ length: examples }, (_, place) => at + place);
+      yield { examples, make: () => batchOf(tf, data, indices), release: () => {} };
+    }
+  }
+
+  async *#elements(): AsyncIterable<EvaluationBatch> {
+    const { tf, peers, storage, onNotice } = this.#world;
+    const { batchSize, batches = Number.POSITIVE_INFINITY } = this.#options;
+    const { model } = this.#model;
+    const given = datasetOf(this.#data) as NonNullable<ReturnType<typeof datasetOf>>;
+    const dataset = (given.isBatched ? given : given.batch(batchSize)).prefetch(PREFETCH_BATCHES);
+    const share = peers.stepsTogether ? { index: peers.rank, count: peers.worldSize } : { index: 0, count: 1 };
+    const reader = dataset.read({ ...(storage === undefined ? {} : { storage }), share, seed: 1, epoch: 0, onNotice });
+    const names = { inputs: model.inputNames, outputs: model.outputNames };
+    const prepare = prepareOf(this.#data);
+    try {
+      for (let taken = 0; taken < batches; taken++) {
+        const { done, value } = await reader.next();
+        if (done) {
+          return;
+        }
+        yield {
+          examples: countExamplesOf(value),
+          make: () => prepareBatch(tensorsOf(tf, value, names), prepare),
+          release: () => disposeElement(value),
+        };
+      }
+    } finally {
+      await reader.return();
+    }
+  }
+}
