@@ -1,11 +1,13 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../conf/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
 import { type CsvOptions, type CsvRow, csvFormat, type LabelledCsvRow } from './csv.ts';
 import { Dataset } from './dataset.ts';
 import { contentsNode, type FileContents, listedFiles } from './file-format.ts';
 import { type DataFile, type Files, listerOfColumns } from './file-set.ts';
 import { FileSource, type SourceOptions } from './file-source.ts';
 import { type IdxOptions, type IdxRecord, idxFormat } from './idx-format.ts';
+import { type ImageElement, ImageNode, type ImageOptions, labelledImages } from './image-files.ts';
 import { lineFormat } from './line-format.ts';
 import { elementsOfTfData, IterableNode } from './memory.ts';
 import { type RecordOptions, tfRecordFormat } from './tfrecord-format.ts';
@@ -118,6 +120,21 @@ export function binaryFiles(
 ): Dataset<FileContents> {
   const listed = new FileSource(names, listedFiles, options);
   return new Dataset(contentsNode(listed, options.parallelCalls ?? 8, options.maxRecordBytes));
+}
+
+/**
+ * Image files (PNG, JPEG, BMP, GIF) with the numbers of the folders that they lie in as labels, as of Keras' image_dataset_from_directory:
+ * `images(tf, 'flowers/*', { size: [180, 180], channels: 3 })`. The folders are numbered by their names (`imageClasses` gives them). Needs the native
+ * backend.
+ * @throws TonyError BACKEND_UNFIT where the backend cannot decode images.
+ */
+export function images(tf: typeof tfjs, files: Files, options: ImageOptions = {}): Dataset<ImageElement> {
+  return new Dataset(new ImageNode(tf, files, options));
+}
+
+/** The names of the classes of `images`: the n-th is that of label n. */
+export async function imageClasses(storage: Storage, files: Files): Promise<readonly string[]> {
+  return (await labelledImages(storage, files)).classNames;
 }
 
 /** Elements that are at hand. */
