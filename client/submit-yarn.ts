@@ -5,6 +5,7 @@ import { formatMemory } from '../conf/units.ts';
 import { launchCommand } from '../hadoop/launch-script.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
 import { bundlesFolder, MASTER_NODE_FLAGS } from './bundles.ts';
+import { ownerOf, refuseBeyondQuotas } from './check-quotas.ts';
 import type { Cluster } from './cluster.ts';
 import { freezeJob } from './freeze-job.ts';
 import { historyPlace, openHistory } from './history/history-place.ts';
@@ -55,6 +56,7 @@ async function stageAndSubmit(
     Promise.all([localParts(job, options.onProgress), resourceManager.newApplication(), cluster.site()]),
     options.signal,
   );
+  refuseBeyondQuotas(job, await ownerOf(job, cluster, site), site);
   refuseTooLarge(job.master, maximum);
   await openStaging(place, user);
   const [source, bundles, runtime, tensorboard, data] = await Promise.all([

@@ -108,6 +108,9 @@ export const ERROR_CODES = {
   MODEL_INVALID: { exit: 1, hint: 'Correct the model, or what is handed to fit.' },
   DATA_INVALID: { exit: 1, hint: 'Check the data handed to fit and the files it comes from.' },
   SUMMARY_INVALID: { exit: 1, hint: 'Correct what is handed to cluster.summaries.' },
+  MODEL_UNREADABLE: { exit: 1, hint: 'Name a folder with a model.json of TensorFlow.js, or that file.' },
+  MODEL_NOT_EXPORTABLE: { exit: 1, hint: 'Export it with exportLayersModel, or replace the layer named above.' },
+  WARM_START_MISFIT: { exit: 1, hint: 'Compare the names and shapes of both models; { layers } says which are to be taken.' },
   CHECKPOINT_DAMAGED: { exit: 1, hint: 'An older checkpoint is used where there is one.' },
   CHECKPOINT_MISFIT: {
     exit: 1,
@@ -124,7 +127,7 @@ export const ERROR_CODES = {
     exit: 2,
     hint: "Export the function from a module of its own, and name it: run(options, { module: new URL('./train.ts', import.meta.url), export: 'train' }).",
   },
-  FUNCTION_FAILED: { exit: 1, hint: 'The logs of the job say more: tony-ts logs with its id.' },
+  JOB_FAILED: { exit: 1, hint: 'Its logs say more: tony-ts logs with its id.' },
   CONTAINER_INVALID: { exit: 1, hint: 'Only the ApplicationMaster starts executors; submit the job again.' },
   TENSORBOARD_UNAVAILABLE: { exit: 1, hint: "The job's own page has charts of its own; tony-ts logs of the task tensorboard:0 says more." },
   STATE_UNREADABLE: { exit: 1, hint: 'The job starts from the newest checkpoint; its history tells what it had done.' },

@@ -6,6 +6,7 @@ import { DEFAULT_SITE, parseSite, siteJsonSchema } from './site.ts';
 const EXAMPLE = new URL('./tony-site.yaml', import.meta.url);
 const SCHEMA = new URL('./site.schema.json', import.meta.url);
 const DAY_MS = 86_400_000;
+const NO_QUOTAS = { over: 'wait', roles: {}, users: {}, groups: {}, queues: {} };
 
 function mistakes(text: string): string {
   try {
@@ -18,29 +19,36 @@ function mistakes(text: string): string {
 }
 
 test.each(['', '\n', '# nothing\n', '---\n', 'history: {}\n'])('%j means the defaults', (text) => {
-  expect(parseSite(text, 'x')).toEqual(DEFAULT_SITE);
-  expect(DEFAULT_SITE).toEqual({ history: { dir: null, url: null, keepMs: 90 * DAY_MS } });
+  expect({ ...parseSite(text, 'x'), from: null }).toEqual(DEFAULT_SITE);
+  expect(DEFAULT_SITE).toEqual({ from: null, history: { dir: null, url: null, keepMs: 90 * DAY_MS }, quotas: NO_QUOTAS });
 });
 
 test('what is written counts', () => {
   const site = parseSite('history:\n  dir: hdfs:///tony/history\n  url: https://history:8443/tony/\n  keep: 7d\n', 'x');
-  expect(site).toEqual({ history: { dir: 'hdfs:///tony/history', url: 'https://history:8443/tony', keepMs: 7 * DAY_MS } });
+  expect(site).toEqual({
+    from: 'x',
+    history: { dir: 'hdfs:///tony/history', url: 'https://history:8443/tony', keepMs: 7 * DAY_MS },
+    quotas: NO_QUOTAS,
+  });
 });
 
 test('all mistakes are told at once, each with its place', () => {
-  const text = 'history:\n  dirr: /x\n  dir: s3://bucket/x\n  url: ftp://x\n  keep: 90\nquota: 1\n';
+  const text =
+    'history:\n  dirr: /x\n  dir: s3://bucket/x\n  url: ftp://x\n  keep: 90\nquota: 1\nquotas: {rols: {}, users: {alice: {task: {gpus: many}}}}\n';
   expect(mistakes(text).split('\n')).toEqual([
-    'The site file has 5 mistakes:',
+    'The site file has 7 mistakes:',
     '  tony-site.yaml:2:3  history.dirr: is no key here; did you mean `dir`? (known: dir, url, keep)',
     '  tony-site.yaml:3:8  history.dir: expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
     '  tony-site.yaml:4:8  history.url: expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
     '  tony-site.yaml:5:9  history.keep: expected a duration such as 500ms, 30s, 10m or 2h, found `90`',
-    '  tony-site.yaml:6:1  quota: is no key here (known: history)',
+    '  tony-site.yaml:6:1  quota: is no key here; did you mean `quotas`? (known: history, quotas)',
+    '  tony-site.yaml:7:10  quotas.rols: is no key here; did you mean `roles`? (known: over, roles, users, groups, queues)',
+    '  tony-site.yaml:7:49  quotas.users.alice.task.gpus: expected a whole number, found `many`',
   ]);
 });
 
 test.each([
-  ['- a\n', 'expected a mapping with the key history, found a list'],
+  ['- a\n', 'expected a mapping with the keys history and quotas, found a list'],
   ['history: {dir: /}\n', 'expected a folder on HDFS'],
   ['history: {dir: hdfs://nn/a/../b}\n', 'without . and ..'],
   ['history: {dir: /h, url: "http://user:word@h/"}\n', 'without user'],
@@ -53,9 +61,19 @@ test.each([
 
 test('the example says nothing as it is, and what it shows is right', async () => {
   const text = await readFile(EXAMPLE, 'utf8');
-  expect(parseSite(text, 'x')).toEqual(DEFAULT_SITE);
+  expect({ ...parseSite(text, 'x'), from: null }).toEqual(DEFAULT_SITE);
   const shown = parseSite(text.replace(/^(\s*)#(?=[a-z]+:)/gm, '$1'), 'x');
-  expect(shown).toEqual({ history: { dir: 'hdfs:///tony/history', url: 'http://history.example.com:18080', keepMs: 90 * DAY_MS } });
+  expect(shown.history).toEqual({ dir: 'hdfs:///tony/history', url: 'http://history.example.com:18080', keepMs: 90 * DAY_MS });
+  expect(shown.quotas).toEqual({
+    over: 'wait',
+    roles: {
+      worker: { instances: 8, task: { memory: 65_536, gpus: 2 }, total: { gpus: 8 } },
+      ps: { instances: 4, task: { memory: 16_384 } },
+    },
+    users: { alice: { job: { gpus: 8 }, queues: ['default', 'research'] } },
+    groups: { research: { total: { gpus: 16 }, timeout: 7 * DAY_MS, idle: 3_600_000 } },
+    queues: { research: { nodeLabels: ['a100'], roles: { worker: { total: { gpus: 4 } } } } },
+  });
 });
 
 test('site.schema.json is what the schema says (UPDATE=1 writes it anew)', async () => {

@@ -1,10 +1,13 @@
 import { z } from 'zod';
 import type { JsonSchema } from './job-schema.ts';
+import { type Quotas, quotaSchema } from './quota-schema.ts';
 import { duration, text } from './value-schemas.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
 
 /** What the admin of a cluster has settled for all its users: tony-site.yaml with every default filled in. */
 export interface Site {
+  /** The file that it was read from; null: nobody has settled anything. */
+  readonly from: string | null;
   readonly history: {
     /** Folder with the histories of all users' jobs, an hdfs:// URI or a path on the default file system; null: each user's own home. */
     readonly dir: string | null;
@@ -13,6 +16,7 @@ export interface Site {
     /** How long histories are kept by `tony-ts history prune`. */
     readonly keepMs: number;
   };
+  readonly quotas: Quotas;
 }
 
 export const SITE_FILE = 'tony-site.yaml';
@@ -40,10 +44,11 @@ export const siteSchema = z.strictObject({
     })
     .describe('What is kept of jobs that have ended.')
     .prefault({}),
+  quotas: quotaSchema.prefault({}),
 });
 
 /** What holds where there is no file. */
-export const DEFAULT_SITE: Site = parseSite('', SITE_FILE);
+export const DEFAULT_SITE: Site = { ...parseSite('', SITE_FILE), from: null };
 
 /**
  * Reads the text of a tony-site.yaml; `file` is the name that mistakes carry.
@@ -55,11 +60,11 @@ export function parseSite(text: string, file: string): Site {
     file,
     what: 'site file',
     code: 'SITE_INVALID',
-    expected: 'a mapping with the key history',
+    expected: 'a mapping with the keys history and quotas',
     mayBeEmpty: true,
   });
-  const { history } = yaml.check(siteSchema, { schema: siteJsonSchema(), meaning: meaningProblems });
-  return { history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep } };
+  const { history, quotas } = yaml.check(siteSchema, { schema: siteJsonSchema(), meaning: meaningProblems });
+  return { from: file, history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep }, quotas };
 }
 
 /** JSON Schema (2020-12) of tony-site.yaml, for editors. */

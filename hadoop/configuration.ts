@@ -196,6 +196,21 @@ export class HadoopConfiguration {
     return [`${scheme}://${wanted.host}:${defaultPort}`];
   }
 
+  /** Where the NameNodes of the default file system take calls; none when that is no HDFS. */
+  get nameNodeEndpoints(): readonly { readonly host: string; readonly port: number }[] {
+    if (!this.defaultFs.startsWith('hdfs://')) return [];
+    const authority = this.defaultFs.slice('hdfs://'.length);
+    if (!this.list('dfs.nameservices').includes(authority)) return [hostAndPort(authority, 8020, 'fs.defaultFS')];
+    const ids = this.list(`dfs.ha.namenodes.${authority}`);
+    const suffixes = ids.length > 0 ? ids.map((id) => `.${authority}.${id}`) : [`.${authority}`];
+    return suffixes.map((suffix) => {
+      const key = `dfs.namenode.rpc-address${suffix}`;
+      const address = this.get(key);
+      if (address === undefined) throw new TonyError('HADOOP_CONF_INVALID', `${key} is not set.`);
+      return hostAndPort(address, 8020, key);
+    });
+  }
+
   /** Resource types beside memory-mb and vcores, e.g. `yarn.io/gpu`. */
   get resourceTypes(): readonly string[] {
     return this.list('yarn.resource-types').filter((name) => name !== 'memory-mb' && name !== 'vcores');

@@ -29,7 +29,7 @@ function connect(endpoint: { host: string; port: number }, options: Partial<IpcO
   const connection = new IpcConnection({
     endpoint,
     protocol: MASTER_PROTOCOL,
-    token,
+    caller: { token },
     clientId: Buffer.alloc(16, 7),
     connectTimeoutMs: 5000,
     ...options,
@@ -119,7 +119,9 @@ describe.each(Object.entries(capturedDigests).filter(([name, { cipher }]) => nam
       const said = registration(name);
       const received: Buffer[] = [];
       const connection = connect(await replay(name, received), {
-        token: { ...token, identifier: Buffer.from(digest.identifier, 'hex'), password: new Secret(Buffer.from(digest.password, 'hex')) },
+        caller: {
+          token: { ...token, identifier: Buffer.from(digest.identifier, 'hex'), password: new Secret(Buffer.from(digest.password, 'hex')) },
+        },
         clientId: Buffer.from(said.clientId),
         clientNonce: () => digest.cnonce,
       });
@@ -358,7 +360,7 @@ test('whatever a server sends, all calls end with a TonyError', async () => {
         const connection = new IpcConnection({
           endpoint,
           protocol: MASTER_PROTOCOL,
-          token,
+          caller: { token },
           clientId: Buffer.alloc(16),
           connectTimeoutMs: 5000,
         });

@@ -10,7 +10,7 @@ import { SaslClient, type SaslMessage, type SaslStep } from './sasl.ts';
 import type { SecurityLayer } from './security-layer.ts';
 
 /*
- * Hadoop IPC, version 9 (org.apache.hadoop.ipc.Client and Server), always authenticated by token.
+ * Hadoop IPC, version 9 (org.apache.hadoop.ipc.Client and Server), authenticated by token.
  *
  *   client                                                        server
  *   "hrpc" 09 00 DF, frame{ header -33, SASL NEGOTIATE }   ->
@@ -21,10 +21,14 @@ import type { SecurityLayer } from './security-layer.ts';
  *   frame{ header n, RequestHeader, request }              ->
  *                                                          <-     frame{ header n, response }   in any order
  *
+ * Where the cluster takes people at their word (authentication `simple`) the last byte of the preamble is 00, and the context, which then
+ * names the user, follows it at once.
+ *
  * With a security layer every frame from the context on is a piece of the stream inside of frame{ header -33, SASL WRAP }.
  * A response's status is SUCCESS, ERROR (this call failed) or FATAL (this connection is dead, whatever call it names).
  */
-const PREAMBLE = Buffer.from([...Buffer.from('hrpc'), 9, 0, 0xdf]);
+const SASL_PREAMBLE = Buffer.from([...Buffer.from('hrpc'), 9, 0, 0xdf]);
+const SIMPLE_PREAMBLE = Buffer.from([...Buffer.from('hrpc'), 9, 0, 0]);
 const SASL_CALL = -33;
 const CONTEXT_CALL = -3;
 /** Java's `ipc.maximum.response.length` is 128 MiB; an ApplicationMaster could not hold that. */
@@ -46,7 +50,8 @@ export interface Endpoint {
 export interface IpcOptions {
   readonly endpoint: Endpoint;
   readonly protocol: Protocol;
-  readonly token: Token;
+  /** What proves who calls, or the name of who says to call. */
+  readonly caller: { readonly token: Token } | { readonly user: string };
   /** 16 bytes, the same for all connections of a process. */
   readonly clientId: Uint8Array;
   /** From the first packet to the end of authentication. */
@@ -76,7 +81,8 @@ export class IpcConnection {
   readonly #options: IpcOptions;
   readonly #where: string;
   readonly #socket: Socket;
-  readonly #sasl: SaslClient;
+  /** null: the server is told who calls. */
+  readonly #sasl: SaslClient | null;
   readonly #pending = new Map<number, PendingCall>();
   /** Calls whose deadline has passed: their answers are still read from the stream, and dropped. */
   readonly #abandoned = new Set<number>();
@@ -93,7 +99,8 @@ export class IpcConnection {
   constructor(options: IpcOptions) {
     this.#options = options;
     this.#where = `${options.endpoint.host}:${options.endpoint.port}`;
-    this.#sasl = new SaslClient(options.token, options.clientNonce ?? (() => randomBytes(24).toString('base64')));
+    const { caller, clientNonce = () => randomBytes(24).toString('base64') } = options;
+    this.#sasl = 'token' in caller ? new SaslClient(caller.token, clientNonce) : null;
     this.#opened = new Promise((resolve, reject) => {
       this.#settleOpened = { resolve, reject };
     });
@@ -109,7 +116,10 @@ export class IpcConnection {
     this.#socket = createConnection({ ...options.endpoint, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
     this.#socket.on('connect', () => {
       this.#connected = true;
-      this.#socket.write(Buffer.concat([PREAMBLE, this.#saslFrame(this.#sasl.start())]));
+      if (this.#sasl === null) {
+        this.#socket.write(SIMPLE_PREAMBLE);
+        this.#open('user' in caller ? { effectiveUser: caller.user } : {});
+      } else this.#socket.write(Buffer.concat([SASL_PREAMBLE, this.#saslFrame(this.#sasl.start())]));
     });
     this.#socket.on('data', (chunk) => this.#received(chunk));
     this.#socket.on('error', (error) => this.#fail(this.#ended(error)));
@@ -200,7 +210,7 @@ export class IpcConnection {
     }
     const message = decodeMessage<SaslMessage>('RpcSaslProto', splitDelimited(body, 0).message);
     if (this.#state === 'open') this.#unwrap(message);
-    else this.#authenticate(message);
+    else if (this.#sasl !== null) this.#authenticate(message, this.#sasl);
   }
 
   #unwrap(message: SaslMessage): void {
@@ -217,10 +227,10 @@ export class IpcConnection {
     }
   }
 
-  #authenticate(message: SaslMessage): void {
+  #authenticate(message: SaslMessage, sasl: SaslClient): void {
     let step: SaslStep;
     try {
-      step = this.#sasl.step(message);
+      step = sasl.step(message);
     } catch (error) {
       this.#fail(new TonyError('RPC_REFUSED', `Authentication at ${this.#where} failed: ${messageOf(error)}.`, { cause: error }));
       return;
@@ -230,11 +240,15 @@ export class IpcConnection {
       return;
     }
     this.#layer = step.layer;
+    this.#open({});
+  }
+
+  #open(userInfo: { readonly effectiveUser?: string }): void {
     this.#state = 'open';
     this.#send(
       encodeFrame(
         this.#requestHeader(CONTEXT_CALL, this.#options.clientId, -1),
-        encodeDelimited('IpcConnectionContextProto', { userInfo: {}, protocol: this.#options.protocol.name }),
+        encodeDelimited('IpcConnectionContextProto', { userInfo, protocol: this.#options.protocol.name }),
       ),
     );
     this.#settleOpened?.resolve();

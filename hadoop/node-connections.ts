@@ -122,7 +122,7 @@ export class NodeConnections {
     const ipc = new IpcConnection({
       endpoint: endpointOfNode(node),
       protocol: PROTOCOL,
-      token,
+      caller: { token },
       clientId: this.#clientId,
       connectTimeoutMs: this.#callTimeoutMs,
     });

@@ -122,7 +122,7 @@ export class SchedulerConnection {
     const ipc = new IpcConnection({
       endpoint: endpointOfNode(address),
       protocol: PROTOCOL,
-      token,
+      caller: { token },
       clientId: this.#clientId,
       connectTimeoutMs: this.#options.callTimeoutMs,
     });

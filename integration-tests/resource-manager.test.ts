@@ -5,6 +5,7 @@ import { HadoopConfiguration } from '../hadoop/configuration.ts';
 import { launchCommand } from '../hadoop/launch-script.ts';
 import { configurationOfResourceManager } from '../hadoop/remote-configuration.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
+import { groupsOfUser } from '../hadoop/user-groups.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { USER, until, useCluster } from './harness.ts';
@@ -152,6 +153,13 @@ test('an address alone gives the same configuration', async () => {
   expect(remote.freeze()).toEqual({ ...remote.freeze(), ...configuration.freeze() });
   expect(remote.resourceManagers).toEqual(configuration.resourceManagers);
   expect(remote.nameNodes(remote.defaultFs.replace('hdfs://', ''))).toEqual([cluster.nameNode]);
+});
+
+test('the groups of a user are told as the cluster resolves them', async () => {
+  expect(await groupsOfUser(configuration, USER, 'bob')).toEqual(['research', 'students']);
+  expect(await groupsOfUser(configuration, USER, 'nobody-knows-him')).toEqual([]);
+  const nowhere = HadoopConfiguration.fromProperties({ 'fs.defaultFS': 'hdfs://127.0.0.1:9' });
+  await expect(groupsOfUser(nowhere, USER, 'bob')).rejects.toMatchObject({ code: 'HDFS_UNREACHABLE' });
 });
 
 test('refusals say what is wrong', async () => {

@@ -67,6 +67,27 @@ describe('a request that the cluster refuses', () => {
     expect(await cluster.hdfsTree(STAGING)).toEqual(before);
   });
 
+  test('more than the admin allows: exit code 2, every limit with what would fit, and nothing is uploaded', async () => {
+    const folder = await temporaryFolder();
+    await writeFile(
+      path.join(folder, 'tony-site.yaml'),
+      'quotas: {roles: {worker: {instances: 0, task: {memory: 1g}}}, groups: {research: {total: {vcores: 0}}}}\n',
+    );
+    const before = await cluster.hdfsTree(STAGING);
+    const { exitCode, stderr } = await cluster.run(['submit', '--conf', await job()], { env: { TONY_CONF_DIR: folder } });
+    expect(exitCode).toBe(2);
+    expect(stderr.split('\n').slice(0, 7)).toEqual([
+      `error: The job is beyond 3 limits set in ${folder}/tony-site.yaml:`,
+      '  quotas.roles.worker.instances: role worker asks for 1 tasks; 0 are allowed',
+      '    fits: instances: 0 in all',
+      '  quotas.roles.worker.task.memory: each task of role worker asks for 2 GiB of memory; 1 GiB of memory is allowed',
+      '    fits: roles.worker.resources.memory: 1024m',
+      '  quotas.groups.research.total.vcores: the job asks for 1 vcores in all; 0 vcores is allowed for all running jobs together',
+      '    fits: instances times vcores of at most 0 vcores',
+    ]);
+    expect(await cluster.hdfsTree(STAGING)).toEqual(before);
+  });
+
   test('an unknown queue: the job FAILED, and the sentence is in the client, in status and in YARN', async () => {
     const before = await cluster.hdfsTree(`${STAGING}/jobs`);
     const { exitCode, stdout } = await cluster.run(['submit', '--conf', await job('queue: defualt\n')]);

@@ -20,7 +20,7 @@ function coreSite(ports) {
     'hadoop.security.authentication': 'simple',
     'hadoop.http.staticuser.user': 'dr.who',
     // Users here have no groups, but for one who serves histories.
-    'hadoop.user.group.static.mapping.overrides': 'historian=historians',
+    'hadoop.user.group.static.mapping.overrides': 'historian=historians;alice=research;bob=research,students;carol=students',
     // A daemon that is gone is to be noticed within seconds.
     'ipc.client.connect.max.retries': 3,
   };

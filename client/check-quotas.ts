@@ -1,0 +1,29 @@
+import { TonyError } from '../conf/errors.ts';
+import type { Job } from '../conf/job.ts';
+import { type Owner, type Violation, violationsOf } from '../conf/quotas.ts';
+import type { Site } from '../conf/site.ts';
+import { groupsOfUser } from '../hadoop/user-groups.ts';
+import type { Cluster } from './cluster.ts';
+
+/** Whose job it would be on this cluster. Groups are only asked for where the site file names any. */
+export async function ownerOf(job: Pick<Job, 'queue'>, cluster: Pick<Cluster, 'configuration' | 'user'>, site: Site): Promise<Owner> {
+  const { configuration, user } = cluster;
+  const groups = Object.keys(site.quotas.groups).length === 0 ? [] : await groupsOfUser(configuration, user, user);
+  return { user, groups, queue: job.queue };
+}
+
+/**
+ * Refuses a job that asks for more than the admin of the cluster allows, whatever else runs.
+ *
+ * @throws TonyError QUOTA_EXCEEDED with every limit that it is beyond
+ */
+export function refuseBeyondQuotas(job: Job, owner: Owner, site: Site): void {
+  const violations = violationsOf(job, owner, site.quotas);
+  if (violations.length > 0) throw new TonyError('QUOTA_EXCEEDED', describeViolations(violations, site.from));
+}
+
+export function describeViolations(violations: readonly Violation[], from: string | null): string {
+  const heading = violations.length === 1 ? 'The job is beyond a limit' : `The job is beyond ${violations.length} limits`;
+  const lines = violations.map(({ path, message, fits }) => `  ${path}: ${message}\n    fits: ${fits}`);
+  return [`${heading}${from === null ? '' : ` set in ${from}`}:`, ...lines].join('\n');
+}

@@ -1,0 +1,110 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { Job } from './job.ts';
+import { parseJob } from './load-job.ts';
+import { idleLimitOf, type Owner, type RunningJob, shortagesOf, timeoutOf, violationsOf } from './quotas.ts';
+import { parseSite } from './site.ts';
+
+const ALICE: Owner = { user: 'alice', groups: ['research'], queue: 'default' };
+
+function job(more: string): Job {
+  return parseJob(`name: j\ncommand: node train.ts\n${more}`, { file: 'job.yaml', folder: '/' });
+}
+
+function quotas(text: string) {
+  return parseSite(`quotas:\n${text.replace(/^/gm, '  ')}`, 'tony-site.yaml').quotas;
+}
+
+function told(text: string, asked: Job, owner: Owner = ALICE): string[] {
+  return violationsOf(asked, owner, quotas(text)).map(({ path, message, fits }) => `${path}: ${message} -> ${fits}`);
+}
+
+const FOUR_WORKERS = job('roles: {worker: {instances: 4, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2}}');
+
+test('nothing is beyond no limits', () => {
+  expect(told('{}', FOUR_WORKERS)).toEqual([]);
+});
+
+test('everything is told at once, with what is allowed and what would fit', () => {
+  const limits = `
+roles:
+  worker: {instances: 3, task: {gpus: 1, memory: 2g}, job: {gpus: 6}, total: {gpus: 7}}
+  '*': {instances: 1}
+users:
+  alice: {timeout: 1h, nodeLabels: [a100], queues: [ml]}`;
+  const asked = job(`timeout: 2h
+roles: {worker: {instances: 4, nodeLabel: v100, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2}}`);
+  expect(told(limits, asked)).toEqual([
+    'quotas.roles.worker.instances: role worker asks for 4 tasks; 3 are allowed -> instances: 3 in all',
+    'quotas.roles.worker.task.memory: each task of role worker asks for 4 GiB of memory; 2 GiB of memory is allowed -> roles.worker.resources.memory: 2048m',
+    'quotas.roles.worker.task.gpus: each task of role worker asks for 2 gpus; 1 gpus is allowed -> roles.worker.resources.gpus: 1',
+    'quotas.roles.worker.job.gpus: role worker asks for 8 gpus in all; 6 gpus is allowed -> instances times gpus of at most 6 gpus',
+    'quotas.roles.worker.total.gpus: role worker asks for 8 gpus in all; 7 gpus is allowed for all running jobs together -> instances times gpus of at most 7 gpus',
+    'quotas.roles.*.instances: role ps asks for 2 tasks; 1 are allowed -> instances: 1 in all',
+    'quotas.users.alice.timeout: the job may take 2 h; 1 h is allowed -> timeout: 3600s',
+    'quotas.users.alice.queues: queue default is not allowed; allowed: ml -> queue: ml',
+    'quotas.users.alice.nodeLabels: node label v100 is not allowed; allowed: a100 -> roles.worker.nodeLabel: a100',
+  ]);
+});
+
+test('who is named has his own limits, all others those of *', () => {
+  const limits = `users: {alice: {instances: 100}, '*': {instances: 5}}`;
+  expect(told(limits, FOUR_WORKERS)).toEqual([]);
+  expect(told(limits, FOUR_WORKERS, { ...ALICE, user: 'bob' })).toHaveLength(1);
+});
+
+test('a role may have limits within a queue, and within a group', () => {
+  const limits = `queues: {ml: {roles: {worker: {total: {gpus: 4}}}}}\ngroups: {research: {roles: {'*': {task: {gpus: 1}}}}}`;
+  expect(told(limits, FOUR_WORKERS)).toEqual([expect.stringContaining('quotas.groups.research.roles.*.task.gpus')]);
+  expect(told(limits, FOUR_WORKERS, { user: 'alice', groups: [], queue: 'ml' })).toEqual([
+    expect.stringContaining('quotas.queues.ml.roles.worker.total.gpus'),
+  ]);
+});
+
+test('other resource types of YARN go by their names', () => {
+  const asked = job('roles: {worker: {resources: {yarn.io/fpga: 2}}}');
+  expect(told(`roles: {worker: {task: {yarn.io/fpga: 1}}}`, asked)).toEqual([expect.stringContaining('2 yarn.io/fpga')]);
+});
+
+test('an elastic role counts as large as it may become', () => {
+  expect(told(`roles: {worker: {instances: 4}}`, job('roles: {worker: {instances: {min: 1, max: 8}}}'))).toHaveLength(1);
+});
+
+test('of several limits of time the shortest holds', () => {
+  const limits = quotas(`users: {alice: {timeout: 2h, idle: 1h}}\ngroups: {research: {timeout: 1h}}`);
+  expect(timeoutOf(limits, ALICE)).toEqual({ ms: 3_600_000, path: 'quotas.groups.research.timeout' });
+  expect(idleLimitOf(limits, ALICE)).toEqual({ ms: 3_600_000, path: 'quotas.users.alice.idle' });
+  expect(idleLimitOf(limits, { ...ALICE, user: 'bob' })).toBeNull();
+});
+
+test('a total is shared by those it is for: all of a role, a user, a group or a queue', () => {
+  const running: RunningJob[] = [
+    { applicationId: 'a1', user: 'alice', groups: ['research'], queue: 'ml', roles: { worker: { gpus: 2, instances: 1 } } },
+    { applicationId: 'b1', user: 'bob', groups: [], queue: 'default', roles: { worker: { gpus: 3 }, evaluator: { gpus: 1 } } },
+  ];
+  const asked = job('roles: {worker: {instances: 2, resources: {gpus: 1}}}');
+  const short = (text: string) => shortagesOf(asked, ALICE, quotas(text), running).map(({ path, used, holders }) => [path, used, holders]);
+  expect(short(`roles: {worker: {total: {gpus: 7}}}`)).toEqual([]);
+  expect(short(`roles: {worker: {total: {gpus: 6}}}`)).toEqual([['quotas.roles.worker.total.gpus', 5, ['a1', 'b1']]]);
+  expect(short(`users: {'*': {total: {gpus: 3}}}`)).toEqual([['quotas.users.*.total.gpus', 2, ['a1']]]);
+  expect(short(`groups: {research: {total: {gpus: 3}}}`)).toEqual([['quotas.groups.research.total.gpus', 2, ['a1']]]);
+  expect(short(`queues: {default: {total: {gpus: 5}}}`)).toEqual([['quotas.queues.default.total.gpus', 4, ['b1']]]);
+  expect(short(`queues: {default: {roles: {worker: {total: {gpus: 5}}}}}`)).toEqual([]);
+});
+
+test('whoever is admitted in the order of ids stays within the total, and the first never waits', () => {
+  const limits = quotas(`queues: {ml: {roles: {worker: {total: {gpus: 8}}}}}`);
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 1, max: 8 }), { minLength: 1, maxLength: 12 }), (gpus) => {
+      const admitted: RunningJob[] = [];
+      for (const [index, each] of gpus.entries()) {
+        const asked = job(`roles: {worker: {resources: {gpus: ${each}}}}`);
+        const owner = { user: `u${index}`, groups: [], queue: 'ml' };
+        const roles = { worker: { gpus: each, instances: 1 } };
+        if (shortagesOf(asked, owner, limits, admitted).length === 0) admitted.push({ ...owner, applicationId: `a${index}`, roles });
+        else expect(index).toBeGreaterThan(0);
+      }
+      expect(admitted.reduce((sum, { roles }) => sum + (roles.worker?.gpus ?? 0), 0)).toBeLessThanOrEqual(8);
+    }),
+  );
+});

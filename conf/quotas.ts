@@ -1,0 +1,275 @@
+import type { Job, Role } from './job.ts';
+import type { Amounts, JobLimits, Quotas, RoleLimits } from './quota-schema.ts';
+import { formatDuration, formatMemory } from './units.ts';
+
+/** Whose job it is. */
+export interface Owner {
+  readonly user: string;
+  readonly groups: readonly string[];
+  readonly queue: string;
+}
+
+/** A job as sums count it. */
+export interface RunningJob extends Owner {
+  readonly applicationId: string;
+  /** What the tasks of each role have, or will have once all are there; `instances` is their number. */
+  readonly roles: Readonly<Record<string, Amounts>>;
+}
+
+/** One limit that a job meets, by its place in the site file. */
+export interface Rule {
+  /** e.g. `quotas.queues.research.roles.worker`. */
+  readonly path: string;
+  readonly limits: RoleLimits;
+  /** Only this role counts; null: all of the job. */
+  readonly role: string | null;
+  /** Whose running jobs are summed. */
+  readonly shares: (owner: Owner) => boolean;
+}
+
+/** What a job asks for beyond a limit. */
+export interface Violation {
+  /** Of the limit, e.g. `quotas.roles.worker.task.gpus`. */
+  readonly path: string;
+  readonly message: string;
+  /** What to write in job.yaml instead. */
+  readonly fits: string;
+}
+
+/** A total of which too little is left. */
+export interface Shortage {
+  readonly path: string;
+  readonly resource: string;
+  readonly limit: number;
+  readonly asked: number;
+  /** What jobs that were submitted earlier have. */
+  readonly used: number;
+  readonly holders: readonly string[];
+}
+
+const EVERYBODY = '*';
+
+/** Every limit that the site file sets for a job of this owner. */
+export function rulesFor(quotas: Quotas, job: Pick<Job, 'roles'>, owner: Owner): Rule[] {
+  return [
+    ...roleRules(quotas.roles, 'quotas.roles', job, () => true),
+    ...scopesOf(quotas, owner).flatMap(({ path, limits, shares }) => [
+      { path, limits, role: null, shares },
+      ...roleRules(limits.roles ?? {}, `${path}.roles`, job, shares),
+    ]),
+  ];
+}
+
+interface Scope {
+  readonly path: string;
+  readonly limits: JobLimits;
+  readonly shares: (owner: Owner) => boolean;
+}
+
+function scopesOf(quotas: Quotas, owner: Owner): Scope[] {
+  const user = entryOf(quotas.users, owner.user);
+  const queue = entryOf(quotas.queues, owner.queue);
+  const groups = owner.groups.flatMap((group) => {
+    const limits = quotas.groups[group];
+    return limits === undefined ? [] : [{ path: `quotas.groups.${group}`, limits, shares: (other: Owner) => other.groups.includes(group) }];
+  });
+  return [
+    ...(user === null
+      ? []
+      : [{ path: `quotas.users.${user.name}`, limits: user.entry, shares: (other: Owner) => other.user === owner.user }]),
+    ...groups,
+    ...(queue === null
+      ? []
+      : [{ path: `quotas.queues.${queue.name}`, limits: queue.entry, shares: (other: Owner) => other.queue === owner.queue }]),
+  ];
+}
+
+function roleRules(
+  entries: Readonly<Record<string, RoleLimits>>,
+  path: string,
+  job: Pick<Job, 'roles'>,
+  shares: (owner: Owner) => boolean,
+): Rule[] {
+  return job.roles.flatMap((role) => {
+    const found = entryOf(entries, role.name);
+    return found === null ? [] : [{ path: `${path}.${found.name}`, limits: found.entry, role: role.name, shares }];
+  });
+}
+
+function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): { readonly name: string; readonly entry: T } | null {
+  for (const each of [name, EVERYBODY]) {
+    const entry = Object.hasOwn(entries, each) ? entries[each] : undefined;
+    if (entry !== undefined) return { name: each, entry };
+  }
+  return null;
+}
+
+/** What the tasks of each role take together, at their most. */
+export function demandOf(job: Pick<Job, 'roles'>): Record<string, Amounts> {
+  return Object.fromEntries(
+    job.roles.map((role) => [role.name, { instances: role.maxInstances, ...scaled(taskOf(role), role.maxInstances) }]),
+  );
+}
+
+function taskOf(role: Role): Amounts {
+  const { memoryMb, vcores, gpus, other } = role.resources;
+  return { memory: memoryMb, vcores, gpus, ...other };
+}
+
+function scaled(amounts: Amounts, factor: number): Amounts {
+  return Object.fromEntries(Object.entries(amounts).map(([name, amount]) => [name, (amount ?? 0) * factor]));
+}
+
+export function sumOf(all: readonly Amounts[]): Record<string, number> {
+  const sum: Record<string, number> = {};
+  for (const amounts of all) for (const [name, amount] of Object.entries(amounts)) sum[name] = (sum[name] ?? 0) + (amount ?? 0);
+  return sum;
+}
+
+/** Everything by which a job is beyond what is allowed whatever else runs, all at once. */
+export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[] {
+  const demand = demandOf(job);
+  const found = rulesFor(quotas, job, owner).flatMap((rule): Violation[] => {
+    const roles = job.roles.filter((role) => rule.role === null || role.name === rule.role);
+    const whole = sumOf(roles.map((role) => demand[role.name] ?? {}));
+    const whose = rule.role === null ? 'the job' : `role ${rule.role}`;
+    return [
+      ...overInstances(rule, whole.instances ?? 0, whose),
+      ...roles.flatMap((role) => overTask(rule, role)),
+      ...overWhole(rule, 'job', rule.limits.job ?? {}, whole, whose),
+      // A job that asks for more than the total would wait for ever.
+      ...overWhole(rule, 'total', rule.limits.total ?? {}, whole, whose),
+    ];
+  });
+  return [...found, ...scopesOf(quotas, owner).flatMap((scope) => overJobLimits(scope, job, owner))];
+}
+
+function overInstances({ path, limits }: Rule, asked: number, whose: string): Violation[] {
+  const { instances } = limits;
+  if (instances === undefined || asked <= instances) return [];
+  return [
+    {
+      path: `${path}.instances`,
+      message: `${whose} asks for ${asked} tasks; ${instances} are allowed`,
+      fits: `instances: ${instances} in all`,
+    },
+  ];
+}
+
+function overTask({ path, limits }: Rule, role: Role): Violation[] {
+  const asked = taskOf(role);
+  return Object.entries(limits.task ?? {}).flatMap(([resource, limit]) => {
+    const amount = asked[resource] ?? 0;
+    if (limit === undefined || amount <= limit) return [];
+    return [
+      {
+        path: `${path}.task.${resource}`,
+        message: `each task of role ${role.name} asks for ${describeAmount(resource, amount)}; ${describeAmount(resource, limit)} is allowed`,
+        fits: `roles.${role.name}.resources.${resource}: ${written(resource, limit)}`,
+      },
+    ];
+  });
+}
+
+function overWhole({ path }: Rule, key: 'job' | 'total', limits: Amounts, asked: Amounts, whose: string): Violation[] {
+  return Object.entries(limits).flatMap(([resource, limit]) => {
+    const amount = asked[resource] ?? 0;
+    if (limit === undefined || amount <= limit) return [];
+    const together = key === 'total' ? ' for all running jobs together' : '';
+    return [
+      {
+        path: `${path}.${key}.${resource}`,
+        message: `${whose} asks for ${describeAmount(resource, amount)} in all; ${describeAmount(resource, limit)} is allowed${together}`,
+        fits: `instances times ${resource} of at most ${describeAmount(resource, limit)}`,
+      },
+    ];
+  });
+}
+
+function overJobLimits({ path, limits }: Scope, job: Job, owner: Owner): Violation[] {
+  const found: Violation[] = [];
+  const { timeout, nodeLabels, queues } = limits;
+  if (timeout !== undefined && job.timeoutMs !== null && job.timeoutMs > timeout) {
+    found.push({
+      path: `${path}.timeout`,
+      message: `the job may take ${formatDuration(job.timeoutMs)}; ${formatDuration(timeout)} is allowed`,
+      fits: `timeout: ${Math.floor(timeout / 1000)}s`,
+    });
+  }
+  if (queues !== undefined && !queues.includes(owner.queue)) {
+    found.push({
+      path: `${path}.queues`,
+      message: `queue ${owner.queue} is not allowed; ${oneOf(queues)}`,
+      fits: queues[0] === undefined ? 'another user' : `queue: ${queues[0]}`,
+    });
+  }
+  if (nodeLabels !== undefined) {
+    const asked = new Map<string, string>();
+    for (const role of job.roles) if (role.nodeLabel !== null) asked.set(role.nodeLabel, `roles.${role.name}.nodeLabel`);
+    if (job.master.nodeLabel !== null) asked.set(job.master.nodeLabel, 'master.nodeLabel');
+    for (const [label, key] of asked) {
+      if (nodeLabels.includes(label)) continue;
+      found.push({
+        path: `${path}.nodeLabels`,
+        message: `node label ${label} is not allowed; ${oneOf(nodeLabels)}`,
+        fits: nodeLabels[0] === undefined ? `no ${key}` : `${key}: ${nodeLabels[0]}`,
+      });
+    }
+  }
+  return found;
+}
+
+function oneOf(names: readonly string[]): string {
+  return names.length === 0 ? 'none is' : `allowed: ${names.join(', ')}`;
+}
+
+/**
+ * The totals that a job would go beyond beside `earlier`: the running jobs that were submitted before it. Later ones do not count, so of two
+ * jobs at the same moment one goes first, whoever looks.
+ */
+export function shortagesOf(job: Pick<Job, 'roles'>, owner: Owner, quotas: Quotas, earlier: readonly RunningJob[]): Shortage[] {
+  const demand = demandOf(job);
+  return rulesFor(quotas, job, owner).flatMap((rule) => {
+    const own = amountsOf(demand, rule.role);
+    const sharing = earlier.filter((other) => rule.shares(other));
+    return Object.entries(rule.limits.total ?? {}).flatMap(([resource, limit]): Shortage[] => {
+      const asked = own[resource] ?? 0;
+      const held = sharing.map((other) => ({ id: other.applicationId, amount: amountsOf(other.roles, rule.role)[resource] ?? 0 }));
+      const used = held.reduce((sum, { amount }) => sum + amount, 0);
+      if (limit === undefined || asked === 0 || used + asked <= limit) return [];
+      const holders = held.filter(({ amount }) => amount > 0).map(({ id }) => id);
+      return [{ path: `${rule.path}.total.${resource}`, resource, limit, asked, used, holders }];
+    });
+  });
+}
+
+function amountsOf(roles: Readonly<Record<string, Amounts>>, role: string | null): Amounts {
+  return role === null ? sumOf(Object.values(roles)) : (roles[role] ?? {});
+}
+
+/** The shortest run time that the site sets for the job; null for none. */
+export function timeoutOf(quotas: Quotas, owner: Owner): { readonly ms: number; readonly path: string } | null {
+  return shortest(quotas, owner, 'timeout');
+}
+
+/** The shortest idle time that the site sets for the job; null for none. */
+export function idleLimitOf(quotas: Quotas, owner: Owner): { readonly ms: number; readonly path: string } | null {
+  return shortest(quotas, owner, 'idle');
+}
+
+function shortest(quotas: Quotas, owner: Owner, key: 'timeout' | 'idle'): { readonly ms: number; readonly path: string } | null {
+  const all = scopesOf(quotas, owner).flatMap(({ path, limits }) => {
+    const ms = limits[key];
+    return ms === undefined ? [] : [{ ms, path: `${path}.${key}` }];
+  });
+  return all.sort((a, b) => a.ms - b.ms)[0] ?? null;
+}
+
+/** For people: `4 GiB of memory`, `2 gpus`. */
+export function describeAmount(resource: string, amount: number): string {
+  return resource === 'memory' ? `${formatMemory(amount)} of memory` : `${amount} ${resource}`;
+}
+
+function written(resource: string, amount: number): string {
+  return resource === 'memory' ? `${amount}m` : String(amount);
+}
