@@ -8,6 +8,7 @@ import type { Wire } from './ring-exchange.ts';
 import { Stepper } from './step.ts';
 import type { StepPart, StepValues } from './step-part.ts';
 import type { StrategyContext, StrategyFactory, TrainingStrategy } from './strategy.ts';
+import { SyncBatchNorm } from './sync-batch-norm.ts';
 import { captureState, restoreState } from './training-state.ts';
 
 /** How often the ranks tell each other that the last checkpoint is still being written. */
@@ -27,6 +28,7 @@ class AllReduceStrategy implements TrainingStrategy {
   readonly #context: StrategyContext;
   readonly #stepper: Stepper;
   readonly #writer: CheckpointWriter | null;
+  #batchNorm: SyncBatchNorm | null = null;
 
   constructor(ring: Ring, wire: Wire, context: StrategyContext) {
     this.rank = ring.rank;
@@ -36,7 +38,14 @@ class AllReduceStrategy implements TrainingStrategy {
     this.#context = context;
     const { tf, model, stepOptions, clock, signals } = context;
     const numbers = { metrics: model.metricNames.length - 1, signals };
-    this.#stepper = new Stepper(tf, ring, model.optimizer, model.trainable, { ...stepOptions, ...numbers, wire, clock });
+    this.#stepper = new Stepper(tf, ring, model.optimizer, model.trainable, {
+      ...stepOptions,
+      ...numbers,
+      ...{ wire, clock },
+      onEmpty: () => this.#batchNorm?.keepCompany(model.trainable),
+      // Each rank's own, unless they move together.
+      alsoEqual: () => (this.#batchNorm === null ? [] : model.moving),
+    });
     this.#writer = this.#openWriter();
   }
 
@@ -57,7 +66,22 @@ class AllReduceStrategy implements TrainingStrategy {
         position = found.position;
       }
     }
-    return await this.#share(position);
+    const shared = await this.#share(position);
+    await this.#joinBatchNorm();
+    return shared;
+  }
+
+  async #joinBatchNorm(): Promise<void> {
+    const { tf, model, stepOptions, onNotice } = this.#context;
+    if (stepOptions.syncBatchNorm === false) {
+      return;
+    }
+    const installed = await SyncBatchNorm.install(tf, this.#ring, model.model);
+    if (installed === 'impossible') {
+      onNotice('batch normalisation goes by the examples of each rank: one of them cannot wait for the others within a step');
+    } else {
+      this.#batchNorm = installed;
+    }
   }
 
   async #share(position: TrainingPosition | null): Promise<TrainingPosition | null> {
@@ -144,7 +168,7 @@ class AllReduceStrategy implements TrainingStrategy {
   async #averageMoving(): Promise<void> {
     const { tf, model } = this.#context;
     const { moving } = model;
-    if (this.worldSize === 1 || moving.length === 0) {
+    if (this.worldSize === 1 || moving.length === 0 || this.#batchNorm !== null) {
       return;
     }
     const vector = this.#ring.vector(moving.reduce((sum, { size }) => sum + size, 0));
@@ -178,6 +202,8 @@ class AllReduceStrategy implements TrainingStrategy {
 
   /** Frees what native kernels hold; variables and the optimizer stay as they are. */
   dispose(): void {
+    this.#batchNorm?.uninstall();
+    this.#batchNorm = null;
     this.#stepper.dispose();
   }
 }

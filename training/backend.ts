@@ -103,7 +103,7 @@ function disarmWasm(tf: typeof tfjs): void {
 const UNFIT_FOR_WASM =
   /^(Conv[123]D|Conv[23]DTranspose|SeparableConv[12]D|DepthwiseConv2D|ConvLSTM2D(Cell)?|(Global)?MaxPooling[123]D|UpSampling2D|Embedding)$/;
 
-interface LayerTree {
+export interface LayerTree {
   readonly name: string;
   getClassName(): string;
   readonly layers?: readonly LayerTree[];
@@ -125,7 +125,8 @@ export function refuseUnfitModel(backend: BackendName, model: tfjs.LayersModel):
   }
 }
 
-function* layersOf(layer: LayerTree): Generator<LayerTree> {
+/** A layer, and all that it is made of. */
+export function* layersOf(layer: LayerTree): Generator<LayerTree> {
   yield layer;
   const inner = [...(layer.layers ?? []), layer.layer, layer.forwardLayer, layer.cell];
   for (const each of inner) {

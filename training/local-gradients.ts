@@ -9,12 +9,21 @@ export interface LocalGradients {
   readonly values: LazyValues;
 }
 
-/** Computes the parts one after the other: only one is in memory at a time, beside the sums. */
-export function localGradients(tf: typeof tfjs, variables: readonly tfjs.Variable[], parts: readonly StepPart[]): LocalGradients {
+/**
+ * Computes the parts one after the other: only one is in memory at a time, beside the sums.
+ * @param onEmpty called in the place of a part without examples.
+ */
+export function localGradients(
+  tf: typeof tfjs,
+  variables: readonly tfjs.Variable[],
+  parts: readonly StepPart[],
+  onEmpty: () => void = () => {},
+): LocalGradients {
   let gradients: tfjs.NamedTensorMap | null = null;
   const shares: Share[] = [];
   for (const { compute, weight } of parts) {
     if (compute === null) {
+      onEmpty();
       continue;
     }
     let metrics: readonly tfjs.Scalar[] = [];

@@ -30,6 +30,24 @@ export interface Listener {
   readonly port: number;
 }
 
+/** Connections that came before their ring began to form. */
+const held = new WeakMap<Server, Socket[]>();
+
+/** Listens on a port of the system's choice for a ring that forms later: who dials early waits. */
+export async function openEarlyListener(host: string): Promise<{ readonly server: Server; readonly port: number }> {
+  const server = await openListener({ fd: null, host, port: 0 });
+  const early: Socket[] = [];
+  held.set(server, early);
+  server.on('connection', (socket: Socket) => {
+    if (held.has(server) && early.length < MAX_STRANGERS) {
+      early.push(socket);
+    } else if (held.has(server)) {
+      socket.destroy();
+    }
+  });
+  return { server, port: (server.address() as { port: number }).port };
+}
+
 /**
  * Listens on the inherited socket, or, where it did not survive (npm closes what it does not know), on the announced address.
  */
@@ -123,6 +141,9 @@ export function acceptNeighbour(
     };
     signal.addEventListener('abort', onAbort);
     server.on('connection', onConnection);
+    const early = held.get(server) ?? [];
+    held.delete(server);
+    early.forEach(onConnection);
   });
 }
 

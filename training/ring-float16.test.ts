@@ -6,8 +6,8 @@ import { createMemory } from './wasm.ts';
 test('every float16 survives the way there and back', () => {
   for (let half = 0; half < 0x10000; half++) {
     const value = decodeHalf(half);
-    const isNaN = (half & 0x7c00) === 0x7c00 && (half & 0x3ff) !== 0;
-    expect(encodeHalf(value)).toBe(isNaN ? 0x7e00 : half);
+    const isNoNumber = (half & 0x7c00) === 0x7c00 && (half & 0x3ff) !== 0;
+    expect(encodeHalf(value)).toBe(isNoNumber ? 0x7e00 : half);
   }
 });
 

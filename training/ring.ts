@@ -12,7 +12,8 @@ export interface RingOptions {
   readonly worldSize: number;
   readonly generation: number;
   readonly key: Secret;
-  readonly listener: Listener;
+  /** Where this rank listens, or what it listens with already. */
+  readonly listener: Listener | Server;
   /** Where each rank listens, by rank. */
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   /** Told once, as soon as a neighbour is lost. */
@@ -30,6 +31,9 @@ export interface RingTimeouts {
   /** From the loss of a neighbour until calls throw: so long the process waits to be replaced along with its generation. */
   readonly graceMs: number;
 }
+
+/** Rings that live in this thread, by their key: several ranks of one ring, as tests have them, share it then. */
+const inThisThread = new WeakMap<Secret, number>();
 
 export const DEFAULT_TIMEOUTS: RingTimeouts = { joinMs: 300_000, silenceMs: 120_000, graceMs: 60_000 };
 
@@ -59,7 +63,11 @@ export class Ring {
   /** Neighbours that have said goodbye, and after how many calls. */
   readonly #ended = new Map<number, number>();
 
+  readonly #options: RingOptions;
+
   private constructor(options: RingOptions) {
+    this.#options = options;
+    inThisThread.set(options.key, (inThisThread.get(options.key) ?? 0) + 1);
     this.rank = options.rank;
     this.worldSize = options.worldSize;
     this.#timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
@@ -82,6 +90,17 @@ export class Ring {
       await ring.#connect(options);
     }
     return ring;
+  }
+
+  /** What another ring of the same ranks needs; `sharesThread`: no rank may block the thread, since another one of this ring runs in it. */
+  get setting(): Omit<RingOptions, 'listener' | 'addresses' | 'onLost'> & {
+    readonly hosts: readonly string[];
+    readonly timeouts: RingTimeouts;
+    readonly sharesThread: boolean;
+  } {
+    const { rank, worldSize, generation, key, addresses } = this.#options;
+    const hosts = addresses.map(({ host }) => host);
+    return { rank, worldSize, generation, key, hosts, timeouts: this.#timeouts, sharesThread: (inThisThread.get(key) ?? 0) > 1 };
   }
 
   get #leftRank(): number {
@@ -122,7 +141,7 @@ export class Ring {
     }, this.#timeouts.joinMs);
     let server: Server | null = null;
     try {
-      server = await openListener(options.listener);
+      server = 'host' in options.listener ? await openListener(options.listener) : options.listener;
       const accepting = acceptNeighbour(
         server,
         key,
@@ -192,6 +211,7 @@ export class Ring {
   close(): void {
     if (this.#state !== 'closed') {
       this.#state = 'closed';
+      inThisThread.set(this.#options.key, (inThisThread.get(this.#options.key) ?? 1) - 1);
       this.#clearGrace();
       this.#break(new TonyError('RING_MISMATCH', `rank ${this.rank} has closed its ring`));
       this.#right.end(this.#sequence);
@@ -316,6 +336,11 @@ export class Ring {
       },
       Math.max(1, patienceMs / ticks),
     );
+  }
+
+  /** What another ring of the same ranks has noticed. */
+  lose(peer: number, cause: string): void {
+    this.#lose(peer, cause);
   }
 
   /** A neighbour is gone: say so at once, then wait quietly to be stopped, so that the first cause is blamed. */

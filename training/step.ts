@@ -18,6 +18,10 @@ export interface StepperOptions extends StepOptions {
   /** How the gradients travel; their sums are of float32 in any case. */
   readonly wire?: Wire;
   readonly clock?: StepClock;
+  /** Called in the place of a part without examples. */
+  readonly onEmpty?: () => void;
+  /** Compared along with the variables that are trained. */
+  readonly alsoEqual?: () => readonly tfjs.Variable[];
 }
 
 const VERIFY_EVERY_STEPS = 100;
@@ -94,7 +98,7 @@ export class Stepper {
   async #runTogether(fused: FusedGradients, parts: readonly StepPart[], signals: Float32Array): Promise<StepValues> {
     const { clock } = this.#options;
     clock?.enter('compute');
-    const { gradients, values } = localGradients(this.#tf, this.#variables, parts);
+    const { gradients, values } = localGradients(this.#tf, this.#variables, parts, this.#options.onEmpty);
     const extras = new Float32Array(this.#signalsAt + signals.length);
     // Gradients have to leave the backend anyway, so this reads four bytes more and waits for nothing.
     extras.set(values.read());
@@ -115,7 +119,8 @@ export class Stepper {
    * @throws TonyError RANKS_DIFFER naming the first one that differs, and the ranks.
    */
   async verify(): Promise<void> {
-    await verifyEqual(this.#ring, this.#variables, `after ${this.#steps} steps`);
+    const variables = [...this.#variables, ...(this.#options.alsoEqual?.() ?? [])];
+    await verifyEqual(this.#ring, variables, `after ${this.#steps} steps`);
   }
 
   /** Why steps do not go by native kernels; null when they do. */

@@ -1,0 +1,175 @@
+/**
+ * One rank of several: trains the nets that it is told to together with the others, and, on rank 0, by itself with batches of all ranks.
+ * Prints for each what differs. Started with a JSON text as its argument.
+ */
+import { createHash } from 'node:crypto';
+import type * as tfjs from '@tensorflow/tfjs';
+import { Secret } from '../../conf/secret.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { allReduceStrategy } from '../all-reduce-strategy.ts';
+import { loadBackend } from '../backend.ts';
+import type { TrainingData } from '../data.ts';
+import { type FitEnvironment, fit as fitModel } from '../fit.ts';
+import type { FitOptions } from '../fit-options.ts';
+import { Ring } from '../ring.ts';
+
+export interface CorrectnessStart {
+  readonly rank: number;
+  readonly ports: readonly number[];
+  /** base64. */
+  readonly key: string;
+  readonly cases: readonly CorrectnessCase[];
+}
+
+export interface CorrectnessCase {
+  readonly net: 'dense' | 'convolutions with batch normalisation' | 'dense layers with batch normalisation' | 'lstm';
+  readonly optimizer: 'sgd' | 'momentum' | 'adam';
+  /** Of each rank, and of each micro-batch. */
+  readonly batchSize: number;
+  readonly examples: number;
+  readonly options?: Pick<FitOptions, 'accumulate' | 'clipNorm' | 'syncBatchNorm' | 'verifyEverySteps'>;
+}
+
+export interface CorrectnessResult {
+  /** Of all weights, moving averages included, against one process with batches of all ranks; null but on rank 0. */
+  readonly difference: number | null;
+  /** How far training has moved the weights. */
+  readonly moved: number;
+  readonly lossDifference: number | null;
+  readonly hash: string;
+  readonly leaked: number;
+}
+
+const start = JSON.parse(process.argv[2] as string) as CorrectnessStart;
+const { tf } = await loadBackend(start.ports.length);
+const EPOCHS = 2;
+
+const seeded = (seed: number) => tf.initializers.glorotUniform({ seed });
+
+const NETS: Readonly<Record<CorrectnessCase['net'], () => tfjs.layers.Layer[]>> = {
+  dense: () => [
+    tf.layers.flatten({ inputShape: [6, 6, 2] }),
+    tf.layers.dense({ units: 9, activation: 'relu', kernelInitializer: seeded(1), kernelRegularizer: tf.regularizers.l2({ l2: 0.01 }) }),
+    tf.layers.dense({ units: 3, activation: 'softmax', kernelInitializer: seeded(2) }),
+  ],
+  'convolutions with batch normalisation': () => [
+    // Normalisation takes a bias away again: its gradient is nothing but rounding, which adam makes large.
+    tf.layers.conv2d({ filters: 4, kernelSize: 3, useBias: false, inputShape: [6, 6, 2], kernelInitializer: seeded(1) }),
+    tf.layers.batchNormalization({ momentum: 0.8 }),
+    tf.layers.activation({ activation: 'relu' }),
+    tf.layers.conv2d({ filters: 5, kernelSize: 2, useBias: false, kernelInitializer: seeded(2) }),
+    tf.layers.batchNormalization({ momentum: 0.8 }),
+    tf.layers.activation({ activation: 'tanh' }),
+    tf.layers.flatten(),
+    tf.layers.dense({ units: 3, activation: 'softmax', kernelInitializer: seeded(3) }),
+  ],
+  'dense layers with batch normalisation': () => [
+    tf.layers.batchNormalization({ inputShape: [6, 6, 2] }),
+    tf.layers.flatten(),
+    tf.layers.dense({ units: 9, useBias: false, kernelInitializer: seeded(1) }),
+    tf.layers.batchNormalization({}),
+    tf.layers.activation({ activation: 'sigmoid' }),
+    tf.layers.dense({ units: 3, activation: 'softmax', kernelInitializer: seeded(2) }),
+  ],
+  lstm: () => [
+    tf.layers.reshape({ targetShape: [6, 12], inputShape: [6, 6, 2] }),
+    tf.layers.lstm({ units: 5, kernelInitializer: seeded(1), recurrentInitializer: seeded(2) }),
+    tf.layers.dense({ units: 3, activation: 'softmax', kernelInitializer: seeded(3) }),
+  ],
+};
+
+const OPTIMIZERS: Readonly<Record<CorrectnessCase['optimizer'], () => tfjs.Optimizer>> = {
+  sgd: () => tf.train.sgd(0.1),
+  momentum: () => tf.train.momentum(0.05, 0.9),
+  adam: () => tf.train.adam(0.01, 0.9, 0.999, 1e-4),
+};
+
+/** Tensors that an optimizer keeps for each variable. */
+const SLOTS: Readonly<Record<CorrectnessCase['optimizer'], number>> = { sgd: 0, momentum: 1, adam: 2 };
+
+function makeModel({ net, optimizer }: CorrectnessCase): tfjs.LayersModel {
+  const model = tf.sequential({ layers: NETS[net]() });
+  model.compile({ optimizer: OPTIMIZERS[optimizer](), loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
+  return model;
+}
+
+function makeData(examples: number): TrainingData {
+  // Channels that are far from 0, and of different spread.
+  const values = Float32Array.from({ length: examples * 72 }, (_, index) => Math.sin(index * index) * (1 + (index % 2) * 3) + 5);
+  const labels = Uint8Array.from({ length: examples }, (_, index) => (Math.sin(index * 7.3) > 0 ? 0 : index % 3));
+  return {
+    x: { values, shape: [examples, 6, 6, 2] },
+    y: { values: labels, shape: [examples] },
+    prepare: ({ x, y }) => ({ x, y: tf.oneHot((y[0] as tfjs.Tensor).toInt(), 3).toFloat() }),
+  };
+}
+
+function environmentOf(ring: Ring): FitEnvironment {
+  return {
+    tf,
+    strategy: allReduceStrategy(ring),
+    storage: new FileStorage(),
+    applicationId: '',
+    generation: 1,
+    checkpoints: null,
+    summaries: null,
+    report: () => {},
+  };
+}
+
+const numbersOf = (model: tfjs.LayersModel) => model.getWeights().flatMap((weight) => [...weight.dataSync()]);
+
+function difference(one: readonly number[], other: readonly number[]): number {
+  return one.reduce((most, value, index) => Math.max(most, Math.abs(value - (other[index] as number))), 0);
+}
+
+async function run(given: CorrectnessCase, ring: Ring, alone: Ring): Promise<CorrectnessResult> {
+  const { batchSize, examples, options = {} } = given;
+  const data = makeData(examples);
+  const model = makeModel(given);
+  const initial = numbersOf(model);
+  const before = tf.memory().numTensors;
+  const history = await fitModel(environmentOf(ring), model, data, { ...options, epochs: EPOCHS, batchSize });
+  const weights = numbersOf(model);
+  const leaked = tf.memory().numTensors - before - SLOTS[given.optimizer] * model.trainableWeights.length;
+  const hash = createHash('sha256').update(Float32Array.from(weights)).digest('hex').slice(0, 16);
+  const moved = difference(weights, initial);
+  if (ring.rank > 0) {
+    return { difference: null, moved, lossDifference: null, hash, leaked };
+  }
+  const { accumulate = 1, ...others } = options;
+  const reference = makeModel(given);
+  const whole = { ...others, epochs: EPOCHS, batchSize: batchSize * ring.worldSize * accumulate };
+  const expected = await fitModel(environmentOf(alone), reference, data, whole);
+  return {
+    difference: difference(weights, numbersOf(reference)),
+    moved,
+    lossDifference: difference(history.history.loss ?? [], expected.history.loss ?? []),
+    hash,
+    leaked,
+  };
+}
+
+const { rank, ports } = start;
+const key = new Secret(Buffer.from(start.key, 'base64'));
+const addresses = ports.map((port) => ({ host: '127.0.0.1', port }));
+const listener = { fd: null, host: '127.0.0.1', port: ports[rank] as number };
+const onLost = (peer: number, cause: string) => {
+  console.error(`rank ${peer} ${cause}`);
+  process.exit(1);
+};
+const ring = await Ring.join({ rank, worldSize: ports.length, generation: 1, key, listener, addresses, onLost });
+const alone = await Ring.join({
+  rank: 0,
+  worldSize: 1,
+  generation: 1,
+  key: new Secret(new Uint8Array(0)),
+  listener,
+  addresses: [],
+  onLost,
+});
+for (const each of start.cases) {
+  console.log(JSON.stringify(await run(each, ring, alone)));
+}
+await ring.barrier();
+ring.close();
