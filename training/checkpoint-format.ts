@@ -77,19 +77,22 @@ export const shardDescription = shardFile.extend({ tensors: z.array(describedTen
 
 export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;
 
+/** See TrainingPosition. */
+export const trainingPosition = z.object({
+  step: count,
+  epoch: count,
+  examples: count,
+  seed: count,
+  iterations: count,
+  final: z.boolean(),
+  data: jsonValue.optional(),
+});
+
 const head = {
   applicationId: z.string(),
   generation: count,
   createdAt: z.string(),
-  position: z.object({
-    step: count,
-    epoch: count,
-    examples: count,
-    seed: count,
-    iterations: count,
-    final: z.boolean(),
-    data: jsonValue.optional(),
-  }),
+  position: trainingPosition,
 };
 
 const bodySchema = z.discriminatedUnion('version', [

@@ -23,3 +23,8 @@ export function peersOfRing(ring: Ring): Peers {
     gather: (bytes) => gatherBytes(ring, bytes),
   };
 }
+
+/** A worker that takes its steps alone, and has its own share of the data. */
+export function lonePeers(rank: number, worldSize: number): Peers {
+  return { rank, worldSize, stepsTogether: false, sum: async () => {}, gather: async (bytes) => [bytes] };
+}

@@ -1,0 +1,108 @@
+import { messageOf } from '../../conf/errors.ts';
+import { decodeFrame, FRAME_BYTES, type Frame } from './frame.ts';
+
+export interface FrameEvents {
+  /**
+   * The place for the body of a frame whose head is there, exactly `frame.bodyBytes` long; not called when there is none.
+   * @throws when such a body is not expected.
+   */
+  place(frame: Frame, head: unknown): Uint8Array;
+  complete(frame: Frame, head: unknown, body: Uint8Array): void;
+  /** What comes is not to be understood; nothing more is read. */
+  broken(reason: string): void;
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+/** Takes a connection's bytes, in whatever chunks they come, and puts each where it belongs: bodies are not copied. */
+export class FrameReader {
+  readonly #events: FrameEvents;
+  readonly #header = new Uint8Array(FRAME_BYTES);
+  #part: 'header' | 'head' | 'body' = 'header';
+  #place: Uint8Array = this.#header;
+  #filled = 0;
+  #frame: Frame | null = null;
+  #head: unknown = null;
+  #over = false;
+  /** For what still comes after it is over. */
+  readonly #nowhere = new Uint8Array(64 * 1024);
+
+  constructor(events: FrameEvents) {
+    this.#events = events;
+  }
+
+  /** Where the next bytes belong; never empty. */
+  destination(): Uint8Array {
+    return this.#over ? this.#nowhere : this.#filled === 0 ? this.#place : this.#place.subarray(this.#filled);
+  }
+
+  /** `count` bytes have come there. */
+  received(count: number): void {
+    if (this.#over) {
+      return;
+    }
+    this.#filled += count;
+    try {
+      while (!this.#over && this.#filled === this.#place.length) {
+        this.#next();
+      }
+    } catch (error) {
+      this.stop();
+      this.#events.broken(messageOf(error));
+    }
+  }
+
+  /** For a connection whose bytes come in chunks of their own. */
+  push(chunk: Uint8Array): void {
+    for (let at = 0; at < chunk.length && !this.#over; ) {
+      const place = this.destination();
+      const count = Math.min(place.length, chunk.length - at);
+      place.set(chunk.subarray(at, at + count));
+      at += count;
+      this.received(count);
+    }
+  }
+
+  /** Takes no more. */
+  stop(): void {
+    this.#over = true;
+  }
+
+  #next(): void {
+    switch (this.#part) {
+      case 'header': {
+        const frame = decodeFrame(this.#header);
+        if ('refusal' in frame) {
+          throw new Error(frame.refusal);
+        }
+        this.#frame = frame;
+        this.#expect('head', frame.headBytes === 0 ? NO_BYTES : new Uint8Array(frame.headBytes));
+        return;
+      }
+      case 'head': {
+        const frame = this.#frame as Frame;
+        const text = Buffer.from(this.#place.buffer, this.#place.byteOffset, this.#place.length).toString('utf8');
+        this.#head = text === '' ? null : JSON.parse(text);
+        this.#expect('body', frame.bodyBytes === 0 ? NO_BYTES : this.#events.place(frame, this.#head));
+        if (this.#place.length !== frame.bodyBytes) {
+          throw new Error(`sent ${frame.bodyBytes} bytes instead of ${this.#place.length}`);
+        }
+        return;
+      }
+      case 'body': {
+        const [frame, head, body] = [this.#frame as Frame, this.#head, this.#place];
+        this.#frame = null;
+        this.#head = null;
+        this.#expect('header', this.#header);
+        this.#events.complete(frame, head, body);
+        return;
+      }
+    }
+  }
+
+  #expect(part: 'header' | 'head' | 'body', place: Uint8Array): void {
+    this.#part = part;
+    this.#place = place;
+    this.#filled = 0;
+  }
+}

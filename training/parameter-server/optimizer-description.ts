@@ -1,0 +1,78 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { z } from 'zod';
+import { TonyError } from '../../conf/errors.ts';
+
+const number = z.number();
+const rate = { learningRate: number };
+
+/** TensorFlow.js's own optimizers by their class names, with what their getConfig() gives: all that is needed to make one elsewhere. */
+export const optimizerDescription = z.discriminatedUnion('className', [
+  z.object({ className: z.literal('SGD'), config: z.object(rate) }),
+  z.object({ className: z.literal('Momentum'), config: z.object({ ...rate, momentum: number, useNesterov: z.boolean() }) }),
+  z.object({ className: z.literal('Adagrad'), config: z.object({ ...rate, initialAccumulatorValue: number }) }),
+  z.object({ className: z.literal('Adadelta'), config: z.object({ ...rate, rho: number, epsilon: number }) }),
+  z.object({ className: z.literal('Adam'), config: z.object({ ...rate, beta1: number, beta2: number, epsilon: number }) }),
+  z.object({ className: z.literal('Adamax'), config: z.object({ ...rate, beta1: number, beta2: number, epsilon: number, decay: number }) }),
+  z.object({
+    className: z.literal('RMSProp'),
+    config: z.object({ ...rate, decay: number, momentum: number, epsilon: number, centered: z.boolean() }),
+  }),
+]);
+
+export type OptimizerDescription = Readonly<z.infer<typeof optimizerDescription>>;
+
+/** @throws TonyError MODEL_INVALID when it is not one of TensorFlow.js's own: no code travels to the servers. */
+export function describeOptimizer(tf: typeof tfjs, optimizer: tfjs.Optimizer): OptimizerDescription {
+  const { SGDOptimizer, MomentumOptimizer, AdagradOptimizer, AdadeltaOptimizer, AdamOptimizer, AdamaxOptimizer, RMSPropOptimizer } = tf;
+  const own: readonly unknown[] = [
+    SGDOptimizer,
+    MomentumOptimizer,
+    AdagradOptimizer,
+    AdadeltaOptimizer,
+    AdamOptimizer,
+    AdamaxOptimizer,
+    RMSPropOptimizer,
+  ];
+  const kind = (optimizer as object).constructor;
+  const described = optimizerDescription.safeParse({ className: optimizer.getClassName(), config: optimizer.getConfig() });
+  if (!own.includes(kind) || !described.success) {
+    throw new TonyError('MODEL_INVALID', `parameter servers cannot step by the optimizer ${kind.name}`, {
+      hint: 'Use one of tf.train: sgd, momentum, adagrad, adadelta, adam, adamax, rmsprop; or set strategy: all-reduce in job.yaml.',
+    });
+  }
+  return described.data;
+}
+
+export function makeOptimizer(tf: typeof tfjs, { className, config }: OptimizerDescription): tfjs.Optimizer {
+  switch (className) {
+    case 'SGD':
+      return tf.train.sgd(config.learningRate);
+    case 'Momentum':
+      return tf.train.momentum(config.learningRate, config.momentum, config.useNesterov);
+    case 'Adagrad':
+      return tf.train.adagrad(config.learningRate, config.initialAccumulatorValue);
+    case 'Adadelta':
+      return tf.train.adadelta(config.learningRate, config.rho, config.epsilon);
+    case 'Adam':
+      return tf.train.adam(config.learningRate, config.beta1, config.beta2, config.epsilon);
+    case 'Adamax':
+      return tf.train.adamax(config.learningRate, config.beta1, config.beta2, config.epsilon, config.decay);
+    case 'RMSProp':
+      return tf.train.rmsprop(config.learningRate, config.decay, config.momentum, config.epsilon, config.centered);
+  }
+}
+
+/** A program may change it while it trains. */
+export function learningRateOf(optimizer: tfjs.Optimizer): number {
+  return (optimizer as unknown as { readonly learningRate: number }).learningRate;
+}
+
+export function setLearningRate(optimizer: tfjs.Optimizer, learningRate: number): void {
+  const settable = optimizer as unknown as { learningRate: number; setLearningRate?(value: number): void };
+  if (settable.setLearningRate === undefined) {
+    settable.learningRate = learningRate;
+  } else {
+    // Sgd and its kind step by a tensor made of it.
+    settable.setLearningRate(learningRate);
+  }
+}

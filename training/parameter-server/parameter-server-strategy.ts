@@ -1,0 +1,317 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { messageOf, TonyError } from '../../conf/errors.ts';
+import type { ShardDescription, StoredTensor, TrainingPosition } from '../checkpoint-format.ts';
+import { isDamage, type OpenedCheckpoint } from '../checkpoint-store.ts';
+import { CheckpointWriter } from '../checkpoint-writer.ts';
+import { clipGradients } from '../clip-gradients.ts';
+import { joinPositions } from '../datasets/dataset-position.ts';
+import type { NamedGradient } from '../gradients.ts';
+import { localGradients } from '../local-gradients.ts';
+import { lonePeers, type Peers } from '../peers.ts';
+import { checkStepOptions } from '../step-options.ts';
+import type { StepPart, StepValues } from '../step-part.ts';
+import type { CheckpointPlan, StrategyContext, StrategyFactory, TrainingStrategy } from '../strategy.ts';
+import { copyOf, restoreWeights } from '../training-state.ts';
+import { positionsAnswer, sealedAnswer, snapshotAnswer } from './messages.ts';
+import { layerNames, placesOf } from './placement.ts';
+import { RemoteVariables } from './remote-variables.ts';
+import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
+
+export interface ParameterServers extends ServerGroupOptions {
+  /** How many steps a worker may be ahead of the slowest one; null for any number. */
+  readonly staleness: number | null;
+  /** Numbers the runs of this program, in the same order in every worker. */
+  readonly nextRun: () => number;
+}
+
+export function parameterServerStrategy(servers: ParameterServers): StrategyFactory {
+  return { rank: servers.rank, worldSize: servers.worldSize, open: (context) => new ParameterServerStrategy(servers, context) };
+}
+
+/** Where this worker stands is told to the servers at most so often. */
+const POSITION_MS = 200;
+/** What layers change themselves (moving averages), and what is not trained: the chief's counts. */
+const FIXED = 'weights that are not trained';
+const LAST_FIXED = 'weights that are not trained, at the end';
+
+interface NamedWeight {
+  /** As checkpoints call it. */
+  readonly tensor: string;
+  readonly variable: tfjs.Variable;
+}
+
+/**
+ * Each worker steps by itself, on weights that the parameter servers hold: it pushes its gradients, the mean over its own batch, and takes
+ * what the weights have become by then. Rank 0, the chief, begins, and keeps the checkpoints; the servers write what they hold, each as it
+ * is when it is asked. Moving averages of batch normalisation are each worker's own; the chief's are kept, and everybody's at the end.
+ */
+class ParameterServerStrategy implements TrainingStrategy {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly peers: Peers;
+  readonly reasonOfSlowSteps = null;
+  readonly #options: ParameterServers;
+  readonly #context: StrategyContext;
+  readonly #writer: CheckpointWriter | null;
+  readonly #trained: readonly NamedWeight[];
+  readonly #fixed: readonly NamedWeight[];
+  readonly #run: number;
+  #servers: ServerGroup | null = null;
+  #remote: RemoteVariables | null = null;
+  #position: TrainingPosition | null = null;
+  #positionAt = 0;
+  #sealed = false;
+  #finished = false;
+
+  constructor(options: ParameterServers, context: StrategyContext) {
+    const { rank, worldSize } = options;
+    this.rank = rank;
+    this.worldSize = worldSize;
+    this.peers = lonePeers(rank, worldSize);
+    this.#options = options;
+    this.#context = context;
+    checkStepOptions(context.stepOptions);
+    this.#run = options.nextRun();
+    const { trainable, weights } = context.model;
+    const ids = new Map(weights.map(({ name, variable }, index) => [variable.id, `model:${index}:${name}`]));
+    this.#trained = trainable.map((variable) => ({ tensor: ids.get(variable.id) ?? `model::${variable.name}`, variable }));
+    const isTrained = new Set(trainable.map(({ id }) => id));
+    this.#fixed = weights
+      .filter(({ variable }) => !isTrained.has(variable.id))
+      .map(({ variable }) => ({ tensor: ids.get(variable.id) as string, variable }));
+    this.#writer = rank === 0 && context.checkpoints !== null ? this.#openWriter(context.checkpoints) : null;
+  }
+
+  async begin(): Promise<TrainingPosition | null> {
+    const { tf, model, placement } = this.#context;
+    const servers = await ServerGroup.open(this.#options, this.#run);
+    this.#servers = servers;
+    const layers = layerNames(model.model);
+    const named = this.#trained.map(({ variable }) => ({ name: variable.name, layer: layers.get(variable.id) ?? '' }));
+    const remote = new RemoteVariables({
+      tf,
+      rank: this.rank,
+      servers,
+      optimizer: model.optimizer,
+      variables: this.#trained.map(({ variable }) => variable),
+      tensors: this.#trained.map(({ tensor }) => tensor),
+      placed: placesOf(placement, named, servers.size),
+      staleness: this.#options.staleness,
+    });
+    this.#remote = remote;
+    if (this.rank === 0 && (await remote.needsPreparing())) {
+      await this.#prepare(remote);
+    }
+    const { position, sealed } = await remote.join();
+    this.#sealed = sealed;
+    await this.#takeFixed(remote, FIXED);
+    await remote.pull(sealed);
+    return position;
+  }
+
+  /** The newest good checkpoint, or the chief's own weights, onto the servers. */
+  async #prepare(remote: RemoteVariables): Promise<void> {
+    const { checkpoints, generation, onNotice } = this.#context;
+    await checkpoints?.store.retireOlderThan(generation);
+    if (checkpoints === null || !(await this.#prepareFromNewest(remote, checkpoints, onNotice))) {
+      await remote.put(FIXED, await this.#captureFixed());
+      await remote.prepare(null, null);
+    }
+    await remote.open();
+  }
+
+  async #prepareFromNewest(remote: RemoteVariables, { store }: CheckpointPlan, onNotice: (message: string) => void): Promise<boolean> {
+    for (const step of await store.steps()) {
+      try {
+        const checkpoint = await store.openCheckpoint(step);
+        this.#checkFits(checkpoint);
+        await remote.put(
+          FIXED,
+          await store.readTensors(
+            checkpoint,
+            this.#fixed.map(({ tensor }) => tensor),
+          ),
+        );
+        await remote.prepare(checkpoint.position, { dir: store.dir, checkpoint });
+        onNotice(`training goes on from ${checkpoint.uri}, step ${step}`);
+        return true;
+      } catch (error) {
+        if (!isDamage(error)) {
+          throw error;
+        }
+        onNotice(`checkpoint step-${step} is skipped: ${messageOf(error)}`);
+      }
+    }
+    return false;
+  }
+
+  /** @throws TonyError CHECKPOINT_MISFIT. */
+  #checkFits({ uri, manifest }: OpenedCheckpoint): void {
+    const there = manifest.tensors.filter(({ name }) => name.startsWith('model:'));
+    const names = new Set(there.map(({ name }) => name));
+    const { weights } = this.#context.model;
+    if (names.size !== weights.length) {
+      throw new TonyError('CHECKPOINT_MISFIT', `${uri} does not fit this model: it has ${names.size} weights instead of ${weights.length}`);
+    }
+    const shapes = new Map(there.map(({ name, dtype, shape }) => [name.split(':')[1], `${dtype} [${shape}]`]));
+    for (const [index, { name, variable }] of weights.entries()) {
+      const [stored, own] = [shapes.get(String(index)), `${variable.dtype} [${variable.shape}]`];
+      if (stored !== own) {
+        throw new TonyError('CHECKPOINT_MISFIT', `${uri} does not fit this model: weight ${name} is ${stored} there and ${own} here`);
+      }
+    }
+  }
+
+  async #captureFixed(): Promise<StoredTensor[]> {
+    const { tf } = this.#context;
+    return await Promise.all(
+      this.#fixed.map(async ({ tensor, variable }) => {
+        const bytes = await copyOf(tf, variable);
+        return { name: tensor, dtype: variable.dtype as StoredTensor['dtype'], shape: variable.shape, bytes };
+      }),
+    );
+  }
+
+  async #takeFixed(remote: RemoteVariables, name: string): Promise<void> {
+    if (this.#fixed.length > 0) {
+      const weights = this.#fixed.map(({ tensor, variable }) => ({ name: tensor, variable }));
+      restoreWeights(this.#context.tf, weights, await remote.get(name), 'what the chief trains');
+    }
+  }
+
+  async step(parts: readonly StepPart[], signals: Float32Array): Promise<StepValues> {
+    const { tf, clock, stepOptions } = this.#context;
+    const remote = this.#begun();
+    clock.enter('compute');
+    const own = parts.reduce((sum, { weight }) => sum + weight, 0);
+    // The mean over this worker's own examples, whatever the others have.
+    const shares = parts.map((part) => ({ ...part, weight: own === 0 ? 0 : part.weight / own }));
+    const { gradients, values } = localGradients(
+      tf,
+      this.#trained.map(({ variable }) => variable),
+      shares,
+    );
+    const clipped = gradients === null ? null : clip(tf, gradients, stepOptions);
+    clock.enter('exchange');
+    const position = this.#position ?? undefined;
+    this.#position = null;
+    try {
+      await remote.push(clipped, { position, signal: signals[0] });
+    } finally {
+      tf.dispose(clipped ?? []);
+    }
+    clock.enter('update');
+    this.#readSignals(remote, signals);
+    return values;
+  }
+
+  async agree(signals: Float32Array): Promise<void> {
+    const remote = this.#begun();
+    await remote.signal(signals[0] ?? 0);
+    this.#readSignals(remote, signals);
+  }
+
+  #readSignals(remote: RemoteVariables, signals: Float32Array): void {
+    if (signals.length > 0) {
+      signals[0] = remote.signalled;
+    }
+  }
+
+  async afterStep(position: () => Promise<TrainingPosition>): Promise<void> {
+    const now = performance.now();
+    if (now - this.#positionAt >= POSITION_MS) {
+      this.#positionAt = now;
+      this.#position = await position();
+    }
+  }
+
+  /** The chief's; the others' places in the data are those that the servers last heard of. */
+  async checkpoint(position: TrainingPosition): Promise<void> {
+    this.#writer?.offerSave({ step: position.step, write: () => this.#save(position) });
+  }
+
+  async #save(position: TrainingPosition): Promise<void> {
+    const { applicationId, generation, checkpoints } = this.#context;
+    const { store } = checkpoints as CheckpointPlan;
+    const servers = this.#servers as ServerGroup;
+    const fixed = await this.#captureFixed();
+    const pending = await store.beginSave(position.step, { applicationId, generation });
+    const count = servers.size + (fixed.length > 0 ? 1 : 0);
+    const positions = positionsAnswer.parse((await servers.ask(0, { ask: 'positions' })).head).positions;
+    const answers = await servers.askAll((index) => ({ head: { ask: 'snapshot', dir: store.dir, pending, index, count } }));
+    const shards = answers.map(({ head }) => snapshotAnswer.parse(head));
+    const written = shards.map(({ shard }) => shard as ShardDescription);
+    if (fixed.length > 0) {
+      written.push(await store.writeShard(pending, { index: servers.size, count }, fixed));
+    }
+    const data = joinPositions(
+      position.data,
+      positions.map((other) => other?.data),
+    );
+    await store.commit(pending, { ...position, iterations: shards[0]?.iterations ?? 0, data }, written);
+  }
+
+  async finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void> {
+    const remote = this.#begun();
+    const servers = this.#servers as ServerGroup;
+    if (!this.#sealed) {
+      // Server 0 answers when nobody has steps left to take.
+      await servers.askAll(() => ({ head: { ask: 'finish', position } }));
+    }
+    if (this.rank === 0 && !this.#sealed) {
+      await this.#seal(position, remote, servers, afterwards);
+    } else {
+      await afterwards;
+      const { failed } = sealedAnswer.parse((await servers.ask(0, { ask: 'sealed' })).head);
+      if (failed) {
+        throw new TonyError('CHECKPOINT_FAILED', 'the chief could not write the last checkpoint');
+      }
+      await this.#takeFixed(remote, LAST_FIXED);
+    }
+    await remote.pull(true);
+    this.#finished = true;
+  }
+
+  /** For the chief: the last checkpoint. */
+  async #seal(position: TrainingPosition, remote: RemoteVariables, servers: ServerGroup, afterwards: Promise<void>): Promise<void> {
+    try {
+      await remote.put(LAST_FIXED, await this.#captureFixed());
+      await this.checkpoint(position);
+      await Promise.all([this.#writer?.finish(), afterwards]);
+    } catch (error) {
+      await servers.ask(0, { ask: 'seal', failed: true, position });
+      throw error;
+    }
+    await servers.ask(0, { ask: 'seal', failed: false, position });
+  }
+
+  #begun(): RemoteVariables {
+    if (this.#remote === null) {
+      throw new TonyError('USAGE', 'begin() comes first');
+    }
+    return this.#remote;
+  }
+
+  #openWriter(checkpoints: CheckpointPlan): CheckpointWriter {
+    const { applicationId, generation, report, onNotice } = this.#context;
+    return new CheckpointWriter(checkpoints.store, {
+      applicationId,
+      generation,
+      keep: checkpoints.keep,
+      onSaved: (step) => report({ type: 'checkpoint', step }),
+      onTrouble: onNotice,
+    });
+  }
+
+  dispose(): void {
+    this.#servers?.close(this.#finished);
+  }
+}
+
+/** Those given are disposed where others take their place. */
+function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: StrategyContext['stepOptions']): tfjs.NamedTensorMap {
+  const named = Object.entries(gradients as Record<string, tfjs.Tensor | null>).flatMap(([name, tensor]): NamedGradient[] =>
+    tensor === null ? [] : [{ name, tensor }],
+  );
+  return Object.fromEntries(clipGradients(tf, named, options).map(({ name, tensor }) => [name, tensor]));
+}

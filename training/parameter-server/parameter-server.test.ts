@@ -1,0 +1,292 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { Secret } from '../../conf/secret.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { allReduceStrategy } from '../all-reduce-strategy.ts';
+import { CheckpointStore } from '../checkpoint-store.ts';
+import type { TrainingData } from '../data.ts';
+import { type FitEnvironment, type FitHistory, fit as fitModel } from '../fit.ts';
+import type { FitOptions } from '../fit-options.ts';
+import { Ring } from '../ring.ts';
+import type { Report } from '../task-context.ts';
+import { freePort } from '../testing/free-port.ts';
+import { ParameterServer } from './parameter-server.ts';
+import { parameterServerStrategy } from './parameter-server-strategy.ts';
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) {
+    await cleanup();
+  }
+});
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+async function folder(): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'servers-'));
+  cleanups.push(() => rm(path, { recursive: true, force: true }));
+  return path;
+}
+
+interface World {
+  readonly workers: number;
+  readonly servers: number;
+  readonly staleness?: number | null;
+  readonly generation?: number;
+  readonly checkpoints?: string;
+  readonly everySteps?: number;
+  readonly replaceMs?: number;
+}
+
+interface RunningWorld {
+  readonly servers: readonly ParameterServer[];
+  /** The environment of one worker; as often as it is started. */
+  worker(rank: number): FitEnvironment & { readonly reports: Report[]; readonly lost: string[] };
+}
+
+async function start(world: World): Promise<RunningWorld> {
+  const { workers, servers, staleness = null, generation = 1, replaceMs = 60_000 } = world;
+  const key = new Secret(randomBytes(32));
+  const storage = new FileStorage();
+  const addresses = await Promise.all(Array.from({ length: servers }, async () => ({ host: '127.0.0.1', port: await freePort() })));
+  const running = await Promise.all(
+    addresses.map((address, index) =>
+      ParameterServer.open({
+        ...{ tf, storage, index, worldSize: workers, generation, key, onNotice: () => {} },
+        listener: { fd: null, ...address },
+        timeouts: { replaceMs },
+      }),
+    ),
+  );
+  cleanups.push(() => running.map((server) => server.close()));
+  return {
+    servers: running,
+    worker(rank) {
+      const reports: Report[] = [];
+      const lost: string[] = [];
+      let runs = 0;
+      return {
+        ...{ tf, storage, reports, lost, generation, applicationId: 'application_1_0001', summaries: null },
+        strategy: parameterServerStrategy({
+          ...{ rank, worldSize: workers, generation, key, addresses, staleness },
+          onLost: (server, cause) => lost.push(`${server} ${cause}`),
+          timeouts: { graceMs: 300, joinMs: 5000 },
+          nextRun: () => {
+            runs++;
+            return runs;
+          },
+        }),
+        checkpoints:
+          world.checkpoints === undefined
+            ? null
+            : { store: new CheckpointStore(storage, fileUri(world.checkpoints)), everySteps: world.everySteps ?? 0, keep: 3 },
+        report: (report) => reports.push(report),
+      };
+    },
+  };
+}
+
+const values = Float32Array.from({ length: 480 }, (_, index) => Math.cos(index * 1.3));
+const data: TrainingData = { x: { values, shape: [120, 4] }, y: { values: values.subarray(0, 120), shape: [120, 1] } };
+
+function model(optimizer: tf.Optimizer | string = 'sgd', seed = 7, units = 6): tf.LayersModel {
+  const made = tf.sequential();
+  const kernelInitializer = () => tf.initializers.glorotUniform({ seed });
+  made.add(tf.layers.dense({ name: 'first', units, activation: 'tanh', inputShape: [4], kernelInitializer: kernelInitializer() }));
+  made.add(tf.layers.dense({ name: 'second', units: 1, kernelInitializer: kernelInitializer() }));
+  made.compile({ optimizer: optimizer as tf.Optimizer, loss: 'meanSquaredError', metrics: ['mse'] });
+  return made;
+}
+
+const weightsOf = (trained: tf.LayersModel) => trained.getWeights().map((weight) => Array.from(weight.dataSync()));
+const flat = (trained: tf.LayersModel) => weightsOf(trained).flat();
+const distance = (one: readonly number[], other: readonly number[]) =>
+  Math.max(...one.map((value, index) => Math.abs(value - (other[index] as number))));
+
+async function trainAlone(trained: tf.LayersModel, options: FitOptions): Promise<FitHistory> {
+  const ring = await Ring.join({
+    ...{ rank: 0, worldSize: 1, generation: 1, key: new Secret(new Uint8Array(0)), addresses: [], onLost: () => {} },
+    listener: { fd: null, host: '127.0.0.1', port: 0 },
+  });
+  const environment = { tf, strategy: allReduceStrategy(ring), generation: 1, applicationId: '', summaries: null, checkpoints: null };
+  return await fitModel({ ...environment, storage: new FileStorage(), report: () => {} }, trained, data, options);
+}
+
+const OPTIMIZERS: Record<string, () => tf.Optimizer> = {
+  sgd: () => tf.train.sgd(0.1),
+  momentum: () => tf.train.momentum(0.05, 0.9, true),
+  adagrad: () => tf.train.adagrad(0.1),
+  adadelta: () => tf.train.adadelta(0.5),
+  adam: () => tf.train.adam(0.01),
+  adamax: () => tf.train.adamax(0.01),
+  rmsprop: () => tf.train.rmsprop(0.01, 0.9, 0.5, 1e-7, true),
+};
+
+describe('one worker with parameter servers trains as without them', () => {
+  test.each(Object.keys(OPTIMIZERS))('%s', async (name) => {
+    const make = OPTIMIZERS[name] as () => tf.Optimizer;
+    const alone = model(make());
+    const history = await trainAlone(alone, { epochs: 3, batchSize: 16, seed: 3 });
+    const world = await start({ workers: 1, servers: 3 });
+    const remote = model(make());
+    const result = await fitModel(world.worker(0), remote, data, { epochs: 3, batchSize: 16, seed: 3 });
+    expect(flat(remote)).toEqual(flat(alone));
+    expect(result.steps).toBe(history.steps);
+    expect(result.history).toEqual(history.history);
+    expect(remote.optimizer.iterations).toBe(alone.optimizer.iterations);
+  });
+
+  test('with a variable that is split over the servers', async () => {
+    const alone = model(tf.train.adam(0.01), 5, 20_000);
+    await trainAlone(alone, { epochs: 1, batchSize: 60 });
+    const world = await start({ workers: 1, servers: 3 });
+    const remote = model(tf.train.adam(0.01), 5, 20_000);
+    await fitModel(world.worker(0), remote, data, { epochs: 1, batchSize: 60 });
+    expect(flat(remote)).toEqual(flat(alone));
+  });
+
+  test('with layers that are placed', async () => {
+    const alone = model(tf.train.adam(0.01));
+    await trainAlone(alone, { epochs: 1, batchSize: 60 });
+    const world = await start({ workers: 1, servers: 3 });
+    const remote = model(tf.train.adam(0.01));
+    const placed: string[] = [];
+    const placement = (variable: string, layer: string) => {
+      placed.push(`${variable} of ${layer}`);
+      return layer === 'first' ? 2 : null;
+    };
+    await fitModel(world.worker(0), remote, data, { epochs: 1, batchSize: 60, placement });
+    expect(flat(remote)).toEqual(flat(alone));
+    expect(placed).toEqual([
+      expect.stringMatching(/kernel.* of first/),
+      expect.stringMatching(/bias.* of first/),
+      expect.stringMatching(/ of second/),
+      expect.stringMatching(/ of second/),
+    ]);
+    await expect(fitModel(world.worker(0), model(), data, { placement: () => 3 })).rejects.toThrow('there are 3, from 0');
+  });
+
+  test('with a learning rate that changes', async () => {
+    for (const make of [OPTIMIZERS.sgd, OPTIMIZERS.adam] as (() => tf.Optimizer)[]) {
+      const change = (trained: tf.LayersModel): FitOptions => ({
+        epochs: 2,
+        batchSize: 60,
+        callbacks: {
+          onEpochEnd: () => {
+            const optimizer = trained.optimizer as unknown as { learningRate: number; setLearningRate?(rate: number): void };
+            optimizer.setLearningRate?.(0.003);
+            optimizer.learningRate = 0.003;
+          },
+        },
+      });
+      const alone = model(make());
+      await trainAlone(alone, change(alone));
+      const world = await start({ workers: 1, servers: 2 });
+      const remote = model(make());
+      await fitModel(world.worker(0), remote, data, change(remote));
+      expect(flat(remote)).toEqual(flat(alone));
+    }
+  });
+});
+
+test('an optimizer of the program’s own is refused', async () => {
+  class Own extends tf.SGDOptimizer {}
+  const world = await start({ workers: 1, servers: 1 });
+  await expect(fitModel(world.worker(0), model(new Own(0.1)), data)).rejects.toThrow('parameter servers cannot step by the optimizer Own');
+});
+
+test('with staleness 0 workers step on equal weights, and sgd sums what they push', async () => {
+  const alone = model(tf.train.sgd(0.1));
+  await trainAlone(alone, { epochs: 2, batchSize: 24, seed: 3 });
+  const world = await start({ workers: 3, servers: 2, staleness: 0 });
+  const models = [0, 1, 2].map((rank) => model(tf.train.sgd(0.1 / 3), 7 + rank));
+  const seen: number[][] = [];
+  await Promise.all(
+    models.map((each, rank) =>
+      fitModel(world.worker(rank), each, data, {
+        ...{ epochs: 2, batchSize: 8, seed: 3 },
+        callbacks: {
+          onBatchEnd: (_batch, logs) => {
+            const step = Number((logs as { step?: number }).step);
+            seen[step] ??= flat(each);
+            expect(flat(each)).toEqual(seen[step]);
+          },
+        },
+      }),
+    ),
+  );
+  expect(seen).toHaveLength(11);
+  expect(flat(models[1] as tf.LayersModel)).toEqual(flat(models[0] as tf.LayersModel));
+  expect(distance(flat(models[0] as tf.LayersModel), flat(alone))).toBeLessThan(1e-6);
+});
+
+test.each([null, 2])('workers at their own pace end with equal weights (staleness %s)', async (staleness) => {
+  const world = await start({ workers: 3, servers: 2, staleness });
+  const models = [0, 1, 2].map((rank) => model(tf.train.sgd(0.05), 7 + rank));
+  const steps = [0, 0, 0];
+  let ahead = 0;
+  const histories = await Promise.all(
+    models.map((each, rank) =>
+      fitModel(world.worker(rank), each, data, {
+        ...{ epochs: 4, batchSize: 8 },
+        callbacks: {
+          onBatchEnd: async () => {
+            steps[rank] = (steps[rank] as number) + 1;
+            ahead = Math.max(ahead, (steps[rank] as number) - Math.min(...steps));
+            await new Promise((resolve) => setTimeout(resolve, rank * 3));
+          },
+        },
+      }),
+    ),
+  );
+  expect(histories.map((history) => history.steps)).toEqual([20, 20, 20]);
+  for (const each of models) {
+    expect(flat(each)).toEqual(flat(models[0] as tf.LayersModel));
+    expect(each.optimizer.iterations).toBe(60);
+  }
+  const losses = histories[0]?.history.loss as number[];
+  expect(losses.at(-1)).toBeLessThan(losses[0] as number);
+  if (staleness !== null) {
+    // In the midst of a step it has begun one more than it has finished.
+    expect(ahead).toBeLessThanOrEqual(staleness + 1);
+  } else {
+    expect(ahead).toBeGreaterThan(3);
+  }
+});
+
+describe('checkpoints', () => {
+  test('a new generation goes on where the one before was, with another number of servers', async () => {
+    const undisturbed = model(tf.train.adam(0.01), 5, 9000);
+    await trainAlone(undisturbed, { epochs: 3, batchSize: 16 });
+
+    const checkpoints = await folder();
+    const first = await start({ workers: 1, servers: 3, checkpoints, everySteps: 5 });
+    const dead = fitModel(first.worker(0), model(tf.train.adam(0.01), 5, 9000), data, {
+      ...{ epochs: 3, batchSize: 16 },
+      callbacks: {
+        onBatchEnd: async (_batch, logs) => {
+          if ((logs as { step?: number }).step === 13) {
+            const store = new CheckpointStore(new FileStorage(), fileUri(checkpoints));
+            await vi.waitFor(async () => expect(await store.steps()).toContain(10));
+            throw new Error('dies here');
+          }
+        },
+      },
+    });
+    await expect(dead).rejects.toThrow('dies here');
+    const second = await start({ workers: 1, servers: 2, generation: 2, checkpoints, everySteps: 5 });
+    const trained = model(tf.train.adam(0.01), 99, 9000);
+    const worker = second.worker(0);
+    const history = await fitModel(worker, trained, data, { epochs: 3, batchSize: 16 });
+    expect(history.steps).toBe(24);
+    expect(worker.reports).toContainEqual({ type: 'notice', message: expect.stringMatching(/training goes on from .*step-10, step 10/) });
+    expect(worker.reports).toContainEqual({ type: 'checkpoint', step: 24 });
+    expect(flat(trained)).toEqual(flat(undisturbed));
+  });
+});

@@ -1,0 +1,154 @@
+import { TonyError } from '../../conf/errors.ts';
+import type { Secret } from '../../conf/secret.ts';
+import { DEFAULT_TIMEOUTS, type RingTimeouts } from '../ring.ts';
+import { type Ask, helloAnswer } from './messages.ts';
+import { type Answer, ServerConnection } from './server-connection.ts';
+import { serverKey } from './server-key.ts';
+
+export interface ServerGroupOptions {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly generation: number;
+  /** That of the ring. */
+  readonly key: Secret;
+  /** Where each parameter server listens, by its index. */
+  readonly addresses: readonly { readonly host: string; readonly port: number }[];
+  /** Told once, as soon as a server is lost. */
+  readonly onLost: (server: number, cause: string) => void;
+  readonly timeouts?: Partial<RingTimeouts>;
+}
+
+/**
+ * All parameter servers, as one worker reaches them. A lost one is reported by `onLost`; asks then wait (`graceMs`) to be stopped along with
+ * the generation, and throw PEER_LOST: what it held is gone, and only a new generation brings it back.
+ */
+export class ServerGroup {
+  readonly size: number;
+  readonly #timeouts: RingTimeouts;
+  readonly #onLost: (server: number, cause: string) => void;
+  readonly #connections: ServerConnection[] = [];
+  readonly #broken: Promise<never>;
+  #break: (error: TonyError) => void = () => {};
+  #state: 'open' | 'lost' | 'closed' = 'open';
+  #graceTimer: NodeJS.Timeout | null = null;
+  #asks = 0;
+  readonly #run: number;
+
+  private constructor(options: ServerGroupOptions, run: number) {
+    this.#run = run;
+    this.size = options.addresses.length;
+    this.#timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
+    this.#onLost = options.onLost;
+    this.#broken = new Promise<never>((_, reject) => {
+      this.#break = reject;
+    });
+    this.#broken.catch(() => {});
+  }
+
+  /**
+   * Connects to every server.
+   * @param run counts the runs of this program: servers keep them apart.
+   * @throws TonyError RING_JOIN_FAILED naming those that are missing, and what was heard last.
+   */
+  static async open(options: ServerGroupOptions, run: number): Promise<ServerGroup> {
+    const group = new ServerGroup(options, run);
+    try {
+      await group.#connect(options);
+      await group.states();
+    } catch (error) {
+      group.close(false);
+      throw error;
+    }
+    return group;
+  }
+
+  async #connect({ rank, worldSize, generation, key, addresses }: ServerGroupOptions): Promise<void> {
+    const { joinMs, silenceMs } = this.#timeouts;
+    if (key.reveal().length < 16) {
+      throw new TonyError('RING_JOIN_FAILED', "the job's key is missing or too short");
+    }
+    const heard = new Map<number, string>(addresses.map((_, server) => [server, '']));
+    const giveUp = new AbortController();
+    const timer = setTimeout(() => {
+      const missing = [...heard].map(([server, reason]) => `parameter server ${server}${reason === '' ? '' : ` (${reason})`}`).join(', ');
+      giveUp.abort(new TonyError('RING_JOIN_FAILED', `not reached within ${joinMs / 1000} s: ${missing}`));
+    }, joinMs);
+    try {
+      await Promise.all(
+        addresses.map(async (address, server) => {
+          const identity = { generation, worldSize, from: rank, to: server };
+          const connection = await ServerConnection.dial(
+            { address, key: serverKey(key).reveal(), identity, silenceMs, onLost: (cause) => this.#lose(server, cause) },
+            giveUp.signal,
+            (reason) => heard.set(server, reason),
+          );
+          heard.delete(server);
+          this.#connections[server] = connection;
+        }),
+      );
+    } catch (error) {
+      giveUp.abort(error);
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Of this run, on each server. The first ask of all: it says which run is meant. */
+  async states(): Promise<('empty' | 'prepared' | 'open')[]> {
+    const answers = await this.askAll(() => ({ head: { ask: 'hello', run: this.#run } }));
+    return answers.map(({ head }) => helloAnswer.parse(head).state);
+  }
+
+  /** @throws TonyError PEER_LOST, or what the server has refused it with. */
+  async ask(server: number, head: Ask, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<Answer> {
+    this.#asks++;
+    this.#graceTimer?.ref();
+    try {
+      return await Promise.race([this.#broken, (this.#connections[server] as ServerConnection).ask(head, body, bodyBytes)]);
+    } finally {
+      this.#asks--;
+    }
+  }
+
+  /** All at the same time; the answers by server. */
+  async askAll(
+    make: (server: number) => { readonly head: Ask; readonly body?: readonly Uint8Array[]; readonly bodyBytes?: number | null },
+  ): Promise<Answer[]> {
+    return await Promise.all(
+      Array.from({ length: this.size }, (_, server) => {
+        const { head, body = [], bodyBytes = null } = make(server);
+        return this.ask(server, head, body, bodyBytes);
+      }),
+    );
+  }
+
+  /** `well`: this worker has ended, and is not to be missed. */
+  close(well: boolean): void {
+    if (this.#state !== 'closed') {
+      this.#state = 'closed';
+      if (this.#graceTimer !== null) {
+        clearTimeout(this.#graceTimer);
+      }
+      this.#break(new TonyError('RING_MISMATCH', 'the connections to the parameter servers are closed'));
+      for (const connection of this.#connections) {
+        connection?.close(well);
+      }
+    }
+  }
+
+  #lose(server: number, cause: string): void {
+    if (this.#state !== 'open') {
+      return;
+    }
+    this.#state = 'lost';
+    this.#graceTimer = setTimeout(
+      () => this.#break(new TonyError('PEER_LOST', `parameter server ${server} ${cause}`)),
+      this.#timeouts.graceMs,
+    );
+    if (this.#asks === 0) {
+      this.#graceTimer.unref();
+    }
+    this.#onLost(server, cause);
+  }
+}
