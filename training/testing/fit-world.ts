@@ -1,0 +1,109 @@
+/** Ranks of a world in one process, each with its own end of a ring. */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import * as tf from '@tensorflow/tfjs';
+import { onTestFinished } from 'vitest';
+import { Secret } from '../../conf/secret.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { allReduceStrategy } from '../all-reduce-strategy.ts';
+import { CheckpointStore } from '../checkpoint-store.ts';
+import type { TrainingData } from '../data.ts';
+import { type FitEnvironment, type FitHistory, fit as fitModel } from '../fit.ts';
+import type { FitData } from '../fit-data.ts';
+import type { FitOptions } from '../fit-options.ts';
+import { Ring } from '../ring.ts';
+import { StopOrders } from '../stop-order.ts';
+import type { SummaryWriter } from '../summary.ts';
+import type { Report } from '../task-context.ts';
+import { freePort } from './free-port.ts';
+
+export interface World {
+  /** Of the checkpoints; none unless given. */
+  readonly folder?: string;
+  readonly everySteps?: number;
+  readonly generation?: number;
+  readonly applicationId?: string;
+  /** Of each rank. */
+  readonly reports?: Report[][];
+  /** Of rank 0. */
+  readonly summaries?: SummaryWriter;
+}
+
+export async function ringOf(worldSize: number): Promise<Ring[]> {
+  const key = new Secret(randomBytes(32));
+  const addresses = await Promise.all(Array.from({ length: worldSize }, async () => ({ host: '127.0.0.1', port: await freePort() })));
+  const rings = await Promise.all(
+    addresses.map((address, rank) =>
+      Ring.join({ rank, worldSize, generation: 1, key, listener: { fd: null, ...address }, addresses, onLost: () => {} }),
+    ),
+  );
+  onTestFinished(() => {
+    for (const ring of rings) ring.close();
+  });
+  return rings;
+}
+
+export async function folder(): Promise<string> {
+  const made = await mkdtemp(path.join(tmpdir(), 'fit-'));
+  onTestFinished(() => rm(made, { recursive: true, force: true }));
+  return made;
+}
+
+/** `options` of a rank: all ranks' unless a function gives each its own. */
+export async function fitTogether(
+  models: readonly tf.LayersModel[],
+  data: FitData | ((rank: number) => FitData),
+  options: FitOptions | ((rank: number) => FitOptions),
+  world: World = {},
+): Promise<FitHistory[]> {
+  const rings = await ringOf(models.length);
+  const storage = new FileStorage();
+  return await Promise.all(
+    rings.map((ring, rank) => {
+      const environment: FitEnvironment = {
+        tf,
+        strategy: allReduceStrategy(ring),
+        storage,
+        applicationId: world.applicationId ?? 'application_1_0001',
+        generation: world.generation ?? 1,
+        checkpoints:
+          world.folder === undefined
+            ? null
+            : { store: new CheckpointStore(storage, fileUri(world.folder)), everySteps: world.everySteps ?? 0, keep: 3 },
+        ...(world.folder === undefined ? {} : { stopOrders: new StopOrders(storage, fileUri(world.folder)) }),
+        summaries: rank === 0 ? (world.summaries ?? null) : null,
+        report: (report) => world.reports?.[rank]?.push(report),
+      };
+      const own = typeof data === 'function' ? data(rank) : data;
+      return fitModel(environment, models[rank] as tf.LayersModel, own, typeof options === 'function' ? options(rank) : options);
+    }),
+  );
+}
+
+/** A classifier of 4 numbers into 3 classes; equal seeds make equal models. */
+export function classifier(optimizer: tf.Optimizer, { seed = 7, dropout = 0 } = {}): tf.Sequential {
+  const kernel = (add: number) => ({ kernelInitializer: tf.initializers.glorotUniform({ seed: seed + add }) });
+  const model = tf.sequential();
+  model.add(tf.layers.dense({ units: 8, activation: 'tanh', inputShape: [4], ...kernel(0) }));
+  if (dropout > 0) model.add(tf.layers.dropout({ rate: dropout }));
+  model.add(tf.layers.dense({ units: 3, activation: 'softmax', ...kernel(1) }));
+  model.compile({ optimizer, loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
+  return model;
+}
+
+/** Examples for it, of which the classes can be learned. */
+export function examples(count: number, from = 0): TrainingData & { readonly x: tf.Tensor2D; readonly y: tf.Tensor2D } {
+  const values = Float32Array.from({ length: count * 4 }, (_, index) => Math.sin((index + from * 4) * 1.7) * 2);
+  const labels = Int32Array.from({ length: count }, (_, example) => {
+    const at = example * 4;
+    return (values[at] as number) > 0.3 ? 0 : (values[at + 1] as number) > 0 ? 1 : 2;
+  });
+  return { x: tf.tensor2d(values, [count, 4]), y: tf.tidy(() => tf.oneHot(tf.tensor1d(labels, 'int32'), 3).toFloat() as tf.Tensor2D) };
+}
+
+export function weightsOf(model: tf.LayersModel): number[] {
+  return model.getWeights().flatMap((weight) => [...weight.dataSync()]);
+}
