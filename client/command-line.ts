@@ -1,16 +1,18 @@
 import yargs, { type Argv } from 'yargs';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import { suggest } from '../conf/suggest.ts';
+import { explainCommand } from './commands/explain.ts';
 import { historyCommand } from './commands/history.ts';
 import { killCommand } from './commands/kill.ts';
 import { logsCommand } from './commands/logs.ts';
+import { quotasCommand } from './commands/quotas.ts';
 import { runtimeCommand } from './commands/runtime.ts';
 import { statusCommand } from './commands/status.ts';
 import { submitCommand } from './commands/submit.ts';
 import { tensorboardCommand } from './commands/tensorboard.ts';
 import { VERSION, versionCommand } from './commands/version.ts';
 
-const COMMANDS = ['submit', 'status', 'logs', 'kill', 'history', 'tensorboard', 'runtime', 'version'];
+const COMMANDS = ['submit', 'status', 'logs', 'kill', 'history', 'tensorboard', 'quotas', 'explain', 'runtime', 'version'];
 
 /**
  * Parses and runs one command; resolves when it is done. What the person typed wrongly is a TonyError USAGE, with what was probably meant.
@@ -27,6 +29,8 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .command(killCommand)
     .command(historyCommand)
     .command(tensorboardCommand)
+    .command(quotasCommand)
+    .command(explainCommand)
     .command(runtimeCommand)
     .command(versionCommand)
     .option('debug', { type: 'boolean', default: false, describe: 'Show the stack of an error' })

@@ -38,6 +38,7 @@ describe('the command line', () => {
     [['status'], 'tony-ts status wants an application id'],
     [['status', 'job_1'], '"job_1" is no application id.'],
     [['logs', 'local_1_0001', '--tail', '0'], '--tail wants a number of lines'],
+    [['explain', 'RM_UNREACHABEL'], 'There is no error code RM_UNREACHABEL; did you mean RM_UNREACHABLE?'],
     [['status', 'local_1_0001'], 'There is no local job local_1_0001'],
     [[], 'Say what to do'],
   ])('%j is refused with exit code 2 and without a stack', async (words, sentence) => {
@@ -46,6 +47,17 @@ describe('the command line', () => {
     expect(stderr).not.toMatch(/^\s+at /m);
     expect(stdout).toBe('');
     expect(exitCode).toBe(2);
+  });
+
+  test('explain says what a code means, and lists all codes', async () => {
+    expect(await runCommand(['explain', 'rm_unreachable'])).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringMatching(
+        /^RM_UNREACHABLE: the cluster could not be reached \(exit code 3\)\.\nCheck that the ResourceManager runs/,
+      ),
+    });
+    const { stdout } = await runCommand(['explain']);
+    expect(stdout).toContain('JOB_INVALID  the request was wrong (exit code 2)\n');
   });
 
   test('--debug shows the stack of a mistake', async () => {

@@ -86,6 +86,21 @@ describe('a request that the cluster refuses', () => {
       '    fits: instances times vcores of at most 0 vcores',
     ]);
     expect(await cluster.hdfsTree(STAGING)).toEqual(before);
+
+    const env = { TONY_CONF_DIR: folder };
+    const checked = await cluster.run(['quotas', 'check', await job()], { env });
+    expect(checked).toMatchObject({
+      exitCode: 2,
+      stdout: `${stderr
+        .split('\n')
+        .slice(0, 7)
+        .join('\n')
+        .replace(/^error: /, '')}\n`,
+    });
+    const within = await cluster.run(['quotas', 'check', await job()]);
+    expect(within).toMatchObject({ exitCode: 0, stdout: 'hello is within all limits of alice in queue default.\n' });
+    const shown = await cluster.run(['quotas'], { env });
+    expect(shown.stdout.split('\n')).toContain('quotas.roles.worker.task.memory      1 GiB');
   });
 
   test('an unknown queue: the job FAILED, and the sentence is in the client, in status and in YARN', async () => {

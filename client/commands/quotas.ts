@@ -1,0 +1,68 @@
+import type { Argv, CommandModule } from 'yargs';
+import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+
+interface ShowArguments extends ClusterArguments {
+  readonly output: 'text' | 'json';
+}
+
+const showCommand: CommandModule<object, ShowArguments> = {
+  command: ['show', '$0'],
+  describe: 'Show every limit that the admin of the cluster has set',
+  builder: (yargs): Argv<ShowArguments> => yargs.options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  handler: async ({ output, ...options }) => {
+    const { openCluster } = await import('../cluster.ts');
+    const { quotaLines } = await import('../quota-lines.ts');
+    const cluster = await openCluster(options);
+    try {
+      const { from, quotas } = await cluster.site();
+      if (output === 'json') process.stdout.write(`${JSON.stringify({ from, quotas })}\n`);
+      else process.stdout.write(`${quotaLines(quotas, from).join('\n')}\n`);
+    } finally {
+      cluster.close();
+    }
+  },
+};
+
+interface CheckArguments extends ClusterArguments {
+  readonly conf: string;
+  readonly set: readonly string[];
+  readonly output: 'text' | 'json';
+}
+
+const checkCommand: CommandModule<object, CheckArguments> = {
+  command: 'check [conf]',
+  describe: 'Say whether a job is within all limits; exit code 2 when it is not',
+  builder: (yargs): Argv<CheckArguments> =>
+    yargs.positional('conf', { type: 'string', default: 'job.yaml', describe: 'The job' }).options({
+      set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ conf, set, output, ...options }) => {
+    const { loadJob } = await import('../../conf/load-job.ts');
+    const { violationsOf } = await import('../../conf/quotas.ts');
+    const { describeViolations, ownerOf } = await import('../check-quotas.ts');
+    const { openCluster } = await import('../cluster.ts');
+    const job = await loadJob(conf, { set });
+    const cluster = await openCluster(options);
+    try {
+      const site = await cluster.site();
+      const owner = await ownerOf(job, cluster, site);
+      const violations = violationsOf(job, owner, site.quotas);
+      if (output === 'json') process.stdout.write(`${JSON.stringify({ from: site.from, owner, violations })}\n`);
+      else if (violations.length === 0)
+        process.stdout.write(`${job.name} is within all limits of ${owner.user} in queue ${owner.queue}.\n`);
+      else process.stdout.write(`${describeViolations(violations, site.from)}\n`);
+      if (violations.length > 0) process.exitCode = 2;
+    } finally {
+      cluster.close();
+    }
+  },
+};
+
+export const quotasCommand: CommandModule = {
+  command: 'quotas',
+  describe: "What the cluster's admin allows: show, check",
+  builder: (yargs) => yargs.command(showCommand).command(checkCommand),
+  handler: () => {},
+};
