@@ -1,0 +1,232 @@
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, describe, expect, test } from 'vitest';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { exportGraphModel, loadGraphModel } from './graph-model.ts';
+import { exportLayersModel, loadLayersModel } from './layers-model.ts';
+
+const folders: string[] = [];
+afterEach(async () => {
+  await Promise.all(folders.splice(0).map((folder) => rm(folder, { recursive: true, force: true })));
+  tf.disposeVariables();
+});
+
+async function place(): Promise<{ folder: string; uri: string }> {
+  const folder = join(await mkdtemp(join(tmpdir(), 'export-')), 'a model');
+  folders.push(folder);
+  return { folder, uri: fileUri(folder) };
+}
+
+const world = { tf, storage: new FileStorage() };
+const { layers } = tf;
+
+/** Weights that are not what layers begin with: zeros and ones would hide what is left out. */
+function withRandomWeights(model: tf.LayersModel): tf.LayersModel {
+  const weights = model.getWeights().map((weight, index) => tf.tidy(() => tf.randomUniform(weight.shape, 0.1, 0.9, 'float32', index + 1)));
+  model.setWeights(weights);
+  tf.dispose(weights);
+  return model;
+}
+
+function sequential(...parts: tf.layers.Layer[]): tf.LayersModel {
+  return withRandomWeights(tf.sequential({ layers: parts }));
+}
+
+const image = { inputShape: [8, 8, 3] };
+
+const MODELS: Readonly<Record<string, () => tf.LayersModel>> = {
+  'a perceptron with softmax': () =>
+    sequential(
+      layers.dense({ units: 8, inputShape: [5], activation: 'relu' }),
+      layers.dropout({ rate: 0.5 }),
+      layers.dense({ units: 3, activation: 'softmax' }),
+    ),
+  'convolutions, batch normalisation, pooling': () =>
+    sequential(
+      layers.conv2d({ filters: 4, kernelSize: 3, padding: 'same', activation: 'relu', ...image }),
+      layers.batchNormalization(),
+      layers.maxPooling2d({ poolSize: 2 }),
+      layers.conv2d({ filters: 4, kernelSize: 3, strides: 2, useBias: false }),
+      layers.activation({ activation: 'elu' }),
+      layers.averagePooling2d({ poolSize: 1 }),
+      layers.flatten(),
+      layers.dense({ units: 2, activation: 'sigmoid' }),
+    ),
+  'depthwise, separable, transposed and padded convolutions': () =>
+    sequential(
+      layers.zeroPadding2d({ padding: 1, ...image }),
+      layers.depthwiseConv2d({ kernelSize: 3, activation: 'relu6' }),
+      layers.separableConv2d({ filters: 4, kernelSize: 3 }),
+      layers.conv2dTranspose({ filters: 2, kernelSize: 3, strides: 2, padding: 'same' }),
+      layers.upSampling2d({ size: [2, 2] }),
+      layers.cropping2D({ cropping: 1 }),
+      layers.globalAveragePooling2d({}),
+    ),
+  'sequences: conv1d, permute, repeat, global pooling': () =>
+    sequential(
+      layers.conv1d({ filters: 3, kernelSize: 2, inputShape: [6, 2], activation: 'tanh' }),
+      layers.maxPooling1d({ poolSize: 2, strides: 1 }),
+      layers.permute({ dims: [2, 1] }),
+      layers.globalMaxPooling1d(),
+      layers.repeatVector({ n: 3 }),
+      layers.timeDistributed({ layer: layers.dense({ units: 2 }) }),
+      layers.reshape({ targetShape: [6] }),
+      layers.layerNormalization(),
+      layers.leakyReLU(),
+    ),
+  volumes: () =>
+    sequential(
+      layers.conv3d({ filters: 2, kernelSize: 2, inputShape: [4, 4, 4, 1] }),
+      layers.maxPooling3d({ poolSize: 2, strides: 1 }),
+      layers.flatten(),
+      layers.dense({ units: 2 }),
+    ),
+  'an embedding and an LSTM': () =>
+    sequential(
+      layers.embedding({ inputDim: 11, outputDim: 4, inputLength: 5 }),
+      layers.lstm({ units: 3, returnSequences: true }),
+      layers.gru({ units: 3 }),
+      layers.dense({ units: 1 }),
+    ),
+  'a bidirectional recurrence': () =>
+    sequential(
+      layers.bidirectional({ layer: layers.simpleRNN({ units: 3, returnSequences: true }) as never, inputShape: [4, 2] } as never),
+    ),
+  activations: () =>
+    sequential(
+      ...['selu', 'softplus', 'softsign', 'hardSigmoid', 'swish', 'mish', 'tanh', 'linear'].map((activation, index) =>
+        layers.dense({ units: 4, activation: activation as 'selu', ...(index === 0 ? { inputShape: [4] } : {}) }),
+      ),
+      layers.prelu({}),
+      layers.thresholdedReLU({ theta: 0.1 }),
+    ),
+  'several inputs and outputs': () => {
+    const one = tf.input({ shape: [4], name: 'one' });
+    const other = tf.input({ shape: [4], name: 'other' });
+    const dense = layers.dense({ units: 4 });
+    const [a, b] = [dense.apply(one), dense.apply(other)] as tf.SymbolicTensor[];
+    const merged = [layers.add(), layers.multiply(), layers.average(), layers.maximum(), layers.minimum(), layers.concatenate()].map(
+      (layer) => layer.apply([a, b] as tf.SymbolicTensor[]) as tf.SymbolicTensor,
+    );
+    const all = layers.concatenate().apply(merged) as tf.SymbolicTensor;
+    const dot = layers.dot({ axes: -1 }).apply([a, b] as tf.SymbolicTensor[]) as tf.SymbolicTensor;
+    return withRandomWeights(tf.model({ inputs: [one, other], outputs: [all, dot] }));
+  },
+  'a model within a model': () => {
+    const inner = tf.sequential({ layers: [layers.dense({ units: 3, inputShape: [4], activation: 'relu' })] });
+    return sequential(layers.inputLayer({ inputShape: [4] }), inner as unknown as tf.layers.Layer, layers.dense({ units: 2 }));
+  },
+  'a fixed number of examples': () => sequential(layers.dense({ units: 2, batchInputShape: [4, 3] })),
+};
+
+describe('a GraphModel', () => {
+  test.each(Object.keys(MODELS))('computes what its LayersModel does, for any number of examples: %s', async (name) => {
+    const model = (MODELS[name] as () => tf.LayersModel)();
+    const { uri } = await place();
+    const before = tf.memory().numTensors;
+    await exportGraphModel(world, model, uri);
+    expect(tf.memory().numTensors).toBe(before);
+    const graph = await loadGraphModel(world, uri);
+    for (const examples of [1, 2, 9]) {
+      const inputs = model.inputs.map(({ shape }) => {
+        const fixed = [shape[0] ?? examples, ...shape.slice(1)] as number[];
+        return name.includes('embedding') ? tf.randomUniform(fixed, 0, 11, 'int32').toFloat() : tf.randomNormal(fixed);
+      });
+      const expected = [model.apply(inputs, { training: false })].flat() as tf.Tensor[];
+      const computed = [graph.predict(inputs)].flat() as tf.Tensor[];
+      expect(computed.map(({ shape }) => shape)).toEqual(expected.map(({ shape }) => shape));
+      expected.forEach((tensor, index) => {
+        const other = computed[index]?.dataSync() as Float32Array;
+        tensor.dataSync().forEach((value, at) => {
+          expect(other[at]).toBeCloseTo(value, 4);
+        });
+      });
+    }
+    graph.dispose();
+  });
+
+  test('takes its inputs by name, and says their shapes', async () => {
+    const { uri } = await place();
+    await exportGraphModel(world, (MODELS['several inputs and outputs'] as () => tf.LayersModel)(), uri);
+    const graph = await loadGraphModel(world, `${uri}/model.json`);
+    expect(graph.inputs.map(({ name, shape, dtype }) => ({ name, shape, dtype }))).toEqual([
+      { name: 'one', shape: [-1, 4], dtype: 'float32' },
+      { name: 'other', shape: [-1, 4], dtype: 'float32' },
+    ]);
+    const [a, b] = [tf.ones([2, 4]), tf.zeros([2, 4])];
+    const byName = graph.predict({ other: b, one: a }) as tf.Tensor[];
+    const inOrder = graph.predict([a, b]) as tf.Tensor[];
+    expect(byName.map((tensor) => tensor.arraySync())).toEqual(inOrder.map((tensor) => tensor.arraySync()));
+  });
+
+  test('is refused, with the layer, where values decide what is computed, and where nothing is known of a kernel', async () => {
+    class Peeking extends layers.Layer {
+      static className = 'Peeking';
+      override call(inputs: tf.Tensor | tf.Tensor[]): tf.Tensor {
+        const [x] = [inputs].flat() as [tf.Tensor];
+        return (x.dataSync()[0] as number) > 0 ? x : tf.neg(x);
+      }
+    }
+    class Transforming extends layers.Layer {
+      static className = 'Transforming';
+      override call(inputs: tf.Tensor | tf.Tensor[]): tf.Tensor {
+        const [x] = [inputs].flat() as [tf.Tensor];
+        return tf.real(tf.spectral.fft(tf.complex(x, tf.zerosLike(x))));
+      }
+    }
+    const before = Object.getOwnPropertyNames(tf.engine());
+    const { uri, folder } = await place();
+    for (const [layer, message] of [
+      [new Peeking({ name: 'peeking', inputShape: [4] } as never), /layer peeking decides by values/],
+      [
+        new Transforming({ name: 'transforming', inputShape: [4] } as never),
+        /layer transforming cannot be part of a GraphModel: kernel \w+/,
+      ],
+    ] as const) {
+      const error = await exportGraphModel(world, tf.sequential({ layers: [layer] }), uri).catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: 'MODEL_NOT_EXPORTABLE', message: expect.stringMatching(message) });
+    }
+    const free = tf.sequential({ layers: [layers.conv1d({ filters: 1, kernelSize: 1, inputShape: [null, 2] })] });
+    await expect(exportGraphModel(world, free, uri)).rejects.toThrow(/only the first dimension may be free/);
+    expect(Object.getOwnPropertyNames(tf.engine())).toEqual(before);
+    await expect(readdir(folder)).rejects.toThrow();
+  });
+});
+
+function bytesOf(model: tf.LayersModel): Buffer {
+  return Buffer.concat(model.getWeights().map((weight) => new Uint8Array(weight.dataSync().slice().buffer)));
+}
+
+describe('a LayersModel', () => {
+  test('comes back with its weights, and replaces what was there', async () => {
+    const { uri, folder } = await place();
+    const [small, large] = [
+      sequential(layers.dense({ units: 2, inputShape: [3] })),
+      sequential(layers.dense({ units: 1200, inputShape: [1200] })),
+    ];
+    for (const model of [small, large, small, large]) {
+      await exportLayersModel(world, model, uri);
+      const loaded = await loadLayersModel(world, uri);
+      expect(bytesOf(loaded).equals(bytesOf(model))).toBe(true);
+    }
+    const { weightsManifest } = JSON.parse(await readFile(join(folder, 'model.json'), 'utf8')) as {
+      weightsManifest: { paths: string[] }[];
+    };
+    expect(weightsManifest[0]?.paths).toHaveLength(2);
+    expect((await readdir(folder)).sort()).toEqual(
+      ['group1-shard1of2', 'group1-shard2of2', 'model.json'].map((start) => expect.stringMatching(start)),
+    );
+  });
+
+  test('says what is wrong with a file that is none', async () => {
+    const { uri } = await place();
+    await expect(loadLayersModel(world, uri)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    for (const text of ['{', '{"weightsManifest": []}']) {
+      await world.storage.write(`${uri}/model.json`, Buffer.from(text));
+      await expect(loadLayersModel(world, uri)).rejects.toMatchObject({ code: 'MODEL_UNREADABLE' });
+    }
+  });
+});

@@ -1,0 +1,556 @@
+import { type AttrValue, attr, type GraphBuilder, notExportable } from './graph-builder.ts';
+import type { MergedAttribute, MergedCall, MergedTensor, Size } from './merged-trace.ts';
+
+/*
+ * What TensorFlow.js's kernels are called among TensorFlow's operations, with the inputs and attributes of tensorflow/core/ops. Some take as
+ * attributes what TensorFlow takes as inputs, some do several operations at once.
+ */
+
+/** One kernel call, on its way into the graph. */
+class Call {
+  readonly traced: MergedCall;
+  readonly graph: GraphBuilder;
+  readonly #refs: ReadonlyMap<number, string>;
+
+  constructor(traced: MergedCall, graph: GraphBuilder, refs: ReadonlyMap<number, string>) {
+    this.traced = traced;
+    this.graph = graph;
+    this.#refs = refs;
+  }
+
+  tensor(name: string): MergedTensor {
+    return this.traced.inputs.get(name) ?? this.fail(`has no input ${name}`);
+  }
+
+  has(name: string): boolean {
+    return this.traced.inputs.has(name);
+  }
+
+  input(name: string): string {
+    return this.#refs.get(this.tensor(name).id) ?? this.fail(`has an input from nowhere`);
+  }
+
+  /** Of a kernel that takes a list. */
+  inputs(): string[] {
+    return [...this.traced.inputs.keys()].map((name) => this.input(name));
+  }
+
+  get output(): MergedTensor {
+    return this.traced.outputs[0] as MergedTensor;
+  }
+
+  op(operation: string, inputs: readonly string[], attributes: Readonly<Record<string, AttrValue>> = {}): string {
+    return this.graph.node(`${this.traced.layer}/${operation}`, operation, inputs, attributes);
+  }
+
+  attribute(name: string): MergedAttribute {
+    return this.traced.attributes[name];
+  }
+
+  number(name: string): number {
+    const value = this.attribute(name);
+    return typeof value === 'number' ? value : this.fail(`has no fixed ${name}`);
+  }
+
+  flag(name: string): boolean {
+    return this.attribute(name) === true;
+  }
+
+  /** Numbers, or one that stands for `length` of them. */
+  numbers(name: string, length = 1): number[] {
+    const sizes = this.sizes(name, length);
+    return sizes.map((value) => (typeof value === 'number' ? value : this.fail(`has a ${name} that depends on the number of examples`)));
+  }
+
+  sizes(name: string, length = 1): Size[] {
+    const value = this.attribute(name);
+    return Array.isArray(value) ? (value as Size[]) : Array.from({ length }, () => value as Size);
+  }
+
+  /** Axes of a tensor, counted from its beginning; all of them when none is named. */
+  axes(name: string, input: string): number[] {
+    const { length } = this.tensor(input).shape;
+    const value = this.attribute(name);
+    const axes = isMissing(value) ? Array.from({ length }, (_, axis) => axis) : this.numbers(name);
+    return axes.map((axis) => (axis < 0 ? axis + length : axis));
+  }
+
+  fail(why: string): never {
+    throw notExportable(this.traced, why);
+  }
+}
+
+function isMissing(value: MergedAttribute): value is null | undefined {
+  return value === null || value === undefined;
+}
+
+type Lowering = (call: Call) => string | string[];
+
+const unary =
+  (operation: string, input = 'x'): Lowering =>
+  (call) =>
+    call.op(operation, [call.input(input)], { T: attr.type(call.tensor(input).dtype) });
+
+const binary =
+  (operation: string, [left, right] = ['a', 'b']): Lowering =>
+  (call) =>
+    call.op(operation, [call.input(left as string), call.input(right as string)], { T: attr.type(call.tensor(left as string).dtype) });
+
+const logical =
+  (operation: string): Lowering =>
+  (call) =>
+    call.op(operation, [call.input('a'), call.input('b')]);
+
+const reduction =
+  (operation: string, axes = 'axis'): Lowering =>
+  (call) =>
+    call.op(operation, [call.input('x'), call.graph.integers(call.axes(axes, 'x'))], {
+      T: attr.type(call.tensor('x').dtype),
+      Tidx: attr.type('int32'),
+      keep_dims: attr.flag(call.flag('keepDims')),
+    });
+
+const argument =
+  (operation: string): Lowering =>
+  (call) =>
+    call.op(operation, [call.input('x'), call.graph.integer(call.number('axis'))], {
+      T: attr.type(call.tensor('x').dtype),
+      Tidx: attr.type('int32'),
+      output_type: attr.type('int32'),
+    });
+
+const cumulative =
+  (operation: string): Lowering =>
+  (call) =>
+    call.op(operation, [call.input('x'), call.graph.integer(call.number('axis'))], {
+      T: attr.type(call.tensor('x').dtype),
+      exclusive: attr.flag(call.flag('exclusive')),
+      reverse: attr.flag(call.flag('reverse')),
+    });
+
+/** Strides, or whatever TensorFlow gives for each dimension of a batch of images or volumes, with the channels at the end. */
+function spatial(values: readonly number[]): AttrValue {
+  return attr.integers([1, ...values, 1]);
+}
+
+function padding(call: Call, dimensions: number): Record<string, AttrValue> {
+  const pad = call.attribute('pad');
+  if (pad === 'same' || pad === 'valid') {
+    return { padding: attr.text(pad.toUpperCase()) };
+  }
+  const pairs = typeof pad === 'number' ? [0, ...Array.from({ length: dimensions }, () => pad), 0].map((each) => [each, each]) : pad;
+  if (!Array.isArray(pairs)) {
+    return call.fail('has a padding that is not known here');
+  }
+  if (!isMissing(call.attribute('dimRoundingMode')) && call.attribute('dimRoundingMode') !== 'floor') {
+    return call.fail('rounds dimensions as TensorFlow does not');
+  }
+  return { padding: attr.text('EXPLICIT'), explicit_paddings: attr.integers(pairs.flat() as number[]) };
+}
+
+function channelsLast(call: Call): void {
+  const format = call.attribute('dataFormat');
+  if (!isMissing(format) && format !== 'NHWC' && format !== 'NDHWC') {
+    call.fail(`has its channels first (${format})`);
+  }
+}
+
+function convolution(call: Call, operation: string, dimensions: number): string {
+  channelsLast(call);
+  return call.op(operation, [call.input('x'), call.input('filter')], {
+    T: attr.type('float32'),
+    strides: spatial(call.numbers('strides', dimensions)),
+    dilations: spatial(isMissing(call.attribute('dilations')) ? Array(dimensions).fill(1) : call.numbers('dilations', dimensions)),
+    data_format: attr.text(dimensions === 3 ? 'NDHWC' : 'NHWC'),
+    ...padding(call, dimensions),
+  });
+}
+
+const pooling =
+  (operation: string, dimensions: number): Lowering =>
+  (call) => {
+    channelsLast(call);
+    return call.op(operation, [call.input('x')], {
+      T: attr.type('float32'),
+      ksize: spatial(call.numbers('filterSize', dimensions)),
+      strides: spatial(call.numbers('strides', dimensions)),
+      data_format: attr.text(dimensions === 3 ? 'NDHWC' : 'NHWC'),
+      ...padding(call, dimensions),
+    });
+  };
+
+function product(call: Call): string {
+  const [a, b] = [call.input('a'), call.input('b')];
+  const [transposeA, transposeB] = [attr.flag(call.flag('transposeA')), attr.flag(call.flag('transposeB'))];
+  return call.tensor('a').shape.length === 2 && call.tensor('b').shape.length === 2
+    ? call.op('MatMul', [a, b], { T: attr.type('float32'), transpose_a: transposeA, transpose_b: transposeB })
+    : call.op('BatchMatMulV2', [a, b], { T: attr.type('float32'), adj_x: transposeA, adj_y: transposeB });
+}
+
+function batchNormalisation(call: Call): string {
+  const [size] = call.tensor('mean').shape;
+  const missing = (name: string, value: number) => {
+    const values = new Float32Array(typeof size === 'number' ? size : call.fail('normalises by the example')).fill(value);
+    return call.graph.constant(`${call.traced.layer}/${name}`, { dtype: 'float32', shape: [values.length], values });
+  };
+  const scale = call.has('scale') ? call.input('scale') : missing('scale', 1);
+  const offset = call.has('offset') ? call.input('offset') : missing('offset', 0);
+  return call.op('FusedBatchNormV3', [call.input('x'), scale, offset, call.input('mean'), call.input('variance')], {
+    T: attr.type('float32'),
+    U: attr.type('float32'),
+    epsilon: attr.float(call.number('varianceEpsilon')),
+    data_format: attr.text('NHWC'),
+    is_training: attr.flag(false),
+  });
+}
+
+/** By something else than the channel, which TensorFlow has no one operation for. */
+function normalisation(call: Call): string {
+  const op = (operation: string, ...inputs: string[]) => call.op(operation, inputs, { T: attr.type('float32') });
+  const epsilon = call.graph.scalar(call.number('varianceEpsilon'), 'float32');
+  const centred = op('Sub', call.input('x'), call.input('mean'));
+  const normalised = op('Mul', centred, op('Rsqrt', op('AddV2', call.input('variance'), epsilon)));
+  const scaled = call.has('scale') ? op('Mul', normalised, call.input('scale')) : normalised;
+  return call.has('offset') ? op('AddV2', scaled, call.input('offset')) : scaled;
+}
+
+/** What fused kernels do after their main work. */
+function finished(call: Call, result: string): string {
+  const float = { T: attr.type('float32') };
+  const rank = call.has('bias') ? call.tensor('bias').shape.length : 0;
+  const biased = call.has('bias') ? call.op(rank === 1 ? 'BiasAdd' : 'AddV2', [result, call.input('bias')], float) : result;
+  const activation = call.attribute('activation') ?? 'linear';
+  switch (activation) {
+    case 'linear':
+      return biased;
+    case 'relu':
+      return call.op('Relu', [biased], float);
+    case 'relu6':
+      return call.op('Relu6', [biased], float);
+    case 'elu':
+      return call.op('Elu', [biased], float);
+    case 'sigmoid':
+      return call.op('Sigmoid', [biased], float);
+    case 'leakyrelu':
+      return call.op('LeakyRelu', [biased], {
+        ...float,
+        alpha: attr.float((call.attribute('leakyreluAlpha') as number | undefined) ?? 0.2),
+      });
+    case 'prelu':
+      return call.op('Prelu', [biased, call.input('preluActivationWeights')], float);
+    default:
+      return call.fail(`has an activation ${String(activation)} that is not known here`);
+  }
+}
+
+const resize =
+  (operation: string): Lowering =>
+  (call) =>
+    call.op(operation, [call.input('images'), call.graph.integers(call.sizes('size'))], {
+      T: attr.type(call.tensor('images').dtype),
+      align_corners: attr.flag(call.flag('alignCorners')),
+      half_pixel_centers: attr.flag(call.flag('halfPixelCenters')),
+    });
+
+const softmax =
+  (operation: string, axis: string): Lowering =>
+  (call) => {
+    const { shape } = call.tensor('logits');
+    const along = call.number(axis);
+    if (along !== -1 && along !== shape.length - 1) {
+      return call.fail('is not along the last axis');
+    }
+    return call.op(operation, [call.input('logits')], { T: attr.type('float32') });
+  };
+
+const same = (names: readonly string[], lowering: (operation: string) => Lowering): [string, Lowering][] =>
+  names.map((name) => [name, lowering(name)]);
+
+const UNARY = [
+  ...['Abs', 'Acos', 'Acosh', 'Asin', 'Asinh', 'Atan', 'Atanh', 'Ceil', 'Cos', 'Cosh', 'Elu', 'Erf', 'Exp', 'Expm1', 'Floor', 'Identity'],
+  ...['IsFinite', 'IsInf', 'IsNan', 'Log', 'Log1p', 'Neg', 'OnesLike', 'Reciprocal', 'Relu', 'Relu6', 'Round', 'Rsqrt', 'Selu', 'Sigmoid'],
+  ...['Sign', 'Sin', 'Sinh', 'Softplus', 'Sqrt', 'Square', 'Tan', 'Tanh', 'ZerosLike'],
+];
+const COMPARISONS = ['Equal', 'NotEqual', 'Greater', 'GreaterEqual', 'Less', 'LessEqual'];
+
+const KERNELS: ReadonlyMap<string, Lowering> = new Map<string, Lowering>([
+  ...same(UNARY, (name) => unary(name)),
+  ...same(COMPARISONS, (name) => binary(name)),
+  ...same(['Atan2', 'FloorDiv', 'Maximum', 'Minimum', 'Pow', 'RealDiv', 'SquaredDifference', 'Sub'], (name) => binary(name)),
+  ...same(['LogicalAnd', 'LogicalOr'], logical),
+  ...same(['Sum', 'Mean', 'Min', 'Prod', 'All', 'Any'], (name) => reduction(name)),
+  ['Max', reduction('Max', 'reductionIndices')],
+  ...same(['ArgMax', 'ArgMin'], argument),
+  ...same(['Cumsum', 'Cumprod'], cumulative),
+  ['Add', binary('AddV2')],
+  ['Multiply', binary('Mul')],
+  ['Mod', binary('FloorMod')],
+  ['Prelu', binary('Prelu', ['x', 'alpha'])],
+  ['LogicalNot', (call) => call.op('LogicalNot', [call.input('x')])],
+  ['LeakyRelu', (call) => call.op('LeakyRelu', [call.input('x')], { T: attr.type('float32'), alpha: attr.float(call.number('alpha')) })],
+  ['Softmax', softmax('Softmax', 'dim')],
+  ['LogSoftmax', softmax('LogSoftmax', 'axis')],
+  [
+    'ClipByValue',
+    (call) => {
+      const { dtype } = call.tensor('x');
+      const bounds = ['clipValueMin', 'clipValueMax'].map((name) => call.graph.scalar(call.number(name), dtype));
+      return call.op('ClipByValue', [call.input('x'), ...bounds], { T: attr.type(dtype) });
+    },
+  ],
+  ['AddN', (call) => call.op('AddN', call.inputs(), { N: attr.integer(call.traced.inputs.size), T: attr.type(call.output.dtype) })],
+  ['BatchMatMul', product],
+  ['_FusedMatMul', (call) => finished(call, product(call))],
+  ['Conv2D', (call) => convolution(call, 'Conv2D', 2)],
+  ['FusedConv2D', (call) => finished(call, convolution(call, 'Conv2D', 2))],
+  ['DepthwiseConv2dNative', (call) => convolution(call, 'DepthwiseConv2dNative', 2)],
+  ['FusedDepthwiseConv2D', (call) => finished(call, convolution(call, 'DepthwiseConv2dNative', 2))],
+  ['Conv3D', (call) => convolution(call, 'Conv3D', 3)],
+  [
+    'Conv2DBackpropInput',
+    (call) => {
+      channelsLast(call);
+      return call.op('Conv2DBackpropInput', [call.graph.integers(call.sizes('inputShape')), call.input('filter'), call.input('dy')], {
+        T: attr.type('float32'),
+        strides: spatial(call.numbers('strides', 2)),
+        dilations: spatial([1, 1]),
+        data_format: attr.text('NHWC'),
+        ...padding(call, 2),
+      });
+    },
+  ],
+  ['MaxPool', pooling('MaxPool', 2)],
+  ['AvgPool', pooling('AvgPool', 2)],
+  ['MaxPool3D', pooling('MaxPool3D', 3)],
+  ['AvgPool3D', pooling('AvgPool3D', 3)],
+  ['FusedBatchNorm', (call) => (call.tensor('mean').shape.length === 1 ? batchNormalisation(call) : normalisation(call))],
+  [
+    'Reshape',
+    (call) => {
+      const shape = call.sizes('shape');
+      const free = shape.filter((size) => typeof size !== 'number').length;
+      const wanted = free === 1 && !shape.includes(-1) ? shape.map((size) => (typeof size === 'number' ? size : -1)) : shape;
+      return call.op('Reshape', [call.input('x'), call.graph.integers(wanted)], {
+        T: attr.type(call.output.dtype),
+        Tshape: attr.type('int32'),
+      });
+    },
+  ],
+  [
+    'ExpandDims',
+    (call) =>
+      call.op('ExpandDims', [call.input('input'), call.graph.integer(call.number('dim'))], {
+        T: attr.type(call.output.dtype),
+        Tdim: attr.type('int32'),
+      }),
+  ],
+  [
+    'Transpose',
+    (call) =>
+      call.op('Transpose', [call.input('x'), call.graph.integers(call.numbers('perm'))], {
+        T: attr.type(call.output.dtype),
+        Tperm: attr.type('int32'),
+      }),
+  ],
+  [
+    'Cast',
+    (call) =>
+      call.op('Cast', [call.input('x')], { SrcT: attr.type(call.tensor('x').dtype), DstT: attr.type(call.attribute('dtype') as string) }),
+  ],
+  [
+    'Concat',
+    (call) =>
+      call.op('ConcatV2', [...call.inputs(), call.graph.integer(call.number('axis'))], {
+        N: attr.integer(call.traced.inputs.size),
+        T: attr.type(call.output.dtype),
+        Tidx: attr.type('int32'),
+      }),
+  ],
+  [
+    'Pack',
+    (call) =>
+      call.op('Pack', call.inputs(), {
+        N: attr.integer(call.traced.inputs.size),
+        T: attr.type(call.output.dtype),
+        axis: attr.integer(call.number('axis')),
+      }),
+  ],
+  [
+    'Unpack',
+    (call) => {
+      const { length } = call.traced.outputs;
+      const axis = call.number('axis');
+      const { shape, dtype } = call.tensor('value');
+      if (typeof shape.at(axis) !== 'number') {
+        return call.fail('takes the examples apart');
+      }
+      const name = call.op('Unpack', [call.input('value')], {
+        num: attr.integer(length),
+        T: attr.type(dtype),
+        axis: attr.integer(axis),
+      });
+      return outputsOf(name, length);
+    },
+  ],
+  [
+    'SplitV',
+    (call) => {
+      const [axis = 0] = call.axes('axis', 'x');
+      const sizes = call.traced.outputs.map(({ shape }) => shape[axis] as Size);
+      const inputs = [call.input('x'), call.graph.integers(sizes), call.graph.integer(axis)];
+      const name = call.op('SplitV', inputs, {
+        num_split: attr.integer(sizes.length),
+        T: attr.type(call.output.dtype),
+        Tlen: attr.type('int32'),
+      });
+      return outputsOf(name, sizes.length);
+    },
+  ],
+  [
+    'Slice',
+    (call) => {
+      const { shape } = call.tensor('x');
+      const begin = call.sizes('begin');
+      // To the end, wherever that is.
+      const size = call.sizes('size').map((each, axis) => {
+        const isRest = begin[axis] === 0 && JSON.stringify(each) === JSON.stringify(shape[axis]);
+        return isRest && typeof each !== 'number' ? -1 : each;
+      });
+      return call.op('Slice', [call.input('x'), call.graph.integers(begin), call.graph.integers(size)], {
+        T: attr.type(call.output.dtype),
+        Index: attr.type('int32'),
+      });
+    },
+  ],
+  [
+    'StridedSlice',
+    (call) => {
+      const inputs = ['begin', 'end', 'strides'].map((name) => call.graph.integers(call.sizes(name)));
+      return call.op('StridedSlice', [call.input('x'), ...inputs], {
+        T: attr.type(call.output.dtype),
+        Index: attr.type('int32'),
+        begin_mask: attr.integer(call.number('beginMask')),
+        end_mask: attr.integer(call.number('endMask')),
+        ellipsis_mask: attr.integer(call.number('ellipsisMask')),
+        new_axis_mask: attr.integer(call.number('newAxisMask')),
+        shrink_axis_mask: attr.integer(call.number('shrinkAxisMask')),
+      });
+    },
+  ],
+  [
+    'Tile',
+    (call) =>
+      call.op('Tile', [call.input('x'), call.graph.integers(call.sizes('reps'))], {
+        T: attr.type(call.output.dtype),
+        Tmultiples: attr.type('int32'),
+      }),
+  ],
+  [
+    'BroadcastTo',
+    (call) =>
+      call.op('BroadcastTo', [call.input('x'), call.graph.integers(call.sizes('shape'))], {
+        T: attr.type(call.output.dtype),
+        Tidx: attr.type('int32'),
+      }),
+  ],
+  [
+    'PadV2',
+    (call) => {
+      const { dtype, shape } = call.tensor('x');
+      const inputs = [call.input('x'), pairsOf(call, shape.length), call.graph.scalar(call.number('constantValue'), dtype)];
+      return call.op('PadV2', inputs, { T: attr.type(dtype), Tpaddings: attr.type('int32') });
+    },
+  ],
+  [
+    'MirrorPad',
+    (call) => {
+      const { dtype, shape } = call.tensor('x');
+      return call.op('MirrorPad', [call.input('x'), pairsOf(call, shape.length)], {
+        T: attr.type(dtype),
+        Tpaddings: attr.type('int32'),
+        mode: attr.text(String(call.attribute('mode')).toUpperCase()),
+      });
+    },
+  ],
+  [
+    'GatherV2',
+    (call) =>
+      call.op('GatherV2', [call.input('x'), call.input('indices'), call.graph.integer(call.number('axis'))], {
+        Tparams: attr.type(call.tensor('x').dtype),
+        Tindices: attr.type('int32'),
+        Taxis: attr.type('int32'),
+        batch_dims: attr.integer((call.attribute('batchDims') as number | undefined) ?? 0),
+      }),
+  ],
+  [
+    'OneHot',
+    (call) => {
+      const { dtype } = call.output;
+      const inputs = [
+        call.graph.integer(call.number('depth')),
+        ...['onValue', 'offValue'].map((name) => call.graph.scalar(call.number(name), dtype)),
+      ];
+      return call.op('OneHot', [call.input('indices'), ...inputs], { T: attr.type(dtype), TI: attr.type('int32'), axis: attr.integer(-1) });
+    },
+  ],
+  [
+    'Reverse',
+    (call) =>
+      call.op('ReverseV2', [call.input('x'), call.graph.integers(call.numbers('dims'))], {
+        T: attr.type(call.output.dtype),
+        Tidx: attr.type('int32'),
+      }),
+  ],
+  [
+    'Select',
+    (call) =>
+      call.op(
+        'SelectV2',
+        ['condition', 't', 'e'].map((name) => call.input(name)),
+        { T: attr.type(call.output.dtype) },
+      ),
+  ],
+  [
+    'Fill',
+    (call) =>
+      call.op('Fill', [call.graph.integers(call.sizes('shape')), call.graph.scalar(call.number('value'), call.output.dtype)], {
+        T: attr.type(call.output.dtype),
+      }),
+  ],
+  ['ResizeNearestNeighbor', resize('ResizeNearestNeighbor')],
+  ['ResizeBilinear', resize('ResizeBilinear')],
+  [
+    'DepthToSpace',
+    (call) => {
+      channelsLast(call);
+      return call.op('DepthToSpace', [call.input('x')], {
+        T: attr.type(call.output.dtype),
+        block_size: attr.integer(call.number('blockSize')),
+        data_format: attr.text('NHWC'),
+      });
+    },
+  ],
+]);
+
+function pairsOf(call: Call, rank: number): string {
+  const pairs = call.attribute('paddings') as readonly (readonly number[])[];
+  return call.graph.constant(`${call.traced.layer}/paddings`, { dtype: 'int32', shape: [rank, 2], values: Int32Array.from(pairs.flat()) });
+}
+
+function outputsOf(name: string, length: number): string[] {
+  return Array.from({ length }, (_, index) => (index === 0 ? name : `${name}:${index}`));
+}
+
+/**
+ * The same in TensorFlow's operations.
+ * @param refs what the tensors that are there already are called in the graph.
+ * @returns what its outputs are called.
+ * @throws TonyError MODEL_NOT_EXPORTABLE naming the layer and the kernel.
+ */
+export function lowerKernel(call: MergedCall, graph: GraphBuilder, refs: ReadonlyMap<number, string>): string[] {
+  const lowering = KERNELS.get(call.kernel);
+  if (lowering === undefined) {
+    throw notExportable(call, 'has no counterpart here');
+  }
+  return [lowering(new Call(call, graph, refs))].flat();
+}

@@ -1,0 +1,209 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { messageOf, TonyError } from '../../conf/errors.ts';
+import { weightsOf } from '../compiled-model.ts';
+import { attr, type ConstantNode, GraphBuilder, type NodeDef, shapeProto, typeName } from './graph-builder.ts';
+import { lowerKernel } from './graph-kernels.ts';
+import type { ModelWorld } from './layers-model.ts';
+import { type MergedTrace, mergeTraces, type Size } from './merged-trace.ts';
+import { modelFilesHandler, writeModelFiles } from './model-files.ts';
+import { type Trace, tracePrediction } from './trace.ts';
+
+/** Two numbers of examples that hardly anything else in a model has. */
+const BATCHES = [3, 5] as const;
+/** And another one, to see whether the graph computes what the model does. */
+const PROOF_BATCH = 7;
+const TOLERANCE = 1e-4;
+/** Of GraphDefs that TensorFlow has written since 2019. */
+const PRODUCER = 175;
+
+/**
+ * Writes a model as tf.loadGraphModel reads it: a graph of TensorFlow's operations, which is what its prediction computes, and the weights,
+ * into the folder `uri`; one that is there is replaced. The number of examples stays free, other dimensions have to be fixed. Before it is
+ * written its predictions are compared with the model's.
+ *
+ * @throws TonyError MODEL_NOT_EXPORTABLE naming the layer, when it does something that a graph without control flow cannot, or that is not
+ * known here.
+ */
+export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersModel, uri: string): Promise<void> {
+  const { tf, storage } = world;
+  const artifacts = graphArtifacts(tf, model);
+  await proveEqual(tf, model, artifacts);
+  await writeModelFiles(storage, uri, artifacts);
+}
+
+/** @param uri a folder with a model.json, or that file. */
+export async function loadGraphModel({ tf, storage }: ModelWorld, uri: string): Promise<tfjs.GraphModel> {
+  return await tf.loadGraphModel(modelFilesHandler(tf, storage, uri));
+}
+
+function graphArtifacts(tf: typeof tfjs, model: tfjs.LayersModel): tfjs.io.ModelArtifacts {
+  const weights = new Map(weightsOf(model).map((weight) => [weight.variable.id, weight]));
+  const traceWith = (batch: number) => traceTidily(tf, model, batch, new Set(weights.keys()));
+  const trace = mergeTraces(traceWith(BATCHES[0]), traceWith(BATCHES[1]), BATCHES);
+  const isCounted = trace.inputs[0]?.shape[0] !== undefined && typeof trace.inputs[0].shape[0] !== 'number';
+  const names = { inputs: uniqueNames(model.inputNames), outputs: uniqueNames(model.outputNames) };
+  const graph = new GraphBuilder(isCounted ? (names.inputs[0] as string) : null);
+  const refs = new Map<number, string>();
+  trace.inputs.forEach(({ id, dtype, shape }, index) => {
+    const placeholder = { dtype: attr.type(dtype), shape: { shape: shapeProto(shape) } };
+    refs.set(id, graph.node(names.inputs[index] as string, 'Placeholder', [], placeholder));
+  });
+  const settle = (id: number) => {
+    const [weight, constant] = [weights.get(id), trace.constants.get(id)];
+    if (refs.has(id)) {
+      return;
+    }
+    if (weight !== undefined) {
+      const { variable, name } = weight;
+      refs.set(id, graph.constant(name, { dtype: variable.dtype as ConstantNode['dtype'], shape: variable.shape, values: variable }));
+    } else if (constant !== undefined) {
+      refs.set(id, graph.own('constant', constant));
+    }
+  };
+  for (const call of neededCalls(trace)) {
+    for (const { id } of call.inputs.values()) {
+      settle(id);
+    }
+    const outputs = lowerKernel(call, graph, refs);
+    call.outputs.forEach(({ id }, index) => {
+      refs.set(id, outputs[index] as string);
+    });
+  }
+  const outputs = trace.outputs.map(({ id, dtype, shape }, index) => {
+    settle(id);
+    const name = graph.node(names.outputs[index] as string, 'Identity', [refs.get(id) as string], { T: attr.type(dtype) });
+    return { name, dtype, shape };
+  });
+  const inputs = trace.inputs.map(({ id, dtype, shape }) => ({ name: refs.get(id) as string, dtype, shape }));
+  return artifactsOf(tf, graph.nodes, graph.constants, signatureOf(inputs), signatureOf(outputs));
+}
+
+function traceTidily(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, weights: ReadonlySet<number>): Trace {
+  const traces: Trace[] = [];
+  tf.tidy(() => {
+    traces.push(tracePrediction(tf, model, sampleInputs(tf, model, batch), weights));
+  });
+  return traces[0] as Trace;
+}
+
+/** What the outputs need: a model may compute more, masks for one. */
+function neededCalls({ calls, outputs }: MergedTrace): MergedTrace['calls'] {
+  const needed = new Set(outputs.map(({ id }) => id));
+  const kept = [...calls].reverse().filter((call) => {
+    const isNeeded = call.outputs.some(({ id }) => needed.has(id));
+    for (const { id } of isNeeded ? call.inputs.values() : []) {
+      needed.add(id);
+    }
+    return isNeeded;
+  });
+  return kept.reverse();
+}
+
+function artifactsOf(
+  tf: typeof tfjs,
+  nodes: readonly NodeDef[],
+  constants: readonly ConstantNode[],
+  inputs: Record<string, unknown>,
+  outputs: Record<string, unknown>,
+): tfjs.io.ModelArtifacts {
+  const values = constants.map(({ values }) => {
+    const numbers = values instanceof tf.Variable ? (values.dataSync() as Float32Array | Int32Array | Uint8Array) : values;
+    return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
+  });
+  const data = Buffer.concat(values);
+  return {
+    format: 'graph-model',
+    generatedBy: 'tony-ts',
+    convertedBy: null,
+    modelTopology: { node: nodes, library: {}, versions: { producer: PRODUCER } },
+    signature: { inputs, outputs },
+    weightSpecs: constants.map(({ name, dtype, shape }) => ({ name, dtype, shape: [...shape] })),
+    weightData: data.buffer.slice(data.byteOffset, data.byteOffset + data.byteLength) as ArrayBuffer,
+  };
+}
+
+function signatureOf(tensors: readonly { name: string; dtype: string; shape: readonly Size[] }[]): Record<string, unknown> {
+  const entries = tensors.map(({ name, dtype, shape }) => {
+    return [name, { name: `${name}:0`, dtype: typeName(dtype), tensorShape: shapeProto(shape) }] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+function uniqueNames(names: readonly string[]): string[] {
+  return names.map((name, index) => (names.indexOf(name) === index ? name : `${name}_${index}`));
+}
+
+/**
+ * Inputs that any model takes: what an embedding looks up is there, and what is multiplied is not all zero.
+ * @param batch for models that leave the number of examples free.
+ */
+function sampleInputs(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, random = false): tfjs.Tensor[] {
+  return model.inputs.map(({ shape, dtype, name }) => {
+    const [examples, ...rest] = shape;
+    const free = rest.findIndex((size) => size === null || size === undefined);
+    if (free >= 0) {
+      throw new TonyError('MODEL_NOT_EXPORTABLE', `input ${name} has the shape [${shape}], and only the first dimension may be free`, {
+        hint: 'Make the same model with a fixed inputShape, and give it these weights.',
+      });
+    }
+    const fixed = [examples ?? batch, ...rest] as number[];
+    if (!random) {
+      return tf.zeros(fixed, dtype);
+    }
+    return dtype === 'float32' && !takesIndices(model)
+      ? tf.randomNormal(fixed, 0, 1, 'float32', 17)
+      : randomIndices(tf, model, fixed, dtype);
+  });
+}
+
+interface Embedding {
+  readonly inputDim: number;
+}
+
+function embeddingsOf(model: tfjs.LayersModel): Embedding[] {
+  return model.layers.flatMap((layer) => {
+    const { layers, inputDim } = layer as unknown as { readonly layers?: unknown; readonly inputDim?: number };
+    if (layers !== undefined) {
+      return embeddingsOf(layer as unknown as tfjs.LayersModel);
+    }
+    return layer.getClassName() === 'Embedding' && inputDim !== undefined ? [{ inputDim }] : [];
+  });
+}
+
+function takesIndices(model: tfjs.LayersModel): boolean {
+  return embeddingsOf(model).length > 0;
+}
+
+function randomIndices(tf: typeof tfjs, model: tfjs.LayersModel, shape: number[], dtype: tfjs.DataType): tfjs.Tensor {
+  const sizes = embeddingsOf(model).map(({ inputDim }) => inputDim);
+  return tf.randomUniform(shape, 0, sizes.length === 0 ? 2 : Math.min(...sizes), 'int32', 17).cast(dtype);
+}
+
+async function proveEqual(tf: typeof tfjs, model: tfjs.LayersModel, artifacts: tfjs.io.ModelArtifacts): Promise<void> {
+  const graph = await tf.loadGraphModel({ load: async () => artifacts });
+  try {
+    tf.tidy(() => {
+      const inputs = sampleInputs(tf, model, PROOF_BATCH, true);
+      const expected = [model.apply(inputs, { training: false })].flat() as tfjs.Tensor[];
+      const computed = [graph.predict(inputs) as tfjs.Tensor | tfjs.Tensor[]].flat();
+      expected.forEach((tensor, index) => {
+        const [one, other] = [tensor.dataSync(), computed[index]?.dataSync()];
+        const isEqual = other !== undefined && one.length === other.length && one.every((value, at) => isNear(value, other[at] as number));
+        if (!isEqual) {
+          throw new TonyError('MODEL_NOT_EXPORTABLE', `the graph of ${model.name} does not compute its output ${model.outputNames[index]}`);
+        }
+      });
+    });
+  } catch (error) {
+    if (error instanceof TonyError) {
+      throw error;
+    }
+    throw new TonyError('MODEL_NOT_EXPORTABLE', `the graph of ${model.name} does not run: ${messageOf(error)}`, { cause: error });
+  } finally {
+    graph.dispose();
+  }
+}
+
+function isNear(one: number, other: number): boolean {
+  return Object.is(one, other) || Math.abs(one - other) <= TOLERANCE * (1 + Math.abs(one));
+}

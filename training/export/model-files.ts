@@ -1,0 +1,100 @@
+import { createHash } from 'node:crypto';
+import type { io } from '@tensorflow/tfjs';
+import { z } from 'zod';
+import { TonyError } from '../../conf/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri, nameOf, parentUri } from '../../storage/uri.ts';
+
+/*
+ * A model as TensorFlow.js keeps it (tensorflow.org/js/guide/save_load): a folder of
+ *
+ *   model.json                       topology, and a manifest of the weights: names, types, shapes, files
+ *   group1-shard1of2-1a2b3c4d.bin    the weights one after the other, little-endian, cut wherever 4 MiB are full
+ *
+ * The names hold a checksum of what is in the files. model.json is replaced last, at once: it always names files that fit it. What an
+ * earlier one has named is removed after that.
+ */
+const MODEL = 'model.json';
+const SHARD = /^group1-shard\d+of\d+-[0-9a-f]{8}\.bin$/;
+const SHARD_BYTES = 4 * 1024 * 1024;
+
+/** Both kinds of model have these; the rest of model.json is passed on as it is. */
+const modelJson = z.looseObject({
+  modelTopology: z.looseObject({}),
+  weightsManifest: z
+    .array(
+      z.object({
+        paths: z.array(z.string()),
+        weights: z.array(z.looseObject({ name: z.string(), shape: z.array(z.number()), dtype: z.string() })),
+      }),
+    )
+    .default([]),
+});
+
+/** Writes a model into the folder `uri`, in place of one that may be there. */
+export async function writeModelFiles(storage: Storage, uri: string, artifacts: io.ModelArtifacts): Promise<void> {
+  const { weightData, weightSpecs = [], ...rest } = artifacts;
+  const data = bytesOf(weightData);
+  const count = Math.max(1, Math.ceil(data.length / SHARD_BYTES));
+  const paths: string[] = [];
+  for (let index = 0; index < count; index++) {
+    const shard = data.subarray(index * SHARD_BYTES, (index + 1) * SHARD_BYTES);
+    const checksum = createHash('sha256').update(shard).digest('hex').slice(0, 8);
+    const path = `group1-shard${index + 1}of${count}-${checksum}.bin`;
+    await storage.write(joinUri(uri, path), shard);
+    paths.push(path);
+  }
+  const document = { ...rest, weightsManifest: [{ paths, weights: weightSpecs }] };
+  await storage.write(joinUri(uri, MODEL), Buffer.from(JSON.stringify(document)));
+  for (const { name, uri: file } of await storage.list(uri)) {
+    if (SHARD.test(name) && !paths.includes(name)) {
+      await storage.remove(file);
+    }
+  }
+}
+
+/**
+ * Hands a model of any writer to tf.loadLayersModel or tf.loadGraphModel.
+ * @param uri the folder, or the model.json in it.
+ */
+export function modelFilesHandler(tf: { readonly io: typeof io }, storage: Storage, uri: string): io.IOHandler {
+  return { load: async () => await readModelFiles(tf, storage, uri) };
+}
+
+/** @throws TonyError MODEL_UNREADABLE, or NOT_FOUND. */
+export async function readModelFiles(tf: { readonly io: typeof io }, storage: Storage, uri: string): Promise<io.ModelArtifacts> {
+  const [folder, file] = /\.json$/i.test(nameOf(uri)) ? [parentUri(uri), uri] : [uri, joinUri(uri, MODEL)];
+  const document = parse(await storage.read(file), file);
+  return await tf.io.getModelArtifactsForJSON(document as unknown as io.ModelJSON, async () => {
+    const buffers: ArrayBuffer[] = [];
+    for (const path of document.weightsManifest.flatMap(({ paths }) => paths)) {
+      const bytes = await storage.read(joinUri(folder, path));
+      buffers.push(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer);
+    }
+    const specs = document.weightsManifest.flatMap(({ weights }) => weights) as unknown as io.WeightsManifestEntry[];
+    return [specs, tf.io.CompositeArrayBuffer.join(buffers)];
+  });
+}
+
+function parse(bytes: Uint8Array, file: string): z.infer<typeof modelJson> {
+  let document: unknown;
+  try {
+    document = JSON.parse(Buffer.from(bytes).toString('utf8'));
+  } catch {
+    throw new TonyError('MODEL_UNREADABLE', `${file} is no JSON`);
+  }
+  const found = modelJson.safeParse(document);
+  if (!found.success) {
+    throw new TonyError('MODEL_UNREADABLE', `${file} is not a model.json of TensorFlow.js`);
+  }
+  return found.data;
+}
+
+function bytesOf(data: io.WeightData | undefined): Uint8Array {
+  if (data === undefined) {
+    return new Uint8Array(0);
+  }
+  const parts = Array.isArray(data) ? data : [data];
+  const only = parts[0];
+  return parts.length === 1 && only !== undefined ? new Uint8Array(only) : Buffer.concat(parts.map((part) => new Uint8Array(part)));
+}
