@@ -8,8 +8,9 @@ import { type BackendName, refuseUnfitModel } from './backend.ts';
 import { followCheckpoints } from './checkpoint-follower.ts';
 import { CheckpointStore, type StoredCheckpoint } from './checkpoint-store.ts';
 import { weightsOf } from './compiled-model.ts';
+import { type EvaluateOptions, type EvaluationReport, type EvaluationWorld, Evaluator } from './evaluator.ts';
 import { type FitHistory, fit as fitOnAllRanks } from './fit.ts';
-import type { FitData } from './fit-data.ts';
+import type { FitData, ValidationData } from './fit-data.ts';
 import type { FitOptions } from './fit-options.ts';
 import { type Column, parseIdx } from './idx.ts';
 import { beforeProgramEnds, type LastWork } from './program-end.ts';
@@ -270,14 +271,46 @@ export class Cluster {
 
   /** Each newest checkpoint of the job as it appears; ends after the final one. For evaluators. */
   async *checkpoints(options: { readonly everyMs?: number; readonly signal?: AbortSignal } = {}): AsyncGenerator<Checkpoint, void> {
+    const store = this.#storeOfJob();
+    const applicationId = this.#parts.applicationId === '' ? null : this.#parts.applicationId;
+    const follow = { ...options, applicationId, onTrouble: (message: string) => this.#notice(message) };
+    for await (const stored of followCheckpoints(store, follow)) {
+      yield this.#checkpointOf(stored);
+    }
+  }
+
+  /**
+   * Evaluates each newest checkpoint of the job on held-out data as it appears, until after the final one: for a role `evaluator`. Writes
+   * summaries (a run of the role's name, with the tags of `fit`) and the job's metrics, names the best checkpoint, and ends training when
+   * it has stopped to improve, if `patience` says so.
+   *
+   * @param model compiled, of the shape that is trained; its weights are replaced.
+   * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.
+   * @throws TonyError USAGE, MODEL_INVALID, DATA_INVALID, CHECKPOINT_MISFIT.
+   */
+  async evaluate(model: tfjs.LayersModel, data: ValidationData, options: EvaluateOptions = {}): Promise<EvaluationReport> {
+    const { applicationId, report } = this.#parts;
+    const world: EvaluationWorld = {
+      tf: this.tf,
+      storage: this.storage,
+      store: this.#storeOfJob(),
+      applicationId,
+      holder: `${this.role}-${this.index}`,
+      onValues: (step, values, best) => {
+        const named = Object.entries({ ...values, ...best }).map(([name, value]) => [`${this.role}/${name}`, value]);
+        report({ type: 'progress', step, metrics: Object.fromEntries(named) });
+        this.summaries.scalars(values, step);
+      },
+      onNotice: (message) => this.#notice(message),
+    };
+    return await new Evaluator(world, model, data, options).run();
+  }
+
+  #storeOfJob(): CheckpointStore {
     if (this.#store === null) {
       throw new TonyError('USAGE', 'there is no checkpoint folder', { hint: 'Pass join({ checkpointDir }) when running alone.' });
     }
-    const applicationId = this.#parts.applicationId === '' ? null : this.#parts.applicationId;
-    const follow = { ...options, applicationId, onTrouble: (message: string) => this.#notice(message) };
-    for await (const stored of followCheckpoints(this.#store, follow)) {
-      yield this.#checkpointOf(stored);
-    }
+    return this.#store;
   }
 
   #checkpointOf(stored: StoredCheckpoint): Checkpoint {

@@ -55,6 +55,7 @@ export type { RecordOptions } from './datasets/tfrecord-format.ts';
 export { shardName, type WriteTfRecordOptions, type WrittenTfRecords, writeTfRecords } from './datasets/tfrecord-writer.ts';
 export type { TrainingElement } from './datasets/training-element.ts';
 export type { ClassWeight, ClassWeights } from './example-weights.ts';
+export type { EvaluateOptions, Evaluation, EvaluationReport } from './evaluator.ts';
 export type { FitHistory } from './fit.ts';
 export type { FitData, ValidationData } from './fit-data.ts';
 export type { FitOptions, FitSummaries } from './fit-options.ts';
