@@ -33,6 +33,7 @@ function scripted(looks: readonly (Observation | Error)[]): JobConnection {
       if (look instanceof Error || look === undefined) throw look;
       return look;
     },
+    output: async () => null,
     kill: async () => false,
     logs: async () => [],
     close: () => undefined,

@@ -12,7 +12,9 @@ export { findPlace, openHistoryStore, type StoreOptions } from './history/open-s
 export { type Pruned, type PruneOptions, pruneHistory } from './history/prune-history.ts';
 export type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
 export type { JobEvent } from './job-events.ts';
+export { attachJob, JobHandle } from './job-handle.ts';
 export { jobLogs, type LogLine, type LogOptions } from './job-logs.ts';
 export { type KillReport, killJob } from './kill-job.ts';
+export { type RunFunction, type RunModule, type RunOptions, run, start } from './run.ts';
 export type { StagingEvent } from './staging.ts';
 export { type SubmitOptions, submit } from './submit.ts';

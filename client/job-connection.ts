@@ -40,5 +40,10 @@ export interface JobConnection {
   kill(): Promise<boolean>;
   /** Of every container so far, in the order of their start. */
   logs(): Promise<LogSource[]>;
+  /**
+   * A file that the job has put into its own output folder; null when there is none.
+   * @throws TonyError JOB_FAILED when it has more than `maxBytes`, or that the cluster cannot be reached.
+   */
+  output(name: string, maxBytes: number): Promise<Buffer | null>;
   close(): void;
 }

@@ -33,6 +33,7 @@ function job(sources: () => LogSource[], over: () => boolean = () => true): JobC
     trackingUrl: null,
     pages: async () => null,
     observe: async () => ({ phase: '', waiting: '', status: null, result: over() ? result : null }),
+    output: async () => null,
     kill: async () => false,
     logs: async () => sources(),
     close: () => undefined,

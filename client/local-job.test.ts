@@ -29,7 +29,12 @@ async function place(file: string, content: string): Promise<void> {
 async function master(script: string): Promise<number> {
   const paths = localPaths(root, ID);
   const child = spawn(process.execPath, ['-e', `${script}; console.log('up')`], {
-    env: { ...process.env, CONTAINER_ID: paths.masterContainer(1), FINAL: path.join(paths.history, 'final.json') },
+    env: {
+      ...process.env,
+      CONTAINER_ID: paths.masterContainer(1),
+      FINAL: path.join(paths.history, 'final.json'),
+      ADDRESS: paths.masterAddress,
+    },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   onTestFinished(() => void child.kill('SIGKILL'));
@@ -91,11 +96,16 @@ test('what final.json says is the end', async () => {
   expect(await killJob(job)).toMatchObject({ killed: false });
 });
 
-test('kill asks the master and waits for the end', async () => {
+test('kill asks the master as soon as that listens, and waits for the end', async () => {
   const final = JSON.stringify({ ...running, state: 'KILLED', message: 'killed by SIGTERM', finishedAt: 2 });
   await mkdir(localPaths(root, ID).history, { recursive: true });
   await master(
-    `process.on('SIGTERM', () => { require('fs').writeFileSync(process.env.FINAL, ${JSON.stringify(final)}); process.exit(1); }); setInterval(() => undefined, 1000)`,
+    `const { writeFileSync } = require('fs');
+    setTimeout(() => {
+      process.on('SIGTERM', () => { writeFileSync(process.env.FINAL, ${JSON.stringify(final)}); process.exit(1); });
+      writeFileSync(process.env.ADDRESS, JSON.stringify({ http: 'http://127.0.0.1:1', token: 'x', pid: process.pid }));
+    }, 300);
+    setInterval(() => undefined, 1000)`,
   );
   expect(await killJob(new LocalJob(ID, root))).toMatchObject({ killed: true });
 });

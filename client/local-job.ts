@@ -1,10 +1,11 @@
-import { open, readdir, readFile, rm } from 'node:fs/promises';
+import { open, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TonyError } from '../conf/errors.ts';
 import type { JobResult, JobStatus } from '../conf/status.ts';
 import { historyFiles, parseEntries } from '../web/history-files.ts';
 import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
+import { tooLarge } from './job-output-file.ts';
 import { parseJobStatus } from './job-status.ts';
 import { LOCAL_ATTEMPTS, type LocalPaths, localPaths } from './local-layout.ts';
 import { orderContainers } from './task-containers.ts';
@@ -13,6 +14,8 @@ const ANSWER_MS = 5_000;
 /** A job that is killed ends its programs first. */
 const KILL_MS = 30_000;
 const RESTART_MS = 1_000;
+/** As long as an ApplicationMaster may take to start. */
+const LISTENING_MS = 10_000;
 const LOG_PIECE = 1 << 20;
 
 interface MasterAddress {
@@ -61,12 +64,19 @@ export class LocalJob implements JobConnection {
   async kill(): Promise<boolean> {
     const { result } = await this.observe();
     if (result !== null) return false;
-    const pid = await this.#masterPid();
-    if (pid !== null) process.kill(pid, 'SIGTERM');
-    const deadline = performance.now() + KILL_MS;
+    const started = performance.now();
+    let told: number | null = null;
     while ((await this.observe()).result === null) {
-      if (performance.now() > deadline) {
+      const pid = await this.#masterPid();
+      const waited = performance.now() - started;
+      if (waited > KILL_MS) {
         throw new TonyError('KILL_FAILED', `${this.applicationId} was told to end and has not.`, { hint: `End process ${pid} yourself.` });
+      }
+      // One that has just been started does not listen to signals yet: it would die of it, and another attempt would go on with the job.
+      const listens = (await this.#address())?.pid === pid || waited > LISTENING_MS;
+      if (pid !== null && pid !== told && listens) {
+        process.kill(pid, 'SIGTERM');
+        told = pid;
       }
       await delay(50);
     }
@@ -87,6 +97,13 @@ export class LocalJob implements JobConnection {
       containerId,
       read: (file, from) => readPiece(join(this.#paths.logs(containerId), file), from),
     }));
+  }
+
+  async output(name: string, maxBytes: number): Promise<Buffer | null> {
+    const file = join(this.#paths.output, name);
+    const size = (await stat(file).catch(() => null))?.size ?? null;
+    if (size !== null && size > maxBytes) throw tooLarge(file, size, maxBytes);
+    return size === null ? null : readFile(file);
   }
 
   close(): void {}

@@ -7,6 +7,7 @@ export function localPaths(root: string, applicationId: string) {
   return {
     job,
     history: path.join(root, 'history', applicationId),
+    output: path.join(root, 'output', applicationId),
     /** host, ports and token of the ApplicationMaster; 0600. */
     masterAddress: path.join(job, 'am.json'),
     /** pid of the ApplicationMaster, written by whoever started it. */

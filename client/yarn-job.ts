@@ -8,8 +8,10 @@ import type { Application } from '../hadoop/resource-manager-answers.ts';
 import { joinUri } from '../storage/uri.ts';
 import { historyFiles, parseEntries } from '../web/history-files.ts';
 import type { Cluster } from './cluster.ts';
+import { jobOutput } from './freeze-job.ts';
 import { historyFolders } from './history/history-place.ts';
 import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
+import { tooLarge } from './job-output-file.ts';
 import { parseJobStatus } from './job-status.ts';
 import { orderContainers, type TaskContainer } from './task-containers.ts';
 import { resultOf, unknownQueue, waitingReason } from './yarn-diagnostics.ts';
@@ -94,6 +96,14 @@ export class YarnJob implements JobConnection {
         },
       };
     });
+  }
+
+  async output(name: string, maxBytes: number): Promise<Buffer | null> {
+    const { storage, root } = this.#cluster;
+    const uri = joinUri(jobOutput(root, this.applicationId), name);
+    const size = (await storage.stat(uri))?.size ?? null;
+    if (size !== null && size > maxBytes) throw tooLarge(uri, size, maxBytes);
+    return size === null ? null : storage.read(uri);
   }
 
   close(): void {

@@ -168,6 +168,9 @@ export const jobSchema = z.strictObject({
 
 export type JobFile = z.output<typeof jobSchema>;
 
+/** job.yaml as people write it. */
+export type JobInput = z.input<typeof jobSchema>;
+
 /** JSON Schema (2020-12) of job.yaml, for editors. */
 export function jobJsonSchema(): JsonSchema {
   return { title: 'tony-ts job', ...z.toJSONSchema(jobSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;

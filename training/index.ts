@@ -54,8 +54,8 @@ export {
 export type { RecordOptions } from './datasets/tfrecord-format.ts';
 export { shardName, type WriteTfRecordOptions, type WrittenTfRecords, writeTfRecords } from './datasets/tfrecord-writer.ts';
 export type { TrainingElement } from './datasets/training-element.ts';
-export type { ClassWeight, ClassWeights } from './example-weights.ts';
 export type { EvaluateOptions, Evaluation, EvaluationReport } from './evaluator.ts';
+export type { ClassWeight, ClassWeights } from './example-weights.ts';
 export type { FitHistory } from './fit.ts';
 export type { FitData, ValidationData } from './fit-data.ts';
 export type { FitOptions, FitSummaries } from './fit-options.ts';
@@ -64,6 +64,7 @@ export type { LearningRate, ScheduleStep } from './learning-rate.ts';
 export { type ModelPredictOptions, type PredictFunction, type PredictOptions, type PredictReport, predict } from './predict.ts';
 export type { PredictFormat } from './predict-format.ts';
 export type { InferenceModel, Prediction, Values } from './predict-model.ts';
+export { runCall } from './run-call.ts';
 export type { Numbers, Summaries } from './summary.ts';
 export type { Hyperparameters, HyperparameterValue, Metric } from './summary-hparams.ts';
 export { type SweepOptions, type SweepReport, sweep, type Trial } from './sweep.ts';

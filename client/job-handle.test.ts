@@ -1,0 +1,97 @@
+import { expect, test } from 'vitest';
+import { jobStatus } from '../conf/job-status.fixture.ts';
+import type { JobResult, JobStatus } from '../conf/status.ts';
+import type { JobConnection } from './job-connection.ts';
+import { errorLine, JobHandle } from './job-handle.ts';
+
+/** A job that is over at the second look. */
+function over(
+  result: JobResult,
+  options: { output?: string; status?: Partial<JobStatus> } = {},
+): JobConnection & { readonly asked: string[] } {
+  let looks = 0;
+  const asked: string[] = [];
+  const line = Buffer.from('hello\n');
+  return {
+    applicationId: 'application_1_0001',
+    trackingUrl: 'http://rm/proxy/application_1_0001/',
+    pages: async () => null,
+    observe: async () => {
+      const status = jobStatus({ ...options.status });
+      return { phase: 'RUNNING', waiting: '', status, result: looks++ === 0 ? null : result };
+    },
+    kill: async () => {
+      asked.push('kill');
+      return true;
+    },
+    logs: async () => [
+      {
+        task: 'worker:0',
+        containerId: 'c1',
+        read: async (file, from) =>
+          file === 'stdout' && 'offset' in from ? { bytes: line.subarray(from.offset), end: line.length } : null,
+      },
+    ],
+    output: async (name) => {
+      asked.push(name);
+      return options.output === undefined ? null : Buffer.from(options.output);
+    },
+    close: () => void asked.push('close'),
+    asked,
+  };
+}
+
+const FINE: JobResult = { state: 'SUCCEEDED', diagnostics: '' };
+
+test('a handle answers the value, after the last line of the logs', async () => {
+  const connection = over(FINE, { output: '{"version":1,"value":{"accuracy":0.5}}' });
+  const told: string[] = [];
+  const job = new JobHandle<{ accuracy: number }>(connection, ({ task, text }) => void told.push(`${task} ${text}`));
+  expect(job).toMatchObject({ id: 'application_1_0001', trackingUrl: connection.trackingUrl });
+  expect(await job.result()).toEqual({ accuracy: 0.5 });
+  expect(told).toEqual(['worker:0 hello']);
+  const lines = [];
+  for await (const { text } of job.logs()) lines.push(text);
+  expect(lines).toEqual(['hello']);
+  job.close();
+  expect(connection.asked).toEqual(['result.json', 'close']);
+});
+
+test('no value is undefined, null is null', async () => {
+  expect(await new JobHandle(over(FINE, { output: '{"version":1}' })).result()).toBeUndefined();
+  expect(await new JobHandle(over(FINE, { output: '{"version":1,"value":null}' })).result()).toBeNull();
+  expect(await new JobHandle(over(FINE)).result()).toBeUndefined();
+  await expect(new JobHandle(over(FINE, { output: '{"version' })).result()).rejects.toMatchObject({ code: 'JOB_FAILED' });
+});
+
+test('a failed job is an error with the first line of its cause, and the last lines of its task', async () => {
+  const lines = [
+    'epoch 1',
+    'file:///train.ts:3',
+    "    throw new RangeError('no');",
+    'RangeError: no',
+    '    at train (file:///train.ts:3:9)',
+    '',
+    'Node.js v22',
+  ];
+  const status = { failure: { task: 'worker:1', text: 'worker:1 exited with 1', lines } };
+  const failed = new JobHandle(over({ state: 'FAILED', diagnostics: 'worker:1 exited with 1' }, { status }));
+  await expect(failed.result()).rejects.toMatchObject({
+    code: 'JOB_FAILED',
+    message: `application_1_0001 has failed in worker:1: RangeError: no\n${lines.map((line) => `  ${line}`).join('\n')}`,
+  });
+  expect(await failed.report()).toMatchObject({ state: 'FAILED', diagnostics: 'worker:1 exited with 1' });
+  const silent = new JobHandle(over({ state: 'FAILED', diagnostics: 'no room in the queue' }));
+  await expect(silent.result()).rejects.toThrow('application_1_0001 has failed: no room in the queue');
+  await expect(new JobHandle(over({ state: 'KILLED', diagnostics: '' })).result()).rejects.toThrow('application_1_0001 was killed.');
+});
+
+test.each([
+  [['TypeError: x is not a function'], 'TypeError: x is not a function'],
+  [['a', 'Uncaught Error: no', 'b'], 'Uncaught Error: no'],
+  [["TonyError [X]: it's", 'z'], "TonyError [X]: it's"],
+  [['Errors happened before', 'all fine'], undefined],
+  [['Error [ERR_MODULE_NOT_FOUND]: Cannot find'], 'Error [ERR_MODULE_NOT_FOUND]: Cannot find'],
+])('the error in %j', (lines, found) => {
+  expect(errorLine(lines)).toBe(found);
+});
