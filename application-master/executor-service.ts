@@ -1,5 +1,13 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { Metadata, Server, ServerCredentials, type ServerDuplexStream, status } from '@grpc/grpc-js';
+import {
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerDuplexStream,
+  type ServerUnaryCall,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js';
 import { messageOf } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { Secret } from '../conf/secret.ts';
@@ -11,16 +19,21 @@ import {
   type Hello,
   type MasterMessage,
   type ProgressMessage,
+  type ServiceAnswer,
+  type ServiceRequest,
   type UsageMessage,
   type Welcome,
 } from '../protos/executor-protocol.ts';
 import type { Member } from '../training/task-context.ts';
 import type { Event, ProgramExit, Progress } from './events.ts';
+import type { ServiceCall } from './services.ts';
 
 type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
 /** An event without its time, which the one who hears it adds. */
 export type Happening = Event extends infer One ? (One extends Event ? Omit<One, 'now'> : never) : never;
 
+/** A program asks a few things at a time; each may wait for a while. */
+const CALLS_OF_CONTAINER = 32;
 /** A stream whose first message does not come within this time is closed (ms). */
 const HELLO_DEADLINE_MS = 10_000;
 
@@ -34,6 +47,8 @@ export interface ExecutorServiceOptions {
   readonly assignmentOf: (containerId: string) => { role: string; index: number } | null | undefined;
   readonly welcomeFor: (role: string) => Omit<Welcome, 'masterAttempt'>;
   readonly hear: (happening: Happening) => void;
+  /** What a program asks; null when this attempt has no say any more. */
+  readonly serve: (call: ServiceCall) => Promise<ServiceAnswer | null>;
   readonly log: Logger;
 }
 
@@ -55,11 +70,15 @@ export class ExecutorService {
   readonly #options: ExecutorServiceOptions;
   readonly #server = new Server({ 'grpc.max_receive_message_length': 1 << 20, 'grpc.keepalive_permit_without_calls': 1 });
   readonly #streams = new Map<string, ExecutorStream>();
+  readonly #calls = new Map<string, number>();
   #closed = false;
 
   constructor(options: ExecutorServiceOptions) {
     this.#options = options;
-    this.#server.addService(executorService(), { Attach: (stream: ExecutorStream) => this.#attach(stream) });
+    this.#server.addService(executorService(), {
+      Attach: (stream: ExecutorStream) => this.#attach(stream),
+      Serve: (call: ServerUnaryCall<ServiceRequest, ServiceAnswer>, answer: sendUnaryData<ServiceAnswer>) => void this.#serve(call, answer),
+    });
   }
 
   /** Listens on the address, and answers the port. */
@@ -172,7 +191,33 @@ export class ExecutorService {
     stream.emit('error', { code, details, metadata });
   }
 
-  #isProof(hello: Hello): boolean {
+  async #serve(call: ServerUnaryCall<ServiceRequest, ServiceAnswer>, answer: sendUnaryData<ServiceAnswer>): Promise<void> {
+    const { containerId, generation, service, body } = call.request;
+    const refuse = (code: status, details: string): void => answer({ code, details });
+    if (!this.#isProof(call.request)) return refuse(status.PERMISSION_DENIED, 'the container could not be proved');
+    const assignment = this.#options.assignmentOf(containerId);
+    if (assignment === undefined) return refuse(status.UNAVAILABLE, 'the job is being restored');
+    if (assignment === null) return refuse(status.FAILED_PRECONDITION, 'this container has no part in the job any more');
+    const calls = this.#calls.get(containerId) ?? 0;
+    if (calls >= CALLS_OF_CONTAINER) return refuse(status.RESOURCE_EXHAUSTED, 'too many questions at a time');
+    this.#calls.set(containerId, calls + 1);
+    const gone = new AbortController();
+    call.on('cancelled', () => gone.abort());
+    try {
+      const given = await this.#options.serve({ containerId, role: assignment.role, generation, service, body, signal: gone.signal });
+      if (given === null) refuse(status.UNAVAILABLE, 'this ApplicationMaster is out of date');
+      else answer(null, given);
+    } catch (error) {
+      this.#options.log.error({ error: messageOf(error), service }, 'a service failed');
+      refuse(status.INTERNAL, messageOf(error));
+    } finally {
+      const left = (this.#calls.get(containerId) ?? 1) - 1;
+      if (left > 0) this.#calls.set(containerId, left);
+      else this.#calls.delete(containerId);
+    }
+  }
+
+  #isProof(hello: Pick<Hello, 'containerId' | 'proof'>): boolean {
     const expected = containerProof(this.#options.jobSecret, hello.containerId);
     return hello.proof.length === expected.length && timingSafeEqual(hello.proof, expected);
   }

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status.ts';
+import { FEED_ADDRESS_FILE } from '../protos/feed-protocol.ts';
 import type { Entry, Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
 import { historyFileName, historyFiles, parseEntries, parseSamples } from '../web/history-files.ts';
@@ -32,6 +33,7 @@ export interface EarlierAttempt {
  *
  *   <staging>/am.json             where executors find the master; of the newest attempt
  *   <staging>/state-<attempt>.json  the job's state; each attempt writes its own, so that an older one that still lives overwrites nothing
+ *   <staging>/services-<attempt>.json  what it has promised to the job's programs (see DurableNotes), feed.json where the job is fed
  *   <history>/events-<attempt>.jsonl, metrics-<attempt>.jsonl, job.json, final.json
  */
 export class JobFiles {
@@ -93,7 +95,7 @@ export class JobFiles {
       this.#waiting = null;
       try {
         await this.#storage.write(this.#stateUri(this.#attempt), Buffer.from(JSON.stringify(snapshot)), { permission: 0o600 });
-        const newest = await this.#newestAttempt();
+        const newest = await this.newestAttempt();
         if (newest > this.#attempt) {
           superseded(newest);
           return;
@@ -110,7 +112,7 @@ export class JobFiles {
   }
 
   /** An attempt first says where it is, then reads what the one before left. */
-  async #newestAttempt(): Promise<number> {
+  async newestAttempt(): Promise<number> {
     const uri = joinUri(this.#staging, 'am.json');
     try {
       const { attempt } = JSON.parse((await this.#storage.read(uri)).toString()) as { attempt?: unknown };
@@ -256,7 +258,7 @@ export class JobFiles {
       return;
     }
     const names = (await this.#storage.list(this.#staging)).map((entry) => entry.name);
-    const gone = names.filter((name) => name === 'am.json' || /^state-\d+\.json$/.test(name));
+    const gone = names.filter((name) => name === 'am.json' || name === FEED_ADDRESS_FILE || /^(state|services)-\d+\.json$/.test(name));
     await Promise.all(gone.map((name) => this.#storage.remove(joinUri(this.#staging, name))));
   }
 }

@@ -113,6 +113,18 @@ export class JobShell {
     return task?.state === 'running' && task.executor !== null ? { host: task.executor.host, port: task.executor.port } : null;
   };
 
+  /** Whether a program of that generation may run in the container, for all that is known. */
+  readonly isAlive = (containerId: string, generation: number): boolean => {
+    const slot = this.#state?.byContainer.get(containerId);
+    const task = slot === undefined ? undefined : this.#state?.tasks[slot];
+    if (this.#state === null) return true;
+    if (task === undefined || task.state === 'succeeded' || task.state === 'failed') return false;
+    // An executor that has not come back yet may have a program.
+    const program = task.executor?.program ?? null;
+    if (task.executor === null) return true;
+    return program !== null && program.generation === generation && program.phase !== 'ended';
+  };
+
   readonly status = (): JobStatus => {
     const { frozen, attempt } = this.#options;
     return this.#final ?? statusOf(this.#state ?? createJob(frozen, { attempt, now: now() }), now());

@@ -10,6 +10,7 @@ import { joinUri } from '../storage/uri.ts';
 import { JobSite } from '../web/job-site.ts';
 import { ScalarReader } from '../web/scalars/scalar-reader.ts';
 import { WebServer } from '../web/server.ts';
+import { DurableNotes } from './durable-notes.ts';
 import { ExecutorService, ringKey } from './executor-service.ts';
 import { JobFiles } from './job-files.ts';
 import { JobShell, now, type Outcome } from './job-shell.ts';
@@ -19,6 +20,7 @@ import { LocalNegotiator } from './local-negotiator.ts';
 import { MasterVitals } from './master-vitals.ts';
 import type { Negotiator } from './negotiator.ts';
 import { heartbeatIntervalMs, leaseMs } from './pace.ts';
+import { Services } from './services.ts';
 import { type MasterSettings, readSettings } from './settings.ts';
 import { TaskLogs } from './task-logs.ts';
 import { viewAccess } from './view-access.ts';
@@ -94,6 +96,17 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
     endpoint: () => job.endpointOf(TENSORBOARD_ROLE, 0),
     ringKey: ringKey(secrets.jobSecret),
   });
+  let say: () => void = () => {};
+  const addressed = new Promise<void>((resolve) => {
+    say = resolve;
+  });
+  const services = new Services({
+    notes: (content) =>
+      new DurableNotes({ storage, staging: frozen.staging, attempt, content, newestAttempt: () => files.newestAttempt(), log }),
+    addressed,
+    isAlive: job.isAlive,
+    log,
+  });
   const executors = new ExecutorService({
     ...secrets,
     attempt,
@@ -108,6 +121,7 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
       };
     },
     hear: job.hear,
+    serve: (call) => services.serve(call),
     log,
   });
   const address = (await lookup(host)).address;
@@ -132,7 +146,7 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
   const http = `http://${bracketed}:${web.port}`;
   const here = { host, port, attempt, ...(frozen.cluster.kind === 'local' && { pid: process.pid, http, token }) };
   // An attempt says where it is before it reads what the one before left: see JobFiles.persist.
-  const addressed = files.writeAddress(here);
+  void files.writeAddress(here).then(say);
   void files
     .writeFrozenJob(settings.frozenText)
     .catch((error: unknown) => log.warn({ error: messageOf(error) }, 'job.json is not in the history'));
@@ -157,6 +171,7 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
   web.close();
   site.close();
   for (const each of [view, vitals, scalars, logs]) each.close();
+  services.close();
   executors.close();
   await negotiator.close();
   await files.close();

@@ -28,6 +28,7 @@ async function serve(): Promise<Service> {
     assignmentOf: (id) => (id === CONTAINER ? state.assignment : null),
     welcomeFor: () => ({ intervalMs: 500, leaseMs: 1000, command: 'true', env: {} }),
     hear: (happening) => heard.push(happening),
+    serve: async () => null,
     log: pino({ level: 'silent' }),
   });
   const port = await service.listen('127.0.0.1');

@@ -20,6 +20,7 @@ import { DatasetFeed, sharesOfRank } from './dataset-feed.ts';
 import { encodeExample } from './example.ts';
 import { fixedLenFeature, parseExample } from './parse-example.ts';
 import { csv, fromArray, tfrecords } from './sources.ts';
+import { OwnSplits } from './split-giver.ts';
 import type { Json } from './stream.ts';
 import { folderWith, tfRecordFile } from './testing/files.ts';
 
@@ -65,10 +66,20 @@ async function run(
   stopAfter: number,
 ): Promise<Epoch & { position: Json; ended: boolean }> {
   return await withRings(worldSize, async (rings) => {
+    const splits = new OwnSplits();
     const results = await Promise.all(
       rings.map(async (ring) => {
         const names = { inputs: ['x'], outputs: ['y'] };
-        const feed = new DatasetFeed(dataset, { tf, peers: peersOfRing(ring), storage, seed: 1, names, position, onNotice: () => {} });
+        const feed = new DatasetFeed(dataset, {
+          tf,
+          peers: peersOfRing(ring),
+          storage,
+          splits: splits.reader(),
+          seed: 1,
+          names,
+          position,
+          onNotice: () => {},
+        });
         const seen: number[] = [];
         const weights: number[] = [];
         let ended = false;
@@ -110,13 +121,15 @@ describe('ranks that share a dataset', () => {
         fc.array(fc.integer({ min: 0, max: 20 }), { minLength: 1, maxLength: 5 }).filter((counts) => counts.some((count) => count > 0)),
         fc.integer({ min: 1, max: 6 }),
         fc.constantFrom('auto' as const, 'shuffled' as const),
+        fc.boolean(),
         fc.array(fc.record({ worldSize: fc.integer({ min: 1, max: 4 }), steps: fc.integer({ min: 1, max: 5 }) }), {
           minLength: 1,
           maxLength: 4,
         }),
-        async (counts, batchSize, kind, stops) => {
+        async (counts, batchSize, kind, isDispatched, stops) => {
           const records = await recordFiles(counts);
-          const dataset = (kind === 'shuffled' ? records.shuffle(16) : records).batch(batchSize);
+          const mixed = kind === 'shuffled' ? records.shuffle(16) : records;
+          const dataset = (isDispatched ? mixed.dispatch() : mixed).batch(batchSize);
           const total = counts.reduce((sum, count) => sum + count, 0);
           const seen: number[] = [];
           let position: Json = null;
@@ -131,7 +144,7 @@ describe('ranks that share a dataset', () => {
           expect(position).toMatchObject({ pass: 1, states: [] });
         },
       ),
-      { numRuns: 25 },
+      { numRuns: 40 },
     );
   });
 

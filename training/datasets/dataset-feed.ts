@@ -8,6 +8,7 @@ import type { Peers } from '../peers.ts';
 import type { Dataset } from './dataset.ts';
 import type { DatasetReader } from './dataset-reader.ts';
 import { disposeElement } from './dispose.ts';
+import type { SplitGiver } from './split-giver.ts';
 import type { Json } from './stream.ts';
 import { countExamplesOf, type ModelNames, tensorsOf } from './training-element.ts';
 
@@ -22,12 +23,16 @@ export interface DatasetFeedOptions {
   readonly prepare?: TrainingData['prepare'];
   /** From a checkpoint. */
   readonly position: Json;
+  /** Of what is dispatched: that of the job unless told. */
+  readonly splits?: SplitGiver;
   readonly onNotice: (message: string) => void;
 }
 
 /** Batches that are read ahead of the one that is computed, and the one behind it. */
 const PREFETCH_BATCHES = 2;
 const TOLD_DAMAGES = 3;
+/** Ranks that have their data hear so often from those that have not: silence of a rank is taken for its loss. */
+const ROUND_MS = 10_000;
 
 /**
  * Where all ranks together stand in a dataset. A pass is dealt into as many shares as there were ranks when it began; each share is
@@ -71,7 +76,7 @@ export class DatasetFeed implements Feed {
   /** Of the shares: which one is read next. */
   #turn = 0;
   #damages = 0;
-  /** What all ranks tell each other before a step: their examples, and whether they have more. */
+  /** What all ranks tell each other before a step: their examples, whether they have more, and whether they wait for their data still. */
   readonly #news: Float32Array;
 
   /** @param dataset of batches. */
@@ -79,7 +84,7 @@ export class DatasetFeed implements Feed {
     this.#dataset = dataset.prefetch(PREFETCH_BATCHES);
     this.#options = options;
     this.#shares = options.peers.worldSize;
-    this.#news = new Float32Array(2);
+    this.#news = new Float32Array(3);
     if (options.position !== null) {
       const position = positionSchema.safeParse(options.position);
       if (!position.success)
@@ -91,16 +96,7 @@ export class DatasetFeed implements Feed {
   }
 
   async next(): Promise<FeedStep> {
-    const { peers } = this.#options;
-    this.#open ??= this.#openShares();
-    const element = await this.#take(this.#open);
-    const count = element === undefined ? 0 : countExamplesOf(element);
-    let hasMore = false;
-    for (const { reader } of this.#open) hasMore ||= await reader.hasNext();
-    const news = this.#news;
-    news.set([count, hasMore ? 1 : 0]);
-    await peers.sum(news);
-    const [used, more] = news as unknown as readonly [number, number];
+    const { element, count, used, more } = await this.#agree();
     if (used === 0) {
       disposeElement(element);
       throw new TonyError('DATA_INVALID', 'the dataset has no examples', {
@@ -116,6 +112,38 @@ export class DatasetFeed implements Feed {
       ended,
       release: () => disposeElement(element),
     };
+  }
+
+  /** Until everybody has what the step needs, or nothing more. However long that takes: a rank that waits for its data is not lost. */
+  async #agree(): Promise<{ element: unknown; count: number; used: number; more: number }> {
+    const { peers } = this.#options;
+    const coming = this.#prepare();
+    // Heard when it is awaited, unless the peers are lost before.
+    coming.catch(() => {});
+    const news = this.#news;
+    for (;;) {
+      const own = await within(coming, ROUND_MS);
+      news.set(own === null ? [0, 0, 1] : [own.count, own.hasMore ? 1 : 0, 0]);
+      await peers.sum(news);
+      const [used = 0, more = 0, waiting = 0] = news;
+      if (own !== null && waiting === 0) return { element: own.element, count: own.count, used, more };
+    }
+  }
+
+  async #prepare(): Promise<{ element: unknown; count: number; hasMore: boolean }> {
+    this.#open ??= await this.#openAll();
+    const element = await this.#take(this.#open);
+    const count = element === undefined ? 0 : countExamplesOf(element);
+    let hasMore = false;
+    for (const { reader } of this.#open) hasMore ||= await reader.hasNext();
+    return { element, count, hasMore };
+  }
+
+  /** All begin at once: what is dispatched is given out only when every share has said what it had. */
+  async #openAll(): Promise<OpenShare[]> {
+    const open = this.#openShares();
+    await Promise.all(open.map(({ reader }) => reader.hasNext()));
+    return open;
   }
 
   async position(): Promise<Json> {
@@ -137,11 +165,12 @@ export class DatasetFeed implements Feed {
   }
 
   #openShares(): OpenShare[] {
-    const { peers, storage, seed, onNotice } = this.#options;
+    const { peers, storage, splits, seed, onNotice } = this.#options;
     return sharesOfRank(peers.rank, peers.worldSize, this.#shares).map((share) => ({
       ...share,
       reader: this.#dataset.read({
         ...(storage === undefined ? {} : { storage }),
+        ...(splits === undefined ? {} : { splits }),
         share: { index: share.index, count: this.#shares },
         seed,
         epoch: this.#pass,
@@ -187,5 +216,18 @@ export class DatasetFeed implements Feed {
   #batchOf(element: unknown): Batch {
     const { tf, names, prepare } = this.#options;
     return prepareBatch(tensorsOf(tf, element, names), prepare);
+  }
+}
+
+/** null: it takes longer. */
+async function within<T>(work: Promise<T>, ms: number): Promise<T | null> {
+  let timer: NodeJS.Timeout | undefined;
+  const pause = new Promise<null>((resolve) => {
+    timer = setTimeout(() => resolve(null), ms);
+  });
+  try {
+    return await Promise.race([work, pause]);
+  } finally {
+    clearTimeout(timer);
   }
 }

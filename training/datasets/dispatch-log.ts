@@ -54,7 +54,7 @@ export class DispatchLog {
       });
     }
     pass.isOpen = true;
-    return new OpenPass(pass, { ...what, share: this.#share }, this.#giver ?? splitGiver(this.#share));
+    return new OpenPass(pass, { kind: 'shares', ...what, share: this.#share }, this.#giver ?? splitGiver(this.#share));
   }
 
   /**

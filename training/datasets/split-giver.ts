@@ -3,10 +3,11 @@ import { TonyError } from '../../conf/errors.ts';
 import { Services } from '../services.ts';
 import { readTask } from '../task.ts';
 import type { Share } from './read-context.ts';
-import { type NextSplit, SplitPass } from './split-pass.ts';
+import { type NextSplit, type ReaderKind, SplitPass } from './split-pass.ts';
 
 /** One pass over one dataset, the same for all who read it. */
 export interface PassPlace {
+  readonly kind: ReaderKind;
   /** Tells the files, with what is in them, and the order of the splits from others. */
   readonly fingerprint: string;
   readonly splits: number;
@@ -107,8 +108,8 @@ export class OwnSplits {
     const key = keyOf(place);
     let pass = this.#passes.get(key);
     if (pass === undefined) {
-      const { splits, fingerprint, share } = place;
-      pass = new SplitPass({ kind: 'shares', splits, fingerprint, awaited: restored ? share.count : 0 });
+      const { kind, splits, fingerprint, share } = place;
+      pass = new SplitPass({ kind, splits, fingerprint, awaited: restored ? share.count : 0 });
       this.#passes.set(key, pass);
       for (const old of [...this.#passes.keys()].slice(0, -KEPT_PASSES)) this.#passes.delete(old);
     }

@@ -125,7 +125,8 @@ export class SplitPass {
     return [...this.#logs.keys()];
   }
 
-  isDone(split: number): boolean {
-    return this.#done.has(split);
+  /** So many splits it has got; null when it is not known. */
+  countOf(reader: string): number | null {
+    return this.#logs.get(reader)?.length ?? null;
   }
 }

@@ -1,0 +1,91 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf } from '../conf/errors.ts';
+import type { Logger } from '../conf/log.ts';
+import type { Storage } from '../storage/storage.ts';
+import { joinUri } from '../storage/uri.ts';
+
+/** How a failed write is tried again (ms). */
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 5_000;
+
+export interface DurableNotesOptions {
+  readonly storage: Storage;
+  readonly staging: string;
+  readonly attempt: number;
+  /** All that is to be known, as it is now. */
+  readonly content: () => string;
+  /** Of those that have said where they are. */
+  readonly newestAttempt: () => Promise<number>;
+  readonly log: Logger;
+}
+
+/**
+ * What an attempt of the ApplicationMaster promises, written down before it is said: `<staging>/services-<attempt>.json`. Many promises are
+ * written at once. An attempt that has been superseded promises nothing any more: either its successor has read what it wrote, or it is told.
+ */
+export class DurableNotes {
+  readonly #options: DurableNotesOptions;
+  readonly #closing = new AbortController();
+  /** The write that has not begun: whoever wants something written joins it. */
+  #next: Promise<boolean> | null = null;
+  #running: Promise<unknown> = Promise.resolve();
+
+  constructor(options: DurableNotesOptions) {
+    this.#options = options;
+  }
+
+  /** What the newest earlier attempt has left; null when there is nothing. Storage that is away is waited for. */
+  async earlier(): Promise<string | null> {
+    const { attempt, storage } = this.#options;
+    const read = await this.#persistently('what was promised before cannot be read', async () => {
+      for (let older = attempt - 1; older >= 1; older--) {
+        const uri = this.#uri(older);
+        if ((await storage.stat(uri)) !== null) return (await storage.read(uri)).toString();
+      }
+      return null;
+    });
+    return read ?? null;
+  }
+
+  /** True when all that is known now is durable; false when this attempt has no say any more. */
+  save(): Promise<boolean> {
+    this.#next ??= this.#running.then(() => {
+      this.#next = null;
+      const writing = this.#write();
+      this.#running = writing;
+      return writing;
+    });
+    return this.#next;
+  }
+
+  async #write(): Promise<boolean> {
+    const { attempt, content, newestAttempt, storage } = this.#options;
+    const isOurs = await this.#persistently('what was promised could not be written', async () => {
+      await storage.write(this.#uri(attempt), Buffer.from(content()), { permission: 0o600 });
+      return (await newestAttempt()) <= attempt;
+    });
+    return isOurs ?? false;
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  #uri(attempt: number): string {
+    return joinUri(this.#options.staging, `services-${attempt}.json`);
+  }
+
+  /** Undefined when this was closed before it succeeded. */
+  async #persistently<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
+    const { signal } = this.#closing;
+    for (let pause = FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      try {
+        return await action();
+      } catch (error) {
+        this.#options.log.warn({ error: messageOf(error) }, complaint);
+        await delay(pause, undefined, { signal }).catch(() => {});
+      }
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,138 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import fc from 'fast-check';
+import { pino } from 'pino';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { FileStorage } from '../storage/file-storage.ts';
+import { SPLITS_JOIN, SPLITS_NEXT } from '../training/datasets/split-giver.ts';
+import { createRandom } from '../training/random.ts';
+import { DurableNotes } from './durable-notes.ts';
+import { Services } from './services.ts';
+
+const log = pino({ level: 'silent' });
+const storage = new FileStorage();
+let folder = '';
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'services-'));
+});
+
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+/** Attempts of one ApplicationMaster after the other, with one storage. */
+class Masters {
+  attempt = 0;
+  /** Containers whose programs live. */
+  readonly alive = new Set<string>();
+  services: Services;
+
+  constructor() {
+    this.services = this.replace();
+  }
+
+  /** The one before lives on, as one that was cut off does. */
+  replace(): Services {
+    const attempt = ++this.attempt;
+    this.services = new Services({
+      notes: (content) =>
+        new DurableNotes({
+          storage,
+          staging: pathToFileURL(folder).href,
+          attempt,
+          content,
+          newestAttempt: async () => this.attempt,
+          log,
+        }),
+      addressed: Promise.resolve(),
+      isAlive: (containerId) => this.alive.has(containerId),
+      log,
+    });
+    return this.services;
+  }
+}
+
+async function ask(services: Services, service: string, asked: object, containerId = 'c0', generation = 1): Promise<unknown> {
+  const call = { containerId, role: 'worker', generation, service, body: Buffer.from(JSON.stringify(asked)) };
+  const given = await services.serve({ ...call, signal: new AbortController().signal });
+  if (given === null) return null;
+  const { answer, error } = JSON.parse(Buffer.from(given.head).toString()) as { answer?: unknown; error?: { code: string } };
+  return error === undefined ? answer : error.code;
+}
+
+const pass = { kind: 'shares', fingerprint: 'f', splits: 4, passes: [0], reading: 0, share: { index: 0, count: 2 } };
+
+describe('services', () => {
+  it('refuse what they do not know, and questions that are not as they should be', async () => {
+    const { services } = new Masters();
+    expect(await ask(services, 'cook', {})).toBe('USAGE');
+    expect(await ask(services, SPLITS_JOIN, { ...pass, splits: 1e9 })).toBe('DATA_INVALID');
+    expect(await ask(services, SPLITS_NEXT, { ...pass, at: 0 })).toBe('forgotten');
+    expect(await ask(services, SPLITS_JOIN, pass, 'c0', 2)).toBe('joined');
+    expect(await ask(services, SPLITS_JOIN, pass, 'c0', 1)).toBe('SERVICE_LOST');
+    services.close();
+  });
+
+  it('of an attempt that was superseded promise nothing', async () => {
+    const masters = new Masters();
+    const old = masters.services;
+    await ask(old, SPLITS_JOIN, pass);
+    expect(await ask(old, SPLITS_NEXT, { ...pass, at: 0 })).toEqual({ split: 0 });
+    const next = masters.replace();
+    expect(await ask(next, SPLITS_NEXT, { ...pass, at: 0 })).toEqual({ split: 0 });
+    expect(await ask(old, SPLITS_NEXT, { ...pass, at: 1 })).toBeNull();
+    expect(await ask(next, SPLITS_NEXT, { ...pass, at: 1 })).toEqual({ split: 1 });
+    old.close();
+    next.close();
+  });
+
+  it('give each split to one of the readers, while answers get lost and attempts are replaced', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer(), fc.integer({ min: 1, max: 15 }), async (seed, splits) => {
+        await rm(folder, { recursive: true, force: true });
+        const random = createRandom(seed >>> 0);
+        const masters = new Masters();
+        const opened = [masters.services];
+        const read = async (index: number): Promise<number[]> => {
+          const place = { ...pass, splits, share: { index, count: 3 } };
+          const own: number[] = [];
+          let isOver = false;
+          let joined = false;
+          while (!isOver) {
+            if (random() < 0.1 && masters.attempt < 6) opened.push(masters.replace());
+            // Some still talk to one that was replaced.
+            const to = random() < 0.2 ? (opened[Math.floor(random() * opened.length)] as Services) : masters.services;
+            const question = joined ? { ...place, at: own.length } : { ...place, log: own, restored: false };
+            const answer = await ask(to, joined ? SPLITS_NEXT : SPLITS_JOIN, question);
+            if (answer === null || random() < 0.2) continue;
+            if (answer === 'forgotten') joined = false;
+            else if (answer === 'joined') joined = true;
+            else if (answer === 'over') isOver = true;
+            else if (answer !== 'wait') own.push((answer as { split: number }).split);
+          }
+          return own;
+        };
+        const logs = await Promise.all([read(0), read(1), read(2)]);
+        for (const each of opened) each.close();
+        expect(logs.flat().sort((a, b) => a - b)).toEqual(Array.from({ length: splits }, (_, split) => split));
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it('give to other workers what a dead one held', async () => {
+    const masters = new Masters();
+    const { services } = masters;
+    const work = { ...pass, kind: 'workers', splits: 1 };
+    masters.alive.add('c0').add('c1');
+    await ask(services, SPLITS_JOIN, work, 'c0');
+    await ask(services, SPLITS_JOIN, work, 'c1');
+    expect(await ask(services, SPLITS_NEXT, { ...work, at: 0 }, 'c0')).toEqual({ split: 0 });
+    const waiting = ask(services, SPLITS_NEXT, { ...work, at: 0 }, 'c1');
+    masters.alive.delete('c0');
+    expect(await waiting).toEqual({ split: 0 });
+    expect(await ask(services, SPLITS_NEXT, { ...work, at: 1, done: [0] }, 'c1')).toBe('over');
+    services.close();
+  });
+});
