@@ -213,6 +213,7 @@ export class LocalNegotiator implements Negotiator {
     await Promise.all([
       rm(path.join(folder, RECORD), { force: true }),
       rm(path.join(folder, 'work', 'container_tokens'), { force: true }),
+      rm(path.join(folder, 'work', CONTAINER_LAYOUT.scratch), { recursive: true, force: true }),
     ]).catch((error: unknown) => this.#log.warn({ container: containerId, error: messageOf(error) }, 'a container was not cleared away'));
   }
 

@@ -103,6 +103,8 @@ export const CONTAINER_LAYOUT = {
   source: 'source',
   /** The Python packages of TensorBoard; in the containers of its role only. */
   tensorboard: 'tensorboard',
+  /** What the user's program keeps on this machine's disk while it runs. */
+  scratch: 'scratch',
 } as const;
 
 /** Names of the entries in a container's credentials file. */

@@ -27,6 +27,7 @@ export type { IdxOptions, IdxRecord } from './datasets/idx-format.ts';
 export { type Channels, type DecodeImageOptions, decodeImage } from './datasets/image.ts';
 export type { ImageElement, ImageOptions } from './datasets/image-files.ts';
 export type { InterleaveOptions } from './datasets/interleave.ts';
+export type { LocalCopyOptions } from './datasets/local-blocks.ts';
 export {
   type ExampleSchema,
   type FixedLenFeature,

@@ -1,12 +1,10 @@
-import { rmSync } from 'node:fs';
-import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { messageOf, TonyError } from '../../conf/errors.ts';
-import { TASK_ENVIRONMENT } from '../task-context.ts';
 import { encodeTfRecord, TfRecordParser } from '../tfrecord.ts';
 import type { DatasetNode, ReadContext } from './read-context.ts';
+import { createScratchFolder, removeScratchFolder } from './scratch-folder.ts';
 import { type Chunk, type ChunkStream, type Json, streamOf } from './stream.ts';
 
 export interface CacheOptions {
@@ -142,7 +140,7 @@ class KeptInMemory<T> implements Kept<T> {
 }
 
 /** Held on to, since a file handle that is forgotten is a warning. */
-const openFiles = new Map<string, FileHandle>();
+const openFiles = new Set<FileHandle>();
 const READ_BYTES = 1024 * 1024;
 
 /** A record for each chunk: what v8.serialize makes of it, with TFRecord's checksums, since disks forget. */
@@ -161,12 +159,9 @@ class KeptOnDisk<T> implements Kept<T> {
   }
 
   static async create<T>(limit: number, place: string | undefined): Promise<KeptOnDisk<T>> {
-    // A container's folder goes with the container, however it ends.
-    const isInJob = (process.env[TASK_ENVIRONMENT.taskFile] ?? '') !== '';
-    const folder = await mkdtemp(join(place ?? (isInJob ? process.cwd() : tmpdir()), '.tony-ts-dataset-'));
+    const folder = await createScratchFolder(place);
     const file = await open(join(folder, 'elements'), 'wx+', 0o600);
-    if (openFiles.size === 0) process.on('exit', removeFolders);
-    openFiles.set(folder, file);
+    openFiles.add(file);
     return new KeptOnDisk<T>(limit, folder, file);
   }
 
@@ -208,14 +203,9 @@ class KeptOnDisk<T> implements Kept<T> {
 
   async remove(): Promise<void> {
     await this.#file.close();
-    await rm(this.#folder, { recursive: true, force: true });
-    openFiles.delete(this.#folder);
-    if (openFiles.size === 0) process.off('exit', removeFolders);
+    openFiles.delete(this.#file);
+    await removeScratchFolder(this.#folder);
   }
-}
-
-function removeFolders(): void {
-  for (const folder of openFiles.keys()) rmSync(folder, { recursive: true, force: true });
 }
 
 function full(limit: number): Error {

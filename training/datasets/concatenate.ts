@@ -1,4 +1,4 @@
-import type { DatasetNode, ReadContext } from './read-context.ts';
+import { type DatasetNode, type ReadContext, refuseSplits } from './read-context.ts';
 import type { Chunk, ChunkStream, Json } from './stream.ts';
 
 /** One dataset behind the other, each of them shared by the readers. State: which of them, and where it stands. */
@@ -10,6 +10,7 @@ export class ConcatenateNode<T> implements DatasetNode<T> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
+    refuseSplits(context, 'concatenate', 'its parts lie in several sources');
     return new ConcatenatedStream((which, at) => this.#inner[which]?.open(context, at) ?? null, from);
   }
 }

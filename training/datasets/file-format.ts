@@ -1,7 +1,8 @@
 import { TonyError } from '../../conf/errors.ts';
 import { readContents } from './file-bytes.ts';
 import type { DataFile } from './file-set.ts';
-import type { FileFormat } from './file-source.ts';
+import type { FileFormat, SourceOptions } from './file-source.ts';
+import { withLocalCopies } from './local-copy.ts';
 import { ParallelMapNode } from './map.ts';
 import type { DatasetNode, ReadContext } from './read-context.ts';
 import { MAX_RECORD_BYTES } from './tfrecord-format.ts';
@@ -20,9 +21,22 @@ export const listedFiles: FileFormat<DataFile> = {
   },
 };
 
+export interface ContentsOptions extends Pick<SourceOptions, 'localCopy'> {
+  /** Files that are read at a time; 8 unless told. */
+  readonly parallelCalls?: number;
+  /** Checked before memory is taken; 256 MiB unless told. */
+  readonly maxRecordBytes?: number;
+}
+
 /** Several at a time: reading a small file is mostly waiting. */
-export function contentsNode(files: DatasetNode<DataFile>, parallelCalls: number, maxBytes = MAX_RECORD_BYTES): DatasetNode<FileContents> {
-  return new ParallelMapNode(files, (file, context) => readWhole(file, maxBytes, context), parallelCalls);
+export function contentsNode(files: DatasetNode<DataFile>, options: ContentsOptions): DatasetNode<FileContents> {
+  const { parallelCalls = 8, maxRecordBytes = MAX_RECORD_BYTES, localCopy = false } = options;
+  const read = async (file: DataFile, context: ReadContext) => {
+    const { storage, onNotice } = context;
+    const copying = localCopy === false ? storage : await withLocalCopies(storage, [file], localCopy === true ? {} : localCopy, onNotice);
+    return await readWhole(file, maxRecordBytes, { ...context, storage: copying });
+  };
+  return new ParallelMapNode(files, read, parallelCalls);
 }
 
 async function readWhole(file: DataFile, maxBytes: number, context: ReadContext): Promise<FileContents> {

@@ -3,6 +3,8 @@ import { shuffledOrder } from '../random.ts';
 import { deal } from './deal.ts';
 import { DispatchedStream } from './dispatched.ts';
 import { type DataFile, type FileLister, type Files, fingerprint, listerOf } from './file-set.ts';
+import type { LocalCopyOptions } from './local-blocks.ts';
+import { withLocalCopies } from './local-copy.ts';
 import type { DatasetNode, ReadContext, SplitRead } from './read-context.ts';
 import { type Chunk, type ChunkStream, DeferredStream, type Json } from './stream.ts';
 
@@ -29,6 +31,11 @@ export interface SourceOptions {
   readonly shardPolicy?: 'auto' | 'file' | 'data' | 'off';
   /** Of the parts that files are read in whose records can be found from anywhere; 64 MiB unless told. */
   readonly splitBytes?: number;
+  /**
+   * Keeps what this reader reads (its own share, the same files in every epoch) on the machine's disk, and reads it from there in later epochs, verified. false
+   * unless told.
+   */
+  readonly localCopy?: boolean | LocalCopyOptions;
 }
 
 const SPLIT_BYTES = 64 * 1024 * 1024;
@@ -48,10 +55,11 @@ export class FileSource<T> implements DatasetNode<T> {
     this.#options = options;
   }
 
-  open(context: ReadContext, from: Json): ChunkStream<T> {
+  open(outer: ReadContext, from: Json): ChunkStream<T> {
     return new DeferredStream(async () => {
-      const { share, split, fileOrderSeed, passes } = context;
-      const files = await this.#list(context.storage);
+      const { share, split, fileOrderSeed, passes } = outer;
+      const files = await this.#list(outer.storage);
+      const context = await this.#withLocalCopies(outer, files);
       if (split !== undefined) return this.#openSplit(files, split, context, from);
       const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), share.count, this.#options.splitBytes);
       const order = fileOrderSeed === null ? splits.keys() : shuffledOrder(splits.length, fileOrderSeed, ...passes);
@@ -65,9 +73,21 @@ export class FileSource<T> implements DatasetNode<T> {
       }
       const byFile = policy === 'file' || (policy === 'auto' && splits.length >= share.count);
       if (policy === 'off') return new SplitStream(ordered, known, this.#format, context, from);
-      if (byFile) return new SplitStream(shareOf(ordered, share.index, share.count), known, this.#format, context, from);
+      if (byFile) {
+        // What is copied in one epoch is of use in the next only to whoever has the same share.
+        const own = new Set(shareOf(context === outer ? ordered : splits, share.index, share.count));
+        const mine = ordered.filter((each) => own.has(each));
+        return new SplitStream(mine, known, this.#format, context, from);
+      }
       return deal((at) => new SplitStream(ordered, known, this.#format, context, at), share, from);
     });
+  }
+
+  async #withLocalCopies(context: ReadContext, files: readonly DataFile[]): Promise<ReadContext> {
+    const { localCopy = false } = this.#options;
+    if (localCopy === false) return context;
+    const options = localCopy === true ? {} : localCopy;
+    return { ...context, storage: await withLocalCopies(context.storage, files, options, context.onNotice) };
   }
 
   #openSplit(files: readonly DataFile[], { index, onSplits }: SplitRead, context: ReadContext, from: Json): ChunkStream<T> {

@@ -3,7 +3,7 @@ import { messageOf, TonyError } from '../../conf/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { nameOf, parentUri } from '../../storage/uri.ts';
 import type { Column } from '../idx.ts';
-import { contentsNode, type FileContents, listedFiles } from './file-format.ts';
+import { type ContentsOptions, contentsNode, type FileContents, listedFiles } from './file-format.ts';
 import { type DataFile, type Files, listFiles } from './file-set.ts';
 import { FileSource, type SourceOptions } from './file-source.ts';
 import { codecsOf, type DecodeImageOptions, decodeImage } from './image.ts';
@@ -11,15 +11,11 @@ import { ChunkMapNode } from './map.ts';
 import type { DatasetNode, ReadContext } from './read-context.ts';
 import { type ChunkStream, DeferredStream, type Json } from './stream.ts';
 
-export interface ImageOptions extends DecodeImageOptions, SourceOptions {
+export interface ImageOptions extends DecodeImageOptions, SourceOptions, ContentsOptions {
   /** Names of folders, in the order of their labels: images in other folders are left out. All folders by their names unless told. */
   readonly classNames?: readonly string[];
   /** What cannot be decoded is left out and counted instead of ending the reading; false unless told. */
   readonly skipDamaged?: boolean;
-  /** Files that are read at a time; 8 unless told. */
-  readonly parallelCalls?: number;
-  /** Checked before memory is taken; 256 MiB unless told. */
-  readonly maxRecordBytes?: number;
 }
 
 export interface ImageElement {
@@ -69,9 +65,9 @@ export class ImageNode implements DatasetNode<ImageElement> {
 
   open(context: ReadContext, from: Json): ChunkStream<ImageElement> {
     return new DeferredStream(async () => {
-      const { classNames, parallelCalls = 8, maxRecordBytes } = this.#options;
+      const { classNames } = this.#options;
       const { files, labelOf } = await labelledImages(context.storage, this.#files, classNames);
-      const contents = contentsNode(new FileSource(async () => files, listedFiles, this.#options), parallelCalls, maxRecordBytes);
+      const contents = contentsNode(new FileSource(async () => files, listedFiles, this.#options), this.#options);
       const decode = (items: readonly FileContents[], { onDamage }: ReadContext) =>
         items.flatMap(({ uri, bytes }) => {
           const image = this.#decode(uri, bytes, onDamage);

@@ -1,7 +1,7 @@
 import { Cursor } from './cursor.ts';
 import { disposeElement } from './dispose.ts';
 import { PrefetchStream } from './prefetch.ts';
-import { type DatasetNode, type ReadContext, WHOLE } from './read-context.ts';
+import { type DatasetNode, type ReadContext, refuseSplits, WHOLE } from './read-context.ts';
 import type { Chunk, ChunkStream, Json } from './stream.ts';
 
 export interface InterleaveOptions {
@@ -39,6 +39,7 @@ export class InterleaveNode<T, U> implements DatasetNode<U> {
   }
 
   open(context: ReadContext, from: Json): ChunkStream<U> {
+    refuseSplits(context, 'interleave', 'its elements are mixed');
     const openElements = (at: Json) => new Cursor((place) => this.#inner.open(context, place), at);
     const openDataset = async (element: T, at: Json) => {
       const node = await this.#convert(element);

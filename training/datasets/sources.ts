@@ -3,7 +3,7 @@ import { TonyError } from '../../conf/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { type CsvOptions, type CsvRow, csvFormat, type LabelledCsvRow } from './csv.ts';
 import { Dataset } from './dataset.ts';
-import { contentsNode, type FileContents, listedFiles } from './file-format.ts';
+import { type ContentsOptions, contentsNode, type FileContents, listedFiles } from './file-format.ts';
 import { type DataFile, type Files, listerOfColumns } from './file-set.ts';
 import { FileSource, type SourceOptions } from './file-source.ts';
 import { type IdxOptions, type IdxRecord, idxFormat } from './idx-format.ts';
@@ -114,12 +114,8 @@ export function files(names: Files, options: SourceOptions = {}): Dataset<DataFi
 }
 
 /** A file as one element, with its bytes: images, say. */
-export function binaryFiles(
-  names: Files,
-  options: SourceOptions & Pick<RecordOptions, 'maxRecordBytes'> & { readonly parallelCalls?: number } = {},
-): Dataset<FileContents> {
-  const listed = new FileSource(names, listedFiles, options);
-  return new Dataset(contentsNode(listed, options.parallelCalls ?? 8, options.maxRecordBytes));
+export function binaryFiles(names: Files, options: SourceOptions & ContentsOptions = {}): Dataset<FileContents> {
+  return new Dataset(contentsNode(new FileSource(names, listedFiles, options), options));
 }
 
 /**
