@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createStorage } from '../../storage/create-storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
-import { fromArray, jsonl, tfrecords } from './sources.ts';
+import { fromArray, jsonl, tfrecords, zip } from './sources.ts';
 import { writeTfRecords } from './tfrecord-writer.ts';
 
 /** Datasets that are read split by split: by whoever, in whichever order. */
@@ -55,7 +55,16 @@ test('a file that cannot be cut is one split, an empty one too', async () => {
 test('what counts elements of the whole, or mixes them, has no splits', async () => {
   await storage.write(uri('one.jsonl'), Buffer.from('1\n2\n'));
   const numbers = jsonl(uri('one.jsonl'));
-  for (const dataset of [numbers.take(1), numbers.skip(1), numbers.shard(2, 0), numbers.repeat(2), numbers.shuffle(2), fromArray([1])]) {
+  for (const dataset of [
+    numbers.take(1),
+    numbers.skip(1),
+    numbers.shard(2, 0),
+    numbers.repeat(2),
+    numbers.shuffle(2),
+    fromArray([1]),
+    zip([numbers, numbers]),
+    numbers.concatenate(numbers),
+  ]) {
     await expect(dataset.splits({ storage })).rejects.toMatchObject({ code: 'DATA_INVALID' });
     await expect(dataset.toArray({ storage, split: 0 })).rejects.toMatchObject({ code: 'DATA_INVALID' });
   }

@@ -21,7 +21,7 @@ export class ZipNode<T> implements DatasetNode<T> {
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
     refuseSplits(context, 'zip', 'its parts lie in several files');
-    return deal((at) => this.#openWhole({ ...context, share: WHOLE }, at), context.share, from);
+    return deal((at) => this.#openWhole({ ...context, share: WHOLE, dispatchLog: undefined }, at), context.share, from);
   }
 
   #openWhole(context: ReadContext, state: Json): ChunkStream<T> {
