@@ -22,7 +22,7 @@ export class SliceNode<T> implements DatasetNode<T> {
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
     refuseSplits(context, 'take or skip', 'they count elements of the whole');
-    return deal((at) => this.#openWhole({ ...context, share: WHOLE }, at), context.share, from);
+    return deal((at) => this.#openWhole({ ...context, share: WHOLE, dispatchLog: undefined }, at), context.share, from);
   }
 
   #openWhole(context: ReadContext, state: Json): ChunkStream<T> {
@@ -53,7 +53,7 @@ export class ShardNode<T> implements DatasetNode<T> {
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
     refuseSplits(context, 'shard', 'it counts elements of the whole');
-    const whole = { ...context, share: WHOLE };
+    const whole = { ...context, share: WHOLE, dispatchLog: undefined };
     return deal((outer) => deal((inner) => this.#inner.open(whole, inner), this.#shard, outer), context.share, from);
   }
 }
