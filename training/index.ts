@@ -57,6 +57,8 @@ export { shardName, type WriteTfRecordOptions, type WrittenTfRecords, writeTfRec
 export type { TrainingElement } from './datasets/training-element.ts';
 export type { EvaluateOptions, Evaluation, EvaluationReport } from './evaluator.ts';
 export type { ClassWeight, ClassWeights } from './example-weights.ts';
+export { exportGraphModel, loadGraphModel } from './export/graph-model.ts';
+export { type ExportLayersOptions, exportLayersModel, loadLayersModel, type ModelWorld } from './export/layers-model.ts';
 export type { FitHistory } from './fit.ts';
 export type { FitData, ValidationData } from './fit-data.ts';
 export type { FitOptions, FitSummaries } from './fit-options.ts';
