@@ -1,9 +1,13 @@
 import yargs, { type Argv } from 'yargs';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import { suggest } from '../conf/suggest.ts';
+import { configCommand } from './commands/config.ts';
+import { doctorCommand } from './commands/doctor.ts';
 import { explainCommand } from './commands/explain.ts';
 import { historyCommand } from './commands/history.ts';
+import { initCommand } from './commands/init.ts';
 import { killCommand } from './commands/kill.ts';
+import { listCommand } from './commands/list.ts';
 import { logsCommand } from './commands/logs.ts';
 import { quotasCommand } from './commands/quotas.ts';
 import { runtimeCommand } from './commands/runtime.ts';
@@ -12,7 +16,22 @@ import { submitCommand } from './commands/submit.ts';
 import { tensorboardCommand } from './commands/tensorboard.ts';
 import { VERSION, versionCommand } from './commands/version.ts';
 
-const COMMANDS = ['submit', 'status', 'logs', 'kill', 'history', 'tensorboard', 'quotas', 'explain', 'runtime', 'version'];
+const COMMANDS = [
+  'init',
+  'submit',
+  'list',
+  'status',
+  'logs',
+  'kill',
+  'history',
+  'tensorboard',
+  'doctor',
+  'quotas',
+  'config',
+  'explain',
+  'runtime',
+  'version',
+];
 
 /**
  * Parses and runs one command; resolves when it is done. What the person typed wrongly is a TonyError USAGE, with what was probably meant.
@@ -23,13 +42,17 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .scriptName('tony-ts')
     .locale('en')
     .usage('$0 COMMAND\n\nDistributed TensorFlow.js training on Hadoop YARN')
+    .command(initCommand)
     .command(submitCommand)
+    .command(listCommand)
     .command(statusCommand)
     .command(logsCommand)
     .command(killCommand)
     .command(historyCommand)
     .command(tensorboardCommand)
+    .command(doctorCommand)
     .command(quotasCommand)
+    .command(configCommand)
     .command(explainCommand)
     .command(runtimeCommand)
     .command(versionCommand)

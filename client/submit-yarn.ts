@@ -10,6 +10,7 @@ import type { Cluster } from './cluster.ts';
 import { freezeJob } from './freeze-job.ts';
 import { historyPlace, openHistory } from './history/history-place.ts';
 import { createJobSecrets } from './job-secrets.ts';
+import { APPLICATION_TYPE } from './list-jobs.ts';
 import { hasScheme, placeUri } from './place-uri.ts';
 import { type HashedFolder, hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';
@@ -90,7 +91,7 @@ async function stageAndSubmit(
     await resourceManager.submit({
       applicationId,
       name: job.name,
-      type: 'TONY',
+      type: APPLICATION_TYPE,
       queue: job.queue,
       tags: ['tony-ts', ...job.tags],
       memoryMb: job.master.memoryMb,

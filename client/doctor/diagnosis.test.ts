@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { TonyError } from '../../conf/errors.ts';
+import { bad, type Check, diagnose, doubtful, type Finding, good } from './diagnosis.ts';
+
+async function findings(checks: readonly Check[]): Promise<Finding[]> {
+  const all: Finding[] = [];
+  for await (const finding of diagnose(checks)) all.push(finding);
+  return all;
+}
+
+test('what depends on something bad is not looked at, nor what depends on that', async () => {
+  const looked: string[] = [];
+  const check = (name: string, needs: string[], verdict = good('fine')): Check => ({
+    name,
+    needs,
+    look: async () => {
+      looked.push(name);
+      return verdict;
+    },
+  });
+  const found = await findings([
+    check('rm', [], bad('is down', 'start it')),
+    check('nn', [], doubtful('is slow', 'wait')),
+    check('queue', ['rm']),
+    check('limits', ['queue']),
+    check('staging', ['nn']),
+  ]);
+  expect(looked).toEqual(['rm', 'nn', 'staging']);
+  expect(found.map(({ name, state }) => `${name} ${state}`)).toEqual([
+    'rm bad',
+    'nn doubtful',
+    'queue unknown',
+    'limits unknown',
+    'staging good',
+  ]);
+});
+
+test('an error is a finding, with its hint', async () => {
+  const look = async () => {
+    throw new TonyError('RM_UNREACHABLE', 'nobody answers');
+  };
+  expect(await findings([{ name: 'rm', needs: [], look }])).toEqual([
+    { name: 'rm', state: 'bad', text: 'nobody answers', remedy: expect.stringContaining('Check that the ResourceManager runs') },
+  ]);
+});

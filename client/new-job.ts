@@ -1,0 +1,77 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import { parseJob } from '../conf/load-job.ts';
+
+export interface NewJob {
+  readonly name: string;
+  readonly workers: number;
+  /** Of each worker. */
+  readonly gpus: number;
+  readonly queue: string;
+}
+
+/** A job file and a program that trains a small net on numbers that it makes itself: it runs as it is. */
+export function newJobFiles({ name, workers, gpus, queue }: NewJob): Readonly<Record<string, string>> {
+  const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts config explain: all keys
+name: ${name}
+queue: ${queue}
+source: .
+command: node train.ts
+${gpus > 0 ? 'runtime: gpu\n' : ''}
+roles:
+  worker:
+    instances: ${workers}
+    resources: { memory: 2g, vcores: 1${gpus > 0 ? `, gpus: ${gpus}` : ''} }
+
+checkpoint:
+  every: 50
+`;
+  const program = `import { join } from 'tony-ts/training';
+
+// In a job: one of its workers. Without one (node train.ts): trains alone.
+const cluster = await join();
+const { tf } = cluster;
+
+// Points on a plane, and whether they lie within a circle. Put your own data here: see cluster.idx, csv, tfrecords and others.
+const EXAMPLES = 4096;
+const points = Float32Array.from({ length: EXAMPLES * 2 }, (_, index) => 2 * ((index * 0.6180339887) % 1) - 1);
+const inside = Float32Array.from({ length: EXAMPLES }, (_, index) => (Math.hypot(points[2 * index]!, points[2 * index + 1]!) < 0.7 ? 1 : 0));
+
+const model = tf.sequential();
+model.add(tf.layers.dense({ inputShape: [2], units: 32, activation: 'relu' }));
+model.add(tf.layers.dense({ units: 32, activation: 'relu' }));
+model.add(tf.layers.dense({ units: 1, activation: 'sigmoid' }));
+model.compile({ optimizer: tf.train.adam(0.01), loss: 'binaryCrossentropy', metrics: ['accuracy'] });
+
+const { history } = await cluster.fit(model, { x: { values: points, shape: [EXAMPLES, 2] }, y: { values: inside, shape: [EXAMPLES, 1] } }, { epochs: 10, batchSize: 64 });
+if (cluster.rank === 0) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?? 0)).toFixed(2)} %\`);
+`;
+  return { 'job.yaml': job, 'train.ts': program, '.tonyignore': 'node_modules\n' };
+}
+
+/**
+ * Writes the files of a new job into a folder, which is made when it is not there. Nothing that is there is changed.
+ *
+ * @returns the names of the files.
+ * @throws TonyError ALREADY_EXISTS, JOB_INVALID
+ */
+export async function writeNewJob(folder: string, job: NewJob): Promise<string[]> {
+  const files = newJobFiles(job);
+  parseJob(files['job.yaml'] ?? '', { file: 'job.yaml', folder });
+  await mkdir(folder, { recursive: true });
+  const names = Object.keys(files);
+  for (const name of names) {
+    try {
+      await writeFile(path.join(folder, name), files[name] ?? '', { flag: 'wx' });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
+        throw new TonyError('ALREADY_EXISTS', `${path.join(folder, name)} is there already.`, {
+          hint: 'Name another folder: tony-ts init FOLDER.',
+        });
+      }
+      throw new TonyError('STORAGE_REFUSED', `${path.join(folder, name)} cannot be written: ${messageOf(error)}.`, { cause: error });
+    }
+  }
+  return names;
+}

@@ -1,0 +1,47 @@
+import { clip, harmless, type Style, type Terminal } from './terminal.ts';
+
+export interface TableColumn<Row> {
+  readonly title: string;
+  readonly cell: (row: Row) => string;
+  readonly align?: 'left' | 'right';
+  readonly style?: (row: Row) => Style;
+  /** The column that gives way when the lines are too long for the terminal. */
+  readonly flexible?: boolean;
+}
+
+const GAP = '  ';
+const LEAST_FLEXIBLE = 8;
+
+/** A line of titles and a line for each row, none wider than the terminal where the flexible column can give way. */
+export function tableLines<Row>(rows: readonly Row[], columns: readonly TableColumn<Row>[], terminal: Terminal): string[] {
+  const texts = rows.map((row) => columns.map(({ cell }) => harmless(cell(row)).replace(/\s+/g, ' ')));
+  const widths = columns.map(({ title }, index) => Math.max(title.length, ...texts.map((cells) => cells[index]?.length ?? 0)));
+  const excess = widths.reduce((sum, width) => sum + width, GAP.length * (columns.length - 1)) - (terminal.columns - 1);
+  const flexible = columns.findIndex((column) => column.flexible);
+  if (excess > 0 && flexible >= 0) widths[flexible] = Math.max(LEAST_FLEXIBLE, (widths[flexible] ?? 0) - excess);
+  const line = (cells: readonly string[], paint: (index: number, text: string) => string): string =>
+    cells
+      .map((cell, index) => {
+        const width = widths[index] ?? 0;
+        const cut = clip(cell, width);
+        return paint(index, columns[index]?.align === 'right' ? cut.padStart(width) : cut.padEnd(width));
+      })
+      .join(GAP)
+      .trimEnd();
+  const title = terminal.paint(
+    'dim',
+    line(
+      columns.map((column) => column.title),
+      (_, text) => text,
+    ),
+  );
+  return [
+    title,
+    ...rows.map((row, number) =>
+      line(texts[number] ?? [], (index, text) => {
+        const style = columns[index]?.style?.(row);
+        return style === undefined ? text : terminal.paint(style, text);
+      }),
+    ),
+  ];
+}

@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest';
+import { explainKey } from './explain-key.ts';
+import { jobJsonSchema } from './job-schema.ts';
+import { siteJsonSchema } from './site.ts';
+
+test('a key is explained by its place, whatever a role is called', () => {
+  expect(explainKey(jobJsonSchema(), 'roles.worker.restart.maxRestarts')).toMatchObject({
+    description: expect.stringContaining('How often each task may be'),
+    value: 'a whole number from 0 to 10000',
+    fallback: '3',
+    children: [],
+  });
+  expect(explainKey(jobJsonSchema(), 'roles.reader.instances')?.value).toBe('a whole number from 1 to 100000, or a mapping');
+  expect(explainKey(siteJsonSchema(), 'quotas.queues.research.roles.worker.task.gpus')?.description).toContain('yarn.io/gpu');
+});
+
+test('a key that holds others names them', () => {
+  expect(explainKey(jobJsonSchema(), 'checkpoint')?.children.map(({ key }) => key)).toEqual(['dir', 'every', 'keep']);
+  expect(explainKey(jobJsonSchema(), '')?.children.map(({ key }) => key)).toContain('strategy');
+});
+
+test.each(['nothing', 'queue.more', 'checkpoint.nothing'])('%s is no key', (key) => {
+  expect(explainKey(jobJsonSchema(), key)).toBeNull();
+});

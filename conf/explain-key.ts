@@ -1,0 +1,85 @@
+import type { JsonSchema } from './job-schema.ts';
+
+interface ExplainedSchema extends JsonSchema {
+  readonly type?: string;
+  readonly default?: unknown;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly const?: unknown;
+}
+
+export interface ExplainedKey {
+  readonly key: string;
+  readonly description: string;
+  /** What may be written, e.g. `a whole number, or a mapping`. */
+  readonly value: string;
+  /** As JSON; null when there is none. */
+  readonly fallback: string | null;
+  /** Keys below it, with what each is for. */
+  readonly children: readonly { readonly key: string; readonly description: string }[];
+}
+
+/**
+ * What a key of a file is for, by the schema of that file. A name that people choose (a role, a data folder) may stand as it is.
+ *
+ * @param key e.g. `roles.worker.resources.memory`; empty for the file itself.
+ * @returns null when there is no such key.
+ */
+export function explainKey(root: JsonSchema, key: string): ExplainedKey | null {
+  let schema: ExplainedSchema = root;
+  for (const part of key === '' ? [] : key.split('.')) {
+    const next = below(schema, part);
+    if (next === null) return null;
+    schema = next;
+  }
+  return {
+    key,
+    description: schema.description ?? '',
+    value: describeValue(schema),
+    fallback: schema.default === undefined ? null : JSON.stringify(schema.default),
+    children: branches(schema).flatMap(({ properties = {}, additionalProperties }) => [
+      ...Object.entries(properties).map(([name, child]) => ({ key: name, description: child.description ?? '' })),
+      ...(typeof additionalProperties === 'object' ? [{ key: 'NAME', description: additionalProperties.description ?? '' }] : []),
+    ]),
+  };
+}
+
+function branches(schema: ExplainedSchema): ExplainedSchema[] {
+  return [schema, ...(schema.anyOf ?? []).flatMap((branch) => branches(branch))];
+}
+
+function below(schema: ExplainedSchema, part: string): ExplainedSchema | null {
+  for (const { properties, additionalProperties } of branches(schema)) {
+    if (properties !== undefined && Object.hasOwn(properties, part)) return properties[part] ?? null;
+    if (typeof additionalProperties === 'object') return additionalProperties;
+  }
+  return null;
+}
+
+function describeValue(schema: ExplainedSchema): string {
+  const kinds = schema.anyOf === undefined ? [kindOf(schema)] : branches(schema).slice(1).map(kindOf);
+  return [...new Set(kinds.filter((kind) => kind !== ''))].join(', or ');
+}
+
+function kindOf({ type, enum: choices, minimum, maximum, const: only, anyOf }: ExplainedSchema): string {
+  if (anyOf !== undefined) return '';
+  if (only !== undefined) return JSON.stringify(only);
+  if (choices !== undefined) return `one of ${choices.join(', ')}`;
+  switch (type) {
+    case 'integer': {
+      const least = minimum === undefined || minimum <= Number.MIN_SAFE_INTEGER ? '' : ` from ${minimum}`;
+      const most = maximum === undefined || maximum >= 1_000_000 ? '' : ` to ${maximum}`;
+      return `a whole number${least}${most}`;
+    }
+    case 'number':
+      return 'a number';
+    case 'boolean':
+      return 'true or false';
+    case 'array':
+      return 'a list';
+    case 'object':
+      return 'a mapping';
+    default:
+      return 'a text';
+  }
+}

@@ -1,0 +1,78 @@
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { runCommand } from './command.ts';
+import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
+
+/** What an admin and a newcomer ask first: does the cluster fit, and what runs on it? */
+
+const cluster = useCluster();
+afterAll(() => cluster.heal());
+
+interface Finding {
+  readonly name: string;
+  readonly state: string;
+  readonly text: string;
+  readonly remedy: string;
+}
+
+async function doctor(...words: string[]): Promise<{ exitCode: number | null; findings: Map<string, Finding> }> {
+  const { exitCode, stdout } = await cluster.run(['doctor', '--output', 'json', ...words]);
+  return { exitCode, findings: new Map((jsonLines(stdout) as unknown as Finding[]).map((finding) => [finding.name, finding])) };
+}
+
+test('a cluster that fits is found to, thing by thing', async () => {
+  const { exitCode, findings } = await doctor();
+  expect([...findings.values()].filter(({ state }) => state !== 'good')).toEqual([]);
+  expect(exitCode).toBe(0);
+  expect(findings.get('ResourceManager')?.text).toMatch(/^Hadoop 3\.\d+\.\d+, STARTED, ACTIVE$/);
+  expect(findings.get('who am I')?.text).toBe('alice, in research');
+  expect(findings.get('clocks')?.text).toBe('agree within 5 s');
+  expect(findings.get('nodes')?.text).toMatch(/^2 in use; 8 GPUs; the largest .* 8 GiB, 8 vcores, 4 yarn\.io\/gpu$/);
+  const leftovers = (await cluster.hdfsTree('/user/alice/.tony-ts')).filter((entry) => entry.path.includes('doctor-'));
+  expect(leftovers).toEqual([]);
+});
+
+test('an unknown queue is bad, with those that there are', async () => {
+  const { exitCode, findings } = await doctor('--queue', 'nowhere');
+  expect(exitCode).toBe(3);
+  expect(findings.get('queue')).toMatchObject({ state: 'bad', remedy: expect.stringContaining('default') });
+});
+
+test('without a NameNode the rest is still looked at, but for what needs it', async () => {
+  await cluster.kill('namenode');
+  const { exitCode, findings } = await doctor();
+  expect(exitCode).toBe(3);
+  const states = Object.fromEntries([...findings].map(([name, { state }]) => [name, state]));
+  expect(states).toMatchObject({
+    ResourceManager: 'good',
+    NameNode: 'bad',
+    'who am I': 'unknown',
+    'staging folder': 'unknown',
+    queue: 'good',
+  });
+  expect(findings.get('NameNode')?.remedy).toContain('NameNode');
+  await cluster.heal();
+});
+
+test('init writes a job that the cluster runs, and list shows it while it runs and when it has ended', async () => {
+  const folder = path.join(await temporaryFolder(), 'circle');
+  const made = await runCommand(['init', folder, '--workers', '1', '--name', 'a circle']);
+  expect(made).toMatchObject({ exitCode: 0, stderr: '' });
+  const { stdout, exitCode } = await cluster.run(['submit', '--conf', path.join(folder, 'job.yaml')]);
+  expect(exitCode).toBe(0);
+  const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
+  expect((await cluster.run(['logs', id, 'worker:0'])).stdout).toMatch(/^accuracy: (9\d|100)\.\d\d %$/m);
+
+  const ended = jsonLines((await cluster.run(['list', '--ended', '--output', 'json'])).stdout);
+  expect(ended.find((job) => job.id === id)).toMatchObject({ name: 'a circle', user: 'alice', finalStatus: 'SUCCEEDED' });
+  expect((await cluster.run(['list', '--ended', '--name', 'a circle'])).stdout).toMatch(new RegExp(`^${id}  a circle .*SUCCEEDED`, 'm'));
+  expect((await cluster.run(['list'])).stdout).not.toContain(id);
+  expect((await cluster.run(['list', '--ended', '--user', 'bob'])).stdout).not.toContain(id);
+});
+
+test('init changes nothing that is there', async () => {
+  const folder = await temporaryFolder();
+  await mkdir(path.join(folder, 'job.yaml'));
+  expect(await runCommand(['init', folder])).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('job.yaml is there already') });
+});
