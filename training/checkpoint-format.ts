@@ -12,7 +12,8 @@ import type { Json } from './datasets/stream.ts';
  *                                place, sha256] } }
  *
  * The manifest is written last and the folder is renamed into place after that, so a folder called `step-N` was whole once. Each tensor has
- * its own checksum: whoever needs some of them reads and verifies no more than those.
+ * its own checksum: whoever needs some of them reads and verifies no more than those. A tensor whose parts several processes hold is there
+ * in parts, each with its first number; readers put them together.
  *
  * Version 1, which is still read, had one file tensors.bin, and its checksum in place of those of the tensors.
  */
@@ -42,6 +43,11 @@ export interface StoredTensor {
   readonly dtype: 'float32' | 'int32' | 'bool';
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
+  /**
+   * For whoever holds and writes a part of a tensor only: the first number, of the tensor laid out flat, that `bytes` begins with. Whoever
+   * reads a checkpoint gets whole tensors.
+   */
+  readonly from?: number;
 }
 
 export interface Snapshot {
@@ -68,7 +74,8 @@ const tensorPlace = z.object({
   bytes: count,
 });
 
-const describedTensor = tensorPlace.extend({ sha256: sha256Text });
+/** `from`: of a part of a tensor, see StoredTensor. */
+const describedTensor = tensorPlace.extend({ sha256: sha256Text, from: count.optional() });
 
 const shardFile = z.object({ name: z.string().regex(/^tensors-\d{5}-of-\d{5}\.bin$/), bytes: count });
 
@@ -119,6 +126,8 @@ export interface TensorPlace {
   readonly file: string;
   readonly offset: number;
   readonly bytes: number;
+  /** See StoredTensor. */
+  readonly from?: number | undefined;
   /** null in version 1, where the file has one. */
   readonly sha256: string | null;
 }
@@ -196,23 +205,65 @@ function unified(body: Body): Manifest {
 /** Every tensor lies where the one before it ends, and the files hold nothing else. */
 function checkPlaces({ files, tensors }: Manifest, where: string): void {
   const ends = new Map(files.map(({ name }) => [name, 0]));
-  const names = new Set<string>();
-  for (const { name, dtype, shape, file, offset, bytes } of tensors) {
-    if (offset !== ends.get(file) || bytes !== byteLength(dtype, shape) || names.has(name)) {
+  for (const { name, file, offset, bytes } of tensors) {
+    if (offset !== ends.get(file)) {
       throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} gives ${name} an impossible place`);
     }
     ends.set(file, offset + bytes);
-    names.add(name);
   }
   for (const { name, bytes } of files) {
     if (ends.get(name) !== bytes) {
       throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not tell what is in ${name}`);
     }
   }
+  const broken = notThereOnce(tensors);
+  if (broken !== null) {
+    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not have ${broken} once as a whole`);
+  }
+}
+
+/** The first tensor of which not every number is there exactly once; null when all are. */
+export function notThereOnce(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
+  for (const [name, parts] of byName(places)) {
+    let end = 0;
+    for (const part of parts) {
+      // An empty tensor has no number that could be there twice.
+      if ((part.from ?? 0) * bytesEach(part.dtype) !== end || part.shape.join() !== parts[0]?.shape.join()) {
+        return name;
+      }
+      end += part.bytes;
+    }
+    const { dtype, shape } = parts[0] as (typeof parts)[number];
+    if (end !== byteLength(dtype, shape) || (parts.length > 1 && end === 0)) {
+      return name;
+    }
+  }
+  return null;
+}
+
+/** Parts of one tensor in their order; tensors in the order of their first parts. */
+export function byName<T extends { readonly name: string; readonly from?: number | undefined }>(places: readonly T[]): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const place of places) {
+    const group = groups.get(place.name);
+    if (group === undefined) {
+      groups.set(place.name, [place]);
+    } else {
+      group.push(place);
+    }
+  }
+  for (const group of groups.values()) {
+    group.sort((a, b) => (a.from ?? 0) - (b.from ?? 0));
+  }
+  return groups;
+}
+
+function bytesEach(dtype: StoredTensor['dtype']): number {
+  return dtype === 'bool' ? 1 : 4;
 }
 
 function byteLength(dtype: StoredTensor['dtype'], shape: readonly number[]): number {
-  return shape.reduce((product, dimension) => product * dimension, dtype === 'bool' ? 1 : 4);
+  return shape.reduce((product, dimension) => product * dimension, bytesEach(dtype));
 }
 
 function sha256(data: string): string {

@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { TonyError } from '../conf/errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
-import { type Manifest, type ShardDescription, type StoredTensor, shardName, type TensorPlace } from './checkpoint-format.ts';
+import { byName, type Manifest, type ShardDescription, type StoredTensor, shardName, type TensorPlace } from './checkpoint-format.ts';
 
 /** What is hashed and sent at once: little enough not to hold up the process, enough for storage to be fast. */
 const PIECE_BYTES = 1024 * 1024;
@@ -29,7 +29,8 @@ export async function writeShardFile(
         yield piece;
       }
       const { dtype, shape, bytes } = tensor;
-      described.push({ name: tensor.name, dtype, shape: [...shape], offset, bytes: bytes.length, sha256: hash.digest('hex') });
+      const part = tensor.from === undefined ? {} : { from: tensor.from };
+      described.push({ name: tensor.name, dtype, shape: [...shape], ...part, offset, bytes: bytes.length, sha256: hash.digest('hex') });
       offset += bytes.length;
     }
   };
@@ -78,7 +79,15 @@ export async function readTensorsOf(
       }
     }
   }
-  return found;
+  return [...byName(found).values()].map(wholeOf);
+}
+
+/** @param parts in their order; all of them, as the manifest was checked for. */
+function wholeOf(parts: readonly StoredTensor[]): StoredTensor {
+  const [first] = parts as readonly [StoredTensor];
+  return parts.length === 1
+    ? first
+    : { name: first.name, dtype: first.dtype, shape: first.shape, bytes: Buffer.concat(parts.map(({ bytes }) => bytes)) };
 }
 
 /** Neighbours together, as long as they are not too much at once. */
@@ -97,8 +106,9 @@ function rangesOf(places: readonly TensorPlace[]): TensorPlace[][] {
   return ranges;
 }
 
-function tensorAt({ name, dtype, shape, offset, bytes }: TensorPlace, data: Uint8Array, start: number): StoredTensor {
-  return { name, dtype, shape, bytes: data.subarray(offset - start, offset - start + bytes) };
+function tensorAt({ name, dtype, shape, from, offset, bytes }: TensorPlace, data: Uint8Array, start: number): StoredTensor {
+  const part = from === undefined ? {} : { from };
+  return { name, dtype, shape, ...part, bytes: data.subarray(offset - start, offset - start + bytes) };
 }
 
 /** The length has been compared with that of the file before. */

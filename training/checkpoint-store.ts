@@ -7,6 +7,7 @@ import {
   encodeManifest,
   MANIFEST,
   type Manifest,
+  notThereOnce,
   type Origin,
   parseManifest,
   type ShardDescription,
@@ -44,11 +45,11 @@ export interface PendingCheckpoint extends Origin {
 /**
  * The checkpoints of a job in one folder:
  *
- *   step-100/ step-200/ ...                      whole ones
- *   best.json                                    which of them an evaluator has found best: it is kept
- *   .held/evaluator-0.json                       which of them somebody is reading: it is kept
- *   .pending/generation-3/step-300-.../          being written by generation 3
- *   .pending/generation-1, .pending/generation-2 files: tombstones of generations that may write no more
+ *   step-100/ step-200/ ...                          whole ones
+ *   best.json                                        which of them an evaluator has found best: it is kept
+ *   .held/evaluator-0.json                           which of them somebody is reading: it is kept
+ *   .pending/APPLICATION/generation-3/step-300-.../  being written by generation 3
+ *   .pending/APPLICATION/generation-1, ...           files: tombstones of generations that may write no more
  *
  * A writer makes its files below its generation's folder and renames the step's folder into place. Where a file has that folder's name,
  * neither works any more: whoever has retired a generation can choose a checkpoint without fearing that a newer one still appears.
@@ -62,13 +63,14 @@ export class CheckpointStore {
     this.#storage = storage;
   }
 
-  /** Fences off every generation before this one. To be done before a checkpoint is chosen to go on from. */
-  async retireOlderThan(generation: number): Promise<void> {
+  /** Fences off every generation of the application before this one. To be done before a checkpoint is chosen to go on from. */
+  async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
     const pending = joinUri(this.dir, PENDING);
-    const there = new Map((await this.#storage.list(pending)).map((entry) => [entry.name, entry.type]));
+    const own = joinUri(pending, folderNameOf(applicationId));
+    const there = new Map((await this.#storage.list(own)).map((entry) => [entry.name, entry.type]));
     for (let older = 1; older < generation; older++) {
       if (there.get(`generation-${older}`) !== 'file') {
-        await this.#retire(joinUri(pending, `generation-${older}`), older);
+        await this.#retire(this.#folderOf({ applicationId, generation: older }), older);
       }
     }
     for (const entry of await this.#storage.list(pending)) {
@@ -110,7 +112,7 @@ export class CheckpointStore {
    */
   async beginSave(step: number, origin: Origin): Promise<PendingCheckpoint> {
     const { applicationId, generation } = origin;
-    const mine = this.#folderOf(generation);
+    const mine = this.#folderOf(origin);
     if ((await this.#storage.stat(mine))?.type === 'file') {
       throw fenced(generation, step);
     }
@@ -130,11 +132,7 @@ export class CheckpointStore {
     place: { readonly index: number; readonly count: number },
     tensors: readonly StoredTensor[],
   ): Promise<ShardDescription> {
-    return await this.#unlessFenced(
-      pending.generation,
-      pending.step,
-      async () => await writeShardFile(this.#storage, pending.uri, place, tensors),
-    );
+    return await this.#unlessFenced(pending, async () => await writeShardFile(this.#storage, pending.uri, place, tensors));
   }
 
   /**
@@ -146,7 +144,7 @@ export class CheckpointStore {
     const inOrder = [...shards].sort((one, other) => (one.name < other.name ? -1 : 1));
     checkShards(inOrder, step, position);
     const name = `step-${step}`;
-    return await this.#unlessFenced(generation, step, async () => {
+    return await this.#unlessFenced(pending, async () => {
       const manifest = encodeManifest(position, inOrder, { applicationId, generation, createdAt: new Date().toISOString() });
       await this.#storage.write(joinUri(uri, MANIFEST), manifest);
       const lengths = new Map((await this.#storage.list(uri)).map((entry) => [entry.name, entry.size]));
@@ -156,21 +154,21 @@ export class CheckpointStore {
         }
       }
       const target = joinUri(this.dir, name);
-      await this.#moveIntoPlace(uri, target, this.#folderOf(generation));
+      await this.#moveIntoPlace(uri, target, this.#folderOf(pending));
       return target;
     });
   }
 
-  #folderOf(generation: number): string {
-    return joinUri(this.dir, PENDING, `generation-${generation}`);
+  #folderOf({ applicationId, generation }: Origin): string {
+    return joinUri(this.dir, PENDING, folderNameOf(applicationId), `generation-${generation}`);
   }
 
-  async #unlessFenced<T>(generation: number, step: number, work: () => Promise<T>): Promise<T> {
+  async #unlessFenced<T>(pending: PendingCheckpoint, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      if ((await this.#storage.stat(this.#folderOf(generation)).catch(() => null))?.type === 'file') {
-        throw fenced(generation, step, error);
+      if ((await this.#storage.stat(this.#folderOf(pending)).catch(() => null))?.type === 'file') {
+        throw fenced(pending.generation, pending.step, error);
       }
       throw error;
     }
@@ -342,6 +340,11 @@ export class CheckpointStore {
   }
 }
 
+/** Of a program that runs by itself there is no application. */
+function folderNameOf(applicationId: string): string {
+  return applicationId === '' ? 'alone' : applicationId;
+}
+
 function fenced(generation: number, step: number, cause?: unknown): TonyError {
   return new TonyError('CHECKPOINT_FENCED', `generation ${generation} is over: checkpoint step-${step} was not written`, { cause });
 }
@@ -356,12 +359,9 @@ function checkShards(shards: readonly ShardDescription[], step: number, position
       throw fail(`there is ${name} in place of ${shardName(index, shards.length)}`);
     }
   });
-  const names = new Set<string>();
-  for (const { name } of shards.flatMap(({ tensors }) => tensors)) {
-    if (names.has(name)) {
-      throw fail(`${name} was written twice`);
-    }
-    names.add(name);
+  const broken = notThereOnce(shards.flatMap(({ tensors }) => tensors));
+  if (broken !== null) {
+    throw fail(`${broken} was not written once as a whole`);
   }
 }
 

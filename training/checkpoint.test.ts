@@ -9,6 +9,7 @@ import { FileStorage } from '../storage/file-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import { followCheckpoints } from './checkpoint-follower.ts';
+import type { ShardDescription, StoredTensor } from './checkpoint-format.ts';
 import { CheckpointStore } from './checkpoint-store.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
 import { counted, describeFencing, ORIGIN, onTheWire, saveSharded, snapshot } from './testing/checkpoint-behaviour.ts';
@@ -39,6 +40,16 @@ describe('a store', () => {
       snapshot(10).tensors.map(({ name, dtype, shape, bytes }) => ({ name, dtype, shape, bytes: Buffer.from(bytes) })),
     );
     expect(newest?.manifest).toMatchObject(ORIGIN);
+  });
+
+  test('is open to another application from its first generation on, whatever generations the one before had', async () => {
+    const { store } = await openStore();
+    await store.retireOlderThan({ ...ORIGIN, generation: 3 });
+    const next = { applicationId: 'application_1_0002', generation: 1 };
+    await store.retireOlderThan(next);
+    await store.save(snapshot(1), next);
+    await expect(store.save(snapshot(2), ORIGIN)).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
+    expect(await store.steps()).toEqual([1]);
   });
 
   test('never takes a checkpoint of which a bit has flipped or an end is missing, and says which it skipped', async () => {
@@ -172,7 +183,28 @@ describe('several processes', () => {
     await store.writeShard(pending, { index: 1, count: 2 }, []);
     await store.commit(pending, position, [one, empty]);
     expect((await store.read(1)).tensors).toEqual(tensors);
-    expect(await readdir(join(folder, '.pending', 'generation-1'))).toEqual([]);
+    expect(await readdir(join(folder, '.pending', ORIGIN.applicationId, 'generation-1'))).toEqual([]);
+  });
+
+  test('parts of one tensor come back as a whole, and only when each number is there once', async () => {
+    const { store } = await openStore();
+    const { position, tensors } = snapshot(1);
+    const [{ bytes, ...a }, b] = tensors as [StoredTensor, StoredTensor];
+    const part = (from: number, to: number): StoredTensor => ({ ...a, from, bytes: bytes.subarray(from * 4, to * 4) });
+    const write = async (parts: readonly StoredTensor[][]) => {
+      const pending = await store.beginSave(1, ORIGIN);
+      const shards: ShardDescription[] = [];
+      for (const [index, each] of parts.entries()) {
+        shards.push(await store.writeShard(pending, { index, count: parts.length }, each));
+      }
+      await store.commit(pending, position, shards);
+    };
+    for (const wrong of [[part(0, 20)], [part(0, 20), part(19, 50)], [part(0, 20), part(21, 50)], [part(0, 50), part(0, 50)]]) {
+      await expect(write(wrong.map((each) => [each]))).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+    }
+    await write([[part(30, 50), b], [part(0, 13)], [part(13, 30)]]);
+    expect(await store.readTensors(await store.openCheckpoint(1), ['model/a'])).toEqual([{ ...a, bytes: Buffer.from(bytes) }]);
+    expect((await store.read(1)).tensors.map(({ name }) => name).sort()).toEqual(['model/a', 'model/b']);
   });
 
   test('one that comes late from an attempt that was given up spoils nothing', async () => {
@@ -247,7 +279,7 @@ describe('the best checkpoint', () => {
     await store.markBest(best(3));
     await store.prune(4, 1);
     expect(await store.steps()).toEqual([4, 3]);
-    await store.retireOlderThan(2);
+    await store.retireOlderThan({ ...ORIGIN, generation: 2 });
     expect((await store.newest(() => {}))?.position.step).toBe(4);
   });
 
@@ -383,7 +415,7 @@ describe('a writer', () => {
   test('stops for good when a newer generation has taken over', async () => {
     const { store, again } = await openStore();
     const writer = new CheckpointWriter(store, options([], []));
-    await again.retireOlderThan(2);
+    await again.retireOlderThan({ ...ORIGIN, generation: 2 });
     writer.offer(snapshot(1));
     await expect(writer.finish()).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
     expect(() => writer.offer(snapshot(2))).toThrow(/generation 1 is over/);

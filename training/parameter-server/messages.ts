@@ -10,7 +10,8 @@ import { optimizerDescription } from './optimizer-description.ts';
  *   join                   everybody: answered when it is open
  *   pull, push             everybody: weights of now; gradients, answered by the weights that the worker's next step may begin with
  *   signal, put, get       everybody, server 0: see below
- *   positions, snapshot    the chief: where the workers stand; write what you hold into this checkpoint
+ *   positions              the chief: where the workers stand
+ *   capture, write         the chief: keep a copy of what you hold now; write it into this checkpoint
  *   finish, seal, sealed   everybody has no more steps; the chief: the last checkpoint is safe; the others wait for that
  */
 
@@ -58,7 +59,10 @@ export const ask = z.discriminatedUnion('ask', [
   /** Answered when they are there. */
   z.object({ ask: z.literal('get'), name: z.string().max(200) }),
   z.object({ ask: z.literal('positions') }),
-  z.object({ ask: z.literal('snapshot'), dir: z.string(), pending, index: count, count }),
+  /** Keeps a copy of everything as it is now. */
+  z.object({ ask: z.literal('capture'), step: count }),
+  /** Writes the copy of this step into a checkpoint; may be asked again. */
+  z.object({ ask: z.literal('write'), step: count, dir: z.string(), pending, index: count, count }),
   /** Answered, by server 0, when all workers have finished. */
   z.object({ ask: z.literal('finish'), position: standing.nullable() }),
   z.object({ ask: z.literal('seal'), failed: z.boolean(), position: standing.nullable() }),
@@ -82,7 +86,8 @@ export const signalAnswer = z.object({ signalled: count });
 export const getAnswer = z.object({ tensors: z.array(storedShape) });
 /** By rank. */
 export const positionsAnswer = z.object({ positions: z.array(standing.nullable()) });
-export const snapshotAnswer = z.object({ shard: z.unknown(), iterations: count });
+export const captureAnswer = z.object({ iterations: count });
+export const writeAnswer = z.object({ shard: z.unknown() });
 export const sealedAnswer = z.object({ failed: z.boolean() });
 export const emptyAnswer = z.object({});
 export const refusal = z.object({ code: z.string(), message: z.string() });

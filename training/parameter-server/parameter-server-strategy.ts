@@ -12,9 +12,10 @@ import { checkStepOptions } from '../step-options.ts';
 import type { StepPart, StepValues } from '../step-part.ts';
 import type { CheckpointPlan, StrategyContext, StrategyFactory, TrainingStrategy } from '../strategy.ts';
 import { copyOf, restoreWeights } from '../training-state.ts';
-import { positionsAnswer, sealedAnswer, snapshotAnswer } from './messages.ts';
+import { captureAnswer, positionsAnswer, sealedAnswer, writeAnswer } from './messages.ts';
 import { layerNames, placesOf } from './placement.ts';
 import { RemoteVariables } from './remote-variables.ts';
+import { weightKey } from './served-shard.ts';
 import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
 
 export interface ParameterServers extends ServerGroupOptions {
@@ -33,6 +34,12 @@ const POSITION_MS = 200;
 /** What layers change themselves (moving averages), and what is not trained: the chief's counts. */
 const FIXED = 'weights that are not trained';
 const LAST_FIXED = 'weights that are not trained, at the end';
+
+/** A checkpoint but for what the servers have kept. */
+interface Captured {
+  readonly position: TrainingPosition;
+  readonly fixed: readonly StoredTensor[];
+}
 
 interface NamedWeight {
   /** As checkpoints call it. */
@@ -111,8 +118,8 @@ class ParameterServerStrategy implements TrainingStrategy {
 
   /** The newest good checkpoint, or the chief's own weights, onto the servers. */
   async #prepare(remote: RemoteVariables): Promise<void> {
-    const { checkpoints, generation, onNotice } = this.#context;
-    await checkpoints?.store.retireOlderThan(generation);
+    const { checkpoints, applicationId, generation, onNotice } = this.#context;
+    await checkpoints?.store.retireOlderThan({ applicationId, generation });
     if (checkpoints === null || !(await this.#prepareFromNewest(remote, checkpoints, onNotice))) {
       await remote.put(FIXED, await this.#captureFixed());
       await remote.prepare(null, null);
@@ -125,13 +132,9 @@ class ParameterServerStrategy implements TrainingStrategy {
       try {
         const checkpoint = await store.openCheckpoint(step);
         this.#checkFits(checkpoint);
-        await remote.put(
-          FIXED,
-          await store.readTensors(
-            checkpoint,
-            this.#fixed.map(({ tensor }) => tensor),
-          ),
-        );
+        const fixed = new Set(this.#fixed.map(({ tensor }) => weightKey(tensor)));
+        const names = checkpoint.manifest.tensors.map(({ name }) => name).filter((name) => fixed.has(weightKey(name)));
+        await remote.put(FIXED, await store.readTensors(checkpoint, names));
         await remote.prepare(checkpoint.position, { dir: store.dir, checkpoint });
         onNotice(`training goes on from ${checkpoint.uri}, step ${step}`);
         return true;
@@ -175,7 +178,13 @@ class ParameterServerStrategy implements TrainingStrategy {
   async #takeFixed(remote: RemoteVariables, name: string): Promise<void> {
     if (this.#fixed.length > 0) {
       const weights = this.#fixed.map(({ tensor, variable }) => ({ name: tensor, variable }));
-      restoreWeights(this.#context.tf, weights, await remote.get(name), 'what the chief trains');
+      const stored = new Map((await remote.get(name)).map((tensor) => [weightKey(tensor.name), tensor]));
+      // As if they were all that the model has.
+      const inOrder = this.#fixed.flatMap(({ tensor }, index) => {
+        const found = stored.get(weightKey(tensor));
+        return found === undefined ? [] : [{ ...found, name: `model:${index}:${tensor}` }];
+      });
+      restoreWeights(this.#context.tf, weights, inOrder, 'what the chief trains');
     }
   }
 
@@ -225,30 +234,45 @@ class ParameterServerStrategy implements TrainingStrategy {
     }
   }
 
-  /** The chief's; the others' places in the data are those that the servers last heard of. */
+  /**
+   * The chief's position; the others' places in the data are those that the servers last heard of. Each server keeps a copy of what it holds
+   * when the chief's ask reaches it, between two of the chief's own steps.
+   */
   async checkpoint(position: TrainingPosition): Promise<void> {
-    this.#writer?.offerSave({ step: position.step, write: () => this.#save(position) });
+    if (this.#writer === null) {
+      return;
+    }
+    const { step } = position;
+    const servers = this.#servers as ServerGroup;
+    const captured = Promise.all([
+      this.#captureFixed(),
+      servers.ask(0, { ask: 'positions' }).then(({ head }) => positionsAnswer.parse(head).positions),
+      servers.askAll(() => ({ head: { ask: 'capture', step } })).then(([first]) => captureAnswer.parse(first?.head).iterations),
+    ]).then(([fixed, positions, iterations]): Captured => {
+      const data = joinPositions(
+        position.data,
+        positions.map((other) => other?.data),
+      );
+      return { position: { ...position, iterations, data }, fixed };
+    });
+    // Whoever writes hears of it.
+    captured.catch(() => {});
+    this.#writer.offerSave({ step, write: async () => await this.#save(await captured) });
   }
 
-  async #save(position: TrainingPosition): Promise<void> {
+  async #save({ position, fixed }: Captured): Promise<void> {
     const { applicationId, generation, checkpoints } = this.#context;
     const { store } = checkpoints as CheckpointPlan;
     const servers = this.#servers as ServerGroup;
-    const fixed = await this.#captureFixed();
-    const pending = await store.beginSave(position.step, { applicationId, generation });
+    const { step } = position;
+    const pending = await store.beginSave(step, { applicationId, generation });
     const count = servers.size + (fixed.length > 0 ? 1 : 0);
-    const positions = positionsAnswer.parse((await servers.ask(0, { ask: 'positions' })).head).positions;
-    const answers = await servers.askAll((index) => ({ head: { ask: 'snapshot', dir: store.dir, pending, index, count } }));
-    const shards = answers.map(({ head }) => snapshotAnswer.parse(head));
-    const written = shards.map(({ shard }) => shard as ShardDescription);
+    const answers = await servers.askAll((index) => ({ head: { ask: 'write', step, dir: store.dir, pending, index, count } }));
+    const written = answers.map(({ head }) => writeAnswer.parse(head).shard as ShardDescription);
     if (fixed.length > 0) {
       written.push(await store.writeShard(pending, { index: servers.size, count }, fixed));
     }
-    const data = joinPositions(
-      position.data,
-      positions.map((other) => other?.data),
-    );
-    await store.commit(pending, { ...position, iterations: shards[0]?.iterations ?? 0, data }, written);
+    await store.commit(pending, position, written);
   }
 
   async finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void> {

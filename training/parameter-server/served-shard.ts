@@ -172,10 +172,10 @@ export class ServedShard {
   namesIn(names: readonly string[]): string[] {
     const { pieces, variables } = this.description;
     const held = new Set(pieces.map(({ variable }) => variable));
-    const weights = new Set([...held].map((index) => (variables[index] as TrainedVariable).tensor));
+    const weights = new Set([...held].map((index) => weightKey((variables[index] as TrainedVariable).tensor)));
     return names.filter((name) => {
       const [kind, , index] = name.split(':');
-      return weights.has(name) || (kind === 'optimizer' && (index === undefined || held.has(Number(index))));
+      return weights.has(weightKey(name)) || (kind === 'optimizer' && (index === undefined || held.has(Number(index))));
     });
   }
 
@@ -185,7 +185,7 @@ export class ServedShard {
    */
   restore(tensors: readonly StoredTensor[], steps: number, where: string): void {
     const { pieces, variables } = this.description;
-    const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+    const weights = new Map(tensors.map((tensor) => [weightKey(tensor.name), tensor]));
     const optimizer = this.#optimizer as unknown as Record<string, unknown>;
     const foreign = tensors.find(({ name }) => name.startsWith('optimizer:') && !(String(name.split(':')[1]) in optimizer));
     if (foreign !== undefined) {
@@ -193,7 +193,7 @@ export class ServedShard {
     }
     for (const [index, piece] of pieces.entries()) {
       const { tensor, shape } = variables[piece.variable] as TrainedVariable;
-      const stored = byName.get(tensor);
+      const stored = weights.get(weightKey(tensor));
       if (stored?.dtype !== 'float32' || stored.bytes.length !== sizeOf(shape) * 4) {
         throw misfit(where, `${tensor} is not there as float32 [${shape}]`);
       }
@@ -248,6 +248,11 @@ export class ServedShard {
 function slotsIn(value: unknown): { readonly slot: OptimizerSlot; readonly index: number }[] {
   const slots = Array.isArray(value) ? (value as (OptimizerSlot | null | undefined)[]) : [];
   return slots.flatMap((slot, index) => (slot?.variable === undefined ? [] : [{ slot, index }]));
+}
+
+/** Weights are known by their index: another program may have named its variables otherwise. */
+export function weightKey(name: string): string {
+  return /^model:\d+:/.exec(name)?.[0] ?? name;
 }
 
 /** Of its own memory, and aligned. */

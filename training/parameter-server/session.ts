@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { messageOf, TonyError } from '../../conf/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { TrainingPosition } from '../checkpoint-format.ts';
+import type { StoredTensor, TrainingPosition } from '../checkpoint-format.ts';
 import { CheckpointStore, type OpenedCheckpoint } from '../checkpoint-store.ts';
 import { numbersOf } from './layout.ts';
 import type { Ask, StoredShape } from './messages.ts';
@@ -37,6 +37,8 @@ interface Waiting {
   readonly answer: () => void;
 }
 
+/** Copies for checkpoints: one that is being written, one that is to be written after it. */
+const MAX_CAPTURES = 2;
 const MAX_MAIL_NAMES = 256;
 const NO_BYTES = new Uint8Array(0);
 
@@ -52,6 +54,8 @@ export class Session {
   #clock: StalenessClock;
   #waiting: Waiting[] = [];
   readonly #mail = new Map<string, { readonly tensors: readonly StoredShape[]; readonly body: Uint8Array }>();
+  /** By step, oldest first. */
+  readonly #captures = new Map<number, Promise<StoredTensor[]>>();
   #start: TrainingPosition | null = null;
   readonly #positions: (TrainingPosition | null)[];
   readonly #signalled = new Set<number>();
@@ -181,8 +185,11 @@ export class Session {
       case 'positions':
         client.answer(id, { positions: this.#positions });
         return;
-      case 'snapshot':
-        await this.#snapshot(client, id, message);
+      case 'capture':
+        await this.#capture(client, id, message.step);
+        return;
+      case 'write':
+        await this.#write(client, id, message);
         return;
       case 'finish':
         this.#positions[client.rank] = message.position ?? this.#positions[client.rank] ?? null;
@@ -222,6 +229,7 @@ export class Session {
     this.#timers.clear();
     this.#waiting = [];
     this.#mail.clear();
+    this.#captures.clear();
     this.#shard?.dispose();
     this.#shard = null;
   }
@@ -346,16 +354,28 @@ export class Session {
     client.answer(id, head, shard.weights().map(bytesOf));
   }
 
-  async #snapshot(client: Client, id: number, message: Extract<Ask, { ask: 'snapshot' }>): Promise<void> {
+  async #capture(client: Client, id: number, step: number): Promise<void> {
     const shard = this.#open();
     const iterations = shard.steps;
+    this.#captures.delete(step);
+    this.#captures.set(step, shard.capture(this.#options.index === 0));
+    for (const older of [...this.#captures.keys()].slice(0, -MAX_CAPTURES)) {
+      this.#captures.delete(older);
+    }
+    await this.#captures.get(step);
+    client.answer(id, { iterations });
+  }
+
+  async #write(client: Client, id: number, { step, dir, pending, index, count }: Extract<Ask, { ask: 'write' }>): Promise<void> {
+    const tensors = await this.#captures.get(step);
+    if (tensors === undefined) {
+      throw new TonyError('CHECKPOINT_FAILED', `what there was at step ${step} has been dropped for something newer`);
+    }
     const waiting: Waiting = { client, id, isDue: () => false, answer: () => {} };
     this.#waiting.push(waiting);
     try {
-      const tensors = await shard.capture(this.#options.index === 0);
-      const store = new CheckpointStore(this.#options.storage, message.dir);
-      const written = await store.writeShard(message.pending, { index: message.index, count: message.count }, tensors);
-      client.answer(id, { shard: written, iterations });
+      const shard = await new CheckpointStore(this.#options.storage, dir).writeShard(pending, { index, count }, tensors);
+      client.answer(id, { shard });
     } finally {
       this.#waiting = this.#waiting.filter((each) => each !== waiting);
     }
