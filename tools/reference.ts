@@ -1,0 +1,70 @@
+import { ERROR_CODES } from '../conf/errors.ts';
+import { type ExplainedKey, explainKey } from '../conf/explain-key.ts';
+import { type JsonSchema, jobJsonSchema } from '../conf/job-schema.ts';
+
+/*
+ * The pages of docs/ that say again what the code says: made from it, so that they cannot be wrong. Their test compares them
+ * (UPDATE=1 writes them anew).
+ */
+
+export const REFERENCE_PAGES: Readonly<Record<string, () => string>> = {
+  'job-yaml.md': jobPage,
+  'errors.md': errorPage,
+};
+
+/** What people choose below a key. */
+const CHOSEN: Readonly<Record<string, string>> = { roles: 'ROLE', data: 'NAME', env: 'VARIABLE', resources: 'RESOURCE' };
+
+const EXITS = { 1: 'the job failed', 2: 'the request was wrong', 3: 'the cluster could not be reached' } as const;
+
+function jobPage(): string {
+  const rows = keysBelow(jobJsonSchema(), '').map(
+    ({ key, value, fallback, description }) =>
+      `| \`${key}\` | ${cell(value)} | ${fallback === null ? '' : `\`${cell(fallback)}\``} | ${cell(description)} |`,
+  );
+  return [
+    '# job.yaml, key by key',
+    '',
+    'What a job says. Only `name` and `roles` are needed, and a `command` for each role. On the command line: `tony-ts config explain KEY`.',
+    'Memory is written as `512m` or `4g`, times as `500ms`, `30s`, `10m`, `2h` or `1d`.',
+    '',
+    '| key | value | when left out | meaning |',
+    '| --- | --- | --- | --- |',
+    ...rows,
+    '',
+  ].join('\n');
+}
+
+function keysBelow(schema: JsonSchema, parent: string): ExplainedKey[] {
+  const seen = new Set<string>();
+  return (explainKey(schema, parent)?.children ?? []).flatMap(({ key }) => {
+    const name = key === 'NAME' ? (CHOSEN[parent.split('.').at(-1) ?? ''] ?? key) : key;
+    const full = parent === '' ? name : `${parent}.${name}`;
+    const own = explainKey(schema, full);
+    // Alternatives may have keys of one name.
+    if (own === null || seen.has(full)) return [];
+    seen.add(full);
+    return [own.children.length > 0 ? { ...own, fallback: null } : own, ...keysBelow(schema, full)];
+  });
+}
+
+function errorPage(): string {
+  const rows = Object.entries(ERROR_CODES).map(
+    ([code, { exit, hint }]) => `| \`${code}\` | ${exit}: ${EXITS[exit]} | ${hint === '' ? '' : cell(hint)} |`,
+  );
+  return [
+    '# Errors, code by code',
+    '',
+    'A command that fails says what happened, and as a hint what to do next; with `--output json` the code stands beside. Where the hint depends on',
+    'what happened, what the command says counts. On the command line: `tony-ts explain CODE`.',
+    '',
+    '| code | exit code | what to do |',
+    '| --- | --- | --- |',
+    ...rows.sort(),
+    '',
+  ].join('\n');
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|').replace(/\s+/g, ' ');
+}
