@@ -52,7 +52,7 @@ export function jobTable(status: JobStatus, terminal: Terminal, now: number): st
 function jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): string[] {
   const facts = [
     status.step > 0 ? `step ${status.step}` : '',
-    metricsText(status.metrics),
+    metricsText(withoutProfile(status.metrics)),
     status.generations > 1 ? `generation ${status.generations}` : '',
     status.checkpointStep > 0 ? `checkpoint ${status.checkpointStep}` : '',
     formatDuration(1000 * Math.round(((status.finishedAt ?? now) - status.startedAt) / 1000)),
@@ -152,6 +152,11 @@ export function metricsText(metrics: Readonly<Record<string, number>>): string {
   return Object.entries(metrics)
     .map(([name, value]) => `${oneLine(name)} ${formatNumber(value)}`)
     .join('  ');
+}
+
+/** Where the time of a training's steps goes is for those who ask: at the end of a job, in its pages and in `--output json`. */
+export function withoutProfile(metrics: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(metrics).filter(([name]) => !name.startsWith('profile/')));
 }
 
 /** Host names without their domain, which is the same for all. */

@@ -2,7 +2,7 @@ import { describeMetric, formatBytes } from '../conf/quantities.ts';
 import { formatDuration } from '../conf/units.ts';
 import type { JobReport } from './follow-job.ts';
 import type { JobEvent } from './job-events.ts';
-import { metricsText } from './job-table.ts';
+import { metricsText, withoutProfile } from './job-table.ts';
 import type { StagingEvent } from './staging.ts';
 import { harmless, type Terminal } from './terminal.ts';
 
@@ -39,7 +39,7 @@ export function eventLine(event: JobEvent, terminal: Terminal): string {
       return `${event.role}:${event.index} ${event.state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
     }
     case 'metrics':
-      return [`step ${event.step}`, metricsText(event.metrics)].filter((part) => part !== '').join('  ');
+      return [`step ${event.step}`, metricsText(withoutProfile(event.metrics))].filter((part) => part !== '').join('  ');
     case 'checkpoint':
       return `checkpoint of step ${event.step}`;
     case 'notice':

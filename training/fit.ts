@@ -94,6 +94,8 @@ class Fit {
   #examples = 0;
   /** Of this epoch. */
   #batch = 0;
+  /** Of the last step. */
+  #last: StepValues | null = null;
   #reportedAt = 0;
   #usedSinceReport = 0;
   #toldOfSlowSteps = false;
@@ -360,7 +362,10 @@ class Fit {
       summaries.scalars({ ...this.#logsOf(read()), ...this.#summarised.take() }, this.#step);
     }
     this.#usedSinceReport += used;
-    this.#reportProgress(read);
+    this.#last = values;
+    if (Date.now() - this.#reportedAt >= PROGRESS_MS) {
+      this.#reportProgress(read());
+    }
     await this.#strategy.afterStep(() => this.#position(false));
     // The last checkpoint is written by `#finish`.
     if (checkpoints !== null && checkpoints.everySteps > 0 && this.#step % checkpoints.everySteps === 0 && !isLast) {
@@ -389,20 +394,17 @@ class Fit {
     return named('val_');
   }
 
-  #reportProgress(read: () => readonly number[]): void {
-    const elapsed = Date.now() - this.#reportedAt;
-    if (elapsed >= PROGRESS_MS) {
-      const speed = (this.#usedSinceReport * 1000) / elapsed;
-      const metrics = Object.fromEntries(Object.entries(this.#logsOf(read())).map(([name, value]) => [`train/${name}`, value]));
-      this.#environment.report({
-        type: 'progress',
-        step: this.#step,
-        metrics: { ...metrics, 'train/examplesPerSecond': Math.round(speed), ...this.#reported.take() },
-      });
-      this.#environment.summaries?.scalar('examples per second', speed, this.#step);
-      this.#reportedAt = Date.now();
-      this.#usedSinceReport = 0;
-    }
+  #reportProgress(values: readonly number[]): void {
+    const speed = (this.#usedSinceReport * 1000) / Math.max(1, Date.now() - this.#reportedAt);
+    const metrics = Object.fromEntries(Object.entries(this.#logsOf(values)).map(([name, value]) => [`train/${name}`, value]));
+    this.#environment.report({
+      type: 'progress',
+      step: this.#step,
+      metrics: { ...metrics, 'train/examplesPerSecond': Math.round(speed), ...this.#reported.take() },
+    });
+    this.#environment.summaries?.scalar('examples per second', speed, this.#step);
+    this.#reportedAt = Date.now();
+    this.#usedSinceReport = 0;
   }
 
   /** Outside of steps. */
@@ -427,6 +429,9 @@ class Fit {
 
   async #finish(): Promise<void> {
     const { summaries } = this.#environment;
+    if (this.#last !== null && this.#usedSinceReport > 0) {
+      this.#reportProgress(this.#last.read());
+    }
     await this.#early.announce(this.#step);
     summaries?.endSession(true);
     await this.#strategy.finish(await this.#position(true), summaries?.flush() ?? Promise.resolve());
