@@ -54,10 +54,10 @@ class AllReduceStrategy implements TrainingStrategy {
   }
 
   async begin(): Promise<TrainingPosition | null> {
-    const { tf, model, generation, checkpoints, onNotice } = this.#context;
+    const { tf, model, applicationId, generation, checkpoints, onNotice } = this.#context;
     let position: TrainingPosition | null = null;
     if (this.rank === 0 && checkpoints !== null) {
-      await checkpoints.store.retireOlderThan(generation);
+      await checkpoints.store.retireOlderThan({ applicationId, generation });
       const found = await checkpoints.store.newest(onNotice);
       if (found !== null) {
         // Before the others are told: a checkpoint of another model is to be rank 0's error alone.

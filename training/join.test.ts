@@ -195,7 +195,7 @@ test('a killed worker is reported by the other, and the next generation ends as 
   expect(from).toBeGreaterThanOrEqual(11);
   expect(done(again[0])).toEqual(done(undisturbed[0]));
   expect(done(again[1])).toEqual(done(undisturbed[0]));
-  expect(existsSync(path.join(folder, 'disturbed', 'checkpoints', '.pending', 'generation-1'))).toBe(true);
+  expect(existsSync(path.join(folder, 'disturbed', 'checkpoints', '.pending', 'application_1_0001', 'generation-1'))).toBe(true);
 });
 
 test('a program that has lost the inherited socket listens on the announced port, though others still hold it', {

@@ -68,7 +68,7 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
           counted(storage, async (operation) => {
             if (operation === moment) {
               tookOver = true;
-              await again.retireOlderThan(2);
+              await again.retireOlderThan({ ...ORIGIN, generation: 2 });
               chosen = (await again.newest(() => {}))?.position.step;
             }
           }),
@@ -98,9 +98,9 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
     test('retiring twice, and generations that never wrote, is no matter', async () => {
       const { storage, dir } = await open();
       const store = new CheckpointStore(storage, dir);
-      await store.retireOlderThan(1);
-      await store.retireOlderThan(4);
-      await store.retireOlderThan(4);
+      await store.retireOlderThan({ ...ORIGIN, generation: 1 });
+      await store.retireOlderThan({ ...ORIGIN, generation: 4 });
+      await store.retireOlderThan({ ...ORIGIN, generation: 4 });
       await expect(save(store, 1, { ...ORIGIN, generation: 3 })).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
       await save(store, 1, { ...ORIGIN, generation: 4 });
     });
