@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status.ts';
-import { FEED_ADDRESS_FILE } from '../protos/feed-protocol.ts';
+import { FEED_ADDRESS_FILE, type FeedAddress } from '../protos/feed-protocol.ts';
 import type { Entry, Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
 import { historyFileName, historyFiles, parseEntries, parseSamples } from '../web/history-files.ts';
@@ -148,6 +148,14 @@ export class JobFiles {
     const data = Buffer.from(JSON.stringify(address));
     await this.#persistently('where this ApplicationMaster is could not be written', () =>
       this.#storage.write(joinUri(this.#staging, 'am.json'), data, { permission: 0o600 }),
+    );
+  }
+
+  /** For the job's user alone: it holds the token of those who may feed the job. */
+  async writeFeedAddress(address: FeedAddress): Promise<void> {
+    const data = Buffer.from(JSON.stringify(address));
+    await this.#persistently("where the job's feeds are could not be written", () =>
+      this.#storage.write(joinUri(this.#staging, FEED_ADDRESS_FILE), data, { permission: 0o600 }),
     );
   }
 

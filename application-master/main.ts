@@ -12,6 +12,7 @@ import { ScalarReader } from '../web/scalars/scalar-reader.ts';
 import { WebServer } from '../web/server.ts';
 import { DurableNotes } from './durable-notes.ts';
 import { ExecutorService, ringKey } from './executor-service.ts';
+import { FeedServer, feedToken } from './feed-server.ts';
 import { JobFiles } from './job-files.ts';
 import { JobShell, now, type Outcome } from './job-shell.ts';
 import { LiveJobView } from './live-job-view.ts';
@@ -105,6 +106,26 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
       new DurableNotes({ storage, staging: frozen.staging, attempt, content, newestAttempt: () => files.newestAttempt(), log }),
     addressed,
     isAlive: job.isAlive,
+    openFeedServer: async (feeds) => {
+      const feedServer = new FeedServer({
+        ...secrets,
+        token: feedToken(secrets.jobSecret),
+        log,
+        opened: feeds.opened,
+        said: feeds.said,
+        closed: feeds.closed,
+      });
+      const feedPort = await feedServer.listen((await lookup(host)).address);
+      await files.writeFeedAddress({
+        host,
+        port: feedPort,
+        attempt,
+        token: feedToken(secrets.jobSecret),
+        certificate: Buffer.from(secrets.certificate.reveal()).toString(),
+      });
+      log.info({ port: feedPort }, 'producers may feed the job');
+      return feedServer;
+    },
     log,
   });
   const executors = new ExecutorService({

@@ -47,6 +47,7 @@ class Masters {
         }),
       addressed: Promise.resolve(),
       isAlive: (containerId) => this.alive.has(containerId),
+      openFeedServer: () => Promise.reject(new Error('no feeds here')),
       log,
     });
     return this.services;

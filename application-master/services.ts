@@ -1,9 +1,12 @@
 import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { ServiceAnswer } from '../protos/executor-protocol.ts';
+import { FEED_TAKE } from '../training/datasets/feed-source.ts';
 import { SPLITS_JOIN, SPLITS_NEXT } from '../training/datasets/split-giver.ts';
 import { type Asker, Dispatcher, type StoredDispatcher } from './dispatcher.ts';
 import type { DurableNotes } from './durable-notes.ts';
+import type { FeedServer, FeedServerOptions } from './feed-server.ts';
+import { Feeds, type StoredFeeds } from './feeds.ts';
 
 /** A question that cannot be answered now is held for so long; then the asker hears that, and asks again. */
 const HOLD_MS = 10_000;
@@ -18,6 +21,8 @@ export interface ServicesOptions {
   readonly addressed: Promise<unknown>;
   /** Whether a program of that generation may run in the container. */
   readonly isAlive: (containerId: string, generation: number) => boolean;
+  /** Lets producers in; called when a program reads a feed for the first time. */
+  readonly openFeedServer: (feeds: Pick<FeedServerOptions, 'opened' | 'said' | 'closed'>) => Promise<FeedServer>;
   readonly log: Logger;
 }
 
@@ -28,11 +33,18 @@ export interface ServiceCall extends Asker {
   readonly signal: AbortSignal;
 }
 
+interface Answered {
+  readonly answer: unknown;
+  readonly body?: Uint8Array;
+}
+
 /** What the ApplicationMaster does for the programs of its job. */
 export class Services {
   readonly #options: ServicesOptions;
   readonly #notes: DurableNotes;
   #dispatcher = new Dispatcher();
+  readonly #feeds: Feeds;
+  #feedServer: Promise<FeedServer> | null = null;
   #restored: Promise<void> | null = null;
   /** Of what is known but not written down yet. */
   #unsaved: Promise<boolean> | null = null;
@@ -42,7 +54,13 @@ export class Services {
 
   constructor(options: ServicesOptions) {
     this.#options = options;
-    this.#notes = options.notes(() => JSON.stringify({ version: 1, splits: this.#dispatcher.store() }));
+    this.#notes = options.notes(() => JSON.stringify({ version: 1, splits: this.#dispatcher.store(), feeds: this.#feeds.store() }));
+    this.#feeds = new Feeds({
+      note: () => this.#note(),
+      changed: () => this.#wake(),
+      isDurable: () => this.#isDurable(),
+      log: options.log,
+    });
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS);
   }
 
@@ -51,8 +69,9 @@ export class Services {
     try {
       this.#restored ??= this.#restore();
       await this.#restored;
-      const answer = await this.#answer(call);
-      return answer === null || this.#closed ? null : { head: Buffer.from(JSON.stringify({ answer })), body: NOTHING };
+      const answered = await this.#answer(call);
+      if (answered === null || this.#closed) return null;
+      return { head: Buffer.from(JSON.stringify({ answer: answered.answer })), body: answered.body ?? NOTHING };
     } catch (error) {
       const known = error instanceof TonyError ? error : new TonyError('INTERNAL', messageOf(error), { cause: error });
       this.#options.log.warn({ container: call.containerId, service: call.service, error: messageOf(error) }, 'a service refused');
@@ -67,33 +86,59 @@ export class Services {
   close(): void {
     this.#closed = true;
     clearInterval(this.#sweeper);
+    this.#feeds.close();
+    void this.#feedServer?.then(
+      (server) => server.close(),
+      () => {},
+    );
     this.#notes.close();
     this.#wake();
   }
 
-  async #answer(call: ServiceCall): Promise<unknown> {
+  /** Null when this attempt has no say any more. */
+  async #answer(call: ServiceCall): Promise<Answered | null> {
     switch (call.service) {
       case SPLITS_JOIN: {
         if (this.#dispatcher.join(call, parseBody(call.body))) this.#note();
-        return (await this.#isDurable()) ? 'joined' : null;
+        return (await this.#isDurable()) ? { answer: 'joined' } : null;
       }
       case SPLITS_NEXT:
-        return await this.#nextSplit(call);
+        return await this.#held(call, (body) => {
+          const { answer, isNew } = this.#dispatcher.next(call, body);
+          if (isNew) this.#note();
+          return answer;
+        });
+      case FEED_TAKE:
+        return await this.#take(call);
       default:
         throw new TonyError('USAGE', `there is no service ${call.service}`, { hint: 'Use the same version of tony-ts everywhere.' });
     }
   }
 
-  async #nextSplit(call: ServiceCall): Promise<unknown> {
+  async #take(call: ServiceCall): Promise<Answered | null> {
+    this.#feedServer ??= this.#options.openFeedServer(this.#feeds);
+    try {
+      await this.#feedServer;
+    } catch (error) {
+      this.#feedServer = null;
+      throw new TonyError('INTERNAL', `the feed cannot be opened: ${messageOf(error)}`, { cause: error });
+    }
+    const answered = await this.#held(call, (body) => this.#feeds.take(call, body));
+    if (answered === null || typeof answered.answer === 'string') return answered;
+    const { records } = answered.answer as { records: readonly Uint8Array[] };
+    return { answer: { lengths: records.map(({ length }) => length) }, body: Buffer.concat(records) };
+  }
+
+  /** Asks until there is something to say, and says it only when it is written down. */
+  async #held(call: ServiceCall, ask: (body: unknown) => unknown): Promise<Answered | null> {
     const until = performance.now() + HOLD_MS;
     const body = parseBody(call.body);
     for (;;) {
-      const { answer, isNew } = this.#dispatcher.next(call, body);
-      if (isNew) this.#note();
+      const answer = ask(body);
       // What an earlier saying of the same question has changed may not be written down yet either.
       if (answer !== 'wait' && !(await this.#isDurable())) return null;
       const left = until - performance.now();
-      if (answer !== 'wait' || left <= 0 || call.signal.aborted || this.#closed) return answer;
+      if (answer !== 'wait' || left <= 0 || call.signal.aborted || this.#closed) return { answer };
       await this.#changed(left, call.signal);
     }
   }
@@ -135,7 +180,9 @@ export class Services {
   }
 
   #sweep(): void {
-    if (this.#dispatcher.sweep(this.#options.isAlive)) this.#note();
+    const { isAlive } = this.#options;
+    const found = this.#dispatcher.sweep(isAlive);
+    if (this.#feeds.sweep(isAlive) || found) this.#note();
   }
 
   async #restore(): Promise<void> {
@@ -143,8 +190,9 @@ export class Services {
     const text = await this.#notes.earlier();
     if (text === null) return;
     try {
-      const { splits } = JSON.parse(text) as { splits: StoredDispatcher };
+      const { splits, feeds } = JSON.parse(text) as { splits: StoredDispatcher; feeds: StoredFeeds };
       this.#dispatcher = Dispatcher.restore(splits);
+      this.#feeds.restore(feeds);
     } catch (error) {
       // Readers are told that they are forgotten, and say what they have.
       this.#options.log.error({ error: messageOf(error) }, 'what an earlier attempt has promised is unreadable');

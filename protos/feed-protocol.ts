@@ -14,6 +14,7 @@ export interface FeedMessage {
   readonly taken: number;
   readonly windowBytes: number;
   readonly over?: boolean;
+  readonly readers?: number;
 }
 
 /** What a producer needs to know, as the ApplicationMaster leaves it in the staging folder for the job's user alone. */
@@ -32,6 +33,7 @@ export const FEED_ADDRESS_FILE = 'feed.json';
 export const FEED_TOKEN_METADATA = 'tony-feed-token';
 /** Of one record. A chunk holds several as long as they are smaller. */
 export const MAXIMUM_RECORD_BYTES = 16 * 1024 * 1024;
+export const MAXIMUM_CHUNK_RECORDS = 4096;
 /** Of one message: a record, and what frames it. */
 export const MAXIMUM_MESSAGE_BYTES = MAXIMUM_RECORD_BYTES + 64 * 1024;
 

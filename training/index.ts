@@ -20,6 +20,7 @@ export {
   type FeatureValue,
   type SequenceExample,
 } from './datasets/example.ts';
+export { type FeedOptions, fromFeed } from './datasets/feed-source.ts';
 export type { FileContents } from './datasets/file-format.ts';
 export type { DataFile, Files } from './datasets/file-set.ts';
 export type { SourceOptions } from './datasets/file-source.ts';

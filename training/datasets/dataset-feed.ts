@@ -155,6 +155,8 @@ export class DatasetFeed implements Feed {
     for (const bytes of all) {
       for (const [index, state] of JSON.parse(Buffer.from(bytes).toString('utf8')) as [number, Json][]) states[index] = state;
     }
+    // Of a feed: whoever goes on takes what comes next.
+    if (states.includes(null)) return null;
     return { pass: this.#pass, shares: this.#shares, states };
   }
 

@@ -46,6 +46,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
   readonly #dispatchLog: DispatchLog;
   #ownStorage: Storage | null = null;
   #isClosed = false;
+  #isRepeatable = true;
   #skipped = 0;
 
   constructor(node: DatasetNode<T>, options: ReadOptions) {
@@ -59,6 +60,9 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
       share: { index, count },
       ...(options.split === undefined ? {} : { split: { index: options.split, onSplits: () => {} } satisfies SplitRead }),
       dispatchLog: this.#dispatchLog,
+      onUnrepeatable: () => {
+        this.#isRepeatable = false;
+      },
       seed: this.#place.seed,
       passes: [this.#place.epoch],
       fileOrderSeed: null,
@@ -82,8 +86,9 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     return this.#skipped;
   }
 
-  /** Where the reader stands, as JSON; short, however much is read ahead or mixed. */
+  /** Where the reader stands, as JSON; short, however much is read ahead or mixed. null when nobody can go on from there (feeds). */
   state(): Json {
+    if (!this.#isRepeatable) return null;
     const at = this.#cursor.state() as unknown as Json;
     const splits = this.#dispatchLog.state(at);
     return { ...this.#place, at, ...(splits === null ? {} : { splits }) } satisfies ReaderState as unknown as Json;

@@ -38,6 +38,8 @@ export interface ReadContext {
   readonly dispatch?: boolean;
   /** Which of them this reader has got; undefined where what is dispatched cannot be used. */
   readonly dispatchLog?: DispatchLog | undefined;
+  /** What is read cannot be read again: where the reader stands is of no use to another one. */
+  readonly onUnrepeatable?: () => void;
   readonly seed: number;
   readonly passes: Passes;
   /** The seed of the order in which files are read; null: as they are listed. */

@@ -1,0 +1,147 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Server, ServerCredentials, type ServerDuplexStream, status } from '@grpc/grpc-js';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import type { Logger } from '../conf/log.ts';
+import type { Secret } from '../conf/secret.ts';
+import {
+  FEED_TOKEN_METADATA,
+  type FeedMessage,
+  feedService,
+  MAXIMUM_MESSAGE_BYTES,
+  type ProducerMessage,
+} from '../protos/feed-protocol.ts';
+
+type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
+
+/** What a producer says before anything else has to come within this time (ms). */
+const OPENING_MS = 10_000;
+const MAXIMUM_STREAMS = 256;
+
+/** One producer's connection, as the feeds see it. */
+export interface ProducerLink {
+  readonly feed: string;
+  readonly producer: string;
+  send(message: FeedMessage): void;
+  /** Ends the connection; the producer comes back. */
+  refuse(error: unknown): void;
+}
+
+export interface FeedServerOptions {
+  /** PEM. */
+  readonly certificate: Secret;
+  readonly privateKey: Secret;
+  readonly token: string;
+  /** Called with what a producer says, and null when its connection is gone; what it throws is told to the producer. */
+  readonly opened: (link: ProducerLink, first: number) => void;
+  readonly said: (link: ProducerLink, message: ProducerMessage) => void;
+  readonly closed: (link: ProducerLink) => void;
+  readonly log: Logger;
+}
+
+/** The server's side alone has a certificate: producers know the job's by heart, and have a token. */
+class ServerOnlyCredentials extends ServerCredentials {
+  constructor(certificate: Secret, privateKey: Secret) {
+    super(
+      { requestCert: false },
+      { cert: Buffer.from(certificate.reveal()), key: Buffer.from(privateKey.reveal()), minVersion: 'TLSv1.3' },
+    );
+  }
+
+  override _equals(other: ServerCredentials): boolean {
+    return this === other;
+  }
+}
+
+/** Known to the ApplicationMaster, and to whoever may read the job's staging folder. */
+export function feedToken(jobSecret: Secret): string {
+  return createHmac('sha256', jobSecret.reveal()).update('feed').digest('hex');
+}
+
+/** Where producers connect. Who they are is proved here; what they say is for the feeds. */
+export class FeedServer {
+  readonly #options: FeedServerOptions;
+  readonly #server = new Server({ 'grpc.max_receive_message_length': MAXIMUM_MESSAGE_BYTES, 'grpc.keepalive_permit_without_calls': 1 });
+  #streams = 0;
+
+  constructor(options: FeedServerOptions) {
+    this.#options = options;
+    this.#server.addService(feedService(), { Put: (stream: ProducerStream) => this.#put(stream) });
+  }
+
+  /** Listens on the address, and answers the port. */
+  listen(address: string): Promise<number> {
+    const credentials = new ServerOnlyCredentials(this.#options.certificate, this.#options.privateKey);
+    return new Promise((resolve, reject) => {
+      this.#server.bindAsync(`${address.includes(':') ? `[${address}]` : address}:0`, credentials, (error, port) => {
+        if (error) reject(error);
+        else resolve(port);
+      });
+    });
+  }
+
+  close(): void {
+    this.#server.forceShutdown();
+  }
+
+  #put(stream: ProducerStream): void {
+    const { log } = this.#options;
+    const refuse = (code: status, details: string): void => void stream.emit('error', { code, details });
+    if (!this.#isToken(stream.metadata.get(FEED_TOKEN_METADATA)[0])) {
+      log.warn({ peer: stream.getPeer() }, "a producer without the feed's token was refused");
+      refuse(status.UNAUTHENTICATED, "the feed's token is wrong");
+      return;
+    }
+    if (this.#streams >= MAXIMUM_STREAMS) {
+      refuse(status.RESOURCE_EXHAUSTED, `${MAXIMUM_STREAMS} producers are connected already`);
+      return;
+    }
+    this.#streams++;
+    let link: ProducerLink | null = null;
+    let isOver = false;
+    const ended = (): void => {
+      clearTimeout(deadline);
+      if (isOver) return;
+      isOver = true;
+      this.#streams--;
+      if (link !== null) this.#options.closed(link);
+    };
+    const refuseWith = (error: unknown): void => {
+      if (isOver) return;
+      ended();
+      const code = error instanceof TonyError && error.code === 'USAGE' ? status.INVALID_ARGUMENT : status.ABORTED;
+      refuse(code, messageOf(error));
+    };
+    const deadline = setTimeout(() => refuseWith(new Error('nothing was said')), OPENING_MS);
+    stream.on('data', (message: ProducerMessage) => {
+      if (isOver) return;
+      try {
+        if (link !== null) {
+          this.#options.said(link, message);
+          return;
+        }
+        clearTimeout(deadline);
+        const { feed = '', producer = '', first = 0 } = message.opening ?? {};
+        if (!/^[\w.-]{1,100}$/.test(feed) || !/^[\w.-]{1,100}$/.test(producer) || first < 1) {
+          throw new TonyError('USAGE', 'a producer names its feed and itself with letters, digits, points and dashes');
+        }
+        link = { feed, producer, send: (answer) => void (isOver || stream.write(answer)), refuse: refuseWith };
+        this.#options.opened(link, first);
+      } catch (error) {
+        log.warn({ producer: link?.producer, error: messageOf(error) }, 'a producer was refused');
+        refuseWith(error);
+      }
+    });
+    stream.on('end', () => {
+      ended();
+      stream.end();
+    });
+    stream.on('error', ended);
+    stream.on('cancelled', ended);
+    stream.on('close', ended);
+  }
+
+  #isToken(given: unknown): boolean {
+    const [mine, theirs] = [Buffer.from(this.#options.token), Buffer.from(typeof given === 'string' ? given : '')];
+    return mine.length === theirs.length && timingSafeEqual(mine, theirs);
+  }
+}

@@ -1,0 +1,172 @@
+import { z } from 'zod';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import type { Logger } from '../conf/log.ts';
+import { type FeedMessage, MAXIMUM_CHUNK_RECORDS, MAXIMUM_RECORD_BYTES, type ProducerMessage } from '../protos/feed-protocol.ts';
+import type { Asker } from './dispatcher.ts';
+import { FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
+import type { ProducerLink } from './feed-server.ts';
+
+/** What one feed holds of all its producers together, about; and what each may always have under way. */
+const CAPACITY_BYTES = 64 * 1024 * 1024;
+const LEAST_WINDOW_BYTES = 512 * 1024;
+const MAXIMUM_FEEDS = 64;
+
+/** As training/datasets/feed-source.ts asks. */
+const question = z.object({
+  feed: z.string().regex(/^[\w.-]{1,100}$/),
+  /** Which of the readers in its process it is. */
+  reader: z.string().max(100),
+  at: z.number().int().nonnegative(),
+  producers: z.number().int().positive(),
+});
+
+interface Feed {
+  readonly queue: FeedQueue;
+  /** The newest connection of each producer. */
+  readonly links: Map<string, ProducerLink>;
+  readonly told: Map<ProducerLink, string>;
+}
+
+export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
+
+export interface FeedsOptions {
+  /** Something is to be written down. */
+  readonly note: () => void;
+  /** Something has changed that somebody may wait for. */
+  readonly changed: () => void;
+  /** When all that is known is written down; false when this attempt has no say any more. */
+  readonly isDurable: () => Promise<boolean>;
+  readonly log: Logger;
+}
+
+/** All feeds of a job: which chunk is given to whom, and how much each producer may send. */
+export class Feeds {
+  readonly #options: FeedsOptions;
+  readonly #feeds = new Map<string, Feed>();
+
+  constructor(options: FeedsOptions) {
+    this.#options = options;
+  }
+
+  restore(stored: StoredFeeds): void {
+    for (const [name, feed] of Object.entries(stored)) {
+      this.#feeds.set(name, { queue: FeedQueue.restore(feed), links: new Map(), told: new Map() });
+    }
+  }
+
+  store(): StoredFeeds {
+    return Object.fromEntries([...this.#feeds].map(([name, { queue }]) => [name, queue.store()]));
+  }
+
+  /** A reader's question. @throws TonyError DATA_INVALID, USAGE */
+  take(asker: Asker, body: unknown): Taken {
+    const parsed = question.safeParse(body);
+    if (!parsed.success)
+      throw new TonyError('DATA_INVALID', `a question to a feed is not as it should be: ${parsed.error.issues[0]?.message}`);
+    const { feed: name, reader, at, producers } = parsed.data;
+    const feed = this.#open(name);
+    const { answer, isNew } = feed.queue.take(JSON.stringify([asker.containerId, asker.generation, reader]), at, producers);
+    if (isNew) this.#options.note();
+    this.#tell(feed);
+    return answer;
+  }
+
+  readonly opened = (link: ProducerLink, first: number): void => {
+    const feed = this.#open(link.feed);
+    const { queue, links } = feed;
+    const before = links.get(link.producer);
+    links.set(link.producer, link);
+    // The connection that it had before is dead, as it says by coming again.
+    before?.refuse(new Error('the producer has come again'));
+    const expected = queue.open(link.producer, first);
+    this.#options.note();
+    this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer feeds the job');
+    link.send({ expected, ...this.#progress(feed, link), over: false });
+    this.#tell(feed);
+  };
+
+  readonly said = (link: ProducerLink, message: ProducerMessage): void => {
+    const feed = this.#feeds.get(link.feed);
+    if (feed === undefined || feed.links.get(link.producer) !== link) return;
+    const { queue } = feed;
+    if (message.chunk) {
+      const records = message.chunk.records ?? [];
+      if (records.length > MAXIMUM_CHUNK_RECORDS) throw new TonyError('USAGE', `a chunk has at most ${MAXIMUM_CHUNK_RECORDS} records`);
+      // One chunk may go beyond the window, or a record that is larger than it could not be sent at all.
+      if (queue.bytesOf(link.producer) > this.#window(feed) * 2 + MAXIMUM_RECORD_BYTES) {
+        throw new TonyError('USAGE', 'the producer sends more than its window');
+      }
+      if (queue.put(link.producer, message.chunk.sequence, records)) this.#options.changed();
+    } else if (message.ending) {
+      if (queue.end(link.producer, message.ending.last)) this.#options.note();
+      this.#options.changed();
+      this.#tell(feed);
+    }
+  };
+
+  readonly closed = (link: ProducerLink): void => {
+    const feed = this.#feeds.get(link.feed);
+    if (feed === undefined) return;
+    feed.told.delete(link);
+    if (feed.links.get(link.producer) !== link) return;
+    feed.links.delete(link.producer);
+    this.#options.log.info({ feed: link.feed, producer: link.producer, ended: feed.queue.isDone(link.producer) }, 'a producer has gone');
+  };
+
+  /** Takes back what was given to programs that live no more and has not been confirmed. */
+  sweep(isAlive: (containerId: string, generation: number) => boolean): boolean {
+    let found = false;
+    for (const { queue } of this.#feeds.values()) {
+      found =
+        queue.forget((reader) => {
+          const [containerId, generation] = JSON.parse(reader) as [string, number];
+          return !isAlive(containerId, generation);
+        }) || found;
+    }
+    return found;
+  }
+
+  close(): void {
+    for (const { links } of this.#feeds.values()) {
+      for (const link of [...links.values()]) link.refuse(new Error('the ApplicationMaster ends'));
+    }
+  }
+
+  #open(name: string): Feed {
+    let feed = this.#feeds.get(name);
+    if (feed === undefined) {
+      if (this.#feeds.size >= MAXIMUM_FEEDS) throw new TonyError('USAGE', `a job has at most ${MAXIMUM_FEEDS} feeds`);
+      feed = { queue: new FeedQueue(), links: new Map(), told: new Map() };
+      this.#feeds.set(name, feed);
+    }
+    return feed;
+  }
+
+  /** Tells producers what is new for them. That a producer is done with is a promise: it goes and nobody else knows its records. */
+  #tell(feed: Feed): void {
+    for (const link of feed.links.values()) {
+      const message = this.#progress(feed, link);
+      const key = JSON.stringify(message);
+      if (feed.told.get(link) === key) continue;
+      feed.told.set(link, key);
+      if (!message.over) {
+        link.send(message);
+        continue;
+      }
+      this.#options.note();
+      void this.#options
+        .isDurable()
+        .then((isOurs) => (isOurs ? link.send(message) : link.refuse(new Error('another ApplicationMaster has taken over'))))
+        .catch((error: unknown) => link.refuse(new Error(messageOf(error))));
+    }
+  }
+
+  #progress(feed: Feed, { producer }: ProducerLink): FeedMessage {
+    const { queue } = feed;
+    return { taken: queue.takenOf(producer), windowBytes: this.#window(feed), over: queue.isDone(producer), readers: queue.readers };
+  }
+
+  #window({ links }: Feed): number {
+    return Math.max(LEAST_WINDOW_BYTES, Math.floor(CAPACITY_BYTES / Math.max(1, links.size)));
+  }
+}
