@@ -1,6 +1,9 @@
+import { giveBack } from './asks.ts';
+import { isCompanion } from './companion.ts';
 import { newGeneration } from './gang.ts';
 import { isOver, type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
-import { elasticRole, isMember, memberTasks } from './membership.ts';
+import { elasticRole, isAwaited, isMember, memberTasks } from './membership.ts';
+import { isChief } from './ranks.ts';
 import type { Turn } from './turn.ts';
 
 // An elastic job takes more tasks when the cluster has room: their containers wait, idle, until a checkpoint makes a new generation cheap.
@@ -33,6 +36,29 @@ export function grow(turn: Turn): void {
   if (soon && turn.state.tasks.some((task) => !isMember(task) && isArriving(turn.state, task))) return;
   turn.patchGang({ growths: now - gang.since >= LIMITS.fruitfulMs ? 1 : gang.growths + 1 });
   newGeneration(turn, { incidentUntil: null, why: `there is room for more: ${newcomers.map(nameOf).join(', ')}` });
+}
+
+/** Those who wait for growth stand in the way of one that the job needs, and that waits for a container. */
+export function sparesInTheWay(state: JobState): Task[] {
+  const role = elasticRole(jobOf(state));
+  if (state.gang?.phase !== 'started' || role === null) return [];
+  const spares = state.tasks.filter((task) => task.role === role && !isMember(task) && task.container !== null);
+  if (spares.length === 0) return [];
+  const waits = (task: Task) => task.state === 'requested' && isAwaited(state, task) && !isCompanion(jobOf(state), task.role);
+  const since = (task: Task) => Math.max(task.waitingSince, task.notBefore);
+  return state.tasks.some((task) => waits(task) && state.now - since(task) >= LIMITS.yieldMs) ? spares : [];
+}
+
+/** One that the job needs has found no room for long: one that it can do without goes. False when there is none. */
+export function shrinkFor(turn: Turn, needy: Task): boolean {
+  const role = elasticRole(jobOf(turn.state));
+  if (turn.gang?.phase !== 'started' || role === null || needy.role.tracking === 'sidecar') return false;
+  const members = turn.state.tasks.filter((task) => task.role === role && isMember(task));
+  const last = members.findLast((task) => task.container !== null && !isChief(task));
+  if (members.length <= role.instances || last === undefined) return false;
+  giveBack(turn, last, `${nameOf(needy)} needs the room`);
+  newGeneration(turn, { incidentUntil: null, why: `${nameOf(last)} gives its room to ${nameOf(needy)}` });
+  return true;
 }
 
 function waitsForGrowth(state: JobState, task: Task): boolean {

@@ -1,7 +1,7 @@
 import { TENSORBOARD_ROLE } from '../conf/job.ts';
-import type { FirstFailure, JobStatus, TaskStatus, TensorBoardStatus } from '../conf/status.ts';
+import type { ElasticStatus, FirstFailure, JobStatus, TaskStatus, TensorBoardStatus } from '../conf/status.ts';
 import { type JobState, nameOf, type Task } from './job-state.ts';
-import { isAwaited } from './membership.ts';
+import { elasticRole, isAwaited, isMember } from './membership.ts';
 import { mergedMetrics } from './snapshot.ts';
 import { describeWait } from './waiting.ts';
 
@@ -32,8 +32,9 @@ export function statusOf(state: JobState, now: number): JobStatus {
     notices: state.notices,
     failure: firstFailureOf(state),
     tensorboard: tensorBoardOf(state),
+    elastic: elasticOf(state),
     master: null,
-    tasks: state.tasks.map((task) => taskStatus(state, task, now)),
+    tasks: state.tasks.filter(isWorthTelling).map((task) => taskStatus(state, task, now)),
   };
 }
 
@@ -78,6 +79,18 @@ function tensorBoardOf(state: JobState): TensorBoardStatus {
     case 'stopped':
       return { state: 'unavailable', message: notice === '' ? (task.failure?.split('\n')[0] ?? '') : notice };
   }
+}
+
+function elasticOf(state: JobState): ElasticStatus | null {
+  const role = elasticRole(state.frozen.job);
+  if (role === null) return null;
+  const running = state.gang?.phase === 'forming' ? 0 : state.tasks.filter((task) => task.role === role && isMember(task)).length;
+  return { role: role.name, running, least: role.instances, most: role.maxInstances };
+}
+
+/** Not one that there may never be. */
+function isWorthTelling(task: Task): boolean {
+  return task.index < task.role.instances || task.attempts > 0;
 }
 
 /** The chief's step; the highest of all where nobody has a rank. */

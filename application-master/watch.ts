@@ -4,6 +4,7 @@ import { chaseEnding } from './ending.ts';
 import { failTask } from './failures.ts';
 import { decide } from './finish.ts';
 import { endRound, newGeneration } from './gang.ts';
+import { shrinkFor, sparesInTheWay } from './growth.ts';
 import { isOver, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
 import { isElastic, isExpendable, isMember, memberTasks, restartsAlone } from './membership.ts';
 import { answerMs, graceMs, heartbeatIntervalMs, silenceMs } from './pace.ts';
@@ -20,6 +21,7 @@ export function watch(turn: Turn): void {
   blamePeers(turn);
   forgiveNodes(turn);
   for (const task of companionsInTheWay(turn.state)) giveBack(turn, task, 'others wait for a container');
+  for (const task of sparesInTheWay(turn.state)) giveBack(turn, task, 'the room is needed for another task');
   for (const { slot } of turn.state.tasks) endLoneRound(turn, slot);
   endRound(turn);
 }
@@ -100,6 +102,10 @@ function endLoneRound(turn: Turn, slot: number): void {
   const sentence = describeMissing(turn.state, [task]);
   turn.recordTask('wait-timeout', task, { detail: sentence });
   turn.update(slot, { rounds });
+  if (task.container === null && shrinkFor(turn, task)) {
+    turn.update(slot, { waitingSince: turn.now, rounds: 0 });
+    return;
+  }
   if (rounds >= LIMITS.rounds && task.role.tracking !== 'sidecar') {
     decide(turn, {
       state: 'FAILED',

@@ -1,5 +1,5 @@
 import { formatNumber } from '../conf/quantities.ts';
-import type { JobStatus, TaskState, TaskStatus } from '../conf/status.ts';
+import type { ElasticStatus, JobStatus, TaskState, TaskStatus } from '../conf/status.ts';
 import { formatDuration, formatMemory } from '../conf/units.ts';
 import { clip, harmless, type Style, type Terminal, wrap } from './terminal.ts';
 
@@ -53,6 +53,7 @@ function jobLines(status: JobStatus, terminal: Terminal, now: number, width: num
   const facts = [
     status.step > 0 ? `step ${status.step}` : '',
     metricsText(withoutProfile(status.metrics)),
+    status.elastic ? elasticText(status.elastic) : '',
     status.generations > 1 ? `generation ${status.generations}` : '',
     status.checkpointStep > 0 ? `checkpoint ${status.checkpointStep}` : '',
     formatDuration(1000 * Math.round(((status.finishedAt ?? now) - status.startedAt) / 1000)),
@@ -60,6 +61,11 @@ function jobLines(status: JobStatus, terminal: Terminal, now: number, width: num
   const text = clip(`${oneLine(status.name)}  ${status.state}  ${facts.join('  ')}`, width);
   const message = wrap(oneLine(status.message), width - 2, MESSAGE_LINES).map((line) => terminal.paint('yellow', `  ${line}`));
   return [text.replace(status.state, terminal.paint(jobStyle(status.state), status.state)), ...message];
+}
+
+/** `3 of 2..8 worker` */
+function elasticText({ role, running, least, most }: ElasticStatus): string {
+  return `${running} of ${least}..${most} ${oneLine(role)}`;
 }
 
 export function jobStyle(state: JobStatus['state']): Style {

@@ -43,6 +43,7 @@ export function jobStatus(change: Partial<JobStatus> = {}): JobStatus {
     notices: [],
     failure: null,
     tensorboard: { state: 'off', message: '' },
+    elastic: null,
     master: null,
     tasks: [taskStatus()],
     ...change,

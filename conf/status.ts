@@ -20,6 +20,8 @@ export interface JobStatus {
   /** What went wrong first; null when nothing has. */
   readonly failure: FirstFailure | null;
   readonly tensorboard: TensorBoardStatus;
+  /** Null for a job of fixed size. */
+  readonly elastic: ElasticStatus | null;
   readonly master: MasterStatus | null;
   readonly tasks: readonly TaskStatus[];
 }
@@ -37,6 +39,15 @@ export interface TensorBoardStatus {
   /** `off`: the job asks for none. `unavailable`: there is none, and `message` says why; the job's own charts serve. */
   readonly state: 'off' | 'waiting' | 'starting' | 'ready' | 'unavailable';
   readonly message: string;
+}
+
+/** A role whose tasks come and go with the room in the cluster. */
+export interface ElasticStatus {
+  readonly role: string;
+  /** Tasks of the role in the generation that runs; 0 while one is formed. */
+  readonly running: number;
+  readonly least: number;
+  readonly most: number;
 }
 
 /** The ApplicationMaster's own process. */

@@ -6,7 +6,7 @@ import { trace, violate, type World } from './world.ts';
 
 export interface SimulatedNode {
   readonly name: string;
-  readonly slots: number;
+  slots: number;
   up: boolean;
   /** Nothing reaches it, and nothing comes from it. */
   cut: boolean;

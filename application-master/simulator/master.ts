@@ -4,7 +4,7 @@ import { isCompanion } from '../companion.ts';
 import type { Action, Event, Snapshot } from '../events.ts';
 import { assignmentOf, createJob, type JobState, restoreJob, step } from '../job-machine.ts';
 import { isOver, nameOf } from '../job-state.ts';
-import { inGang } from '../membership.ts';
+import { inGang, isAwaited } from '../membership.ts';
 import { heartbeatIntervalMs, leaseMs } from '../pace.ts';
 import { parseSnapshot } from '../snapshot.ts';
 import type { Cluster } from './cluster.ts';
@@ -25,6 +25,8 @@ export interface MasterOptions {
   readonly cluster: Cluster;
   readonly training: Training;
   readonly storage: Storage;
+  /** How many workers each generation had. */
+  readonly sizes: Map<number, number>;
   /** The attempt that lives now. */
   readonly current: () => Endpoint | null;
   readonly finished: (result: JobResult) => void;
@@ -34,8 +36,6 @@ export interface MasterOptions {
 export class Master implements Endpoint {
   readonly attempt: number;
   state: JobState;
-  /** How many workers each generation had. */
-  readonly sizes = new Map<number, number>();
   alive = true;
   readonly #world: World;
   readonly #options: MasterOptions;
@@ -206,7 +206,9 @@ export class Master implements Endpoint {
   #checkAsk({ role, count }: Extract<Action, { type: 'ask' }>): void {
     const { job } = this.#options.frozen;
     if (count === 0 || !isCompanion(job, role)) return;
-    const without = this.state.tasks.filter((task) => task.role !== role && !isOver(task) && task.container === null);
+    const without = this.state.tasks.filter(
+      (task) => task.role !== role && isAwaited(this.state, task) && !isOver(task) && task.container === null,
+    );
     if (without.length > 0) violate(this.#world, `${role.name} is asked for while ${without.map(nameOf).join(', ')} had no container`);
   }
 
@@ -255,7 +257,7 @@ export class Master implements Endpoint {
     const what = `generation ${generation} is started`;
     const ranked = members.filter((member) => member.rank !== null);
     if (ranked.some((member, at) => member.rank !== at)) violate(this.#world, `${what} with the ranks ${ranked.map(({ rank }) => rank)}`);
-    this.sizes.set(generation, ranked.length);
+    this.#options.sizes.set(generation, ranked.length);
     for (const role of this.#options.frozen.job.roles) {
       if (!inGang({ role })) continue;
       const own = members.filter((member) => member.role === role.name);

@@ -33,6 +33,9 @@ describe('the job machine lives through bad days', () => {
     expect(new Set(outcomes.map((outcome) => outcome.result?.state))).toEqual(new Set(['SUCCEEDED', 'FAILED', 'KILLED']));
     expect(outcomes.filter((outcome) => outcome.generations > 1).length).toBeGreaterThan(40);
     expect(outcomes.filter((outcome) => outcome.attempts > 1).length).toBeGreaterThan(40);
+    const changes = outcomes.flatMap(({ sizes }) => sizes.slice(1).map((size, at) => size - (sizes[at] ?? 0)));
+    expect(changes.filter((change) => change > 0).length).toBeGreaterThan(10);
+    expect(changes.filter((change) => change < 0).length).toBeGreaterThan(10);
     expect(outcomes.filter((outcome) => outcome.failures > 0).length).toBeGreaterThan(100);
   });
 });

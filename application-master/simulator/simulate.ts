@@ -21,6 +21,8 @@ export interface Outcome {
   readonly generations: number;
   readonly attempts: number;
   readonly failures: number;
+  /** How many workers each generation had. */
+  readonly sizes: readonly number[];
 }
 
 const START = 1_700_000_000_000;
@@ -56,6 +58,7 @@ class Day {
   #harm = 0;
   #killed = false;
   #finished: JobResult | null = null;
+  readonly #sizes = new Map<number, number>();
 
   constructor(seed: number, traced: boolean) {
     this.#seed = seed;
@@ -72,13 +75,15 @@ class Day {
     };
     this.#frozen = inventJob(random);
     const { roles } = this.#frozen.job;
-    const tasks = roles.reduce((sum, each) => sum + each.instances, 0);
+    const least = roles.reduce((sum, each) => sum + each.instances, 0);
+    // At first there may be little more than the least that an elastic job takes.
+    const tasks = roles.some(isElastic) ? least - random.between(0, 3) : least;
     this.#roomy = random.chance(0.93);
     this.#cluster = new Cluster(this.#world, inventNodes(random, this.#roomy, tasks));
     this.#manners = random.pick(['waits', 'waits', 'says so', 'crashes'] as const) ?? 'waits';
     this.#training = new Training(this.#world, {
       servers: roles.reduce((sum, each) => sum + (each.servesParameters ? each.instances : 0), 0),
-      work: random.between(2, 40) * 1_000,
+      work: random.between(2, 40) * (roles.some(isElastic) ? 4_000 : 1_000),
       manners: this.#manners,
       // Parameter servers and TensorBoards go on until they are stopped.
       alone: new Map(roles.filter((each) => each.tracking === 'tracked').map((each) => [each.name, random.between(1, 30) * 1_000])),
@@ -104,6 +109,7 @@ class Day {
       generations: state.generation,
       attempts: this.#master.attempt,
       failures: state.tasks.reduce((sum, task) => sum + task.failures, 0),
+      sizes: [...this.#sizes].sort(([a], [b]) => a - b).map(([, size]) => size),
     };
   }
 
@@ -114,6 +120,7 @@ class Day {
       cluster: this.#cluster,
       training: this.#training,
       storage: this.#storage,
+      sizes: this.#sizes,
       current: () => (this.#master.alive ? this.#master : null),
       finished: (result) => {
         this.#finished = result;
@@ -140,6 +147,7 @@ class Day {
         fault.strike();
       });
     }
+    if (this.#frozen.job.roles.some(isElastic)) this.#planRoom(span);
     this.#cluster.surplusChance = random.pick([0, 0.1, 0.5]) ?? 0;
     if (random.chance(0.3)) this.#cluster.launchFaults = [random.pick(['refused', 'dies', 'mute'] as const) ?? 'refused'];
     if (random.chance(0.1)) this.#cluster.launchFaults.push('refused', 'dies');
@@ -150,6 +158,16 @@ class Day {
         this.#master.dispatch({ type: 'kill', reason: 'killed by somebody' });
         if (!this.#master.alive) this.#killed = false;
       });
+    }
+  }
+
+  /** Other applications end, or take what is free. */
+  #planRoom(span: number): void {
+    const { random } = this;
+    for (const node of this.#cluster.nodes) {
+      const { slots } = node;
+      this.#timeline.after(random.between(0, span), () => (node.slots = slots + random.between(0, 4)));
+      this.#timeline.after(random.between(0, 2 * span), () => (node.slots = slots));
     }
   }
 
@@ -352,6 +370,8 @@ function inventJob(random: Random): FrozenJob {
   const restart = { policy, maxRestarts };
   const ranked = random.chance(0.85);
   const roles: Role[] = [role({ name: 'worker', instances: random.between(1, 4), ranked, chief: true, restart })];
+  const worker = roles[0] as Role;
+  if (ranked && random.chance(0.35)) roles[0] = { ...worker, maxInstances: worker.instances + random.between(1, 4) };
   if (random.chance(0.2)) roles.unshift(role({ name: 'helper', instances: random.between(1, 2), ranked, restart }));
   if (random.chance(0.4)) roles.push(role({ name: 'evaluator', restart }));
   const serves = ranked && random.chance(0.3);

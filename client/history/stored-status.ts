@@ -92,6 +92,7 @@ const status: z.ZodType<JobStatus> = z.object({
   tensorboard: z
     .object({ state: z.enum(['off', 'waiting', 'starting', 'ready', 'unavailable']), message: text })
     .catch({ state: 'off', message: '' }),
+  elastic: z.object({ role: text, running: number, least: number, most: number }).nullable().catch(null),
   master: z.null().catch(null),
   tasks: z
     .array(z.unknown())
@@ -148,6 +149,7 @@ function pieced({ applicationId, user, frozen, final, entries }: JobRecord, answ
     notices: entries.filter(({ event }) => event === 'notice').map(({ detail }) => detail ?? ''),
     failure: failed === undefined ? null : firstFailure(failed),
     tensorboard: { state: 'off', message: '' },
+    elastic: null,
     master: null,
     tasks: tasksOf(frozen, entries, result !== null),
   };

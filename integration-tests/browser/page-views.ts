@@ -358,6 +358,7 @@ function job(tasks: readonly TaskStatus[], startedAt: number): JobStatus {
     notices: [],
     failure: null,
     tensorboard: { state: 'off', message: '' },
+    elastic: null,
     master: null,
     tasks,
   };

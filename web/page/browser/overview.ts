@@ -19,6 +19,7 @@ export function Overview({ status, feeds }: { status: JobStatus; feeds: JobFeeds
     <dl class="tiles">
       ${tile('Step', formatCount(status.step), status.checkpointStep > 0 ? `checkpoint at ${formatCount(status.checkpointStep)}` : 'no checkpoint yet')}
       ${metrics.slice(0, MOST_METRICS).map(([name, value]) => tile(spoken(name), formatMetric(name, value)))}
+      ${status.elastic && tile(`Running ${status.elastic.role}`, String(status.elastic.running), `of ${status.elastic.least} to ${status.elastic.most}`)}
       ${tile('Generation', String(status.generations), status.masterAttempt > 1 ? `master attempt ${status.masterAttempt}` : '')}
     </dl>
     ${h(HeadlineCharts, { feeds })}
