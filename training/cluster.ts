@@ -8,13 +8,16 @@ import { type BackendName, refuseUnfitModel } from './backend.ts';
 import { followCheckpoints } from './checkpoint-follower.ts';
 import { CheckpointStore, type StoredCheckpoint } from './checkpoint-store.ts';
 import { weightsOf } from './compiled-model.ts';
+import { Models } from './export/models.ts';
 import { type EvaluateOptions, type EvaluationReport, type EvaluationWorld, Evaluator } from './evaluator.ts';
 import { type FitHistory, fit as fitOnAllRanks } from './fit.ts';
 import type { FitData, ValidationData } from './fit-data.ts';
 import type { FitOptions } from './fit-options.ts';
 import { type Column, parseIdx } from './idx.ts';
+import { noSuchThing, type ParameterServerWorker } from './parameter-server/parameter-server-worker.ts';
 import { beforeProgramEnds, type LastWork } from './program-end.ts';
 import type { Ring } from './ring.ts';
+import type { Wire } from './ring-exchange.ts';
 import { Stepper } from './step.ts';
 import { StopOrders } from './stop-order.ts';
 import { NO_SUMMARIES, type Summaries, SummaryWriter } from './summary.ts';
@@ -38,7 +41,12 @@ export interface Checkpoint {
 export interface ClusterParts {
   readonly tf: typeof tfjs;
   readonly backend: BackendName;
+  /** Of one where workers step by parameter servers. */
   readonly ring: Ring;
+  /** How gradients travel around the ring. */
+  readonly wire: Wire;
+  /** null: workers step together. */
+  readonly servers: ParameterServerWorker | null;
   readonly ranked: boolean;
   readonly role: string;
   readonly index: number;
@@ -77,6 +85,8 @@ export class Cluster {
   /** URIs of the job's input folders, by name. */
   readonly data: Readonly<Record<string, string>>;
   readonly storage: Storage;
+  /** Exports, loads, and begins with the weights of another model. */
+  readonly models: Models;
   /** For TensorBoard: written by rank 0 of those who train, and by others in a run of their role's name. */
   readonly summaries: Summaries;
   readonly #parts: ClusterParts;
@@ -88,23 +98,30 @@ export class Cluster {
   #stopLastWork: () => void = () => {};
 
   constructor(parts: ClusterParts) {
-    const { ring } = parts;
+    const { rank, worldSize } = parts.servers ?? parts.ring;
     this.#parts = parts;
     this.tf = parts.tf;
     this.backend = parts.backend;
-    this.rank = ring.rank;
-    this.worldSize = ring.worldSize;
+    this.rank = rank;
+    this.worldSize = worldSize;
     this.generation = parts.generation;
     this.role = parts.role;
     this.index = parts.index;
     this.applicationId = parts.applicationId;
     this.jobName = parts.jobName;
-    this.position = parts.ranked ? { index: ring.rank, count: ring.worldSize } : { index: parts.index, count: parts.roleSize };
+    this.position = parts.ranked ? { index: rank, count: worldSize } : { index: parts.index, count: parts.roleSize };
     this.outputDir = parts.outputDir;
     this.summaryDir = parts.summaryDir;
     this.data = parts.data;
     this.storage = parts.storage;
     this.#store = parts.checkpoint === null ? null : new CheckpointStore(parts.storage, parts.checkpoint.dir);
+    this.models = new Models({
+      tf: this.tf,
+      storage: this.storage,
+      store: this.#store,
+      uriOf,
+      onNotice: (message) => this.#notice(message),
+    });
     this.#writer = this.#openSummaries();
     this.summaries = this.#writer ?? NO_SUMMARIES;
     // A program that ends well without close() has not lost its peers.
@@ -136,7 +153,7 @@ export class Cluster {
    * @throws TonyError MODEL_INVALID, DATA_INVALID, BACKEND_UNFIT, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RING_MISMATCH.
    */
   async fit(model: tfjs.LayersModel, data: FitData, options: FitOptions & { checkpoint?: false } = {}): Promise<FitHistory> {
-    const { checkpoint, applicationId, generation, report, ring, backend } = this.#parts;
+    const { checkpoint, applicationId, generation, report, ring, servers, backend } = this.#parts;
     refuseUnfitModel(backend, model);
     if (!this.#parts.ranked) {
       throw new TonyError('USAGE', `role ${this.role} takes no part in training together`, {
@@ -154,7 +171,7 @@ export class Cluster {
     return await fitOnAllRanks(
       {
         tf: this.tf,
-        strategy: allReduceStrategy(ring),
+        strategy: servers ?? allReduceStrategy(ring, this.#parts.wire),
         storage: this.storage,
         applicationId,
         generation,
@@ -171,22 +188,26 @@ export class Cluster {
 
   /**
    * One step of a loop of one's own: the gradients of `loss`, averaged over all ranks, are applied by `optimizer` everywhere.
-   * Begin with equal weights: `broadcast` them.
+   * Begin with equal weights: `broadcast` them. With parameter servers the gradients of this rank alone are applied there, and the
+   * variables have what they have become by then; rank 0's values are the first ones.
    *
    * @param loss of this rank's examples, a scalar.
    * @param options `variables`: those to train, all trainable ones unless told; always the same ones for one optimizer.
    *   `weight`: this rank's share of the step's examples; equal shares unless told.
-   * @returns the mean loss.
+   * @returns the mean loss; that of this rank with parameter servers.
    */
   async step(
     loss: () => tfjs.Scalar,
     optimizer: tfjs.Optimizer,
     options: { readonly variables?: readonly tfjs.Variable[]; readonly weight?: number } = {},
   ): Promise<number> {
+    const variables = () => options.variables ?? Object.values(this.tf.engine().registeredVariables).filter(({ trainable }) => trainable);
+    if (this.#parts.servers !== null) {
+      return await this.#parts.servers.step(this.tf, loss, optimizer, variables);
+    }
     let stepper = this.#steppers.get(optimizer);
     if (stepper === undefined) {
-      const all = Object.values(this.tf.engine().registeredVariables).filter(({ trainable }) => trainable);
-      stepper = new Stepper(this.tf, this.#parts.ring, optimizer, options.variables ?? all);
+      stepper = new Stepper(this.tf, this.#parts.ring, optimizer, variables());
       this.#steppers.set(optimizer, stepper);
     }
     const weight = options.weight ?? 1 / this.worldSize;
@@ -200,7 +221,7 @@ export class Cluster {
    * @throws TonyError PEER_LOST, RING_MISMATCH.
    */
   async allReduce(numbers: Float32Array, operation: 'sum' | 'mean' = 'sum'): Promise<void> {
-    await this.#parts.ring.allReduce(numbers, operation);
+    await this.#together('allReduce').allReduce(numbers, operation);
   }
 
   /** Zeros in memory that `allReduce` works on directly. */
@@ -210,9 +231,13 @@ export class Cluster {
 
   /** Gives every rank the values that the variables (or the numbers) have on rank 0. */
   async broadcast(values: Float32Array | readonly tfjs.Variable[]): Promise<void> {
-    const { ring, tf } = this.#parts;
+    const { ring, servers, tf } = this.#parts;
     if (values instanceof Float32Array) {
-      await ring.broadcast(values);
+      await this.#together('broadcast of numbers').broadcast(values);
+      return;
+    }
+    if (servers !== null) {
+      await servers.broadcast(tf, values);
       return;
     }
     for (const variable of values) {
@@ -224,7 +249,14 @@ export class Cluster {
 
   /** Resolves when every rank has called it. */
   async barrier(): Promise<void> {
-    await this.#parts.ring.barrier();
+    await this.#together('barrier').barrier();
+  }
+
+  #together(what: string): Ring {
+    if (this.#parts.servers !== null) {
+      throw noSuchThing(what);
+    }
+    return this.#parts.ring;
   }
 
   /**
@@ -342,6 +374,7 @@ export class Cluster {
     process.removeListener('exit', this.#onExit);
     this.#stopLastWork();
     this.#writer?.finishNow();
+    this.#parts.servers?.close();
     this.#parts.ring.close();
     this.storage.close();
   }

@@ -1,12 +1,15 @@
 import { TonyError } from '../conf/errors.ts';
+import type { Strategy } from '../conf/job.ts';
 import { Secret } from '../conf/secret.ts';
 import { hasGpu, loadBackend } from './backend.ts';
 import { Cluster, uriOf } from './cluster.ts';
 import { storageAlone, storageOfJob } from './open-storage.ts';
+import { ParameterServerWorker } from './parameter-server/parameter-server-worker.ts';
+import { serveParameters, servesParameters } from './parameter-server/serve.ts';
 import { openReport } from './report.ts';
 import { Ring, type RingTimeouts } from './ring.ts';
 import { readTask } from './task.ts';
-import type { Report, TaskContext } from './task-context.ts';
+import type { Member, Report, TaskContext } from './task-context.ts';
 
 export interface JoinOptions {
   /** Where data lies, by name, when the program runs by itself: paths or URIs. In a job those of job.yaml count. */
@@ -23,7 +26,7 @@ export interface JoinOptions {
 
 /**
  * Takes this process's place in its job: loads TensorFlow.js with the fastest backend that there is, and connects to the other ranks.
- * Without TONY_TASK_FILE, which an executor sets, it is a world of one.
+ * Without TONY_TASK_FILE, which an executor sets, it is a world of one. In a parameter server's task it does not return: it serves.
  *
  * @throws TonyError BACKEND_MISSING, RING_JOIN_FAILED, TASK_FILE_INVALID.
  */
@@ -39,6 +42,8 @@ async function joinAlone(options: JoinOptions): Promise<Cluster> {
     tf: backend.tf,
     backend: backend.name,
     ring: await openRing(null, options, () => {}),
+    wire: 'float32',
+    servers: null,
     ranked: true,
     role: 'worker',
     index: 0,
@@ -59,16 +64,25 @@ async function joinAlone(options: JoinOptions): Promise<Cluster> {
 async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster> {
   const report = openReport(task.reportFile);
   const own = task.members.find(({ role, index }) => role === task.role && index === task.index);
-  const neighbours = task.members.filter(({ host, rank }) => rank !== null && host === own?.host).length;
+  const neighbours = task.members.filter((member) => member.host === own?.host && computes(task, member)).length;
   const backend = await loadBackend(Math.max(1, neighbours));
   if (hasGpu() && backend.name !== 'gpu') {
     const message = `${task.role}:${task.index} has a GPU but computes on the CPU (backend ${backend.name}): set \`runtime: gpu\` in job.yaml`;
     report({ type: 'notice', message });
   }
+  const storage = storageOfJob(task);
+  if (servesParameters(task)) {
+    const { joinMs } = options.timeouts ?? {};
+    return await serveParameters(task, { tf: backend.tf, storage, report, ...(joinMs === undefined ? {} : { timeouts: { joinMs } }) });
+  }
+  const servers =
+    task.strategy.type === 'parameter-server' && task.rank !== null ? openServers(task, task.strategy, options, report) : null;
   return new Cluster({
     tf: backend.tf,
     backend: backend.name,
-    ring: await openRing(task, options, report),
+    ring: await openRing(servers === null ? task : null, options, report),
+    wire: task.strategy.type === 'all-reduce' ? task.strategy.wire : 'float32',
+    servers,
     ranked: task.rank !== null,
     role: task.role,
     index: task.index,
@@ -76,12 +90,41 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     jobName: task.jobName,
     generation: task.generation,
     data: task.data,
-    storage: storageOfJob(task),
+    storage,
     checkpoint: task.checkpoint,
     summaryDir: task.summaryDir,
     outputDir: task.outputDir,
     roleSize: task.roleSize,
     report,
+  });
+}
+
+/** With a rank, or as a parameter server. */
+function computes({ parameterServers }: TaskContext, { rank, host, port }: Member): boolean {
+  return rank !== null || parameterServers.some((server) => server.host === host && server.port === port);
+}
+
+/** Connections are made when there is something to train. */
+function openServers(
+  task: TaskContext,
+  { staleness }: Extract<Strategy, { type: 'parameter-server' }>,
+  options: JoinOptions,
+  report: (report: Report) => void,
+): ParameterServerWorker {
+  const { rank, worldSize, generation, parameterServers, ringKey } = task;
+  if (rank === null || parameterServers.length === 0) {
+    throw new TonyError('TASK_FILE_INVALID', `there are no parameter servers in generation ${generation}`);
+  }
+  return new ParameterServerWorker({
+    ...{ rank, worldSize, generation, staleness },
+    key: new Secret(Buffer.from(ringKey, 'base64')),
+    addresses: parameterServers,
+    onLost: (server, cause) => {
+      process.stderr.write(`tony-ts: parameter server ${server} ${cause}; waiting for the job to replace it\n`);
+      // Servers are counted on from the ranks.
+      report({ type: 'peer-lost', rank: worldSize + server });
+    },
+    ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
   });
 }
 

@@ -107,34 +107,35 @@ class ParameterServerStrategy implements TrainingStrategy {
     });
     this.#remote = remote;
     if (this.rank === 0 && (await remote.needsPreparing())) {
-      await this.#prepare(remote);
+      await this.#prepare(remote, servers);
     }
     const { position, sealed } = await remote.join();
     this.#sealed = sealed;
-    await this.#takeFixed(remote, FIXED);
+    await this.#takeFixed(servers, FIXED);
     await remote.pull(sealed);
     return position;
   }
 
   /** The newest good checkpoint, or the chief's own weights, onto the servers. */
-  async #prepare(remote: RemoteVariables): Promise<void> {
-    const { checkpoints, applicationId, generation, onNotice } = this.#context;
+  async #prepare(remote: RemoteVariables, servers: ServerGroup): Promise<void> {
+    const { checkpoints, applicationId, generation } = this.#context;
     await checkpoints?.store.retireOlderThan({ applicationId, generation });
-    if (checkpoints === null || !(await this.#prepareFromNewest(remote, checkpoints, onNotice))) {
-      await remote.put(FIXED, await this.#captureFixed());
+    if (checkpoints === null || !(await this.#prepareFromNewest(remote, servers, checkpoints))) {
+      await servers.put(0, FIXED, await this.#captureFixed());
       await remote.prepare(null, null);
     }
     await remote.open();
   }
 
-  async #prepareFromNewest(remote: RemoteVariables, { store }: CheckpointPlan, onNotice: (message: string) => void): Promise<boolean> {
+  async #prepareFromNewest(remote: RemoteVariables, servers: ServerGroup, { store }: CheckpointPlan): Promise<boolean> {
+    const { onNotice } = this.#context;
     for (const step of await store.steps()) {
       try {
         const checkpoint = await store.openCheckpoint(step);
         this.#checkFits(checkpoint);
         const fixed = new Set(this.#fixed.map(({ tensor }) => weightKey(tensor)));
         const names = checkpoint.manifest.tensors.map(({ name }) => name).filter((name) => fixed.has(weightKey(name)));
-        await remote.put(FIXED, await store.readTensors(checkpoint, names));
+        await servers.put(0, FIXED, await store.readTensors(checkpoint, names));
         await remote.prepare(checkpoint.position, { dir: store.dir, checkpoint });
         onNotice(`training goes on from ${checkpoint.uri}, step ${step}`);
         return true;
@@ -175,10 +176,10 @@ class ParameterServerStrategy implements TrainingStrategy {
     );
   }
 
-  async #takeFixed(remote: RemoteVariables, name: string): Promise<void> {
+  async #takeFixed(servers: ServerGroup, name: string): Promise<void> {
     if (this.#fixed.length > 0) {
       const weights = this.#fixed.map(({ tensor, variable }) => ({ name: tensor, variable }));
-      const stored = new Map((await remote.get(name)).map((tensor) => [weightKey(tensor.name), tensor]));
+      const stored = new Map((await servers.get(0, name)).map((tensor) => [weightKey(tensor.name), tensor]));
       // As if they were all that the model has.
       const inOrder = this.#fixed.flatMap(({ tensor }, index) => {
         const found = stored.get(weightKey(tensor));
@@ -283,23 +284,23 @@ class ParameterServerStrategy implements TrainingStrategy {
       await servers.askAll(() => ({ head: { ask: 'finish', position } }));
     }
     if (this.rank === 0 && !this.#sealed) {
-      await this.#seal(position, remote, servers, afterwards);
+      await this.#seal(position, servers, afterwards);
     } else {
       await afterwards;
       const { failed } = sealedAnswer.parse((await servers.ask(0, { ask: 'sealed' })).head);
       if (failed) {
         throw new TonyError('CHECKPOINT_FAILED', 'the chief could not write the last checkpoint');
       }
-      await this.#takeFixed(remote, LAST_FIXED);
+      await this.#takeFixed(servers, LAST_FIXED);
     }
     await remote.pull(true);
     this.#finished = true;
   }
 
   /** For the chief: the last checkpoint. */
-  async #seal(position: TrainingPosition, remote: RemoteVariables, servers: ServerGroup, afterwards: Promise<void>): Promise<void> {
+  async #seal(position: TrainingPosition, servers: ServerGroup, afterwards: Promise<void>): Promise<void> {
     try {
-      await remote.put(LAST_FIXED, await this.#captureFixed());
+      await servers.put(0, LAST_FIXED, await this.#captureFixed());
       await this.checkpoint(position);
       await Promise.all([this.#writer?.finish(), afterwards]);
     } catch (error) {

@@ -1,10 +1,10 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { z } from 'zod';
 import { TonyError } from '../../conf/errors.ts';
-import type { StoredTensor, TrainingPosition } from '../checkpoint-format.ts';
+import type { TrainingPosition } from '../checkpoint-format.ts';
 import type { OpenedCheckpoint } from '../checkpoint-store.ts';
 import { type Layout, layOut, numbersOf, type Piece } from './layout.ts';
-import { getAnswer, joinAnswer, signalAnswer, weightsAnswer } from './messages.ts';
+import { joinAnswer, signalAnswer, weightsAnswer } from './messages.ts';
 import { describeOptimizer, learningRateOf } from './optimizer-description.ts';
 import type { TrainedVariable } from './served-shard.ts';
 import type { ServerGroup } from './server-group.ts';
@@ -159,28 +159,6 @@ export class RemoteVariables {
   async signal(signal: number): Promise<void> {
     const { head } = await this.#options.servers.ask(0, { ask: 'signal', signal });
     this.#signalled = signalAnswer.parse(head).signalled;
-  }
-
-  /** Leaves tensors on server 0 for everybody. */
-  async put(name: string, tensors: readonly StoredTensor[]): Promise<void> {
-    const described = tensors.map(({ name: tensor, dtype, shape, bytes }) => ({
-      name: tensor,
-      dtype,
-      shape: [...shape],
-      bytes: bytes.length,
-    }));
-    const bodies = tensors.map(({ bytes }) => bytes);
-    await this.#options.servers.ask(0, { ask: 'put', name, tensors: described }, bodies);
-  }
-
-  /** Waits until they are there. */
-  async get(name: string): Promise<StoredTensor[]> {
-    const { head, body } = await this.#options.servers.ask(0, { ask: 'get', name });
-    let at = 0;
-    return getAnswer.parse(head).tensors.map(({ bytes, ...tensor }) => {
-      at += bytes;
-      return { ...tensor, bytes: body.subarray(at - bytes, at) };
-    });
   }
 
   async #take(make: Parameters<ServerGroup['askAll']>[0]): Promise<void> {

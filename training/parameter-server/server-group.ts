@@ -1,7 +1,8 @@
 import { TonyError } from '../../conf/errors.ts';
 import type { Secret } from '../../conf/secret.ts';
+import type { StoredTensor } from '../checkpoint-format.ts';
 import { DEFAULT_TIMEOUTS, type RingTimeouts } from '../ring.ts';
-import { type Ask, helloAnswer } from './messages.ts';
+import { type Ask, getAnswer, helloAnswer } from './messages.ts';
 import { type Answer, ServerConnection } from './server-connection.ts';
 import { serverKey } from './server-key.ts';
 
@@ -121,6 +122,29 @@ export class ServerGroup {
         return this.ask(server, head, body, bodyBytes);
       }),
     );
+  }
+
+  /** Leaves tensors on a server for everybody. */
+  async put(server: number, name: string, tensors: readonly StoredTensor[]): Promise<void> {
+    const described = tensors.map(({ name: tensor, dtype, shape, bytes }) => ({
+      ...{ name: tensor, dtype, shape: [...shape] },
+      bytes: bytes.length,
+    }));
+    await this.ask(
+      server,
+      { ask: 'put', name, tensors: described },
+      tensors.map(({ bytes }) => bytes),
+    );
+  }
+
+  /** Waits until they are there. */
+  async get(server: number, name: string): Promise<StoredTensor[]> {
+    const { head, body } = await this.ask(server, { ask: 'get', name });
+    let at = 0;
+    return getAnswer.parse(head).tensors.map(({ bytes, ...tensor }) => {
+      at += bytes;
+      return { ...tensor, bytes: body.subarray(at - bytes, at) };
+    });
   }
 
   /** `well`: this worker has ended, and is not to be missed. */

@@ -1,0 +1,47 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../conf/errors.ts';
+import { Secret } from '../../conf/secret.ts';
+import type { Storage } from '../../storage/storage.ts';
+import type { Report, TaskContext } from '../task-context.ts';
+import { ParameterServer, type ServerTimeouts } from './parameter-server.ts';
+
+/** This task is one of its job's parameter servers. */
+export function servesParameters({ rank, index, listener, parameterServers }: TaskContext): boolean {
+  const address = parameterServers[index];
+  return rank === null && listener !== null && address?.host === listener.host && address.port === listener.port;
+}
+
+/** Serves until the job stops this task: the program that has called goes no further. */
+export async function serveParameters(
+  task: TaskContext,
+  world: {
+    readonly tf: typeof tfjs;
+    readonly storage: Storage;
+    readonly report: (report: Report) => void;
+    readonly timeouts?: Partial<ServerTimeouts>;
+  },
+): Promise<never> {
+  const { index, worldSize, generation, ringKey, listener } = task;
+  if (listener === null) {
+    throw new TonyError('TASK_FILE_INVALID', 'a parameter server needs a port to listen on');
+  }
+  const server = await ParameterServer.open({
+    ...{ index, worldSize, generation, listener },
+    tf: world.tf,
+    storage: world.storage,
+    key: new Secret(Buffer.from(ringKey, 'base64')),
+    onNotice: (message) => {
+      process.stderr.write(`tony-ts: ${message}\n`);
+      world.report({ type: 'notice', message });
+    },
+    ...(world.timeouts === undefined ? {} : { timeouts: world.timeouts }),
+  });
+  return await new Promise<never>(() => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        server.close();
+        process.exit(0);
+      });
+    }
+  });
+}
