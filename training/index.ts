@@ -60,6 +60,8 @@ export type { EvaluateOptions, Evaluation, EvaluationReport } from './evaluator.
 export type { ClassWeight, ClassWeights } from './example-weights.ts';
 export { exportGraphModel, loadGraphModel } from './export/graph-model.ts';
 export { type ExportLayersOptions, exportLayersModel, loadLayersModel, type ModelWorld } from './export/layers-model.ts';
+export type { LoadedCheckpoint, Models } from './export/models.ts';
+export type { WarmStart, WarmStartOptions } from './export/warm-start.ts';
 export type { FitHistory } from './fit.ts';
 export type { FitData, ValidationData } from './fit-data.ts';
 export type { FitOptions, FitSummaries } from './fit-options.ts';

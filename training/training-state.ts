@@ -165,7 +165,8 @@ function restoreSlot(tf: typeof tfjs, optimizer: Properties, stored: StoredTenso
   }
 }
 
-function tensorOf(tf: typeof tfjs, stored: StoredTensor): tfjs.Tensor {
+/** A new tensor of its values. */
+export function tensorOf(tf: typeof tfjs, stored: StoredTensor): tfjs.Tensor {
   // A copy, aligned, and of its own: a Buffer's slice() would not be one.
   const { buffer } = new Uint8Array(stored.bytes);
   const values =

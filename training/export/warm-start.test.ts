@@ -1,0 +1,193 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, describe, expect, test } from 'vitest';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { fileUri, joinUri } from '../../storage/uri.ts';
+import { CheckpointStore } from '../checkpoint-store.ts';
+import { inspectModel } from '../compiled-model.ts';
+import { captureState } from '../training-state.ts';
+import { exportGraphModel } from './graph-model.ts';
+import { exportLayersModel } from './layers-model.ts';
+import { writeModelFiles } from './model-files.ts';
+import { Models } from './models.ts';
+
+const folders: string[] = [];
+afterEach(async () => {
+  await Promise.all(folders.splice(0).map((folder) => rm(folder, { recursive: true, force: true })));
+  tf.disposeVariables();
+});
+
+const storage = new FileStorage();
+const { layers } = tf;
+
+async function open(): Promise<{ models: Models; store: CheckpointStore; uri: string; notices: string[] }> {
+  const folder = await mkdtemp(join(tmpdir(), 'warm-'));
+  folders.push(folder);
+  const uri = fileUri(folder);
+  const store = new CheckpointStore(storage, joinUri(uri, 'checkpoints'));
+  const notices: string[] = [];
+  return {
+    models: new Models({ tf, storage, store, uriOf: (place) => place, onNotice: (message) => notices.push(message) }),
+    store,
+    uri,
+    notices,
+  };
+}
+
+/** Layers called `body`, `norm` and `head`, or by TensorFlow.js. */
+function network(classes: number, named = true): tf.LayersModel {
+  const name = (text: string) => (named ? { name: text } : {});
+  return tf.sequential({
+    layers: [
+      layers.dense({ units: 4, inputShape: [3], ...name('body') }),
+      layers.batchNormalization(name('norm')),
+      layers.dense({ units: classes, ...name('head') }),
+    ],
+  });
+}
+
+function valuesOf(model: tf.LayersModel): number[][] {
+  return model.getWeights().map((weight) => [...weight.dataSync()]);
+}
+
+describe('a warm start', () => {
+  test('takes all of an equal model, by name, whatever the order', async () => {
+    const { models, uri, notices } = await open();
+    const [from, to] = [network(2), network(2)];
+    await exportLayersModel({ tf, storage }, from, uri);
+    const before = tf.memory().numTensors;
+    const { taken, left, unused } = await models.warmStart(to, uri);
+    expect(tf.memory().numTensors).toBe(before);
+    expect(valuesOf(to)).toEqual(valuesOf(from));
+    expect([taken.length, left, unused]).toEqual([8, [], []]);
+    expect(taken[0]).toEqual({ name: 'body/kernel', from: 'body/kernel' });
+    expect(notices).toEqual([`8 of 8 weights begin with those of ${uri}`]);
+  });
+
+  test('leaves a head of another size alone when it is told to, and says so; otherwise nothing is changed', async () => {
+    const { models, uri, notices } = await open();
+    const [from, to] = [network(2), network(5)];
+    await exportLayersModel({ tf, storage }, from, uri);
+    const before = valuesOf(to);
+    await expect(models.warmStart(to, uri)).rejects.toMatchObject({
+      code: 'WARM_START_MISFIT',
+      message: expect.stringMatching(/^weight head\/kernel does not fit: it is float32 \[4,5\], and head\/kernel is float32 \[4,2\] of /),
+    });
+    expect(valuesOf(to)).toEqual(before);
+    const { taken, left, unused } = await models.warmStart(to, uri, { skipMismatched: true });
+    expect(taken).toHaveLength(6);
+    expect(left.map(({ name }) => name)).toEqual(['head/kernel', 'head/bias']);
+    expect(unused).toEqual(['head/kernel', 'head/bias']);
+    expect(valuesOf(to).slice(0, 2)).toEqual(valuesOf(from).slice(0, 2));
+    expect(valuesOf(to).slice(4, 6)).toEqual(before.slice(4, 6));
+    expect(notices[0]).toMatch(
+      /^6 of 8 weights .*; as they were: head\/kernel \(is float32 \[4,5\], .*; not taken: head\/kernel, head\/bias$/,
+    );
+  });
+
+  test('takes the layers asked for alone', async () => {
+    const { models, uri } = await open();
+    const [from, to] = [network(2), network(5)];
+    await exportLayersModel({ tf, storage }, from, uri);
+    const { taken } = await models.warmStart(to, uri, { layers: ['norm'] });
+    expect(taken.map(({ name }) => name)).toEqual(['norm/gamma', 'norm/beta', 'norm/moving_mean', 'norm/moving_variance']);
+    await expect(models.warmStart(to, uri, { layers: ['nose'] })).rejects.toThrow(/no layer nose: it has body, norm, head/);
+  });
+
+  test('goes by the order where no name is in both models', async () => {
+    const { models, uri } = await open();
+    const [from, to] = [network(2, false), network(2)];
+    await exportLayersModel({ tf, storage }, from, uri);
+    await models.warmStart(to, uri);
+    expect(valuesOf(to)).toEqual(valuesOf(from));
+    const other = network(3);
+    await models.warmStart(other, from, { by: 'order', skipMismatched: true });
+    expect(valuesOf(other).slice(0, 2)).toEqual(valuesOf(from).slice(0, 2));
+    await expect(models.warmStart(other, uri, { by: 'name' })).rejects.toThrow(
+      /^no weight of .* fits the model: body\/kernel has no counterpart/,
+    );
+  });
+
+  test('takes a GraphModel, stored and in memory', async () => {
+    const { models, uri } = await open();
+    const from = network(2);
+    await exportGraphModel({ tf, storage }, from, uri);
+    for (const source of [uri, await models.loadGraphModel(uri)]) {
+      const to = network(2);
+      const { taken } = await models.warmStart(to, source);
+      expect(taken).toHaveLength(8);
+      expect(valuesOf(to)).toEqual(valuesOf(from));
+    }
+  });
+
+  test('decodes quantised weights', async () => {
+    const { models, uri } = await open();
+    const weight = {
+      name: 'body/kernel',
+      shape: [3, 4],
+      dtype: 'float32' as const,
+      quantization: { dtype: 'uint8' as const, scale: 0.5, min: -2 },
+    };
+    await writeModelFiles(storage, uri, {
+      modelTopology: {},
+      weightSpecs: [weight],
+      weightData: Uint8Array.from({ length: 12 }, (_, at) => at).buffer,
+    });
+    const to = network(2);
+    const { left } = await models.warmStart(to, uri);
+    expect(valuesOf(to)[0]).toEqual(Array.from({ length: 12 }, (_, at) => at * 0.5 - 2));
+    expect(left).toHaveLength(7);
+  });
+
+  test('leaves the optimizer of a stored model, and takes a checkpoint', async () => {
+    const { models, store, uri } = await open();
+    const [from, to] = [network(2), network(2)];
+    from.compile({ optimizer: 'adam', loss: 'meanSquaredError' });
+    await from.trainOnBatch(tf.ones([4, 3]), tf.ones([4, 2]));
+    await exportLayersModel({ tf, storage }, from, uri, { includeOptimizer: true });
+    expect((await models.warmStart(to, uri)).unused).toEqual([]);
+    expect(valuesOf(to)).toEqual(valuesOf(from));
+    const position = { step: 3, epoch: 1, examples: 0, seed: 1, iterations: 1, final: false };
+    const checkpoint = await store.save(
+      { position, tensors: await captureState(tf, inspectModel(tf, from)) },
+      { applicationId: 'a', generation: 1 },
+    );
+    for (const source of [checkpoint, 'newest']) {
+      const again = network(2);
+      expect((await models.warmStart(again, source)).unused).toEqual([]);
+      expect(valuesOf(again)).toEqual(valuesOf(from));
+    }
+  });
+});
+
+describe('a checkpoint', () => {
+  test('is loaded by its name, as the newest and as the best one, for an export', async () => {
+    const { models, store, uri } = await open();
+    const values: number[][][] = [];
+    await expect(models.loadCheckpoint('newest', network(2))).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    for (const step of [1, 2]) {
+      const model = network(2);
+      model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
+      values.push(valuesOf(model));
+      const position = { step, epoch: 0, examples: 0, seed: 1, iterations: step, final: false };
+      await store.save({ position, tensors: await captureState(tf, inspectModel(tf, model)) }, { applicationId: 'a', generation: 1 });
+    }
+    await expect(models.loadCheckpoint('best', network(2))).rejects.toThrow(/has been found best/);
+    await store.markBest({ step: 1, metric: 'loss', value: 1, mode: 'min' });
+    const model = network(2);
+    for (const [which, step] of [
+      ['newest', 2],
+      ['best', 1],
+      [joinUri(store.dir, 'step-2'), 2],
+      [store.dir, 2],
+    ] as const) {
+      expect(await models.loadCheckpoint(which, model)).toMatchObject({ step, epoch: 0, final: false });
+      expect(valuesOf(model)).toEqual(values[step - 1]);
+    }
+    await models.exportLayersModel(model, joinUri(uri, 'exported'));
+    expect(valuesOf(await models.loadLayersModel(joinUri(uri, 'exported', 'model.json')))).toEqual(values[1]);
+    await expect(models.loadCheckpoint('best', network(3))).rejects.toMatchObject({ code: 'CHECKPOINT_MISFIT' });
+  });
+});

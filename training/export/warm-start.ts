@@ -1,0 +1,184 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../conf/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri, nameOf, parentUri } from '../../storage/uri.ts';
+import { CheckpointStore } from '../checkpoint-store.ts';
+import { type NamedWeight, weightsOf } from '../compiled-model.ts';
+import { tensorOf, weightsAmong } from '../training-state.ts';
+import { readModelFiles } from './model-files.ts';
+
+export interface WarmStartOptions {
+  /** Only the weights of these layers of the model; of all unless told. */
+  readonly layers?: readonly string[];
+  /** Leaves out weights that have another shape there; an error unless told. */
+  readonly skipMismatched?: boolean;
+  /** How weights find each other; by their names where both models have some in common, otherwise by their order. */
+  readonly by?: 'name' | 'order';
+}
+
+export interface WarmStart {
+  /** Names of the model's weights that have got the value of `from`, a name there. */
+  readonly taken: readonly { readonly name: string; readonly from: string }[];
+  /** The model's other weights: they are as they were. */
+  readonly left: readonly { readonly name: string; readonly why: string }[];
+  /** What is there and was not taken. */
+  readonly unused: readonly string[];
+}
+
+/** A weight of the other model. */
+interface SourceWeight {
+  readonly name: string;
+  readonly tensor: tfjs.Tensor;
+}
+
+interface Source {
+  readonly what: string;
+  /** To be disposed, but for those of a model in memory. */
+  readonly weights: readonly SourceWeight[];
+}
+
+/**
+ * Gives a model the weights of another one, as far as they fit: where a model.json of any writer lies (a LayersModel, a GraphModel; quantised
+ * weights as well), a checkpoint, or a model in memory. The optimizer's state is not looked at.
+ *
+ * @param from a URI, of a folder or of the model.json in it; or a model.
+ * @throws TonyError WARM_START_MISFIT when nothing fits, or when a shape differs and `skipMismatched` was not told; the model is unchanged then.
+ */
+export async function warmStart(
+  { tf, storage }: { readonly tf: typeof tfjs; readonly storage: Storage },
+  model: tfjs.LayersModel,
+  from: string | tfjs.LayersModel | tfjs.GraphModel,
+  options: WarmStartOptions = {},
+): Promise<WarmStart> {
+  const source =
+    typeof from === 'string' ? await readSource(tf, storage, from) : { what: 'the other model', weights: weightsInMemory(tf, from) };
+  try {
+    return copyWeights(tf, model, source, options);
+  } finally {
+    if (typeof from === 'string') {
+      tf.dispose(source.weights.map(({ tensor }) => tensor));
+    }
+  }
+}
+
+function copyWeights(tf: typeof tfjs, model: tfjs.LayersModel, source: Source, options: WarmStartOptions): WarmStart {
+  const { wanted, others } = chosenWeights(model, options.layers);
+  const pairs = pairsOf(wanted, source, options.by);
+  const left: { name: string; why: string }[] = others.map(({ name }) => ({ name, why: 'is not of the layers asked for' }));
+  const fitting: { readonly weight: NamedWeight; readonly other: SourceWeight }[] = [];
+  for (const weight of wanted) {
+    const other = pairs.get(weight);
+    if (other === undefined) {
+      left.push({ name: weight.name, why: 'has no counterpart' });
+      continue;
+    }
+    const difference = differenceOf(weight, other);
+    if (difference === null) {
+      fitting.push({ weight, other });
+    } else if (options.skipMismatched === true) {
+      left.push({ name: weight.name, why: difference });
+    } else {
+      throw new TonyError('WARM_START_MISFIT', `weight ${weight.name} does not fit: it ${difference} of ${source.what}`, {
+        hint: 'Pass { skipMismatched: true } to leave it as it is, or name the { layers } that are to be taken.',
+      });
+    }
+  }
+  if (fitting.length === 0) {
+    throw new TonyError(
+      'WARM_START_MISFIT',
+      `no weight of ${source.what} fits the model: ${left.map(({ name, why }) => `${name} ${why}`).join(', ')}`,
+    );
+  }
+  tf.tidy(() => {
+    for (const { weight, other } of fitting) {
+      // Not the other's own: that may be disposed.
+      weight.variable.assign(other.tensor.clone());
+    }
+  });
+  const used = new Set(fitting.map(({ other }) => other));
+  return {
+    taken: fitting.map(({ weight, other }) => ({ name: weight.name, from: other.name })),
+    left,
+    unused: source.weights.filter((other) => !used.has(other)).map(({ name }) => name),
+  };
+}
+
+function differenceOf({ variable }: NamedWeight, { name, tensor }: SourceWeight): string | null {
+  const [here, there] = [`${variable.dtype} [${variable.shape}]`, `${tensor.dtype} [${tensor.shape}]`];
+  return here === there ? null : `is ${here}, and ${name} is ${there}`;
+}
+
+function pairsOf(weights: readonly NamedWeight[], source: Source, asked: WarmStartOptions['by']): Map<NamedWeight, SourceWeight> {
+  const byName = new Map<string, SourceWeight[]>();
+  for (const weight of source.weights) {
+    byName.set(weight.name, [...(byName.get(weight.name) ?? []), weight]);
+  }
+  const by = asked ?? (weights.some(({ name }) => byName.has(name)) ? 'name' : 'order');
+  const pairs = weights.map((weight, index) => {
+    // Models within a model may have weights of one name.
+    const other = by === 'name' ? byName.get(weight.name)?.shift() : source.weights[index];
+    return other === undefined ? [] : ([[weight, other]] as const);
+  });
+  return new Map(pairs.flat());
+}
+
+interface WithWeights {
+  readonly name: string;
+  readonly layers?: readonly WithWeights[];
+  readonly weights: readonly { read(): tfjs.Variable }[];
+}
+
+function chosenWeights(model: tfjs.LayersModel, layers: readonly string[] | undefined): { wanted: NamedWeight[]; others: NamedWeight[] } {
+  const weights = weightsOf(model);
+  if (layers === undefined) {
+    return { wanted: weights, others: [] };
+  }
+  const all = layersWithin(model as unknown as WithWeights);
+  const missing = layers.filter((name) => !all.some((layer) => layer.name === name));
+  if (missing.length > 0) {
+    throw new TonyError(
+      'WARM_START_MISFIT',
+      `the model has no layer ${missing.join(', ')}: it has ${all.map(({ name }) => name).join(', ')}`,
+    );
+  }
+  const chosen = all.filter(({ name }) => layers.includes(name));
+  const ids = new Set(chosen.flatMap((layer) => layer.weights.map((weight) => weight.read().id)));
+  return {
+    wanted: weights.filter(({ variable }) => ids.has(variable.id)),
+    others: weights.filter(({ variable }) => !ids.has(variable.id)),
+  };
+}
+
+function layersWithin({ layers = [] }: WithWeights): WithWeights[] {
+  return layers.flatMap((layer) => [layer, ...layersWithin(layer)]);
+}
+
+function weightsInMemory(tf: typeof tfjs, model: tfjs.LayersModel | tfjs.GraphModel): SourceWeight[] {
+  if (model instanceof tf.LayersModel) {
+    return weightsOf(model).map(({ name, variable }) => ({ name, tensor: variable }));
+  }
+  return Object.entries(model.weights).flatMap(([name, tensors]) => tensors.map((tensor) => ({ name, tensor })));
+}
+
+async function readSource(tf: typeof tfjs, storage: Storage, uri: string): Promise<Source> {
+  const isCheckpoint = /^step-\d+$/.test(nameOf(uri)) && (await storage.stat(joinUri(uri, 'manifest.json'))) !== null;
+  return { what: uri, weights: isCheckpoint ? await readCheckpoint(tf, storage, uri) : await readModel(tf, storage, uri) };
+}
+
+async function readCheckpoint(tf: typeof tfjs, storage: Storage, uri: string): Promise<SourceWeight[]> {
+  const store = new CheckpointStore(storage, parentUri(uri));
+  const opened = await store.openCheckpoint(Number(nameOf(uri).slice('step-'.length)));
+  const names = new Set(opened.manifest.tensors.map(({ name }) => name).filter((name) => name.startsWith('model:')));
+  const stored = weightsAmong(await store.readTensors(opened, names));
+  return [...stored.entries()]
+    .sort(([one], [other]) => one - other)
+    .map(([, tensor]) => ({ name: tensor.name.split(':').slice(2).join(':'), tensor: tensorOf(tf, tensor) }));
+}
+
+async function readModel(tf: typeof tfjs, storage: Storage, uri: string): Promise<SourceWeight[]> {
+  const { weightSpecs = [], weightData = new ArrayBuffer(0) } = await readModelFiles(tf, storage, uri);
+  const tensors = tf.io.decodeWeights(weightData, weightSpecs);
+  const optimizer = weightSpecs.filter(({ group }) => group === 'optimizer').map(({ name }) => name);
+  tf.dispose(optimizer.map((name) => tensors[name] as tfjs.Tensor));
+  return weightSpecs.filter(({ group }) => group !== 'optimizer').map(({ name }) => ({ name, tensor: tensors[name] as tfjs.Tensor }));
+}
