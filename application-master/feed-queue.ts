@@ -86,6 +86,8 @@ export class FeedQueue {
     }
     while (producer.taken < first - 1) this.#markTaken([id, producer.taken + 1]);
     producer.received = Math.max(producer.received, first - 1);
+    // It says so again, if it has ended; another process of the same name may go on.
+    producer.last = null;
     return producer.received + 1;
   }
 

@@ -4,6 +4,7 @@ import { suggest } from '../conf/suggest.ts';
 import { configCommand } from './commands/config.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { explainCommand } from './commands/explain.ts';
+import { feedCommand } from './commands/feed.ts';
 import { historyCommand } from './commands/history.ts';
 import { initCommand } from './commands/init.ts';
 import { killCommand } from './commands/kill.ts';
@@ -48,6 +49,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .command(statusCommand)
     .command(logsCommand)
     .command(killCommand)
+    .command(feedCommand)
     .command(historyCommand)
     .command(tensorboardCommand)
     .command(doctorCommand)

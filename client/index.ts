@@ -5,6 +5,7 @@ export { loadJob, parseJob } from '../conf/load-job.ts';
 export type { JobResult, JobStatus, TaskState, TaskStatus, Usage } from '../conf/status.ts';
 export type { ClusterOptions } from './cluster.ts';
 export { type ConnectOptions, connectJob } from './connect-job.ts';
+export { type FeedOptions, type FeedProgress, FeedWriter, openFeed } from './feed.ts';
 export { type FollowOptions, followJob, type JobReport, type Look } from './follow-job.ts';
 export { HistoryIndex, type HistoryListing, type HistoryQuery, type ListedJob } from './history/history-index.ts';
 export type { HistoryStore, JobPlace } from './history/history-store.ts';

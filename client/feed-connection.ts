@@ -1,0 +1,94 @@
+import { X509Certificate } from 'node:crypto';
+import { createSecureContext, type PeerCertificate } from 'node:tls';
+import { type ClientDuplexStream, credentials, Metadata, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
+import { CERTIFICATE_NAME } from '../protos/executor-protocol.ts';
+import {
+  FEED_TOKEN_METADATA,
+  type FeedAddress,
+  type FeedMessage,
+  feedService,
+  MAXIMUM_MESSAGE_BYTES,
+  type ProducerMessage,
+} from '../protos/feed-protocol.ts';
+
+/** A master whose machine is gone says nothing more, not even that it is gone. */
+const KEEPALIVE_MS = 20_000;
+const KEEPALIVE_ANSWER_MS = 10_000;
+/** From dialling to the first message. */
+const FIRST_MESSAGE_MS = 15_000;
+
+const FeedClient = makeClientConstructor(feedService(), 'Feed');
+type Stream = ClientDuplexStream<ProducerMessage, FeedMessage>;
+
+export interface FeedConnectionEvents {
+  readonly message: (message: FeedMessage) => void;
+  /** Once. `isFinal`: to come again would change nothing. */
+  readonly lost: (reason: string, isFinal: boolean) => void;
+}
+
+/** One connection of a producer to the job's ApplicationMaster: TLS, with the job's certificate pinned. */
+export class FeedConnection {
+  readonly #client: InstanceType<typeof FeedClient>;
+  readonly #stream: Stream;
+  readonly #deadline: NodeJS.Timeout;
+  #isOver = false;
+
+  constructor(address: FeedAddress, opening: NonNullable<ProducerMessage['opening']>, events: FeedConnectionEvents) {
+    const { host, port, token, certificate } = address;
+    const { fingerprint256 } = new X509Certificate(certificate);
+    const security = credentials.createFromSecureContext(createSecureContext({ minVersion: 'TLSv1.3', ca: certificate }), {
+      checkServerIdentity: (_host: string, peer: PeerCertificate) =>
+        peer.fingerprint256 === fingerprint256 ? undefined : new Error("the certificate is not the job's"),
+    });
+    this.#client = new FeedClient(`${host.includes(':') ? `[${host}]` : host}:${port}`, security, {
+      'grpc.ssl_target_name_override': CERTIFICATE_NAME,
+      'grpc.default_authority': CERTIFICATE_NAME,
+      'grpc.enable_http_proxy': 0,
+      'grpc.enable_retries': 0,
+      'grpc.enable_channelz': 0,
+      'grpc.service_config_disable_resolution': 1,
+      'grpc.use_local_subchannel_pool': 1,
+      'grpc.keepalive_time_ms': KEEPALIVE_MS,
+      'grpc.keepalive_timeout_ms': KEEPALIVE_ANSWER_MS,
+      'grpc.max_send_message_length': MAXIMUM_MESSAGE_BYTES,
+    });
+    const metadata = new Metadata();
+    metadata.set(FEED_TOKEN_METADATA, token);
+    this.#stream = (this.#client as unknown as { Put: (metadata: Metadata) => Stream }).Put(metadata);
+    const lose = (reason: string, isFinal = false): void => {
+      if (this.#isOver) return;
+      this.close();
+      events.lost(reason, isFinal);
+    };
+    this.#deadline = setTimeout(() => lose(`no answer within ${FIRST_MESSAGE_MS / 1000} s`), FIRST_MESSAGE_MS);
+    this.#stream.on('data', (message: FeedMessage) => {
+      clearTimeout(this.#deadline);
+      if (!this.#isOver) events.message(message);
+    });
+    this.#stream.on('error', (error: ServiceError) => {
+      const isFinal = error.code === status.UNAUTHENTICATED || error.code === status.INVALID_ARGUMENT;
+      lose(error.details || error.message, isFinal);
+    });
+    this.#stream.on('end', () => lose('the job has closed the connection'));
+    this.#stream.write({ opening });
+  }
+
+  /** False when what was sent before has not left yet. */
+  send(message: ProducerMessage): boolean {
+    return this.#isOver || this.#stream.write(message);
+  }
+
+  /** Calls when there is room again. */
+  onRoom(resume: () => void): void {
+    this.#stream.once('drain', resume);
+  }
+
+  close(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearTimeout(this.#deadline);
+    this.#stream.on('error', () => {});
+    this.#stream.cancel();
+    this.#client.close();
+  }
+}
