@@ -76,6 +76,8 @@ export class DatasetFeed implements Feed {
   /** Of the shares: which one is read next. */
   #turn = 0;
   #damages = 0;
+  /** Of a worker that steps alone: where its shares ended in the pass before, which others may still be in. */
+  #before: { readonly before?: Json } = {};
   /** What all ranks tell each other before a step: their examples, whether they have more, and whether they wait for their data still. */
   readonly #news: Float32Array;
 
@@ -96,7 +98,17 @@ export class DatasetFeed implements Feed {
   }
 
   async next(): Promise<FeedStep> {
-    const { element, count, used, more } = await this.#agree();
+    const { stepsTogether, worldSize } = this.#options.peers;
+    let { element, count, used, more } = await this.#agree();
+    while (!stepsTogether && used === 0 && more > 0) {
+      // Another one's turn in a share that they read together is no step of this one.
+      ({ element, count, used, more } = await this.#agree());
+    }
+    if (used === 0 && !stepsTogether && worldSize > 1) {
+      // There are fewer batches than workers, say.
+      await this.#endPass();
+      return { batch: null, weight: 0, used: 0, ended: true, release: () => {} };
+    }
     if (used === 0) {
       disposeElement(element);
       throw new TonyError('DATA_INVALID', 'the dataset has no examples', {
@@ -148,7 +160,7 @@ export class DatasetFeed implements Feed {
 
   async position(): Promise<Json> {
     const { peers } = this.#options;
-    if (this.#open === null) return { pass: this.#pass, shares: this.#shares, states: this.#states };
+    if (this.#open === null) return { pass: this.#pass, shares: this.#shares, states: this.#states, ...this.#before };
     const own = this.#open.filter(({ place }) => place === 0).map(({ index, reader }) => [index, reader.state()] as const);
     const all = await peers.gather(Buffer.from(JSON.stringify(own)));
     const states = new Array<Json>(this.#shares).fill(null);
@@ -156,8 +168,8 @@ export class DatasetFeed implements Feed {
       for (const [index, state] of JSON.parse(Buffer.from(bytes).toString('utf8')) as [number, Json][]) states[index] = state;
     }
     // Of a feed: whoever goes on takes what comes next.
-    if (states.includes(null)) return null;
-    return { pass: this.#pass, shares: this.#shares, states };
+    if (peers.stepsTogether ? states.includes(null) : own.some(([, state]) => state === null)) return null;
+    return { pass: this.#pass, shares: this.#shares, states, ...this.#before };
   }
 
   async close(): Promise<void> {
@@ -205,6 +217,12 @@ export class DatasetFeed implements Feed {
   }
 
   async #endPass(): Promise<void> {
+    if (!this.#options.peers.stepsTogether) {
+      const own = (this.#open ?? []).filter(({ place }) => place === 0);
+      const states = new Array<Json>(this.#shares).fill(null);
+      for (const { index, reader } of own) states[index] = reader.state();
+      this.#before = { before: { pass: this.#pass, shares: this.#shares, states } };
+    }
     await this.close();
     if (this.#damages > TOLD_DAMAGES) this.#options.onNotice(`${this.#damages} damaged records of this epoch were skipped`);
     this.#damages = 0;
