@@ -61,6 +61,15 @@ describe.each([2, 3])('%i ranks', (ranks) => {
   });
 });
 
+test('10,000 steps leave no tensor behind, alone and together', { timeout: 300_000 }, async () => {
+  const run = { net: 'dense', optimizer: 'adam', examples: 80, epochs: 2000, alone: false } as const;
+  for (const ranks of [1, 2]) {
+    const node = path.join(runtime.tree, 'bin', 'node');
+    const [results] = await runGang(ranks, [{ ...run, batchSize: 16 / ranks }], { node, env: environment() });
+    expect(results?.map(({ leaked }) => leaked)).toEqual(Array.from({ length: ranks }, () => 0));
+  }
+});
+
 interface Rank {
   readonly child: ChildProcess;
   readonly exited: Promise<readonly [number | null, NodeJS.Signals | null]>;

@@ -27,11 +27,15 @@ export interface CorrectnessCase {
   /** Of each rank, and of each micro-batch. */
   readonly batchSize: number;
   readonly examples: number;
+  /** 2 unless told. */
+  readonly epochs?: number;
+  /** false: rank 0 trains with the others only. */
+  readonly alone?: false;
   readonly options?: Pick<FitOptions, 'accumulate' | 'clipNorm' | 'syncBatchNorm' | 'verifyEverySteps'>;
 }
 
 export interface CorrectnessResult {
-  /** Of all weights, moving averages included, against one process with batches of all ranks; null but on rank 0. */
+  /** Of all weights, moving averages included, against one process with batches of all ranks; null where none was trained. */
   readonly difference: number | null;
   /** How far training has moved the weights. */
   readonly moved: number;
@@ -42,7 +46,6 @@ export interface CorrectnessResult {
 
 const start = JSON.parse(process.argv[2] as string) as CorrectnessStart;
 const { tf } = await loadBackend(start.ports.length);
-const EPOCHS = 2;
 
 const seeded = (seed: number) => tf.initializers.glorotUniform({ seed });
 
@@ -124,22 +127,22 @@ function difference(one: readonly number[], other: readonly number[]): number {
 }
 
 async function run(given: CorrectnessCase, ring: Ring, alone: Ring): Promise<CorrectnessResult> {
-  const { batchSize, examples, options = {} } = given;
+  const { batchSize, examples, epochs = 2, options = {} } = given;
   const data = makeData(examples);
   const model = makeModel(given);
   const initial = numbersOf(model);
   const before = tf.memory().numTensors;
-  const history = await fitModel(environmentOf(ring), model, data, { ...options, epochs: EPOCHS, batchSize });
+  const history = await fitModel(environmentOf(ring), model, data, { ...options, epochs, batchSize });
   const weights = numbersOf(model);
   const leaked = tf.memory().numTensors - before - SLOTS[given.optimizer] * model.trainableWeights.length;
   const hash = createHash('sha256').update(Float32Array.from(weights)).digest('hex').slice(0, 16);
   const moved = difference(weights, initial);
-  if (ring.rank > 0) {
+  if (ring.rank > 0 || given.alone === false) {
     return { difference: null, moved, lossDifference: null, hash, leaked };
   }
   const { accumulate = 1, ...others } = options;
   const reference = makeModel(given);
-  const whole = { ...others, epochs: EPOCHS, batchSize: batchSize * ring.worldSize * accumulate };
+  const whole = { ...others, epochs, batchSize: batchSize * ring.worldSize * accumulate };
   const expected = await fitModel(environmentOf(alone), reference, data, whole);
   return {
     difference: difference(weights, numbersOf(reference)),
