@@ -198,6 +198,8 @@ export class FeedQueue {
 
   #next(): ChunkId[] {
     const given: ChunkId[] = [];
+    // Several readers share what there is.
+    const most = Math.ceil(this.#queue.length / Math.max(1, this.#readers.size));
     let bytes = 0;
     for (const chunk of this.#queue) {
       const records = this.#chunks.get(keyOf(chunk));
@@ -207,8 +209,7 @@ export class FeedQueue {
       if (given.length > 0 && bytes + size > ANSWER_BYTES) break;
       given.push(chunk);
       bytes += size;
-      // Several readers share what there is.
-      if (this.#queue.length <= this.#readers.size) break;
+      if (given.length >= most) break;
     }
     for (const chunk of given) this.#places.set(keyOf(chunk), 'given');
     if (given.length > 0) this.#queue = this.#queue.filter((chunk) => this.#places.get(keyOf(chunk)) === 'queued');

@@ -24,6 +24,7 @@ const COMMANDS = [
   'status',
   'logs',
   'kill',
+  'feed',
   'history',
   'tensorboard',
   'doctor',

@@ -1,0 +1,193 @@
+import { spawn } from 'node:child_process';
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openFeed } from '../client/feed.ts';
+import { localPaths } from '../client/local-layout.ts';
+import { tfRecordFile } from '../training/datasets/testing/files.ts';
+import { ROOT, startCommand } from './command.ts';
+import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
+
+/** Data that the ApplicationMaster divides: a feed that other processes fill while the job runs, and the splits of files. */
+
+/** Writes what it reads to `$OUT/<name>-<index>-<generation>`; the first to have `$OUT/fail-after` records of a dataset fails once. */
+const PROGRAM = `
+import { appendFileSync, existsSync, readFileSync, rmSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fromFeed, lines } from 'tony-ts/training';
+
+const { OUT, TONY_INDEX, TONY_RANK, TONY_WORLD_SIZE, TONY_GENERATION, FILES, PRODUCERS = '1', PAUSE_MS = '0' } = process.env;
+const note = (name, record) => appendFileSync(OUT + '/' + name + '-' + TONY_INDEX + '-' + TONY_GENERATION, record + '\\n');
+if (FILES) {
+  const share = { index: Number(TONY_RANK), count: Number(TONY_WORLD_SIZE) };
+  for await (const line of lines(FILES).dispatch().read({ share })) {
+    note('lines', line);
+    if (TONY_RANK === '0') await delay(Number(PAUSE_MS));
+  }
+} else {
+  for await (const record of fromFeed('numbers', { producers: Number(PRODUCERS) })) note('feed', record);
+}
+note('over', '');
+`;
+
+async function jobFolder(
+  options: { env?: Record<string, string>; yaml?: string } = {},
+): Promise<{ folder: string; out: string; file: string }> {
+  const folder = await temporaryFolder();
+  const out = path.join(folder, 'out');
+  await mkdir(out);
+  // The containers of a cluster may run as another user.
+  chmodSync(out, 0o777);
+  await mkdir(path.join(folder, 'source'));
+  await writeFile(path.join(folder, 'source', 'read.mjs'), PROGRAM);
+  const file = path.join(folder, 'job.yaml');
+  await writeFile(
+    file,
+    `name: fed
+framework: none
+source: source
+command: exec node read.mjs
+env: ${JSON.stringify({ OUT: out, ...options.env })}
+heartbeat: {interval: 200ms, missed: 5}
+roles: {worker: {instances: 2, ranked: true, resources: {memory: 1g}}}
+master: {memory: 512m}
+${options.yaml ?? ''}`,
+  );
+  return { folder, out, file };
+}
+
+function recordsIn(out: string, name: string): string[] {
+  return readdirSync(out)
+    .filter((file) => file.startsWith(`${name}-`))
+    .flatMap((file) => readFileSync(path.join(out, file), 'utf8').trimEnd().split('\n'));
+}
+
+const numbers = (from: number, to: number): string[] => Array.from({ length: to - from }, (_, at) => String(from + at));
+const sorted = (records: readonly string[]): string[] => [...records].sort((a, b) => Number(a) - Number(b));
+
+/** `tony-ts feed` with something to read; gives its exit code and what it said. */
+function feed(
+  words: readonly string[],
+  input: string | Buffer,
+  env: Record<string, string | undefined>,
+): Promise<{ code: number | null; stderr: string }> {
+  const child = spawn(process.execPath, [path.join(ROOT, 'dist', 'tony-ts.js'), 'feed', ...words], {
+    env: { ...process.env, ...env },
+    stdio: ['pipe', 'ignore', 'pipe'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  child.stdin.on('error', () => {});
+  child.stdin.end(input);
+  return new Promise((resolve) => child.once('close', (code) => resolve({ code, stderr })));
+}
+
+async function submitLocally(options: Parameters<typeof jobFolder>[0] = {}) {
+  const { folder, out, file } = await jobFolder(options);
+  const root = path.join(folder, 'root');
+  const env = { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined };
+  const command = startCommand(['submit', '--local', '--conf', file, '--output', 'json'], { env });
+  const [id] = await command.output(/local_\d+_\d+/);
+  return { id, out, root, env, command, paths: localPaths(root, id) };
+}
+
+describe('on this machine', () => {
+  test('a job takes what two producers give it, from a library and a command, once each, and ends when both have', async () => {
+    const { id, out, root, env, command, paths } = await submitLocally({ env: { PRODUCERS: '2' } });
+    const states = new Set<string>();
+    const writer = await openFeed(id, 'numbers', { localRoot: root, onProgress: ({ state }) => states.add(state) });
+    const typed = feed([id, 'numbers', '--format', 'tfrecord'], tfRecordFile(numbers(20_000, 21_000)), env);
+    for (const record of numbers(0, 20_000)) await writer.write(record);
+    await writer.end();
+    expect(await typed).toMatchObject({ code: 0 });
+    expect(await command.result).toMatchObject({ exitCode: 0 });
+    expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 21_000));
+    // Both workers had some of it.
+    expect(readdirSync(out).filter((name) => name.startsWith('feed-'))).toHaveLength(2);
+    expect(states).toContain('over');
+    await expect(openFeed(id, 'numbers', { localRoot: root })).rejects.toMatchObject({ code: 'FEED_ENDED' });
+    expect(readdirSync(paths.job)).not.toContain('feed.json');
+  });
+
+  test('what a producer has not been told to be taken reaches the next ApplicationMaster; a wrong token reaches nobody', async () => {
+    const { id, out, root, command, paths } = await submitLocally();
+    const writer = await openFeed(id, 'numbers', { localRoot: root });
+    for (const record of numbers(0, 1000)) await writer.write(record);
+    await until(() => recordsIn(out, 'feed').length === 1000, { describe: () => recordsIn(out, 'feed').length });
+    const place = path.join(paths.job, 'feed.json');
+    expect(statSync(place).mode & 0o777).toBe(0o600);
+    const address = JSON.parse(readFileSync(place, 'utf8')) as { token: string; attempt: number };
+    writeFileSync(place, JSON.stringify({ ...address, token: '0'.repeat(address.token.length) }));
+    const stranger = await openFeed(id, 'numbers', { localRoot: root });
+    await expect(stranger.end()).rejects.toMatchObject({ code: 'FEED_REFUSED' });
+    writeFileSync(place, JSON.stringify(address));
+
+    const { pid } = JSON.parse(readFileSync(paths.masterAddress, 'utf8')) as { pid: number };
+    process.kill(pid, 'SIGKILL');
+    for (const record of numbers(1000, 5000)) await writer.write(record);
+    await writer.end();
+    expect(await command.result).toMatchObject({ exitCode: 0 });
+    expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 5000));
+  });
+
+  test('a producer that waits hears of the end of its job', async () => {
+    const { id, root, command } = await submitLocally();
+    const states: string[] = [];
+    const writer = await openFeed(id, 'nobody-reads-this', {
+      localRoot: root,
+      onProgress: ({ state, reason }) => states.push(`${state} ${reason}`),
+    });
+    const large = Buffer.alloc(1024 * 1024);
+    const writing = (async () => {
+      for (;;) await writer.write(large);
+    })();
+    writing.catch(() => {});
+    await until(() => states.some((state) => state.startsWith('full') && state.includes('no worker reads')), {
+      describe: () => states.slice(-5),
+    });
+    command.signal('SIGTERM');
+    await expect(writing).rejects.toMatchObject({ code: 'FEED_ENDED' });
+    await command.result;
+  });
+
+  test('splits go to whoever asks: a slow worker gets fewer, none is read twice, also when the ApplicationMaster is replaced', async () => {
+    const data = await temporaryFolder();
+    for (const file of numbers(0, 12)) {
+      await writeFile(path.join(data, `part-${file.padStart(2, '0')}`), numbers(Number(file) * 50, Number(file) * 50 + 50).join('\n'));
+    }
+    const { out, command, paths } = await submitLocally({ env: { FILES: data, PAUSE_MS: '30' } });
+    await until(() => recordsIn(out, 'lines').length > 60, { describe: () => recordsIn(out, 'lines').length });
+    const { pid } = JSON.parse(readFileSync(paths.masterAddress, 'utf8')) as { pid: number };
+    process.kill(pid, 'SIGKILL');
+    expect(await command.result).toMatchObject({ exitCode: 0 });
+    expect(sorted(recordsIn(out, 'lines'))).toEqual(numbers(0, 600));
+    const own = (index: number) =>
+      readFileSync(path.join(out, `lines-${index}-1`), 'utf8')
+        .trimEnd()
+        .split('\n').length;
+    expect(own(0)).toBeLessThan(own(1));
+  });
+});
+
+describe('on a cluster', () => {
+  const cluster = useCluster();
+
+  test('a job is fed through HDFS and YARN', async () => {
+    const { out, file } = await jobFolder();
+    const command = cluster.startCommand(['submit', '--conf', file, '--output', 'json'], { timeoutMs: 170_000 });
+    const [id] = await command.output(/application_\d+_\d+/);
+    const lines = numbers(0, 5000).map((line) => `${line}\n`);
+    const { code, stderr } = await feed([id, 'numbers'], lines.join(''), cluster.clientEnvironment());
+    expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('5000 records written, 5000 taken') });
+    const { exitCode, stdout } = await command.result;
+    expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0 });
+    expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 5000));
+    // Another user finds no way in.
+    expect(await feed([id, 'numbers'], '', cluster.clientEnvironment('bob'))).toMatchObject({ code: 1 });
+    await noneLeft(cluster, id);
+  });
+});
