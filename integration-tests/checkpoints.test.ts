@@ -5,7 +5,7 @@ import type { Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
 import { CheckpointStore } from '../training/checkpoint-store.ts';
 import { CheckpointWriter } from '../training/checkpoint-writer.ts';
-import { describeFencing, ORIGIN, snapshot } from '../training/testing/checkpoint-behaviour.ts';
+import { describeFencing, ORIGIN, onTheWire, saveSharded, snapshot } from '../training/testing/checkpoint-behaviour.ts';
 import { USER, until, useCluster } from './harness.ts';
 
 const cluster = useCluster();
@@ -48,4 +48,26 @@ test('checkpoints are written when the NameNode is back', async () => {
   await writer.finish();
   expect(saved.at(-1)).toBe(3);
   expect((await store.newest(() => {}))?.position.step).toBe(3);
+});
+
+test('each of several processes reads its own tensors of a checkpoint that they have written together', async () => {
+  const store = new CheckpointStore(storage, emptyFolder());
+  await saveSharded(store, 4, ORIGIN);
+  await store.markBest({ step: 4, metric: 'loss', value: 0.5, mode: 'min' });
+  await store.save(snapshot(5), ORIGIN);
+  await store.prune(5, 1);
+  expect(await store.steps()).toEqual([5, 4]);
+  const opened = onTheWire(await store.openCheckpoint((await store.best())?.step ?? 0));
+  for (const tensor of snapshot(4).tensors) {
+    expect(await store.readTensors(opened, [tensor.name])).toEqual([tensor]);
+  }
+  const tensors = Array.from({ length: 3 }, (_, index) => ({
+    name: `model:${index}:w`,
+    dtype: 'float32' as const,
+    shape: [1_500_000],
+    bytes: new Uint8Array(Float32Array.from({ length: 1_500_000 }, (_, at) => at + index).buffer),
+  }));
+  await store.save({ position: snapshot(6).position, tensors }, ORIGIN);
+  const [middle] = await store.readTensors(await store.openCheckpoint(6), ['model:1:w']);
+  expect(Buffer.compare(middle?.bytes as Uint8Array, tensors[1]?.bytes as Uint8Array)).toBe(0);
 });
