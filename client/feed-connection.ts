@@ -22,6 +22,8 @@ type Stream = ClientDuplexStream<ProducerMessage, FeedMessage>;
 
 export interface FeedConnectionEvents {
   readonly message: (message: FeedMessage) => void;
+  /** What was sent has left. */
+  readonly room: () => void;
   /** Once. `isFinal`: to come again would change nothing. */
   readonly lost: (reason: string, isFinal: boolean) => void;
 }
@@ -69,18 +71,18 @@ export class FeedConnection {
       const isFinal = error.code === status.UNAUTHENTICATED || error.code === status.INVALID_ARGUMENT;
       lose(error.details || error.message, isFinal);
     });
+    this.#stream.on('drain', () => events.room());
     this.#stream.on('end', () => lose('the job has closed the connection'));
     this.#stream.write({ opening });
   }
 
-  /** False when what was sent before has not left yet. */
-  send(message: ProducerMessage): boolean {
-    return this.#isOver || this.#stream.write(message);
+  /** What was sent before has not left yet: `room` is called when it has. */
+  get isFull(): boolean {
+    return this.#stream.writableNeedDrain;
   }
 
-  /** Calls when there is room again. */
-  onRoom(resume: () => void): void {
-    this.#stream.once('drain', resume);
+  send(message: ProducerMessage): void {
+    if (!this.#isOver) this.#stream.write(message);
   }
 
   close(): void {

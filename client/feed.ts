@@ -218,6 +218,7 @@ export class FeedWriter {
           hasSpoken = true;
           this.#hear(message);
         },
+        room: () => this.#pump(),
         lost: (reason, isFinal) => {
           this.#connection = null;
           this.#reason = reason;
@@ -276,11 +277,9 @@ export class FeedWriter {
       under += chunk.bytes;
       if (chunk.sequence < this.#sendFrom) continue;
       if (under > this.#window && under > chunk.bytes) return;
+      if (connection.isFull) return;
       this.#sendFrom = chunk.sequence + 1;
-      if (!connection.send({ chunk: { sequence: chunk.sequence, records: chunk.records } })) {
-        connection.onRoom(() => this.#pump());
-        return;
-      }
+      connection.send({ chunk: { sequence: chunk.sequence, records: chunk.records } });
     }
     if (this.#last === null || this.#endSent || this.#sendFrom <= this.#last) return;
     this.#endSent = true;
