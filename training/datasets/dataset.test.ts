@@ -1,4 +1,5 @@
-import { mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -501,6 +502,17 @@ describe('cache', () => {
     expect(made).toBe(1000);
     expect(second).not.toEqual(first);
     expect(second.sort((a, b) => a.value - b.value)).toEqual(first.sort((a, b) => a.value - b.value));
+  });
+
+  test('of a program that was killed is removed by the next one in its place', async () => {
+    const folder = await folderWith();
+    const { pid } = spawnSync('true');
+    const [left, living] = [join(folder, `.tony-ts-dataset-${pid}-abcdef`), join(folder, `.tony-ts-dataset-${process.ppid}-abcdef`)];
+    for (const place of [left, living]) await mkdir(place);
+    await fromArray([1, 2]).cache({ disk: true, folder }).toArray({ storage });
+    const names = await readdir(folder);
+    expect(names).toHaveLength(2);
+    expect(names).toContain(`.tony-ts-dataset-${process.ppid}-abcdef`);
   });
 
   test('that is damaged or too small is left for the source', async () => {

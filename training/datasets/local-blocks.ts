@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { messageOf } from '../../conf/errors.ts';
 import { crc32c } from '../crc32c.ts';
-import { containerScratch, createScratchFolder, removeAtEnd } from './scratch-folder.ts';
+import { containerScratch, createScratchFolder, isAlive, removeAtEnd } from './scratch-folder.ts';
 
 export interface LocalCopyOptions {
   /** Of all copies of the program together; what does not fit is read from storage each time. 16 GiB unless told. */
@@ -179,15 +179,5 @@ async function create(path: string, text: string): Promise<boolean> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw error;
-  }
-}
-
-function isAlive(pid: number): boolean {
-  if (!Number.isInteger(pid) || pid <= 0) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }

@@ -1,9 +1,11 @@
 import { rmSync } from 'node:fs';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { CONTAINER_LAYOUT } from '../../conf/job.ts';
 import { TASK_ENVIRONMENT } from '../task-context.ts';
+
+const PREFIX = '.tony-ts-dataset-';
 
 const folders = new Set<string>();
 
@@ -19,11 +21,33 @@ export async function containerScratch(): Promise<string | null> {
   return folder;
 }
 
-/** A new folder in `place`, in the container's or in the machine's temporary one, that is removed when the program ends by itself. */
+/**
+ * A new folder in `place`, in the container's or in the machine's temporary one, that is removed when the program ends by itself; what programs have left that
+ * were killed there is removed first.
+ */
 export async function createScratchFolder(place?: string): Promise<string> {
-  const folder = await mkdtemp(join(place ?? (await containerScratch()) ?? tmpdir(), '.tony-ts-dataset-'));
+  const scratch = place ?? (await containerScratch());
+  if (scratch !== null) await removeLeftOvers(scratch);
+  const folder = await mkdtemp(join(scratch ?? tmpdir(), `${PREFIX}${process.pid}-`));
   removeAtEnd(folder);
   return folder;
+}
+
+async function removeLeftOvers(scratch: string): Promise<void> {
+  const dead = (await readdir(scratch)).filter(
+    (name) => name.startsWith(PREFIX) && !isAlive(Number(name.slice(PREFIX.length).split('-')[0])),
+  );
+  await Promise.all(dead.map((name) => rm(join(scratch, name), { recursive: true, force: true })));
+}
+
+export function isAlive(pid: number): boolean {
+  if (!Number.isInteger(pid) || pid <= 0) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
 }
 
 export function removeAtEnd(folder: string): void {
