@@ -250,7 +250,7 @@ export class CheckpointStore {
    * @returns false when it is not there any more.
    */
   async hold(holder: string, step: number): Promise<boolean> {
-    await this.#storage.write(joinUri(this.dir, HELD, `${holder}.json`), encodeHeld(step));
+    await this.#storage.write(this.#heldUri(holder), encodeHeld(step));
     if (await this.#isThere(step)) {
       return true;
     }
@@ -259,7 +259,12 @@ export class CheckpointStore {
   }
 
   async release(holder: string): Promise<void> {
-    await this.#storage.remove(joinUri(this.dir, HELD, `${holder}.json`));
+    await this.#storage.remove(this.#heldUri(holder));
+  }
+
+  #heldUri(holder: string): string {
+    // HDFS takes no colon in a name.
+    return joinUri(this.dir, HELD, `${holder.replace(/[^A-Za-z0-9_-]/g, '-')}.json`);
   }
 
   async #isThere(step: number): Promise<boolean> {

@@ -288,7 +288,7 @@ describe('the best checkpoint', () => {
     for (const step of [1, 2, 3, 4]) {
       await store.save(snapshot(step), ORIGIN);
     }
-    expect(await store.hold('evaluator-0', 1)).toBe(true);
+    expect(await store.hold('evaluator:0', 1)).toBe(true);
     expect(await store.hold('evaluator-1', 2)).toBe(true);
     await store.prune(4, 1);
     expect(await store.steps()).toEqual([4, 2, 1]);
