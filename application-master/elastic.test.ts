@@ -31,6 +31,11 @@ function startAll(scene: Rehearsal): void {
     if (container !== null && executor?.program?.phase === 'starting') scene.started(container.id, executor.program.generation);
 }
 
+/** It asks for more now and then. */
+function untilAsked(scene: Rehearsal): void {
+  for (let waited = 0; scene.wanted('worker') === 0 && waited < 60_000; waited += 500) scene.wait(500);
+}
+
 function checkpoint(scene: Rehearsal, step: number): void {
   const containerId = scene.container('worker:0');
   const progress = { step, metrics: {}, checkpointStep: step, lostRank: null, notices: [] };
@@ -94,6 +99,7 @@ test('grows at a checkpoint, with all who have come since', () => {
   // Nobody knows yet whether there will ever be a checkpoint.
   expect(scene.wanted('worker')).toBe(0);
   checkpoint(scene, 100);
+  untilAsked(scene);
   expect(scene.wanted('worker')).toBe(2);
   come(scene, 2);
   scene.wait(20_000);
@@ -120,25 +126,37 @@ test('grows at a checkpoint, with all who have come since', () => {
 test('grows again only after a while that becomes longer', () => {
   const scene = begun(2);
   checkpoint(scene, 100);
-  scene.wait(10_000);
+  untilAsked(scene);
   come(scene, 1);
+  scene.wait(10_000);
   checkpoint(scene, 200);
   startAll(scene);
   expect(running(scene)).toHaveLength(3);
-  scene.wait(10_000);
+  untilAsked(scene);
   come(scene, 1);
   checkpoint(scene, 300);
   expect(scene.state.gang?.phase).toBe('started');
-  scene.wait(10_000);
+  scene.wait(20_000);
   checkpoint(scene, 400);
   expect(scene.state.gang?.phase).toBe('forming');
+});
+
+test('asks for more only now and then, and takes back what it has asked for', () => {
+  const scene = begun(2);
+  checkpoint(scene, 100);
+  untilAsked(scene);
+  scene.wait(10_000);
+  expect(scene.wanted('worker')).toBe(0);
+  untilAsked(scene);
+  expect(scene.wanted('worker')).toBe(2);
 });
 
 test("who fails while it waits for growth is nobody else's affair", () => {
   const scene = begun(2);
   checkpoint(scene, 100);
-  scene.wait(10_000);
+  untilAsked(scene);
   come(scene, 1);
+  scene.wait(10_000);
   scene.end(scene.container('worker:2'), 'preempted');
   scene.wait(1_000);
   expect(scene.state.gang?.phase).toBe('started');

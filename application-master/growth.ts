@@ -9,12 +9,13 @@ import type { Turn } from './turn.ts';
 // An elastic job takes more tasks when the cluster has room: their containers wait, idle, until a checkpoint makes a new generation cheap.
 // Each growth costs all of them a start, so that it must not follow too closely on the one before.
 
-/** Containers that come now can be made use of before long. */
+/** Containers that come now can be made use of before long, and it is the time to ask. */
 export function mayGrowSoon(state: JobState): boolean {
   const { gang, checkpointStep, now } = state;
   // A job that makes no checkpoints never comes to the place where it may grow.
   if (gang?.phase !== 'started' || checkpointStep === 0 || elasticRole(jobOf(state)) === null) return false;
-  return now - gang.since >= growPause(gang.growths) / 2 && isInFullSwing(state);
+  const ready = now - gang.since - growPause(gang.growths) / 2;
+  return ready >= 0 && ready % LIMITS.growAskEveryMs < LIMITS.growAskMs && isInFullSwing(state);
 }
 
 /** Nobody has ended, or is about to. */

@@ -196,6 +196,9 @@ export const LIMITS = {
   /** A generation of an elastic job runs for so long before it grows, twice as long after each growth, but not longer than the other. */
   growMs: 10_000,
   longestGrowMs: 5 * 60_000,
+  /** It asks for more during the first part of each such time: a cluster that is full holds room back for whoever asks without end. */
+  growAskMs: 8_000,
+  growAskEveryMs: 30_000,
   /** An ask that gets nothing for so long stops being choosy about nodes. */
   choosyMs: 30_000,
   /** How long others may wait for a container that a companion may be holding. */

@@ -1,6 +1,7 @@
 import type { FrozenJob, Role } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status.ts';
 import { isCompanion } from '../companion.ts';
+import { nameOf } from '../job-state.ts';
 import { inGang, isElastic, isMember } from '../membership.ts';
 import { isChief } from '../ranks.ts';
 import { Cluster, type SimulatedContainer, type SimulatedNode } from './cluster.ts';
@@ -341,6 +342,14 @@ class Day {
       violate(world, `failed because of ${companion.name}`);
     if (result.state === 'FAILED' && result.diagnostics.length < 20) violate(world, 'failed without a reason');
     if (result.state === 'FAILED' && Buffer.byteLength(result.diagnostics) > 8_192) violate(world, 'failed with too many words');
+    for (const task of state.tasks) {
+      // One of an elastic role alone is no reason: the whole of it has to be in trouble.
+      if (result.state !== 'FAILED' || !isElastic(task.role) || isChief(task)) continue;
+      const last = result.diagnostics.startsWith(`${nameOf(task)} failed `) && !result.diagnostics.includes('without a new checkpoint');
+      const left = state.tasks.filter((each) => each.role === task.role && each.state !== 'failed' && each.state !== 'lost');
+      if (last && left.length >= task.role.instances)
+        violate(world, `failed because of ${nameOf(task)}, though ${left.length} others are left`);
+    }
     if (result.state !== 'SUCCEEDED') return;
     const deciding =
       this.#frozen.job.success === 'chief'
