@@ -1,0 +1,139 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { localPaths } from '../client/local-layout.ts';
+import type { HistoryEntry, JobStatus } from '../conf/status.ts';
+import { startCommand } from './command.ts';
+import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
+
+/** Jobs that take what room there is: they begin small, grow when others end, and shrink instead of failing. */
+
+const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-steps.mjs');
+
+interface Start {
+  readonly pid: number;
+  readonly index: number;
+  readonly worldSize: number;
+  readonly from: number;
+}
+
+async function jobFile(name: string, lines: readonly string[]): Promise<{ file: string; out: string; go(): void }> {
+  const folder = await temporaryFolder();
+  const out = path.join(folder, 'out');
+  mkdirSync(out);
+  const file = path.join(folder, 'job.yaml');
+  const yaml = [
+    `name: ${name}`,
+    'framework: none',
+    'runtime: system',
+    `env: {OUT: ${out}}`,
+    `command: exec node ${PROGRAM}`,
+    'heartbeat: {interval: 300ms, missed: 10}',
+    'master: {memory: 512m}',
+    ...lines,
+  ];
+  writeFileSync(file, `${yaml.join('\n')}\n`);
+  return { file, out, go: () => writeFileSync(path.join(out, 'go'), '') };
+}
+
+/** What all programs of a generation said when they began. */
+async function generation(out: string, number: number, size: number): Promise<Start[]> {
+  return until(
+    () => {
+      const starts = Array.from(
+        { length: size },
+        (_, rank) => JSON.parse(readFileSync(path.join(out, `${number}-${rank}.json`), 'utf8')) as Start,
+      );
+      return starts.every(({ worldSize }) => worldSize === size) && starts;
+    },
+    { describe: () => ({ awaited: `${size} in generation ${number}`, there: readdirSync(out) }), timeoutMs: 90_000 },
+  );
+}
+
+describe('on a cluster', () => {
+  const cluster = useCluster();
+
+  async function submit(file: string): Promise<string> {
+    const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--detach']);
+    expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
+    return /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
+  }
+
+  async function succeeded(id: string): Promise<void> {
+    expect(await cluster.ended(id)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
+    await noneLeft(cluster, id);
+  }
+
+  test('a job begins with what there is, grows when another one ends, and shrinks when one of its own has no room any more', {
+    timeout: 300_000,
+  }, async () => {
+    // One of these fits a node.
+    const large = 'resources: {memory: 512m, gpus: 3}';
+    const first = await jobFile('first', [`roles: {worker: {ranked: true, ${large}}}`]);
+    const second = await jobFile('second', ['queue: gpu', `roles: {worker: {ranked: true, ${large}}}`]);
+    const elastic = await jobFile('elastic', [`roles: {worker: {instances: {min: 1, max: 2}, ranked: true, ${large}}}`]);
+
+    const firstId = await submit(first.file);
+    await generation(first.out, 1, 1);
+    const id = await submit(elastic.file);
+    expect(await generation(elastic.out, 1, 1)).toMatchObject([{ index: 0, from: 0 }]);
+    const status = await cluster.run(['status', id]);
+    expect(status.stdout).toMatch(/elastic {2}RUNNING .*1 of 1\.\.2 worker/);
+
+    first.go();
+    await succeeded(firstId);
+    const grown = await generation(elastic.out, 2, 2);
+    expect(grown.map(({ index }) => index)).toEqual([0, 1]);
+    expect(Math.min(...grown.map(({ from }) => from))).toBeGreaterThan(0);
+
+    // It has waited for room for longer than the elastic job will have when one of that job's ends.
+    const secondId = await submit(second.file);
+    await until(async () => (await cluster.application(secondId)).state === 'RUNNING', {
+      describe: () => cluster.application(secondId),
+      timeoutMs: 60_000,
+    });
+    process.kill(grown[1]?.pid ?? 0, 'SIGKILL');
+    const shrunk = await generation(elastic.out, 3, 1);
+    expect(shrunk[0]?.from).toBeGreaterThanOrEqual(grown[0]?.from ?? 0);
+    await generation(second.out, 1, 1);
+
+    elastic.go();
+    await succeeded(id);
+    second.go();
+    await succeeded(secondId);
+    const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
+    expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 3, elastic: { role: 'worker', running: 1, least: 1, most: 2 } });
+    const events = (await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/events-1.jsonl`)).toString();
+    expect(reasons(events)).toEqual([
+      '1 ranked task (1 of 1..2 workers)',
+      '2 ranked tasks (2 of 1..2 workers); there is room for more: worker:1',
+      '1 ranked task (1 of 1..2 workers); worker:1 failed',
+    ]);
+  });
+});
+
+test('on one machine: a worker that has used up its restarts is done without', { timeout: 120_000 }, async () => {
+  const job = await jobFile('elastic', ['roles: {worker: {instances: {min: 2, max: 3}, ranked: true, restart: {maxRestarts: 0}}}']);
+  const root = path.join(path.dirname(job.file), 'root');
+  const command = startCommand(['submit', '--local', '--conf', job.file], { env: { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined } });
+  const [id] = await command.output(/local_\d+_\d+/);
+  const three = await generation(job.out, 1, 3);
+  await until(() => readFileSync(path.join(job.out, 'checkpoint'), 'utf8'), { describe: 'a checkpoint', timeoutMs: 30_000 });
+  process.kill(three[1]?.pid ?? 0, 'SIGKILL');
+  const two = await generation(job.out, 2, 2);
+  expect(two.map(({ index }) => index)).toEqual([0, 2]);
+  expect(two[0]?.from).toBeGreaterThan(0);
+  job.go();
+  expect(await command.result).toMatchObject({ exitCode: 0 });
+  const final = JSON.parse(readFileSync(path.join(localPaths(root, id).history, 'final.json'), 'utf8')) as JobStatus;
+  expect(final.tasks.map(({ state }) => state)).toEqual(['succeeded', 'failed', 'succeeded']);
+});
+
+function reasons(events: string): (string | undefined)[] {
+  return events
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as HistoryEntry)
+    .filter(({ event }) => event === 'generation-started')
+    .map(({ detail }) => detail);
+}
