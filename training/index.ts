@@ -29,6 +29,7 @@ export { type Channels, type DecodeImageOptions, decodeImage } from './datasets/
 export type { ImageElement, ImageOptions } from './datasets/image-files.ts';
 export type { InterleaveOptions } from './datasets/interleave.ts';
 export type { LocalCopyOptions } from './datasets/local-blocks.ts';
+export type { PaddedBatchOptions } from './datasets/pad.ts';
 export {
   type ExampleSchema,
   type FixedLenFeature,

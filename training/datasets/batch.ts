@@ -7,11 +7,14 @@ export class BatchNode<T> implements DatasetNode<Batched<T>> {
   readonly #inner: DatasetNode<T>;
   readonly #size: number;
   readonly #dropRemainder: boolean;
+  readonly #prepare: (items: readonly T[]) => readonly T[];
 
-  constructor(inner: DatasetNode<T>, size: number, dropRemainder: boolean) {
+  /** @param prepare makes elements fit together. */
+  constructor(inner: DatasetNode<T>, size: number, dropRemainder: boolean, prepare = (items: readonly T[]): readonly T[] => items) {
     this.#inner = inner;
     this.#size = size;
     this.#dropRemainder = dropRemainder;
+    this.#prepare = prepare;
   }
 
   open(context: ReadContext, state: Json): ChunkStream<Batched<T>> {
@@ -21,7 +24,7 @@ export class BatchNode<T> implements DatasetNode<Batched<T>> {
         const from = cursor.state();
         const { items, bytes } = await cursor.take(this.#size);
         if (items.length === 0 || (this.#dropRemainder && items.length < this.#size)) return null;
-        return { items: [collate(items)], from, bytes };
+        return { items: [collate(this.#prepare(items))], from, bytes };
       },
       close: () => cursor.close(),
     };

@@ -100,6 +100,20 @@ export function isColumn(value: unknown): value is Column {
   return ArrayBuffer.isView(value.values) && Array.isArray(value.shape);
 }
 
+/** An array of numbers, a typed one or one of equally long rows, as a column; null for what is none. */
+export function columnOf(value: unknown): Column | null {
+  switch (kindOf(value)) {
+    case 'column':
+      return value as Column;
+    case 'numbers':
+      return { values: stack([{ values: value as Numbers, shape: [] }], '').values, shape: [(value as Numbers).length] };
+    case 'array':
+      return columnOfArray(value as readonly unknown[], '');
+    default:
+      return null;
+  }
+}
+
 interface Flat {
   readonly values: Numbers;
   readonly shape: readonly number[];

@@ -2,12 +2,14 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../conf/errors.ts';
 import { BatchNode } from './batch.ts';
 import { CacheNode, type CacheOptions } from './cache.ts';
+import { claimSplits } from './claimed-splits.ts';
 import type { Batched } from './collate.ts';
 import { ConcatenateNode } from './concatenate.ts';
 import { DatasetReader, type ReadOptions, splitsOf } from './dataset-reader.ts';
 import { DispatchNode } from './dispatched.ts';
 import { InterleaveNode, type InterleaveOptions } from './interleave.ts';
 import { filterNode, flatMapNode, mapNode, ParallelMapNode } from './map.ts';
+import { type PaddedBatchOptions, pad } from './pad.ts';
 import { PrefetchNode } from './prefetch.ts';
 import type { DatasetNode, SplitList } from './read-context.ts';
 import { RepeatNode } from './repeat.ts';
@@ -73,6 +75,15 @@ export class Dataset<T> implements AsyncIterable<T> {
    */
   batch(size: number, options: { readonly dropRemainder?: boolean } = {}): Dataset<Batched<T>> {
     return new Dataset(new BatchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false), true);
+  }
+
+  /**
+   * As `batch`, for arrays of different lengths: each is filled up to the length of the longest one in its batch, or to that of `shapes`.
+   * `paddedBatch(32, { side: 'start', shapes: { xs: [100] } })`. (Ranks may have batches of different lengths in one step.)
+   */
+  paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<Batched<T>> {
+    const prepare = (items: readonly T[]) => pad(items, options);
+    return new Dataset(new BatchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false, prepare), true);
   }
 
   /**
@@ -147,6 +158,16 @@ export class Dataset<T> implements AsyncIterable<T> {
    */
   splits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): Promise<SplitList> {
     return splitsOf(this.node, options);
+  }
+
+  /**
+   * Splits that no other task of this role has, one after the other, to be read by `read({ split })`; all of them when the program runs alone. A
+   * split is finished when the next one is asked for. What a task has not finished when it dies is given to others, and the loop ends when all
+   * splits are finished; a ranked role that begins a new generation begins anew.
+   * @throws TonyError NOT_FOUND, DATA_INVALID.
+   */
+  async *claimSplits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): AsyncGenerator<number, void> {
+    yield* claimSplits(await this.splits(options), options.signal ?? new AbortController().signal);
   }
 
   [Symbol.asyncIterator](): DatasetReader<T> {
