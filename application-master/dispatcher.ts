@@ -7,7 +7,10 @@ import { MAXIMUM_SPLITS, type NextSplit, SplitPass, type StoredPass } from '../t
 export interface Asker {
   readonly containerId: string;
   readonly role: string;
+  /** Of the program that asks. */
   readonly generation: number;
+  /** Its role's programs form generations together; the programs of others come and go by themselves. */
+  readonly ranked: boolean;
 }
 
 const count = z.number().int().nonnegative();
@@ -31,6 +34,7 @@ const question = z.object({
 /** A pass, and whose it is. */
 interface Kept {
   readonly role: string;
+  /** 0 for roles that form none. */
   readonly generation: number;
   readonly pass: SplitPass;
 }
@@ -74,7 +78,7 @@ export class Dispatcher {
     const awaited = kind === 'shares' && asked.restored === true ? share.count : 0;
     const pass = new SplitPass({ kind, splits, fingerprint, awaited });
     pass.tell(readerOf(asker, asked), log);
-    this.#passes.set(key, { role: asker.role, generation: asker.generation, pass });
+    this.#passes.set(key, { role: asker.role, generation: generationOf(asker), pass });
     for (const old of [...this.#passes.keys()].slice(0, -KEPT_PASSES)) this.#passes.delete(old);
     return true;
   }
@@ -102,10 +106,11 @@ export class Dispatcher {
    */
   sweep(isAlive: (containerId: string, generation: number) => boolean): boolean {
     let found = false;
-    for (const { pass, generation } of this.#passes.values()) {
+    for (const { pass } of this.#passes.values()) {
       if (pass.description.kind !== 'workers') continue;
       for (const reader of pass.readers) {
-        if (isAlive(reader, generation)) continue;
+        const [containerId, generation] = JSON.parse(reader) as [string, number];
+        if (isAlive(containerId, generation)) continue;
         pass.leave(reader);
         found = true;
       }
@@ -118,7 +123,9 @@ export class Dispatcher {
   }
 
   /** A new generation of a role begins where its checkpoint stands: what the old one had is told again. */
-  #forgetBefore({ role, generation }: Asker): void {
+  #forgetBefore(asker: Asker): void {
+    const { role } = asker;
+    const generation = generationOf(asker);
     for (const [key, kept] of this.#passes) {
       if (kept.role !== role) continue;
       if (kept.generation < generation) this.#passes.delete(key);
@@ -138,11 +145,15 @@ function parse(body: unknown): Question {
   throw new TonyError('DATA_INVALID', `a question about splits is not as it should be: ${issue?.path.join('.')}: ${issue?.message}`);
 }
 
-/** A share is one reader, whoever reads it; a worker is one as long as its container lives. */
-function readerOf({ containerId }: Asker, { kind, share }: Question): string {
-  return kind === 'shares' ? String(share.index) : containerId;
+/** A share is one reader, whoever reads it; a worker is one as long as its program lives. */
+function readerOf({ containerId, generation }: Asker, { kind, share }: Question): string {
+  return kind === 'shares' ? String(share.index) : JSON.stringify([containerId, generation]);
 }
 
-function keyOf({ role, generation }: Asker, { kind, fingerprint, splits, passes, reading, share }: Question): string {
-  return JSON.stringify([role, generation, kind, fingerprint, splits, passes, reading, share.count]);
+function keyOf(asker: Asker, { kind, fingerprint, splits, passes, reading, share }: Question): string {
+  return JSON.stringify([asker.role, generationOf(asker), kind, fingerprint, splits, passes, reading, share.count]);
+}
+
+function generationOf({ ranked, generation }: Asker): number {
+  return ranked ? generation : 0;
 }

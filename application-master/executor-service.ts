@@ -48,7 +48,7 @@ export interface ExecutorServiceOptions {
   readonly welcomeFor: (role: string) => Omit<Welcome, 'masterAttempt'>;
   readonly hear: (happening: Happening) => void;
   /** What a program asks; null when this attempt has no say any more. */
-  readonly serve: (call: ServiceCall) => Promise<ServiceAnswer | null>;
+  readonly serve: (call: Omit<ServiceCall, 'ranked'>) => Promise<ServiceAnswer | null>;
   readonly log: Logger;
 }
 

@@ -13,6 +13,7 @@ import { WebServer } from '../web/server.ts';
 import { DurableNotes } from './durable-notes.ts';
 import { ExecutorService, ringKey } from './executor-service.ts';
 import { FeedServer, feedToken } from './feed-server.ts';
+import { Gatekeeper } from './gatekeeper.ts';
 import { JobFiles } from './job-files.ts';
 import { JobShell, now, type Outcome } from './job-shell.ts';
 import { LiveJobView } from './live-job-view.ts';
@@ -101,6 +102,7 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
   const addressed = new Promise<void>((resolve) => {
     say = resolve;
   });
+  const gatekeeper = hadoop === null ? null : new Gatekeeper({ frozen, configuration: hadoop, storage, log });
   const services = new Services({
     notes: (content) =>
       new DurableNotes({ storage, staging: frozen.staging, attempt, content, newestAttempt: () => files.newestAttempt(), log }),
@@ -142,7 +144,7 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
       };
     },
     hear: job.hear,
-    serve: (call) => services.serve(call),
+    serve: (call) => services.serve({ ...call, ranked: frozen.job.roles.some((role) => role.name === call.role && role.ranked) }),
     log,
   });
   const address = (await lookup(host)).address;
@@ -185,10 +187,13 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
     log.info({ host, port, queue: registration.queue, survivors: registration.survivors.length }, 'registered');
     if (final !== null) return job.conclude(final);
     job.begin(snapshot);
+    // One whose generation was formed was admitted by an attempt before.
+    if (gatekeeper !== null && (snapshot === null || snapshot.generation === 0)) hold(gatekeeper, job, registration.queue);
     job.hear({ type: 'registered', ...registration });
   });
 
   const { state } = await left;
+  gatekeeper?.close();
   web.close();
   site.close();
   for (const each of [view, vitals, scalars, logs]) each.close();
@@ -198,6 +203,16 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
   await files.close();
   storage.close();
   process.exit(EXIT_CODES[state]);
+}
+
+/** Nothing is asked for before the cluster's admin allows it. */
+function hold(gatekeeper: Gatekeeper, job: JobShell, queue: string): void {
+  job.hear({ type: 'held', reason: '' });
+  void gatekeeper
+    .decide(queue, (reason) => job.hear({ type: 'held', reason }))
+    .then((judgement) => {
+      if (judgement !== null) job.hear(judgement.type === 'admitted' ? { type: 'admitted' } : judgement);
+    });
 }
 
 /** Its own Node, as the ApplicationMaster's: what the runtime brings, or what the node has. */

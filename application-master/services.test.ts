@@ -55,7 +55,7 @@ class Masters {
 }
 
 async function ask(services: Services, service: string, asked: object, containerId = 'c0', generation = 1): Promise<unknown> {
-  const call = { containerId, role: 'worker', generation, service, body: Buffer.from(JSON.stringify(asked)) };
+  const call = { containerId, role: 'worker', ranked: true, generation, service, body: Buffer.from(JSON.stringify(asked)) };
   const given = await services.serve({ ...call, signal: new AbortController().signal });
   if (given === null) return null;
   const { answer, error } = JSON.parse(Buffer.from(given.head).toString()) as { answer?: unknown; error?: { code: string } };

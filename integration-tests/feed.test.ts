@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openFeed } from '../client/feed.ts';
 import { localPaths } from '../client/local-layout.ts';
@@ -11,15 +12,28 @@ import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harne
 
 /** Data that the ApplicationMaster divides: a feed that other processes fill while the job runs, and the splits of files. */
 
-/** Writes what it reads to `$OUT/<name>-<index>-<generation>`; the first to have `$OUT/fail-after` records of a dataset fails once. */
+/** Writes what it reads to `$OUT/<name>-<index>-<generation>`: of the feed, or of the files that FILES or CLAIM names. */
 const PROGRAM = `
-import { appendFileSync, existsSync, readFileSync, rmSync } from 'node:fs';
+import { appendFileSync, existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fromFeed, lines } from 'tony-ts/training';
 
-const { OUT, TONY_INDEX, TONY_RANK, TONY_WORLD_SIZE, TONY_GENERATION, FILES, PRODUCERS = '1', PAUSE_MS = '0' } = process.env;
+const { OUT, TONY_INDEX, TONY_RANK, TONY_WORLD_SIZE, TONY_GENERATION, FILES, CLAIM, PRODUCERS = '1', PAUSE_MS = '0' } = process.env;
 const note = (name, record) => appendFileSync(OUT + '/' + name + '-' + TONY_INDEX + '-' + TONY_GENERATION, record + '\\n');
-if (FILES) {
+if (CLAIM) {
+  const dataset = lines(CLAIM);
+  for await (const split of dataset.claimSplits()) {
+    const records = [];
+    for await (const line of dataset.read({ split })) records.push(line);
+    // The first task dies with what it has; its successor is another process.
+    if (TONY_INDEX === '0' && !existsSync(OUT + '/died')) {
+      appendFileSync(OUT + '/died', '');
+      process.kill(process.pid, 'SIGKILL');
+    }
+    await delay(Number(PAUSE_MS));
+    for (const record of records) note('claimed', record);
+  }
+} else if (FILES) {
   const share = { index: Number(TONY_RANK), count: Number(TONY_WORLD_SIZE) };
   for await (const line of lines(FILES).dispatch().read({ share })) {
     note('lines', line);
@@ -32,7 +46,7 @@ note('over', '');
 `;
 
 async function jobFolder(
-  options: { env?: Record<string, string>; yaml?: string } = {},
+  options: { env?: Record<string, string>; roles?: string } = {},
 ): Promise<{ folder: string; out: string; file: string }> {
   const folder = await temporaryFolder();
   const out = path.join(folder, 'out');
@@ -50,9 +64,9 @@ source: source
 command: exec node read.mjs
 env: ${JSON.stringify({ OUT: out, ...options.env })}
 heartbeat: {interval: 200ms, missed: 5}
-roles: {worker: {instances: 2, ranked: true, resources: {memory: 1g}}}
+${options.roles ?? 'roles: {worker: {instances: 2, ranked: true, resources: {memory: 1g}}}'}
 master: {memory: 512m}
-${options.yaml ?? ''}`,
+`,
   );
   return { folder, out, file };
 }
@@ -171,6 +185,52 @@ describe('on this machine', () => {
         .split('\n').length;
     expect(own(0)).toBeLessThan(own(1));
   });
+});
+
+test('two ranks train on a feed in equally many steps, wait for a slow producer without losing each other, and outlive a death', async () => {
+  const { folder, out } = await jobFolder();
+  const file = path.join(folder, 'fit.yaml');
+  await writeFile(
+    file,
+    `name: fit-feed
+framework: none
+runtime: system
+env: {OUT: ${out}, TONY_BACKEND: cpu}
+command: exec node ${path.join(ROOT, 'integration-tests', 'programs', 'fit-feed.mjs')}
+checkpoint: {every: 3}
+roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRestarts: 2}}}
+`,
+  );
+  const root = path.join(folder, 'root');
+  const command = startCommand(['submit', '--local', '--conf', file], { env: { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined } });
+  const [id] = await command.output(/local_\d+_\d+/);
+  const fed = (name: string): string[] => readFileSync(path.join(out, name), 'utf8').trimEnd().split('\n');
+  const writer = await openFeed(id, 'numbers', { localRoot: root });
+  for (const record of numbers(0, 200)) await writer.write(record);
+  await until(() => recordsIn(out, 'fed').length === 200, { describe: () => readdirSync(out), timeoutMs: 60_000 });
+  // Longer than ranks wait before they tell each other that they have nothing.
+  await delay(11_000);
+  for (const record of numbers(200, 300)) await writer.write(record);
+  await until(() => recordsIn(out, 'fed').length === 300, { describe: () => readdirSync(out) });
+  process.kill(Number(readFileSync(path.join(out, 'pid-1'), 'utf8')), 'SIGKILL');
+  await until(() => readdirSync(out).includes('begun-0-2'), { describe: () => readdirSync(out) });
+  for (const record of numbers(300, 500)) await writer.write(record);
+  await writer.end();
+  expect(await command.result).toMatchObject({ exitCode: 0 });
+  expect(sorted(recordsIn(out, 'fed').filter((record) => Number(record) >= 300))).toEqual(numbers(300, 500));
+  const steps = [0, 1].map((rank) => fed(`steps-${rank}-2`).join(''));
+  expect(steps[0]).toBe(steps[1]);
+  expect(steps[0]).toMatch(/^\d+$/);
+});
+
+test('a task that dies leaves its split to others, and each is counted once', async () => {
+  const data = await temporaryFolder();
+  for (const file of numbers(0, 10)) await writeFile(path.join(data, `part-${file}`), `${file}\n`);
+  const roles = 'roles: {worker: {instances: 3, ranked: false, restart: {policy: on-failure, maxRestarts: 2}}}';
+  const { out, command } = await submitLocally({ env: { CLAIM: data, PAUSE_MS: '50' }, roles });
+  expect(await command.result).toMatchObject({ exitCode: 0 });
+  expect(readdirSync(out)).toContain('died');
+  expect(sorted(recordsIn(out, 'claimed'))).toEqual(numbers(0, 10));
 });
 
 describe('on a cluster', () => {

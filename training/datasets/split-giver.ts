@@ -23,6 +23,8 @@ export interface SplitQuestion extends PassPlace {
   /** The reader goes on behind a checkpoint: others may have something too. */
   readonly restored?: boolean;
   readonly at?: number;
+  /** Of a worker: what it has finished. */
+  readonly done?: readonly number[];
 }
 
 export const SPLITS_JOIN = 'splits.join';

@@ -1,0 +1,20 @@
+// Trains on a feed until its producer ends it. `$OUT/fed-<rank>-<generation>` gets what this rank is given, `steps-...` the steps taken in the end.
+import { appendFileSync, writeFileSync } from 'node:fs';
+import { fromFeed, join } from 'tony-ts/training';
+
+const { OUT } = process.env;
+const cluster = await join();
+const { tf, rank, generation } = cluster;
+writeFileSync(`${OUT}/pid-${rank}`, String(process.pid));
+writeFileSync(`${OUT}/begun-${rank}-${generation}`, '');
+const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
+model.compile({ optimizer: tf.train.sgd(0.01), loss: 'meanSquaredError' });
+const data = fromFeed('numbers')
+  .map((record) => {
+    appendFileSync(`${OUT}/fed-${rank}-${generation}`, `${record}\n`);
+    return { xs: [Number(record) / 1000], ys: Number(record) / 500 };
+  })
+  .batch(10);
+const { steps } = await cluster.fit(model, data);
+appendFileSync(`${OUT}/steps-${rank}-${generation}`, String(steps));
+await cluster.end();
