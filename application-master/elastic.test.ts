@@ -180,7 +180,7 @@ test('goes on with those who are left when there is no room for another', () => 
     [2, 1],
     [3, 2],
   ]);
-  expect(scene.history).toContain('generation-started 3 ranked tasks (3 of 2..4 workers); worker:1 failed');
+  expect(scene.history).toContain('generation-started 3 ranked tasks (3 of 2..4 workers); worker:1 was lost');
 });
 
 test('shrinks rather than fails when one has used up its restarts', () => {

@@ -84,7 +84,7 @@ export function failTask(turn: Turn, slot: number, cause: Cause, how: Detachment
     return;
   }
   turn.update(slot, { state: 'requested', waitingSince: turn.now, notBefore: turn.now + backOff(unstarted) });
-  if (!alone && turn.gang?.phase !== 'forming') endGeneration(turn, task, 'failed');
+  if (!alone && turn.gang?.phase !== 'forming') endGeneration(turn, task, cost === 'charged' ? 'failed' : 'was lost');
 }
 
 function endGeneration(turn: Turn, task: Task, what: string): void {

@@ -26,6 +26,16 @@ function phases({ spans }: TaskTimeline): unknown[] {
   return spans.map(({ phase, from, to, open }) => [phase, from, to, ...(open ? ['open'] : [])]);
 }
 
+test('a new generation says why there is one', () => {
+  const again = { at: 500, event: 'generation-started', generation: 2, detail: '2 ranked tasks (2 of 2..4 workers); worker:2 was lost' };
+  const { moments } = timelineOf([...START, again], jobStatus({ startedAt: 50 }), 1_000);
+  expect(moments.map(({ text }) => text)).toEqual([
+    'ApplicationMaster registered',
+    'generation 1 started',
+    'generation 2 started: worker:2 was lost',
+  ]);
+});
+
 describe('a task', () => {
   test('goes from request to running, which is not over yet', () => {
     const task = worker(START);

@@ -66,7 +66,9 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
       moments.push({ at, text: masters === 0 ? 'ApplicationMaster registered' : 'ApplicationMaster started again' });
       masters++;
     } else if (event === 'generation-started') {
-      moments.push({ at, text: `generation ${entry.generation ?? '?'} started` });
+      // `2 ranked tasks; worker:1 failed`
+      const why = entry.detail?.split('; ')[1];
+      moments.push({ at, text: `generation ${entry.generation ?? '?'} started${why === undefined ? '' : `: ${why}`}` });
     } else if (event === 'job-finished') {
       moments.push({ at, text: 'job ended' });
       for (const lane of lanes.values()) stop(lane, at);
