@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { TonyError } from '../conf/errors.ts';
-import { SPLITS_FORGOTTEN } from '../training/datasets/split-giver.ts';
 import { MAXIMUM_SPLITS, type NextSplit, SplitPass, type StoredPass } from '../training/datasets/split-pass.ts';
+import { SPLITS_FORGOTTEN } from '../training/service-names.ts';
 
 /** Whose program asks. */
 export interface Asker {

@@ -6,8 +6,8 @@ import fc from 'fast-check';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { FileStorage } from '../storage/file-storage.ts';
-import { SPLITS_JOIN, SPLITS_NEXT } from '../training/datasets/split-giver.ts';
 import { createRandom } from '../training/random.ts';
+import { SPLITS_JOIN, SPLITS_NEXT } from '../training/service-names.ts';
 import { DurableNotes } from './durable-notes.ts';
 import { Services } from './services.ts';
 

@@ -1,8 +1,7 @@
 import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { ServiceAnswer } from '../protos/executor-protocol.ts';
-import { FEED_TAKE } from '../training/datasets/feed-source.ts';
-import { SPLITS_JOIN, SPLITS_NEXT } from '../training/datasets/split-giver.ts';
+import { FEED_TAKE, SPLITS_JOIN, SPLITS_NEXT } from '../training/service-names.ts';
 import { type Asker, Dispatcher, type StoredDispatcher } from './dispatcher.ts';
 import type { DurableNotes } from './durable-notes.ts';
 import type { FeedServer, FeedServerOptions } from './feed-server.ts';

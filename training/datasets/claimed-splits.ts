@@ -1,6 +1,7 @@
+import { SPLITS_FORGOTTEN, SPLITS_JOIN, SPLITS_NEXT } from '../service-names.ts';
 import { Services } from '../services.ts';
 import type { SplitList } from './read-context.ts';
-import { SPLITS_FORGOTTEN, SPLITS_JOIN, SPLITS_NEXT, type SplitQuestion } from './split-giver.ts';
+import type { SplitQuestion } from './split-giver.ts';
 import type { Json } from './stream.ts';
 
 /** How often this process has begun to claim the splits of a dataset. */

@@ -1,10 +1,9 @@
 import { TonyError } from '../../conf/errors.ts';
+import { FEED_TAKE } from '../service-names.ts';
 import { Services } from '../services.ts';
 import { Dataset } from './dataset.ts';
 import { type DatasetNode, type ReadContext, refuseSplits } from './read-context.ts';
 import type { Chunk, ChunkStream, Json } from './stream.ts';
-
-export const FEED_TAKE = 'feed.take';
 
 export interface FeedOptions {
   /** The feed ends when so many producers (1 unless told) have come and all that have come have ended. */

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { TonyError } from '../../conf/errors.ts';
+import { SPLITS_FORGOTTEN, SPLITS_JOIN, SPLITS_NEXT } from '../service-names.ts';
 import { Services } from '../services.ts';
 import { readTask } from '../task.ts';
 import type { Share } from './read-context.ts';
@@ -26,11 +27,6 @@ export interface SplitQuestion extends PassPlace {
   /** Of a worker: what it has finished. */
   readonly done?: readonly number[];
 }
-
-export const SPLITS_JOIN = 'splits.join';
-export const SPLITS_NEXT = 'splits.next';
-/** The answer when the pass is not known any more: join again. */
-export const SPLITS_FORGOTTEN = 'forgotten';
 
 /** Gives out the splits of datasets: the ApplicationMaster, or this process when the program runs by itself. */
 export interface SplitGiver {
