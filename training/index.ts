@@ -39,6 +39,7 @@ export {
   type VarLenFeature,
   varLenFeature,
 } from './datasets/parse-example.ts';
+export type { SampleOptions } from './datasets/sample.ts';
 export {
   binaryFiles,
   csv,
@@ -51,6 +52,7 @@ export {
   images,
   jsonl,
   lines,
+  sampleFrom,
   tfrecords,
   zip,
 } from './datasets/sources.ts';

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { Dataset } from './dataset.ts';
-import { fromArray, tfrecords, zip } from './sources.ts';
+import { fromArray, sampleFrom, tfrecords, zip } from './sources.ts';
+import type { Json } from './stream.ts';
 import { folderWith, tfRecordFile } from './testing/files.ts';
 
 const storage = new FileStorage();
@@ -119,5 +120,53 @@ describe('interleave', () => {
   test('says what is wrong with a dataset in it', async () => {
     const dataset = fromArray(['none']).interleave((name) => tfrecords(`/nowhere/${name}`));
     await expect(dataset.toArray({ storage })).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+});
+
+describe('sampleFrom', () => {
+  const parts = (many = 3000) => [
+    fromArray(numbers(many)).map((value) => ({ of: 'a', value })),
+    fromArray(numbers(1000)).map((value) => ({ of: 'b', value })),
+  ];
+
+  test('draws by weight, gives each element once, and another order in each epoch', async () => {
+    const mixed = sampleFrom(parts(), { weights: [3, 1] });
+    const all = await mixed.toArray({ storage });
+    const early = all.slice(0, 2000).filter(({ of }) => of === 'a').length;
+    // 1500, with a standard deviation of 19.
+    expect(Math.abs(early - 1500)).toBeLessThan(100);
+    for (const [of, count] of [
+      ['a', 3000],
+      ['b', 1000],
+    ] as const) {
+      expect(all.filter((element) => element.of === of).map(({ value }) => value)).toEqual(numbers(count));
+    }
+    expect(await mixed.toArray({ storage })).toEqual(all);
+    expect(await mixed.toArray({ storage, epoch: 1 })).not.toEqual(all);
+    expect(await sampleFrom(parts(), { weights: [1, 0] }).toArray({ storage })).toHaveLength(3000);
+  });
+
+  test('goes on anywhere exactly where it was, and is shared by ranks', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.nat(3000), fc.integer({ min: 1, max: 3 }), fc.nat(2000), async (many, count, stop) => {
+        const mixed = sampleFrom(parts(many), { weights: [2, 1] }).shuffle(20);
+        const shares = await Promise.all(numbers(count).map((index) => mixed.toArray({ storage, share: { index, count } })));
+        expect(shares.flat()).toHaveLength(many + 1000);
+        expect(new Set(shares.flat().map(({ of, value }) => of + value)).size).toBe(many + 1000);
+        const reader = mixed.read({ storage, share: { index: 0, count } });
+        const taken: unknown[] = [];
+        for (let index = 0; index < stop && (await reader.hasNext()); index++) taken.push((await reader.next()).value);
+        const state = JSON.parse(JSON.stringify(reader.state())) as Json;
+        await reader.return();
+        expect([...taken, ...(await mixed.toArray({ storage, state }))]).toEqual(shares[0]);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  test('refuses what makes no sense', () => {
+    expect(() => sampleFrom([])).toThrow('0 datasets');
+    expect(() => sampleFrom(parts(), { weights: [1] })).toThrow('2 datasets and 1 weights');
+    expect(() => sampleFrom(parts(), { weights: [1, -1] })).toThrow('negative');
   });
 });

@@ -11,7 +11,20 @@ import { TonyError } from '../../conf/errors.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Column } from '../idx.ts';
 import type { Dataset } from './dataset.ts';
-import { binaryFiles, csv, files, fromArray, fromGenerator, fromTfDataset, idx, jsonl, lines, tfrecords, zip } from './sources.ts';
+import {
+  binaryFiles,
+  csv,
+  files,
+  fromArray,
+  fromGenerator,
+  fromTfDataset,
+  idx,
+  jsonl,
+  lines,
+  sampleFrom,
+  tfrecords,
+  zip,
+} from './sources.ts';
 import type { Json } from './stream.ts';
 import { folderWith, tfRecordFile } from './testing/files.ts';
 import { writeTfRecords } from './tfrecord-writer.ts';
@@ -59,6 +72,11 @@ const step = fc.oneof(
       return (first as Dataset<number>).concatenate(...others);
     },
   })),
+  fc.constant({
+    name: 'sampleFrom',
+    make: (dataset: Dataset<number>) =>
+      sampleFrom([dataset.filter((value) => value % 4 === 0), dataset.filter((value) => value % 4 !== 0)], { weights: [1, 2] }),
+  }),
   fc.constant({
     name: 'filter',
     make: (dataset: Dataset<number>) => dataset.filter((value) => value % 3 === 0).concatenate(dataset.filter((value) => value % 3 !== 0)),

@@ -10,6 +10,7 @@ import { type IdxOptions, type IdxRecord, idxFormat } from './idx-format.ts';
 import { type ImageElement, ImageNode, type ImageOptions, labelledImages } from './image-files.ts';
 import { lineFormat } from './line-format.ts';
 import { elementsOfTfData, IterableNode } from './memory.ts';
+import { SampleNode, type SampleOptions } from './sample.ts';
 import { type RecordOptions, tfRecordFormat } from './tfrecord-format.ts';
 import { ZipNode } from './zip.ts';
 
@@ -106,6 +107,25 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
     Array.isArray(datasets) ? (elements) => [...elements] : combine,
   );
   return new Dataset(node, parts[0]?.isBatched ?? false);
+}
+
+/**
+ * Elements of several datasets, mixed: each element comes from one that is drawn by its weight, until all are at their ends. Each epoch draws anew, the same in
+ * every run.
+ */
+export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOptions = {}): Dataset<T> {
+  const { weights = datasets.map(() => 1), seed = null } = options;
+  if (weights.length !== datasets.length || datasets.length === 0) {
+    throw new TonyError('DATA_INVALID', `sampleFrom has ${datasets.length} datasets and ${weights.length} weights`);
+  }
+  if (!weights.every((weight) => Number.isFinite(weight) && weight >= 0)) {
+    throw new TonyError('DATA_INVALID', `the weights of sampleFrom are ${weights.join(', ')}; none may be negative`);
+  }
+  if (datasets.some(({ isBatched }) => isBatched !== datasets[0]?.isBatched)) {
+    throw new TonyError('DATA_INVALID', 'datasets of batches and of single elements cannot be mixed');
+  }
+  const nodes = datasets.map(({ node }) => node);
+  return new Dataset(new SampleNode(nodes, weights, seed), datasets[0]?.isBatched ?? false);
 }
 
 /** The files themselves, unread. */

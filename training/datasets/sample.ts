@@ -1,0 +1,94 @@
+import { createRandom } from '../random.ts';
+import { Cursor } from './cursor.ts';
+import { type DatasetNode, type ReadContext, refuseSplits } from './read-context.ts';
+import type { Chunk, ChunkStream, Json } from './stream.ts';
+
+export interface SampleOptions {
+  /** How often an element comes from each dataset, in proportion; equally often unless told. */
+  readonly weights?: readonly number[];
+  /** The reader's unless told. */
+  readonly seed?: number;
+}
+
+const CHUNK_ELEMENTS = 256;
+
+/**
+ * Elements of several datasets, mixed: each comes from one that is drawn by its weight, until all are at their ends. Each dataset is shared by the readers.
+ * State: the number of the chunk (each has random numbers of its own), and where each dataset stands; null: at its end.
+ */
+export class SampleNode<T> implements DatasetNode<T> {
+  readonly #inner: readonly DatasetNode<T>[];
+  readonly #weights: readonly number[];
+  readonly #seed: number | null;
+
+  constructor(inner: readonly DatasetNode<T>[], weights: readonly number[], seed: number | null) {
+    this.#inner = inner;
+    this.#weights = weights;
+    this.#seed = seed;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<T> {
+    refuseSplits(context, 'sampleFrom', 'its elements are mixed');
+    const [chunk, places] = (from ?? [0, this.#inner.map(() => [null])]) as [number, readonly (readonly [Json] | null)[]];
+    const parts = this.#inner.map((node, index): Part<T> => {
+      const place = places[index] ?? null;
+      return { weight: this.#weights[index] as number, cursor: place && new Cursor((at) => node.open(context, at), place[0]) };
+    });
+    const random = (number: number) => createRandom(this.#seed ?? context.seed, ...context.passes, context.share.index, number);
+    return new SampledStream(parts, random, chunk);
+  }
+}
+
+interface Part<T> {
+  readonly weight: number;
+  /** null: at its end. */
+  cursor: Cursor<T> | null;
+}
+
+class SampledStream<T> implements ChunkStream<T> {
+  readonly #parts: readonly Part<T>[];
+  readonly #random: (chunk: number) => () => number;
+  #chunk: number;
+
+  constructor(parts: readonly Part<T>[], random: (chunk: number) => () => number, chunk: number) {
+    this.#parts = parts;
+    this.#random = random;
+    this.#chunk = chunk;
+  }
+
+  async next(): Promise<Chunk<T> | null> {
+    const from = [this.#chunk, this.#parts.map(({ cursor }) => (cursor === null ? null : [cursor.state()]))] as unknown as Json;
+    const random = this.#random(this.#chunk);
+    const items: T[] = [];
+    let bytes = 0;
+    while (items.length < CHUNK_ELEMENTS) {
+      const part = this.#draw(random());
+      if (part === null) break;
+      const taken = await (part.cursor as Cursor<T>).take(1);
+      if (taken.items.length === 0) {
+        await part.cursor?.close();
+        part.cursor = null;
+        continue;
+      }
+      items.push(taken.items[0] as T);
+      bytes += taken.bytes;
+    }
+    this.#chunk++;
+    return items.length === 0 ? null : { items, from, bytes };
+  }
+
+  /** One of those that are not at their end; null when all are. */
+  #draw(number: number): Part<T> | null {
+    const open = this.#parts.filter(({ cursor, weight }) => cursor !== null && weight > 0);
+    let rest = number * open.reduce((sum, { weight }) => sum + weight, 0);
+    for (const part of open) {
+      rest -= part.weight;
+      if (rest < 0) return part;
+    }
+    return open.at(-1) ?? null;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#parts.map(({ cursor }) => cursor?.close()));
+  }
+}
