@@ -1,0 +1,122 @@
+import { execFile } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test, vi } from 'vitest';
+import { attachJob, run, start } from '../client/index.ts';
+import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
+import { ROOT } from './command.ts';
+import { noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
+
+/** Functions that are called on workers, here and on a cluster; and jobs that are held by a handle. */
+
+vi.setConfig({ testTimeout: 400_000 });
+
+const cluster = useCluster();
+
+async function local(): Promise<{ slots: number; memory: string; local: true; localRoot: string }> {
+  return { slots: 2, memory: '1g', local: true, localRoot: path.join(await temporaryFolder(), 'root') };
+}
+
+test('the example calls two functions on this machine and goes on with their values', async () => {
+  const { tree } = await ensureRuntime();
+  const folder = await temporaryFolder();
+  const { stdout } = await promisify(execFile)(path.join(tree, 'bin', 'node'), ['main.ts', '--local'], {
+    cwd: path.join(ROOT, 'examples', 'run-function'),
+    env: { ...process.env, TONY_LOCAL_DIR: folder, HADOOP_CONF_DIR: '' },
+  });
+  expect(stdout).toMatch(/^mean of 1000 images: 31\.\d\d$/m);
+  expect(Number(/^accuracy after 938 steps: ([\d.]+) %$/m.exec(stdout)?.[1])).toBeGreaterThan(93);
+});
+
+test('what a function throws on a worker is the error of run, with the last lines of its task', async () => {
+  const options = await local();
+  const failing = run(options, async (cluster) => {
+    const check = (): void => {
+      if (cluster.rank === 1) throw new RangeError('rank 1 does not like this');
+    };
+    console.error('about to check');
+    check();
+    await cluster.barrier();
+  });
+  await expect(failing).rejects.toMatchObject({
+    code: 'JOB_FAILED',
+    message: expect.stringMatching(
+      /^local_\d+_0001 has failed in worker:1: RangeError: rank 1 does not like this\n[\s\S]*about to check[\s\S]*at check \(/,
+    ),
+  });
+});
+
+test('a value that JSON cannot hold is an error of the chief', async () => {
+  const options = { ...(await local()), slots: 1 };
+  await expect(run(options, async () => new Map([[1, 2]]))).rejects.toThrow(/worker:0: TonyError: the returned value is a Map/);
+});
+
+test('a module with what it imports; arguments and value travel as JSON', async () => {
+  const folder = await temporaryFolder();
+  await mkdir(path.join(folder, 'lib'));
+  await writeFile(
+    path.join(folder, 'lib', 'scale.ts'),
+    'export const scale = (values: number[], by: number): number[] => values.map((each) => each * by);\n',
+  );
+  await writeFile(
+    path.join(folder, 'job.ts'),
+    `import type { Cluster } from 'tony-ts/training';
+import { scale } from './lib/scale.ts';
+export async function work(cluster: Cluster, { values, by }: { values: number[]; by: number }) {
+  return cluster.rank === 0 ? { scaled: scale(values, by), text: 'größer "\\n', none: null } : 'nobody asks';
+}
+export const nothing = () => undefined;
+`,
+  );
+  const options = { ...(await local()), slots: 1 };
+  const module = path.join(folder, 'job.ts');
+  expect(await run(options, { module, export: 'work', args: [{ values: [1, 2.5], by: 2 }] })).toEqual({
+    scaled: [2, 5],
+    text: 'größer "\n',
+    none: null,
+  });
+  expect(await run(options, { module, export: 'nothing' })).toBeUndefined();
+  await expect(run(options, { module, export: 'wrok' })).rejects.toThrow(/exports no function wrok \(it exports: nothing, work\)/);
+});
+
+test("on a cluster: the chief's value of four workers; a handle with logs, status and result, found again by its id", async () => {
+  const options = { slots: 4, memory: '1g', environment: cluster.clientEnvironment(), conf: { master: { memory: '512m' } } } as const;
+  const job = await start(
+    options,
+    async (cluster, base: number) => {
+      const sum = Float32Array.of(cluster.rank);
+      await cluster.allReduce(sum);
+      console.log(`hello from ${cluster.rank} of ${cluster.worldSize}`);
+      return { sum: base + (sum[0] ?? 0), rank: cluster.rank };
+    },
+    100,
+  );
+  expect(job.id).toMatch(/^application_\d+_\d{4}$/);
+  expect(job.trackingUrl).toContain(`/proxy/${job.id}/`);
+  const again = await attachJob<{ sum: number; rank: number }>(job.id, { environment: cluster.clientEnvironment() });
+  const lines: string[] = [];
+  for await (const { task, text } of again.logs()) if (text.startsWith('hello')) lines.push(`${task} ${text}`);
+  expect(lines.sort()).toEqual([0, 1, 2, 3].map((rank) => `worker:${rank} hello from ${rank} of 4`));
+  expect(await again.result()).toEqual({ sum: 106, rank: 0 });
+  expect(await job.result()).toEqual({ sum: 106, rank: 0 });
+  expect(await job.status()).toMatchObject({ phase: 'FINISHED', result: { state: 'SUCCEEDED' } });
+  again.close();
+  job.close();
+  await noneLeft(cluster, job.id);
+});
+
+test('on a cluster: an exception of a worker, and a job that is killed', async () => {
+  const options = { slots: 2, memory: '1g', environment: cluster.clientEnvironment(), conf: { master: { memory: '512m' } } } as const;
+  const failing = run(options, async ({ rank }) => {
+    if (rank === 1) throw new TypeError('not on the cluster');
+    await new Promise((done) => setTimeout(done, 60_000));
+  });
+  await expect(failing).rejects.toThrow(/^application_\d+_\d+ has failed in worker:1: TypeError: not on the cluster\n/);
+  const job = await start({ ...options, slots: 1 }, () => new Promise<void>((done) => setTimeout(done, 300_000)));
+  await until(async () => (await job.status()).status?.tasks[0]?.state === 'running', { describe: () => job.status(), timeoutMs: 120_000 });
+  expect(await job.kill()).toMatchObject({ killed: true });
+  await expect(job.result()).rejects.toThrow(/was killed/);
+  job.close();
+  await noneLeft(cluster, job.id);
+});

