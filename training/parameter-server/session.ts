@@ -152,12 +152,14 @@ export class Session {
         return;
       case 'pull':
         this.#open();
+        this.#begin(client.rank, message.now);
         this.#when(
           client,
           id,
           () => message.now || this.#clock.mayBegin(client.rank),
           () => this.#answerWeights(client, id),
         );
+        this.#release();
         return;
       case 'push':
         this.#push(client, id, message, body);
@@ -295,18 +297,22 @@ export class Session {
 
   #join(client: Client, id: number): void {
     const { variables, pieces } = this.#open().description;
-    clearTimeout(this.#timers.get(client.rank));
-    this.#timers.delete(client.rank);
     const isSealed = this.#sealed !== null;
-    if (!isSealed) {
-      this.#clock.join(client.rank);
-    }
     client.answer(id, {
       shapes: variables.map(({ shape }) => shape),
       pieces,
       position: isSealed ? this.#start : (this.#positions[client.rank] ?? this.#start),
       sealed: isSealed,
     });
+  }
+
+  /** A worker that pulls in order to step counts from now on: those who have waited for it begin with the weights that it gets. */
+  #begin(rank: number, now: boolean): void {
+    if (!now && this.#clock.stateOf(rank) !== 'live') {
+      clearTimeout(this.#timers.get(rank));
+      this.#timers.delete(rank);
+      this.#clock.join(rank);
+    }
   }
 
   #push(client: Client, id: number, message: Extract<Ask, { ask: 'push' }>, body: Uint8Array): void {

@@ -3,7 +3,7 @@
  * Parallel Parameter Server", 2013). With staleness s a worker begins step t (from 0) only when every other one has finished step t - s - 1;
  * so it computes on weights that hold all updates of the steps up to that one. s = 0: all compute each step on equal weights.
  *
- *   awaited    not there yet; counted, so that the others do not run away while it starts
+ *   awaited    not there yet; nobody begins before all are there, so that all begin with the same weights
  *   live       counted
  *   lost       its connection has ended; counted until somebody gives it up
  *   given-up   not counted, until it comes back
@@ -66,7 +66,10 @@ export class StalenessClock {
 
   mayBegin(rank: number): boolean {
     const slowest = this.#slowest();
-    return this.#staleness === null || slowest === null || this.#worker(rank).steps <= slowest + this.#staleness;
+    if (this.#staleness === null || slowest === null) {
+      return true;
+    }
+    return this.#worker(rank).steps <= slowest + this.#staleness && this.#workers.every(({ state }) => state !== 'awaited');
   }
 
   /** Nobody has a step left to take: each has finished, or has been given up. */

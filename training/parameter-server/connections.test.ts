@@ -1,0 +1,143 @@
+import { randomBytes } from 'node:crypto';
+import { connect } from 'node:net';
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { Secret } from '../../conf/secret.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { freePort } from '../testing/free-port.ts';
+import { ParameterServer } from './parameter-server.ts';
+import { ParameterServerWorker, type WorkerOptions } from './parameter-server-worker.ts';
+import { ServerGroup } from './server-group.ts';
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  vi.restoreAllMocks();
+  for (const cleanup of cleanups.splice(0).reverse()) {
+    await cleanup();
+  }
+});
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+async function start(workers: number, servers: number, staleness: number | null = null): Promise<(rank: number) => WorkerOptions> {
+  const key = new Secret(randomBytes(32));
+  const addresses = await Promise.all(Array.from({ length: servers }, async () => ({ host: '127.0.0.1', port: await freePort() })));
+  const running = await Promise.all(
+    addresses.map((address, index) =>
+      ParameterServer.open({
+        ...{ tf, storage: new FileStorage(), index, worldSize: workers, generation: 3, key, onNotice: () => {} },
+        listener: { fd: null, ...address },
+      }),
+    ),
+  );
+  cleanups.push(() => running.map((server) => server.close()));
+  return (rank) => ({
+    ...{ rank, worldSize: workers, generation: 3, key, addresses, staleness, onLost: () => {} },
+    timeouts: { joinMs: 500, graceMs: 200 },
+  });
+}
+
+async function open(options: WorkerOptions, run = 1): Promise<ServerGroup> {
+  const group = await ServerGroup.open(options, run);
+  cleanups.push(() => group.close(false));
+  return group;
+}
+
+describe('who may speak to a server', () => {
+  test.each([
+    ['another key', { key: new Secret(randomBytes(32)) }, /parameter server 0 \(.*key/],
+    ['an older generation', { generation: 2 }, /parameter server 0/],
+    ['another world', { worldSize: 7 }, /parameter server 0/],
+    ['a rank that is none', { rank: 5 }, /parameter server 0/],
+  ])('not %s', async (_what, wrong, message) => {
+    const told = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+    const worker = await start(2, 1);
+    await expect(open({ ...worker(0), ...wrong })).rejects.toMatchObject({
+      code: 'RING_JOIN_FAILED',
+      message: expect.stringMatching(message),
+    });
+    expect(told.mock.calls.some(([text]) => String(text).includes('was turned away'))).toBe(true);
+    await expect(open(worker(0))).resolves.toBeDefined();
+  });
+
+  test('nobody who does not shake hands, and the others are served meanwhile', async () => {
+    vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+    const worker = await start(2, 1);
+    const [address] = worker(0).addresses;
+    const strangers = Array.from({ length: 80 }, () => connect(address as { host: string; port: number }).on('error', () => {}));
+    cleanups.push(() => strangers.map((stranger) => stranger.destroy()));
+    const [loud] = strangers;
+    const gone = new Promise((resolve) => loud?.once('close', resolve));
+    loud?.write(randomBytes(500_000));
+    await open(worker(1));
+    await gone;
+  });
+});
+
+test('a second process of a rank takes the place of the first', async () => {
+  const worker = await start(2, 1);
+  const lost: string[] = [];
+  const first = await open({ ...worker(0), onLost: (_, cause) => lost.push(cause) });
+  const waiting = first.get(0, 'what nobody sends');
+  waiting.catch(() => {});
+  const second = await open(worker(0));
+  await vi.waitFor(() => expect(lost).toHaveLength(1));
+  await expect(waiting).rejects.toMatchObject({ code: 'PEER_LOST' });
+  await expect(second.states()).resolves.toEqual(['empty']);
+});
+
+test('what comes at the wrong time is refused, and the next ask is answered', async () => {
+  const worker = await start(1, 1);
+  const group = await open(worker(0));
+  await expect(group.ask(0, { ask: 'open' })).rejects.toMatchObject({ code: 'RING_MISMATCH' });
+  await expect(group.ask(0, { ask: 'capture', step: 3 })).rejects.toMatchObject({ code: 'RING_MISMATCH' });
+  await expect(group.states()).resolves.toEqual(['empty']);
+});
+
+describe('loops of the program’s own', () => {
+  const loss = (variable: tf.Variable, target: number) => () => tf.sum(tf.square(tf.sub(variable, target))) as tf.Scalar;
+
+  test('push and pull at each step, beginning with what rank 0 has', async () => {
+    const worker = await start(2, 2, 0);
+    const variables = [tf.variable(tf.tensor1d([1, 2, 3])), tf.variable(tf.tensor1d([7, 8, 9]))];
+    const workers = [0, 1].map((rank) => new ParameterServerWorker(worker(rank)));
+    cleanups.push(() => workers.map((each) => each.close()));
+    await Promise.all(workers.map((each, rank) => each.broadcast(tf, [variables[rank] as tf.Variable])));
+    expect([...(variables[1] as tf.Variable).dataSync()]).toEqual([1, 2, 3]);
+    const optimizers = [tf.train.sgd(0.1), tf.train.sgd(0.1)];
+    const losses = await Promise.all(
+      workers.map(async (each, rank) => {
+        const variable = variables[rank] as tf.Variable;
+        const all: number[] = [];
+        for (let step = 0; step < 12; step++) {
+          all.push(await each.step(tf, loss(variable, 5), optimizers[rank] as tf.Optimizer, () => [variable]));
+        }
+        return all;
+      }),
+    );
+    expect(losses[1]).toEqual(losses[0]);
+    expect(losses[0]?.[0]).toBe(29);
+    expect(losses[0]?.[11]).toBeLessThan(1e-2);
+    expect([...(variables[1] as tf.Variable).dataSync()]).toEqual([...(variables[0] as tf.Variable).dataSync()]);
+  });
+
+  test('several optimizers keep their variables apart, and no tensor is left behind', async () => {
+    const worker = await start(1, 2);
+    const each = new ParameterServerWorker(worker(0));
+    cleanups.push(() => each.close());
+    const [one, other] = [tf.variable(tf.scalar(1)), tf.variable(tf.tensor2d([[2, 3]]))];
+    const [adam, momentum] = [tf.train.adam(0.1), tf.train.momentum(0.1, 0.5)];
+    const twice = async () => {
+      await each.step(tf, loss(one, 4), adam, () => [one]);
+      await each.step(tf, loss(other, -4), momentum, () => [other]);
+    };
+    await twice();
+    const before = tf.memory().numTensors;
+    for (let round = 0; round < 20; round++) await twice();
+    expect(tf.memory().numTensors).toBe(before);
+    expect(one.dataSync()[0]).toBeGreaterThan(2);
+    expect(other.dataSync()[0]).toBeLessThan(0);
+    expect([adam.iterations, momentum.iterations]).toEqual([21, 21]);
+  });
+});
