@@ -9,9 +9,9 @@ import type { Turn } from './turn.ts';
 
 /** The role's tasks that wait for a container, and may be given one now. */
 export function wantedTasks(state: JobState, role: Role): Task[] {
-  const { gang, now, registration, result } = state;
+  const { gang, now, registration, result, held } = state;
   const job = jobOf(state);
-  if (registration === null || result !== null) return [];
+  if (registration === null || result !== null || held !== null) return [];
   const waits = (task: Task) => task.role === role && task.state === 'requested' && task.notBefore <= now;
   const waiting = state.tasks.filter(waits);
   if (waiting.length === 0) return [];

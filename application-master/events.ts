@@ -77,6 +77,11 @@ export type Event = { readonly now: number } & (
   | { readonly type: 'persisted'; readonly generation: number; readonly revision: number }
   /** What the cluster says about room, for the sentence that tells why a gang waits. */
   | { readonly type: 'cluster'; readonly nodes: number; readonly headroom: Readonly<Record<string, number>> }
+  /** Nothing may be asked for as yet: what other jobs have leaves too little. The reason is empty before it has been looked at. */
+  | { readonly type: 'held'; readonly reason: string }
+  | { readonly type: 'admitted' }
+  /** The admin's limits do not allow the job. */
+  | { readonly type: 'refused'; readonly reason: string }
   | { readonly type: 'kill'; readonly reason: string }
   | { readonly type: 'tick' }
 );

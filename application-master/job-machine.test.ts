@@ -977,3 +977,38 @@ describe('the TensorBoard that comes with a job', () => {
     expect(again.told('stop-container')).toEqual([]);
   });
 });
+
+describe('a job that others leave too little for', () => {
+  it('asks for nothing until it is admitted, and the wait is no wait for containers', () => {
+    const scene = new Rehearsal(frozen({ roles: [workers()], timeoutMs: 600_000 }));
+    scene.say({ type: 'held', reason: '' });
+    scene.register();
+    expect(scene.wanted('worker')).toBe(0);
+    expect(scene.status()).toMatchObject({ state: 'STARTING', message: '' });
+    scene.say({ type: 'held', reason: 'Waits for other jobs to end: all is taken.' });
+    scene.wait(3_600_000);
+    expect(scene.wanted('worker')).toBe(0);
+    expect(scene.status()).toMatchObject({ state: 'WAITING', message: 'Waits for other jobs to end: all is taken.' });
+    scene.say({ type: 'admitted' });
+    expect(scene.wanted('worker')).toBe(2);
+    scene.wait(30_000);
+    expect(scene.history.some((line) => line.startsWith('gang-timeout'))).toBe(false);
+    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
+    expect(scene.told('start')).toEqual(['c1', 'c2']);
+  });
+
+  it('fails when the limits do not allow it, and can be killed while it waits', () => {
+    const refused = new Rehearsal(frozen({ roles: [workers()] }));
+    refused.say({ type: 'held', reason: '' });
+    refused.register();
+    refused.say({ type: 'refused', reason: 'The job is beyond what the site file allows.' });
+    expect(refused.status()).toMatchObject({ state: 'FAILED', message: 'The job is beyond what the site file allows.' });
+    expect(refused.told('launch')).toEqual([]);
+
+    const killed = new Rehearsal(frozen({ roles: [workers()] }));
+    killed.say({ type: 'held', reason: 'Waits.' });
+    killed.register();
+    killed.say({ type: 'kill', reason: 'enough' });
+    expect(killed.status()).toMatchObject({ state: 'KILLED', message: 'enough' });
+  });
+});

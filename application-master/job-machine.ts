@@ -41,6 +41,7 @@ export function createJob(frozen: FrozenJob, options: { readonly attempt: number
     startedAt: now,
     now,
     registration: null,
+    held: null,
     restored: false,
     generation: 0,
     tasks,
@@ -126,6 +127,16 @@ function apply(turn: Turn, event: Event): void {
     case 'cluster':
       turn.patch({ cluster: { nodes: event.nodes, headroom: event.headroom } });
       break;
+    case 'held':
+      turn.patch({ held: event.reason });
+      if (event.reason !== '') turn.record('job-held', { detail: event.reason });
+      break;
+    case 'admitted':
+      admitted(turn);
+      break;
+    case 'refused':
+      decide(turn, { state: 'FAILED', diagnostics: event.reason });
+      break;
     case 'kill':
       decide(turn, { state: 'KILLED', diagnostics: oneLine(event.reason) });
       break;
@@ -172,6 +183,14 @@ function registered(turn: Turn, event: Extract<Event, { type: 'registered' }>): 
     if (sentence !== null && isCompanion(turn.state.frozen.job, role)) goWithout(turn, role, sentence);
     else if (sentence !== null) decide(turn, { state: 'FAILED', diagnostics: sentence });
   }
+}
+
+/** The wait for others was no wait for containers, and no time of the job's own. */
+function admitted(turn: Turn): void {
+  if (turn.state.held === null) return;
+  turn.patch({ held: null, startedAt: turn.now });
+  turn.patchGang({ since: turn.now, notBefore: turn.now });
+  for (const task of turn.state.tasks) if (task.state === 'requested') turn.update(task.slot, { waitingSince: turn.now });
 }
 
 /** The cluster will never have room for it: the job runs as well without. */

@@ -11,6 +11,8 @@ export interface JobState {
   readonly now: number;
   /** Null until the resource manager knows this attempt: nothing is asked for before. */
   readonly registration: Registration | null;
+  /** Why nothing may be asked for as yet, empty before that is known; null when all may. */
+  readonly held: string | null;
   /** True for an attempt that goes on with the state of another. */
   readonly restored: boolean;
   /** The highest generation that may have been started. While the gang forms, the one being formed is the next. */

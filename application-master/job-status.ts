@@ -39,6 +39,7 @@ export function statusOf(state: JobState, now: number): JobStatus {
 }
 
 function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
+  if (state.held !== null) return [state.held === '' ? 'STARTING' : 'WAITING', state.held];
   const awaited = state.tasks.filter((task) => task.role.tracking !== 'sidecar' && isAwaited(state, task));
   const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
   const ranWell =

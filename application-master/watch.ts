@@ -15,7 +15,8 @@ import { describeMissing } from './waiting.ts';
 /** Everything that happens because time goes by. */
 export function watch(turn: Turn): void {
   chaseEnding(turn);
-  if (turn.state.result !== null) return;
+  // A job that may not begin yet has nothing to watch, and its time does not run.
+  if (turn.state.result !== null || turn.state.held !== null) return;
   endOverdueJob(turn);
   for (const { slot } of turn.state.tasks) watchTask(turn, slot);
   blamePeers(turn);

@@ -1,6 +1,6 @@
 import { TonyError } from '../conf/errors.ts';
 import type { Job } from '../conf/job.ts';
-import { type Owner, type Violation, violationsOf } from '../conf/quotas.ts';
+import { type Owner, queueName, type Violation, violationsOf } from '../conf/quotas.ts';
 import type { Site } from '../conf/site.ts';
 import { groupsOfUser } from '../hadoop/user-groups.ts';
 import type { Cluster } from './cluster.ts';
@@ -9,7 +9,7 @@ import type { Cluster } from './cluster.ts';
 export async function ownerOf(job: Pick<Job, 'queue'>, cluster: Pick<Cluster, 'configuration' | 'user'>, site: Site): Promise<Owner> {
   const { configuration, user } = cluster;
   const groups = Object.keys(site.quotas.groups).length === 0 ? [] : await groupsOfUser(configuration, user, user);
-  return { user, groups, queue: job.queue };
+  return { user, groups, queue: queueName(job.queue) };
 }
 
 /**

@@ -11,6 +11,9 @@ export interface NewJob {
   readonly queue: string;
 }
 
+/** What programs import. */
+const LIBRARY = 'tony-ts/training';
+
 /** A job file and a program that trains a small net on numbers that it makes itself: it runs as it is. */
 export function newJobFiles({ name, workers, gpus, queue }: NewJob): Readonly<Record<string, string>> {
   const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts config explain: all keys
@@ -27,7 +30,7 @@ roles:
 checkpoint:
   every: 50
 `;
-  const program = `import { join } from 'tony-ts/training';
+  const program = `import { join } from '${LIBRARY}';
 
 // In a job: one of its workers. Without one (node train.ts): trains alone.
 const cluster = await join();

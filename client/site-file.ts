@@ -1,12 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf, TonyError } from '../conf/errors.ts';
-import { DEFAULT_SITE, parseSite, SITE_FILE, type Site } from '../conf/site.ts';
+import { parseSite, SITE_FILE, type Site } from '../conf/site.ts';
+import { siteOfCluster } from '../storage/cluster-site.ts';
 import type { Storage } from '../storage/storage.ts';
-import { joinUri } from '../storage/uri.ts';
-
-/** Where the site file may lie on the cluster itself. */
-const ON_HDFS = ['apps', 'tony-ts', 'site.yaml'];
 
 export interface SitePlaces {
   /** Folders of this machine, the first that has the file counts. */
@@ -27,14 +24,7 @@ export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Pro
     const text = await readIfThere(file);
     if (text !== null) return parseSite(text, file);
   }
-  if (!defaultFs.startsWith('hdfs:')) return DEFAULT_SITE;
-  const uri = joinUri(defaultFs, ...ON_HDFS);
-  try {
-    return parseSite((await storage.read(uri)).toString(), uri);
-  } catch (error) {
-    if (error instanceof TonyError && error.code === 'NOT_FOUND') return DEFAULT_SITE;
-    throw error;
-  }
+  return await siteOfCluster(storage, defaultFs);
 }
 
 /** The folders of this machine in which a site file is looked for; that of Hadoop says nothing of a cluster that was named otherwise. */

@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { TonyError } from '../conf/errors.ts';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../conf/job.ts';
+import { roleTags } from '../conf/role-tags.ts';
 import { formatMemory } from '../conf/units.ts';
 import { launchCommand } from '../hadoop/launch-script.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
@@ -15,7 +16,7 @@ import { hasScheme, placeUri } from './place-uri.ts';
 import { type HashedFolder, hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';
 import { openStaging, type StagingEvent, type StagingPlace, stageArchive, stageData, stageFolder, stageJob } from './staging.ts';
-import { bringsTensorBoard } from './tensorboard-role.ts';
+import { bringsTensorBoard, withTensorBoard } from './tensorboard-role.ts';
 import { untilAborted } from './until-aborted.ts';
 
 /** One more than one: a lost node takes no job with it, a defect does not go round for ever. */
@@ -57,7 +58,7 @@ async function stageAndSubmit(
     Promise.all([localParts(job, options.onProgress), resourceManager.newApplication(), cluster.site()]),
     options.signal,
   );
-  refuseBeyondQuotas(job, await ownerOf(job, cluster, site), site);
+  refuseBeyondQuotas(withTensorBoard(job), await ownerOf(job, cluster, site), site);
   refuseTooLarge(job.master, maximum);
   await openStaging(place, user);
   const [source, bundles, runtime, tensorboard, data] = await Promise.all([
@@ -93,7 +94,7 @@ async function stageAndSubmit(
       name: job.name,
       type: APPLICATION_TYPE,
       queue: job.queue,
-      tags: ['tony-ts', ...job.tags],
+      tags: ['tony-ts', ...roleTags(frozen.job), ...job.tags],
       memoryMb: job.master.memoryMb,
       vcores: job.master.vcores,
       nodeLabel: job.master.nodeLabel,

@@ -2,7 +2,17 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Job } from './job.ts';
 import { parseJob } from './load-job.ts';
-import { idleLimitOf, type Owner, type RunningJob, shortagesOf, timeoutOf, violationsOf } from './quotas.ts';
+import {
+  idleLimitOf,
+  type Owner,
+  queueName,
+  type RunningJob,
+  setsTotals,
+  shortagesOf,
+  takenBy,
+  timeoutOf,
+  violationsOf,
+} from './quotas.ts';
 import { parseSite } from './site.ts';
 
 const ALICE: Owner = { user: 'alice', groups: ['research'], queue: 'default' };
@@ -79,8 +89,8 @@ test('of several limits of time the shortest holds', () => {
 
 test('a total is shared by those it is for: all of a role, a user, a group or a queue', () => {
   const running: RunningJob[] = [
-    { applicationId: 'a1', user: 'alice', groups: ['research'], queue: 'ml', roles: { worker: { gpus: 2, instances: 1 } } },
-    { applicationId: 'b1', user: 'bob', groups: [], queue: 'default', roles: { worker: { gpus: 3 }, evaluator: { gpus: 1 } } },
+    { applicationId: 'a1', user: 'alice', groups: ['research'], queue: 'ml', roles: { worker: { gpus: 2, instances: 1 } }, beyond: {} },
+    { applicationId: 'b1', user: 'bob', groups: [], queue: 'default', roles: { worker: { gpus: 3 }, evaluator: { gpus: 1 } }, beyond: {} },
   ];
   const asked = job('roles: {worker: {instances: 2, resources: {gpus: 1}}}');
   const short = (text: string) => shortagesOf(asked, ALICE, quotas(text), running).map(({ path, used, holders }) => [path, used, holders]);
@@ -101,10 +111,41 @@ test('whoever is admitted in the order of ids stays within the total, and the fi
         const asked = job(`roles: {worker: {resources: {gpus: ${each}}}}`);
         const owner = { user: `u${index}`, groups: [], queue: 'ml' };
         const roles = { worker: { gpus: each, instances: 1 } };
-        if (shortagesOf(asked, owner, limits, admitted).length === 0) admitted.push({ ...owner, applicationId: `a${index}`, roles });
+        if (shortagesOf(asked, owner, limits, admitted).length === 0)
+          admitted.push({ ...owner, applicationId: `a${index}`, roles, beyond: {} });
         else expect(index).toBeGreaterThan(0);
       }
       expect(admitted.reduce((sum, { roles }) => sum + (roles.worker?.gpus ?? 0), 0)).toBeLessThanOrEqual(8);
     }),
   );
+});
+
+test('what a job has beyond what it tells counts for every role, and what it tells counts before it has it', () => {
+  expect(takenBy({ worker: { gpus: 4, memory: 1024 } }, { gpus: 1, memory: 512, vcores: 0 })).toEqual({
+    roles: { worker: { gpus: 4, memory: 1024 } },
+    beyond: {},
+  });
+  const hiding = { ...ALICE, applicationId: 'x', ...takenBy({ evaluator: { gpus: 1 } }, { gpus: 4 }) };
+  expect(hiding.beyond).toEqual({ gpus: 3 });
+  const asked = job('roles: {worker: {resources: {gpus: 1}}}');
+  expect(shortagesOf(asked, ALICE, quotas(`roles: {worker: {total: {gpus: 3}}}`), [hiding])).toHaveLength(1);
+  expect(shortagesOf(asked, ALICE, quotas(`roles: {worker: {total: {gpus: 4}}}`), [hiding])).toEqual([]);
+  expect(takenBy(null, { gpus: 2 })).toEqual({ roles: {}, beyond: { gpus: 2 } });
+});
+
+test.each([
+  ['root.default', 'default'],
+  ['default', 'default'],
+  ['root.a.b', 'b'],
+])('the queue %s is called %s', (queue, name) => {
+  expect(queueName(queue)).toBe(name);
+});
+
+test.each([
+  ['roles: {worker: {instances: 1}}', false],
+  ['roles: {worker: {total: {gpus: 1}}}', true],
+  ['users: {alice: {total: {}}}', true],
+  ["queues: {ml: {roles: {'*': {total: {gpus: 1}}}}}", true],
+])('%s sets totals: %s', (text, expected) => {
+  expect(setsTotals(quotas(text))).toBe(expected);
 });

@@ -14,6 +14,29 @@ export interface RunningJob extends Owner {
   readonly applicationId: string;
   /** What the tasks of each role have, or will have once all are there; `instances` is their number. */
   readonly roles: Readonly<Record<string, Amounts>>;
+  /** What it has beyond that: of no role that it tells, so it counts for each. */
+  readonly beyond: Amounts;
+}
+
+/**
+ * What a running job takes: what it says by its tags, and whatever the cluster says that it has beyond that.
+ *
+ * @param told null when it says nothing.
+ * @param has of its tasks, as the cluster counts it; amounts by the names of the site file.
+ */
+export function takenBy(told: Readonly<Record<string, Amounts>> | null, has: Amounts): Pick<RunningJob, 'roles' | 'beyond'> {
+  const roles = told ?? {};
+  const said = sumOf(Object.values(roles));
+  const beyond = Object.entries(has).flatMap(([name, amount]) => {
+    const more = (amount ?? 0) - (said[name] ?? 0);
+    return more > 0 ? [[name, more] as const] : [];
+  });
+  return { roles, beyond: Object.fromEntries(beyond) };
+}
+
+/** A queue by the last part of its path, which is how people name it: `root.a.b` is `b`. */
+export function queueName(queue: string): string {
+  return queue.slice(queue.lastIndexOf('.') + 1);
 }
 
 /** One limit that a job meets, by its place in the site file. */
@@ -230,11 +253,14 @@ function oneOf(names: readonly string[]): string {
 export function shortagesOf(job: Pick<Job, 'roles'>, owner: Owner, quotas: Quotas, earlier: readonly RunningJob[]): Shortage[] {
   const demand = demandOf(job);
   return rulesFor(quotas, job, owner).flatMap((rule) => {
-    const own = amountsOf(demand, rule.role);
+    const own = amountsOf(demand, {}, rule.role);
     const sharing = earlier.filter((other) => rule.shares(other));
     return Object.entries(rule.limits.total ?? {}).flatMap(([resource, limit]): Shortage[] => {
       const asked = own[resource] ?? 0;
-      const held = sharing.map((other) => ({ id: other.applicationId, amount: amountsOf(other.roles, rule.role)[resource] ?? 0 }));
+      const held = sharing.map((other) => ({
+        id: other.applicationId,
+        amount: amountsOf(other.roles, other.beyond, rule.role)[resource] ?? 0,
+      }));
       const used = held.reduce((sum, { amount }) => sum + amount, 0);
       if (limit === undefined || asked === 0 || used + asked <= limit) return [];
       const holders = held.filter(({ amount }) => amount > 0).map(({ id }) => id);
@@ -243,8 +269,16 @@ export function shortagesOf(job: Pick<Job, 'roles'>, owner: Owner, quotas: Quota
   });
 }
 
-function amountsOf(roles: Readonly<Record<string, Amounts>>, role: string | null): Amounts {
-  return role === null ? sumOf(Object.values(roles)) : (roles[role] ?? {});
+function amountsOf(roles: Readonly<Record<string, Amounts>>, beyond: Amounts, role: string | null): Amounts {
+  return sumOf([beyond, ...(role === null ? Object.values(roles) : [roles[role] ?? {}])]);
+}
+
+/** Whether what other jobs have matters at all. */
+export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
+  const scopes: JobLimits[] = [users, groups, queues].flatMap((entries) => Object.values(entries));
+  return [...Object.values(roles), ...scopes, ...scopes.flatMap((scope) => Object.values(scope.roles ?? {}))].some(
+    ({ total }) => total !== undefined,
+  );
 }
 
 /** The shortest run time that the site sets for the job; null for none. */

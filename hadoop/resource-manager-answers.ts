@@ -8,6 +8,18 @@ import { z } from 'zod';
 export const applicationStateSchema = z.enum(['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING', 'FINISHED', 'FAILED', 'KILLED']);
 export type ApplicationState = z.infer<typeof applicationStateSchema>;
 
+/** Amounts by resource name: memory-mb, vcores, yarn.io/gpu, ... */
+export const resourcesSchema = z
+  .object({
+    memory: z.number(),
+    vCores: z.number(),
+    resourceInformations: z.object({ resourceInformation: z.array(z.object({ name: z.string(), value: z.number() })) }).optional(),
+  })
+  .transform((resource): Readonly<Record<string, number>> => {
+    const named = resource.resourceInformations?.resourceInformation ?? [];
+    return { 'memory-mb': resource.memory, vcores: resource.vCores, ...Object.fromEntries(named.map(({ name, value }) => [name, value])) };
+  });
+
 export interface Application {
   readonly id: string;
   readonly name: string;
@@ -31,9 +43,14 @@ export interface Application {
   readonly allocatedMb: number;
   readonly allocatedVcores: number;
   readonly runningContainers: number;
+  /** What its containers have, but for the ApplicationMaster's, by resource name; who may not look at the application is told that as well. */
+  readonly used: Readonly<Record<string, number>>;
   /** e.g. NOT_START, RUNNING, SUCCEEDED, FAILED, DISABLED. */
   readonly logAggregation: string | null;
 }
+
+/** What an application has of the nodes of one label. */
+const partitionUsageSchema = z.object({ used: resourcesSchema.optional(), amUsed: resourcesSchema.optional() });
 
 export const applicationSchema = z
   .object({
@@ -55,6 +72,7 @@ export const applicationSchema = z
     allocatedMB: z.number().default(-1),
     allocatedVCores: z.number().default(-1),
     runningContainers: z.number().default(-1),
+    resourceInfo: z.object({ resourceUsagesByPartition: z.array(partitionUsageSchema).default([]) }).optional(),
     logAggregationStatus: z.string().optional(),
   })
   .transform((app): Application => {
@@ -78,9 +96,18 @@ export const applicationSchema = z
       allocatedMb: Math.max(0, app.allocatedMB),
       allocatedVcores: Math.max(0, app.allocatedVCores),
       runningContainers: Math.max(0, app.runningContainers),
+      used: usedOf(app.resourceInfo?.resourceUsagesByPartition ?? []),
       logAggregation: app.logAggregationStatus ?? null,
     };
   });
+
+function usedOf(partitions: readonly z.infer<typeof partitionUsageSchema>[]): Record<string, number> {
+  const sum: Record<string, number> = {};
+  for (const { used = {}, amUsed = {} } of partitions) {
+    for (const [name, amount] of Object.entries(used)) sum[name] = (sum[name] ?? 0) + amount - (amUsed[name] ?? 0);
+  }
+  return sum;
+}
 
 export interface Attempt {
   readonly number: number;
@@ -141,18 +168,6 @@ export const containerSchema = z
       exitStatus: container.containerExitStatus,
       diagnostics: container.diagnosticsInfo,
     };
-  });
-
-/** Amounts by resource name: memory-mb, vcores, yarn.io/gpu, ... */
-export const resourcesSchema = z
-  .object({
-    memory: z.number(),
-    vCores: z.number(),
-    resourceInformations: z.object({ resourceInformation: z.array(z.object({ name: z.string(), value: z.number() })) }).optional(),
-  })
-  .transform((resource): Readonly<Record<string, number>> => {
-    const named = resource.resourceInformations?.resourceInformation ?? [];
-    return { 'memory-mb': resource.memory, vcores: resource.vCores, ...Object.fromEntries(named.map(({ name, value }) => [name, value])) };
   });
 
 export interface Node {

@@ -1,0 +1,90 @@
+import type { FrozenJob } from '../conf/job.ts';
+import {
+  describeAmount,
+  type Owner,
+  queueName,
+  type RunningJob,
+  type Shortage,
+  shortagesOf,
+  takenBy,
+  type Violation,
+  violationsOf,
+} from '../conf/quotas.ts';
+import { rolesOfTags } from '../conf/role-tags.ts';
+import type { Site } from '../conf/site.ts';
+import type { Application } from '../hadoop/resource-manager-answers.ts';
+
+/** Whether a job may begin. */
+export type Judgement =
+  | { readonly type: 'admitted' }
+  /** Others have what it asks for; it may when they have ended. */
+  | { readonly type: 'waits'; readonly reason: string }
+  | { readonly type: 'refused'; readonly reason: string };
+
+/** What the cluster itself says: nothing in it comes from the machine of who submitted. */
+export interface ClusterView {
+  readonly site: Site;
+  /** Of the job, as the ResourceManager has put it. */
+  readonly queue: string;
+  /** All applications of tony-ts that are not over, this one included. */
+  readonly applications: readonly Application[];
+  /** Of every user above. */
+  readonly groupsOf: (user: string) => readonly string[];
+}
+
+/** By resource name of YARN what site files call it. */
+const AMOUNT_NAMES: Readonly<Record<string, string>> = { 'memory-mb': 'memory', vcores: 'vcores', 'yarn.io/gpu': 'gpus' };
+
+/** Judged by the site file of the cluster and by what runs there; of two jobs the one that was submitted first goes first. */
+export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
+  const { job, applicationId, user } = frozen;
+  const { quotas, from } = view.site;
+  const owner: Owner = { user, groups: view.groupsOf(user), queue: queueName(view.queue) };
+  const violations = violationsOf(job, owner, quotas);
+  if (violations.length > 0) return { type: 'refused', reason: describeViolations(violations, from) };
+  const earlier = view.applications.filter((other) => isEarlier(other.id, applicationId));
+  const shortages = shortagesOf(
+    job,
+    owner,
+    quotas,
+    earlier.map((application) => runningJob(application, view.groupsOf)),
+  );
+  if (shortages.length === 0) return { type: 'admitted' };
+  const reason = shortages.map(describeShortage).join('; ');
+  return quotas.over === 'wait'
+    ? { type: 'waits', reason: `Waits for other jobs to end: ${reason}.` }
+    : { type: 'refused', reason: `Too little is left: ${reason}. Submit again when other jobs have ended.` };
+}
+
+function runningJob(application: Application, groupsOf: ClusterView['groupsOf']): RunningJob {
+  const has = Object.fromEntries(Object.entries(application.used).map(([name, amount]) => [AMOUNT_NAMES[name] ?? name, amount]));
+  return {
+    applicationId: application.id,
+    user: application.user,
+    groups: groupsOf(application.user),
+    queue: queueName(application.queue),
+    ...takenBy(rolesOfTags(application.tags), has),
+  };
+}
+
+/** `application_<start of the ResourceManager>_<number>`: numbers grow, and so does the start when a ResourceManager begins anew. */
+function isEarlier(one: string, other: string): boolean {
+  const [started, number] = partsOf(one);
+  const [otherStarted, otherNumber] = partsOf(other);
+  return started === otherStarted ? number < otherNumber : started < otherStarted;
+}
+
+function partsOf(applicationId: string): [started: number, number: number] {
+  const [, started, number] = /^application_(\d+)_(\d+)$/.exec(applicationId) ?? [];
+  return [Number(started ?? 0), Number(number ?? 0)];
+}
+
+function describeViolations(violations: readonly Violation[], from: string | null): string {
+  const each = violations.map(({ path, message, fits }) => `${path}: ${message} (fits: ${fits})`);
+  return `The job is beyond what ${from ?? 'the site file'} allows. ${each.join('; ')}.`;
+}
+
+function describeShortage({ path, resource, limit, asked, used, holders }: Shortage): string {
+  const others = holders.length > 3 ? `${holders.slice(0, 3).join(', ')} and ${holders.length - 3} more` : holders.join(', ');
+  return `${path} is ${describeAmount(resource, limit)}, of which ${others} ${holders.length === 1 ? 'has' : 'have'} ${describeAmount(resource, used)}, and this job asks for ${describeAmount(resource, asked)}`;
+}

@@ -1,0 +1,87 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf } from '../conf/errors.ts';
+import type { FrozenJob } from '../conf/job.ts';
+import type { Logger } from '../conf/log.ts';
+import { setsTotals } from '../conf/quotas.ts';
+import type { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { ResourceManager } from '../hadoop/resource-manager.ts';
+import { groupsOfUser } from '../hadoop/user-groups.ts';
+import { siteOfCluster } from '../storage/cluster-site.ts';
+import type { Storage } from '../storage/storage.ts';
+import { type ClusterView, type Judgement, judge } from './admission.ts';
+
+/** Between two looks at what others have (ms). */
+const LOOK_EVERY_MS = 2_000;
+const LIVE = ['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING'] as const;
+
+export interface GatekeeperOptions {
+  readonly frozen: FrozenJob;
+  readonly configuration: HadoopConfiguration;
+  readonly storage: Storage;
+  readonly log: Logger;
+}
+
+/** Lets a job begin when the cluster's site file and what else runs allow it, by what the cluster itself says of both. */
+export class Gatekeeper {
+  readonly #options: GatekeeperOptions;
+  readonly #resourceManager: ResourceManager;
+  readonly #closing = new AbortController();
+  /** Looked at while the ApplicationMaster registers: where nothing is limited nobody waits for it. */
+  #first: Promise<Omit<ClusterView, 'queue'>> | null;
+
+  constructor(options: GatekeeperOptions) {
+    this.#options = options;
+    this.#resourceManager = ResourceManager.of(options.configuration, options.frozen.user);
+    this.#first = this.#look();
+    this.#first.catch(() => {});
+  }
+
+  /**
+   * Looks again and again until the job is admitted or refused; while the cluster cannot be asked the job waits as well.
+   *
+   * @param queue of the job, as the ResourceManager has put it.
+   * @param onWaiting told each time that the reason is another one.
+   * @returns null when it is closed before.
+   */
+  async decide(queue: string, onWaiting: (reason: string) => void): Promise<Exclude<Judgement, { type: 'waits' }> | null> {
+    const { frozen, log } = this.#options;
+    let told = '';
+    while (!this.#closing.signal.aborted) {
+      const looking = this.#first ?? this.#look();
+      this.#first = null;
+      const judgement = await looking.then(
+        (seen) => judge(frozen, { ...seen, queue }),
+        (error: unknown): Judgement => ({
+          type: 'waits',
+          reason: `Waits to learn what the site file of the cluster allows: ${messageOf(error)}`,
+        }),
+      );
+      if (judgement.type !== 'waits') return judgement;
+      if (judgement.reason !== told) {
+        told = judgement.reason;
+        log.info(told);
+        onWaiting(told);
+      }
+      await delay(LOOK_EVERY_MS, undefined, { signal: this.#closing.signal }).catch(() => undefined);
+    }
+    return null;
+  }
+
+  async #look(): Promise<Omit<ClusterView, 'queue'>> {
+    const { configuration, storage, frozen } = this.#options;
+    const site = await siteOfCluster(storage, configuration.defaultFs);
+    const applications = setsTotals(site.quotas) ? await this.#resourceManager.applications({ types: ['TONY'], states: LIVE }) : [];
+    const groups = new Map<string, readonly string[]>();
+    if (Object.keys(site.quotas.groups).length > 0) {
+      for (const user of new Set([frozen.user, ...applications.map((application) => application.user)])) {
+        groups.set(user, await groupsOfUser(configuration, frozen.user, user));
+      }
+    }
+    return { site, applications, groupsOf: (user) => groups.get(user) ?? [] };
+  }
+
+  close(): void {
+    this.#closing.abort();
+    this.#resourceManager.close();
+  }
+}

@@ -1,0 +1,154 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { JobStatus } from '../conf/status.ts';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import type { Storage } from '../storage/storage.ts';
+import { jsonLines, until, useCluster } from './harness.ts';
+
+/** What the admin allows, on the real daemons: the ApplicationMaster goes by the site file on HDFS, whatever the client's machine says. */
+
+const cluster = useCluster();
+const SITE = '/apps/tony-ts';
+let configuration: HadoopConfiguration;
+/** The admin's. */
+let storage: Storage;
+let folder: string;
+/** Of a user who has made a site file of their own that allows everything. */
+let cheating: string;
+
+beforeAll(async () => {
+  configuration = await HadoopConfiguration.fromEnvironment(cluster.environment());
+  storage = createStorage({ hadoop: configuration, user: cluster.administrator });
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-quotas-test-'));
+  cheating = path.join(folder, 'conf');
+  await mkdir(cheating);
+  await writeFile(path.join(cheating, 'tony-site.yaml'), 'quotas: {}\n');
+  await cluster.hdfsMakeFolder('/user/carol', '700');
+  await giveTo('carol', '/user/carol');
+});
+afterEach(() => cluster.hdfsRemove(SITE));
+afterAll(async () => {
+  storage.close();
+  await cluster.hdfsRemove('/user/carol');
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function settle(quotas: string): Promise<void> {
+  await cluster.hdfsMakeFolder(SITE, '755');
+  await storage.write(`${configuration.defaultFs}${SITE}/site.yaml`, Buffer.from(`quotas:\n${quotas.replace(/^/gm, '  ')}\n`));
+}
+
+async function giveTo(user: string, file: string): Promise<void> {
+  const url = `${cluster.nameNode}/webhdfs/v1${file}?op=SETOWNER&owner=${user}&user.name=${cluster.administrator}`;
+  const answer = await fetch(url, { method: 'PUT' });
+  if (!answer.ok) throw new Error(await answer.text());
+}
+
+interface Request {
+  readonly user: string;
+  readonly workers: number;
+  readonly queue?: string;
+  readonly words?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/** A job whose workers, each with a GPU, end when a file appears. */
+async function submit({
+  user,
+  workers,
+  queue = 'gpu',
+  words = [],
+  environment = {},
+}: Request): Promise<{ id: string; end: () => Promise<void> }> {
+  const name = `${user}-${workers}-${Math.random().toString(36).slice(2)}`;
+  const flag = path.join(folder, `${name}.end`);
+  const file = path.join(folder, `${name}.yaml`);
+  await writeFile(
+    file,
+    `name: ${name}\nqueue: ${queue}\nframework: none\nruntime: system\ncommand: 'while [ ! -e ${flag} ]; do sleep 0.1; done'\nroles: {worker: {instances: ${workers}, resources: {memory: 512m, gpus: 1}}}\n`,
+  );
+  const { stdout, stderr } = await cluster.run(['submit', '--conf', file, '--detach', '--output', 'json', ...words], {
+    env: { HADOOP_USER_NAME: user, ...environment },
+  });
+  const submitted = jsonLines(stdout).find(({ type }) => type === 'submitted');
+  if (submitted === undefined) throw new Error(stderr);
+  return { id: String(submitted.applicationId), end: () => writeFile(flag, '') };
+}
+
+async function status(
+  id: string,
+  user: string,
+): Promise<{ status: JobStatus | null; result: { state: string; diagnostics: string } | null }> {
+  const { stdout } = await cluster.run(['status', id, '--output', 'json'], { env: { HADOOP_USER_NAME: user } });
+  return jsonLines(stdout)[0] as never;
+}
+
+function reaches(id: string, user: string, state: string): Promise<JobStatus> {
+  return until(
+    async () => {
+      const { status: seen } = await status(id, user);
+      return seen?.state === state ? seen : undefined;
+    },
+    { describe: `${id} ${state}`, timeoutMs: 90_000 },
+  );
+}
+
+test('of two jobs at the same moment that are too much together, one runs and the other waits, and runs when the first ends', async () => {
+  await settle('queues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}');
+  const both = await Promise.all([submit({ user: 'alice', workers: 3 }), submit({ user: 'bob', workers: 3 })]);
+  const users = ['alice', 'bob'];
+  const [first, second] = both.map((job, index) => ({ ...job, user: users[index] ?? '' })).sort((a, b) => (a.id < b.id ? -1 : 1)) as [
+    (typeof both)[0] & { user: string },
+    (typeof both)[0] & { user: string },
+  ];
+  // A third user's job in the other queue is not held up.
+  const other = await submit({ user: 'carol', workers: 3, queue: 'default' });
+  await reaches(first.id, first.user, 'RUNNING');
+  const waiting = await reaches(second.id, second.user, 'WAITING');
+  expect(waiting.message).toBe(
+    `Waits for other jobs to end: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, of which ${first.id} has 3 gpus, and this job asks for 3 gpus.`,
+  );
+  expect(waiting.tasks.every(({ containerId }) => containerId === null)).toBe(true);
+  await reaches(other.id, 'carol', 'RUNNING');
+  await first.end();
+  await reaches(second.id, second.user, 'RUNNING');
+  await Promise.all([second.end(), other.end()]);
+  expect((await reaches(second.id, second.user, 'SUCCEEDED')).state).toBe('SUCCEEDED');
+  await reaches(other.id, 'carol', 'SUCCEEDED');
+});
+
+describe('what the client has let pass is refused by the ApplicationMaster', () => {
+  test.each<[string, Partial<Request>]>([
+    ['a site file of the user', {}],
+    ['another instance count by --set', { workers: 1, words: ['--set', 'roles.worker.instances=3'] }],
+  ])('%s', async (_, changes) => {
+    await settle('roles: {worker: {instances: 2, task: {gpus: 1}}}');
+    const { id } = await submit({ user: 'alice', workers: 3, environment: { TONY_CONF_DIR: cheating }, ...changes });
+    const { message } = await reaches(id, 'alice', 'FAILED');
+    expect(message).toMatch(
+      /^The job is beyond what hdfs:\S+\/apps\/tony-ts\/site\.yaml allows\. quotas\.roles\.worker\.instances: role worker asks for 3 tasks; 2 are allowed/,
+    );
+    expect(await cluster.application(id)).toMatchObject({
+      state: 'FINISHED',
+      diagnostics: expect.stringContaining('quotas.roles.worker.instances'),
+    });
+  });
+
+  test('and by the client already where nobody cheats', async () => {
+    await settle('roles: {worker: {instances: 2}}');
+    await expect(submit({ user: 'alice', workers: 3 })).rejects.toThrow(/quotas\.roles\.worker\.instances/);
+  });
+});
+
+test('where the site says so, a job that is too much beside others fails at once', async () => {
+  await settle('over: fail\ngroups: {research: {total: {gpus: 4}}}');
+  const first = await submit({ user: 'alice', workers: 3 });
+  const second = await submit({ user: 'bob', workers: 2, queue: 'default' });
+  const { message } = await reaches(second.id, 'bob', 'FAILED');
+  expect(message).toContain(`quotas.groups.research.total.gpus is 4 gpus, of which ${first.id} has 3 gpus, and this job asks for 2 gpus`);
+  await first.end();
+  await reaches(first.id, 'alice', 'SUCCEEDED');
+});
