@@ -49,7 +49,8 @@ async function columns(withUsers: boolean): Promise<TableColumn<Application>[]> 
   const { formatDuration, formatMemory } = await import('../../conf/units.ts');
   const now = Date.now();
   const took = ({ startedAt, finishedAt }: Application): string =>
-    formatDuration(1000 * Math.round(((finishedAt ?? now) - startedAt) / 1000));
+    // Hidden where the job's view ACL does not let one look.
+    startedAt === 0 ? '-' : formatDuration(1000 * Math.round(((finishedAt ?? now) - startedAt) / 1000));
   return [
     { title: 'JOB', cell: ({ id }) => id },
     ...(withUsers ? [{ title: 'USER', cell: ({ user }: Application) => user }] : []),
@@ -58,7 +59,7 @@ async function columns(withUsers: boolean): Promise<TableColumn<Application>[]> 
     { title: 'STATE', cell: stateOf, style: styleOf },
     { title: 'TOOK', cell: took, align: 'right' },
     { title: 'TASKS', cell: (job) => (job.runningContainers < 1 ? '-' : String(job.runningContainers - 1)), align: 'right' },
-    { title: 'MEMORY', cell: ({ allocatedMb }) => (allocatedMb < 0 ? '-' : formatMemory(allocatedMb)), align: 'right' },
+    { title: 'MEMORY', cell: ({ used: { 'memory-mb': memory = 0 } }) => (memory === 0 ? '-' : formatMemory(memory)), align: 'right' },
   ];
 }
 
