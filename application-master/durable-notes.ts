@@ -16,6 +16,8 @@ export interface DurableNotesOptions {
   readonly content: () => string;
   /** Of those that have said where they are. */
   readonly newestAttempt: () => Promise<number>;
+  /** Between the beginnings of two writes, at least (ms): a NameNode has others to serve. */
+  readonly pauseMs: number;
   readonly log: Logger;
 }
 
@@ -29,6 +31,7 @@ export class DurableNotes {
   /** The write that has not begun: whoever wants something written joins it. */
   #next: Promise<boolean> | null = null;
   #running: Promise<unknown> = Promise.resolve();
+  #begunAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: DurableNotesOptions) {
     this.#options = options;
@@ -49,11 +52,14 @@ export class DurableNotes {
 
   /** True when all that is known now is durable; false when this attempt has no say any more. */
   save(): Promise<boolean> {
-    this.#next ??= this.#running.then(() => {
+    this.#next ??= this.#running.then(async () => {
+      const pause = this.#begunAt + this.#options.pauseMs - performance.now();
+      if (pause > 0) await delay(pause, undefined, { signal: this.#closing.signal }).catch(() => {});
+      this.#begunAt = performance.now();
       this.#next = null;
       const writing = this.#write();
       this.#running = writing;
-      return writing;
+      return await writing;
     });
     return this.#next;
   }

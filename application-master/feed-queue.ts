@@ -35,7 +35,7 @@ export interface StoredFeed {
 }
 
 /** One answer holds so much, unless a single chunk is larger. */
-const ANSWER_BYTES = 1024 * 1024;
+const ANSWER_BYTES = 4 * 1024 * 1024;
 /** Those that have ended are remembered too: the feed's end depends on them. */
 const MAXIMUM_PRODUCERS = 10_000;
 
@@ -190,6 +190,11 @@ export class FeedQueue {
   /** What is held of a producer's chunks. */
   bytesOf(id: string): number {
     return this.#known(id).bytes;
+  }
+
+  /** What is held of all of them, those included that have gone. */
+  get bytes(): number {
+    return [...this.#producers.values()].reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   get readers(): number {

@@ -15,7 +15,7 @@ type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
 
 /** What a producer says before anything else has to come within this time (ms). */
 const OPENING_MS = 10_000;
-const MAXIMUM_STREAMS = 256;
+const MAXIMUM_STREAMS = 64;
 
 /** One producer's connection, as the feeds see it. */
 export interface ProducerLink {

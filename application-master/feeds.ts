@@ -6,7 +6,7 @@ import type { Asker } from './dispatcher.ts';
 import { FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
 import type { ProducerLink } from './feed-server.ts';
 
-/** What one feed holds of all its producers together, about; and what each may always have under way. */
+/** What all feeds hold together, about; and what each producer may always have under way. */
 const CAPACITY_BYTES = 64 * 1024 * 1024;
 const LEAST_WINDOW_BYTES = 512 * 1024;
 const MAXIMUM_FEEDS = 64;
@@ -93,9 +93,12 @@ export class Feeds {
       const records = message.chunk.records ?? [];
       if (records.length > MAXIMUM_CHUNK_RECORDS) throw new TonyError('USAGE', `a chunk has at most ${MAXIMUM_CHUNK_RECORDS} records`);
       // One chunk may go beyond the window, or a record that is larger than it could not be sent at all.
-      if (queue.bytesOf(link.producer) > this.#window(feed) * 2 + MAXIMUM_RECORD_BYTES) {
+      if (queue.bytesOf(link.producer) > this.#window() * 2 + MAXIMUM_RECORD_BYTES) {
         throw new TonyError('USAGE', 'the producer sends more than its window');
       }
+      const held = [...this.#feeds.values()].reduce((sum, each) => sum + each.queue.bytes, 0);
+      // Of producers that have died: this one comes again, and again, until workers have taken some of it.
+      if (held > CAPACITY_BYTES * 2 && queue.bytesOf(link.producer) > 0) throw new TonyError('INTERNAL', 'the feeds are full');
       if (queue.put(link.producer, message.chunk.sequence, records)) this.#options.changed();
     } else if (message.ending) {
       if (queue.end(link.producer, message.ending.last)) this.#options.note();
@@ -163,10 +166,11 @@ export class Feeds {
 
   #progress(feed: Feed, { producer }: ProducerLink): FeedMessage {
     const { queue } = feed;
-    return { taken: queue.takenOf(producer), windowBytes: this.#window(feed), over: queue.isDone(producer), readers: queue.readers };
+    return { taken: queue.takenOf(producer), windowBytes: this.#window(), over: queue.isDone(producer), readers: queue.readers };
   }
 
-  #window({ links }: Feed): number {
-    return Math.max(LEAST_WINDOW_BYTES, Math.floor(CAPACITY_BYTES / Math.max(1, links.size)));
+  #window(): number {
+    const producers = [...this.#feeds.values()].reduce((sum, { links }) => sum + links.size, 0);
+    return Math.max(LEAST_WINDOW_BYTES, Math.floor(CAPACITY_BYTES / Math.max(1, producers)));
   }
 }

@@ -39,6 +39,8 @@ const EXECUTOR_NODE_FLAGS = [
 ] as const;
 /** The client that started this process on its own machine: when it goes, the job goes. */
 const END_WITH_STDIN = '--end-with-stdin';
+/** What is promised to programs is written to HDFS at most so often. */
+const NOTES_PAUSE_MS = 100;
 const EXIT_CODES: Readonly<Record<Outcome['state'], number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
 
 let log = createLogger({ container: process.env.CONTAINER_ID ?? '' });
@@ -105,7 +107,15 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
   const gatekeeper = hadoop === null ? null : new Gatekeeper({ frozen, configuration: hadoop, storage, log });
   const services = new Services({
     notes: (content) =>
-      new DurableNotes({ storage, staging: frozen.staging, attempt, content, newestAttempt: () => files.newestAttempt(), log }),
+      new DurableNotes({
+        storage,
+        staging: frozen.staging,
+        attempt,
+        content,
+        newestAttempt: () => files.newestAttempt(),
+        pauseMs: hadoop === null ? 0 : NOTES_PAUSE_MS,
+        log,
+      }),
     addressed,
     isAlive: job.isAlive,
     openFeedServer: async (feeds) => {
@@ -188,7 +198,8 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
     if (final !== null) return job.conclude(final);
     job.begin(snapshot);
     // One whose generation was formed was admitted by an attempt before.
-    if (gatekeeper !== null && (snapshot === null || snapshot.generation === 0)) hold(gatekeeper, job, registration.queue);
+    const isNew = snapshot === null || snapshot.generation === 0;
+    if (gatekeeper !== null) void guard(gatekeeper, job, registration.queue, isNew);
     job.hear({ type: 'registered', ...registration });
   });
 
@@ -205,14 +216,15 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
   process.exit(EXIT_CODES[state]);
 }
 
-/** Nothing is asked for before the cluster's admin allows it. */
-function hold(gatekeeper: Gatekeeper, job: JobShell, queue: string): void {
-  job.hear({ type: 'held', reason: '' });
-  void gatekeeper
-    .decide(queue, (reason) => job.hear({ type: 'held', reason }))
-    .then((judgement) => {
-      if (judgement !== null) job.hear(judgement.type === 'admitted' ? { type: 'admitted' } : judgement);
-    });
+/** Nothing is asked for before the cluster's admin allows it, and what runs is held to the limits. */
+async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, isNew: boolean): Promise<void> {
+  if (isNew) {
+    job.hear({ type: 'held', reason: '' });
+    const judgement = await gatekeeper.decide(queue, (reason) => job.hear({ type: 'held', reason }));
+    if (judgement === null) return;
+    job.hear(judgement.type === 'admitted' ? { type: 'admitted' } : judgement);
+  }
+  await gatekeeper.watch(queue, (limits) => job.hear({ type: 'limits', limits }));
 }
 
 /** Its own Node, as the ApplicationMaster's: what the runtime brings, or what the node has. */

@@ -43,6 +43,7 @@ class Masters {
           attempt,
           content,
           newestAttempt: async () => this.attempt,
+          pauseMs: 0,
           log,
         }),
       addressed: Promise.resolve(),
