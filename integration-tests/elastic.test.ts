@@ -3,7 +3,7 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { localPaths } from '../client/local-layout.ts';
 import type { HistoryEntry, JobStatus } from '../conf/status.ts';
-import { startCommand } from './command.ts';
+import { runCommand, startCommand } from './command.ts';
 import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
 /** Jobs that take what room there is: they begin small, grow when others end, and shrink instead of failing. */
@@ -127,6 +127,35 @@ test('on one machine: a worker that has used up its restarts is done without', {
   expect(await command.result).toMatchObject({ exitCode: 0 });
   const final = JSON.parse(readFileSync(path.join(localPaths(root, id).history, 'final.json'), 'utf8')) as JobStatus;
   expect(final.tasks.map(({ state }) => state)).toEqual(['succeeded', 'failed', 'succeeded']);
+});
+
+test('training goes on from the checkpoint with fewer workers, at the rate that is theirs', { timeout: 180_000 }, async () => {
+  const folder = await temporaryFolder();
+  const steps = path.join(folder, 'steps');
+  const file = path.join(folder, 'job.yaml');
+  const yaml = [
+    'name: elastic-fit',
+    `source: ${path.dirname(PROGRAM)}`,
+    `command: exec node elastic-fit.mjs ${steps}`,
+    'checkpoint: {every: 20}',
+    'roles: {worker: {instances: {min: 2, max: 3}, restart: {maxRestarts: 0}}}',
+  ];
+  writeFileSync(file, `${yaml.join('\n')}\n`);
+  const { stdout, stderr, exitCode } = await runCommand(['submit', '--local', '--conf', file], {
+    env: { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined },
+  });
+  expect(exitCode, stdout + stderr).toBe(0);
+  const done = readFileSync(steps, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => line.split(' ').map(Number));
+  const [first, second] = [1, 2].map((generation) => done.filter(([each]) => each === generation));
+  expect(first?.map(([, step]) => step)).toEqual(Array.from({ length: first?.length ?? 0 }, (_, at) => at + 1));
+  expect(first?.at(-1)?.[1]).toBeGreaterThanOrEqual(44);
+  expect(new Set(first?.map(([, , workers, rate]) => [workers, rate?.toFixed(3)].join()))).toEqual(new Set(['3,0.030']));
+  // Steps 41 and on are done again, by two.
+  expect(second?.map(([, step]) => step)).toEqual(Array.from({ length: 160 }, (_, at) => 41 + at));
+  expect(new Set(second?.map(([, , workers, rate]) => [workers, rate?.toFixed(3)].join()))).toEqual(new Set(['2,0.020']));
 });
 
 function reasons(events: string): (string | undefined)[] {
