@@ -155,6 +155,16 @@ function compare(pauses: readonly PauseRound[], uploads: readonly { ours: number
       isMet: uploadRatio >= 0.8,
     },
     {
+      what: 'checkpoint to HDFS beside training / curl -T',
+      unit: 'MiB/s',
+      ours: median(pauses.map(({ mebibytes, upload }) => (mebibytes / upload) * 1000)),
+      theirs: median(uploads.map(({ theirs }) => speed(theirs))),
+      ratio:
+        median(pauses.map(({ mebibytes, upload }) => (mebibytes / upload) * 1000)) / median(uploads.map(({ theirs }) => speed(theirs))),
+      target: '',
+      isMet: null,
+    },
+    {
       what: 'a step while one is written / without',
       unit: 'ms',
       ours: median(pauses.map(({ stepBeside }) => stepBeside)),

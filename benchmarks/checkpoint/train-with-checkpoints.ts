@@ -22,6 +22,8 @@ export interface PauseRound {
   readonly stepAlone: number;
   /** While a checkpoint is being written. */
   readonly stepBeside: number;
+  /** Until the checkpoint is there, while training goes on. */
+  readonly upload: number;
 }
 
 const MIB = 1024 * 1024;
@@ -74,8 +76,17 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
       return { position, tensors };
     });
     const pause = performance.now() - before;
-    const stepBeside = await steps();
-    await writer.finish();
+    // Training goes on until it is written.
+    let isWritten = false;
+    const written = writer.finish().finally(() => {
+      isWritten = true;
+    });
+    const began = performance.now();
+    const beside: number[] = [];
+    while (!isWritten) beside.push(await steps());
+    await written;
+    const upload = performance.now() - began;
+    const stepBeside = beside.reduce((sum, each) => sum + each, 0) / beside.length;
     if (failure !== null) throw new Error(failure);
     const copying = performance.now();
     let copies = taken.map(({ bytes }) => bytes.slice());
@@ -84,7 +95,7 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
     copies = [];
     // The first round warms up.
     if (round > 0)
-      process.stdout.write(`${JSON.stringify({ mebibytes: size, pause, copy, stepAlone, stepBeside } satisfies PauseRound)}\n`);
+      process.stdout.write(`${JSON.stringify({ mebibytes: size, pause, copy, stepAlone, stepBeside, upload } satisfies PauseRound)}\n`);
   }
   storage.close();
 }
