@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../conf/errors.ts';
+import { messageOf, TonyError } from '../conf/errors.ts';
 import { collate } from './datasets/collate.ts';
 import { disposeElement } from './datasets/dispose.ts';
 import { toTensors } from './datasets/tensors.ts';
@@ -24,19 +24,31 @@ export function isModel(value: unknown): value is InferenceModel {
 export async function predictBatch(tf: typeof tfjs, model: InferenceModel, inputs: readonly unknown[]): Promise<Prediction[]> {
   const tensors = tf.tidy(() => inputTensors(tf, model, toTensors(tf, collate(inputs) as unknown)));
   try {
-    // A graph with control flow can only be run asynchronously.
-    const output =
-      'executeAsync' in model && 'predictAsync' in model
-        ? await (model as tfjs.GraphModel).predictAsync(tensors)
-        : model.predict(tensors as tfjs.Tensor | tfjs.Tensor[], { batchSize: inputs.length });
+    const output = await outputOf(model, tensors, inputs.length);
     try {
-      return await rowsOf(output as tfjs.Tensor | tfjs.Tensor[] | tfjs.NamedTensorMap, inputs.length);
+      return await rowsOf(output, inputs.length);
     } finally {
       disposeElement(output);
     }
   } finally {
     disposeElement(tensors);
   }
+}
+
+/** Graphs with control flow, which can only be run asynchronously; others would be warned about that at each batch. */
+const asynchronous = new WeakSet<InferenceModel>();
+
+async function outputOf(model: InferenceModel, tensors: Inputs, count: number): Promise<Inputs> {
+  if (!('executeAsync' in model)) return model.predict(tensors as tfjs.Tensor | tfjs.Tensor[], { batchSize: count });
+  if (!asynchronous.has(model)) {
+    try {
+      return model.predict(tensors);
+    } catch (error) {
+      if (!/executeAsync/.test(messageOf(error))) throw error;
+      asynchronous.add(model);
+    }
+  }
+  return await model.predictAsync(tensors);
 }
 
 type Inputs = tfjs.Tensor | tfjs.Tensor[] | tfjs.NamedTensorMap;

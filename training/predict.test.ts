@@ -9,6 +9,7 @@ import type { Cluster } from './cluster.ts';
 import { decodeExample, encodeExample } from './datasets/example.ts';
 import { csv, jsonl, tfrecords } from './datasets/sources.ts';
 import { folderWith, tfRecordFile } from './datasets/testing/files.ts';
+import { exportGraphModel, loadGraphModel } from './export/graph-model.ts';
 import { type PredictReport, predict } from './predict.ts';
 import type { Values } from './predict-model.ts';
 
@@ -203,6 +204,54 @@ test('a model gets batches of its shape, and leaves no tensor behind', async () 
   expect((await readFile(`${other}/part-00001.csv`, 'utf8')).split('\n').slice(0, 2)).toEqual(['id,sum,product', '20,22,40']);
   const wrong = predict(worker(0, 1), dataset, two, { output: `${other}2`, input: ({ id }) => ({ c: [id], a: [id] }) });
   await expect(wrong).rejects.toThrow(/the fields c, a, the model has the inputs a, b/);
+});
+
+test('a graph model gets its inputs by name, and leaves no tensor behind', async () => {
+  const [a, b] = [tf.input({ shape: [2], name: 'a' }), tf.input({ shape: [1], name: 'b' })];
+  const sum = tf.layers
+    .dense({ units: 2, kernelInitializer: 'ones', name: 'sum' })
+    .apply(tf.layers.concatenate().apply([a, b])) as tf.SymbolicTensor;
+  const layers = tf.model({ inputs: [a, b], outputs: sum });
+  const folder = await folderWith({ 'in.jsonl': [1, 2, 3].map((id) => `${JSON.stringify({ id })}\n`).join('') });
+  const world = { tf, storage };
+  await exportGraphModel(world, layers, fileUri(`${folder}/model`));
+  const model = await loadGraphModel(world, fileUri(`${folder}/model`));
+  const before = tf.memory().numTensors;
+  const dataset = jsonl<{ id: number }>(`${folder}/in.jsonl`);
+  const output = `${folder}/out`;
+  const options = { output, batchSize: 2, input: ({ id }: { id: number }) => ({ b: [id], a: [id, 10] }) };
+  await predict(worker(0, 1), dataset, model, options);
+  expect(tf.memory().numTensors).toBe(before);
+  expect(await readFile(`${output}/part-00000.jsonl`, 'utf8')).toBe('[12,12]\n[14,14]\n[16,16]\n');
+  const again = await predict(worker(0, 1), dataset, await loadGraphModel(world, fileUri(`${folder}/model`)), options);
+  expect(again.written.parts).toBe(0);
+  layers.setWeights([tf.zeros([3, 2]), tf.zeros([2])]);
+  await exportGraphModel(world, layers, fileUri(`${folder}/model`));
+  const other = predict(worker(0, 1), dataset, await loadGraphModel(world, fileUri(`${folder}/model`)), options);
+  await expect(other).rejects.toMatchObject({ code: 'OUTPUT_MISMATCH' });
+});
+
+test('a graph that can only be run asynchronously is', async () => {
+  const float = { type: 'DT_FLOAT' };
+  const node = [
+    { name: 'x', op: 'Placeholder', attr: { dtype: float, shape: { shape: { dim: [{ size: -1 }, { size: 1 }] } } } },
+    { name: 'zero', op: 'Const', attr: { dtype: float, value: { tensor: { dtype: 'DT_FLOAT', tensorShape: {} } } } },
+    { name: 'above', op: 'Greater', input: ['x', 'zero'], attr: { T: float } },
+    // How many rows this has depends on the values.
+    { name: 'where', op: 'Where', input: ['above'], attr: { T: { type: 'DT_BOOL' } } },
+  ];
+  const artifacts = {
+    modelTopology: { node, library: {}, versions: { producer: 1 } },
+    weightSpecs: [{ name: 'zero', shape: [], dtype: 'float32' as const }],
+    weightData: new ArrayBuffer(4),
+  };
+  const model = await tf.loadGraphModel({ load: async () => artifacts });
+  const input = await folderWith({ 'in.jsonl': '{"id":5}\n{"id":6}\n{"id":7}\n' });
+  const output = `${input}/out`;
+  const before = tf.memory().numTensors;
+  await predict(worker(0, 1), jsonl<{ id: number }>(`${input}/in.jsonl`), model, { output, batchSize: 2, input: ({ id }) => [id] });
+  expect(tf.memory().numTensors).toBe(before);
+  expect(await readFile(`${output}/part-00000.jsonl`, 'utf8')).toBe('[0,0]\n[1,0]\n[0,0]\n');
 });
 
 test('a function has to give a result for each element', async () => {
