@@ -188,7 +188,7 @@ describe('a training that has ended early', () => {
       [4, true],
       [4, true],
     ]);
-    const other = { folder: dir, applicationId: 'application_1_0002', generation: 3 };
+    const other = { folder: dir, applicationId: 'application_1_0002' };
     const [more] = await fitTogether(twoModels(), data, { epochs: 5, batchSize: 5 }, other);
     expect(more).toMatchObject({ steps: 10, endedEarly: null });
     expect(await readdir(dir)).not.toContain('stop.json');

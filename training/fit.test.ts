@@ -1,74 +1,23 @@
-import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm, truncate } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, describe, expect, test, vi } from 'vitest';
-import { Secret } from '../conf/secret.ts';
+import { describe, expect, test, vi } from 'vitest';
 import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
-import { allReduceStrategy } from './all-reduce-strategy.ts';
 import type { BatchLogs } from './callbacks.ts';
 import { CheckpointStore } from './checkpoint-store.ts';
 import type { TrainingData } from './data.ts';
-import { type FitEnvironment, type FitHistory, fit as fitModel } from './fit.ts';
+import type { FitHistory } from './fit.ts';
 import type { FitOptions } from './fit-options.ts';
-import { Ring } from './ring.ts';
 import type { Report } from './task-context.ts';
-import { freePort } from './testing/free-port.ts';
-
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0)) {
-    await cleanup();
-  }
-});
-
-async function ringOf(worldSize: number): Promise<Ring[]> {
-  const key = new Secret(randomBytes(32));
-  const addresses = await Promise.all(Array.from({ length: worldSize }, async () => ({ host: '127.0.0.1', port: await freePort() })));
-  const rings = await Promise.all(
-    addresses.map((address, rank) =>
-      Ring.join({ rank, worldSize, generation: 1, key, listener: { fd: null, ...address }, addresses, onLost: () => {} }),
-    ),
-  );
-  cleanups.push(() => {
-    for (const ring of rings) {
-      ring.close();
-    }
-  });
-  return rings;
-}
-
-async function folder(): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), 'fit-'));
-  cleanups.push(() => rm(path, { recursive: true, force: true }));
-  return path;
-}
+import { fitTogether, folder, weightsOf } from './testing/fit-world.ts';
 
 interface World {
-  readonly worldSize?: number;
   readonly folder?: string;
   readonly everySteps?: number;
   readonly generation?: number;
+  /** Of all ranks. */
   readonly reports?: Report[];
-}
-
-async function environments(world: World): Promise<FitEnvironment[]> {
-  const rings = await ringOf(world.worldSize ?? 1);
-  return rings.map((ring) => ({
-    tf,
-    strategy: allReduceStrategy(ring),
-    storage: new FileStorage(),
-    applicationId: 'application_1_0001',
-    generation: world.generation ?? 1,
-    checkpoints:
-      world.folder === undefined
-        ? null
-        : { store: new CheckpointStore(new FileStorage(), fileUri(world.folder)), everySteps: world.everySteps ?? 0, keep: 3 },
-    summaries: null,
-    report: (report) => world.reports?.push(report),
-  }));
 }
 
 /** Deterministic, so that two models made alike are alike. */
@@ -105,13 +54,8 @@ function makeData(count: number): TrainingData {
   };
 }
 
-function weightsOf(model: tf.LayersModel): number[] {
-  return model.getWeights().flatMap((weight) => [...weight.dataSync()]);
-}
-
-async function trainAll(world: World, models: tf.LayersModel[], data: TrainingData, options: FitOptions) {
-  const all = await environments({ ...world, worldSize: models.length });
-  return await Promise.all(all.map((environment, rank) => fitModel(environment, models[rank] as tf.LayersModel, data, options)));
+async function trainAll({ reports, ...world }: World, models: tf.LayersModel[], data: TrainingData, options: FitOptions) {
+  return await fitTogether(models, data, options, { ...world, ...(reports === undefined ? {} : { reports: models.map(() => reports) }) });
 }
 
 describe('one rank', () => {

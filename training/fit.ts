@@ -316,7 +316,9 @@ class Fit {
       signals[1 + rank] = this.#profile.busySinceLast();
     }
     const values = await this.#strategy.step(parts, signals);
-    this.#profile.ranksWereBusy(signals.subarray(1));
+    if (this.#strategy.peers.stepsTogether) {
+      this.#profile.ranksWereBusy(signals.subarray(1));
+    }
     this.#early.decide(signals[0] as number, this.#model, this.#step + 1);
     return values;
   }
