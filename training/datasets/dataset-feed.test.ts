@@ -64,6 +64,8 @@ async function run(
   worldSize: number,
   position: Json,
   stopAfter: number,
+  /** Steps taken behind that, and lost: as after a checkpoint that was the last one before a death. */
+  lost = 0,
 ): Promise<Epoch & { position: Json; ended: boolean }> {
   return await withRings(worldSize, async (rings) => {
     const splits = new OwnSplits();
@@ -94,6 +96,11 @@ async function run(
           ended = step.ended;
         }
         const at = await feed.position();
+        for (let step = 0, over = ended; step < lost && !over; step++) {
+          const next = await feed.next();
+          next.release();
+          over = next.ended;
+        }
         await feed.close();
         return { seen, weights, ended, at };
       }),
@@ -122,10 +129,17 @@ describe('ranks that share a dataset', () => {
         fc.integer({ min: 1, max: 6 }),
         fc.constantFrom('auto' as const, 'shuffled' as const),
         fc.boolean(),
-        fc.array(fc.record({ worldSize: fc.integer({ min: 1, max: 4 }), steps: fc.integer({ min: 1, max: 5 }) }), {
-          minLength: 1,
-          maxLength: 4,
-        }),
+        fc.array(
+          fc.record({
+            worldSize: fc.integer({ min: 1, max: 4 }),
+            steps: fc.integer({ min: 1, max: 5 }),
+            lost: fc.integer({ min: 0, max: 4 }),
+          }),
+          {
+            minLength: 1,
+            maxLength: 4,
+          },
+        ),
         async (counts, batchSize, kind, isDispatched, stops) => {
           const records = await recordFiles(counts);
           const mixed = kind === 'shuffled' ? records.shuffle(16) : records;
@@ -135,8 +149,8 @@ describe('ranks that share a dataset', () => {
           let position: Json = null;
           let ended = false;
           for (let turn = 0; !ended; turn++) {
-            const { worldSize, steps } = stops[turn] ?? { worldSize: 2, steps: 1000 };
-            const part = await run(dataset, worldSize, position, steps);
+            const { worldSize, steps, lost } = stops[turn] ?? { worldSize: 2, steps: 1000, lost: 0 };
+            const part = await run(dataset, worldSize, position, steps, lost);
             seen.push(...part.seen);
             ({ position, ended } = part);
           }

@@ -1,6 +1,7 @@
 import { TonyError } from '../../conf/errors.ts';
 import { FEED_TAKE } from '../service-names.ts';
 import { Services } from '../services.ts';
+import { readTask } from '../task.ts';
 import { Dataset } from './dataset.ts';
 import { type DatasetNode, type ReadContext, refuseSplits } from './read-context.ts';
 import type { Chunk, ChunkStream, Json } from './stream.ts';
@@ -53,6 +54,9 @@ class FeedNode implements DatasetNode<Buffer> {
       });
     }
     context.onUnrepeatable?.();
+    if ((readTask()?.generation ?? 1) > 1) {
+      context.onNotice(`the feed ${this.#name} goes on with what nobody has taken: what was taken since the checkpoint is not given again`);
+    }
     return new FeedStream(services, context, {
       feed: this.#name,
       producers: this.#producers,
