@@ -2,7 +2,7 @@ import { giveBack } from './asks.ts';
 import { isCompanion } from './companion.ts';
 import { newGeneration } from './gang.ts';
 import { isOver, type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
-import { elasticRole, isAwaited, isMember, memberTasks } from './membership.ts';
+import { awaitedTasks, elasticRole, isMember, memberTasks } from './membership.ts';
 import { isChief } from './ranks.ts';
 import type { Turn } from './turn.ts';
 
@@ -45,9 +45,9 @@ export function sparesInTheWay(state: JobState): Task[] {
   if (state.gang?.phase !== 'started' || role === null) return [];
   const spares = state.tasks.filter((task) => task.role === role && !isMember(task) && task.container !== null);
   if (spares.length === 0) return [];
-  const waits = (task: Task) => task.state === 'requested' && isAwaited(state, task) && !isCompanion(jobOf(state), task.role);
+  const waits = (task: Task) => task.state === 'requested' && !isCompanion(jobOf(state), task.role);
   const since = (task: Task) => Math.max(task.waitingSince, task.notBefore);
-  return state.tasks.some((task) => waits(task) && state.now - since(task) >= LIMITS.yieldMs) ? spares : [];
+  return awaitedTasks(state).some((task) => waits(task) && state.now - since(task) >= LIMITS.yieldMs) ? spares : [];
 }
 
 /** One that the job needs has found no room for long: one that it can do without goes. False when there is none. */

@@ -1,7 +1,7 @@
 import { TENSORBOARD_ROLE } from '../conf/job.ts';
 import type { ElasticStatus, FirstFailure, JobStatus, TaskStatus, TensorBoardStatus } from '../conf/status.ts';
 import { type JobState, nameOf, type Task } from './job-state.ts';
-import { elasticRole, isAwaited, isMember } from './membership.ts';
+import { awaitedTasks, elasticRole, isMember } from './membership.ts';
 import { mergedMetrics } from './snapshot.ts';
 import { describeWait } from './waiting.ts';
 
@@ -40,7 +40,7 @@ export function statusOf(state: JobState, now: number): JobStatus {
 
 function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
   if (state.held !== null) return [state.held === '' ? 'STARTING' : 'WAITING', state.held];
-  const awaited = state.tasks.filter((task) => task.role.tracking !== 'sidecar' && isAwaited(state, task));
+  const awaited = awaitedTasks(state).filter((task) => task.role.tracking !== 'sidecar');
   const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
   const ranWell =
     state.gang === null ? waited.length === 0 && awaited.every((task) => task.state !== 'registered') : state.gang.phase === 'started';

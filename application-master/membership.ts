@@ -62,11 +62,14 @@ export function lackingTasks(state: JobState, eligible: (task: Task) => boolean 
   return lacking;
 }
 
-/** The job does not go on well without it. */
-export function isAwaited(state: JobState, task: Task): boolean {
-  if (!isElastic(task.role)) return true;
-  if (state.gang?.phase !== 'forming') return isMember(task);
-  return task.container !== null || lackingTasks(state).includes(task);
+/** Those without whom the job does not go on well. */
+export function awaitedTasks(state: JobState): Task[] {
+  const forming = state.gang?.phase === 'forming';
+  const lacking = new Set(forming ? lackingTasks(state) : []);
+  return state.tasks.filter((task) => {
+    if (!isElastic(task.role)) return true;
+    return forming ? task.container !== null || lacking.has(task) : isMember(task);
+  });
 }
 
 /** The job goes on when this one can never come back: enough others can be there. */

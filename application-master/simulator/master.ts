@@ -4,7 +4,7 @@ import { isCompanion } from '../companion.ts';
 import type { Action, Event, Snapshot } from '../events.ts';
 import { assignmentOf, createJob, type JobState, restoreJob, step } from '../job-machine.ts';
 import { isOver, nameOf } from '../job-state.ts';
-import { inGang, isAwaited } from '../membership.ts';
+import { awaitedTasks, inGang } from '../membership.ts';
 import { heartbeatIntervalMs, leaseMs } from '../pace.ts';
 import { parseSnapshot } from '../snapshot.ts';
 import type { Cluster } from './cluster.ts';
@@ -206,9 +206,7 @@ export class Master implements Endpoint {
   #checkAsk({ role, count }: Extract<Action, { type: 'ask' }>): void {
     const { job } = this.#options.frozen;
     if (count === 0 || !isCompanion(job, role)) return;
-    const without = this.state.tasks.filter(
-      (task) => task.role !== role && isAwaited(this.state, task) && !isOver(task) && task.container === null,
-    );
+    const without = awaitedTasks(this.state).filter((task) => task.role !== role && !isOver(task) && task.container === null);
     if (without.length > 0) violate(this.#world, `${role.name} is asked for while ${without.map(nameOf).join(', ')} had no container`);
   }
 
