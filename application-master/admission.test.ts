@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { roleTags } from '../conf/role-tags.ts';
 import { parseSite } from '../conf/site.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
-import { type ClusterView, type Judgement, judge } from './admission.ts';
+import { type ClusterView, type Judgement, judge, limitsFor } from './admission.ts';
 import { frozen, workers } from './simulator/rehearsal.ts';
 import { role } from './simulator/world.ts';
 
@@ -89,4 +89,19 @@ test('members of a group share its total', () => {
   const groupsOf = (user: string) => (user === 'carol' ? [] : ['research']);
   expect(judged(quotas, [application('application_100_0001')], { groupsOf }).type).toBe('waits');
   expect(judged(quotas, [application('application_100_0001', { user: 'carol' })], { groupsOf })).toEqual({ type: 'admitted' });
+});
+
+test('a job that runs is held to the limits of time, and does not grow when it is beyond a limit that was lowered', () => {
+  const view = (quotas: string): ClusterView => ({
+    site: parseSite(`quotas:\n${quotas.replace(/^/gm, '  ')}`, 'x'),
+    queue: 'root.default',
+    applications: [],
+    groupsOf: () => [],
+  });
+  expect(limitsFor(JOB, view('users: {"*": {timeout: 1h}}\nqueues: {default: {idle: 10m}}'))).toEqual({
+    timeout: { ms: 3_600_000, path: 'quotas.users.*.timeout' },
+    idle: { ms: 600_000, path: 'quotas.queues.default.idle' },
+    mayGrow: true,
+  });
+  expect(limitsFor(JOB, view('roles: {worker: {instances: 1}}'))).toEqual({ timeout: null, idle: null, mayGrow: false });
 });

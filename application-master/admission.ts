@@ -1,18 +1,21 @@
 import type { FrozenJob } from '../conf/job.ts';
 import {
   describeAmount,
+  idleLimitOf,
   type Owner,
   queueName,
   type RunningJob,
   type Shortage,
   shortagesOf,
   takenBy,
+  timeoutOf,
   type Violation,
   violationsOf,
 } from '../conf/quotas.ts';
 import { rolesOfTags } from '../conf/role-tags.ts';
 import type { Site } from '../conf/site.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
+import type { JobLimits } from './events.ts';
 
 /** Whether a job may begin. */
 export type Judgement =
@@ -34,6 +37,17 @@ export interface ClusterView {
 
 /** By resource name of YARN what site files call it. */
 const AMOUNT_NAMES: Readonly<Record<string, string>> = { 'memory-mb': 'memory', vcores: 'vcores', 'yarn.io/gpu': 'gpus' };
+
+/** What holds for a job that runs: a limit that was lowered takes nothing away, but nothing is added to what is beyond it. */
+export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
+  const { quotas } = view.site;
+  const owner: Owner = { user: frozen.user, groups: view.groupsOf(frozen.user), queue: queueName(view.queue) };
+  return {
+    timeout: timeoutOf(quotas, owner),
+    idle: idleLimitOf(quotas, owner),
+    mayGrow: judge(frozen, view).type === 'admitted',
+  };
+}
 
 /** Judged by the site file of the cluster and by what runs there; of two jobs the one that was submitted first goes first. */
 export function judge(frozen: FrozenJob, view: ClusterView): Judgement {

@@ -31,6 +31,20 @@ export interface Progress {
   readonly notices: readonly string[];
 }
 
+/** Limits of the site file that a running job meets. */
+export interface JobLimits {
+  readonly timeout: TimeLimit | null;
+  readonly idle: TimeLimit | null;
+  /** No more tasks than there are, whatever room there is. */
+  readonly mayGrow: boolean;
+}
+
+export interface TimeLimit {
+  readonly ms: number;
+  /** Where the site file sets it. */
+  readonly path: string;
+}
+
 /** What happens to a job. `now` is ms since the epoch, of a clock that is made never to go back within an attempt. */
 export type Event = { readonly now: number } & (
   | {
@@ -80,6 +94,8 @@ export type Event = { readonly now: number } & (
   /** Nothing may be asked for as yet: what other jobs have leaves too little. The reason is empty before it has been looked at. */
   | { readonly type: 'held'; readonly reason: string }
   | { readonly type: 'admitted' }
+  /** What the admin allows a job that runs, as of now. */
+  | { readonly type: 'limits'; readonly limits: JobLimits }
   /** The admin's limits do not allow the job. */
   | { readonly type: 'refused'; readonly reason: string }
   | { readonly type: 'kill'; readonly reason: string }

@@ -1,3 +1,4 @@
+import type { Usage } from '../conf/status.ts';
 import { detach, hasPredecessor, stopStranger } from './ending.ts';
 import type { Event, ProgramExit } from './events.ts';
 import { failTask, isLastStraw } from './failures.ts';
@@ -9,6 +10,9 @@ import { describeExit, oneLine } from './sentences.ts';
 import type { Turn } from './turn.ts';
 
 // What executors say. Every function first finds the task that the container still belongs to; who belongs to none is told to end.
+
+/** Of a core, or of a GPU: what a program that waits stays below. */
+const BUSY_SHARE = 0.05;
 
 type Said<Type extends Event['type']> = Extract<Event, { type: Type }>;
 
@@ -136,6 +140,7 @@ export function heartbeat(turn: Turn, event: Said<'heartbeat'>): void {
   if (slot === null) return;
   const { executor } = turn.task(slot);
   const { usage, progress } = event;
+  if ((usage !== null && isBusy(usage)) || progress !== null) turn.patch({ busyAt: turn.now });
   if (usage !== null) {
     turn.update(slot, { usage });
     const stoppedSince = usage.stopped ? (executor?.stoppedSince ?? turn.now) : null;
@@ -163,6 +168,11 @@ export function heartbeat(turn: Turn, event: Said<'heartbeat'>): void {
     turn.updateExecutor(slot, { lostRank: { rank: lostRank, since: turn.now } });
     turn.recordTask('peer-lost', task, { generation: event.generation, detail: `rank ${lostRank}` });
   }
+}
+
+/** More than a program that only waits and says so now and then. */
+function isBusy({ cpuCores, gpus }: Usage): boolean {
+  return cpuCores >= BUSY_SHARE || gpus.some(({ utilization }) => utilization >= BUSY_SHARE);
 }
 
 export function exited(turn: Turn, event: Said<'exited'>): void {

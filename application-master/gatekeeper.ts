@@ -8,10 +8,13 @@ import { ResourceManager } from '../hadoop/resource-manager.ts';
 import { groupsOfUser } from '../hadoop/user-groups.ts';
 import { siteOfCluster } from '../storage/cluster-site.ts';
 import type { Storage } from '../storage/storage.ts';
-import { type ClusterView, type Judgement, judge } from './admission.ts';
+import { type ClusterView, type Judgement, judge, limitsFor } from './admission.ts';
+import type { JobLimits } from './events.ts';
 
 /** Between two looks at what others have (ms). */
 const LOOK_EVERY_MS = 2_000;
+/** And at the site file while the job runs (ms). */
+const WATCH_EVERY_MS = 30_000;
 const LIVE = ['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING'] as const;
 
 export interface GatekeeperOptions {
@@ -65,6 +68,18 @@ export class Gatekeeper {
       await delay(LOOK_EVERY_MS, undefined, { signal: this.#closing.signal }).catch(() => undefined);
     }
     return null;
+  }
+
+  /** Tells what the site file allows the running job, now and again; while the cluster cannot be asked, what was told last holds. */
+  async watch(queue: string, onLimits: (limits: JobLimits) => void): Promise<void> {
+    const { frozen, log } = this.#options;
+    while (!this.#closing.signal.aborted) {
+      await this.#look().then(
+        (seen) => onLimits(limitsFor(frozen, { ...seen, queue })),
+        (error: unknown) => log.warn({ error: messageOf(error) }, 'the site file of the cluster was not read again'),
+      );
+      await delay(WATCH_EVERY_MS, undefined, { signal: this.#closing.signal }).catch(() => undefined);
+    }
   }
 
   async #look(): Promise<Omit<ClusterView, 'queue'>> {

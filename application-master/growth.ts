@@ -11,7 +11,8 @@ import type { Turn } from './turn.ts';
 
 /** Containers that come now can be made use of before long, and it is the time to ask. */
 export function mayGrowSoon(state: JobState): boolean {
-  const { gang, checkpointStep, now } = state;
+  const { gang, checkpointStep, now, limits } = state;
+  if (!limits.mayGrow) return false;
   // A job that makes no checkpoints never comes to the place where it may grow.
   if (gang?.phase !== 'started' || checkpointStep === 0 || elasticRole(jobOf(state)) === null) return false;
   const ready = now - gang.since - growPause(gang.growths) / 2;

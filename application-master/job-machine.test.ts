@@ -1012,3 +1012,49 @@ describe('a job that others leave too little for', () => {
     expect(killed.status()).toMatchObject({ state: 'KILLED', message: 'enough' });
   });
 });
+
+describe('limits of the site file', () => {
+  const limits = { timeout: null, idle: null, mayGrow: true };
+
+  it('end a job that runs for too long, from when they are heard of', () => {
+    const scene = Rehearsal.running(frozen({ roles: [workers()] }));
+    scene.wait(90_000);
+    expect(scene.status().state).toBe('RUNNING');
+    scene.say({ type: 'limits', limits: { ...limits, timeout: { ms: 60_000, path: 'quotas.users.alice.timeout' } } });
+    scene.wait(1_000);
+    expect(scene.status()).toMatchObject({
+      state: 'FAILED',
+      message: 'The job ran longer than the 60 s that quotas.users.alice.timeout of the site file allows. Its checkpoints stay.',
+    });
+  });
+
+  it('end a job whose programs do nothing, and none that computes or waits for containers', () => {
+    const idle = { ...limits, idle: { ms: 60_000, path: 'quotas.queues.gpu.idle' } };
+    const scene = Rehearsal.running(frozen({ roles: [workers()] }));
+    scene.say({ type: 'limits', limits: idle });
+    scene.wait(300_000);
+    expect(scene.status().state).toBe('RUNNING');
+    scene.cpuCores = 0.01;
+    scene.wait(50_000);
+    scene.say({
+      type: 'heartbeat',
+      containerId: 'c1',
+      generation: 1,
+      usage: null,
+      progress: { step: 1, metrics: {}, checkpointStep: 0, lostRank: null, notices: [] },
+    });
+    scene.wait(50_000);
+    expect(scene.status().state).toBe('RUNNING');
+    scene.wait(11_000);
+    expect(scene.status()).toMatchObject({
+      state: 'FAILED',
+      message: 'The job was idle for 60 s: no program of its computed or reported anything (quotas.queues.gpu.idle of the site file).',
+    });
+
+    const waiting = new Rehearsal(frozen({ roles: [workers()], gang: { timeoutMs: 500_000 } }));
+    waiting.register();
+    waiting.say({ type: 'limits', limits: idle });
+    waiting.wait(120_000);
+    expect(waiting.status().state).toBe('WAITING');
+  });
+});

@@ -42,6 +42,8 @@ export function createJob(frozen: FrozenJob, options: { readonly attempt: number
     now,
     registration: null,
     held: null,
+    limits: { timeout: null, idle: null, mayGrow: true },
+    busyAt: now,
     restored: false,
     generation: 0,
     tasks,
@@ -134,6 +136,9 @@ function apply(turn: Turn, event: Event): void {
     case 'admitted':
       admitted(turn);
       break;
+    case 'limits':
+      turn.patch({ limits: event.limits });
+      break;
     case 'refused':
       decide(turn, { state: 'FAILED', diagnostics: event.reason });
       break;
@@ -188,7 +193,7 @@ function registered(turn: Turn, event: Extract<Event, { type: 'registered' }>): 
 /** The wait for others was no wait for containers, and no time of the job's own. */
 function admitted(turn: Turn): void {
   if (turn.state.held === null) return;
-  turn.patch({ held: null, startedAt: turn.now });
+  turn.patch({ held: null, startedAt: turn.now, busyAt: turn.now });
   turn.patchGang({ since: turn.now, notBefore: turn.now });
   for (const task of turn.state.tasks) if (task.state === 'requested') turn.update(task.slot, { waitingSince: turn.now });
 }

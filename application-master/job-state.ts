@@ -1,7 +1,7 @@
 import type { FrozenJob, Job, Role } from '../conf/job.ts';
 import type { JobResult, TaskState, Usage } from '../conf/status.ts';
 import type { Member } from '../training/task-context.ts';
-import type { Container, ProgramExit } from './events.ts';
+import type { Container, JobLimits, ProgramExit } from './events.ts';
 
 /** All that the job machine knows. Values only; `step` makes a new one from the old one. */
 export interface JobState {
@@ -13,6 +13,9 @@ export interface JobState {
   readonly registration: Registration | null;
   /** Why nothing may be asked for as yet, empty before that is known; null when all may. */
   readonly held: string | null;
+  readonly limits: JobLimits;
+  /** When a program last computed, or told of progress. */
+  readonly busyAt: number;
   /** True for an attempt that goes on with the state of another. */
   readonly restored: boolean;
   /** The highest generation that may have been started. While the gang forms, the one being formed is the next. */

@@ -18,6 +18,7 @@ export function watch(turn: Turn): void {
   // A job that may not begin yet has nothing to watch, and its time does not run.
   if (turn.state.result !== null || turn.state.held !== null) return;
   endOverdueJob(turn);
+  endIdleJob(turn);
   for (const { slot } of turn.state.tasks) watchTask(turn, slot);
   blamePeers(turn);
   forgiveNodes(turn);
@@ -40,6 +41,24 @@ function endOverdueJob(turn: Turn): void {
     state: 'FAILED',
     diagnostics: `The job ran longer than its timeout of ${seconds(timeoutMs)}. Raise timeout, or let it do less.`,
   });
+}
+
+/** The admin's limits of time come on top of the job's own. */
+function endIdleJob(turn: Turn): void {
+  const { limits, startedAt, busyAt, result, tasks } = turn.state;
+  if (result !== null) return;
+  const { timeout, idle } = limits;
+  if (timeout !== null && turn.now - startedAt >= timeout.ms) {
+    const diagnostics = `The job ran longer than the ${seconds(timeout.ms)} that ${timeout.path} of the site file allows. Its checkpoints stay.`;
+    decide(turn, { state: 'FAILED', diagnostics });
+    return;
+  }
+  // Whoever waits for containers holds none in vain.
+  if (!tasks.some((task) => task.state === 'running')) turn.patch({ busyAt: turn.now });
+  else if (idle !== null && turn.now - busyAt >= idle.ms) {
+    const diagnostics = `The job was idle for ${seconds(idle.ms)}: no program of its computed or reported anything (${idle.path} of the site file).`;
+    decide(turn, { state: 'FAILED', diagnostics });
+  }
 }
 
 function watchTask(turn: Turn, slot: number): void {

@@ -69,6 +69,8 @@ export class Rehearsal {
   storageAway = false;
   /** Containers whose executors do not beat. */
   readonly silent = new Set<string>();
+  /** What each program computes. */
+  cpuCores = RUNNING.cpuCores;
   readonly #executors = new Map<string, { generation: number; stopped: boolean }>();
   #ids = 0;
 
@@ -119,7 +121,7 @@ export class Rehearsal {
       this.now = Math.min(end, this.now + 500);
       for (const [containerId, { generation, stopped }] of this.#executors) {
         if (this.silent.has(containerId) || this.#task(containerId) === undefined) continue;
-        this.say({ type: 'heartbeat', containerId, generation, usage: { ...RUNNING, stopped }, progress: null });
+        this.say({ type: 'heartbeat', containerId, generation, usage: { ...RUNNING, cpuCores: this.cpuCores, stopped }, progress: null });
       }
       this.say({ type: 'tick' });
     }
