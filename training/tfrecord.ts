@@ -121,7 +121,8 @@ export class TfRecordParser {
       this.#needed = size;
       return 0;
     }
-    const [from, to] = [at + HEADER_BYTES, at + size - FOOTER_BYTES];
+    const from = at + HEADER_BYTES;
+    const to = from + length;
     if (bytes.readUInt32LE(to) === sums(from, to)) records.push(bytes.subarray(from, to));
     else this.#options.onDamage(this.#damage('the checksum of the record is wrong'), 'record');
     this.#done(size);
@@ -152,10 +153,11 @@ export class TfRecordParser {
   }
 
   #done(size: number): void {
+    this.#offset += size;
+    if (this.#pendingBytes === 0) return;
     this.#pending = [];
     this.#pendingBytes = 0;
     this.#needed = HEADER_BYTES;
-    this.#offset += size;
   }
 
   /** How many of so many bytes belong to a record that is passed over. */
