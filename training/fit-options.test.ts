@@ -1,8 +1,10 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
+import type { BatchLogs } from './callbacks.ts';
 import { fromArray } from './datasets/sources.ts';
 import type { FitOptions } from './fit-options.ts';
-import { classifier, examples, fitTogether, weightsOf } from './testing/fit-world.ts';
+import type { Report } from './task-context.ts';
+import { classifier, examples, fitTogether, folder, weightsOf } from './testing/fit-world.ts';
 
 const expectClose = (values: readonly number[], expected: readonly number[], digits = 5) => {
   expect(values).toHaveLength(expected.length);
@@ -81,6 +83,37 @@ describe('validation', () => {
     await fitTogether([second], data, { ...options, validationData: held });
     expect(tf.memory().numTensors).toBe(before);
   });
+});
+
+test('a run that goes on in the middle of an epoch validates, counts and ends as one that was never interrupted', async () => {
+  const data = examples(40);
+  const options = { epochs: 3, batchSize: 4, validationData: examples(9, 700), accumulate: 2 };
+  const make = () => [classifier(tf.train.adam(0.01), { dropout: 0.3 }), classifier(tf.train.adam(0.01), { dropout: 0.3 })];
+  const straight = make();
+  const [whole] = await fitTogether(straight, data, options);
+  const dir = await folder();
+  const reports: Report[] = [];
+  const onBatchEnd = async (_: number, { step }: BatchLogs) => {
+    if (step === 4) {
+      await expect.poll(() => reports).toContainEqual({ type: 'checkpoint', step: 4 });
+      throw new Error('killed');
+    }
+  };
+  const world = { folder: dir, everySteps: 4 };
+  const callbacks = { onBatchEnd };
+  await expect(fitTogether(make(), data, { ...options, callbacks }, { ...world, reports: [reports, reports] })).rejects.toThrow('killed');
+  const again = make();
+  const batches: number[] = [];
+  const counting = { onBatchEnd: (batch: number) => void batches.push(batch) };
+  const [rest] = await fitTogether(again, data, (rank) => (rank === 0 ? { ...options, callbacks: counting } : options), {
+    ...world,
+    generation: 2,
+  });
+  expect(batches).toEqual([1, 2, 0, 1, 2]);
+  expect(rest?.epoch).toEqual([1, 2]);
+  expect(rest?.history.val_loss).toEqual(whole?.history.val_loss?.slice(1));
+  expect(rest?.history.loss?.[1]).toBe(whole?.history.loss?.[2]);
+  expect(weightsOf(again[1] as tf.LayersModel)).toEqual(weightsOf(straight[0] as tf.LayersModel));
 });
 
 describe('weights of examples', () => {
