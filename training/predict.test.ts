@@ -12,6 +12,7 @@ import { folderWith, tfRecordFile } from './datasets/testing/files.ts';
 import { exportGraphModel, loadGraphModel } from './export/graph-model.ts';
 import { type PredictReport, predict } from './predict.ts';
 import type { Values } from './predict-model.ts';
+import { createRandom } from './random.ts';
 
 const storage = createStorage({ hadoop: null, user: 'alice' });
 
@@ -116,6 +117,40 @@ test('what a worker has left that died in the middle is no result; the others fi
   const reports: PredictReport[] = await Promise.all([go(0), go(1)]);
   expect(reports.reduce((sum, { written }) => sum + written.parts, 0)).toBe(FILES - 3);
   await expectWhole(output);
+}, 60_000);
+
+test('each part is there once and whole, whoever dies when, again and again', async () => {
+  const input = await numbers();
+  for (const seed of [1, 2, 3]) {
+    const random = createRandom(seed);
+    const output = `${await folderWith()}/out`;
+    let deaths = 0;
+    let computed = 0;
+    const mortal = async (elements: readonly { id: number }[]) => {
+      await new Promise((resolve) => setTimeout(resolve, 20 * random()));
+      computed++;
+      if (deaths < 12 && random() < 0.3) {
+        deaths++;
+        throw new Error('dead');
+      }
+      return double(elements);
+    };
+    // A task that dies is started again, as by its job.
+    const task = async (index: number): Promise<PredictReport> => {
+      for (;;) {
+        try {
+          return await predict(worker(index, 4), jsonl<{ id: number }>(input), mortal, { output, batchSize: 10, version: 'mortal' });
+        } catch (error) {
+          if ((error as Error).message !== 'dead') throw error;
+        }
+      }
+    };
+    const reports = await Promise.all([0, 1, 2, 3].map(task));
+    expect(deaths).toBe(12);
+    expect(computed).toBeGreaterThan(40);
+    expect(new Set(reports.map(({ records }) => records)).size).toBe(1);
+    await expectWhole(output);
+  }
 }, 60_000);
 
 test('a folder of something else is left alone', async () => {
