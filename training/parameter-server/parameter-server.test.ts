@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
+import fc from 'fast-check';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Secret } from '../../conf/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
@@ -432,5 +433,72 @@ describe('when somebody dies', () => {
     });
     await vi.waitFor(() => expect(worker.lost).toEqual([expect.stringMatching(/^1 (closed|broke) the connection/)]));
     await expect(training).rejects.toMatchObject({ code: 'PEER_LOST', message: expect.stringMatching(/^parameter server 1/) });
+  });
+
+  test('workers die at any step, again and again, and are replaced: all end, with equal weights', { timeout: 60_000 }, async () => {
+    const schedule = fc.record({
+      workers: fc.integer({ min: 1, max: 3 }),
+      servers: fc.integer({ min: 1, max: 3 }),
+      staleness: fc.constantFrom(null, 0, 1, 3),
+      deaths: fc.array(fc.record({ rank: fc.nat(2), step: fc.integer({ min: 1, max: 12 }) }), { maxLength: 4 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(schedule, async ({ workers, servers, staleness, deaths }) => {
+        const world = await start({ workers, servers, staleness });
+        const live = async (rank: number): Promise<number[]> => {
+          const due = deaths.filter((death) => death.rank === rank).map(({ step }) => step);
+          for (;;) {
+            const trained = model(tf.train.momentum(0.05, 0.5), rank + 1);
+            const step = due.shift();
+            const callbacks = step === undefined ? {} : { callbacks: dieAt(step) as object };
+            const over = await fitModel(world.worker(rank), trained, data, { epochs: 2, batchSize: 20, ...callbacks }).then(
+              () => true,
+              (error: Error) => {
+                expect(error.message).toBe('dies here');
+                return false;
+              },
+            );
+            if (over) return flat(trained);
+          }
+        };
+        const ends = await Promise.all(Array.from({ length: workers }, (_, rank) => live(rank)));
+        for (const end of ends) {
+          expect(end.every(Number.isFinite)).toBe(true);
+          expect(end).toEqual(ends[0]);
+        }
+      }),
+      { numRuns: 12 },
+    );
+  });
+
+  test('a server dies at any step: the next generation comes to the very same bits', { timeout: 60_000 }, async () => {
+    const options = { epochs: 3, batchSize: 20 };
+    const undisturbed = model(tf.train.adam(0.01));
+    await trainAlone(undisturbed, options);
+    const schedule = fc.record({ step: fc.integer({ min: 1, max: 17 }), server: fc.nat(1), everySteps: fc.integer({ min: 1, max: 6 }) });
+    await fc.assert(
+      fc.asyncProperty(schedule, async ({ step, server, everySteps }) => {
+        const checkpoints = await folder();
+        const first = await start({ workers: 1, servers: 2, checkpoints, everySteps });
+        const dying = fitModel(first.worker(0), model(tf.train.adam(0.01)), data, {
+          ...options,
+          callbacks: {
+            onBatchEnd: (_batch, logs) => {
+              if ((logs as { step?: number }).step === step) first.servers[server]?.close();
+            },
+          },
+        });
+        await expect(dying).rejects.toMatchObject({ code: 'PEER_LOST' });
+        const second = await start({ workers: 1, servers: 3, generation: 2, checkpoints, everySteps });
+        const trained = model(tf.train.adam(0.01), 99);
+        await fitModel(second.worker(0), trained, data, options);
+        // From its own weights where there was no checkpoint yet.
+        const fresh = model(tf.train.adam(0.01), 99);
+        await trainAlone(fresh, options);
+        const expected = [flat(undisturbed), flat(fresh)];
+        expect(expected.map((each) => distance(flat(trained), each))).toContain(0);
+      }),
+      { numRuns: 8 },
+    );
   });
 });
