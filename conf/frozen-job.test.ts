@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { parseFrozenJob } from './frozen-job.ts';
-import type { FrozenJob } from './job.ts';
+import type { FrozenJob, Role } from './job.ts';
 import { parseJob } from './load-job.ts';
 
 const frozen: FrozenJob = {
@@ -22,6 +22,10 @@ const frozen: FrozenJob = {
   cluster: { kind: 'yarn', hadoop: { 'fs.defaultFS': 'hdfs://nn' } },
 };
 
+function withWorkers(...changes: Partial<Role>[]): string {
+  return JSON.stringify({ ...frozen, job: { ...frozen.job, roles: changes.map((each) => ({ ...frozen.job.roles[0], ...each })) } });
+}
+
 test('reads back what was written', () => {
   expect(parseFrozenJob(JSON.stringify(frozen))).toEqual(frozen);
 });
@@ -31,6 +35,9 @@ test.each([
   ['another version', JSON.stringify({ ...frozen, version: 2 }), /version/],
   ['a missing part', JSON.stringify({ ...frozen, job: { ...frozen.job, roles: [] } }), /job\.roles/],
   ['another thing', '[]', /job\.json/],
+  ['more than most', withWorkers({ instances: 4 }), /job\.roles\.0\.maxInstances: is less than instances/],
+  ['growth of those who have no rank', withWorkers({ maxInstances: 4, ranked: false }), /only a ranked role may grow/],
+  ['growth of two roles', withWorkers({ maxInstances: 4 }, { maxInstances: 4 }), /only one role may grow/],
 ])('refuses %s', (_, text, message) => {
   expect(() => parseFrozenJob(text)).toThrow(expect.objectContaining({ code: 'JOB_INVALID', message: expect.stringMatching(message) }));
 });

@@ -6,20 +6,26 @@ const strings = z.record(z.string(), z.string());
 const acl = z.object({ users: z.array(z.string()), groups: z.array(z.string()) });
 const whole = z.int().nonnegative();
 
-const role = z.object({
-  name: z.string(),
-  instances: whole,
-  maxInstances: whole,
-  resources: z.object({ memoryMb: whole, vcores: whole, gpus: whole, other: z.record(z.string(), whole) }),
-  command: z.string(),
-  env: strings,
-  nodeLabel: z.string().nullable(),
-  restart: z.object({ policy: z.enum(['never', 'on-failure']), maxRestarts: whole }),
-  tracking: z.enum(['tracked', 'untracked', 'sidecar']),
-  chief: z.boolean(),
-  ranked: z.boolean(),
-  servesParameters: z.boolean(),
-});
+const role = z
+  .object({
+    name: z.string(),
+    instances: whole,
+    maxInstances: whole,
+    resources: z.object({ memoryMb: whole, vcores: whole, gpus: whole, other: z.record(z.string(), whole) }),
+    command: z.string(),
+    env: strings,
+    nodeLabel: z.string().nullable(),
+    restart: z.object({ policy: z.enum(['never', 'on-failure']), maxRestarts: whole }),
+    tracking: z.enum(['tracked', 'untracked', 'sidecar']),
+    chief: z.boolean(),
+    ranked: z.boolean(),
+    servesParameters: z.boolean(),
+  })
+  .refine(({ instances, maxInstances }) => maxInstances >= instances, { path: ['maxInstances'], error: 'is less than instances' })
+  .refine(({ instances, maxInstances, ranked }) => maxInstances === instances || ranked, {
+    path: ['maxInstances'],
+    error: 'only a ranked role may grow',
+  });
 
 const job = z.object({
   name: z.string(),
@@ -29,7 +35,12 @@ const job = z.object({
   runtime: z.string(),
   data: strings,
   env: strings,
-  roles: z.array(role).min(1),
+  roles: z
+    .array(role)
+    .min(1)
+    .refine((roles) => roles.filter(({ instances, maxInstances }) => maxInstances > instances).length <= 1, {
+      error: 'only one role may grow',
+    }),
   success: z.enum(['all', 'chief']),
   gang: z.object({ timeoutMs: whole }),
   heartbeat: z.object({ intervalMs: whole, missed: whole }),
