@@ -284,7 +284,8 @@ class Fit {
       clock.enter('other');
       for (const step of taken) step.release();
     }
-    means.add(values, used);
+    // Values are of whoever steps together.
+    means.add(values, this.#strategy.peers.stepsTogether ? used : taken.reduce((sum, step) => sum + step.weight * step.used, 0));
     this.#profile.stepTaken();
     this.#step++;
     this.#batch++;

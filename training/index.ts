@@ -70,6 +70,7 @@ export type { FitData, ValidationData } from './fit-data.ts';
 export type { FitOptions, FitSummaries } from './fit-options.ts';
 export { type JoinOptions, join } from './join.ts';
 export type { LearningRate, ScheduleStep } from './learning-rate.ts';
+export type { Placement } from './parameter-server/placement.ts';
 export { type ModelPredictOptions, type PredictFunction, type PredictOptions, type PredictReport, predict } from './predict.ts';
 export type { PredictFormat } from './predict-format.ts';
 export type { InferenceModel, Prediction, Values } from './predict-model.ts';

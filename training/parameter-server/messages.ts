@@ -48,6 +48,8 @@ export const ask = z.discriminatedUnion('ask', [
   /** Body: the gradients of the pieces that are `present`. `learningRate`: when the program has changed it. */
   z.object({
     ask: z.literal('push'),
+    /** Without examples there is nothing to step by, on any server. */
+    hasExamples: z.boolean(),
     present: z.array(z.boolean()),
     learningRate: z.number().optional(),
     position: standing.optional(),

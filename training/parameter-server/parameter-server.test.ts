@@ -262,6 +262,23 @@ test.each([null, 2])('workers at their own pace end with equal weights (stalenes
   }
 });
 
+test('a last batch that is not enough for all leaves some without examples', async () => {
+  const world = await start({ workers: 2, servers: 2, staleness: 1 });
+  const part: TrainingData = {
+    x: { values: values.subarray(0, 84), shape: [21, 4] },
+    y: { values: values.subarray(0, 21), shape: [21, 1] },
+  };
+  const models = [0, 1].map(() => model(tf.train.sgd(0.01)));
+  const histories = await Promise.all(models.map((each, rank) => fitModel(world.worker(rank), each, part, { epochs: 2, batchSize: 10 })));
+  expect(histories.map(({ steps }) => steps)).toEqual([4, 4]);
+  // One of them has pushed nothing in the second step of each epoch.
+  expect(models.map(({ optimizer }) => optimizer.iterations)).toEqual([6, 6]);
+  for (const { history } of histories) {
+    expect(history.loss?.every((loss) => loss > 0.05)).toBe(true);
+  }
+  expect(flat(models[1] as tf.LayersModel)).toEqual(flat(models[0] as tf.LayersModel));
+});
+
 describe('checkpoints', () => {
   test('a new generation goes on where the one before was, with another number of servers', async () => {
     const undisturbed = model(tf.train.adam(0.01), 5, 9000);

@@ -32,7 +32,7 @@ export interface ServerTimeouts {
   readonly replaceMs: number;
 }
 
-export const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replaceMs: 60_000 };
+export const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replaceMs: 120_000 };
 
 /** So often a worker that waits hears that the server lives. */
 export const HOLD_MS = 5000;

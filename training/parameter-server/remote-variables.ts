@@ -142,6 +142,7 @@ export class RemoteVariables {
       return {
         head: {
           ask: 'push',
+          hasExamples: gradients !== null,
           present: pieces.map(({ variable }) => values[variable] !== undefined),
           ...(changed ? { learningRate: rate } : {}),
           ...(own.position === undefined ? {} : { position: own.position }),

@@ -324,7 +324,7 @@ export class Session {
       if (message.learningRate !== undefined) {
         shard.setLearningRate(message.learningRate);
       }
-      if (message.present.includes(true) || message.present.length === 0) {
+      if (message.hasExamples) {
         shard.apply(new Float32Array(body.buffer, body.byteOffset, body.length / 4), message.present);
       }
       this.#positions[client.rank] = message.position ?? this.#positions[client.rank] ?? null;
