@@ -1,7 +1,7 @@
 /**
- * CRC-32C (Castagnoli, RFC 3720 appendix B.4), reflected polynomial 0x82f63b78. Table k says what a byte does to the sum when k bytes follow:
- * sixteen bytes are taken at once ("slicing"). What reading records waits for is this sum, so a WebAssembly module makes it, more than twice as fast as
- * JavaScript; where there is none (\`node --jitless\`), and for a few bytes, JavaScript does.
+ * CRC-32C (Castagnoli, RFC 3720 appendix B.4), reflected polynomial 0x82f63b78. Table k says what a byte does to the sum when k bytes
+ * follow: sixteen bytes are taken at once ("slicing"). What reading records waits for is this sum, so a WebAssembly module makes it, more
+ * than twice as fast as JavaScript; where there is none (`node --jitless`), and for a few bytes, JavaScript does.
  *
  *   WebAssembly.Memory
  *   +------------------+-----------------------------------+
@@ -35,7 +35,7 @@ function createTables(): Int32Array {
 }
 
 /*
- * The module, in text form. Addresses are in bytes; a table's entry for the byte that lies at bits n to n + 7 of a word is at (word >> n - 2) & 1020.
+ * The module, in text form. Addresses are in bytes; a table's entry for the byte at bits n to n + 7 of a word is at (word >> n - 2) & 1020.
  *
  * (module
  *   (import "crc32c" "memory" (memory 1))
@@ -46,7 +46,7 @@ function createTables(): Int32Array {
  *       (local.set $b (i32.load offset=4 (local.get $at)))
  *       ... $c and $d with offset=8 and offset=12
  *       (local.set $a (i32.xor (local.get $crc) (i32.load (local.get $at))))
- *       (local.set $crc (i32.xor                                       ;; of all sixteen, those of $a last: only they depend on the turn before
+ *       (local.set $crc (i32.xor                                       ;; of all sixteen, $a last: the turn before decides it
  *         ... (i32.load offset=11264 (i32.and (i32.shl (local.get $b) (i32.const 2)) (i32.const 1020)))       ;; T11
  *         ... (i32.load offset=10240 (i32.and (i32.shr_u (local.get $b) (i32.const 6)) (i32.const 1020)))     ;; T10
  *         ... (i32.load offset=14336 (i32.and (i32.shr_u (local.get $a) (i32.const 6)) (i32.const 1020)))))   ;; T14
@@ -105,7 +105,7 @@ function theKernel(): Kernel | null {
   return kernel;
 }
 
-/** Of \`bytes\` from \`start\` to \`end\`. */
+/** Of `bytes` from `start` to `end`. */
 export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   const module = end - start < LEAST_BYTES ? null : theKernel();
   if (module === null) return plainCrc32c(bytes, start, end);
@@ -146,8 +146,8 @@ export function maskedCrc32c(bytes: Uint8Array, start = 0, end = bytes.length): 
 }
 
 /**
- * A function that gives masked sums of parts of \`bytes\`: for many parts of one piece, since the module is given the piece only once. The bytes
- * must not change while it is used.
+ * A function that gives masked sums of parts of `bytes`: for many parts of one piece, since the module is given the piece only once. The
+ * bytes must not change while it is used.
  */
 export function maskedSumsOf(bytes: Uint8Array): (start: number, end: number) => number {
   const module = bytes.length < LEAST_BYTES || bytes.length > WINDOW_BYTES ? null : theKernel();

@@ -59,8 +59,8 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   /**
-   * A dataset for each element, `cycleLength` of them (4 unless told) read at a time, `blockLength` elements (1 unless told) of each in turn: to read several files
-   * beside each other, or to mix them. What is made of one element goes to one rank.
+   * A dataset for each element, `cycleLength` of them (4 unless told) read at a time, `blockLength` elements (1 unless told) of each in
+   * turn: to read several files beside each other, or to mix them. What is made of one element goes to one rank.
    * @param convert must make the same dataset of an element each time.
    */
   interleave<U>(convert: (element: T) => Dataset<U> | Promise<Dataset<U>>, options: InterleaveOptions = {}): Dataset<U> {

@@ -25,15 +25,15 @@ export interface FileFormat<T> {
 
 export interface SourceOptions {
   /**
-   * How readers share: whole files or parts of them (`file`), each its records of all files (`data`), each everything (`off`). `auto`, unless
-   * told: files when there is one for each reader, otherwise records.
+   * How readers share: whole files or parts of them (`file`), each its records of all files (`data`), each everything (`off`). `auto`,
+   * unless told: files when there is one for each reader, otherwise records.
    */
   readonly shardPolicy?: 'auto' | 'file' | 'data' | 'off';
   /** Of the parts that files are read in whose records can be found from anywhere; 64 MiB unless told. */
   readonly splitBytes?: number;
   /**
-   * Keeps what this reader reads (its own share, the same files in every epoch) on the machine's disk, and reads it from there in later epochs, verified. false
-   * unless told.
+   * Keeps what this reader reads (its own share, the same files in every epoch) on the machine's disk, and reads it from there in later
+   * epochs, verified. false unless told.
    */
   readonly localCopy?: boolean | LocalCopyOptions;
 }

@@ -37,8 +37,9 @@ const lineSchema = z.tuple([z.string(), z.number().int().nonnegative(), z.number
  *   index    a line for each: JSON [name, offset, length, crc32c], written behind its bytes
  *   owner    the process that writes here
  *
- * The next program in the same container (after a worker was lost, say) takes over what an earlier one has left. Each block is verified when it is
- * read, so it does not matter how that one ended. All is removed when the program ends by itself, and goes with the container otherwise.
+ * The next program in the same container (after a worker was lost, say) takes over what an earlier one has left. Each block is verified
+ * when it is read, so it does not matter how that one ended. All is removed when the program ends by itself, and goes with the container
+ * otherwise.
  */
 export class LocalBlocks {
   readonly #blocks: FileHandle;

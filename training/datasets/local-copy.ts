@@ -11,8 +11,9 @@ export const BLOCK_BYTES = 1024 * 1024;
 const stores = new Map<string, Promise<LocalBlocks>>();
 
 /**
- * Storage that keeps what is read of `files` on this machine's disk, and reads it from there when it is read again: each reader has what it reads, no more.
- * Files are the same when their size and time are. What is not here (another rank had it, there was no room, it is damaged) comes from storage.
+ * Storage that keeps what is read of `files` on this machine's disk, and reads it from there when it is read again: each reader has what it
+ * reads, no more. Files are the same when their size and time are. What is not here (another rank had it, there was no room, it is damaged)
+ * comes from storage.
  */
 export async function withLocalCopies(
   storage: Storage,

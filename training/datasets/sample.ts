@@ -13,8 +13,8 @@ export interface SampleOptions {
 const CHUNK_ELEMENTS = 256;
 
 /**
- * Elements of several datasets, mixed: each comes from one that is drawn by its weight, until all are at their ends. Each dataset is shared by the readers.
- * State: the number of the chunk (each has random numbers of its own), and where each dataset stands; null: at its end.
+ * Elements of several datasets, mixed: each comes from one that is drawn by its weight, until all are at their ends. Each dataset is shared
+ * by the readers. State: the number of the chunk (each has random numbers of its own), and where each dataset stands; null: at its end.
  */
 export class SampleNode<T> implements DatasetNode<T> {
   readonly #inner: readonly DatasetNode<T>[];

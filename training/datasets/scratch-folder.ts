@@ -10,8 +10,8 @@ const PREFIX = '.tony-ts-dataset-';
 const folders = new Set<string>();
 
 /**
- * Where large things may be put for as long as the program runs: in its container's folder, which goes with the container however that ends. (Not in
- * the working directory: that is the job's source, which containers share.) null when the program runs alone.
+ * Where large things may be put for as long as the program runs: in its container's folder, which goes with the container however that
+ * ends. (Not in the working directory: that is the job's source, which containers share.) null when the program runs alone.
  */
 export async function containerScratch(): Promise<string | null> {
   const taskFile = process.env[TASK_ENVIRONMENT.taskFile] ?? '';
@@ -22,8 +22,8 @@ export async function containerScratch(): Promise<string | null> {
 }
 
 /**
- * A new folder in `place`, in the container's or in the machine's temporary one, that is removed when the program ends by itself; what programs have left that
- * were killed there is removed first.
+ * A new folder in `place`, in the container's or in the machine's temporary one, that is removed when the program ends by itself; what
+ * programs have left that were killed there is removed first.
  */
 export async function createScratchFolder(place?: string): Promise<string> {
   const scratch = place ?? (await containerScratch());

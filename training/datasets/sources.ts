@@ -15,8 +15,8 @@ import { type RecordOptions, tfRecordFormat } from './tfrecord-format.ts';
 import { ZipNode } from './zip.ts';
 
 /*
- * Where datasets begin. Files are named by URIs (hdfs://, file://) or paths; names may be patterns (`part-*`, `{train,extra}-[0-9]*`), and a
- * folder stands for the files in it.
+ * Where datasets begin. Files are named by URIs (hdfs://, file://) or paths; names may be patterns (`part-*`, `{train,extra}-[0-9]*`), and
+ * a folder stands for the files in it.
  */
 
 /**
@@ -51,17 +51,17 @@ export function jsonl<T = unknown>(files: Files, options: RecordOptions & Source
 }
 
 /**
- * Comma-separated values (RFC 4180), a row an object by the columns' names; `{ xs, ys }` when `columnConfigs` marks labels. Types, defaults and
- * required values as in tf.data.csv.
+ * Comma-separated values (RFC 4180), a row an object by the columns' names; `{ xs, ys }` when `columnConfigs` marks labels. Types, defaults
+ * and required values as in tf.data.csv.
  */
 export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOptions & SourceOptions = {}): Dataset<Row> {
   return new Dataset(new FileSource(files, csvFormat(options), options)) as unknown as Dataset<Row>;
 }
 
 /**
- * The records of IDX files (those of MNIST, plain or gzip): numbers of a file with one dimension (labels), columns of one with more (images). Several files
- * that belong together are read side by side: `idx({ image: 'train-images-idx3-ubyte', label: 'train-labels-idx1-ubyte' })`; patterns are paired in the
- * order of their names. Large files are shared in parts.
+ * The records of IDX files (those of MNIST, plain or gzip): numbers of a file with one dimension (labels), columns of one with more
+ * (images). Several files that belong together are read side by side: `idx({ image: 'train-images-idx3-ubyte', label:
+ * 'train-labels-idx1-ubyte' })`; patterns are paired in the order of their names. Large files are shared in parts.
  */
 export function idx<T = IdxRecord>(files: Files, options?: IdxOptions & SourceOptions): Dataset<T>;
 export function idx<T = Record<string, IdxRecord>>(
@@ -85,8 +85,8 @@ export function idx(files: Files | Readonly<Record<string, Files>>, options: Idx
 }
 
 /**
- * The n-th elements of several datasets together, as an array or by name: `zip({ xs: images, ys: labels })`. As long as the shortest. Each rank reads
- * all of them and takes its share: files that can be read side by side by one source (`idx({ ... })`) cost less.
+ * The n-th elements of several datasets together, as an array or by name: `zip({ xs: images, ys: labels })`. As long as the shortest. Each
+ * rank reads all of them and takes its share: files that can be read side by side by one source (`idx({ ... })`) cost less.
  */
 export function zip<const T extends readonly Dataset<unknown>[]>(
   datasets: T,
@@ -110,8 +110,8 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
 }
 
 /**
- * Elements of several datasets, mixed: each element comes from one that is drawn by its weight, until all are at their ends. Each epoch draws anew, the same in
- * every run.
+ * Elements of several datasets, mixed: each element comes from one that is drawn by its weight, until all are at their ends. Each epoch
+ * draws anew, the same in every run.
  */
 export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOptions = {}): Dataset<T> {
   const { weights = datasets.map(() => 1), seed = null } = options;
