@@ -85,7 +85,7 @@ async function main(): Promise<void> {
 
 /** In a process of its own, with the runtime that jobs have. */
 async function measurePauses(tree: string, start: PauseStart, progress: (line: string) => void): Promise<PauseRound[]> {
-  const environment = { ...process.env, TF_CPP_MIN_LOG_LEVEL: '2' };
+  const environment = { ...process.env, HADOOP_USER_NAME: USER, TF_CPP_MIN_LOG_LEVEL: '2' };
   const env = { ...environment, ...programEnvironment(path.resolve('dist', 'container'), tree, environment) };
   const child = spawn(path.join(tree, 'bin', 'node'), [fileURLToPath(import.meta.url), 'train', JSON.stringify(start)], {
     env,

@@ -7,7 +7,7 @@
  *   container/task-executor.mjs       container/training.mjs is also the library `tony-ts/training`
  *   container/training.mjs
  *   container/register.mjs
- *   container/sync-ring-worker.mjs    a thread of training.mjs
+ *   container/checkpoint-thread.mjs, sync-ring-worker.mjs    threads of training.mjs
  *   container/tensorboard.mjs
  *   tensorboard-server.py             Python's part of the same, beside every bundle that may start it
  *   container/tensorboard-server.py
@@ -37,6 +37,7 @@ export const BUNDLES = [
   // One copy of TensorFlow.js per process: the one that the user's script imports.
   { source: 'training/index.ts', output: 'container/training.mjs', external: ['@tensorflow/*'] },
   { source: 'training/register.ts', output: 'container/register.mjs' },
+  { source: 'training/checkpoint-thread-main.ts', output: 'container/checkpoint-thread.mjs' },
   { source: 'training/sync-ring-worker.ts', output: 'container/sync-ring-worker.mjs' },
   { source: 'web/tensorboard/main.ts', output: 'container/tensorboard.mjs' },
 ];

@@ -17,6 +17,7 @@ import {
   type TrainingPosition,
 } from './checkpoint-format.ts';
 import { readTensorsOf, writeShardFile } from './checkpoint-shard.ts';
+import { CheckpointThread } from './checkpoint-thread.ts';
 
 const PENDING = '.pending';
 const HELD = '.held';
@@ -57,10 +58,13 @@ export interface PendingCheckpoint extends Origin {
 export class CheckpointStore {
   readonly dir: string;
   readonly #storage: Storage;
+  readonly #openThread: () => CheckpointThread | null;
 
-  constructor(storage: Storage, dir: string) {
+  /** @param openThread gives the thread that `save` works in, where there is one. */
+  constructor(storage: Storage, dir: string, openThread: () => CheckpointThread | null = () => null) {
     this.dir = dir;
     this.#storage = storage;
+    this.#openThread = openThread;
   }
 
   /** Fences off every generation of the application before this one. To be done before a checkpoint is chosen to go on from. */
@@ -96,13 +100,18 @@ export class CheckpointStore {
   }
 
   /**
-   * Writes a checkpoint, whole or not at all.
+   * Writes a checkpoint, whole or not at all. Until it has settled nobody else may read or change the snapshot's bytes.
    * @throws TonyError CHECKPOINT_FENCED when a newer generation has taken over.
    */
   async save(snapshot: Snapshot, origin: Origin): Promise<string> {
-    const pending = await this.beginSave(snapshot.position.step, origin);
-    const shard = await this.writeShard(pending, { index: 0, count: 1 }, snapshot.tensors);
-    return await this.commit(pending, snapshot.position, [shard]);
+    const { position, tensors } = snapshot;
+    const thread = CheckpointThread.canTake(tensors) ? this.#openThread() : null;
+    if (thread !== null) {
+      return await thread.save(this.dir, snapshot, origin);
+    }
+    const pending = await this.beginSave(position.step, origin);
+    const shard = await this.writeShard(pending, { index: 0, count: 1 }, tensors);
+    return await this.commit(pending, position, [shard]);
   }
 
   /**

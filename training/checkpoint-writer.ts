@@ -151,5 +151,5 @@ export class CheckpointWriter {
 
 /** Trying again would not help. */
 function isFinal(error: unknown): boolean {
-  return error instanceof TonyError && (error.code === 'CHECKPOINT_FENCED' || error.code === 'ACCESS_DENIED');
+  return error instanceof TonyError && ['CHECKPOINT_FENCED', 'ACCESS_DENIED', 'INTERNAL'].includes(error.code);
 }

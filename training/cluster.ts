@@ -7,6 +7,7 @@ import { allReduceStrategy } from './all-reduce-strategy.ts';
 import { type BackendName, refuseUnfitModel } from './backend.ts';
 import { followCheckpoints } from './checkpoint-follower.ts';
 import { CheckpointStore, type StoredCheckpoint } from './checkpoint-store.ts';
+import { CheckpointThread } from './checkpoint-thread.ts';
 import { weightsOf } from './compiled-model.ts';
 import { type EvaluateOptions, type EvaluationReport, type EvaluationWorld, Evaluator } from './evaluator.ts';
 import { Models } from './export/models.ts';
@@ -114,7 +115,8 @@ export class Cluster {
     this.summaryDir = parts.summaryDir;
     this.data = parts.data;
     this.storage = parts.storage;
-    this.#store = parts.checkpoint === null ? null : new CheckpointStore(parts.storage, parts.checkpoint.dir);
+    this.#store =
+      parts.checkpoint === null ? null : new CheckpointStore(parts.storage, parts.checkpoint.dir, () => CheckpointThread.ofProcess());
     this.models = new Models({
       tf: this.tf,
       storage: this.storage,

@@ -1,7 +1,10 @@
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { HadoopConfiguration } from '../../hadoop/configuration.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { loadBackend } from '../../training/backend.ts';
 import { CheckpointStore } from '../../training/checkpoint-store.ts';
+import { CheckpointThread } from '../../training/checkpoint-thread.ts';
 import { CheckpointWriter } from '../../training/checkpoint-writer.ts';
 import { inspectModel } from '../../training/compiled-model.ts';
 import { captureState } from '../../training/training-state.ts';
@@ -55,8 +58,10 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
     }
     return (performance.now() - before) / STEPS;
   };
+  // As `join` opens it; its program lies beside the training library's.
+  const thread = CheckpointThread.open(pathToFileURL(path.resolve('dist', 'container', 'checkpoint-thread.mjs')));
   let failure: string | null = null;
-  const writer = new CheckpointWriter(new CheckpointStore(storage, dir), {
+  const writer = new CheckpointWriter(new CheckpointStore(storage, dir, () => thread), {
     applicationId: 'application_1_0001',
     generation: 1,
     keep: 1,
@@ -98,4 +103,5 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
       process.stdout.write(`${JSON.stringify({ mebibytes: size, pause, copy, stepAlone, stepBeside, upload } satisfies PauseRound)}\n`);
   }
   storage.close();
+  await thread?.close();
 }
