@@ -35,7 +35,7 @@ export interface StoredFeed {
 }
 
 /** One answer holds so much, unless a single chunk is larger. */
-const ANSWER_BYTES = 4 * 1024 * 1024;
+const ANSWER_BYTES = 1024 * 1024;
 /** Those that have ended are remembered too: the feed's end depends on them. */
 const MAXIMUM_PRODUCERS = 10_000;
 

@@ -20,6 +20,8 @@ const question = z.object({
   producers: z.number().int().positive(),
 });
 
+const farewell = question.pick({ feed: true, reader: true });
+
 interface Feed {
   readonly queue: FeedQueue;
   /** The newest connection of each producer. */
@@ -65,10 +67,16 @@ export class Feeds {
       throw new TonyError('DATA_INVALID', `a question to a feed is not as it should be: ${parsed.error.issues[0]?.message}`);
     const { feed: name, reader, at, producers } = parsed.data;
     const feed = this.#open(name);
-    const { answer, isNew } = feed.queue.take(JSON.stringify([asker.containerId, asker.generation, reader]), at, producers);
+    const { answer, isNew } = feed.queue.take(readerOf(asker, reader), at, producers);
     if (isNew) this.#options.note();
     this.#tell(feed);
     return answer;
+  }
+
+  /** A reader goes; what it has not confirmed is for others. @returns whether it was known */
+  leave(asker: Asker, body: unknown): boolean {
+    const { feed, reader } = parse(farewell, body);
+    return this.#feeds.get(feed)?.queue.forget((each) => each === readerOf(asker, reader)) ?? false;
   }
 
   readonly opened = (link: ProducerLink, first: number): void => {
@@ -173,4 +181,14 @@ export class Feeds {
     const producers = [...this.#feeds.values()].reduce((sum, { links }) => sum + links.size, 0);
     return Math.max(LEAST_WINDOW_BYTES, Math.floor(CAPACITY_BYTES / Math.max(1, producers)));
   }
+}
+
+function parse<T>(schema: z.ZodType<T>, body: unknown): T {
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  throw new TonyError('DATA_INVALID', `a question to a feed is not as it should be: ${parsed.error.issues[0]?.message}`);
+}
+
+function readerOf({ containerId, generation }: Asker, reader: string): string {
+  return JSON.stringify([containerId, generation, reader]);
 }

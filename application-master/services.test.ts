@@ -101,17 +101,20 @@ describe('services', () => {
           const own: number[] = [];
           let isOver = false;
           let joined = false;
-          while (!isOver) {
+          const trail: string[] = [];
+          for (let turn = 0; !isOver; turn++) {
+            if (turn > 500) throw new Error(`reader ${index} does not end: ${JSON.stringify({ own: own.slice(0, 20), joined, trail: trail.slice(0, 40) })}`);
             if (random() < 0.1 && masters.attempt < 6) opened.push(masters.replace());
             // Some still talk to one that was replaced.
             const to = random() < 0.2 ? (opened[Math.floor(random() * opened.length)] as Services) : masters.services;
             const question = joined ? { ...place, at: own.length } : { ...place, log: own, restored: false };
             const answer = await ask(to, joined ? SPLITS_NEXT : SPLITS_JOIN, question);
+            trail.push(`${opened.indexOf(to)} of ${opened.length}: ${JSON.stringify(answer)}`);
             if (answer === null || random() < 0.2) continue;
             if (answer === 'forgotten') joined = false;
             else if (answer === 'joined') joined = true;
             else if (answer === 'over') isOver = true;
-            else if (answer !== 'wait') own.push((answer as { split: number }).split);
+            else if (answer !== 'wait') own.push((answer as { split: number }).split ?? -1);
           }
           return own;
         };

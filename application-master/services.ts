@@ -1,7 +1,7 @@
 import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { ServiceAnswer } from '../protos/executor-protocol.ts';
-import { FEED_TAKE, SPLITS_JOIN, SPLITS_NEXT } from '../training/service-names.ts';
+import { FEED_LEAVE, FEED_TAKE, SPLITS_JOIN, SPLITS_NEXT } from '../training/service-names.ts';
 import { type Asker, Dispatcher, type StoredDispatcher } from './dispatcher.ts';
 import type { DurableNotes } from './durable-notes.ts';
 import type { FeedServer, FeedServerOptions } from './feed-server.ts';
@@ -109,6 +109,9 @@ export class Services {
         });
       case FEED_TAKE:
         return await this.#take(call);
+      case FEED_LEAVE:
+        if (this.#feeds.leave(call, parseBody(call.body))) this.#note();
+        return (await this.#isDurable()) ? { answer: 'left' } : null;
       default:
         throw new TonyError('USAGE', `there is no service ${call.service}`, { hint: 'Use the same version of tony-ts everywhere.' });
     }
@@ -196,6 +199,8 @@ export class Services {
       // Readers are told that they are forgotten, and say what they have.
       this.#options.log.error({ error: messageOf(error) }, 'what an earlier attempt has promised is unreadable');
     }
+    // It may hold what its writer could not promise any more: nothing of it is said before it is this attempt's own promise.
+    this.#note();
   }
 }
 

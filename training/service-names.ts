@@ -10,3 +10,5 @@ export const SPLITS_NEXT = 'splits.next';
 export const SPLITS_FORGOTTEN = 'forgotten';
 /** A reader of a feed asks for records, and confirms those it got before. */
 export const FEED_TAKE = 'feed.take';
+/** A reader of a feed goes: what it was given and has not confirmed is for others. */
+export const FEED_LEAVE = 'feed.leave';

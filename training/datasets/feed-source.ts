@@ -1,6 +1,6 @@
 import { TonyError } from '../../conf/errors.ts';
-import { FEED_TAKE } from '../service-names.ts';
-import { Services } from '../services.ts';
+import { FEED_LEAVE, FEED_TAKE } from '../service-names.ts';
+import { type ServiceReply, Services } from '../services.ts';
 import { readTask } from '../task.ts';
 import { Dataset } from './dataset.ts';
 import { type DatasetNode, type ReadContext, refuseSplits } from './read-context.ts';
@@ -10,6 +10,9 @@ export interface FeedOptions {
   /** The feed ends when so many producers (1 unless told) have come and all that have come have ended. */
   readonly producers?: number;
 }
+
+/** What was not taken goes to others when this process ends, if they have not heard before. */
+const LEAVE_MS = 2_000;
 
 /** How often this process has begun to read a feed: each is a reader of its own. */
 let readings = 0;
@@ -71,25 +74,34 @@ interface Question {
   readonly reader: string;
 }
 
+/**
+ * Asks for the next records as soon as some have come: that tells the ApplicationMaster that these have. So when this process dies nothing that it
+ * may have used is given again.
+ */
 class FeedStream implements ChunkStream<Buffer> {
   readonly #services: Services;
   readonly #signal: AbortSignal;
+  readonly #closing = new AbortController();
   readonly #question: Question;
   #at = 0;
+  #coming: Promise<ServiceReply> | null = null;
   #isOver = false;
 
   constructor(services: Services, { signal }: ReadContext, question: Question) {
     this.#services = services;
-    this.#signal = signal;
+    this.#signal = AbortSignal.any([signal, this.#closing.signal]);
     this.#question = question;
   }
 
   async next(): Promise<Chunk<Buffer> | null> {
     while (!this.#isOver) {
-      const { answer, body } = await this.#services.ask(FEED_TAKE, { ...this.#question, at: this.#at }, this.#signal);
+      this.#coming ??= this.#ask();
+      const { answer, body } = await this.#coming;
+      this.#coming = null;
       if (answer === 'over') this.#isOver = true;
       else if (answer !== 'wait') {
         this.#at++;
+        this.#coming = this.#ask();
         const items = recordsIn(body, (answer as { lengths: readonly number[] }).lengths);
         if (items.length > 0) return { items, from: null, bytes: body.length };
       }
@@ -98,7 +110,18 @@ class FeedStream implements ChunkStream<Buffer> {
   }
 
   async close(): Promise<void> {
+    this.#closing.abort();
+    if (this.#isOver || this.#coming === null) return;
     this.#isOver = true;
+    const { feed, reader } = this.#question;
+    await this.#services.ask(FEED_LEAVE, { feed, reader }, AbortSignal.timeout(LEAVE_MS)).catch(() => {});
+  }
+
+  #ask(): Promise<ServiceReply> {
+    const asking = this.#services.ask(FEED_TAKE, { ...this.#question, at: this.#at }, this.#signal);
+    // Heard when it is awaited, unless the stream is closed before.
+    asking.catch(() => {});
+    return asking;
   }
 }
 
