@@ -103,7 +103,7 @@ describe('services', () => {
           let joined = false;
           const trail: string[] = [];
           for (let turn = 0; !isOver; turn++) {
-            if (turn > 500) throw new Error(`reader ${index} does not end: ${JSON.stringify({ own: own.slice(0, 20), joined, trail: trail.slice(0, 40) })}`);
+            if (turn > 500) throw new Error(`reader ${index} does not end: ${trail.slice(0, 40).join(', ')}`);
             if (random() < 0.1 && masters.attempt < 6) opened.push(masters.replace());
             // Some still talk to one that was replaced.
             const to = random() < 0.2 ? (opened[Math.floor(random() * opened.length)] as Services) : masters.services;
