@@ -23,21 +23,34 @@ export class IterableNode<T> implements DatasetNode<T> {
 
   async *#chunks(skip: number, { signal }: ReadContext): AsyncGenerator<Chunk<T>, void> {
     let index = 0;
-    let items: T[] = [];
-    for await (const item of this.#iterate()) {
-      signal.throwIfAborted();
-      if (index++ < skip) {
-        disposeElement(item);
-        continue;
-      }
-      items.push(item);
-      if (items.length === this.#chunkElements) {
-        yield { items, from: index - items.length, bytes: 0 };
-        items = [];
-      }
+    for await (const all of inChunks(this.#iterate(), this.#chunkElements, signal)) {
+      const items = all.slice(Math.max(0, skip - index));
+      disposeElement(all.slice(0, all.length - items.length));
+      index += all.length;
+      if (items.length > 0) yield { items, from: index - items.length, bytes: 0 };
     }
-    if (items.length > 0) yield { items, from: index - items.length, bytes: 0 };
   }
+}
+
+/** To await each of many elements that are there already would cost more than most of what is done with them. */
+async function* inChunks<T>(elements: Iterable<T> | AsyncIterable<T>, size: number, signal: AbortSignal): AsyncGenerator<T[], void> {
+  let items: T[] = [];
+  if (Symbol.iterator in elements) {
+    for (const item of elements) {
+      if (items.push(item) < size) continue;
+      signal.throwIfAborted();
+      yield items;
+      items = [];
+    }
+  } else {
+    for await (const item of elements) {
+      signal.throwIfAborted();
+      if (items.push(item) < size) continue;
+      yield items;
+      items = [];
+    }
+  }
+  if (items.length > 0) yield items;
 }
 
 /** The elements of a tf.data dataset, in its own order: it has to give the same ones to everybody. */
