@@ -218,6 +218,8 @@ function judgeExit(turn: Turn, slot: number, exit: ProgramExit): void {
 /** Until when the cause of a failed exit may show itself elsewhere. */
 function worthWaiting(turn: Turn, task: Task, exit: ProgramExit): number {
   const lostRank = task.executor?.lostRank ?? null;
+  // Not all of the generation are back: the one that it lost may be among those.
+  if (lostRank !== null && turn.gang?.phase === 'reattaching') return Number.MAX_SAFE_INTEGER;
   if (lostRank !== null) return lostRank.since + graceMs(jobOf(turn.state));
   return exit.code === -1 && isLastStraw(turn.state, task) ? turn.now + LIMITS.truthMs : turn.now;
 }

@@ -102,3 +102,20 @@ test('a second attempt leaves all running, and starts the worker that was being 
   expect(second.of('start')).toEqual([expect.objectContaining({ containerId: second.container('worker:1'), generation: 1 })]);
   expect(second.of('start')[0]?.members.filter(({ rank }) => rank !== null)).toHaveLength(2);
 });
+
+test('a second attempt that still waits for a server does not charge workers who have lost it', () => {
+  const first = Rehearsal.running(job());
+  const second = new Rehearsal(job(), 2, first.snapshot);
+  const survivors = first.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
+  second.register(survivors);
+  const [one = '', two = '', server = ''] = survivors.map(({ id }) => id);
+  for (const id of [one, two, server]) second.hello(id, { generation: 1, phase: 'running' });
+  second.lostPeer(one, 3);
+  second.wait(20_000);
+  second.exit(one, 1, { generation: 1 });
+  second.wait(60_000);
+  expect(second.history).toContainEqual(expect.stringMatching(/^task-failed \(not counted: the cluster\)/));
+  expect(second.task('worker:0').failures).toBe(0);
+  second.serve();
+  expect(second.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+});

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { localPaths } from '../client/local-layout.ts';
@@ -110,6 +110,34 @@ describe('on a cluster', () => {
       '1 ranked task (1 of 1..2 workers); worker:1 failed',
     ]);
   });
+
+  test('training goes on from the checkpoint with more workers', { timeout: 300_000 }, async () => {
+    const size = 'memory: 1500m, gpus: 3';
+    const first = await jobFile('first', [`roles: {worker: {ranked: true, resources: {${size}}}}`]);
+    const firstId = await submit(first.file);
+    await generation(first.out, 1, 1);
+
+    const { file, steps, go } = await trainingFile([`roles: {worker: {instances: {min: 1, max: 2}, resources: {${size}}}}`], {
+      endless: true,
+    });
+    const id = await submit(file);
+    await until(() => trained(steps, 1).length > 60, { describe: 'sixty steps of one worker', timeoutMs: 120_000 });
+    first.go();
+    await succeeded(firstId);
+    await until(() => trained(steps, 2).length > 60, { describe: () => cluster.application(id), timeoutMs: 120_000 });
+    go();
+    await succeeded(id);
+    const [alone, together] = [trained(steps, 1), trained(steps, 2)];
+    expect(together.every(({ workers }) => workers === 2)).toBe(true);
+    const from = (together[0]?.step ?? 0) - 1;
+    // The newest checkpoint: none of its steps is lost, and few are done again.
+    expect(from % 20).toBe(0);
+    expect(alone.length - from).toBeLessThan(40);
+    expect(together.map(({ step }) => step)).toEqual(together.map((_, at) => from + 1 + at));
+    // What was learnt is there: with the same batch of all, the very next step costs what it would have cost.
+    const same = alone.find(({ step }) => step === from + 1);
+    expect(together[0]?.loss).toBeCloseTo(same?.loss ?? Number.NaN, 4);
+  });
 });
 
 test('on one machine: a worker that has used up its restarts is done without', { timeout: 120_000 }, async () => {
@@ -130,33 +158,53 @@ test('on one machine: a worker that has used up its restarts is done without', {
 });
 
 test('training goes on from the checkpoint with fewer workers, at the rate that is theirs', { timeout: 180_000 }, async () => {
+  const { file, steps } = await trainingFile(['roles: {worker: {instances: {min: 2, max: 3}, restart: {maxRestarts: 0}}}']);
+  const { stdout, stderr, exitCode } = await runCommand(['submit', '--local', '--conf', file], {
+    env: { TONY_LOCAL_DIR: path.join(path.dirname(file), 'root'), HADOOP_CONF_DIR: undefined },
+  });
+  expect(exitCode, stdout + stderr).toBe(0);
+  const [first, second] = [trained(steps, 1), trained(steps, 2)];
+  expect(first.map(({ step }) => step)).toEqual(first.map((_, at) => at + 1));
+  expect(first.length).toBeGreaterThanOrEqual(44);
+  expect(new Set(first.map(({ workers, rate }) => `${workers} ${rate.toFixed(3)}`))).toEqual(new Set(['3 0.030']));
+  // Steps 41 and on are done again, by two.
+  expect(second.map(({ step }) => step)).toEqual(Array.from({ length: 160 }, (_, at) => 41 + at));
+  expect(new Set(second.map(({ workers, rate }) => `${workers} ${rate.toFixed(3)}`))).toEqual(new Set(['2 0.020']));
+});
+
+/** A job that trains; `endless`: until `go`. */
+async function trainingFile(
+  lines: readonly string[],
+  options: { readonly endless?: boolean } = {},
+): Promise<{ file: string; steps: string; go(): void }> {
   const folder = await temporaryFolder();
-  const steps = path.join(folder, 'steps');
-  const file = path.join(folder, 'job.yaml');
+  const [file, steps, go] = ['job.yaml', 'steps', 'go'].map((name) => path.join(folder, name)) as [string, string, string];
   const yaml = [
     'name: elastic-fit',
     `source: ${path.dirname(PROGRAM)}`,
-    `command: exec node elastic-fit.mjs ${steps}`,
+    `command: exec node elastic-fit.mjs ${steps} ${options.endless === true ? go : ''}`,
     'checkpoint: {every: 20}',
-    'roles: {worker: {instances: {min: 2, max: 3}, restart: {maxRestarts: 0}}}',
+    ...lines,
   ];
   writeFileSync(file, `${yaml.join('\n')}\n`);
-  const { stdout, stderr, exitCode } = await runCommand(['submit', '--local', '--conf', file], {
-    env: { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined },
-  });
-  expect(exitCode, stdout + stderr).toBe(0);
-  const done = readFileSync(steps, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => line.split(' ').map(Number));
-  const [first, second] = [1, 2].map((generation) => done.filter(([each]) => each === generation));
-  expect(first?.map(([, step]) => step)).toEqual(Array.from({ length: first?.length ?? 0 }, (_, at) => at + 1));
-  expect(first?.at(-1)?.[1]).toBeGreaterThanOrEqual(44);
-  expect(new Set(first?.map(([, , workers, rate]) => [workers, rate?.toFixed(3)].join()))).toEqual(new Set(['3,0.030']));
-  // Steps 41 and on are done again, by two.
-  expect(second?.map(([, step]) => step)).toEqual(Array.from({ length: 160 }, (_, at) => 41 + at));
-  expect(new Set(second?.map(([, , workers, rate]) => [workers, rate?.toFixed(3)].join()))).toEqual(new Set(['2,0.020']));
-});
+  return { file, steps, go: () => writeFileSync(go, '') };
+}
+
+interface TrainedStep {
+  readonly step: number;
+  readonly workers: number;
+  readonly rate: number;
+  readonly loss: number;
+}
+
+/** What the chief has noted in a generation. */
+function trained(steps: string, generation: number): TrainedStep[] {
+  if (!existsSync(steps)) return [];
+  const lines = readFileSync(steps, 'utf8').trim().split('\n');
+  return lines
+    .map((line) => line.split(' ').map(Number) as [number, number, number, number, number])
+    .flatMap(([of, step, workers, rate, loss]) => (of === generation ? [{ step, workers, rate, loss }] : []));
+}
 
 function reasons(events: string): (string | undefined)[] {
   return events

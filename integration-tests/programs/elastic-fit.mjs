@@ -1,12 +1,13 @@
 /**
- * `elastic-fit.mjs OUT`: trains 200 steps with a batch of all that is the same for any number of workers. In generation 1, worker 1 dies after step
- * 45, when the checkpoint of step 40 is there. The chief writes `generation step workers rate` to OUT for each step.
+ * `elastic-fit.mjs OUT [GO]`: trains with a batch of all that is the same for any number of workers: 200 steps, and worker 1 dies in generation 1
+ * after step 45, when the checkpoint of step 40 is there; or slowly, until the file GO is there. The chief writes `generation step workers rate loss`
+ * to OUT for each step.
  */
-import { appendFileSync, readFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { join } from 'tony-ts/training';
 
-const [out = ''] = process.argv.slice(2);
+const [out = '', go] = process.argv.slice(2);
 const { checkpoint } = JSON.parse(readFileSync(process.env.TONY_TASK_FILE ?? '', 'utf8'));
 const cluster = await join();
 const { tf, rank, index, generation, worldSize } = cluster;
@@ -18,15 +19,20 @@ const values = Float32Array.from({ length: 720 }, (_, at) => Math.cos(at));
 const data = { x: { values, shape: [240, 3] }, y: { values: values.subarray(0, 240), shape: [240, 1] } };
 let rate = 0;
 await cluster.fit(model, data, {
-  epochs: 20,
+  epochs: go === undefined ? 20 : 100_000,
   batchSize: 24 / worldSize,
   learningRate: ({ worldSize: workers, initial }) => {
     rate = initial * workers;
     return rate;
   },
   callbacks: {
-    onBatchEnd: async (_, { step }) => {
-      if (rank === 0) appendFileSync(out, `${generation} ${step} ${worldSize} ${rate}\n`);
+    onBatchEnd: async (_, { step, loss }) => {
+      if (rank === 0) appendFileSync(out, `${generation} ${step} ${worldSize} ${rate} ${loss}\n`);
+      if (go !== undefined) {
+        await delay(30);
+        model.stopTraining = existsSync(go);
+        return;
+      }
       if (generation > 1 || index !== 1 || step !== 45) return;
       while ((await cluster.storage.stat(`${checkpoint.dir}/step-40`)) === null) await delay(20);
       process.exit(3);
