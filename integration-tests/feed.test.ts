@@ -35,6 +35,9 @@ if (CLAIM) {
   }
 } else if (FILES) {
   const share = { index: Number(TONY_RANK), count: Number(TONY_WORLD_SIZE) };
+  // One that starts much earlier would have read everything.
+  note('begun', '');
+  while (!['0', '1'].every((index) => existsSync(OUT + '/begun-' + index + '-' + TONY_GENERATION))) await delay(10);
   for await (const line of lines(FILES).dispatch().read({ share })) {
     note('lines', line);
     if (TONY_RANK === '0') await delay(Number(PAUSE_MS));
@@ -221,6 +224,41 @@ roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRe
   const steps = [0, 1].map((rank) => fed(`steps-${rank}-2`).join(''));
   expect(steps[0]).toBe(steps[1]);
   expect(steps[0]).toMatch(/^\d+$/);
+});
+
+test('a training on dispatched files that goes back to a checkpoint uses each record once', async () => {
+  const data = await temporaryFolder();
+  for (const file of numbers(0, 12)) {
+    await writeFile(path.join(data, `part-${file.padStart(2, '0')}`), numbers(Number(file) * 50, Number(file) * 50 + 50).join('\n'));
+  }
+  const { folder, out } = await jobFolder();
+  const file = path.join(folder, 'fit.yaml');
+  await writeFile(
+    file,
+    `name: fit-dispatch
+framework: none
+runtime: system
+env: {OUT: ${out}, FILES: ${data}, TONY_BACKEND: cpu}
+command: exec node ${path.join(ROOT, 'integration-tests', 'programs', 'fit-dispatch.mjs')}
+checkpoint: {every: 7}
+roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRestarts: 2}}}
+`,
+  );
+  const env = { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined };
+  const command = startCommand(['submit', '--local', '--conf', file], { env });
+  const stepsOf = (name: string): number[][] =>
+    readFileSync(path.join(out, name), 'utf8')
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => line.split(' ').filter(Boolean).map(Number));
+  await until(() => stepsOf('used-1-1').length > 25, { describe: () => readdirSync(out), everyMs: 20 });
+  process.kill(Number(readFileSync(path.join(out, 'pid-1'), 'utf8')), 'SIGKILL');
+  expect(await command.result).toMatchObject({ exitCode: 0 });
+  const again = stepsOf('used-0-2').length;
+  const from = Number(readFileSync(path.join(out, 'steps'), 'utf8')) - again;
+  expect(from).toBeGreaterThan(1);
+  const records = [0, 1].flatMap((rank) => [...stepsOf(`used-${rank}-1`).slice(0, from), ...stepsOf(`used-${rank}-2`)].flat().map(String));
+  expect(sorted(records)).toEqual(numbers(0, 600));
 });
 
 test('a task that dies leaves its split to others, and each is counted once', async () => {

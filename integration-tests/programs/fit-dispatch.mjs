@@ -1,0 +1,38 @@
+// Trains on dispatched files for one epoch. `$OUT/used-<rank>-<generation>` gets a line for each step: the records that it used.
+import { appendFileSync, writeFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { join, lines } from 'tony-ts/training';
+
+const { OUT, FILES } = process.env;
+const cluster = await join();
+const { tf, rank, generation } = cluster;
+writeFileSync(`${OUT}/pid-${rank}`, String(process.pid));
+const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
+model.compile({ optimizer: tf.train.sgd(1e-9), loss: 'meanSquaredError' });
+let used = [];
+const dataset = lines(FILES)
+  .map((line) => ({ xs: [Number(line)], ys: 0 }))
+  .shuffle(40)
+  .dispatch()
+  .batch(5);
+const { steps } = await cluster.fit(
+  model,
+  {
+    dataset,
+    prepare: (batch) => {
+      used = [...batch.x[0].dataSync()];
+      return batch;
+    },
+  },
+  {
+    callbacks: {
+      onBatchEnd: async () => {
+        appendFileSync(`${OUT}/used-${rank}-${generation}`, `${used.join(' ')}\n`);
+        used = [];
+        await delay(rank === 0 ? 20 : 5);
+      },
+    },
+  },
+);
+if (rank === 0) writeFileSync(`${OUT}/steps`, String(steps));
+await cluster.end();
