@@ -173,6 +173,7 @@ export async function noneLeft(cluster: Cluster, applicationId?: string, timeout
 /** An empty folder that is removed when the test ends. */
 export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  // A local job that is over may still be writing its last line.
+  onTestFinished(() => rm(folder, { recursive: true, force: true, maxRetries: 10 }));
   return folder;
 }

@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test, vi } from 'vitest';
-import { attachJob, run, start } from '../client/index.ts';
+import { attachJob, run, start, TonyError } from '../client/index.ts';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import { ROOT } from './command.ts';
 import { noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
@@ -39,12 +39,11 @@ test('what a function throws on a worker is the error of run, with the last line
     check();
     await cluster.barrier();
   });
-  await expect(failing).rejects.toMatchObject({
-    code: 'JOB_FAILED',
-    message: expect.stringMatching(
-      /^local_\d+_0001 has failed in worker:1: RangeError: rank 1 does not like this\n[\s\S]*about to check[\s\S]*at check \(/,
-    ),
-  });
+  const error = await failing.catch((thrown: unknown) => thrown as TonyError);
+  expect(error).toBeInstanceOf(TonyError);
+  expect(error?.code).toBe('JOB_FAILED');
+  expect(error?.message).toMatch(/^local_\d+_0001 has failed in worker:1: RangeError: rank 1 does not like this\n/);
+  expect(error?.message).toMatch(/about to check[\s\S]*at check \(/);
 });
 
 test('a value that JSON cannot hold is an error of the chief', async () => {
@@ -97,6 +96,7 @@ test("on a cluster: the chief's value of four workers; a handle with logs, statu
   const again = await attachJob<{ sum: number; rank: number }>(job.id, { environment: cluster.clientEnvironment() });
   const lines: string[] = [];
   for await (const { task, text } of again.logs()) if (text.startsWith('hello')) lines.push(`${task} ${text}`);
+  expect(await again.report()).toMatchObject({ state: 'SUCCEEDED', diagnostics: '' });
   expect(lines.sort()).toEqual([0, 1, 2, 3].map((rank) => `worker:${rank} hello from ${rank} of 4`));
   expect(await again.result()).toEqual({ sum: 106, rank: 0 });
   expect(await job.result()).toEqual({ sum: 106, rank: 0 });

@@ -21,5 +21,5 @@ export function toTensors(tf: typeof tfjs, element: unknown): tfjs.TensorContain
 /** int32 for Int32Array, float32 for everything else. */
 export function tensorOfColumn(tf: typeof tfjs, { values, shape }: Column): tfjs.Tensor {
   if (values instanceof Int32Array) return tf.tensor(values, [...shape], 'int32');
-  return tf.tensor(values instanceof Float32Array ? values : Float32Array.from(values), [...shape], 'float32');
+  return tf.tensor(values instanceof Float32Array ? values : new Float32Array(values), [...shape], 'float32');
 }
