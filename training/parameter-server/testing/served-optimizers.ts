@@ -1,0 +1,98 @@
+/**
+ * Run by the Node of a runtime: a worker with parameter servers trains as one without them, on the native backend, by each optimizer; and leaves
+ * no tensor behind. One line for each.
+ */
+import type * as tfjs from '@tensorflow/tfjs';
+import { Secret } from '../../../conf/secret.ts';
+import { FileStorage } from '../../../storage/file-storage.ts';
+import { allReduceStrategy } from '../../all-reduce-strategy.ts';
+import { loadBackend } from '../../backend.ts';
+import { fit as fitModel } from '../../fit.ts';
+import { Ring } from '../../ring.ts';
+import type { StrategyFactory } from '../../strategy.ts';
+import { freePort } from '../../testing/free-port.ts';
+import { ParameterServer } from '../parameter-server.ts';
+import { parameterServerStrategy } from '../parameter-server-strategy.ts';
+
+const { tf } = await loadBackend(1);
+const key = new Secret(Buffer.alloc(32, 7));
+const SERVERS = 3;
+const NONE = { generation: 1, rank: 0, worldSize: 1, onLost: () => {} };
+
+const addresses = await Promise.all(Array.from({ length: SERVERS }, async () => ({ host: '127.0.0.1', port: await freePort() })));
+const servers = await Promise.all(
+  addresses.map((address, index) =>
+    ParameterServer.open({
+      ...{ tf, storage: new FileStorage(), index, worldSize: 1, generation: 1, key, onNotice: () => {} },
+      listener: { fd: null, ...address },
+    }),
+  ),
+);
+let runs = 0;
+const served = parameterServerStrategy({
+  ...{ ...NONE, key, addresses, staleness: null },
+  nextRun: () => {
+    runs++;
+    return runs;
+  },
+});
+const ring = await Ring.join({ ...NONE, key, addresses: [], listener: { fd: null, host: '127.0.0.1', port: 0 } });
+
+function makeModel(optimizer: tfjs.Optimizer) {
+  const kernelInitializer = () => tf.initializers.glorotUniform({ seed: 5 });
+  const model = tf.sequential();
+  model.add(
+    tf.layers.conv2d({ filters: 8, kernelSize: 3, activation: 'relu', inputShape: [12, 12, 1], kernelInitializer: kernelInitializer() }),
+  );
+  model.add(tf.layers.flatten());
+  // 80,000 numbers: more than a share, so it is cut.
+  model.add(tf.layers.dense({ units: 100, activation: 'relu', kernelInitializer: kernelInitializer() }));
+  model.add(tf.layers.dense({ units: 3, activation: 'softmax', kernelInitializer: kernelInitializer() }));
+  model.compile({ optimizer, loss: 'categoricalCrossentropy' });
+  return model;
+}
+
+const pixels = Float32Array.from({ length: 96 * 144 }, (_, index) => Math.sin(index * 0.37));
+const targets = Float32Array.from({ length: 96 * 3 }, (_, index) => (index % 3 === Math.floor(index / 3) % 3 ? 1 : 0));
+const data = { x: { values: pixels, shape: [96, 12, 12, 1] }, y: { values: targets, shape: [96, 3] } };
+
+async function train(strategy: StrategyFactory, optimizer: tfjs.Optimizer, epochs: number): Promise<Float32Array[]> {
+  const model = makeModel(optimizer);
+  const environment = { tf, strategy, generation: 1, applicationId: '', summaries: null, checkpoints: null, report: () => {} };
+  await fitModel({ ...environment, storage: new FileStorage() }, model, data, { epochs, batchSize: 16 });
+  const weights = model.getWeights().map((weight) => weight.dataSync() as Float32Array);
+  model.dispose();
+  optimizer.dispose();
+  return weights;
+}
+
+const optimizers = {
+  sgd: () => tf.train.sgd(0.1),
+  momentum: () => tf.train.momentum(0.05, 0.9),
+  nesterov: () => tf.train.momentum(0.05, 0.9, true),
+  adagrad: () => tf.train.adagrad(0.1),
+  adadelta: () => tf.train.adadelta(0.5),
+  adam: () => tf.train.adam(0.01),
+  adamax: () => tf.train.adamax(0.01),
+  rmsprop: () => tf.train.rmsprop(0.005, 0.9, 0.5),
+};
+const before = tf.memory().numTensors;
+for (const [name, make] of Object.entries(optimizers)) {
+  const [alone, remote] = [await train(allReduceStrategy(ring), make(), 3), await train(served, make(), 3)];
+  const far = Math.max(
+    ...alone.map((weight, at) => weight.reduce((most, value, i) => Math.max(most, Math.abs(value - (remote[at]?.[i] ?? NaN))), 0)),
+  );
+  console.log(`${name}: ${far} ${far <= 1e-6 ? 'ok' : 'is too far'}`);
+}
+
+// The servers forget a run when its worker has gone.
+for (let tries = 0; tries < 200 && tf.memory().numTensors > before; tries++) {
+  await new Promise((resolve) => setTimeout(resolve, 20));
+}
+const left = tf.memory().numTensors - before;
+console.log(`${left} tensors left ${left === 0 ? 'ok' : 'are too many'}`);
+for (const server of servers) {
+  server.close();
+}
+console.log('done');
+process.exit(0);
