@@ -1,60 +1,87 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { localPaths } from '../client/local-layout.ts';
 import type { JobStatus } from '../conf/status.ts';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import type { Storage } from '../storage/storage.ts';
 import { ROOT, runCommand } from './command.ts';
-import { jsonLines, temporaryFolder } from './harness.ts';
+import { jsonLines, noneLeft, temporaryFolder, USER, useCluster } from './harness.ts';
 
-const URI = /file:\/\/(\S+)/;
+/** The example of an evaluator that ends a training which learns no more: a chief and a worker train, and know nothing of it. */
 
-test('an evaluator ends the training of a chief and a worker that learns no more, and names the best checkpoint', async () => {
+vi.setConfig({ testTimeout: 400_000 });
+
+const cluster = useCluster();
+const WORDS = ['submit', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'evaluation', 'job.yaml')];
+const NOTICE = /^chief:0: training ends early, with step (\d+): (loss on held-out data has not improved in 5 checkpoints; it was best .*)$/;
+
+test('ends early on this machine, names the best checkpoint, and says why', async () => {
   const root = await temporaryFolder();
-  const words = ['submit', '--local', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'evaluation', 'job.yaml')];
-  const { exitCode, stdout, stderr } = await runCommand(words, { env: { TONY_LOCAL_DIR: root } });
+  const { exitCode, stdout, stderr } = await runCommand([...WORDS, '--local'], { env: { TONY_LOCAL_DIR: root } });
   expect(exitCode, stderr + stdout).toBe(0);
+  const storage = createStorage({ hadoop: null, user: USER });
+  try {
+    const id = idOf(stdout);
+    const final = JSON.parse(await readFile(path.join(localPaths(root, id).history, 'final.json'), 'utf8')) as JobStatus;
+    await expectEarlyEnd(id, final, storage);
+  } finally {
+    storage.close();
+  }
+});
+
+test('does the same on a cluster, with checkpoints in HDFS', async () => {
+  const { exitCode, stdout, stderr } = await cluster.run(WORDS, { timeoutMs: 390_000 });
+  expect(exitCode, stderr + stdout).toBe(0);
+  const id = idOf(stdout);
+  await noneLeft(cluster, id);
+  const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
+  try {
+    const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
+    await expectEarlyEnd(id, final, storage);
+  } finally {
+    storage.close();
+  }
+});
+
+function idOf(stdout: string): string {
   const result = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string; state: string };
   expect(result.state).toBe('SUCCEEDED');
-  const { history } = localPaths(root, result.applicationId);
-  const final = JSON.parse(await readFile(path.join(history, 'final.json'), 'utf8')) as JobStatus;
+  return result.applicationId;
+}
+
+async function expectEarlyEnd(applicationId: string, final: JobStatus, storage: Storage): Promise<void> {
   expect(final.tasks.map(({ role, index, state }) => `${role}:${index} ${state}`)).toEqual([
     'chief:0 succeeded',
     'worker:0 succeeded',
     'evaluator:0 succeeded',
   ]);
+  const { checkpointDir, step, notices, metrics } = final;
+  const read = async (name: string) => JSON.parse((await storage.read(`${checkpointDir}/${name}`)).toString('utf8')) as object;
 
   // The chief, which has rank 0, says why training has ended; the evaluator what was best.
-  const ending =
-    /^chief:0: training ends early, with step (\d+): (loss on held-out data has not improved in 5 checkpoints; it was best .*)$/;
-  const [, step, reason] = final.notices.map((notice) => ending.exec(notice)).find((match) => match !== null) ?? [];
-  expect(Number(step), final.notices.join('\n')).toBe(final.step);
-  expect(final.step).toBeLessThan(10_000);
-  expect(final.checkpointStep).toBe(final.step);
-  const [, dir = ''] = URI.exec(final.checkpointDir) ?? [];
-  expect(JSON.parse(await readFile(path.join(dir, 'stop.json'), 'utf8'))).toMatchObject({
-    applicationId: result.applicationId,
-    reason,
-    at: final.step,
-  });
+  const [, ended, reason] = notices.map((notice) => NOTICE.exec(notice)).find((match) => match !== null) ?? [];
+  expect(Number(ended), notices.join('\n')).toBe(step);
+  expect(step).toBeLessThan(10_000);
+  expect(final.checkpointStep).toBe(step);
+  expect(await read('stop.json')).toMatchObject({ applicationId, reason, at: step });
 
-  const best = JSON.parse(await readFile(path.join(dir, 'best.json'), 'utf8')) as { step: number; value: number };
+  const best = (await read('best.json')) as { step: number; value: number };
   expect(best).toMatchObject({ metric: 'loss', mode: 'min' });
-  expect(await readdir(dir)).toEqual(expect.arrayContaining([`step-${best.step}`, `step-${final.step}`]));
-  expect(best.step).toBeLessThan(final.step);
-  expect(final.notices.at(-1)).toBe(
-    `evaluator:0: the best checkpoint is ${final.checkpointDir}/step-${best.step}, with loss ${best.value}`,
-  );
-  expect(final.metrics).toMatchObject({ 'evaluator/best step': best.step, 'evaluator/best loss': best.value });
-  expect(final.metrics['evaluator/loss']).toBeGreaterThan(best.value);
-  expect(final.metrics['evaluator/acc']).toBeGreaterThan(0.8);
+  const names = (await storage.list(checkpointDir)).map(({ name }) => name);
+  expect(names).toEqual(expect.arrayContaining([`step-${best.step}`, `step-${step}`]));
+  expect(best.step).toBeLessThan(step);
+  expect(notices.at(-1)).toBe(`evaluator:0: the best checkpoint is ${checkpointDir}/step-${best.step}, with loss ${best.value}`);
+  expect(metrics).toMatchObject({ 'evaluator/best step': best.step, 'evaluator/best loss': best.value });
+  expect(metrics['evaluator/loss']).toBeGreaterThan(best.value);
+  expect(metrics['evaluator/acc']).toBeGreaterThan(0.8);
 
   // Why it was as slow as it was: each rank's own profile, and which one held up the others.
-  for (const { role, metrics } of final.tasks.filter((task) => task.role !== 'evaluator')) {
-    expect(Object.keys(metrics), role).toEqual(
-      expect.arrayContaining(['profile/input ms', 'profile/compute ms', 'profile/exchange ms', 'profile/update ms']),
-    );
-    expect(metrics['profile/slowest rank ms']).toBeGreaterThan(0);
+  for (const task of final.tasks.filter(({ role }) => role !== 'evaluator')) {
+    const phases = ['input', 'compute', 'exchange', 'update'].map((phase) => `profile/${phase} ms`);
+    expect(Object.keys(task.metrics), task.role).toEqual(expect.arrayContaining(phases));
+    expect(task.metrics['profile/slowest rank ms']).toBeGreaterThan(0);
   }
-  const [, summaries = ''] = URI.exec(final.summaryDir) ?? [];
-  expect((await readdir(summaries)).sort()).toEqual(['evaluator', 'train']);
-});
+  expect((await storage.list(final.summaryDir)).map(({ name }) => name)).toEqual(['evaluator', 'train']);
+}

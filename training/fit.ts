@@ -284,8 +284,10 @@ class Fit {
       clock.enter('other');
       for (const step of taken) step.release();
     }
-    // Values are of whoever steps together.
+    // Waits for the backend once in many steps. Values are of whoever steps together.
+    clock.enter('compute');
     means.add(values, this.#strategy.peers.stepsTogether ? used : taken.reduce((sum, step) => sum + step.weight * step.used, 0));
+    clock.enter('other');
     this.#profile.stepTaken();
     this.#step++;
     this.#batch++;
