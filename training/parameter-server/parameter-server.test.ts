@@ -279,6 +279,32 @@ test('a last batch that is not enough for all leaves some without examples', asy
   expect(flat(models[1] as tf.LayersModel)).toEqual(flat(models[0] as tf.LayersModel));
 });
 
+test('a worker that wants to stop ends the training of all, each as soon as it hears of it', async () => {
+  const checkpoints = await folder();
+  const world = await start({ workers: 2, servers: 2, staleness: 1, checkpoints });
+  const models = [0, 1].map(() => model(tf.train.sgd(0.01)));
+  const histories = await Promise.all(
+    models.map((each, rank) =>
+      fitModel(world.worker(rank), each, data, {
+        ...{ epochs: 20, batchSize: 10 },
+        callbacks: {
+          onBatchEnd: (_batch, logs) => {
+            if (rank === 1 && (logs as { step?: number }).step === 9) each.stopTraining = true;
+          },
+        },
+      }),
+    ),
+  );
+  for (const { steps, endedEarly } of histories) {
+    expect(steps).toBeGreaterThanOrEqual(9);
+    expect(steps).toBeLessThanOrEqual(13);
+    expect(endedEarly).not.toBeNull();
+  }
+  expect(flat(models[1] as tf.LayersModel)).toEqual(flat(models[0] as tf.LayersModel));
+  const [newest] = await new CheckpointStore(new FileStorage(), fileUri(checkpoints)).steps();
+  expect(newest).toBe(histories[0]?.steps);
+});
+
 describe('checkpoints', () => {
   test('a new generation goes on where the one before was, with another number of servers', async () => {
     const undisturbed = model(tf.train.adam(0.01), 5, 9000);
