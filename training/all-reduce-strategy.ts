@@ -5,6 +5,7 @@ import { type Peers, peersOfRing } from './peers.ts';
 import type { Ring } from './ring.ts';
 import { broadcastBytes } from './ring-bytes.ts';
 import type { Wire } from './ring-exchange.ts';
+import { settledOrAfter } from './settled-or-after.ts';
 import { Stepper } from './step.ts';
 import type { StepPart, StepValues } from './step-part.ts';
 import type { StrategyContext, StrategyFactory, TrainingStrategy } from './strategy.ts';
@@ -206,13 +207,4 @@ class AllReduceStrategy implements TrainingStrategy {
     this.#batchNorm = null;
     this.#stepper.dispose();
   }
-}
-
-async function settledOrAfter(work: Promise<void>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const pause = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([work, pause]);
-  clearTimeout(timer);
 }

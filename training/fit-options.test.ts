@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
 import type { BatchLogs } from './callbacks.ts';
-import { fromArray } from './datasets/sources.ts';
+import { fromArray, fromGenerator } from './datasets/sources.ts';
 import type { FitOptions } from './fit-options.ts';
 import type { Report } from './task-context.ts';
 import { classifier, examples, fitTogether, folder, weightsOf } from './testing/fit-world.ts';
@@ -71,6 +71,21 @@ describe('validation', () => {
     const endless = { validationData: set.repeat(), validationBatches: 5, validationBatchSize: 2 };
     const [ofSome] = await fitTogether(models(), data, endless);
     expect(ofSome?.history.val_acc?.[0]).toBeGreaterThanOrEqual(0);
+  });
+
+  test('ends training with the error of data that cannot be read, or is not there', async () => {
+    const attempt = (rows: () => AsyncGenerator<{ xs: Float32Array; ys: Float32Array }>) =>
+      fitTogether([classifier(tf.train.sgd(0.1))], data, { validationData: fromGenerator(rows) });
+    const row = { xs: new Float32Array(4), ys: Float32Array.of(1, 0, 0) };
+    const broken = async function* () {
+      yield row;
+      throw new Error('bad disk');
+    };
+    await expect(attempt(broken)).rejects.toThrow('bad disk');
+    const empty = async function* () {
+      yield* [];
+    };
+    await expect(attempt(empty)).rejects.toThrow('the validation data has no examples');
   });
 
   test('changes no weights, and leaks no tensor', async () => {

@@ -8,6 +8,7 @@ import { countExamplesOf, tensorsOf } from './datasets/training-element.ts';
 import { EpochMeans } from './epoch-means.ts';
 import { asFitData, datasetOf, type FitData, prepareOf, type ValidationData } from './fit-data.ts';
 import type { Peers } from './peers.ts';
+import { settledOrAfter } from './settled-or-after.ts';
 import { LazyValues } from './step-part.ts';
 
 export interface ValidationOptions {
@@ -35,6 +36,8 @@ interface EvaluationBatch {
 }
 
 const PREFETCH_BATCHES = 2;
+/** Ranks that are through hear so often from those that are not: silence of a rank is taken for its loss. */
+const ROUND_MS = 10_000;
 
 /** Loss and metrics on data that is not trained on. Ranks that step together take a share each; others take all of it. */
 export class Validation {
@@ -62,15 +65,8 @@ export class Validation {
     const { peers } = this.#world;
     const means = new EpochMeans(this.#model.metricNames.length);
     try {
-      for await (const { examples, make, release } of this.#batches()) {
-        try {
-          means.add(this.#evaluate(make), examples);
-        } finally {
-          release();
-        }
-        // What waits (heartbeats of connections, writes of checkpoints) gets its turn.
-        await new Promise<void>((resolve) => setImmediate(resolve));
-      }
+      const work = this.#evaluateShare(means);
+      await (peers.stepsTogether && peers.worldSize > 1 ? this.#untilAllAreThrough(work) : work);
       const own = means.read();
       const sums = Float32Array.of(...own.map((mean) => mean * means.seen), means.seen);
       await peers.sum(sums);
@@ -81,6 +77,34 @@ export class Validation {
       return Array.from(sums.subarray(0, -1), (sum) => sum / seen);
     } finally {
       means.dispose();
+    }
+  }
+
+  async #evaluateShare(means: EpochMeans): Promise<void> {
+    for await (const { examples, make, release } of this.#batches()) {
+      try {
+        means.add(this.#evaluate(make), examples);
+      } finally {
+        release();
+      }
+      // What waits (connections, writes of checkpoints) gets its turn.
+      await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+  }
+
+  /** However long that takes: shares may be uneven, and machines as well. */
+  async #untilAllAreThrough(work: Promise<void>): Promise<void> {
+    let isRunning = true;
+    const own = work.finally(() => {
+      isRunning = false;
+    });
+    for (;;) {
+      await settledOrAfter(own, ROUND_MS);
+      const running = Float32Array.of(isRunning ? 1 : 0);
+      await this.#world.peers.sum(running);
+      if (running[0] === 0) {
+        return;
+      }
     }
   }
 
