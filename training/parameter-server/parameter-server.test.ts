@@ -20,6 +20,9 @@ import { freePort } from '../testing/free-port.ts';
 import { ParameterServer } from './parameter-server.ts';
 import { parameterServerStrategy } from './parameter-server-strategy.ts';
 
+/** A busy machine's. */
+vi.setConfig({ testTimeout: 30_000 });
+
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) {
@@ -145,10 +148,10 @@ describe('one worker with parameter servers trains as without them', () => {
   });
 
   test('with a variable that is split over the servers', async () => {
-    const alone = model(tf.train.adam(0.01), 5, 20_000);
+    const alone = model(tf.train.adam(0.01), 5, 6000);
     await trainAlone(alone, { epochs: 1, batchSize: 60 });
     const world = await start({ workers: 1, servers: 3 });
-    const remote = model(tf.train.adam(0.01), 5, 20_000);
+    const remote = model(tf.train.adam(0.01), 5, 6000);
     await fitModel(world.worker(0), remote, data, { epochs: 1, batchSize: 60 });
     expect(distance(flat(remote), flat(alone))).toBe(0);
   });
@@ -307,12 +310,12 @@ test('a worker that wants to stop ends the training of all, each as soon as it h
 
 describe('checkpoints', () => {
   test('a new generation goes on where the one before was, with another number of servers', async () => {
-    const undisturbed = model(tf.train.adam(0.01), 5, 9000);
+    const undisturbed = model(tf.train.adam(0.01), 5, 6000);
     await trainAlone(undisturbed, { epochs: 3, batchSize: 16 });
 
     const checkpoints = await folder();
     const first = await start({ workers: 1, servers: 3, checkpoints, everySteps: 5 });
-    const dead = fitModel(first.worker(0), model(tf.train.adam(0.01), 5, 9000), data, {
+    const dead = fitModel(first.worker(0), model(tf.train.adam(0.01), 5, 6000), data, {
       ...{ epochs: 3, batchSize: 16 },
       callbacks: {
         onBatchEnd: async (_batch, logs) => {
@@ -326,7 +329,7 @@ describe('checkpoints', () => {
     });
     await expect(dead).rejects.toThrow('dies here');
     const second = await start({ workers: 1, servers: 2, generation: 2, checkpoints, everySteps: 5 });
-    const trained = model(tf.train.adam(0.01), 99, 9000);
+    const trained = model(tf.train.adam(0.01), 99, 6000);
     const worker = second.worker(0);
     const history = await fitModel(worker, trained, data, { epochs: 3, batchSize: 16 });
     expect(history.steps).toBe(24);
@@ -336,21 +339,21 @@ describe('checkpoints', () => {
   });
 
   test('all-reduce goes on from what parameter servers have left, and they from what it has', async () => {
-    const undisturbed = model(tf.train.adam(0.01), 5, 9000);
+    const undisturbed = model(tf.train.adam(0.01), 5, 6000);
     await trainAlone(undisturbed, { epochs: 3, batchSize: 16 });
 
     const checkpoints = await folder();
     const store = new CheckpointStore(new FileStorage(), fileUri(checkpoints));
     const world = await start({ workers: 1, servers: 3, checkpoints });
-    await fitModel(world.worker(0), model(tf.train.adam(0.01), 5, 9000), data, { epochs: 1, batchSize: 16 });
+    await fitModel(world.worker(0), model(tf.train.adam(0.01), 5, 6000), data, { epochs: 1, batchSize: 16 });
     expect((await store.openCheckpoint(8)).manifest.files).toHaveLength(3);
 
-    const together = model(tf.train.adam(0.01), 99, 9000);
+    const together = model(tf.train.adam(0.01), 99, 6000);
     await trainAlone(together, { epochs: 2, batchSize: 16 }, { store, everySteps: 0, keep: 3 });
     expect(await store.steps()).toEqual([16, 8]);
 
     const again = await start({ workers: 1, servers: 2, checkpoints, generation: 2 });
-    const last = model(tf.train.adam(0.01), 98, 9000);
+    const last = model(tf.train.adam(0.01), 98, 6000);
     await fitModel(again.worker(0), last, data, { epochs: 3, batchSize: 16 });
     expect(distance(flat(last), flat(undisturbed))).toBe(0);
   });
