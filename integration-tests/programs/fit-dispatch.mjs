@@ -3,12 +3,13 @@ import { appendFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { join, lines } from 'tony-ts/training';
 
-const { OUT, FILES } = process.env;
+const { OUT, FILES = '' } = process.env;
 const cluster = await join();
 const { tf, rank, generation } = cluster;
 writeFileSync(`${OUT}/pid-${rank}`, String(process.pid));
 const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
 model.compile({ optimizer: tf.train.sgd(1e-9), loss: 'meanSquaredError' });
+/** @type {number[]} */
 let used = [];
 const dataset = lines(FILES)
   .map((line) => ({ xs: [Number(line)], ys: 0 }))
@@ -20,7 +21,7 @@ const { steps } = await cluster.fit(
   {
     dataset,
     prepare: (batch) => {
-      used = [...batch.x[0].dataSync()];
+      used = batch.x.flatMap((column) => [...column.dataSync()]);
       return batch;
     },
   },
