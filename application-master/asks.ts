@@ -87,7 +87,13 @@ export function ask(turn: Turn): void {
       turn.update(task.slot, { asked: true });
       turn.recordTask('task-requested', task);
     }
-    turn.patch({ asks: new Map(turn.state.asks).set(role.name, { count, excludedNodes: excluded, since: state.now }) });
+    turn.patch({
+      asks: new Map(turn.state.asks).set(role.name, {
+        count,
+        excludedNodes: excluded,
+        since: count === last.count && sameNodes ? last.since : state.now,
+      }),
+    });
   }
 }
 

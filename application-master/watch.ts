@@ -114,7 +114,7 @@ function endLoneRound(turn: Turn, slot: number): void {
   // One that is not asked for yet waits for the others.
   if (isCompanion(jobOf(turn.state), task.role) && task.container === null) return;
   if (task.executor !== null || task.reattachBy !== null || turn.now - Math.max(task.waitingSince, task.notBefore) < timeoutMs) return;
-  if (isElastic(task.role) && (task.container === null || !isMember(task))) {
+  if (isElastic(task.role) && (!isMember(task) || (task.container === null && isExpendable(turn.state, task)))) {
     goOnWithout(turn, task);
     return;
   }
@@ -140,6 +140,5 @@ function goOnWithout(turn: Turn, task: Task): void {
   const { timeoutMs } = jobOf(turn.state).gang;
   turn.update(task.slot, { waitingSince: turn.now });
   if (task.container !== null) failTask(turn, task.slot, { kind: 'unheard', ms: timeoutMs });
-  else if (isMember(task) && isExpendable(turn.state, task))
-    newGeneration(turn, { incidentUntil: null, why: `there is no room for ${nameOf(task)}` });
+  else if (isMember(task)) newGeneration(turn, { incidentUntil: null, why: `there is no room for ${nameOf(task)}` });
 }

@@ -88,7 +88,7 @@ describe('on a cluster', () => {
 
     // It has waited for room for longer than the elastic job will have when one of that job's ends.
     const secondId = await submit(second.file);
-    await until(async () => (await cluster.application(secondId)).state === 'RUNNING', {
+    await until(async () => /^second {2}WAITING/m.test((await cluster.run(['status', secondId])).stdout), {
       describe: () => cluster.application(secondId),
       timeoutMs: 60_000,
     });
