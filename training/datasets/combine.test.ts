@@ -84,6 +84,8 @@ describe('interleave', () => {
           expect(all).toHaveLength(lengths.reduce((sum, length) => sum + length, 0));
         },
       ),
+      // Empty ones in a row, before one that is not.
+      { examples: [[[0, 0, 1], 1, 1]] },
     );
   });
 

@@ -100,14 +100,14 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
     const from = this.#state();
     const items: U[] = [];
     let bytes = 0;
-    // So many places in a row had nothing to give.
+    // So many places in a row had no dataset, and none to take.
     let empty = 0;
     while (items.length < CHUNK_ELEMENTS && empty <= this.#open.length && !this.#isClosed) {
       const current: Open<U> | null = this.#open[this.#turn] ?? (await this.#openNext());
       this.#open[this.#turn] = current;
       const taken = await current?.cursor.take(this.#block - this.#given);
       if (taken === undefined || taken.items.length === 0) {
-        empty++;
+        empty = current === null ? empty + 1 : 0;
         await current?.cursor.close();
         this.#open[this.#turn] = null;
         this.#pass();
