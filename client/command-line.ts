@@ -1,6 +1,7 @@
 import yargs, { type Argv } from 'yargs';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import { suggest } from '../conf/suggest.ts';
+import { attachCommand } from './commands/attach.ts';
 import { configCommand } from './commands/config.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { explainCommand } from './commands/explain.ts';
@@ -21,6 +22,7 @@ const COMMANDS = [
   'init',
   'submit',
   'list',
+  'attach',
   'status',
   'logs',
   'kill',
@@ -47,6 +49,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .command(initCommand)
     .command(submitCommand)
     .command(listCommand)
+    .command(attachCommand)
     .command(statusCommand)
     .command(logsCommand)
     .command(killCommand)

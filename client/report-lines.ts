@@ -61,7 +61,20 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
   }
   if (report.summaryDir !== null && report.step > 0) lines.push(`summaries: ${report.summaryDir}`);
   if (report.state === 'SUCCEEDED') {
-    for (const [name, value] of Object.entries(report.metrics)) lines.push(describeMetric(harmless(name), value));
+    for (const [name, value] of Object.entries(withoutProfile(report.metrics))) lines.push(describeMetric(harmless(name), value));
+    lines.push(...profileLine(report.metrics));
   }
   return lines;
+}
+
+/** `time of a step: 3.6 ms compute, 6.2 ms exchange, ...; rank 0 was the slowest`: what takes most comes first. */
+function profileLine(metrics: Readonly<Record<string, number>>): string[] {
+  const phases = Object.entries(metrics).flatMap(([name, value]) => {
+    const phase = /^profile\/([a-z]+) ms$/.exec(name)?.[1];
+    return phase === undefined || phase === 'step' || value < 0.05 ? [] : [{ phase, value }];
+  });
+  if (phases.length === 0) return [];
+  const parts = phases.sort((a, b) => b.value - a.value).map(({ phase, value }) => `${value.toFixed(1)} ms ${phase}`);
+  const slowest = metrics['profile/slowest rank'];
+  return [`time of a step: ${parts.join(', ')}${slowest === undefined ? '' : `; rank ${slowest} was the slowest`}`];
 }

@@ -106,6 +106,22 @@ describe.each([
     expect(await logs.result).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/line 6\n$/) });
   });
 
+  test('attach follows a job that was submitted before, and ends as it does', async () => {
+    const { run, start, submit } = await open();
+    const gate = path.join(await temporaryFolder(), 'go');
+    const file = await job(`while [ ! -e ${gate} ]; do sleep 0.1; done; exit 7\n`);
+    const { stdout } = await run([...submit, '--conf', file, '--detach']);
+    const id = ID.exec(stdout)?.[0] ?? '';
+    const attached = start(['attach', id, '--output', 'json']);
+    await attached.output(/"state":"RUNNING"/);
+    await writeFile(gate, '');
+    const { exitCode, stdout: followed } = await attached.result;
+    expect(exitCode).toBe(1);
+    expect(jsonLines(followed).at(-1)).toMatchObject({ type: 'result', state: 'FAILED', applicationId: id });
+    // Of one that is over, how it ended.
+    expect(await run(['attach', id])).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`${id} FAILED`) });
+  });
+
   test('a job can be killed from elsewhere: its follower ends with 1', async () => {
     const { run, start, submit } = await open();
     const following = start([...submit, '--conf', await job('sleep 100\n')]);
