@@ -17,7 +17,7 @@ await cluster.fit(model, data, {
   batchSize: 10,
   summaries: { everySteps: 5, histograms: true },
   callbacks: {
-    onBatchEnd: async (step) => {
+    onBatchEnd: async (_, { step }) => {
       if (step !== Number(failAt)) return;
       while ((await cluster.storage.stat(`${dir}/checkpoints/step-20`)) === null) await delay(20);
       throw new Error('on purpose');
