@@ -10,6 +10,7 @@ const start = workerData as SyncRingStart;
 const control = new Int32Array(start.control);
 const shared = new Float32Array(start.numbers);
 let ring: Ring | null = null;
+let hasLost = false;
 
 const post = (message: FromSyncRing): void => parentPort?.postMessage(message);
 
@@ -22,6 +23,11 @@ function onLost(rank: number, cause: string): void {
   // The other thread hears whichever it can.
   post({ type: 'lost', rank, cause });
   Atomics.store(control, CONTROL.lost, rank);
+  hasLost = true;
+  tellWhoWaits();
+}
+
+function tellWhoWaits(): void {
   if (Atomics.compareExchange(control, CONTROL.state, STATE.asked, STATE.lost) === STATE.asked) {
     Atomics.notify(control, CONTROL.state);
   }
@@ -50,6 +56,8 @@ async function answer(message: ToSyncRing): Promise<void> {
       return;
     }
     case 'sum': {
+      // It may have happened while nobody waited.
+      if (hasLost) tellWhoWaits();
       const vector = vectors.get(message.length) ?? (ring as Ring).vector(message.length);
       vectors.set(message.length, vector);
       vector.set(shared.subarray(0, message.length));

@@ -59,6 +59,11 @@ export class SyncRing {
     const joined = await firstMessage(worker, 2 * timeouts.joinMs);
     if (joined?.type !== 'joined') {
       await worker.terminate();
+      if (joined?.type === 'lost') {
+        // One that had joined is gone already: wait to be stopped, as after any loss.
+        ring.lose(joined.rank, joined.cause);
+        await ring.barrier();
+      }
       throw failureOf(joined?.type === 'failed' ? joined : { code: 'RING_JOIN_FAILED', message: 'the thread of a ring has ended' });
     }
     const made = new SyncRing(ring, worker, start);
