@@ -105,3 +105,12 @@ test('a job that runs is held to the limits of time, and does not grow when it i
   });
   expect(limitsFor(JOB, view('roles: {worker: {instances: 1}}'))).toEqual({ timeout: null, idle: null, mayGrow: false });
 });
+
+test('a job whose own tags do not tell what it asks for is refused: others count by them', () => {
+  const quotas = 'roles: {worker: {total: {gpus: 8}}}';
+  const own = (tags: readonly string[]) => judged(quotas, [application('application_100_0005', { tags, user: 'alice' })]).type;
+  expect(own(['tony-ts', ...roleTags(JOB.job), 'mine'])).toBe('admitted');
+  expect(own(['tony-ts'])).toBe('refused');
+  expect(own([...roleTags(JOB.job), 'tony-roles:worker:0'])).toBe('refused');
+  expect(own(['tony-roles:worker:1'])).toBe('refused');
+});

@@ -12,7 +12,7 @@ import {
   type Violation,
   violationsOf,
 } from '../conf/quotas.ts';
-import { rolesOfTags } from '../conf/role-tags.ts';
+import { isRoleTag, rolesOfTags, roleTags } from '../conf/role-tags.ts';
 import type { Site } from '../conf/site.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
 import type { JobLimits } from './events.ts';
@@ -24,7 +24,7 @@ export type Judgement =
   | { readonly type: 'waits'; readonly reason: string }
   | { readonly type: 'refused'; readonly reason: string };
 
-/** What the cluster itself says: nothing in it comes from the machine of who submitted. */
+/** What the cluster itself says, where the job's own configuration leads to it. */
 export interface ClusterView {
   readonly site: Site;
   /** Of the job, as the ResourceManager has put it. */
@@ -56,6 +56,11 @@ export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
   const owner: Owner = { user, groups: view.groupsOf(user), queue: queueName(view.queue) };
   const violations = violationsOf(job, owner, quotas);
   if (violations.length > 0) return { type: 'refused', reason: describeViolations(violations, from) };
+  const own = view.applications.find(({ id }) => id === applicationId);
+  if (own !== undefined && !tellsTheTruth(own, job)) {
+    const reason = `The tags of the application do not tell what the job asks for by role (${roleTags(job).join(' ') || 'names of roles are too long'}).`;
+    return { type: 'refused', reason: `${reason} Submit it with tony-ts, and with shorter names of roles where they do not fit.` };
+  }
   const earlier = view.applications.filter((other) => isEarlier(other.id, applicationId));
   const shortages = shortagesOf(
     job,
@@ -68,6 +73,13 @@ export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
   return quotas.over === 'wait'
     ? { type: 'waits', reason: `Waits for other jobs to end: ${reason}.` }
     : { type: 'refused', reason: `Too little is left: ${reason}. Submit again when other jobs have ended.` };
+}
+
+/** Others' sums are made of these tags. YARN writes them in small letters. */
+function tellsTheTruth({ tags }: Application, job: FrozenJob['job']): boolean {
+  const expected = roleTags(job).map((tag) => tag.toLowerCase());
+  const told = tags.filter(isRoleTag);
+  return expected.length > 0 && told.length === expected.length && expected.every((tag) => told.includes(tag));
 }
 
 function runningJob(application: Application, groupsOf: ClusterView['groupsOf']): RunningJob {

@@ -30,6 +30,8 @@ export class JobHandle<T = unknown> {
     this.trackingUrl = connection.trackingUrl;
     this.#connection = connection;
     this.#told = onLog === undefined ? Promise.resolve() : this.#tell(onLog);
+    // Whoever waits for the end hears of it.
+    this.#told.catch(() => {});
   }
 
   async #tell(onLog: (line: LogLine) => void): Promise<void> {
@@ -37,6 +39,8 @@ export class JobHandle<T = unknown> {
       for await (const line of this.logs({ signal: this.#closing.signal })) onLog(line);
     } catch (error) {
       if (this.#closing.signal.aborted) return;
+      // What the caller's own function throws is the caller's.
+      if (!(error instanceof TonyError)) throw error;
       onLog({ task: 'client', containerId: '', file: 'stderr', text: `The logs cannot be followed: ${messageOf(error)}` });
     }
   }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Strategy } from './job.ts';
+import { isRoleTag } from './role-tags.ts';
 import { count, duration, memory, text } from './value-schemas.ts';
 
 /** job.yaml as people write it. Every key has its meaning beside it: editors show it, and the reference is made from it. */
@@ -163,7 +164,15 @@ export const jobSchema = z.strictObject({
       nodeLabel: text().describe('The ApplicationMaster runs on nodes with this YARN node label only.').optional(),
     })
     .prefault({}),
-  tags: z.array(text().max(100)).max(20).describe('YARN application tags.').default([]),
+  tags: z
+    .array(
+      text()
+        .max(100)
+        .refine((tag) => !isRoleTag(tag), { error: 'begins like the tags that tell what a job asks for' }),
+    )
+    .max(20)
+    .describe('YARN application tags.')
+    .default([]),
 });
 
 export type JobFile = z.output<typeof jobSchema>;

@@ -30,6 +30,10 @@ export function roleTags(job: Pick<Job, 'roles'>): string[] {
   return tags;
 }
 
+export function isRoleTag(tag: string): boolean {
+  return tag.toLowerCase().startsWith(PREFIX);
+}
+
 function fieldOf(name: string, amount: number): string[] {
   if (amount === 0) return [];
   const short = (SHORT as Readonly<Record<string, string>>)[name];

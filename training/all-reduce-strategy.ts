@@ -29,6 +29,8 @@ class AllReduceStrategy implements TrainingStrategy {
   readonly #context: StrategyContext;
   readonly #stepper: Stepper;
   readonly #writer: CheckpointWriter | null;
+  /** The step of this job's final checkpoint, where training was over before this run began; rank 0 knows. */
+  #ended: number | null = null;
   #batchNorm: SyncBatchNorm | null = null;
 
   constructor(ring: Ring, wire: Wire, context: StrategyContext) {
@@ -65,6 +67,7 @@ class AllReduceStrategy implements TrainingStrategy {
         restoreState(tf, model, found.tensors, found.position.iterations, found.uri);
         onNotice(`training goes on from ${found.uri}, step ${found.position.step}`);
         position = found.position;
+        this.#ended = position.final && found.manifest.applicationId === applicationId ? position.step : null;
       }
     }
     const shared = await this.#share(position);
@@ -78,8 +81,8 @@ class AllReduceStrategy implements TrainingStrategy {
       return;
     }
     const installed = await SyncBatchNorm.install(tf, this.#ring, model.model);
-    if (installed === 'impossible') {
-      onNotice('batch normalisation goes by the examples of each rank: one of them cannot wait for the others within a step');
+    if (typeof installed === 'string') {
+      onNotice(`batch normalisation goes by the examples of each rank: ${installed}`);
     } else {
       this.#batchNorm = installed;
     }
@@ -118,24 +121,36 @@ class AllReduceStrategy implements TrainingStrategy {
     await this.#ring.allReduce(signals);
   }
 
-  /** Moving averages are made equal first. Rank 0 writes, in the background. */
+  /** Moving averages are made equal first, and the rest is compared. Rank 0 writes, in the background. */
   async checkpoint(position: TrainingPosition): Promise<void> {
-    const { tf, model } = this.#context;
+    await this.#settle();
+    await this.#record(position);
+  }
+
+  async #settle(): Promise<void> {
     await this.#averageMoving();
+    await this.#stepper.verifyIfWanted();
+  }
+
+  async #record(position: TrainingPosition): Promise<void> {
+    const { tf, model } = this.#context;
     await this.#writer?.record(async () => ({ position, tensors: await captureState(tf, model) }));
   }
 
   async afterStep(): Promise<void> {}
 
   async finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void> {
+    await this.#settle();
     if (this.#context.checkpoints === null) {
-      await this.#averageMoving();
       await afterwards;
       return;
     }
     let state: 'writing' | 'done' | 'failed' = 'writing';
     let failure: unknown = null;
-    await this.checkpoint(position);
+    // An end that was there already is not put in its own place: for a moment there would be none.
+    if (this.#ended !== position.step) {
+      await this.#record(position);
+    }
     const writing = Promise.all([this.#writer?.finish(), afterwards]).then(
       () => {
         state = 'done';

@@ -1,4 +1,4 @@
-import { truncate } from 'node:fs/promises';
+import { readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test, vi } from 'vitest';
@@ -217,10 +217,14 @@ describe('a resumed run', () => {
     const path = await folder();
     const model = makeModel(tf.train.adam(0.01));
     await trainAll({ folder: path }, [model], data, { epochs: 2 });
+    const manifest = () => readFile(join(path, 'step-4', 'manifest.json'), 'utf8');
+    const written = await manifest();
     const again = makeModel(tf.train.adam(0.01), 0, 50);
     const [history] = await trainAll({ folder: path, generation: 2 }, [again], data, { epochs: 2 });
     expect(history).toMatchObject({ epoch: [], steps: 4 });
     expect(weightsOf(again)).toEqual(weightsOf(model));
+    // Its last checkpoint is not put in its own place again.
+    expect(await manifest()).toBe(written);
   });
 
   test('refuses the checkpoint of another model', async () => {

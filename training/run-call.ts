@@ -6,6 +6,7 @@ import { encodeJsonValue } from '../conf/json-value.ts';
 import { CALL_DATA, CALL_FILE, RESULT_FILE } from '../conf/run-call.ts';
 import { joinUri } from '../storage/uri.ts';
 import { join } from './join.ts';
+import { readTask } from './task.ts';
 
 /** A program that has called its function may keep the process alive by what it has left open; not for longer than this. */
 const LEFTOVERS_MS = 5000;
@@ -26,7 +27,8 @@ export async function runCall(): Promise<void> {
     throw new TonyError('FUNCTION_INVALID', `${call.module} exports no function ${call.export} (it exports: ${names})`);
   }
   const value: unknown = await called(cluster, ...call.args);
-  if (cluster.rank === 0 && cluster.outputDir !== null) {
+  // A task of a role without ranks is the first of a world of its own, and not the chief.
+  if (readTask()?.rank === 0 && cluster.outputDir !== null) {
     const result = {
       version: 1,
       ...(value !== undefined && { value: JSON.parse(encodeJsonValue(value, 'the returned value', 'FUNCTION_INVALID')) as unknown }),

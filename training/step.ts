@@ -123,6 +123,13 @@ export class Stepper {
     await verifyEqual(this.#ring, variables, `after ${this.#steps} steps`);
   }
 
+  /** As `verify`, unless the program does not want it; nothing is compared in a world of one. */
+  async verifyIfWanted(): Promise<void> {
+    if (this.#verifyEverySteps > 0 && this.#ring.worldSize > 1) {
+      await this.verify();
+    }
+  }
+
   /** Why steps do not go by native kernels; null when they do. */
   get reasonOfSlowSteps(): string | null {
     return this.#optimizer.reason;

@@ -63,18 +63,24 @@ export class SyncBatchNorm {
 
   /**
    * Every rank calls it, with models of the same layers.
-   * @returns null when there is nothing to normalise together; 'impossible' on all ranks when one of them cannot wait as it takes.
+   * @returns null when there is nothing to normalise together; on all ranks the reason when it cannot be done.
    */
-  static async install(tf: typeof tfjs, ring: Ring, model: tfjs.LayersModel): Promise<SyncBatchNorm | 'impossible' | null> {
+  static async install(tf: typeof tfjs, ring: Ring, model: tfjs.LayersModel): Promise<SyncBatchNorm | string | null> {
     const layers = [...layersOf(model as unknown as LayerTree)].filter(
       (layer): layer is BatchNormLayer => layer.getClassName() === 'BatchNormalization',
     );
     if (ring.worldSize === 1 || layers.length === 0) {
       return null;
     }
+    const repeated = [...layersOf(model as unknown as LayerTree)].filter((layer) => layer.getClassName() === 'TimeDistributed');
+    if (repeated.some((layer) => [...layersOf(layer)].some((inner) => layers.includes(inner as BatchNormLayer)))) {
+      return "it is below a TimeDistributed layer, where the number of its calls is each rank's own";
+    }
     const channels = Math.max(...layers.map(({ movingMean }) => movingMean.shape[0] as number));
     const sync = await SyncRing.open(ring, ring.worldSize * (2 * channels + 1));
-    return sync === null ? 'impossible' : new SyncBatchNorm(tf, ring, sync, model, [...new Set(layers)]);
+    return sync === null
+      ? 'one of them cannot wait for the others within a step'
+      : new SyncBatchNorm(tf, ring, sync, model, [...new Set(layers)]);
   }
 
   /** The layers are TensorFlow.js's own again. */

@@ -148,6 +148,18 @@ describe('a GraphModel', () => {
     graph.dispose();
   });
 
+  test('leaves the layers as they were, with what training has put into their place', async () => {
+    const { uri } = await place();
+    const model = sequential(tf.layers.dense({ units: 2, inputShape: [3] }), tf.layers.batchNormalization());
+    const layer = model.layers[1] as tf.layers.Layer;
+    const own = layer.call;
+    const patched: typeof own = (...input) => own.apply(layer, input);
+    layer.call = patched;
+    await exportGraphModel(world, model, uri);
+    expect(layer.call).toBe(patched);
+    expect(Object.hasOwn(model.layers[0] as tf.layers.Layer, 'call')).toBe(false);
+  });
+
   test('takes its inputs by name, and says their shapes', async () => {
     const { uri } = await place();
     await exportGraphModel(world, (MODELS['several inputs and outputs'] as () => tf.LayersModel)(), uri);

@@ -105,6 +105,8 @@ export function tracePrediction(
   engine.read = (dataId) => (depth === 0 ? looked() : Reflect.apply(read, engine, [dataId]));
   const restore = leafLayers(model as unknown as TracedLayer).map((layer) => {
     const { call } = layer;
+    // Training may have put one of its own there.
+    const own = Object.getOwnPropertyDescriptor(layer, 'call');
     layer.call = (...input) => {
       layers.push(layer.name);
       try {
@@ -116,6 +118,9 @@ export function tracePrediction(
     return () => {
       // That of its class shows again.
       Reflect.deleteProperty(layer, 'call');
+      if (own !== undefined) {
+        Object.defineProperty(layer, 'call', own);
+      }
     };
   });
   try {
