@@ -131,10 +131,15 @@ describe('what the client has let pass is refused by the ApplicationMaster', () 
     expect(message).toMatch(
       /^The job is beyond what hdfs:\S+\/apps\/tony-ts\/site\.yaml allows\. quotas\.roles\.worker\.instances: role worker asks for 3 tasks; 2 are allowed/,
     );
-    expect(await cluster.application(id)).toMatchObject({
-      state: 'FINISHED',
-      diagnostics: expect.stringContaining('quotas.roles.worker.instances'),
-    });
+    // The ApplicationMaster has said so before the ResourceManager has taken note.
+    const ended = await until(
+      async () => {
+        const application = await cluster.application(id);
+        return application.state === 'FINISHED' ? application : undefined;
+      },
+      { describe: `${id} FINISHED` },
+    );
+    expect(ended.diagnostics).toContain('quotas.roles.worker.instances');
   });
 
   test('and by the client already where nobody cheats', async () => {
