@@ -33,6 +33,35 @@ describe('a feed', () => {
     expect(() => feed.put('q', 1, record('x'))).toThrow(/no producer/);
   });
 
+  it('takes whatever number a producer begins with, and knows what it has of the chunks before', () => {
+    const feed = new FeedQueue();
+    feed.open('p', 1);
+    for (const sequence of [1, 2, 3, 4]) feed.put('p', sequence, record(`${sequence}`));
+    expect(feed.take('r', 0, 1).answer).toEqual({ records: ['1', '2', '3', '4'].map((text) => Buffer.from(text)) });
+    feed.put('p', 5, record('5'));
+    expect(feed.open('p', 4)).toBe(6);
+    expect(feed.takenOf('p')).toBe(3);
+    expect(feed.bytesOf('p')).toBe(2 * 65);
+    expect(feed.open('p', 2 ** 40)).toBe(2 ** 40);
+    expect(feed.takenOf('p')).toBe(2 ** 40 - 1);
+    expect(feed.bytesOf('p')).toBe(0);
+    expect(feed.take('r', 1, 1).answer).toBe('wait');
+  });
+
+  it('knows which records a reader waits for', () => {
+    const feed = new FeedQueue();
+    feed.open('p', 1);
+    feed.put('p', 1, record('a'));
+    feed.take('r', 0, 1);
+    expect(feed.isAwaited('p', 1)).toBe(false);
+    const next = FeedQueue.restore(JSON.parse(JSON.stringify(feed.store())));
+    expect(next.isAwaited('p', 1)).toBe(true);
+    expect(next.isAwaited('p', 2)).toBe(false);
+    next.open('p', 1);
+    next.put('p', 1, record('a'));
+    expect(next.isAwaited('p', 1)).toBe(false);
+  });
+
   /*
    * Producers send, lose their connection and come back; readers ask, lose answers and ask again, and die now and then before they have taken
    * what they were given; the process is replaced by one that knows what was written down before the last answer that came through.

@@ -73,7 +73,7 @@ export class FeedQueue {
 
   /**
    * A producer comes, or comes back.
-   * @param first the first chunk that it has: those before are certainly taken.
+   * @param first the first chunk that it has: those before are certainly taken. It may be any number: what is done does not depend on its size.
    * @returns the number of the chunk that it should send next.
    */
   open(id: string, first: number): number {
@@ -84,7 +84,7 @@ export class FeedQueue {
       producer = { received: 0, taken: 0, takenAhead: new Set(), last: null, bytes: 0 };
       this.#producers.set(id, producer);
     }
-    while (producer.taken < first - 1) this.#markTaken([id, producer.taken + 1]);
+    this.#passOver(id, producer, first - 1);
     producer.received = Math.max(producer.received, first - 1);
     // It says so again, if it has ended; another process of the same name may go on.
     producer.last = null;
@@ -192,6 +192,13 @@ export class FeedQueue {
     return this.#known(id).bytes;
   }
 
+  /** A reader has been promised this chunk, or a later one of the producer, and waits for its records. */
+  isAwaited(id: string, sequence: number): boolean {
+    const isMissing = (chunk: ChunkId): boolean =>
+      chunk[0] === id && chunk[1] >= sequence && !this.#chunks.has(keyOf(chunk)) && !this.#isTaken(chunk);
+    return [...this.#readers.values()].some(({ given }) => given.some(isMissing));
+  }
+
   /** What is held of all of them, those included that have gone. */
   get bytes(): number {
     return [...this.#producers.values()].reduce((sum, { bytes }) => sum + bytes, 0);
@@ -232,6 +239,16 @@ export class FeedQueue {
     while (producer.takenAhead.delete(producer.taken + 1)) producer.taken++;
   }
 
+  /** All chunks up to `last` are taken. */
+  #passOver(id: string, producer: Producer, last: number): void {
+    if (last <= producer.taken) return;
+    producer.taken = last;
+    for (const sequence of producer.takenAhead) if (sequence <= last) producer.takenAhead.delete(sequence);
+    const known = [...this.#queue, ...[...this.#readers.values()].flatMap(({ given }) => given)];
+    for (const chunk of known) if (chunk[0] === id && chunk[1] <= last) this.#markTaken(chunk);
+    while (producer.takenAhead.delete(producer.taken + 1)) producer.taken++;
+  }
+
   #isTaken([id, sequence]: ChunkId): boolean {
     return isTaken(this.#known(id), sequence);
   }
@@ -251,7 +268,7 @@ function keyOf([producer, sequence]: ChunkId): string {
   return `${sequence} ${producer}`;
 }
 
-function bytesOf(records: readonly Uint8Array[]): number {
-  // What holding a record costs beside its bytes.
+/** What holding them costs: a record costs something beside its bytes. */
+export function bytesOf(records: readonly Uint8Array[]): number {
   return records.reduce((sum, { length }) => sum + length + 64, 0);
 }

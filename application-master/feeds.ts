@@ -3,11 +3,13 @@ import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import { type FeedMessage, MAXIMUM_CHUNK_RECORDS, MAXIMUM_RECORD_BYTES, type ProducerMessage } from '../protos/feed-protocol.ts';
 import type { Asker } from './dispatcher.ts';
-import { FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
+import { bytesOf, FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
 import type { ProducerLink } from './feed-server.ts';
 
 /** What all feeds hold together, about; and what each producer may always have under way. */
 const CAPACITY_BYTES = 64 * 1024 * 1024;
+/** And at most: of dead producers, and of large records that go beyond the windows. */
+const MAXIMUM_HELD_BYTES = 4 * CAPACITY_BYTES;
 const LEAST_WINDOW_BYTES = 512 * 1024;
 const MAXIMUM_FEEDS = 64;
 
@@ -82,15 +84,17 @@ export class Feeds {
   readonly opened = (link: ProducerLink, first: number): void => {
     const feed = this.#open(link.feed);
     const { queue, links } = feed;
+    // One that is refused here is not among the links, and takes nobody's place.
+    const expected = queue.open(link.producer, first);
     const before = links.get(link.producer);
     links.set(link.producer, link);
     // The connection that it had before is dead, as it says by coming again.
     before?.refuse(new Error('the producer has come again'));
-    const expected = queue.open(link.producer, first);
     this.#options.note();
     this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer feeds the job');
     link.send({ expected, ...this.#progress(feed, link), over: false });
-    this.#tell(feed);
+    // The windows of all of them are smaller now.
+    this.#tellAll();
   };
 
   readonly said = (link: ProducerLink, message: ProducerMessage): void => {
@@ -100,13 +104,18 @@ export class Feeds {
     if (message.chunk) {
       const records = message.chunk.records ?? [];
       if (records.length > MAXIMUM_CHUNK_RECORDS) throw new TonyError('USAGE', `a chunk has at most ${MAXIMUM_CHUNK_RECORDS} records`);
-      // One chunk may go beyond the window, or a record that is larger than it could not be sent at all.
+      // One chunk may go beyond the window, or a record that is larger than it could not be sent at all. It may have been told a larger window
+      // when there were fewer producers: it comes again, hears the new one, and waits.
       if (queue.bytesOf(link.producer) > this.#window() * 2 + MAXIMUM_RECORD_BYTES) {
-        throw new TonyError('USAGE', 'the producer sends more than its window');
+        throw new TonyError('INTERNAL', 'the producer sends more than its window');
       }
       const held = [...this.#feeds.values()].reduce((sum, each) => sum + each.queue.bytes, 0);
       // Of producers that have died: this one comes again, and again, until workers have taken some of it.
       if (held > CAPACITY_BYTES * 2 && queue.bytesOf(link.producer) > 0) throw new TonyError('INTERNAL', 'the feeds are full');
+      // A chunk that a reader has been promised is taken in all the same: as long as it waits for that, it takes nothing else.
+      if (held + bytesOf(records) > MAXIMUM_HELD_BYTES && !queue.isAwaited(link.producer, message.chunk.sequence)) {
+        throw new TonyError('INTERNAL', 'the feeds are full');
+      }
       if (queue.put(link.producer, message.chunk.sequence, records)) this.#options.changed();
     } else if (message.ending) {
       if (queue.end(link.producer, message.ending.last)) this.#options.note();
@@ -122,6 +131,7 @@ export class Feeds {
     if (feed.links.get(link.producer) !== link) return;
     feed.links.delete(link.producer);
     this.#options.log.info({ feed: link.feed, producer: link.producer, ended: feed.queue.isDone(link.producer) }, 'a producer has gone');
+    this.#tellAll();
   };
 
   /** Takes back what was given to programs that live no more and has not been confirmed. */
@@ -151,6 +161,10 @@ export class Feeds {
       this.#feeds.set(name, feed);
     }
     return feed;
+  }
+
+  #tellAll(): void {
+    for (const feed of this.#feeds.values()) this.#tell(feed);
   }
 
   /** Tells producers what is new for them. That a producer is done with is a promise: it goes and nobody else knows its records. */

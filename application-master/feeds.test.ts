@@ -1,0 +1,105 @@
+import { pino } from 'pino';
+import { describe, expect, it } from 'vitest';
+import { TonyError } from '../conf/errors.ts';
+import { type FeedMessage, MAXIMUM_RECORD_BYTES } from '../protos/feed-protocol.ts';
+import type { ProducerLink } from './feed-server.ts';
+import { Feeds } from './feeds.ts';
+
+const newFeeds = (): Feeds => new Feeds({ note: () => {}, changed: () => {}, isDurable: async () => true, log: pino({ level: 'silent' }) });
+
+interface Producer extends ProducerLink {
+  readonly heard: FeedMessage[];
+  readonly refused: unknown[];
+}
+
+function newProducer(feeds: Feeds, feed: string, producer: string): Producer {
+  const heard: FeedMessage[] = [];
+  const refused: unknown[] = [];
+  const link: Producer = {
+    feed,
+    producer,
+    heard,
+    refused,
+    send: (message) => void heard.push(message),
+    refuse: (error) => {
+      refused.push(error);
+      feeds.closed(link);
+    },
+  };
+  return link;
+}
+
+const windowOf = ({ heard }: Producer): number | undefined => heard.at(-1)?.windowBytes;
+
+/** Which error it is that the feeds refuse with. */
+function refusal(act: () => void): string | null {
+  try {
+    act();
+    return null;
+  } catch (error) {
+    return error instanceof TonyError ? error.code : 'UNKNOWN';
+  }
+}
+
+describe('feeds', () => {
+  it('tell producers of all feeds how much each may send when others come and go', () => {
+    const feeds = newFeeds();
+    const [first, second] = [newProducer(feeds, 'a', 'p'), newProducer(feeds, 'b', 'q')];
+    feeds.opened(first, 1);
+    const whole = windowOf(first) as number;
+    feeds.opened(second, 1);
+    expect(windowOf(first)).toBe(whole / 2);
+    feeds.closed(second);
+    expect(windowOf(first)).toBe(whole);
+  });
+
+  it('let a producer come again that sends what it was told before there were others', () => {
+    const feeds = newFeeds();
+    const producer = newProducer(feeds, 'a', 'p');
+    feeds.opened(producer, 1);
+    const size = 1024 * 1024;
+    const chunks = (windowOf(producer) as number) / size;
+    const send = (sequence: number) => feeds.said(producer, { chunk: { sequence, records: [Buffer.alloc(size - 64)] } });
+    for (let sequence = 1; sequence < chunks; sequence++) send(sequence);
+    for (let index = 0; index < 20; index++) feeds.opened(newProducer(feeds, 'a', `q${index}`), 1);
+    expect(refusal(() => send(chunks))).toBe('INTERNAL');
+  });
+
+  it('have a bound for what all of them hold, whoever sends it', () => {
+    const feeds = newFeeds();
+    const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
+    const codes = Array.from({ length: 20 }, (_, index) => {
+      const producer = newProducer(feeds, 'a', `p${index}`);
+      feeds.opened(producer, 1);
+      const code = refusal(() => feeds.said(producer, { chunk: { sequence: 1, records: [record] } }));
+      feeds.closed(producer);
+      return code;
+    });
+    expect(codes.filter((code) => code === null)).toHaveLength(15);
+    expect(codes.slice(15)).toEqual(Array.from({ length: 5 }, () => 'INTERNAL'));
+  });
+
+  it('refuse one producer too many, which goes as others do', () => {
+    const feeds = newFeeds();
+    for (let index = 0; index < 10_000; index++) {
+      const producer = newProducer(feeds, 'a', `p${index}`);
+      feeds.opened(producer, 1);
+      feeds.closed(producer);
+    }
+    const late = newProducer(feeds, 'a', 'late');
+    expect(refusal(() => feeds.opened(late, 1))).toBe('USAGE');
+    feeds.closed(late);
+    expect(late.heard).toEqual([]);
+  });
+
+  it('end the connection that a producer had before it came again', () => {
+    const feeds = newFeeds();
+    const [before, now] = [newProducer(feeds, 'a', 'p'), newProducer(feeds, 'a', 'p')];
+    feeds.opened(before, 1);
+    feeds.opened(now, 1);
+    expect(before.refused).toHaveLength(1);
+    feeds.said(before, { chunk: { sequence: 7, records: [] } });
+    feeds.said(now, { chunk: { sequence: 1, records: [Buffer.from('x')] } });
+    expect(now.refused).toEqual([]);
+  });
+});
