@@ -16,6 +16,9 @@ type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
 /** What a producer says before anything else has to come within this time (ms). */
 const OPENING_MS = 10_000;
 const MAXIMUM_STREAMS = 64;
+/** A producer whose machine is gone does not say so, and would keep its place and its part of the window. */
+const KEEPALIVE_MS = 20_000;
+const KEEPALIVE_ANSWER_MS = 10_000;
 
 /** One producer's connection, as the feeds see it. */
 export interface ProducerLink {
@@ -60,7 +63,12 @@ export function feedToken(jobSecret: Secret): string {
 /** Where producers connect. Who they are is proved here; what they say is for the feeds. */
 export class FeedServer {
   readonly #options: FeedServerOptions;
-  readonly #server = new Server({ 'grpc.max_receive_message_length': MAXIMUM_MESSAGE_BYTES, 'grpc.keepalive_permit_without_calls': 1 });
+  readonly #server = new Server({
+    'grpc.max_receive_message_length': MAXIMUM_MESSAGE_BYTES,
+    'grpc.keepalive_permit_without_calls': 1,
+    'grpc.keepalive_time_ms': KEEPALIVE_MS,
+    'grpc.keepalive_timeout_ms': KEEPALIVE_ANSWER_MS,
+  });
   #streams = 0;
 
   constructor(options: FeedServerOptions) {
@@ -115,12 +123,16 @@ export class FeedServer {
     stream.on('data', (message: ProducerMessage) => {
       if (isOver) return;
       try {
+        const { opening, chunk, ending } = message;
+        if (![opening?.first, chunk?.sequence, ending?.last].every((number) => number === undefined || Number.isSafeInteger(number))) {
+          throw new TonyError('USAGE', 'chunks are numbered with integers below 2^53');
+        }
         if (link !== null) {
           this.#options.said(link, message);
           return;
         }
         clearTimeout(deadline);
-        const { feed = '', producer = '', first = 0 } = message.opening ?? {};
+        const { feed = '', producer = '', first = 0 } = opening ?? {};
         if (!/^[\w.-]{1,100}$/.test(feed) || !/^[\w.-]{1,100}$/.test(producer) || first < 1) {
           throw new TonyError('USAGE', 'a producer names its feed and itself with letters, digits, points and dashes');
         }
