@@ -115,3 +115,15 @@ it('goes on trying to say where it is', async () => {
   await written;
   await vi.waitFor(() => expect(readdirSync(path.join(folder, 'staging'))).toEqual(['am.json']));
 });
+
+it('leaves the address of the feeds to the newest attempt', async () => {
+  const { of, folder } = newFolders();
+  const address = (attempt: number) => ({ host: 'a', port: attempt, attempt, token: 't', certificate: 'c' });
+  const written = () => JSON.parse(readFileSync(path.join(folder, 'staging', 'feed.json'), 'utf8')) as unknown;
+  await of(1).writeFeedAddress(address(1));
+  expect(written()).toEqual(address(1));
+  await of(2).writeAddress({ attempt: 2 });
+  await of(2).writeFeedAddress(address(2));
+  await of(1).writeFeedAddress(address(1));
+  expect(written()).toEqual(address(2));
+});

@@ -151,12 +151,16 @@ export class JobFiles {
     );
   }
 
-  /** For the job's user alone: it holds the token of those who may feed the job. */
+  /**
+   * For the job's user alone: it holds the token of those who may feed the job. Not once a newer attempt has said where it is: producers
+   * would be led back to this one.
+   */
   async writeFeedAddress(address: FeedAddress): Promise<void> {
     const data = Buffer.from(JSON.stringify(address));
-    await this.#persistently("where the job's feeds are could not be written", () =>
-      this.#storage.write(joinUri(this.#staging, FEED_ADDRESS_FILE), data, { permission: 0o600 }),
-    );
+    await this.#persistently("where the job's feeds are could not be written", async () => {
+      if ((await this.newestAttempt()) > this.#attempt) return;
+      await this.#storage.write(joinUri(this.#staging, FEED_ADDRESS_FILE), data, { permission: 0o600 });
+    });
   }
 
   /** What an earlier attempt left: how the job ended, if it has, and its state. Storage is waited for: the job's programs go on meanwhile. */
