@@ -180,6 +180,8 @@ export class FeedWriter {
     for (let pause = FIRST_PAUSE_MS; !signal.aborted && !this.#isOver; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       try {
         const address = await this.#place.read();
+        // Whoever closed it meanwhile has found no connection to close.
+        if (signal.aborted) break;
         if (address !== null && (await this.#connect(address))) pause = FIRST_PAUSE_MS;
         else if (address === null) this.#reason = 'the job does not read a feed yet';
         if (signal.aborted || this.#isOver) break;
@@ -212,6 +214,7 @@ export class FeedWriter {
     const opening = { feed: this.#feed, producer: this.producer, first: this.#chunks[0]?.sequence ?? this.#nextSequence };
     return new Promise((resolve, reject) => {
       let hasSpoken = false;
+      const stop = (): void => resolve(hasSpoken);
       this.#sendFrom = null;
       this.#connection = new FeedConnection(address, opening, {
         message: (message) => {
@@ -220,13 +223,14 @@ export class FeedWriter {
         },
         room: () => this.#pump(),
         lost: (reason, isFinal) => {
+          this.#closing.signal.removeEventListener('abort', stop);
           this.#connection = null;
           this.#reason = reason;
           if (isFinal) reject(new TonyError('FEED_REFUSED', `the job refuses this producer: ${reason}.`));
           else resolve(hasSpoken);
         },
       });
-      this.#closing.signal.addEventListener('abort', () => resolve(hasSpoken), { once: true });
+      this.#closing.signal.addEventListener('abort', stop, { once: true });
     });
   }
 
@@ -257,12 +261,22 @@ export class FeedWriter {
 
   #cut(): void {
     if (!this.#isNumbered) return;
-    for (let from = 0; from < this.#records.length; from += CHUNK_RECORDS) {
-      const records = this.#records.slice(from, from + CHUNK_RECORDS);
-      const bytes = records.reduce((sum, { length }) => sum + length + RECORD_COST, 0);
+    let records: Uint8Array[] = [];
+    let bytes = 0;
+    const push = (): void => {
+      if (records.length === 0) return;
       this.#chunks.push({ sequence: this.#nextSequence++, records, bytes });
       this.#bytes += bytes;
+      [records, bytes] = [[], 0];
+    };
+    // There may be more than one message can hold: of a producer that had no numbers yet.
+    for (const record of this.#records) {
+      const cost = record.length + RECORD_COST;
+      if (records.length >= CHUNK_RECORDS || bytes + cost > CHUNK_BYTES) push();
+      records.push(record);
+      bytes += cost;
     }
+    push();
     this.#records = [];
     this.#recordBytes = 0;
     this.#pump();

@@ -1,0 +1,77 @@
+import { pino } from 'pino';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import { FeedServer } from '../application-master/feed-server.ts';
+import { Feeds } from '../application-master/feeds.ts';
+import { CREDENTIALS } from '../conf/job.ts';
+import type { Secret } from '../conf/secret.ts';
+import { type FeedAddress, MAXIMUM_RECORD_BYTES } from '../protos/feed-protocol.ts';
+import { FeedWriter } from './feed.ts';
+import { createJobSecrets } from './job-secrets.ts';
+
+const log = pino({ level: 'silent' });
+
+/** A job's feeds, and where they are. */
+async function openFeeds(): Promise<{ feeds: Feeds; address: FeedAddress }> {
+  const secrets = createJobSecrets(Date.now());
+  const [certificate, privateKey] = [secrets.get(CREDENTIALS.certificate) as Secret, secrets.get(CREDENTIALS.privateKey) as Secret];
+  const feeds = new Feeds({ note: () => {}, changed: () => {}, isDurable: async () => true, log });
+  const { opened, said, closed } = feeds;
+  const server = new FeedServer({ certificate, privateKey, token: 'token', opened, said, closed, log });
+  const port = await server.listen('127.0.0.1');
+  onTestFinished(() => {
+    feeds.close();
+    server.close();
+  });
+  const text = Buffer.from(certificate.reveal()).toString();
+  return { feeds, address: { host: '127.0.0.1', port, attempt: 1, token: 'token', certificate: text } };
+}
+
+function newWriter(producer: string, read: () => Promise<FeedAddress | null>): FeedWriter {
+  const job = {
+    applicationId: 'local_1_1',
+    trackingUrl: null,
+    pages: async () => null,
+    observe: async () => ({ phase: 'RUNNING', waiting: '', status: null, result: null }),
+    kill: async () => false,
+    logs: async () => [],
+    output: async () => null,
+    close: () => {},
+  };
+  const writer = new FeedWriter(job, { read, close: () => {} }, 'numbers', producer, { producer });
+  onTestFinished(() => writer.close());
+  return writer;
+}
+
+it('sends what was written before it had numbers in messages that the job can take', async () => {
+  const { feeds, address } = await openFeeds();
+  const writer = newWriter('p', async () => address);
+  const sizes = [...Array.from({ length: 200 }, () => 4096), MAXIMUM_RECORD_BYTES, 1];
+  const writing = sizes.map((size) => writer.write(Buffer.alloc(size)));
+  const ending = writer.end();
+  const lengths: number[] = [];
+  const asker = { containerId: 'c', role: 'worker', ranked: true, generation: 1 };
+  let at = 0;
+  await vi.waitFor(
+    () => {
+      for (;;) {
+        const answer = feeds.take(asker, { feed: 'numbers', reader: 'r', at, producers: 1 });
+        if (answer === 'over') return;
+        if (answer === 'wait') throw new Error(`${lengths.length} records have come`);
+        lengths.push(...answer.records.map(({ length }) => length));
+        at++;
+      }
+    },
+    { timeout: 8_000, interval: 5 },
+  );
+  await Promise.all([ending, ...writing]);
+  expect(lengths).toEqual(sizes);
+});
+
+it('can be closed while it looks for the job', async () => {
+  const { address } = await openFeeds();
+  let found = (_address: FeedAddress): void => {};
+  const writer = newWriter('p', () => new Promise((resolve) => (found = resolve)));
+  const closing = writer.close();
+  found(address);
+  await closing;
+});
