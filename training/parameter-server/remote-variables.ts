@@ -36,7 +36,8 @@ export interface PushNews {
 export class RemoteVariables {
   readonly #options: RemoteVariablesOptions;
   #layout: Layout = [];
-  #learningRate: number;
+  /** As this worker has told the servers last; another process of its rank may have told them otherwise. */
+  #learningRate: number | null = null;
   #signalled = 0;
 
   constructor(options: RemoteVariablesOptions) {
@@ -45,7 +46,6 @@ export class RemoteVariables {
     if (other !== undefined) {
       throw new TonyError('MODEL_INVALID', `parameter servers train variables of type float32; ${other.name} is ${other.dtype}`);
     }
-    this.#learningRate = learningRateOf(options.optimizer);
   }
 
   /** Workers whose signal was above 0 in any step that server 0 knows of. */
