@@ -91,7 +91,7 @@ test('what comes at the wrong time is refused, and the next ask is answered', as
   const worker = await start(1, 1);
   const group = await open(worker(0));
   await expect(group.ask(0, { ask: 'open' })).rejects.toMatchObject({ code: 'RING_MISMATCH' });
-  await expect(group.ask(0, { ask: 'capture', step: 3 })).rejects.toMatchObject({ code: 'RING_MISMATCH' });
+  await expect(group.ask(0, { ask: 'capture', step: 3, writing: null })).rejects.toMatchObject({ code: 'RING_MISMATCH' });
   await expect(group.states()).resolves.toEqual(['empty']);
 });
 

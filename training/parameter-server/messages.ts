@@ -45,7 +45,7 @@ export const ask = z.discriminatedUnion('ask', [
   z.object({ ask: z.literal('join') }),
   /** `now`: without waiting for slower workers. */
   z.object({ ask: z.literal('pull'), now: z.boolean() }),
-  /** Body: the gradients of the pieces that are `present`. `learningRate`: when the program has changed it. */
+  /** Body: the gradients of the pieces that are `present`. `learningRate`: the chief's, in its first push and when the program has changed it. */
   z.object({
     ask: z.literal('push'),
     /** Without examples there is nothing to step by, on any server. */
@@ -61,8 +61,8 @@ export const ask = z.discriminatedUnion('ask', [
   /** Answered when they are there. */
   z.object({ ask: z.literal('get'), name: z.string().max(200) }),
   z.object({ ask: z.literal('positions') }),
-  /** Keeps a copy of everything as it is now. */
-  z.object({ ask: z.literal('capture'), step: count }),
+  /** Keeps a copy of everything as it is now, and of those from before only that of the step `writing`. */
+  z.object({ ask: z.literal('capture'), step: count, writing: count.nullable() }),
   /** Writes the copy of this step into a checkpoint; may be asked again. */
   z.object({ ask: z.literal('write'), step: count, dir: z.string(), pending, index: count, count }),
   /** Answered, by server 0, when all workers have finished. */

@@ -31,6 +31,8 @@ export function parameterServerStrategy(servers: ParameterServers): StrategyFact
 
 /** Where this worker stands is told to the servers at most so often. */
 const POSITION_MS = 200;
+/** How often at most weights that are not trained are, where they have changed: they may be many. */
+const FIXED_MS = 2000;
 /** What layers change themselves (moving averages), and what is not trained: the chief's counts. */
 const FIXED = 'weights that are not trained';
 const LAST_FIXED = 'weights that are not trained, at the end';
@@ -67,6 +69,11 @@ class ParameterServerStrategy implements TrainingStrategy {
   #remote: RemoteVariables | null = null;
   #position: TrainingPosition | null = null;
   #positionAt = 0;
+  #fixedAt = 0;
+  /** What the servers have of the weights that are not trained: each assignment gives a variable other data. */
+  #fixedThere: readonly object[] = [];
+  /** The checkpoint that is being written. */
+  #writing: number | null = null;
   #sealed = false;
   #finished = false;
 
@@ -112,6 +119,8 @@ class ParameterServerStrategy implements TrainingStrategy {
     const { position, sealed } = await remote.join();
     this.#sealed = sealed;
     await this.#takeFixed(servers, FIXED);
+    this.#fixedAt = performance.now();
+    this.#fixedThere = this.#fixedHere();
     await remote.pull(sealed);
     return position;
   }
@@ -176,6 +185,20 @@ class ParameterServerStrategy implements TrainingStrategy {
     );
   }
 
+  /** For the chief: another process of its rank goes on with these. */
+  async #leaveFixed(): Promise<void> {
+    const here = this.#fixedHere();
+    if (here.some((data, index) => data !== this.#fixedThere[index])) {
+      this.#fixedAt = performance.now();
+      this.#fixedThere = here;
+      await (this.#servers as ServerGroup).put(0, FIXED, await this.#captureFixed());
+    }
+  }
+
+  #fixedHere(): object[] {
+    return this.#fixed.map(({ variable }) => variable.dataId);
+  }
+
   async #takeFixed(servers: ServerGroup, name: string): Promise<void> {
     if (this.#fixed.length > 0) {
       const weights = this.#fixed.map(({ tensor, variable }) => ({ name: tensor, variable }));
@@ -232,6 +255,9 @@ class ParameterServerStrategy implements TrainingStrategy {
     if (now - this.#positionAt >= POSITION_MS) {
       this.#positionAt = now;
       this.#position = await position();
+      if (this.rank === 0 && now - this.#fixedAt >= FIXED_MS) {
+        await this.#leaveFixed();
+      }
     }
   }
 
@@ -244,11 +270,12 @@ class ParameterServerStrategy implements TrainingStrategy {
       return;
     }
     const { step } = position;
+    const writing = this.#writing;
     const servers = this.#servers as ServerGroup;
     const captured = Promise.all([
       this.#captureFixed(),
       servers.ask(0, { ask: 'positions' }).then(({ head }) => positionsAnswer.parse(head).positions),
-      servers.askAll(() => ({ head: { ask: 'capture', step } })).then(([first]) => captureAnswer.parse(first?.head).iterations),
+      servers.askAll(() => ({ head: { ask: 'capture', step, writing } })).then(([first]) => captureAnswer.parse(first?.head).iterations),
     ]).then(([fixed, positions, iterations]): Captured => {
       const data = joinPositions(
         position.data,
@@ -258,7 +285,18 @@ class ParameterServerStrategy implements TrainingStrategy {
     });
     // Whoever writes hears of it.
     captured.catch(() => {});
-    this.#writer.offerSave({ step, write: async () => await this.#save(await captured) });
+    this.#writer.offerSave({ step, write: async () => await this.#write(step, captured) });
+    await this.#leaveFixed();
+  }
+
+  /** Newer captures leave the servers this one, however long storage takes. */
+  async #write(step: number, captured: Promise<Captured>): Promise<void> {
+    this.#writing = step;
+    try {
+      await this.#save(await captured);
+    } finally {
+      this.#writing = null;
+    }
   }
 
   async #save({ position, fixed }: Captured): Promise<void> {
@@ -280,6 +318,9 @@ class ParameterServerStrategy implements TrainingStrategy {
     const remote = this.#begun();
     const servers = this.#servers as ServerGroup;
     if (!this.#sealed) {
+      if (this.rank === 0) {
+        await this.#leaveFixed();
+      }
       // Server 0 answers when nobody has steps left to take.
       await servers.askAll(() => ({ head: { ask: 'finish', position } }));
     }

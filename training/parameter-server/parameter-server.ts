@@ -41,6 +41,8 @@ const KEEP_ALIVE_MS = 30_000;
 const MAX_STRANGERS = 64;
 /** Runs of one program: fits, and optimizers of its own loops. */
 const MAX_RUNS = 64;
+/** Runs that all workers have ended: a worker that is replaced afterwards passes through them again. */
+const MAX_ENDED_RUNS = 4;
 const EMPTY_HEAD = Buffer.alloc(0);
 
 /**
@@ -51,6 +53,8 @@ export class ParameterServer {
   readonly #options: ParameterServerOptions;
   readonly #server: Server;
   readonly #sessions = new Map<number, Session>();
+  /** Runs that are kept no longer. */
+  readonly #dropped = new Set<number>();
   readonly #strangers = new Set<Socket>();
   readonly #connections = new Set<Socket>();
   readonly #holding: NodeJS.Timeout;
@@ -116,6 +120,9 @@ export class ParameterServer {
     if (there !== undefined) {
       return there;
     }
+    if (this.#dropped.has(run)) {
+      throw new TonyError('RING_MISMATCH', `run ${run} of the program ended too long ago to be gone through again`);
+    }
     if (this.#sessions.size >= MAX_RUNS) {
       throw new TonyError('RING_MISMATCH', `a parameter server serves ${MAX_RUNS} runs at once, not more`);
     }
@@ -126,13 +133,16 @@ export class ParameterServer {
     return session;
   }
 
-  /** Runs that all workers have ended. */
+  /** Of the runs that all workers have ended, only the newest are kept, and of these only what has come out. */
   #forget(): void {
-    for (const [run, session] of this.#sessions) {
-      if (session.over) {
-        session.dispose();
-        this.#sessions.delete(run);
-      }
+    const ended = [...this.#sessions].filter(([, session]) => session.over);
+    for (const [, session] of ended) {
+      session.retire();
+    }
+    for (const [run, session] of ended.slice(0, -MAX_ENDED_RUNS)) {
+      session.dispose();
+      this.#sessions.delete(run);
+      this.#dropped.add(run);
     }
   }
 }
@@ -237,7 +247,12 @@ class WorkerConnection implements Client {
       throw new Error(`sent a frame of kind ${frame.kind}`);
     }
     if (message.ask === 'hello' && this.#session === null) {
-      this.#session = this.#sessionOf(message.run);
+      try {
+        this.#session = this.#sessionOf(message.run);
+      } catch (error) {
+        this.refuse(frame.id, refusalOf(error));
+        return;
+      }
       (this.#session.attach(this) as WorkerConnection | undefined)?.replaced();
     }
     const session = this.#session;

@@ -48,6 +48,7 @@ export class ServedShard {
   readonly #fused: FusedOptimizer;
   #weights: readonly Float32Array[] | null = null;
   #steps = 0;
+  #retired = false;
 
   constructor(tf: typeof tfjs, description: ShardDescription) {
     this.#tf = tf;
@@ -236,7 +237,22 @@ export class ServedShard {
     this.#tf.tidy(() => variable.assign(this.#tf.tensor(values, variable.shape, 'float32')));
   }
 
+  /** Only its weights can be read from now on. */
+  retire(): void {
+    if (!this.#retired) {
+      // Of their own: backends may give views of what is disposed here.
+      const weights = this.weights().map((values) => values.slice());
+      this.dispose();
+      this.#weights = weights;
+    }
+  }
+
   dispose(): void {
+    if (this.#retired) {
+      this.#weights = null;
+      return;
+    }
+    this.#retired = true;
     this.#fused.dispose();
     for (const { variable } of this.#held()) {
       variable.dispose();

@@ -37,8 +37,6 @@ interface Waiting {
   readonly answer: () => void;
 }
 
-/** Copies for checkpoints: one that is being written, one that is to be written after it. */
-const MAX_CAPTURES = 2;
 const MAX_MAIL_NAMES = 256;
 const NO_BYTES = new Uint8Array(0);
 
@@ -54,7 +52,7 @@ export class Session {
   #clock: StalenessClock;
   #waiting: Waiting[] = [];
   readonly #mail = new Map<string, { readonly tensors: readonly StoredShape[]; readonly body: Uint8Array }>();
-  /** By step, oldest first. */
+  /** Copies for checkpoints, by step: one that is being written, one that is to be written after it. */
   readonly #captures = new Map<number, Promise<StoredTensor[]>>();
   #start: TrainingPosition | null = null;
   readonly #positions: (TrainingPosition | null)[];
@@ -62,6 +60,7 @@ export class Session {
   readonly #timers = new Map<number, NodeJS.Timeout>();
   /** The last checkpoint is being taken: nothing changes any more. */
   #closing = false;
+  #retired = false;
   #sealed: { readonly failed: boolean } | null = null;
 
   constructor(options: SessionOptions) {
@@ -99,9 +98,21 @@ export class Session {
     this.#release();
   }
 
-  /** Nobody needs it any more. */
+  /** All workers have said goodbye. */
   get over(): boolean {
     return this.#ended.size === this.#options.worldSize;
+  }
+
+  /**
+   * Keeps only what a worker needs that comes back after all have ended: its process may have failed behind its run, and whoever replaces it
+   * passes through the run again. A run that nobody has closed may go on.
+   */
+  retire(): void {
+    this.#captures.clear();
+    if (this.#closing && !this.#retired) {
+      this.#retired = true;
+      this.#shard?.retire();
+    }
   }
 
   /** Tells those who wait that they are not forgotten. */
@@ -135,7 +146,8 @@ export class Session {
         client.answer(id, { state: this.#state });
         return;
       case 'prepare':
-        await this.#prepare(message, body);
+        // A server may read its share for longer than a worker bears silence.
+        await this.#holding(client, id, this.#prepare(message, body));
         client.answer(id, {});
         return;
       case 'open':
@@ -188,10 +200,10 @@ export class Session {
         client.answer(id, { positions: this.#positions });
         return;
       case 'capture':
-        await this.#capture(client, id, message.step);
+        client.answer(id, { iterations: await this.#holding(client, id, this.#capture(message)) });
         return;
       case 'write':
-        await this.#write(client, id, message);
+        client.answer(id, { shard: await this.#holding(client, id, this.#write(message)) });
         return;
       case 'finish':
         this.#positions[client.rank] = message.position ?? this.#positions[client.rank] ?? null;
@@ -360,28 +372,37 @@ export class Session {
     client.answer(id, head, shard.weights().map(bytesOf));
   }
 
-  async #capture(client: Client, id: number, step: number): Promise<void> {
+  async #capture({ step, writing }: Extract<Ask, { ask: 'capture' }>): Promise<number> {
     const shard = this.#open();
-    const iterations = shard.steps;
-    this.#captures.delete(step);
-    this.#captures.set(step, shard.capture(this.#options.index === 0));
-    for (const older of [...this.#captures.keys()].slice(0, -MAX_CAPTURES)) {
-      this.#captures.delete(older);
+    if (this.#retired) {
+      throw new TonyError('RING_MISMATCH', 'this run is over: there is nothing to keep of it');
     }
-    await this.#captures.get(step);
-    client.answer(id, { iterations });
+    const iterations = shard.steps;
+    for (const older of this.#captures.keys()) {
+      if (older === step || older !== writing) {
+        this.#captures.delete(older);
+      }
+    }
+    const captured = shard.capture(this.#options.index === 0);
+    this.#captures.set(step, captured);
+    await captured;
+    return iterations;
   }
 
-  async #write(client: Client, id: number, { step, dir, pending, index, count }: Extract<Ask, { ask: 'write' }>): Promise<void> {
+  async #write({ step, dir, pending, index, count }: Extract<Ask, { ask: 'write' }>): Promise<unknown> {
     const tensors = await this.#captures.get(step);
     if (tensors === undefined) {
       throw new TonyError('CHECKPOINT_FAILED', `what there was at step ${step} has been dropped for something newer`);
     }
+    return await new CheckpointStore(this.#options.storage, dir).writeShard(pending, { index, count }, tensors);
+  }
+
+  /** The client hears that the server lives until the work is done. */
+  async #holding<T>(client: Client, id: number, work: Promise<T>): Promise<T> {
     const waiting: Waiting = { client, id, isDue: () => false, answer: () => {} };
     this.#waiting.push(waiting);
     try {
-      const shard = await new CheckpointStore(this.#options.storage, dir).writeShard(pending, { index, count }, tensors);
-      client.answer(id, { shard });
+      return await work;
     } finally {
       this.#waiting = this.#waiting.filter((each) => each !== waiting);
     }
