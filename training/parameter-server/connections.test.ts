@@ -122,6 +122,22 @@ describe('loops of the program’s own', () => {
     expect([...(variables[1] as tf.Variable).dataSync()]).toEqual([...(variables[0] as tf.Variable).dataSync()]);
   });
 
+  test('step at the rate of the chief that is there', async () => {
+    const worker = await start(1, 1);
+    const variable = tf.variable(tf.scalar(1));
+    const step = async (each: ParameterServerWorker, optimizer: tf.Optimizer) => {
+      cleanups.push(() => each.close());
+      await each.step(tf, loss(variable, 4), optimizer, () => [variable]);
+      return variable.dataSync()[0];
+    };
+    const first = new ParameterServerWorker(worker(0));
+    const changed = tf.train.sgd(0.1);
+    const after = await step(first, changed);
+    changed.setLearningRate(0);
+    expect(await step(first, changed)).toBe(after);
+    expect(await step(new ParameterServerWorker(worker(0)), tf.train.sgd(0.1))).toBeGreaterThan(after as number);
+  });
+
   test('several optimizers keep their variables apart, and no tensor is left behind', async () => {
     const worker = await start(1, 2);
     const each = new ParameterServerWorker(worker(0));

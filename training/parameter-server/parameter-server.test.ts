@@ -457,13 +457,57 @@ describe('when somebody dies', () => {
     const checkpoints = await folder();
     const world = await start({ workers: 2, servers: 2, checkpoints, everySteps: 3 });
     const options = { epochs: 3, batchSize: 10 };
-    const survivor = fitModel(world.worker(1), model('sgd'), data, options);
-    await expect(fitModel(world.worker(0), model('sgd'), data, { ...options, callbacks: dieAt(7) as object })).rejects.toThrow('dies here');
+    const make = (seed: number) => {
+      const made = tf.sequential();
+      made.add(tf.layers.batchNormalization({ inputShape: [4] }));
+      made.add(tf.layers.dense({ units: 1, kernelInitializer: tf.initializers.glorotUniform({ seed }) }));
+      made.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
+      return made;
+    };
+    const averages = (of: tf.LayersModel) => weightsOf(of).slice(-2);
+    const survivor = fitModel(world.worker(1), make(1), data, options);
+    const first = make(2);
+    const seen: number[][][] = [];
+    const callbacks: FitOptions['callbacks'] = {
+      onBatchEnd: (batch, logs) => {
+        seen.push(averages(first));
+        return (dieAt(7) as { onBatchEnd(batch: number, logs?: tf.Logs): void }).onBatchEnd(batch, logs);
+      },
+    };
+    await expect(fitModel(world.worker(0), first, data, { ...options, callbacks })).rejects.toThrow('dies here');
     const chief = world.worker(0);
-    const trained = model('sgd', 77);
-    await fitModel(chief, trained, data, options);
+    const trained = make(77);
+    const begins: number[][][] = [];
+    await fitModel(chief, trained, data, { ...options, callbacks: { onTrainBegin: () => void begins.push(averages(trained)) } });
     await survivor;
+    // Those of the last checkpoint's step, or of a later one.
+    expect(seen.slice(5)).toContainEqual(begins[0]);
     expect(chief.reports).toContainEqual({ type: 'checkpoint', step: 18 });
+  });
+
+  test('a worker is replaced after all have ended: it passes through the run again', async () => {
+    const world = await start({ workers: 2, servers: 2 });
+    const options = { epochs: 2, batchSize: 20 };
+    const models = [model('adam'), model('adam')];
+    await Promise.all(models.map((each, rank) => fitModel(world.worker(rank), each, data, options)));
+    for (const rank of [1, 0]) {
+      const replacement = model('adam', 55);
+      const history = await fitModel(world.worker(rank), replacement, data, options);
+      expect(history.steps).toBe(6);
+      expect(flat(replacement)).toEqual(flat(models[0] as tf.LayersModel));
+    }
+  });
+
+  test('not through one that has ended long ago', async () => {
+    const world = await start({ workers: 1, servers: 1 });
+    const worker = world.worker(0);
+    for (let run = 1; run <= 8; run++) {
+      await fitModel(worker, model('adam'), data, { epochs: 1, batchSize: 60 });
+    }
+    await expect(fitModel(world.worker(0), model('adam'), data)).rejects.toMatchObject({
+      code: 'RING_MISMATCH',
+      message: expect.stringContaining('run 1 of the program ended too long ago'),
+    });
   });
 
   test('a lost server is told at once; asks wait, and throw after the grace', async () => {
