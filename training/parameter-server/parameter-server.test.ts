@@ -489,7 +489,11 @@ describe('when somebody dies', () => {
     const world = await start({ workers: 2, servers: 2 });
     const options = { epochs: 2, batchSize: 20 };
     const models = [model('adam'), model('adam')];
-    await Promise.all(models.map((each, rank) => fitModel(world.worker(rank), each, data, options)));
+    const tensors: number[] = [];
+    const callbacks: FitOptions['callbacks'] = { onEpochEnd: () => void tensors.push(tf.memory().numTensors) };
+    await Promise.all(models.map((each, rank) => fitModel(world.worker(rank), each, data, { ...options, callbacks })));
+    // The servers have seen that all have ended: the optimizers' slots, two for each of four weights, are gone.
+    await vi.waitFor(() => expect(tf.memory().numTensors).toBeLessThanOrEqual(Math.min(...tensors) - 8));
     for (const rank of [1, 0]) {
       const replacement = model('adam', 55);
       const history = await fitModel(world.worker(rank), replacement, data, options);

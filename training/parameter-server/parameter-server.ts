@@ -108,11 +108,12 @@ export class ParameterServer {
   #serve(socket: Socket, rank: number, rest: Buffer): void {
     this.#connections.add(socket);
     const connection = new WorkerConnection(socket, rank, (run) => this.#sessionOf(run));
+    connection.start(rest);
+    // Behind the connection's own listener: its session knows by then that the worker has gone.
     socket.once('close', () => {
       this.#connections.delete(socket);
       this.#forget();
     });
-    connection.start(rest);
   }
 
   #sessionOf(run: number): Session {
