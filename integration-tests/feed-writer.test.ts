@@ -2,11 +2,11 @@ import { pino } from 'pino';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { FeedServer } from '../application-master/feed-server.ts';
 import { Feeds } from '../application-master/feeds.ts';
+import { FeedWriter } from '../client/feed.ts';
+import { createJobSecrets } from '../client/job-secrets.ts';
 import { CREDENTIALS } from '../conf/job.ts';
 import type { Secret } from '../conf/secret.ts';
 import { type FeedAddress, MAXIMUM_RECORD_BYTES } from '../protos/feed-protocol.ts';
-import { FeedWriter } from './feed.ts';
-import { createJobSecrets } from './job-secrets.ts';
 
 const log = pino({ level: 'silent' });
 
