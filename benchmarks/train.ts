@@ -22,7 +22,7 @@ import { BATCH, INPUTS, type ModelKind, type RankStart, type Seconds, trainRank 
 
 const KINDS: readonly ModelKind[] = ['mlp', 'cnn'];
 /** Some seconds a turn. */
-const STEPS: Readonly<Record<ModelKind, number>> = { mlp: 150, cnn: 24 };
+const STEPS: Readonly<Record<ModelKind, number>> = { mlp: 600, cnn: 24 };
 
 interface Contender {
   /** Of the slowest of its processes. */
