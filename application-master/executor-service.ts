@@ -1,13 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import {
-  Metadata,
-  Server,
-  ServerCredentials,
-  type ServerDuplexStream,
-  type ServerUnaryCall,
-  type sendUnaryData,
-  status,
-} from '@grpc/grpc-js';
+import { Metadata, Server, type ServerDuplexStream, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js';
 import { messageOf } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { Secret } from '../conf/secret.ts';
@@ -26,6 +18,7 @@ import {
 } from '../protos/executor-protocol.ts';
 import type { Member } from '../training/task-context.ts';
 import type { Event, ProgramExit, Progress } from './events.ts';
+import { listenPinned } from './pinned-server.ts';
 import type { ServiceCall } from './services.ts';
 
 type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
@@ -52,19 +45,6 @@ export interface ExecutorServiceOptions {
   readonly log: Logger;
 }
 
-/** The job's one certificate is its own authority: nobody without the job's key gets past the handshake. */
-class PinnedCredentials extends ServerCredentials {
-  constructor(certificate: Secret, privateKey: Secret) {
-    const pem = Buffer.from(certificate.reveal());
-    const key = Buffer.from(privateKey.reveal());
-    super({ requestCert: true, rejectUnauthorized: true }, { ca: pem, cert: pem, key, minVersion: 'TLSv1.3' });
-  }
-
-  override _equals(other: ServerCredentials): boolean {
-    return this === other;
-  }
-}
-
 /** The ApplicationMaster's end of the executors' streams: who they are is proved here, what they say becomes events of the job machine. */
 export class ExecutorService {
   readonly #options: ExecutorServiceOptions;
@@ -83,13 +63,7 @@ export class ExecutorService {
 
   /** Listens on the address, and answers the port. */
   listen(address: string): Promise<number> {
-    const credentials = new PinnedCredentials(this.#options.certificate, this.#options.privateKey);
-    return new Promise((resolve, reject) => {
-      this.#server.bindAsync(`${address.includes(':') ? `[${address}]` : address}:0`, credentials, (error, port) => {
-        if (error) reject(error);
-        else resolve(port);
-      });
-    });
+    return listenPinned(this.#server, address, { ...this.#options, clients: 'certificate' });
   }
 
   prepare(containerId: string, generation: number): void {

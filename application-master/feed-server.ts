@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { Server, ServerCredentials, type ServerDuplexStream, status } from '@grpc/grpc-js';
+import { Server, type ServerDuplexStream, status } from '@grpc/grpc-js';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { Secret } from '../conf/secret.ts';
@@ -10,6 +10,7 @@ import {
   MAXIMUM_MESSAGE_BYTES,
   type ProducerMessage,
 } from '../protos/feed-protocol.ts';
+import { listenPinned } from './pinned-server.ts';
 
 type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
 
@@ -41,20 +42,6 @@ export interface FeedServerOptions {
   readonly log: Logger;
 }
 
-/** The server's side alone has a certificate: producers know the job's by heart, and have a token. */
-class ServerOnlyCredentials extends ServerCredentials {
-  constructor(certificate: Secret, privateKey: Secret) {
-    super(
-      { requestCert: false },
-      { cert: Buffer.from(certificate.reveal()), key: Buffer.from(privateKey.reveal()), minVersion: 'TLSv1.3' },
-    );
-  }
-
-  override _equals(other: ServerCredentials): boolean {
-    return this === other;
-  }
-}
-
 /** Known to the ApplicationMaster, and to whoever may read the job's staging folder. */
 export function feedToken(jobSecret: Secret): string {
   return createHmac('sha256', jobSecret.reveal()).update('feed').digest('hex');
@@ -78,13 +65,7 @@ export class FeedServer {
 
   /** Listens on the address, and answers the port. */
   listen(address: string): Promise<number> {
-    const credentials = new ServerOnlyCredentials(this.#options.certificate, this.#options.privateKey);
-    return new Promise((resolve, reject) => {
-      this.#server.bindAsync(`${address.includes(':') ? `[${address}]` : address}:0`, credentials, (error, port) => {
-        if (error) reject(error);
-        else resolve(port);
-      });
-    });
+    return listenPinned(this.#server, address, { ...this.#options, clients: 'token' });
   }
 
   close(): void {

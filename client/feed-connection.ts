@@ -1,7 +1,4 @@
-import { X509Certificate } from 'node:crypto';
-import { createSecureContext, type PeerCertificate } from 'node:tls';
-import { type ClientDuplexStream, credentials, Metadata, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
-import { CERTIFICATE_NAME } from '../protos/executor-protocol.ts';
+import { type ClientDuplexStream, Metadata, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
 import {
   FEED_TOKEN_METADATA,
   type FeedAddress,
@@ -10,10 +7,8 @@ import {
   MAXIMUM_MESSAGE_BYTES,
   type ProducerMessage,
 } from '../protos/feed-protocol.ts';
+import { grpcAddress, PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../protos/pinned-channel.ts';
 
-/** A master whose machine is gone says nothing more, not even that it is gone. */
-const KEEPALIVE_MS = 20_000;
-const KEEPALIVE_ANSWER_MS = 10_000;
 /** From dialling to the first message. */
 const FIRST_MESSAGE_MS = 15_000;
 
@@ -36,26 +31,12 @@ export class FeedConnection {
   #isOver = false;
 
   constructor(address: FeedAddress, opening: NonNullable<ProducerMessage['opening']>, events: FeedConnectionEvents) {
-    const { host, port, token, certificate } = address;
-    const { fingerprint256 } = new X509Certificate(certificate);
-    const security = credentials.createFromSecureContext(createSecureContext({ minVersion: 'TLSv1.3', ca: certificate }), {
-      checkServerIdentity: (_host: string, peer: PeerCertificate) =>
-        peer.fingerprint256 === fingerprint256 ? undefined : new Error("the certificate is not the job's"),
-    });
-    this.#client = new FeedClient(`${host.includes(':') ? `[${host}]` : host}:${port}`, security, {
-      'grpc.ssl_target_name_override': CERTIFICATE_NAME,
-      'grpc.default_authority': CERTIFICATE_NAME,
-      'grpc.enable_http_proxy': 0,
-      'grpc.enable_retries': 0,
-      'grpc.enable_channelz': 0,
-      'grpc.service_config_disable_resolution': 1,
-      'grpc.use_local_subchannel_pool': 1,
-      'grpc.keepalive_time_ms': KEEPALIVE_MS,
-      'grpc.keepalive_timeout_ms': KEEPALIVE_ANSWER_MS,
+    this.#client = new FeedClient(grpcAddress(address), pinnedCredentials(address.certificate), {
+      ...PINNED_CHANNEL_OPTIONS,
       'grpc.max_send_message_length': MAXIMUM_MESSAGE_BYTES,
     });
     const metadata = new Metadata();
-    metadata.set(FEED_TOKEN_METADATA, token);
+    metadata.set(FEED_TOKEN_METADATA, address.token);
     this.#stream = (this.#client as unknown as { Put: (metadata: Metadata) => Stream }).Put(metadata);
     const lose = (reason: string, isFinal = false): void => {
       if (this.#isOver) return;

@@ -1,10 +1,8 @@
-import { X509Certificate } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createSecureContext, type PeerCertificate, type SecureContext } from 'node:tls';
 import {
+  type ChannelCredentials,
   type ClientDuplexStream,
   type ClientUnaryCall,
-  credentials,
   Metadata,
   makeClientConstructor,
   type ServiceError,
@@ -14,7 +12,6 @@ import { messageOf } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { Secret } from '../conf/secret.ts';
 import {
-  CERTIFICATE_NAME,
   type ExecutorMessage,
   executorService,
   type Hello,
@@ -23,6 +20,7 @@ import {
   type ServiceRequest,
   type Welcome,
 } from '../protos/executor-protocol.ts';
+import { grpcAddress, PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../protos/pinned-channel.ts';
 import type { MasterAddress } from './master-address.ts';
 
 export interface MasterLinkEvents {
@@ -49,9 +47,6 @@ export interface MasterLinkOptions {
 const WELCOME_MS = 10_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 3_000;
-/** A master whose machine is gone says nothing more, not even that it is gone. */
-const KEEPALIVE_MS = 20_000;
-const KEEPALIVE_ANSWER_MS = 10_000;
 /** What stays unsent when the process leaves is lost. */
 const FLUSH_MS = 200;
 /** Beside a refusal: the attempt of the ApplicationMaster that refused. */
@@ -80,8 +75,7 @@ interface Connection {
 /** The stream to the ApplicationMaster, opened again and again until it holds; to a newer attempt when there is one. */
 export class MasterLink {
   readonly #options: MasterLinkOptions;
-  readonly #context: SecureContext;
-  readonly #fingerprint: string;
+  readonly #credentials: ChannelCredentials;
   #address: { readonly host: string; readonly port: number };
   /** Of the address; an older one found on storage is not followed. */
   #attempt = 0;
@@ -93,34 +87,13 @@ export class MasterLink {
   constructor(options: MasterLinkOptions) {
     this.#options = options;
     this.#address = options.master;
-    const certificate = Buffer.from(options.certificate.reveal());
-    this.#context = createSecureContext({
-      minVersion: 'TLSv1.3',
-      ca: certificate,
-      cert: certificate,
-      key: Buffer.from(options.privateKey.reveal()),
-    });
-    this.#fingerprint = new X509Certificate(certificate).fingerprint256;
+    this.#credentials = pinnedCredentials(Buffer.from(options.certificate.reveal()), Buffer.from(options.privateKey.reveal()));
   }
 
   open(): void {
     if (this.#closed || this.#connection !== null) return;
-    const { host, port } = this.#address;
-    const target = `${host.includes(':') ? `[${host}]` : host}:${port}`;
-    const security = credentials.createFromSecureContext(this.#context, {
-      checkServerIdentity: (_host: string, peer: PeerCertificate) =>
-        peer.fingerprint256 === this.#fingerprint ? undefined : new Error("the ApplicationMaster's certificate is not the job's"),
-    });
-    const client = new AttachClient(target, security, {
-      'grpc.ssl_target_name_override': CERTIFICATE_NAME,
-      'grpc.default_authority': CERTIFICATE_NAME,
-      'grpc.enable_http_proxy': 0,
-      'grpc.enable_retries': 0,
-      'grpc.enable_channelz': 0,
-      'grpc.service_config_disable_resolution': 1,
-      'grpc.use_local_subchannel_pool': 1,
-      'grpc.keepalive_time_ms': KEEPALIVE_MS,
-      'grpc.keepalive_timeout_ms': KEEPALIVE_ANSWER_MS,
+    const client = new AttachClient(grpcAddress(this.#address), this.#credentials, {
+      ...PINNED_CHANNEL_OPTIONS,
       'grpc.max_receive_message_length': LARGEST_ANSWER_BYTES,
     });
     const stream = (client as unknown as { Attach: () => Stream }).Attach();

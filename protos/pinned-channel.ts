@@ -1,0 +1,41 @@
+import { X509Certificate } from 'node:crypto';
+import { createSecureContext, type PeerCertificate } from 'node:tls';
+import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
+import { CERTIFICATE_NAME } from './executor-protocol.ts';
+
+/** A master whose machine is gone says nothing more, not even that it is gone. */
+const KEEPALIVE_MS = 20_000;
+const KEEPALIVE_ANSWER_MS = 10_000;
+
+/** What every connection to a job's ApplicationMaster is opened with: straight to it, and missed soon when it is gone. */
+export const PINNED_CHANNEL_OPTIONS: ChannelOptions = {
+  'grpc.ssl_target_name_override': CERTIFICATE_NAME,
+  'grpc.default_authority': CERTIFICATE_NAME,
+  'grpc.enable_http_proxy': 0,
+  'grpc.enable_retries': 0,
+  'grpc.enable_channelz': 0,
+  'grpc.service_config_disable_resolution': 1,
+  'grpc.use_local_subchannel_pool': 1,
+  'grpc.keepalive_time_ms': KEEPALIVE_MS,
+  'grpc.keepalive_timeout_ms': KEEPALIVE_ANSWER_MS,
+};
+
+/**
+ * TLS 1.3 with whoever has the job's certificate, and nobody else.
+ *
+ * @param certificate PEM, of the job.
+ * @param key PEM, for who proves to be of the job as well.
+ */
+export function pinnedCredentials(certificate: string | Buffer, key?: Buffer): ChannelCredentials {
+  const { fingerprint256 } = new X509Certificate(certificate);
+  const own = key === undefined ? {} : { cert: certificate, key };
+  return credentials.createFromSecureContext(createSecureContext({ minVersion: 'TLSv1.3', ca: certificate, ...own }), {
+    checkServerIdentity: (_host: string, peer: PeerCertificate) =>
+      peer.fingerprint256 === fingerprint256 ? undefined : new Error("the ApplicationMaster's certificate is not the job's"),
+  });
+}
+
+/** `host:port`, with brackets around an IPv6 address. */
+export function grpcAddress({ host, port }: { readonly host: string; readonly port: number }): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
