@@ -1,12 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { messageOf } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
 import type { Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
-
-/** How a failed write is tried again (ms). */
-const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 5_000;
+import { persistently } from './persistently.ts';
 
 export interface DurableNotesOptions {
   readonly storage: Storage;
@@ -82,16 +78,7 @@ export class DurableNotes {
   }
 
   /** Undefined when this was closed before it succeeded. */
-  async #persistently<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
-    const { signal } = this.#closing;
-    for (let pause = FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
-      try {
-        return await action();
-      } catch (error) {
-        this.#options.log.warn({ error: messageOf(error) }, complaint);
-        await delay(pause, undefined, { signal }).catch(() => {});
-      }
-    }
-    return undefined;
+  #persistently<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
+    return persistently(complaint, action, { log: this.#options.log, signal: this.#closing.signal });
   }
 }

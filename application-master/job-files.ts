@@ -7,12 +7,10 @@ import type { Entry, Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
 import { historyFileName, historyFiles, parseEntries, parseSamples } from '../web/history-files.ts';
 import type { Snapshot } from './events.ts';
+import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS, persistently } from './persistently.ts';
 import { RewrittenFile } from './rewritten-file.ts';
 import { parseSnapshot } from './snapshot.ts';
 
-/** How a failed write is tried again (ms): storage that is away for a while must not end a job. */
-const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 5000;
 /** Events are gathered for this long (ms), longer when there are many. */
 const EVENTS_PAUSE_MS = 1000;
 /** And samples of usage. */
@@ -173,17 +171,8 @@ export class JobFiles {
   }
 
   /** Undefined when this was closed before it succeeded. */
-  async #persistently<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
-    const { signal } = this.#closing;
-    for (let pause = FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
-      try {
-        return await action();
-      } catch (error) {
-        this.#log.warn({ error: messageOf(error) }, complaint);
-        await delay(pause, undefined, { signal }).catch(() => {});
-      }
-    }
-    return undefined;
+  #persistently<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
+    return persistently(complaint, action, { log: this.#log, signal: this.#closing.signal });
   }
 
   /** The size and time of a file in the staging folder, as YARN wants to know them. */
