@@ -16,6 +16,7 @@ import { isRoleTag, rolesOfTags, roleTags } from '../conf/role-tags.ts';
 import type { Site } from '../conf/site.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
 import type { JobLimits } from './events.ts';
+import { GPU } from './waiting.ts';
 
 /** Whether a job may begin. */
 export type Judgement =
@@ -36,12 +37,16 @@ export interface ClusterView {
 }
 
 /** By resource name of YARN what site files call it. */
-const AMOUNT_NAMES: Readonly<Record<string, string>> = { 'memory-mb': 'memory', vcores: 'vcores', 'yarn.io/gpu': 'gpus' };
+const AMOUNT_NAMES: Readonly<Record<string, string>> = { 'memory-mb': 'memory', vcores: 'vcores', [GPU]: 'gpus' };
+
+function ownerOf({ user }: FrozenJob, view: ClusterView): Owner {
+  return { user, groups: view.groupsOf(user), queue: queueName(view.queue) };
+}
 
 /** What holds for a job that runs: a limit that was lowered takes nothing away, but nothing is added to what is beyond it. */
 export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
   const { quotas } = view.site;
-  const owner: Owner = { user: frozen.user, groups: view.groupsOf(frozen.user), queue: queueName(view.queue) };
+  const owner = ownerOf(frozen, view);
   return {
     timeout: timeoutOf(quotas, owner),
     idle: idleLimitOf(quotas, owner),
@@ -51,9 +56,9 @@ export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
 
 /** Judged by the site file of the cluster and by what runs there; of two jobs the one that was submitted first goes first. */
 export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
-  const { job, applicationId, user } = frozen;
+  const { job, applicationId } = frozen;
   const { quotas, from } = view.site;
-  const owner: Owner = { user, groups: view.groupsOf(user), queue: queueName(view.queue) };
+  const owner = ownerOf(frozen, view);
   const violations = violationsOf(job, owner, quotas);
   if (violations.length > 0) return { type: 'refused', reason: describeViolations(violations, from) };
   const own = view.applications.find(({ id }) => id === applicationId);

@@ -1,10 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '../conf/errors.ts';
-import type { FrozenJob } from '../conf/job.ts';
+import { APPLICATION_TYPE, type FrozenJob } from '../conf/job.ts';
 import type { Logger } from '../conf/log.ts';
 import { setsTotals } from '../conf/quotas.ts';
 import type { HadoopConfiguration } from '../hadoop/configuration.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
+import { LIVE_STATES } from '../hadoop/resource-manager-answers.ts';
 import { groupsOfUser } from '../hadoop/user-groups.ts';
 import { siteOfCluster } from '../storage/cluster-site.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -15,7 +16,9 @@ import type { JobLimits } from './events.ts';
 const LOOK_EVERY_MS = 2_000;
 /** And at the site file while the job runs (ms). */
 const WATCH_EVERY_MS = 30_000;
-const LIVE = ['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING'] as const;
+
+/** All but what the ResourceManager says at registration. */
+type Sight = Omit<ClusterView, 'queue'>;
 
 export interface GatekeeperOptions {
   readonly frozen: FrozenJob;
@@ -29,14 +32,14 @@ export class Gatekeeper {
   readonly #options: GatekeeperOptions;
   readonly #resourceManager: ResourceManager;
   readonly #closing = new AbortController();
-  /** Looked at while the ApplicationMaster registers: where nothing is limited nobody waits for it. */
-  #first: Promise<Omit<ClusterView, 'queue'>> | null;
+  /** What has been looked at and serves once more: begun while the ApplicationMaster registers, where nothing is limited nobody waits for it. */
+  #seen: Promise<Sight> | null;
 
   constructor(options: GatekeeperOptions) {
     this.#options = options;
     this.#resourceManager = ResourceManager.of(options.configuration, options.frozen.user);
-    this.#first = this.#look();
-    this.#first.catch(() => {});
+    this.#seen = this.#look();
+    this.#seen.catch(() => {});
   }
 
   /**
@@ -50,8 +53,7 @@ export class Gatekeeper {
     const { frozen, log } = this.#options;
     let told = '';
     while (!this.#closing.signal.aborted) {
-      const looking = this.#first ?? this.#look();
-      this.#first = null;
+      const looking = this.#take();
       const judgement = await looking.then(
         (seen) => judge(frozen, { ...seen, queue }),
         (error: unknown): Judgement => ({
@@ -59,7 +61,11 @@ export class Gatekeeper {
           reason: `Waits to learn what the site file of the cluster allows: ${messageOf(error)}`,
         }),
       );
-      if (judgement.type !== 'waits') return judgement;
+      if (judgement.type !== 'waits') {
+        // What the job was admitted by is what it is held to at first.
+        this.#seen = looking;
+        return judgement;
+      }
       if (judgement.reason !== told) {
         told = judgement.reason;
         log.info(told);
@@ -74,7 +80,7 @@ export class Gatekeeper {
   async watch(queue: string, onLimits: (limits: JobLimits) => void): Promise<void> {
     const { frozen, log } = this.#options;
     while (!this.#closing.signal.aborted) {
-      await this.#look().then(
+      await this.#take().then(
         (seen) => onLimits(limitsFor(frozen, { ...seen, queue })),
         (error: unknown) => log.warn({ error: messageOf(error) }, 'the site file of the cluster was not read again'),
       );
@@ -82,16 +88,23 @@ export class Gatekeeper {
     }
   }
 
-  async #look(): Promise<Omit<ClusterView, 'queue'>> {
+  #take(): Promise<Sight> {
+    const seen = this.#seen ?? this.#look();
+    this.#seen = null;
+    return seen;
+  }
+
+  async #look(): Promise<Sight> {
     const { configuration, storage, frozen } = this.#options;
     const site = await siteOfCluster(storage, configuration.defaultFs);
-    const applications = setsTotals(site.quotas) ? await this.#resourceManager.applications({ types: ['TONY'], states: LIVE }) : [];
-    const groups = new Map<string, readonly string[]>();
-    if (Object.keys(site.quotas.groups).length > 0) {
-      for (const user of new Set([frozen.user, ...applications.map((application) => application.user)])) {
-        groups.set(user, await groupsOfUser(configuration, frozen.user, user));
-      }
-    }
+    const applications = setsTotals(site.quotas)
+      ? await this.#resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES })
+      : [];
+    const hasGroups = Object.keys(site.quotas.groups).length > 0;
+    const users = hasGroups ? new Set([frozen.user, ...applications.map((application) => application.user)]) : [];
+    const groups = new Map(
+      await Promise.all([...users].map(async (user) => [user, await groupsOfUser(configuration, frozen.user, user)] as const)),
+    );
     return { site, applications, groupsOf: (user) => groups.get(user) ?? [] };
   }
 

@@ -35,30 +35,32 @@ export function isStall(turn: Turn, before: number): boolean {
 }
 
 function endOverdueJob(turn: Turn): void {
+  const ran = turn.now - turn.state.startedAt;
   const { timeoutMs } = jobOf(turn.state);
-  if (timeoutMs === null || turn.now - turn.state.startedAt < timeoutMs) return;
-  decide(turn, {
-    state: 'FAILED',
-    diagnostics: `The job ran longer than its timeout of ${seconds(timeoutMs)}. Raise timeout, or let it do less.`,
-  });
+  const { timeout } = turn.state.limits;
+  if (timeoutMs !== null && ran >= timeoutMs) {
+    fail(turn, `The job ran longer than its timeout of ${seconds(timeoutMs)}. Raise timeout, or let it do less.`);
+  } else if (timeout !== null && ran >= timeout.ms) {
+    fail(turn, `The job ran longer than the ${seconds(timeout.ms)} that ${timeout.path} of the site file allows. Its checkpoints stay.`);
+  }
 }
 
-/** The admin's limits of time come on top of the job's own. */
 function endIdleJob(turn: Turn): void {
-  const { limits, startedAt, busyAt, result, tasks } = turn.state;
+  const { limits, busyAt, result, tasks } = turn.state;
   if (result !== null) return;
-  const { timeout, idle } = limits;
-  if (timeout !== null && turn.now - startedAt >= timeout.ms) {
-    const diagnostics = `The job ran longer than the ${seconds(timeout.ms)} that ${timeout.path} of the site file allows. Its checkpoints stay.`;
-    decide(turn, { state: 'FAILED', diagnostics });
-    return;
-  }
+  const { idle } = limits;
   // Whoever waits for containers holds none in vain.
   if (!tasks.some((task) => task.state === 'running')) turn.patch({ busyAt: turn.now });
   else if (idle !== null && turn.now - busyAt >= idle.ms) {
-    const diagnostics = `The job was idle for ${seconds(idle.ms)}: no program of its computed or reported anything (${idle.path} of the site file).`;
-    decide(turn, { state: 'FAILED', diagnostics });
+    fail(
+      turn,
+      `The job was idle for ${seconds(idle.ms)}: no program of its computed or reported anything (${idle.path} of the site file).`,
+    );
   }
+}
+
+function fail(turn: Turn, diagnostics: string): void {
+  decide(turn, { state: 'FAILED', diagnostics });
 }
 
 function watchTask(turn: Turn, slot: number): void {

@@ -1,5 +1,6 @@
+import { APPLICATION_TYPE } from '../conf/job.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
-import type { Application, ApplicationState } from '../hadoop/resource-manager-answers.ts';
+import { type Application, LIVE_STATES } from '../hadoop/resource-manager-answers.ts';
 import { type ClusterOptions, openCluster } from './cluster.ts';
 
 export interface ListOptions extends ClusterOptions {
@@ -11,9 +12,6 @@ export interface ListOptions extends ClusterOptions {
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
 }
-
-const LIVE: readonly ApplicationState[] = ['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING'];
-export const APPLICATION_TYPE = 'TONY';
 
 /**
  * The jobs of a cluster as its ResourceManager knows them, the newest first.
@@ -28,7 +26,7 @@ export async function listJobs(options: ListOptions = {}): Promise<Application[]
     const applications = await resourceManager.applications({
       types: [APPLICATION_TYPE],
       ...(user === null ? {} : { user }),
-      ...(options.ended === true ? {} : { states: LIVE }),
+      ...(options.ended === true ? {} : { states: LIVE_STATES }),
     });
     const { name = '', queue } = options;
     return applications

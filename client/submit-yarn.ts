@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { TonyError } from '../conf/errors.ts';
-import { CONTAINER_LAYOUT, type Job, type Resource } from '../conf/job.ts';
+import { APPLICATION_TYPE, CONTAINER_LAYOUT, type Job, type Resource } from '../conf/job.ts';
 import { roleTags } from '../conf/role-tags.ts';
 import { formatMemory } from '../conf/units.ts';
 import { launchCommand } from '../hadoop/launch-script.ts';
@@ -11,7 +11,6 @@ import type { Cluster } from './cluster.ts';
 import { freezeJob } from './freeze-job.ts';
 import { historyPlace, openHistory } from './history/history-place.ts';
 import { createJobSecrets } from './job-secrets.ts';
-import { APPLICATION_TYPE } from './list-jobs.ts';
 import { hasScheme, placeUri } from './place-uri.ts';
 import { type HashedFolder, hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';

@@ -89,6 +89,9 @@ export interface Resource {
   readonly timestamp: number;
 }
 
+/** What YARN knows applications of tony-ts by. */
+export const APPLICATION_TYPE = 'TONY';
+
 /** The role that comes by itself when `tensorboard` is set. */
 export const TENSORBOARD_ROLE = 'tensorboard';
 

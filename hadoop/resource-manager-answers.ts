@@ -6,6 +6,10 @@ import { z } from 'zod';
  */
 
 export const applicationStateSchema = z.enum(['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING', 'FINISHED', 'FAILED', 'KILLED']);
+/** Of applications that are not over. */
+export const LIVE_STATES = ['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING'] as const satisfies readonly z.infer<
+  typeof applicationStateSchema
+>[];
 export type ApplicationState = z.infer<typeof applicationStateSchema>;
 
 /** Amounts by resource name: memory-mb, vcores, yarn.io/gpu, ... */
