@@ -1,6 +1,7 @@
 import { TonyError } from '../conf/errors.ts';
 import type { StoredTensor, TrainingPosition } from './checkpoint-format.ts';
-import { CheckpointWriter } from './checkpoint-writer.ts';
+import type { CheckpointWriter } from './checkpoint-writer.ts';
+import { openCheckpointWriter } from './open-checkpoint-writer.ts';
 import { type Peers, peersOfRing } from './peers.ts';
 import type { Ring } from './ring.ts';
 import { broadcastBytes } from './ring-bytes.ts';
@@ -49,7 +50,7 @@ class AllReduceStrategy implements TrainingStrategy {
       // Each rank's own, unless they move together.
       alsoEqual: () => (this.#batchNorm === null ? [] : model.moving),
     });
-    this.#writer = this.#openWriter();
+    this.#writer = context.checkpoints === null || this.rank !== 0 ? null : openCheckpointWriter(context, context.checkpoints);
   }
 
   get reasonOfSlowSteps(): string | null {
@@ -200,20 +201,6 @@ class AllReduceStrategy implements TrainingStrategy {
       tf.tidy(() => variable.assign(tf.tensor(vector.slice(from, from + variable.size), variable.shape, 'float32')));
       at += variable.size;
     }
-  }
-
-  #openWriter(): CheckpointWriter | null {
-    const { checkpoints, applicationId, generation, report, onNotice } = this.#context;
-    if (checkpoints === null || this.rank !== 0) {
-      return null;
-    }
-    return new CheckpointWriter(checkpoints.store, {
-      applicationId,
-      generation,
-      keep: checkpoints.keep,
-      onSaved: (step) => report({ type: 'checkpoint', step }),
-      onTrouble: onNotice,
-    });
   }
 
   /** Frees what native kernels hold; variables and the optimizer stay as they are. */

@@ -2,7 +2,7 @@ import { isAbsolute, resolve } from 'node:path';
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../conf/errors.ts';
 import type { Storage } from '../storage/storage.ts';
-import { fileUri, joinUri } from '../storage/uri.ts';
+import { fileUri, isUri, joinUri } from '../storage/uri.ts';
 import { allReduceStrategy } from './all-reduce-strategy.ts';
 import { type BackendName, refuseUnfitModel } from './backend.ts';
 import { followCheckpoints } from './checkpoint-follower.ts';
@@ -397,5 +397,5 @@ function lastWorkOf(writer: SummaryWriter): LastWork {
 
 /** A path, or a URI as it is. */
 export function uriOf(place: string): string {
-  return /^[a-z][a-z0-9+.-]+:\//i.test(place) ? place : fileUri(isAbsolute(place) ? place : resolve(place));
+  return isUri(place) ? place : fileUri(isAbsolute(place) ? place : resolve(place));
 }

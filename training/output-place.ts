@@ -1,6 +1,6 @@
 import { isAbsolute } from 'node:path';
 import { TonyError } from '../conf/errors.ts';
-import { joinUri, parseUri } from '../storage/uri.ts';
+import { isUri, joinUri, parseUri } from '../storage/uri.ts';
 import { type Cluster, uriOf } from './cluster.ts';
 
 /**
@@ -8,7 +8,7 @@ import { type Cluster, uriOf } from './cluster.ts';
  * relative. In a program that runs by itself, and was told no folder, it is a path of this machine.
  */
 export function outputPlace(cluster: Pick<Cluster, 'outputDir'>, output: string): string {
-  if (/^[a-z][a-z0-9+.-]+:\//i.test(output)) return output.replace(/(?<=[^/])\/+$/, '');
+  if (isUri(output)) return output.replace(/(?<=[^/])\/+$/, '');
   if (output.split('/').includes('..')) throw new TonyError('USAGE', `the output ${output} leads out of the folder that it starts from`);
   const { outputDir } = cluster;
   if (outputDir === null) return uriOf(output);

@@ -1,5 +1,6 @@
 import { TonyError } from '../../conf/errors.ts';
 import type { DispatchedPlace, OpenPass } from './dispatch-log.ts';
+import { otherFiles } from './file-set.ts';
 import type { FileFormat, Split } from './file-source.ts';
 import { type DatasetNode, type ReadContext, refuseSplits } from './read-context.ts';
 import type { Chunk, ChunkStream, Json } from './stream.ts';
@@ -38,9 +39,7 @@ export class DispatchedStream<T> implements ChunkStream<T> {
   constructor(splits: readonly Split[], pass: OpenPass, format: FileFormat<T>, context: ReadContext, state: Json) {
     const [stored, number, at] = (state as unknown as DispatchedPlace | null)?.dispatched ?? [pass.number, 0, null];
     if (stored !== pass.number) {
-      throw new TonyError('DATA_INVALID', 'the files of the dataset are not those of the checkpoint: training cannot go on where it was', {
-        hint: 'Restore the files, or start a new job with another checkpoint folder.',
-      });
+      throw otherFiles();
     }
     this.#splits = splits;
     this.#pass = pass;

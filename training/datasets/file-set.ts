@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { isAbsolute, resolve } from 'node:path';
 import { TonyError } from '../../conf/errors.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
-import { fileUri, joinUri } from '../../storage/uri.ts';
+import { fileUri, isUri, joinUri } from '../../storage/uri.ts';
 import { isHidden, isPattern, matcherOf } from './glob.ts';
 
 /** A file as it was when it was listed. */
@@ -62,8 +62,15 @@ export function fingerprint(files: readonly DataFile[]): string {
   return hash.digest('hex').slice(0, 16);
 }
 
+/** A position in other files than those that are there. */
+export function otherFiles(): TonyError {
+  return new TonyError('DATA_INVALID', 'the files of the dataset are not those of the checkpoint: training cannot go on where it was', {
+    hint: 'Restore the files, or start a new job with another checkpoint folder.',
+  });
+}
+
 function uriOf(place: string): string {
-  if (/^[a-z][a-z0-9+.-]+:\//i.test(place)) return place;
+  if (isUri(place)) return place;
   const [folder = '', ...names] = segmentsOf(isAbsolute(place) ? place : resolve(place));
   return joinUri(fileUri(folder === '' ? '/' : folder), ...names);
 }

@@ -2,7 +2,7 @@ import { TonyError } from '../../conf/errors.ts';
 import { shuffledOrder } from '../random.ts';
 import { deal } from './deal.ts';
 import { DispatchedStream } from './dispatched.ts';
-import { type DataFile, type FileLister, type Files, fingerprint, listerOf } from './file-set.ts';
+import { type DataFile, type FileLister, type Files, fingerprint, listerOf, otherFiles } from './file-set.ts';
 import type { LocalCopyOptions } from './local-blocks.ts';
 import { withLocalCopies } from './local-copy.ts';
 import type { DatasetNode, ReadContext, SplitRead } from './read-context.ts';
@@ -143,9 +143,7 @@ class SplitStream<T> implements ChunkStream<T> {
   constructor(splits: readonly Split[], known: string, format: FileFormat<T>, context: ReadContext, state: Json) {
     const [stored, split, at] = (state ?? [known, 0, null]) as [string, number, Json];
     if (stored !== known) {
-      throw new TonyError('DATA_INVALID', 'the files of the dataset are not those of the checkpoint: training cannot go on where it was', {
-        hint: 'Restore the files, or start a new job with another checkpoint folder.',
-      });
+      throw otherFiles();
     }
     this.#splits = splits;
     this.#fingerprint = known;

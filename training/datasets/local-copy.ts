@@ -111,6 +111,7 @@ class CopyingStorage implements Storage {
         await keeper.add(value);
       }
       stream.destroy();
+      await keeper.finished();
     }
     return Math.max(0, Math.min(at, to) - from);
   }
@@ -174,6 +175,11 @@ class BlockKeeper {
 
   get isWithinBlock(): boolean {
     return this.#filled > 0 && this.#written !== null;
+  }
+
+  /** What is kept can be read from now on. */
+  async finished(): Promise<void> {
+    await this.#written;
   }
 
   async add(piece: Buffer): Promise<void> {

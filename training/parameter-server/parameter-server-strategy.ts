@@ -2,11 +2,12 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { messageOf, TonyError } from '../../conf/errors.ts';
 import type { ShardDescription, StoredTensor, TrainingPosition } from '../checkpoint-format.ts';
 import { isDamage, type OpenedCheckpoint } from '../checkpoint-store.ts';
-import { CheckpointWriter } from '../checkpoint-writer.ts';
+import type { CheckpointWriter } from '../checkpoint-writer.ts';
 import { clipGradients } from '../clip-gradients.ts';
 import { joinPositions } from '../datasets/dataset-position.ts';
 import type { NamedGradient } from '../gradients.ts';
 import { localGradients } from '../local-gradients.ts';
+import { openCheckpointWriter } from '../open-checkpoint-writer.ts';
 import { lonePeers, type Peers } from '../peers.ts';
 import { checkStepOptions } from '../step-options.ts';
 import type { StepPart, StepValues } from '../step-part.ts';
@@ -93,7 +94,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     this.#fixed = weights
       .filter(({ variable }) => !isTrained.has(variable.id))
       .map(({ variable }) => ({ tensor: ids.get(variable.id) as string, variable }));
-    this.#writer = rank === 0 && context.checkpoints !== null ? this.#openWriter(context.checkpoints) : null;
+    this.#writer = rank === 0 && context.checkpoints !== null ? openCheckpointWriter(context, context.checkpoints) : null;
   }
 
   async begin(): Promise<TrainingPosition | null> {
@@ -356,17 +357,6 @@ class ParameterServerStrategy implements TrainingStrategy {
       throw new TonyError('USAGE', 'begin() comes first');
     }
     return this.#remote;
-  }
-
-  #openWriter(checkpoints: CheckpointPlan): CheckpointWriter {
-    const { applicationId, generation, report, onNotice } = this.#context;
-    return new CheckpointWriter(checkpoints.store, {
-      applicationId,
-      generation,
-      keep: checkpoints.keep,
-      onSaved: (step) => report({ type: 'checkpoint', step }),
-      onTrouble: onNotice,
-    });
   }
 
   dispose(): void {
