@@ -2,74 +2,28 @@ import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
 import { formatDuration } from '../../conf/units.ts';
 import { jobStyle, oneLine } from '../job-table.ts';
 import { statusLines } from '../status-lines.ts';
+import { tableLines } from '../table-lines.ts';
 import { clip, harmless, type Terminal, wrap } from '../terminal.ts';
 import type { ListedJob } from './history-index.ts';
 
 /** The newest events are those that matter. */
 const EVENTS_SHOWN = 20;
-const GAP = 2;
-const LEAST_NAME = 8;
+const LONGEST_USER = 12;
 
 /** A line for each job, none wider than the terminal. */
 export function historyTable(jobs: readonly ListedJob[], terminal: Terminal, withUsers: boolean): string[] {
-  const width = Math.max(40, terminal.columns - 1);
-  const rows = jobs.map(({ place, status }) => ({
-    id: place.applicationId,
-    name: oneLine(status.name) || '-',
-    user: place.user,
-    state: status.state,
-    started: shortTime(status.startedAt),
-    took: status.finishedAt === null ? '-' : took(status),
-  }));
-  const wide = (title: string, cells: readonly string[]): number => Math.max(title.length, ...cells.map((cell) => cell.length));
-  const id = wide(
-    'JOB',
-    rows.map((row) => row.id),
-  );
-  const user = withUsers
-    ? Math.min(
-        12,
-        wide(
-          'USER',
-          rows.map((row) => row.user),
-        ),
-      )
-    : 0;
-  const state = wide(
-    'STATE',
-    rows.map((row) => row.state),
-  );
-  const started = wide(
-    'STARTED',
-    rows.map((row) => row.started),
-  );
-  const spent = wide(
-    'TOOK',
-    rows.map((row) => row.took),
-  );
-  const fixed = id + state + started + spent + GAP * 4 + (withUsers ? user + GAP : 0);
-  const name = Math.min(
-    Math.max(LEAST_NAME, width - fixed),
-    wide(
-      'NAME',
-      rows.map((row) => row.name),
-    ),
-  );
-  const gap = ' '.repeat(GAP);
-  const line = (
-    cells: { id: string; name: string; user: string; state: string; started: string; took: string },
-    paint: (text: string) => string,
-  ): string =>
+  return tableLines(
+    jobs,
     [
-      cells.id.padEnd(id),
-      clip(cells.name, name).padEnd(name),
-      ...(withUsers ? [clip(cells.user, user).padEnd(user)] : []),
-      paint(cells.state.padEnd(state)),
-      cells.started.padEnd(started),
-      cells.took.padStart(spent),
-    ].join(gap);
-  const title = line({ id: 'JOB', name: 'NAME', user: 'USER', state: 'STATE', started: 'STARTED', took: 'TOOK' }, (text) => text);
-  return [terminal.paint('dim', title), ...rows.map((row) => line(row, (text) => terminal.paint(jobStyle(row.state), text)))];
+      { title: 'JOB', cell: ({ place }) => place.applicationId },
+      { title: 'NAME', cell: ({ status }) => oneLine(status.name) || '-', flexible: true },
+      ...(withUsers ? [{ title: 'USER', cell: ({ place }: ListedJob) => clip(place.user, LONGEST_USER) }] : []),
+      { title: 'STATE', cell: ({ status }) => status.state, style: ({ status }) => jobStyle(status.state) },
+      { title: 'STARTED', cell: ({ status }) => shortTime(status.startedAt) },
+      { title: 'TOOK', cell: ({ status }) => (status.finishedAt === null ? '-' : took(status)), align: 'right' },
+    ],
+    terminal,
+  );
 }
 
 /** A finished job as `status` shows it, and what else its history tells: why it failed last, where the eye is. */
