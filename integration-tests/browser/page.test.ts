@@ -98,7 +98,7 @@ describe('the job’s page', () => {
     await plot.focus();
     await page.keyboard.press('ArrowRight');
     await page.keyboard.press('ArrowRight');
-    expect(await chart.locator('.at').textContent()).toBe(String(rate?.steps[1]));
+    await expect.poll(() => chart.locator('.at').textContent()).toBe(String(rate?.steps[1]));
     expect(await chart.locator('.legend').innerText()).toContain(String(rate?.values[1]));
     await page.getByLabel('Scale').selectOption('log');
     await page.getByLabel('Over').selectOption('wall');

@@ -137,7 +137,9 @@ export function Chart(props: ChartProps): Content {
     if (created === null || direction === undefined) return;
     event.preventDefault();
     const xs = created.data[0];
-    const at = pointed === null ? (direction > 0 ? 0 : xs.length - 1) : nearest(xs as number[], pointed) + direction;
+    // Where the plot's own cursor is: keys come faster than the page is drawn.
+    const { left = -1 } = created.cursor;
+    const at = left < 0 ? (direction > 0 ? 0 : xs.length - 1) : nearest(xs as number[], created.posToVal(left, 'x')) + direction;
     const to = xs[Math.max(0, Math.min(xs.length - 1, at))];
     if (to !== undefined) created.setCursor({ left: created.valToPos(to, 'x'), top: created.bbox.height / 2 / devicePixelRatio });
   };
