@@ -1,15 +1,17 @@
 import { expect, test } from 'vitest';
+import { parseAllDocuments } from 'yaml';
 import { TonyError } from '../conf/errors.ts';
 import { jobStatus, taskStatus } from '../conf/job-status.fixture.ts';
 import type { JobStatus, TaskStatus } from '../conf/status.ts';
 import { followJob, type JobReport, type Look, reportOf } from './follow-job.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
-import { JsonOutput } from './json-output.ts';
 import { LiveOutput } from './live-output.ts';
 import { stagingLine, uploadBar } from './report-lines.ts';
 import { statusLines } from './status-lines.ts';
 import { terminalOf } from './terminal.ts';
 import { TextOutput } from './text-output.ts';
+import { ValueOutput } from './value-job-output.ts';
+import { valueFormatter } from './value-output.ts';
 
 const ID = 'application_1_0001';
 
@@ -123,11 +125,22 @@ test('stops at once when it is told to', async () => {
   await expect(next).rejects.toThrow('detached');
 });
 
-test('JSON: one object a line, the result last', async () => {
+test.each([
+  [
+    'json',
+    (text: string) =>
+      text
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as { type: string }),
+  ],
+  ['yaml', (text: string) => parseAllDocuments(text).map((document) => document.toJS() as { type: string })],
+] as const)('%s: a value for each thing, the result last', async (format, valuesOf) => {
   const { looks, report } = await follow(life);
+  const formatted = await valueFormatter(format);
   let text = '';
-  const output = new JsonOutput((piece) => {
-    text += piece;
+  const output = new ValueOutput((value) => {
+    text += formatted(value);
   });
   output.staging({ type: 'unchanged', name: 'source', bytes: 5 });
   output.staging({ type: 'upload', name: 'tony', sent: 0, total: 9 });
@@ -135,10 +148,7 @@ test('JSON: one object a line, the result last', async () => {
   output.submitted({ applicationId: ID, name: 'mnist', queue: 'default', trackingUrl: null });
   for (const look of looks) output.look(look);
   output.report(report);
-  const lines = text
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as { type: string });
+  const lines = valuesOf(text);
   expect(lines.slice(0, 3)).toEqual([
     { type: 'staged', name: 'source', bytes: 5, uploaded: false },
     { type: 'staged', name: 'tony', bytes: 9, uploaded: true },

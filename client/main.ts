@@ -2,6 +2,7 @@ import { messageOf, TonyError } from '../conf/errors.ts';
 import { runCommandLine } from './command-line.ts';
 import { describeError } from './error-lines.ts';
 import { terminalOf } from './terminal.ts';
+import { OUTPUT_FORMATS, valueWriter } from './value-output.ts';
 
 /*
  * The command `tony-ts`. Exit codes: 0 succeeded, 1 the job failed, 2 the request was wrong, 3 the cluster could not be reached.
@@ -17,9 +18,12 @@ try {
   await runCommandLine(words);
 } catch (thrown) {
   const error = thrown instanceof TonyError ? thrown : new TonyError('INTERNAL', messageOf(thrown), { cause: thrown });
-  if (words.includes('json') || words.includes('--output=json')) {
+  const format = OUTPUT_FORMATS.find(
+    (name) => words.includes(`--output=${name}`) || words.some((word, at) => word === '--output' && words[at + 1] === name),
+  );
+  if (format !== undefined && format !== 'table') {
     const { code, message, hint } = error;
-    process.stdout.write(`${JSON.stringify({ type: 'error', code, message, hint })}\n`);
+    (await valueWriter(format))({ type: 'error', code, message, hint });
   }
   process.stderr.write(describeError(error, terminalOf(process.stderr), words.includes('--debug')));
   process.exitCode = error.exitCode;

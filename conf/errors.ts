@@ -68,7 +68,7 @@ export const ERROR_CODES = {
   },
   RUNTIME_UNSUPPORTED: {
     exit: 2,
-    hint: 'Run `tony-ts runtime build --output FILE` on a Linux machine and name the file as `runtime` in job.yaml, or use `runtime: system`.',
+    hint: 'Run `tony-ts runtime build --to FILE` on a Linux machine and name the file as `runtime` in job.yaml, or use `runtime: system`.',
   },
   RUNTIME_TOOL_MISSING: { exit: 2, hint: 'Install it on this machine (nodes of the cluster need nothing), and try again.' },
   RUNTIME_DOWNLOAD_FAILED: {

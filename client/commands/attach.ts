@@ -1,9 +1,10 @@
 import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../value-output.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 interface AttachArguments extends ClusterArguments {
   readonly application: string;
-  readonly output: 'text' | 'json';
+  readonly output: OutputFormat;
 }
 
 export const attachCommand: CommandModule<object, AttachArguments> = {
@@ -17,7 +18,7 @@ export const attachCommand: CommandModule<object, AttachArguments> = {
     const { openConversation } = await import('./output-streams.ts');
     const connection = await connectJob(application, cluster);
     try {
-      const { output, ask, input } = openConversation(format, '');
+      const { output, ask, input } = await openConversation(format, '');
       process.exitCode = await followToEnd(connection, { output, ask, input, mayDetach: true });
     } finally {
       connection.close();

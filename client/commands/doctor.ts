@@ -1,9 +1,10 @@
 import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 interface DoctorArguments extends ClusterArguments {
   readonly queue: string;
-  readonly output: 'text' | 'json';
+  readonly output: OutputFormat;
 }
 
 const MARKS = { good: 'ok', doubtful: 'doubtful', bad: 'bad', unknown: '-' } as const;
@@ -21,7 +22,9 @@ export const doctorCommand: CommandModule<object, DoctorArguments> = {
     const { clusterChecks } = await import('../doctor/cluster-checks.ts');
     const { diagnose } = await import('../doctor/diagnosis.ts');
     const { terminalOf } = await import('../terminal.ts');
+    const { valueWriter } = await import('../value-output.ts');
     const terminal = terminalOf(process.stdout);
+    const write = output === 'table' ? null : await valueWriter(output);
     const colours = { good: 'green', doubtful: 'yellow', bad: 'red', unknown: 'dim' } as const;
     const { checks, close } = clusterChecks(options);
     const width = Math.max(...checks.map(({ name }) => name.length));
@@ -29,7 +32,7 @@ export const doctorCommand: CommandModule<object, DoctorArguments> = {
       for await (const finding of diagnose(checks)) {
         const { name, state, text, remedy } = finding;
         if (state === 'bad') process.exitCode = 3;
-        if (output === 'json') process.stdout.write(`${JSON.stringify(finding)}\n`);
+        if (write !== null) write(finding);
         else {
           process.stdout.write(`${terminal.paint(colours[state], MARKS[state].padEnd(8))}  ${name.padEnd(width)}  ${text}\n`);
           if (remedy !== '') process.stdout.write(`${' '.repeat(10)}${remedy}\n`);

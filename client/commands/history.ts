@@ -1,4 +1,5 @@
 import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 const LOCAL_OPTION = {
@@ -13,7 +14,7 @@ interface ListArguments extends ClusterArguments {
   readonly state?: (typeof STATES)[number] | undefined;
   readonly name?: string | undefined;
   readonly limit: number;
-  readonly output: 'text' | 'json';
+  readonly output: OutputFormat;
 }
 
 const listCommand: CommandModule<object, ListArguments> = {
@@ -45,14 +46,16 @@ const listCommand: CommandModule<object, ListArguments> = {
     const store = await openHistoryStore(options);
     try {
       const { jobs, message } = await new HistoryIndex(store).list({ user: all ? null : (user ?? store.user), state, name, limit });
-      if (output === 'json') {
+      if (output !== 'table') {
+        const { valueWriter } = await import('../value-output.ts');
+        const write = await valueWriter(output);
         const { historySummary } = await import('../history/history-summary.ts');
         for (const job of jobs) {
           // Where it would be on a history server says nothing here.
           const { href: _href, ...summary } = historySummary(job);
-          process.stdout.write(`${JSON.stringify(summary)}\n`);
+          write(summary);
         }
-        if (message !== '') process.stdout.write(`${JSON.stringify({ type: 'notice', message })}\n`);
+        if (message !== '') write({ type: 'notice', message });
         return;
       }
       const { terminalOf } = await import('../terminal.ts');
@@ -75,7 +78,7 @@ const listCommand: CommandModule<object, ListArguments> = {
 interface ShowArguments extends ClusterArguments {
   readonly application: string;
   readonly user?: string | undefined;
-  readonly output: 'text' | 'json';
+  readonly output: OutputFormat;
 }
 
 const JOB_ID = {
@@ -102,8 +105,10 @@ const showCommand: CommandModule<object, ShowArguments> = {
       const answer = record.final === '' ? (await store.answers([application])).get(application) : undefined;
       const status = storedStatus(record, answer ?? 'forgotten');
       const { entries } = record;
-      if (output === 'json') {
-        process.stdout.write(`${JSON.stringify({ applicationId: application, history: place.folder, status, events: entries })}\n`);
+      if (output !== 'table') {
+        const { valueWriter } = await import('../value-output.ts');
+        const write = await valueWriter(output);
+        write({ applicationId: application, history: place.folder, status, events: entries });
         return;
       }
       const { terminalOf } = await import('../terminal.ts');
@@ -157,7 +162,7 @@ interface PruneArguments extends ClusterArguments {
   readonly all: boolean;
   readonly olderThan?: string | undefined;
   readonly dryRun?: boolean | undefined;
-  readonly output: 'text' | 'json';
+  readonly output: OutputFormat;
 }
 
 const pruneCommand: CommandModule<object, PruneArguments> = {
@@ -182,6 +187,8 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
     if (olderThan !== undefined && given === undefined) {
       throw new TonyError('USAGE', '--older-than wants a duration such as 12h or 30d.');
     }
+    const { valueWriter } = await import('../value-output.ts');
+    const write = output === 'table' ? null : await valueWriter(output);
     const store = await openHistoryStore(options);
     let [jobs, bytes, failures] = [0, 0, 0];
     try {
@@ -193,7 +200,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
           bytes += pruned.bytes;
         } else failures++;
         const { applicationId, user } = place;
-        if (output === 'json') {
+        if (write !== null) {
           const line = {
             applicationId,
             user,
@@ -203,7 +210,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
             removed: !dryRun && failure === '',
             failure,
           };
-          process.stdout.write(`${JSON.stringify(line)}\n`);
+          write(line);
         } else {
           const what = failure === '' ? (dryRun ? 'would remove' : 'removed') : 'cannot remove';
           const day = new Date(pruned.lastWritten).toISOString().slice(0, 10);
@@ -216,7 +223,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
     } finally {
       store.close();
     }
-    if (output === 'text') {
+    if (output === 'table') {
       const what = jobs === 1 ? '1 history' : `${jobs} histories`;
       process.stdout.write(`${what}, ${formatBytes(bytes)}${dryRun ? ', would go' : ' removed'}\n`);
     }

@@ -2,6 +2,7 @@ import type { Argv, CommandModule } from 'yargs';
 import type { Application } from '../../hadoop/resource-manager-answers.ts';
 import type { TableColumn } from '../table-lines.ts';
 import type { Style } from '../terminal.ts';
+import type { OutputFormat } from '../value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 interface ListArguments extends ClusterArguments {
@@ -10,7 +11,7 @@ interface ListArguments extends ClusterArguments {
   readonly user?: string | undefined;
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
-  readonly output: 'text' | 'json';
+  readonly output: OutputFormat;
 }
 
 export const listCommand: CommandModule<object, ListArguments> = {
@@ -29,8 +30,10 @@ export const listCommand: CommandModule<object, ListArguments> = {
   handler: async ({ all, user, output, ...options }) => {
     const { listJobs } = await import('../list-jobs.ts');
     const jobs = await listJobs({ ...options, user: all ? null : user });
-    if (output === 'json') {
-      for (const job of jobs) process.stdout.write(`${JSON.stringify(job)}\n`);
+    if (output !== 'table') {
+      const { valueWriter } = await import('../value-output.ts');
+      const write = await valueWriter(output);
+      for (const job of jobs) write(job);
       return;
     }
     if (jobs.length === 0) {

@@ -1,9 +1,10 @@
 import type { ReadStream } from 'node:tty';
 import type { JobOutput } from '../job-output.ts';
-import { JsonOutput } from '../json-output.ts';
 import { LiveOutput } from '../live-output.ts';
 import { terminalOf } from '../terminal.ts';
 import { TextOutput } from '../text-output.ts';
+import { ValueOutput } from '../value-job-output.ts';
+import { type OutputFormat, valueWriter } from '../value-output.ts';
 
 export interface Conversation {
   readonly output: JobOutput;
@@ -13,9 +14,9 @@ export interface Conversation {
 }
 
 /** How this process speaks with who started it; `where` says where staged things lie. */
-export function openConversation(format: 'text' | 'json', where: string): Conversation {
+export async function openConversation(format: OutputFormat, where: string): Promise<Conversation> {
   const write = (text: string): void => void process.stdout.write(text);
-  if (format === 'json') return { output: new JsonOutput(write), ask: () => undefined, input: null };
+  if (format !== 'table') return { output: new ValueOutput(await valueWriter(format)), ask: () => undefined, input: null };
   const terminal = terminalOf(process.stdout);
   if (!terminal.live) return { output: new TextOutput(write, terminal, where), ask: () => undefined, input: null };
   const output = new LiveOutput(write, terminal, where);

@@ -1,8 +1,9 @@
 import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 interface ShowArguments extends ClusterArguments {
-  readonly output: 'text' | 'json';
+  readonly output: OutputFormat;
 }
 
 const showCommand: CommandModule<object, ShowArguments> = {
@@ -12,10 +13,11 @@ const showCommand: CommandModule<object, ShowArguments> = {
   handler: async ({ output, ...options }) => {
     const { openCluster } = await import('../cluster.ts');
     const { quotaLines } = await import('../quota-lines.ts');
+    const { valueWriter } = await import('../value-output.ts');
     const cluster = await openCluster(options);
     try {
       const { from, quotas } = await cluster.site();
-      if (output === 'json') process.stdout.write(`${JSON.stringify({ from, quotas })}\n`);
+      if (output !== 'table') (await valueWriter(output))({ from, quotas });
       else process.stdout.write(`${quotaLines(quotas, from).join('\n')}\n`);
     } finally {
       cluster.close();
@@ -26,7 +28,7 @@ const showCommand: CommandModule<object, ShowArguments> = {
 interface CheckArguments extends ClusterArguments {
   readonly conf: string;
   readonly set: readonly string[];
-  readonly output: 'text' | 'json';
+  readonly output: OutputFormat;
 }
 
 const checkCommand: CommandModule<object, CheckArguments> = {
@@ -43,13 +45,14 @@ const checkCommand: CommandModule<object, CheckArguments> = {
     const { violationsOf } = await import('../../conf/quotas.ts');
     const { describeViolations, ownerOf } = await import('../check-quotas.ts');
     const { openCluster } = await import('../cluster.ts');
+    const { valueWriter } = await import('../value-output.ts');
     const job = await loadJob(conf, { set });
     const cluster = await openCluster(options);
     try {
       const site = await cluster.site();
       const owner = await ownerOf(job, cluster, site);
       const violations = violationsOf(job, owner, site.quotas);
-      if (output === 'json') process.stdout.write(`${JSON.stringify({ from: site.from, owner, violations })}\n`);
+      if (output !== 'table') (await valueWriter(output))({ from: site.from, owner, violations });
       else if (violations.length === 0)
         process.stdout.write(`${job.name} is within all limits of ${owner.user} in queue ${owner.queue}.\n`);
       else process.stdout.write(`${describeViolations(violations, site.from)}\n`);

@@ -4,6 +4,8 @@ import type { Argv, CommandModule } from 'yargs';
 import { TonyError } from '../../conf/errors.ts';
 import { ensureRuntime, findRuntime, type Runtime, removeRuntime } from '../runtime/ensure-runtime.ts';
 import { DEFAULT_NODE, type NodeMajor } from '../runtime/pins.ts';
+import { type OutputFormat, valueWriter } from '../value-output.ts';
+import { OUTPUT_OPTION } from './shared-options.ts';
 
 interface Which {
   node: NodeMajor;
@@ -20,17 +22,17 @@ function which(yargs: Argv): Argv<Which> {
     .option('gpu', { type: 'boolean', default: false, describe: 'with CUDA libraries (downloads about 2.4 GB)' });
 }
 
-const buildCommand: CommandModule<object, Which & { output: string | undefined; force: boolean }> = {
+const buildCommand: CommandModule<object, Which & { to: string | undefined; force: boolean }> = {
   command: 'build',
   describe: 'make the runtime, from package registries alone, unless it is there; prints the path of its archive',
   builder: (yargs) =>
     which(yargs)
-      .option('output', { type: 'string', requiresArg: true, describe: 'copy the archive to this file' })
+      .option('to', { type: 'string', requiresArg: true, describe: 'copy the archive to this file' })
       .option('force', { type: 'boolean', default: false, describe: 'build it even if it is there' }),
-  handler: async ({ node, gpu, output, force }) => {
+  handler: async ({ node, gpu, to, force }) => {
     if (force) await removeRuntime({ node, gpu });
     const runtime = await ensureRuntime((line) => process.stderr.write(`${line}\n`), { node, gpu });
-    process.stdout.write(`${output === undefined ? runtime.archive : await copyArchive(runtime, path.resolve(output))}\n`);
+    process.stdout.write(`${to === undefined ? runtime.archive : await copyArchive(runtime, path.resolve(to))}\n`);
   },
 };
 
@@ -43,14 +45,14 @@ const pathCommand: CommandModule<object, Which> = {
   },
 };
 
-const infoCommand: CommandModule<object, Which & { output: string }> = {
+const infoCommand: CommandModule<object, Which & { output: OutputFormat }> = {
   command: 'info',
   describe: 'print what the runtime holds',
-  builder: (yargs) =>
-    which(yargs).option('output', { choices: ['text', 'json'] as const, default: 'text', describe: 'form of the output' }),
+  builder: (yargs) => which(yargs).options(OUTPUT_OPTION),
   handler: async ({ output, ...options }) => {
     const runtime = await present(options);
-    process.stdout.write(output === 'json' ? `${JSON.stringify(runtime)}\n` : describeRuntime(runtime));
+    if (output === 'table') process.stdout.write(describeRuntime(runtime));
+    else (await valueWriter(output))(runtime);
   },
 };
 

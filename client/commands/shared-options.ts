@@ -1,4 +1,5 @@
 import type { Options } from 'yargs';
+import { OUTPUT_FORMATS } from '../value-output.ts';
 
 /** Options that say which cluster, and how to speak. */
 export const CLUSTER_OPTIONS = {
@@ -15,7 +16,12 @@ export const CLUSTER_OPTIONS = {
 } as const satisfies Record<string, Options>;
 
 export const OUTPUT_OPTION = {
-  output: { choices: ['text', 'json'] as const, default: 'text' as const, describe: 'json: one JSON object a line', requiresArg: true },
+  output: {
+    choices: OUTPUT_FORMATS,
+    default: 'table' as const,
+    describe: 'json: one JSON object a line; yaml: one document each',
+    requiresArg: true,
+  },
 } as const satisfies Record<string, Options>;
 
 export interface ClusterArguments {

@@ -1,9 +1,10 @@
 import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../value-output.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 interface StatusArguments extends ClusterArguments {
   readonly application: string;
-  readonly output: 'text' | 'json';
+  readonly output: OutputFormat;
 }
 
 export const statusCommand: CommandModule<object, StatusArguments> = {
@@ -17,10 +18,10 @@ export const statusCommand: CommandModule<object, StatusArguments> = {
     try {
       const observation = await connection.observe();
       const pages = observation.result === null ? await connection.pages() : null;
-      if (output === 'json') {
-        process.stdout.write(
-          `${JSON.stringify({ applicationId: application, trackingUrl: connection.trackingUrl, pages, ...observation })}\n`,
-        );
+      if (output !== 'table') {
+        const { valueWriter } = await import('../value-output.ts');
+        const write = await valueWriter(output);
+        write({ applicationId: application, trackingUrl: connection.trackingUrl, pages, ...observation });
         return;
       }
       const { statusLines } = await import('../status-lines.ts');

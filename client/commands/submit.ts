@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Argv, CommandModule } from 'yargs';
 import { TonyError } from '../../conf/errors.ts';
 import type { JobConnection } from '../job-connection.ts';
+import type { OutputFormat } from '../value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 /** How long a submit that does not follow the job waits for the address of its pages. */
@@ -12,7 +13,7 @@ interface SubmitArguments extends ClusterArguments {
   readonly set: readonly string[];
   readonly local: boolean;
   readonly detach: boolean;
-  readonly output: 'text' | 'json';
+  readonly output: OutputFormat;
 }
 
 export const submitCommand: CommandModule<object, SubmitArguments> = {
@@ -32,7 +33,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
     const { submit } = await import('../submit.ts');
     const { openConversation } = await import('./output-streams.ts');
     const job = await loadJob(args.conf, { set: args.set });
-    const { output, ask, input } = openConversation(args.output, args.local ? 'on this machine' : 'on HDFS');
+    const { output, ask, input } = await openConversation(args.output, args.local ? 'on this machine' : 'on HDFS');
     try {
       const interrupted = new AbortController();
       // A second one ends this process as it stands.

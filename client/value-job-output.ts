@@ -1,0 +1,49 @@
+import type { JobReport, Look } from './follow-job.ts';
+import type { JobOutput, SubmittedNotice } from './job-output.ts';
+import type { StagingEvent } from './staging.ts';
+
+/** A value for each thing that is told; the last one of a followed job has type `result`. */
+export class ValueOutput implements JobOutput {
+  readonly #write: (value: unknown) => void;
+
+  constructor(write: (value: unknown) => void) {
+    this.#write = write;
+  }
+
+  staging(event: StagingEvent): void {
+    if (event.type === 'unchanged') this.#write({ type: 'staged', name: event.name, bytes: event.bytes, uploaded: false });
+    else if (event.sent === event.total) this.#write({ type: 'staged', name: event.name, bytes: event.total, uploaded: true });
+  }
+
+  submitted(notice: SubmittedNotice): void {
+    this.#write({ type: 'submitted', ...notice });
+  }
+
+  pages(url: string): void {
+    this.#write({ type: 'pages', url });
+  }
+
+  look({ events }: Look): void {
+    for (const event of events) this.#write(event);
+  }
+
+  report({ applicationId, state, diagnostics, tasks, metrics, generations, step, ...places }: JobReport): void {
+    const brief = tasks.map(({ role, index, state: task, exitCode, attempts, failures, node, failure }) => ({
+      role,
+      index,
+      state: task,
+      exitCode,
+      attempts,
+      failures,
+      node,
+      failure,
+    }));
+    this.#write({ type: 'result', state, applicationId, tasks: brief, metrics, generations, step, diagnostics, ...places });
+  }
+
+  say(text: string): void {
+    this.#write({ type: 'notice', message: text });
+  }
+
+  close(): void {}
+}
