@@ -7,6 +7,7 @@ import { doctorCommand } from './commands/doctor.ts';
 import { explainCommand } from './commands/explain.ts';
 import { feedCommand } from './commands/feed.ts';
 import { historyCommand } from './commands/history.ts';
+import { importCommand } from './commands/import.ts';
 import { initCommand } from './commands/init.ts';
 import { killCommand } from './commands/kill.ts';
 import { listCommand } from './commands/list.ts';
@@ -20,6 +21,7 @@ import { VERSION, versionCommand } from './commands/version.ts';
 
 const COMMANDS = [
   'init',
+  'import',
   'submit',
   'list',
   'attach',
@@ -47,6 +49,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .locale('en')
     .usage('$0 COMMAND\n\nDistributed TensorFlow.js training on Hadoop YARN')
     .command(initCommand)
+    .command(importCommand)
     .command(submitCommand)
     .command(listCommand)
     .command(attachCommand)
@@ -89,7 +92,13 @@ function usage(message: string, words: readonly string[], options: readonly stri
   }
   const unknown = /^Unknown arguments?: (.*)$/.exec(message)?.[1]?.split(', ') ?? [];
   if (/^Not enough non-option arguments/.test(message)) {
-    return new TonyError('USAGE', `tony-ts ${command} wants an application id, such as application_1795225023264_0001.`, { hint: '' });
+    return new TonyError(
+      'USAGE',
+      command === 'import'
+        ? 'tony-ts import wants the configuration of a TonY job, such as tony.xml.'
+        : `tony-ts ${command} wants an application id, such as application_1795225023264_0001.`,
+      { hint: '' },
+    );
   }
   const missing = /^Not enough arguments following: (.*)$/.exec(message)?.[1];
   if (missing !== undefined) return new TonyError('USAGE', `--${missing} wants a value.`);

@@ -1,0 +1,64 @@
+import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../value-output.ts';
+import { OUTPUT_OPTION } from './shared-options.ts';
+
+interface ImportArguments {
+  readonly configuration: string;
+  readonly executes?: string | undefined;
+  readonly taskParams?: string | undefined;
+  readonly pythonBinaryPath?: string | undefined;
+  readonly srcDir?: string | undefined;
+  readonly set: readonly string[];
+  readonly to?: string | undefined;
+  readonly output: OutputFormat;
+}
+
+export const importCommand: CommandModule<object, ImportArguments> = {
+  command: 'import <configuration>',
+  describe: 'Turn the configuration of a TonY job (tony.xml) into job.yaml, and list what it could not carry',
+  builder: (yargs): Argv<ImportArguments> =>
+    yargs
+      .positional('configuration', { type: 'string', demandOption: true, describe: 'e.g. tony.xml' })
+      .options({
+        executes: { type: 'string', describe: 'What was passed to TonY as -executes', requiresArg: true },
+        'task-params': { type: 'string', describe: '... as -task_params', requiresArg: true },
+        'python-binary-path': { type: 'string', describe: '... as -python_binary_path', requiresArg: true },
+        'src-dir': { type: 'string', describe: '... as -src_dir', requiresArg: true },
+        set: { type: 'string', array: true, nargs: 1, default: [], describe: '... as -conf, e.g. tony.worker.instances=4' },
+        to: { type: 'string', describe: 'Write job.yaml to this file, which must not be there', requiresArg: true },
+        ...OUTPUT_OPTION,
+      })
+      .example('$0 import tony.xml --src-dir src --executes "node train.ts" --to job.yaml', ''),
+  handler: async ({ configuration, executes, taskParams, pythonBinaryPath, srcDir, set, to, output }) => {
+    const { importTony } = await import('../import-tony.ts');
+    const imported = await importTony(configuration, {
+      executes,
+      taskParams,
+      python: pythonBinaryPath,
+      sourceFolder: srcDir,
+      settings: set,
+    });
+    if (to !== undefined) await writeNew(to, imported.yaml);
+    if (output !== 'table') {
+      const { valueWriter } = await import('../value-output.ts');
+      (await valueWriter(output))(imported);
+      return;
+    }
+    const { importLines } = await import('../import-lines.ts');
+    const { terminalOf } = await import('../terminal.ts');
+    // Without a file the text of job.yaml goes to stdout, and what is to be said of it beside it.
+    const stream = to === undefined ? process.stderr : process.stdout;
+    if (to === undefined) process.stdout.write(imported.yaml);
+    stream.write(`${importLines(imported, terminalOf(stream), to).join('\n')}\n`);
+  },
+};
+
+async function writeNew(file: string, text: string): Promise<void> {
+  const { writeFile } = await import('node:fs/promises');
+  const { messageOf, TonyError } = await import('../../conf/errors.ts');
+  await writeFile(file, text, { flag: 'wx' }).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST')
+      throw new TonyError('ALREADY_EXISTS', `${file} is there already.`, { hint: 'Remove it, or name another file.' });
+    throw new TonyError('STORAGE_REFUSED', `${file} cannot be written: ${messageOf(error)}.`, { cause: error });
+  });
+}

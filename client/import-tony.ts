@@ -1,0 +1,301 @@
+import { readFile } from 'node:fs/promises';
+import { basename, dirname, resolve } from 'node:path';
+import { Document, isCollection, visit } from 'yaml';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import { parseJob } from '../conf/load-job.ts';
+import { parseMemory } from '../conf/units.ts';
+import { parseHadoopXml } from '../hadoop/hadoop-xml.ts';
+import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from './tony-keys.ts';
+
+/** What people pass to TonY's ClusterSubmitter beside the configuration file. */
+export interface TonyArguments {
+  /** `-executes`: the program, or the whole command. */
+  readonly executes?: string | undefined;
+  /** `-task_params` */
+  readonly taskParams?: string | undefined;
+  /** `-python_binary_path` */
+  readonly python?: string | undefined;
+  /** `-src_dir` */
+  readonly sourceFolder?: string | undefined;
+  /** `-conf key=value`, over what the file says. */
+  readonly settings?: readonly string[];
+}
+
+/** A key of TonY and what became of it. */
+export interface ImportedKey {
+  readonly key: string;
+  readonly value: string;
+  /** Where it stands in job.yaml; null: nowhere. */
+  readonly to: string | null;
+  /** Why it stands nowhere, or how it differs there; empty when there is nothing to say. */
+  readonly remark: string;
+}
+
+export interface ImportedJob {
+  /** The text of job.yaml. */
+  readonly yaml: string;
+  /** Every key of the configuration, in its order. */
+  readonly keys: readonly ImportedKey[];
+  /** What job.yaml still lacks before it can be submitted. */
+  readonly missing: readonly string[];
+}
+
+/** What is built of job.yaml; written in this order. */
+interface Draft {
+  name: string;
+  queue?: string;
+  source?: string;
+  framework?: 'none';
+  command?: string;
+  tags?: string[];
+  env: Record<string, string>;
+  roles: Record<string, DraftRole>;
+  success?: 'chief';
+  gang?: { timeout: string };
+  heartbeat: { interval?: string; missed?: number };
+  tensorboard?: { logdir: string; memory?: string } | undefined;
+  timeout?: string;
+  master: { memory?: string; vcores?: number; nodeLabel?: string };
+}
+
+interface DraftRole {
+  instances: number;
+  resources: { memory: string; vcores: number; gpus?: number };
+  command?: string;
+  nodeLabel?: string;
+  untracked?: true;
+  sidecar?: true;
+  restart?: { policy: 'never' };
+}
+
+/** TonY's own defaults, which differ from ours. */
+const DEFAULT_MEMORY = '2g';
+const UNTRACKED = 'ps';
+const SIDECAR = 'tensorboard';
+const STOPPING = 'ps';
+const LONGEST_GANG_S = 570;
+
+/**
+ * Reads the configuration of a TonY job.
+ *
+ * @throws TonyError JOB_UNREADABLE, HADOOP_CONF_INVALID (no such XML), USAGE (a setting is no assignment), JOB_INVALID (it starts no task)
+ */
+export async function importTony(file: string, given: TonyArguments = {}): Promise<ImportedJob> {
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    throw new TonyError('JOB_UNREADABLE', `Cannot read the TonY configuration ${file}: ${messageOf(error)}.`, { cause: error });
+  });
+  return convertTony(text, { ...given, file });
+}
+
+/** The pure part of {@link importTony}; keys as TonY 0.5 reads them (TonyConfigurationKeys, tony-default.xml). */
+export function convertTony(xml: string, { file, settings = [], ...given }: TonyArguments & { readonly file: string }): ImportedJob {
+  const said = new Map(parseHadoopXml(xml, file).map(({ name, value }) => [name, value.trim()]));
+  for (const setting of settings) {
+    const equals = setting.indexOf('=');
+    if (equals < 1)
+      throw new TonyError('USAGE', `--set ${setting} is no assignment.`, { hint: 'Write it like --set tony.worker.instances=4.' });
+    said.set(setting.slice(0, equals), setting.slice(equals + 1));
+  }
+  const roles = rolesOf(said);
+  const command = commandOf(said, given);
+  const draft = draftOf(said, roles, command, given, file);
+  const keys = [...said].map(([key, value]) => ({ key, value, ...carried(key, value, draft) }));
+  const yaml = yamlOf(draft, file);
+  return { yaml, keys, missing: missingOf(yaml, dirname(resolve(file))) };
+}
+
+/** Names of the roles that have tasks, in the order in which they stand; TonY's names are small letters. */
+function rolesOf(said: ReadonlyMap<string, string>): string[] {
+  const named = [...said].flatMap(([key, value]) => {
+    const [, role] = /^tony\.([a-z]+)\.instances$/.exec(key) ?? [];
+    return role !== undefined && number(value) !== null && Number(value) > 0 ? [role] : [];
+  });
+  if (named.length > 0) return named;
+  // A job of one program, which TonY runs within its ApplicationMaster.
+  if (said.has('tony.am.command')) return ['worker'];
+  throw new TonyError('JOB_INVALID', 'The TonY configuration starts no task: no tony.ROLE.instances is above 0.', {
+    hint: 'Say how many there are: --set tony.worker.instances=2.',
+  });
+}
+
+function commandOf(said: ReadonlyMap<string, string>, { executes, taskParams, python }: TonyArguments): string | undefined {
+  if (executes === undefined) return said.get('tony.containers.command') ?? said.get('tony.am.command');
+  return [python, executes, taskParams].filter((part) => part !== undefined).join(' ');
+}
+
+function draftOf(
+  said: ReadonlyMap<string, string>,
+  names: readonly string[],
+  command: string | undefined,
+  { sourceFolder }: TonyArguments,
+  file: string,
+): Draft {
+  const list = (key: string, fallback = ''): string[] => splitList(said.get(key) ?? fallback);
+  const untracked = list('tony.application.untracked.jobtypes', UNTRACKED);
+  const sidecars = list('tony.application.sidecar.jobtypes', SIDECAR);
+  const stopping = list('tony.application.stop-on-failure-jobtypes', STOPPING);
+  const logdir = said.get('tony.application.tensorboard-log-dir');
+  const label = said.get('tony.application.node-label');
+  // TensorBoard is no role here where the job says where its summaries lie.
+  const own = names.filter((name) => logdir === undefined || name !== SIDECAR);
+  const roles = Object.fromEntries(
+    own.map((name): [string, DraftRole] => {
+      const of = (key: string): string | undefined => said.get(`tony.${name}.${key}`);
+      const single = said.get(`tony.${name}.instances`) === undefined;
+      const gpus = number(single ? said.get('tony.am.gpus') : of('gpus')) ?? 0;
+      const nodeLabel = of('node-label') ?? label;
+      const roleCommand = of('command');
+      return [
+        name,
+        {
+          instances: number(of('instances')) ?? 1,
+          resources: {
+            memory: memoryText(single ? said.get('tony.am.memory') : of('memory')),
+            vcores: number(single ? said.get('tony.am.vcores') : of('vcores')) ?? 1,
+            ...(gpus > 0 ? { gpus } : {}),
+          },
+          ...(roleCommand === undefined ? {} : { command: roleCommand }),
+          ...(nodeLabel === undefined ? {} : { nodeLabel }),
+          ...(sidecars.includes(name) ? { sidecar: true as const } : untracked.includes(name) ? { untracked: true as const } : {}),
+          ...(stopping.includes(name) && !sidecars.includes(name) ? { restart: { policy: 'never' as const } } : {}),
+        },
+      ];
+    }),
+  );
+  const queue = said.get('tony.yarn.queue');
+  const source = sourceFolder ?? said.get('tony.src.dir');
+  const tags = list('tony.application.tags');
+  const gang = positive(said.get('tony.container.allocation.timeout'));
+  const interval = positive(said.get('tony.task.heartbeat-interval-ms'));
+  const missed = positive(said.get('tony.task.max-missed-heartbeats'));
+  const timeout = positive(said.get('tony.application.timeout'));
+  const tensorBoardMemory = said.get('tony.tensorboard.memory');
+  const vcores = positive(said.get('tony.am.vcores'));
+  const masterMemory = said.get('tony.am.memory');
+  const masterLabel = said.get('tony.am.node-label') ?? label;
+  const commands = [command, ...Object.values(roles).map((role) => role.command)];
+  return {
+    name: jobName(said.get('tony.application.name') ?? basename(file, '.xml')),
+    ...(queue === undefined ? {} : { queue }),
+    ...(source === undefined ? {} : { source }),
+    // TensorFlow.js is only brought along for programs that run on Node.
+    ...(commands.some((each) => each !== undefined && /(^|[\s/])(node|npx|npm)\s|\.[cm]?[jt]s\b/.test(each))
+      ? {}
+      : { framework: 'none' as const }),
+    ...(command === undefined ? {} : { command }),
+    ...(tags.length === 0 ? {} : { tags }),
+    env: { ...assignments(said.get('tony.containers.envs')), ...assignments(said.get('tony.execution.envs')) },
+    roles,
+    ...(said.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? { success: 'chief' as const } : {}),
+    ...(gang === null ? {} : { gang: { timeout: `${Math.max(1, Math.min(LONGEST_GANG_S, Math.ceil(gang / 1000)))}s` } }),
+    heartbeat: {
+      ...(interval === null ? {} : { interval: `${Math.max(100, Math.min(60_000, interval))}ms` }),
+      ...(missed === null ? {} : { missed: Math.max(2, Math.min(1000, missed)) }),
+    },
+    ...(logdir === undefined
+      ? {}
+      : { tensorboard: { logdir, ...(tensorBoardMemory === undefined ? {} : { memory: memoryText(tensorBoardMemory) }) } }),
+    ...(timeout === null ? {} : { timeout: `${Math.ceil(timeout / 1000)}s` }),
+    master: {
+      ...(masterMemory === undefined ? {} : { memory: memoryText(masterMemory) }),
+      ...(vcores === null ? {} : { vcores }),
+      ...(masterLabel === undefined ? {} : { nodeLabel: masterLabel }),
+    },
+  };
+}
+
+/** What became of one key. */
+function carried(key: string, value: string, draft: Draft): Carrying {
+  const known = APPLICATION_KEYS[key];
+  if (known !== undefined) return typeof known === 'function' ? known(value) : known;
+  const [, role, rest = ''] = /^tony\.([a-z]+)\.(.+)$/.exec(key) ?? [];
+  const ofRole = ROLE_KEYS[rest];
+  if (role !== undefined && ofRole !== undefined) {
+    if (role === SIDECAR && draft.tensorboard !== undefined)
+      return rest === 'memory'
+        ? { to: 'tensorboard.memory', remark: '' }
+        : { to: null, remark: 'TensorBoard comes in a container of its own' };
+    if (draft.roles[role] === undefined) return { to: null, remark: `role ${role} has no tasks` };
+    return { ...ofRole, to: ofRole.to && `roles.${role}.${ofRole.to}` };
+  }
+  const other = OTHER_KEYS.find(({ pattern }) => pattern.test(key));
+  if (other !== undefined) return { to: null, remark: other.remark };
+  return key.startsWith('tony.')
+    ? { to: null, remark: 'no key of TonY 0.5' }
+    : { to: null, remark: "Hadoop's own: it belongs to the files of HADOOP_CONF_DIR" };
+}
+
+/** Mappings that read best on one line. */
+const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master']);
+
+function yamlOf(draft: Draft, file: string): string {
+  const said = Object.entries(draft).filter(
+    ([, value]: [string, unknown]) =>
+      value !== undefined && !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
+  );
+  const document = new Document(Object.fromEntries(said));
+  document.commentBefore = ` From ${basename(file)} of TonY. tony-ts config explain KEY says what a key means.`;
+  visit(document, {
+    Pair: (_, { key, value }) => {
+      if (isCollection(value) && ON_ONE_LINE.has(String(key))) value.flow = true;
+    },
+  });
+  return document.toString({ lineWidth: 0, flowCollectionPadding: false });
+}
+
+/** By our own parser: what it complains about. */
+function missingOf(yaml: string, folder: string): string[] {
+  try {
+    parseJob(yaml, { file: 'job.yaml', folder });
+    return [];
+  } catch (error) {
+    if (!(error instanceof TonyError)) throw error;
+    return error.message
+      .split('\n')
+      .slice(1)
+      .map((line) => line.trim());
+  }
+}
+
+/** TonY takes nearly anything as a name. */
+function jobName(name: string): string {
+  return (
+    name
+      .replace(/[^\w .:@+-]+/g, '-')
+      .replace(/^[^A-Za-z0-9]+/, '')
+      .slice(0, 200) || 'job'
+  );
+}
+
+/** A size of TonY: `2g`, `2048m`, or a number of MiB. */
+function memoryText(text: string = DEFAULT_MEMORY): string {
+  const size = /^\d+$/.test(text) ? `${text}m` : text.toLowerCase();
+  return parseMemory(size) === undefined ? text : size;
+}
+
+function number(text: string | undefined): number | null {
+  return text !== undefined && /^\d+$/.test(text) ? Number(text) : null;
+}
+
+/** -1 and 0 mean none to TonY. */
+function positive(text: string | undefined): number | null {
+  const value = number(text);
+  return value === null || value === 0 ? null : value;
+}
+
+export function splitList(text: string): string[] {
+  return text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+}
+
+/** `A=1,B=2`, as Hadoop's lists are written. */
+function assignments(text = ''): Record<string, string> {
+  return Object.fromEntries(
+    splitList(text).flatMap((part) => {
+      const equals = part.indexOf('=');
+      return equals < 1 ? [] : [[part.slice(0, equals), part.slice(equals + 1)]];
+    }),
+  );
+}
