@@ -82,7 +82,10 @@ const LONGEST_GANG_S = 570;
  */
 export async function importTony(file: string, given: TonyArguments = {}): Promise<ImportedJob> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
-    throw new TonyError('JOB_UNREADABLE', `Cannot read the TonY configuration ${file}: ${messageOf(error)}.`, { cause: error });
+    throw new TonyError('JOB_UNREADABLE', `Cannot read the TonY configuration ${file}: ${messageOf(error)}.`, {
+      hint: 'Check the path.',
+      cause: error,
+    });
   });
   return convertTony(text, { ...given, file });
 }
