@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { messageOf, TonyError } from '../conf/errors.ts';
 import type { JobResult, JobStatus, TaskStatus } from '../conf/status.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
 import { changes, type JobEvent } from './job-events.ts';
+import { Patience } from './patience.ts';
 
 /** How a job ended, and what it left. */
 export interface JobReport {
@@ -43,26 +43,22 @@ export interface FollowOptions {
  * `patienceMs`; APPLICATION_UNKNOWN when there is no such job.
  */
 export async function* followJob(connection: JobConnection, options: FollowOptions = {}): AsyncGenerator<Look, JobReport> {
-  const { intervalMs = 250, patienceMs = 600_000, signal } = options;
+  const { intervalMs = 250, patienceMs, signal } = options;
+  const patience = new Patience(patienceMs);
   let before: Observation | null = null;
-  let awaySince: number | null = null;
   for (;;) {
     signal?.throwIfAborted();
     try {
       const observation = await connection.observe();
       const events = eventsBetween(before, observation);
-      if (awaySince !== null) events.unshift({ type: 'notice', message: 'The cluster answers again.' });
-      awaySince = null;
+      const back = patience.answered();
+      if (back !== null) events.unshift({ type: 'notice', message: back });
       before = observation;
       yield { observation, events };
       if (observation.result !== null) return reportOf(connection.applicationId, observation.status, observation.result);
     } catch (error) {
-      const transient = error instanceof TonyError && error.exitCode === 3;
-      if (!transient || before === null || (awaySince !== null && performance.now() - awaySince > patienceMs)) throw error;
-      if (awaySince === null) {
-        awaySince = performance.now();
-        yield { observation: before, events: [{ type: 'notice', message: `${messageOf(error)} The job goes on; trying again.` }] };
-      }
+      const notice = patience.missed(error);
+      if (notice !== null && before !== null) yield { observation: before, events: [{ type: 'notice', message: notice }] };
     }
     await delay(intervalMs, undefined, { ...(signal && { signal }) }).catch(() => undefined);
   }

@@ -1,6 +1,6 @@
 import type { ReadStream } from 'node:tty';
 import { followJob, type JobReport } from './follow-job.ts';
-import { onInterrupt } from './interrupts.ts';
+import { INTERRUPTED, onInterrupt } from './interrupts.ts';
 import type { JobConnection } from './job-connection.ts';
 import type { JobOutput } from './job-output.ts';
 import { killJob } from './kill-job.ts';
@@ -12,9 +12,6 @@ export interface FollowToEndOptions {
   readonly input: ReadStream | null;
   readonly mayDetach: boolean;
 }
-
-/** How a process ends that was told by a signal to: as shells count it. */
-const INTERRUPTED = 130;
 
 class Detached extends Error {
   readonly by: 'person' | 'signal';

@@ -1,5 +1,8 @@
 import type { ReadStream } from 'node:tty';
 
+/** How a process ends that was told by a signal to: as shells count it. */
+export const INTERRUPTED = 130;
+
 /** What the person wants of a job when Ctrl-C is pressed while it is followed. */
 export type Decision = 'detach' | 'kill' | 'continue';
 

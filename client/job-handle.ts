@@ -35,13 +35,14 @@ export class JobHandle<T = unknown> {
   }
 
   async #tell(onLog: (line: LogLine) => void): Promise<void> {
+    const say = (text: string): void => onLog({ task: 'client', containerId: '', file: 'stderr', text });
     try {
-      for await (const line of this.logs({ signal: this.#closing.signal })) onLog(line);
+      for await (const line of this.logs({ signal: this.#closing.signal, onNotice: say })) onLog(line);
     } catch (error) {
       if (this.#closing.signal.aborted) return;
       // What the caller's own function throws is the caller's.
       if (!(error instanceof TonyError)) throw error;
-      onLog({ task: 'client', containerId: '', file: 'stderr', text: `The logs cannot be followed: ${messageOf(error)}` });
+      say(`The logs cannot be followed: ${messageOf(error)}`);
     }
   }
 

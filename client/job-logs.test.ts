@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest';
-import type { JobConnection, LogSource } from './job-connection.ts';
+import { TonyError } from '../conf/errors.ts';
+import { jobStatus } from '../conf/job-status.fixture.ts';
+import type { JobStatus } from '../conf/status.ts';
+import type { JobConnection, LogSource, Observation } from './job-connection.ts';
 import { jobLogs, type LogOptions } from './job-logs.ts';
+import { noRecords } from './job-records.fixture.ts';
 
 /** Files that grow: each read of a source's end answers what the next look is to see. */
 class Growing implements LogSource {
@@ -31,6 +35,7 @@ function job(sources: () => LogSource[], over: () => boolean = () => true): JobC
   return {
     applicationId: 'local_1_0001',
     trackingUrl: null,
+    records: noRecords(),
     pages: async () => null,
     observe: async () => ({ phase: '', waiting: '', status: null, result: over() ? result : null }),
     output: async () => null,
@@ -113,4 +118,151 @@ test('a task that is not there is named, with what was meant', async () => {
     hint: 'It has: worker:0.',
   });
   await expect(lines([new Growing('worker:0', {})])).rejects.toMatchObject({ code: 'LOGS_UNAVAILABLE' });
+});
+
+const AWAY = new TonyError('RM_UNREACHABLE', 'The ResourceManager is away.');
+
+/** A job that shows itself as each look of `looks` says; an error is thrown. The last one stays. */
+function told(looks: readonly (Partial<Observation> | TonyError)[], sources: (look: number) => LogSource[]): JobConnection {
+  let look = 0;
+  return {
+    ...job(() => sources(look - 1)),
+    observe: async () => {
+      const seen = looks[Math.min(look++, looks.length - 1)];
+      if (seen instanceof TonyError) throw seen;
+      return { phase: 'RUNNING', waiting: '', status: null, result: null, ...seen };
+    },
+  };
+}
+
+const OVER = { result: { state: 'SUCCEEDED', diagnostics: '' } } as const;
+
+async function followed(
+  connection: JobConnection,
+  options: LogOptions = {},
+): Promise<{ texts: string[]; notices: string[]; tasks: string[] }> {
+  const [texts, notices, tasks]: string[][] = [[], [], []];
+  const onNotice = (notice: string): void => void notices?.push(notice);
+  const onTasks = (names: readonly string[]): void => void tasks?.push(names.join());
+  for await (const line of jobLogs(connection, { follow: true, intervalMs: 1, onNotice, onTasks, ...options })) texts?.push(line.text);
+  return { texts: texts ?? [], notices: notices ?? [], tasks: tasks ?? [] };
+}
+
+test('a cluster that is away for a while is waited for, at a look and at a read; nothing is lost or comes twice', async () => {
+  const growing = new Growing('worker:0', { stdout: 'a\nb\n' });
+  const steady = new Growing('worker:1', { stdout: 'c\n' });
+  const calm = growing.read.bind(growing);
+  let reads = 0;
+  growing.read = async (file, from) => {
+    if (++reads === 5) throw new TonyError('HDFS_UNREACHABLE', 'HDFS is away.');
+    return calm(file, from);
+  };
+  const connection = told([{}, {}, {}, AWAY, AWAY, {}, OVER], (look) => {
+    if (look === 5) growing.files.stdout += 'd\n';
+    return [growing, steady];
+  });
+  const { texts, notices } = await followed(connection);
+  expect(texts.toSorted()).toEqual(['a', 'b', 'c', 'd']);
+  expect(notices).toContain('The ResourceManager is away. The job goes on; trying again.');
+  expect(notices.filter((notice) => notice === 'The cluster answers again.').length).toBeGreaterThan(0);
+  await expect(followed(told([AWAY], () => [growing]))).rejects.toThrow(AWAY);
+  await expect(
+    followed(
+      told([{}, AWAY], () => [growing]),
+      { patienceMs: 20 },
+    ),
+  ).rejects.toThrow(AWAY);
+});
+
+test('what a job waits for is said, once; its containers are read when they come', async () => {
+  const status: JobStatus = jobStatus({ state: 'WAITING', message: 'no room', elastic: null });
+  const unplaced = { ...status, tasks: status.tasks.map((task) => ({ ...task, containerId: null, nodeHttp: null })) };
+  const first = `${status.tasks[0]?.role}:${status.tasks[0]?.index}`;
+  const looks = [
+    { phase: 'ACCEPTED', waiting: 'the queue is full' },
+    { phase: 'ACCEPTED', waiting: 'the queue is full' },
+    { status: unplaced },
+    OVER,
+  ];
+  const { texts, notices, tasks } = await followed(
+    told(looks, (look) => (look < 3 ? [] : [new Growing(first, { stdout: 'hello\n' })])),
+    { task: first },
+  );
+  expect(texts).toEqual(['hello']);
+  expect(notices).toEqual([
+    'local_1_0001 has not started yet: ACCEPTED: the queue is full',
+    `Waiting for a container for ${first}: WAITING: no room`,
+  ]);
+  expect(tasks[0]).toBe(first);
+});
+
+test('a task that is started again goes on under its name, which is said', async () => {
+  const older = new Growing('worker:0', { stdout: 'before\n' });
+  const newer = Object.assign(new Growing('worker:0', { stdout: 'after\n' }), { containerId: 'another container' });
+  const { texts, notices } = await followed(
+    told([{}, {}, OVER], (look) => (look === 0 ? [older] : [older, newer])),
+    { tail: 5 },
+  );
+  expect(texts).toEqual(['before', 'after']);
+  expect(notices).toEqual(['worker:0 is started again, in another container.']);
+});
+
+test('one log that cannot be read does not hide the others', async () => {
+  const broken = Object.assign(new Growing('worker:0', {}), {
+    read: async () => {
+      throw new TonyError('LOGS_UNAVAILABLE', 'It is damaged.');
+    },
+  });
+  const texts: string[] = [];
+  const reading = async (): Promise<void> => {
+    for await (const { text } of jobLogs(job(() => [broken, second]))) texts.push(text);
+  };
+  await expect(reading()).rejects.toThrow('It is damaged.');
+  expect(texts).toEqual(['bang']);
+  // While the job runs its node may just be going.
+  let healed = false;
+  const passing = Object.assign(new Growing('worker:0', { stdout: 'x\n' }), {
+    read: async (file: string, from: { readonly offset: number } | { readonly tail: number }) => {
+      if (!healed) throw new TonyError('LOGS_UNAVAILABLE', 'The node is gone.');
+      return new Growing('worker:0', { stdout: 'x\n' }).read(file, from);
+    },
+  });
+  const { texts: late, notices } = await followed(
+    told([{}, {}, OVER], (look) => {
+      healed = look === 2;
+      return [passing];
+    }),
+  );
+  expect(late).toEqual(['x']);
+  expect(notices).toEqual(['The node is gone. Trying again.']);
+});
+
+test('following ends at once when it is told to, also while an answer is waited for', async () => {
+  const stop = new AbortController();
+  const hanging: JobConnection = { ...job(() => []), observe: () => new Promise(() => undefined) };
+  const reading = followed(hanging, { signal: stop.signal });
+  stop.abort(new Error('enough'));
+  await expect(reading).rejects.toThrow('enough');
+});
+
+test('lines of many tasks come as they are there, not task after task', async () => {
+  let release: () => void = () => undefined;
+  const gate = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const slow = new Growing('worker:0', { stdout: 'late\n' });
+  const calm = slow.read.bind(slow);
+  slow.read = async (file, from) => {
+    await gate;
+    return calm(file, from);
+  };
+  const texts: string[] = [];
+  for await (const { text } of jobLogs(
+    told([{}, OVER], () => [slow, second]),
+    { follow: true, intervalMs: 1 },
+  )) {
+    texts.push(text);
+    release();
+  }
+  expect(texts).toEqual(['bang', 'late']);
 });

@@ -7,7 +7,7 @@ export interface Terminal {
   paint(style: Style, text: string): string;
 }
 
-export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
+export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'blue' | 'magenta' | 'cyan';
 
 const CODES: Readonly<Record<Style, readonly [number, number]>> = {
   bold: [1, 22],
@@ -15,6 +15,8 @@ const CODES: Readonly<Record<Style, readonly [number, number]>> = {
   red: [31, 39],
   green: [32, 39],
   yellow: [33, 39],
+  blue: [34, 39],
+  magenta: [35, 39],
   cyan: [36, 39],
 };
 

@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import type { Argv, CommandModule } from 'yargs';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments } from './shared-options.ts';
+import type { OutputFormat } from '../value-output.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 interface LogsArguments extends ClusterArguments {
   readonly application: string;
@@ -7,6 +9,7 @@ interface LogsArguments extends ClusterArguments {
   readonly tail?: number | undefined;
   readonly follow: boolean;
   readonly executor: boolean;
+  readonly output: OutputFormat;
 }
 
 export const logsCommand: CommandModule<object, LogsArguments> = {
@@ -18,26 +21,53 @@ export const logsCommand: CommandModule<object, LogsArguments> = {
       .positional('task', { type: 'string', describe: 'ROLE, ROLE:INDEX or master; else every task' })
       .options({
         tail: { type: 'number', describe: 'Only so many last lines of each file', requiresArg: true },
-        follow: { alias: 'f', type: 'boolean', default: false, describe: 'Go on until the job is over' },
+        follow: { alias: 'f', type: 'boolean', default: false, describe: 'Go on until the job is over; Ctrl-C leaves it' },
         executor: { type: 'boolean', default: false, describe: "The executor's own log instead of the program's output" },
+        ...OUTPUT_OPTION,
         ...CLUSTER_OPTIONS,
-      }),
-  handler: async ({ application, task, tail, follow, executor, ...cluster }) => {
+      })
+      .epilogue(
+        'With -f the lines of all tasks come as they are written; without, one container after the other.\n' +
+          'What a program wrote to its stderr goes to stderr. Exit code 130 after Ctrl-C.',
+      ),
+  handler: async ({ application, task, tail, follow, executor, output, ...cluster }) => {
     const { TonyError } = await import('../../conf/errors.ts');
     if (tail !== undefined && !(Number.isInteger(tail) && tail > 0 && tail <= 1_000_000)) {
       throw new TonyError('USAGE', '--tail wants a number of lines, from 1 to 1000000.');
     }
     const { connectJob } = await import('../connect-job.ts');
+    const { INTERRUPTED } = await import('../interrupts.ts');
     const { jobLogs } = await import('../job-logs.ts');
+    const { LogLines } = await import('../log-lines.ts');
+    const { terminalOf, harmless } = await import('../terminal.ts');
+    const { untilSignal } = await import('../until-signal.ts');
+    const { valueWriter } = await import('../value-output.ts');
+    const [out, err] = [terminalOf(process.stdout), terminalOf(process.stderr)];
+    const write = output === 'table' ? null : await valueWriter(output);
+    const lines = new LogLines({ prefixed: task === undefined || !(task.includes(':') || task === 'master') });
     const connection = await connectJob(application, cluster);
+    const interrupted = new AbortController();
+    void untilSignal().then(() => interrupted.abort());
     try {
-      const files = executor ? ['tony.log'] : ['stdout', 'stderr'];
-      const single = task !== undefined && (task.includes(':') || task === 'master');
-      for await (const line of jobLogs(connection, { task, tail, follow, files })) {
+      const logs = jobLogs(connection, {
+        task,
+        tail,
+        follow,
+        files: executor ? ['tony.log'] : ['stdout', 'stderr'],
+        signal: interrupted.signal,
+        onNotice: (notice) => void process.stderr.write(`${err.paint('yellow', harmless(notice))}\n`),
+        onTasks: (tasks) => lines.expect(tasks),
+      });
+      for await (const line of logs) {
+        if (write !== null) write({ task: line.task, container: line.containerId, file: line.file, text: line.text });
         // What the program wrote to its stderr goes to ours.
-        const stream = line.file === 'stderr' ? process.stderr : process.stdout;
-        stream.write(single ? `${line.text}\n` : `${line.task} | ${line.text}\n`);
+        else if (line.file === 'stderr') process.stderr.write(lines.line(line, err));
+        // Whoever reads a pipe may be slower than the cluster.
+        else if (!process.stdout.write(lines.line(line, out))) await once(process.stdout, 'drain');
       }
+    } catch (error) {
+      if (!interrupted.signal.aborted) throw error;
+      process.exitCode = INTERRUPTED;
     } finally {
       connection.close();
     }

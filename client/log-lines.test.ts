@@ -1,0 +1,37 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { colourOf, LogLines } from './log-lines.ts';
+import { terminalOf } from './terminal.ts';
+
+const PIPE = terminalOf({});
+const COLOURED = terminalOf({ isTTY: true, columns: 80 }, {});
+const PLAIN = terminalOf({ isTTY: true, columns: 80 }, { NO_COLOR: '1' });
+
+const line = (task: string, text: string) => ({ task, text, containerId: 'c', file: 'stdout' });
+
+test('in a pipe: name, bar, and the text as it was written', () => {
+  const lines = new LogLines({ prefixed: true });
+  lines.expect(['worker:10']);
+  expect(lines.line(line('worker:0', '\x1b[31mred'), PIPE)).toBe('worker:0 | \x1b[31mred\n');
+  expect(new LogLines({ prefixed: false }).line(line('worker:0', 'alone'), PIPE)).toBe('alone\n');
+});
+
+test('on a terminal: aligned, in the colour of the task, and harmless', () => {
+  const lines = new LogLines({ prefixed: true });
+  lines.expect(['ps:0', 'worker:10']);
+  expect(lines.line(line('ps:0', 'a'), PLAIN)).toBe('ps:0      | a\n');
+  expect(lines.line(line('evaluators:0', 'a'), PLAIN)).toBe('evaluators:0 | a\n');
+  expect(lines.line(line('ps:0', '10 %\r20 %\x1b[2J'), PLAIN)).toBe('ps:0         | 20 %\n');
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are control characters
+  expect(lines.line(line('ps:0', 'a'), COLOURED)).toMatch(/^\x1b\[3\dmps:0 {9}\|\x1b\[39m a\n$/);
+});
+
+test('a colour is the same at each call, and never its neighbour’s', () => {
+  fc.assert(
+    fc.property(fc.stringMatching(/^[a-z]{1,12}$/), fc.nat(10_000), (role, index) => {
+      expect(colourOf(`${role}:${index}`)).toBe(colourOf(`${role}:${index}`));
+      expect(colourOf(`${role}:${index}`)).not.toBe(colourOf(`${role}:${index + 1}`));
+    }),
+  );
+  expect(colourOf('master')).toBe(colourOf('master'));
+});

@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import { TonyError } from '../conf/errors.ts';
+import { Patience } from './patience.ts';
+
+const AWAY = new TonyError('RM_UNREACHABLE', 'It is away.');
+
+test('a cluster that has answered may be away for a while, which is said once', () => {
+  let now = 0;
+  const patience = new Patience(1000, () => now);
+  expect(patience.answered()).toBeNull();
+  expect(patience.missed(AWAY)).toBe('It is away. The job goes on; trying again.');
+  now = 900;
+  expect(patience.missed(AWAY)).toBeNull();
+  expect(patience.answered()).toBe('The cluster answers again.');
+  expect(patience.answered()).toBeNull();
+  // Each absence is a new one.
+  expect(patience.missed(AWAY)).not.toBeNull();
+  now = 1901;
+  expect(() => patience.missed(AWAY)).toThrow(AWAY);
+});
+
+test('one that has never answered, and other errors, are not borne', () => {
+  const patience = new Patience();
+  expect(() => patience.missed(AWAY)).toThrow(AWAY);
+  patience.answered();
+  const unknown = new TonyError('APPLICATION_UNKNOWN', 'No.');
+  expect(() => patience.missed(unknown)).toThrow(unknown);
+  expect(() => patience.missed(new TypeError('x'))).toThrow(TypeError);
+});
