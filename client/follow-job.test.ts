@@ -5,6 +5,7 @@ import { jobStatus, taskStatus } from '../conf/job-status.fixture.ts';
 import type { JobStatus, TaskStatus } from '../conf/status.ts';
 import { followJob, type JobReport, type Look, reportOf } from './follow-job.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
+import { noRecords } from './job-records.fixture.ts';
 import { LiveOutput } from './live-output.ts';
 import { stagingLine, uploadBar } from './report-lines.ts';
 import { statusLines } from './status-lines.ts';
@@ -29,6 +30,7 @@ function scripted(looks: readonly (Observation | Error)[]): JobConnection {
   return {
     applicationId: ID,
     trackingUrl: null,
+    records: noRecords(),
     pages: async () => null,
     observe: async () => {
       const look = looks[Math.min(at++, looks.length - 1)];

@@ -1,4 +1,5 @@
 import type { JobResult, JobStatus } from '../conf/status.ts';
+import type { JobRecords } from './job-records.ts';
 
 /** One look at a job. */
 export interface Observation {
@@ -32,6 +33,8 @@ export interface LogSource {
 export interface JobConnection {
   readonly applicationId: string;
   readonly trackingUrl: string | null;
+  /** Where more is to be learnt of it. */
+  readonly records: JobRecords;
   /** Where a browser shows the job now, with the token that lets it in where one is needed; null while nothing does. */
   pages(): Promise<string | null>;
   /** Throws a TonyError: APPLICATION_UNKNOWN, or that the cluster cannot be reached. */

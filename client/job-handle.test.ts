@@ -3,6 +3,7 @@ import { jobStatus } from '../conf/job-status.fixture.ts';
 import type { JobResult, JobStatus } from '../conf/status.ts';
 import type { JobConnection } from './job-connection.ts';
 import { errorLine, JobHandle } from './job-handle.ts';
+import { noRecords } from './job-records.fixture.ts';
 
 /** A job that is over at the second look. */
 function over(
@@ -15,6 +16,7 @@ function over(
   return {
     applicationId: 'application_1_0001',
     trackingUrl: 'http://rm/proxy/application_1_0001/',
+    records: noRecords(),
     pages: async () => null,
     observe: async () => {
       const status = jobStatus({ ...options.status });

@@ -2,7 +2,11 @@ import type { JobStatus } from '../conf/status.ts';
 
 /** The status that an ApplicationMaster answered or left in final.json; null when the text is none (a proxy's page, another job's). */
 export function parseJobStatus(text: string, applicationId: string): JobStatus | null {
-  const value = parse(text);
+  return checkedStatus(parse(text), applicationId);
+}
+
+/** The same of what has been parsed. */
+export function checkedStatus(value: unknown, applicationId: string): JobStatus | null {
   if (!isRecord(value) || value.applicationId !== applicationId) return null;
   const whole =
     typeof value.state === 'string' &&

@@ -3,10 +3,14 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TonyError } from '../conf/errors.ts';
 import type { JobResult, JobStatus } from '../conf/status.ts';
+import { hadoopUser } from '../hadoop/configuration.ts';
+import { FileStorage } from '../storage/file-storage.ts';
+import { fileUri } from '../storage/uri.ts';
 import { historyFiles, parseEntries } from '../web/history-files.ts';
 import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
 import { tooLarge } from './job-output-file.ts';
-import { parseJobStatus } from './job-status.ts';
+import type { JobRecords } from './job-records.ts';
+import { checkedStatus, parseJobStatus } from './job-status.ts';
 import { LOCAL_ATTEMPTS, type LocalPaths, localPaths } from './local-layout.ts';
 import { orderContainers } from './task-containers.ts';
 
@@ -28,12 +32,14 @@ interface MasterAddress {
 export class LocalJob implements JobConnection {
   readonly applicationId: string;
   readonly trackingUrl = null;
+  readonly records: JobRecords;
   readonly #paths: LocalPaths;
   #last: JobStatus | null = null;
 
   constructor(applicationId: string, root: string) {
     this.applicationId = applicationId;
     this.#paths = localPaths(root, applicationId);
+    this.records = this.#records();
   }
 
   async observe(): Promise<Observation> {
@@ -43,7 +49,7 @@ export class LocalJob implements JobConnection {
       await rm(join(this.#paths.work(this.#paths.masterContainer(1)), 'credentials'), { force: true });
       return ended(final);
     }
-    const live = await this.#ask();
+    const live = await this.#status();
     if (live !== null) {
       this.#last = live;
       return { phase: live.state, waiting: '', status: live, result: null };
@@ -106,7 +112,24 @@ export class LocalJob implements JobConnection {
     return size === null ? null : readFile(file);
   }
 
-  close(): void {}
+  close(): void {
+    this.records.storage.close();
+  }
+
+  #records(): JobRecords {
+    const { job, history, containers } = this.#paths;
+    return {
+      storage: new FileStorage(),
+      place: async () => {
+        const there = await stat(history).catch(() => null);
+        return there && { applicationId: this.applicationId, user: hadoopUser(), folder: fileUri(history) };
+      },
+      staged: () => fileUri(job),
+      ask: (resource) => this.#ask(resource),
+      yarn: async () => null,
+      logs: async () => fileUri(containers),
+    };
+  }
 
   async #final(): Promise<JobStatus | null> {
     return parseJobStatus(await readText(join(this.#paths.history, 'final.json')), this.applicationId);
@@ -121,16 +144,22 @@ export class LocalJob implements JobConnection {
     }
   }
 
-  async #ask(): Promise<JobStatus | null> {
+  async #status(): Promise<JobStatus | null> {
+    const answer = await this.#ask('job');
+    return answer === null ? null : checkedStatus(answer, this.applicationId);
+  }
+
+  /** What the ApplicationMaster answers; null when it does not. */
+  async #ask(resource: string): Promise<unknown> {
     const address = await this.#address();
     if (address === null) return null;
     try {
-      const answer = await fetch(`${address.http}/tony/api/job`, {
+      const answer = await fetch(`${address.http}/tony/api/${resource}`, {
         headers: { authorization: `Bearer ${address.token}` },
         signal: AbortSignal.timeout(ANSWER_MS),
         redirect: 'error',
       });
-      return answer.ok ? parseJobStatus(await answer.text(), this.applicationId) : null;
+      return answer.ok ? ((await answer.json()) as unknown) : null;
     } catch {
       return null;
     }
@@ -151,7 +180,7 @@ export class LocalJob implements JobConnection {
       return this.#masters.some((containerId) => variables.includes(`CONTAINER_ID=${containerId}`)) ? pid : null;
     }
     // No /proc: what answers with the job's token is the job.
-    return (await this.#ask()) === null ? null : pid;
+    return (await this.#status()) === null ? null : pid;
   }
 
   /** Containers of all attempts that there may be. */

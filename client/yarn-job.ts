@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { TonyError } from '../conf/errors.ts';
 import type { JobResult, JobStatus } from '../conf/status.ts';
 import { suggest } from '../conf/suggest.ts';
-import { ContainerLogs } from '../hadoop/container-logs.ts';
+import { aggregatedFolders, ContainerLogs } from '../hadoop/container-logs.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
 import { joinUri } from '../storage/uri.ts';
@@ -12,7 +12,8 @@ import { jobOutput } from './freeze-job.ts';
 import { historyFolders } from './history/history-place.ts';
 import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
 import { tooLarge } from './job-output-file.ts';
-import { parseJobStatus } from './job-status.ts';
+import type { JobRecords, YarnFacts } from './job-records.ts';
+import { checkedStatus, parseJobStatus } from './job-status.ts';
 import { orderContainers, type TaskContainer } from './task-containers.ts';
 import { resultOf, unknownQueue, waitingReason } from './yarn-diagnostics.ts';
 
@@ -29,6 +30,7 @@ const ENDED = new Set(['FINISHED', 'FAILED', 'KILLED']);
 export class YarnJob implements JobConnection {
   readonly applicationId: string;
   readonly trackingUrl: string;
+  readonly records: JobRecords;
   readonly #cluster: Cluster;
   readonly #resourceManager: ResourceManager;
   readonly #containerLogs: ContainerLogs;
@@ -45,6 +47,18 @@ export class YarnJob implements JobConnection {
     this.#cluster = cluster;
     this.#resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
     this.#containerLogs = new ContainerLogs({ configuration: cluster.configuration, user: cluster.user });
+    this.records = {
+      storage: cluster.storage,
+      place: async () => {
+        const { user } = await this.#known();
+        const folder = await this.#historyFolder().catch(unlessAway);
+        return folder === null ? null : { applicationId, user, folder };
+      },
+      staged: () => joinUri(cluster.root, 'jobs', applicationId),
+      ask: (resource) => this.#ask(resource),
+      yarn: () => this.#facts(),
+      logs: () => this.#collectedIn(),
+    };
   }
 
   async observe(): Promise<Observation> {
@@ -141,11 +155,48 @@ export class YarnJob implements JobConnection {
   }
 
   async #askMaster(): Promise<JobStatus | null> {
-    // One that hangs must not look like a ResourceManager that is down; that is asked next.
-    const answer = await this.#resourceManager.proxy(this.applicationId, 'tony/api/job', { timeoutMs: MASTER_ANSWER_MS }).catch(() => null);
-    const status = answer?.status === 200 ? parseJobStatus(answer.body, this.applicationId) : null;
+    const status = checkedStatus(await this.#ask('job'), this.applicationId);
     if (status !== null) this.#last = status;
     return status;
+  }
+
+  /** What the ApplicationMaster answers; null when it does not. */
+  async #ask(resource: string): Promise<unknown> {
+    // One that hangs must not look like a ResourceManager that is down; that is asked next.
+    const options = { timeoutMs: MASTER_ANSWER_MS };
+    const answer = await this.#resourceManager.proxy(this.applicationId, `tony/api/${resource}`, options).catch(() => null);
+    try {
+      return answer?.status === 200 ? (JSON.parse(answer.body) as unknown) : null;
+    } catch {
+      return null;
+    }
+  }
+
+  async #known(): Promise<Application> {
+    return this.#application ?? this.#report();
+  }
+
+  async #facts(): Promise<YarnFacts> {
+    const [application, attempts] = await Promise.all([this.#report(), this.#resourceManager.attempts(this.applicationId).catch(() => [])]);
+    return { ...application, attempts };
+  }
+
+  /** The folder on HDFS into which the nodes put the logs; null before they have. */
+  async #collectedIn(): Promise<string | null> {
+    const { user } = await this.#known();
+    const attempts = await this.#resourceManager.attempts(this.applicationId).catch(() => []);
+    const containerId = attempts.find((attempt) => attempt.containerId !== null)?.containerId ?? null;
+    if (containerId === null) return null;
+    try {
+      const { authority, folders } = aggregatedFolders(this.#cluster.configuration, { containerId, owner: user });
+      for (const folder of folders) {
+        const uri = `hdfs://${authority}${folder}`;
+        if ((await this.#cluster.storage.stat(uri).catch(() => null)) !== null) return uri;
+      }
+      return null;
+    } catch (error) {
+      return unlessAway(error);
+    }
   }
 
   async #final(): Promise<JobStatus | null> {
@@ -209,6 +260,12 @@ export class YarnJob implements JobConnection {
     const nodes = await this.#resourceManager.nodes();
     return new Map(nodes.flatMap(({ id, nodeHttp }) => (nodeHttp === null ? [] : [[id, nodeHttp]])));
   }
+}
+
+/** A history that may not be read is none; storage that is away is another matter. */
+function unlessAway(error: unknown): null {
+  if (error instanceof TonyError && error.exitCode !== 3) return null;
+  throw error;
 }
 
 function isFinal(status: JobStatus): boolean {

@@ -3,6 +3,7 @@ import { expect, it, onTestFinished, vi } from 'vitest';
 import { FeedServer } from '../application-master/feed-server.ts';
 import { Feeds } from '../application-master/feeds.ts';
 import { FeedWriter } from '../client/feed.ts';
+import { noRecords } from '../client/job-records.fixture.ts';
 import { createJobSecrets } from '../client/job-secrets.ts';
 import { CREDENTIALS } from '../conf/job.ts';
 import type { Secret } from '../conf/secret.ts';
@@ -30,6 +31,7 @@ function newWriter(producer: string, read: () => Promise<FeedAddress | null>): F
   const job = {
     applicationId: 'local_1_1',
     trackingUrl: null,
+    records: noRecords(),
     pages: async () => null,
     observe: async () => ({ phase: 'RUNNING', waiting: '', status: null, result: null }),
     kill: async () => false,

@@ -29,7 +29,8 @@ export function parseEntries(text: string): HistoryEntry[] {
 const TEXTS = ['role', 'containerId', 'node', 'detail'];
 const NUMBERS = ['index', 'generation', 'attempt'];
 
-function isEntry(value: unknown): value is HistoryEntry {
+/** An event as it is written down; what else stands where events do is none. */
+export function isEntry(value: unknown): value is HistoryEntry {
   return (
     isRecord(value) &&
     typeof value.event === 'string' &&

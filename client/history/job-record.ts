@@ -38,7 +38,7 @@ export async function readFrozen(storage: Storage, { folder }: JobPlace): Promis
 }
 
 /** job.json as it is, of whatever version; undefined when it is missing or damaged. */
-export async function readConfiguration(storage: Storage, { folder }: JobPlace): Promise<unknown> {
+export async function readConfiguration(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<unknown> {
   try {
     return JSON.parse(await readText(storage, joinUri(folder, 'job.json')));
   } catch (error) {
