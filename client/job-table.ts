@@ -1,32 +1,30 @@
 import { formatNumber } from '../conf/quantities.ts';
 import type { ElasticStatus, JobStatus, TaskState, TaskStatus } from '../conf/status.ts';
 import { formatDuration, formatMemory } from '../conf/units.ts';
+import { type FittedColumn, fittedTable } from './fitted-table.ts';
 import { clip, harmless, type Style, type Terminal, wrap } from './terminal.ts';
 
-interface Column {
-  readonly title: string;
-  readonly cell: (task: TaskStatus) => string;
-  readonly align: 'left' | 'right';
-  /** A column that does not fit is cut down to this, and dropped when even that is too wide; lower `keep` goes first. */
-  readonly least: number;
-  readonly keep: number;
-}
-
-const COLUMNS: readonly Column[] = [
-  { title: 'TASK', cell: (task) => `${task.role}:${task.index}`, align: 'left', least: 8, keep: 9 },
-  { title: 'STATE', cell: (task) => stateText(task), align: 'left', least: 9, keep: 8 },
-  { title: 'NODE', cell: (task) => hostOf(task.node), align: 'left', least: 8, keep: 2 },
+const COLUMNS: readonly FittedColumn<TaskStatus>[] = [
+  { title: 'TASK', cell: (task) => `${task.role}:${task.index}`, least: 8, keep: 9 },
+  { title: 'STATE', cell: stateText, style: ({ state }) => STATE_STYLE[state], least: 9, keep: 8 },
+  { title: 'NODE', cell: (task) => hostOf(task.node), least: 8, keep: 2 },
   { title: 'GEN', cell: (task) => String(task.generation), align: 'right', least: 3, keep: 3 },
-  { title: 'RESTARTS', cell: (task) => String(Math.max(0, task.attempts - 1)), align: 'right', least: 8, keep: 1 },
+  {
+    title: 'RESTARTS',
+    cell: (task) => String(Math.max(0, task.attempts - 1)),
+    align: 'right',
+    keep: 1,
+    when: (tasks) => tasks.some(({ attempts }) => attempts > 1),
+  },
   { title: 'STEP', cell: (task) => (task.step === 0 ? '-' : String(task.step)), align: 'right', least: 4, keep: 7 },
   { title: 'MEMORY', cell: memoryText, align: 'right', least: 6, keep: 6 },
   { title: 'CPU', cell: (task) => (task.usage === null ? '-' : task.usage.cpuCores.toFixed(1)), align: 'right', least: 3, keep: 5 },
-  { title: 'METRICS', cell: (task) => metricsText(task.metrics), align: 'left', least: 10, keep: 4 },
+  { title: 'GPU', cell: gpuText, align: 'right', keep: 4.5, when: (tasks) => tasks.some(({ usage }) => (usage?.gpus.length ?? 0) > 0) },
+  { title: 'METRICS', cell: (task) => metricsText(task.metrics), least: 10, keep: 4 },
 ];
-const GAP = 2;
 const MESSAGE_LINES = 3;
 
-const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
+export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
   requested: 'dim',
   allocated: 'dim',
   launching: 'dim',
@@ -44,7 +42,7 @@ export function jobTable(status: JobStatus, terminal: Terminal, now: number): st
   const head = jobLines(status, terminal, now, width);
   const room = Math.max(3, terminal.rows - head.length - 3);
   const shown = status.tasks.length <= room ? status.tasks : mostTelling(status.tasks, room - 1);
-  const lines = taskLines(shown, terminal, width);
+  const lines = fittedTable(shown, COLUMNS, terminal);
   const hidden = status.tasks.length - shown.length;
   return [...head, ...lines, ...(hidden > 0 ? [terminal.paint('dim', clip(`and ${hidden} more tasks`, width))] : [])];
 }
@@ -84,43 +82,6 @@ export function jobStyle(state: JobStatus['state']): Style {
   }
 }
 
-function taskLines(tasks: readonly TaskStatus[], terminal: Terminal, width: number): string[] {
-  const columns = columnsWithin(tasks, width);
-  const title = columns.map(({ column, width: wide }) => pad(column.title, wide, column.align)).join(' '.repeat(GAP));
-  const rows = tasks.map((task) =>
-    columns
-      .map(({ column, width: wide }) => {
-        const cell = pad(clip(column.cell(task), wide), wide, column.align);
-        return column.title === 'STATE' ? terminal.paint(STATE_STYLE[task.state], cell) : cell;
-      })
-      .join(' '.repeat(GAP))
-      .trimEnd(),
-  );
-  return [terminal.paint('dim', title.trimEnd()), ...rows];
-}
-
-/** Natural widths where they fit; then columns are cut down, and then dropped, the least needed first. */
-function columnsWithin(tasks: readonly TaskStatus[], width: number): { column: Column; width: number }[] {
-  const restarted = tasks.some((task) => task.attempts > 1);
-  let columns = COLUMNS.filter((column) => restarted || column.title !== 'RESTARTS').map((column) => ({
-    column,
-    width: Math.max(column.title.length, ...tasks.map((task) => column.cell(task).length)),
-  }));
-  const excess = (): number => columns.reduce((sum, { width: wide }) => sum + wide + GAP, -GAP) - width;
-  for (const expendable of COLUMNS.toSorted((a, b) => a.keep - b.keep)) {
-    const over = excess();
-    if (over <= 0) break;
-    columns = columns.map((entry) =>
-      entry.column === expendable ? { ...entry, width: Math.max(Math.min(entry.width, entry.column.least), entry.width - over) } : entry,
-    );
-  }
-  for (const expendable of COLUMNS.toSorted((a, b) => a.keep - b.keep)) {
-    if (excess() <= 0) break;
-    columns = columns.filter(({ column }) => column !== expendable);
-  }
-  return columns;
-}
-
 /** Those that have failed or wait come before those that run well. */
 function mostTelling(tasks: readonly TaskStatus[], room: number): TaskStatus[] {
   const chosen = tasks.toSorted((a, b) => urgency(a.state) - urgency(b.state)).slice(0, room);
@@ -145,12 +106,21 @@ function urgency(state: TaskState): number {
   }
 }
 
-function stateText(task: TaskStatus): string {
+export function stateText(task: TaskStatus): string {
   if (task.state === 'failed' && task.exitCode !== null) return `failed ${task.exitCode}`;
   return task.usage?.stopped === true ? 'suspended' : task.state;
 }
 
-function memoryText(task: TaskStatus): string {
+/** How busy its GPUs are on average, and what they hold of their memory. */
+export function gpuText({ usage }: TaskStatus): string {
+  const gpus = usage?.gpus ?? [];
+  if (gpus.length === 0) return '-';
+  const busy = gpus.reduce((sum, { utilization }) => sum + utilization, 0) / gpus.length;
+  const held = gpus.reduce((sum, { memoryUsedBytes }) => sum + memoryUsedBytes, 0);
+  return `${Math.round(100 * busy)}% ${formatMemory(Math.round(held / (1 << 20)))}`;
+}
+
+export function memoryText(task: TaskStatus): string {
   return task.usage === null ? '-' : formatMemory(Math.round(task.usage.rssBytes / (1 << 20)));
 }
 
@@ -166,14 +136,10 @@ export function withoutProfile(metrics: Readonly<Record<string, number>>): Recor
 }
 
 /** Host names without their domain, which is the same for all. */
-function hostOf(node: string | null): string {
+export function hostOf(node: string | null): string {
   if (node === null) return '-';
   const host = node.replace(/:\d+$/, '');
   return /^[\d.]+$|:/.test(host) ? host : (host.split('.')[0] ?? host);
-}
-
-function pad(text: string, width: number, align: 'left' | 'right'): string {
-  return align === 'left' ? text.padEnd(width) : text.padStart(width);
 }
 
 export function oneLine(text: string): string {

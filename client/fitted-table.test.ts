@@ -1,0 +1,51 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { type FittedColumn, fittedTable } from './fitted-table.ts';
+import { terminalOf } from './terminal.ts';
+
+const plain = (columns: number) => terminalOf({ isTTY: true, columns }, { NO_COLOR: '1' });
+interface Row {
+  readonly id: string;
+  readonly name: string;
+  readonly size: string;
+}
+const COLUMNS: readonly FittedColumn<Row>[] = [
+  { title: 'ID', cell: ({ id }) => id, least: 13, keep: 3 },
+  { title: 'NAME', cell: ({ name }) => name, least: 8, keep: 1 },
+  { title: 'SIZE', cell: ({ size }) => size, align: 'right', keep: 2, when: (rows) => rows.some(({ size }) => size !== '') },
+];
+const ROWS = [
+  { id: 'application_1', name: 'a rather long name', size: '5' },
+  { id: 'application_2', name: 'b\u001b[31m\nc', size: '100' },
+];
+
+test('what is needed least is cut down first, and then left out', () => {
+  expect(fittedTable(ROWS, COLUMNS, plain(80))).toEqual([
+    'ID             NAME                SIZE',
+    'application_1  a rather long name     5',
+    'application_2  b c                  100',
+  ]);
+  expect(fittedTable(ROWS, COLUMNS, plain(32))[1]).toBe('application_1  a rather …     5');
+  expect(fittedTable(ROWS, COLUMNS, plain(25))).toEqual(['ID             SIZE', 'application_1     5', 'application_2   100']);
+});
+
+test('a column that says nothing of any row is left out', () => {
+  expect(fittedTable([{ id: 'a', name: 'b', size: '' }], COLUMNS, plain(80))).toEqual(['ID  NAME', 'a   b']);
+  expect(fittedTable([], COLUMNS, plain(80))).toEqual(['ID  NAME']);
+});
+
+test('no line is wider than the terminal, and none steers it', () => {
+  const text = fc.string({ unit: 'binary', maxLength: 60 });
+  fc.assert(
+    fc.property(
+      fc.array(fc.record({ id: text, name: text, size: text }), { maxLength: 8 }),
+      fc.integer({ min: 21, max: 200 }),
+      (rows, columns) => {
+        for (const line of fittedTable(rows, COLUMNS, plain(columns))) {
+          expect(line.length).toBeLessThan(columns);
+          expect(line).not.toMatch(/\p{Cc}/u);
+        }
+      },
+    ),
+  );
+});
