@@ -20,7 +20,7 @@ import { DatasetFeed, sharesOfRank } from './dataset-feed.ts';
 import { encodeExample } from './example.ts';
 import { fixedLenFeature, parseExample } from './parse-example.ts';
 import { csv, fromArray, tfrecords } from './sources.ts';
-import { OwnSplits } from './split-giver.ts';
+import { OwnSplits, type SplitGiver } from './split-giver.ts';
 import type { Json } from './stream.ts';
 import { folderWith, tfRecordFile } from './testing/files.ts';
 
@@ -129,6 +129,7 @@ describe('ranks that share a dataset', () => {
         fc.integer({ min: 1, max: 6 }),
         fc.constantFrom('auto' as const, 'shuffled' as const),
         fc.boolean(),
+        fc.integer({ min: 1, max: 3 }),
         fc.array(
           fc.record({
             worldSize: fc.integer({ min: 1, max: 4 }),
@@ -140,10 +141,10 @@ describe('ranks that share a dataset', () => {
             maxLength: 4,
           },
         ),
-        async (counts, batchSize, kind, isDispatched, stops) => {
+        async (counts, batchSize, kind, isDispatched, times, stops) => {
           const records = await recordFiles(counts);
           const mixed = kind === 'shuffled' ? records.shuffle(16) : records;
-          const dataset = (isDispatched ? mixed.dispatch() : mixed).batch(batchSize);
+          const dataset = (isDispatched ? mixed.dispatch() : mixed).repeat(times).batch(batchSize);
           const total = counts.reduce((sum, count) => sum + count, 0);
           const seen: number[] = [];
           let position: Json = null;
@@ -154,12 +155,36 @@ describe('ranks that share a dataset', () => {
             seen.push(...part.seen);
             ({ position, ended } = part);
           }
-          expect(seen.sort((a, b) => a - b)).toEqual(numbers(total));
+          expect(seen.sort((a, b) => a - b)).toEqual(numbers(total).flatMap((record) => new Array<number>(times).fill(record)));
           expect(position).toMatchObject({ pass: 1, states: [] });
         },
       ),
       { numRuns: 40 },
     );
+  });
+
+  test('of which one has told no place go on together, whoever comes first', async () => {
+    const dataset = (await recordFiles([5, 5, 5, 5])).map(({ xs }) => xs[0]).dispatch();
+    const before = new OwnSplits();
+    const first = dataset.read({ storage, share: { index: 0, count: 2 }, splits: before.reader() });
+    const used = [(await first.next()).value, (await first.next()).value];
+    const states = [first.state(), null];
+    await first.return();
+    const after = new OwnSplits();
+    const rest = async (index: number, giver: SplitGiver) =>
+      await dataset.toArray({ storage, share: { index, count: 2 }, splits: giver, state: states[index] ?? null, states });
+    const own = after.reader();
+    let late: Promise<unknown[]> = Promise.resolve([]);
+    await new Promise<void>((resolve) => {
+      const next: SplitGiver['next'] = async (...question) => {
+        const answer = own.next(...question);
+        resolve();
+        return await answer;
+      };
+      late = rest(1, { ...own, next });
+    });
+    const all = [...used, ...(await rest(0, after.reader())), ...(await late)];
+    expect(all.sort((a, b) => Number(a) - Number(b))).toEqual(numbers(20));
   });
 
   test('take shares so that each has a reader', () => {

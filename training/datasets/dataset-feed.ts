@@ -189,6 +189,7 @@ export class DatasetFeed implements Feed {
         seed,
         epoch: this.#pass,
         state: this.#states[share.index] ?? null,
+        states: this.#states,
         onNotice,
         onDamage: ({ message }) => {
           this.#damages++;

@@ -20,6 +20,8 @@ export interface ReadOptions {
   readonly epoch?: number;
   /** Goes on behind the last element that was taken when `state()` was called, on this or any other machine. */
   readonly state?: Json;
+  /** The states of the readers of all shares, where all of them go on together: what is dispatched is divided by what each had got. */
+  readonly states?: readonly Json[];
   readonly signal?: AbortSignal;
   /** Who gives out the splits of what is dispatched: the job, or this process, unless told. */
   readonly splits?: SplitGiver;
@@ -54,7 +56,8 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     const [index, count] = stored?.share ?? [options.share?.index ?? 0, options.share?.count ?? 1];
     if (!(index >= 0 && index < count)) throw new TonyError('DATA_INVALID', `there is no share ${index} of ${count}`);
     this.#place = { share: [index, count], seed: stored?.seed ?? options.seed ?? 1, epoch: stored?.epoch ?? options.epoch ?? 0 };
-    this.#dispatchLog = new DispatchLog({ index, count }, stored?.splits ?? null, options.splits ?? null);
+    const all = (options.states ?? []).map((state) => (state as unknown as ReaderState | null)?.splits ?? null);
+    this.#dispatchLog = new DispatchLog({ index, count }, stored?.splits ?? null, all, options.splits ?? null);
     const signal = options.signal === undefined ? this.#abort.signal : AbortSignal.any([options.signal, this.#abort.signal]);
     const context: Omit<ReadContext, 'storage'> = {
       share: { index, count },
@@ -76,6 +79,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     const open = async (at: Json) => {
       const storage = options.storage ?? (await openStorage());
       if (options.storage === undefined) this.#ownStorage = storage;
+      this.#dispatchLog.begin(signal);
       return node.open({ ...context, storage }, at);
     };
     this.#cursor = new Cursor((at) => new DeferredStream(() => open(at)), stored?.at ?? null);

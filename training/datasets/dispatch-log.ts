@@ -10,8 +10,17 @@ interface PassLog {
   readonly key: string;
   readonly log: number[];
   readonly restored: boolean;
+  /** Nothing is left of it to be given out. */
+  readonly isOver: boolean;
   isOpen: boolean;
-  joined: { readonly place: PassPlace; readonly done: Promise<void> } | null;
+  joined: Joined | null;
+}
+
+/** The giver has been told, or is being told, what the reader had got. */
+interface Joined {
+  readonly giver: SplitGiver;
+  readonly place: PassPlace;
+  readonly done: Promise<void>;
 }
 
 /** Where a stream of dispatched splits stands: number of the pass, number of the split in the reader's log, and the place in it. */
@@ -28,12 +37,28 @@ export class DispatchLog {
   readonly #giver: SplitGiver | null;
   readonly #passes: PassLog[] = [];
 
-  /** @param giver that of this process unless told. */
-  constructor(share: Share, stored: Json, giver: SplitGiver | null) {
+  /**
+   * Numbers of passes are the same for all readers: they begin them in the same order.
+   *
+   * @param stored what `state` gave.
+   * @param all the same of the readers of all shares, where they go on together: of a pass that another one has begun, this one says that it has
+   *   got nothing; and what another one has left behind has been given out to the end.
+   * @param giver that of this process unless told.
+   */
+  constructor(share: Share, stored: Json, all: readonly Json[], giver: SplitGiver | null) {
     this.#share = share;
     this.#giver = giver;
-    for (const [number, key, log] of (stored ?? []) as [number, string, number[]][]) {
-      this.#passes.push({ number, key, log: [...log], restored: true, isOpen: false, joined: null });
+    const own = storedPasses(stored);
+    const others = all.map(storedPasses).filter((passes) => passes.length > 0);
+    const farthest = Math.max(0, ...others.map(firstNumber));
+    for (const [number, key, log] of own) {
+      this.#passes.push({ number, key, log: [...log], restored: true, isOver: number < farthest, isOpen: false, joined: null });
+    }
+    for (const [number, key] of others.flat()) {
+      const isKnown = this.#passes.some((each) => each.key === key);
+      if (!isKnown && number >= firstNumber(own)) {
+        this.#passes.push({ number, key, log: [], restored: true, isOver: number < farthest, isOpen: false, joined: null });
+      }
     }
   }
 
@@ -43,18 +68,42 @@ export class DispatchLog {
    */
   open(what: { readonly fingerprint: string; readonly splits: number; readonly passes: readonly number[] }): OpenPass {
     const key = JSON.stringify([what.fingerprint, what.splits, what.passes]);
-    let pass = this.#passes.find((each) => each.key === key);
-    if (pass === undefined) {
-      pass = { number: (this.#passes.at(-1)?.number ?? -1) + 1, key, log: [], restored: false, isOpen: false, joined: null };
-      this.#passes.push(pass);
-    }
+    const pass = this.#passes.find((each) => each.key === key) ?? this.#add(key);
     if (pass.isOpen) {
       throw new TonyError('USAGE', 'the same files are dispatched twice at the same time', {
         hint: 'Put dispatch() behind what joins the datasets, and use different files in each of them.',
       });
     }
     pass.isOpen = true;
-    return new OpenPass(pass, { kind: 'shares', ...what, share: this.#share }, this.#giver ?? splitGiver(this.#share));
+    return new OpenPass(pass, (signal) => this.#join(pass, signal));
+  }
+
+  /** What this reader had is told at once of all passes: others, which may be ahead of it or behind, get nothing before they know it. */
+  begin(signal: AbortSignal): void {
+    for (const pass of this.#passes) if (pass.restored && !pass.isOver) this.#join(pass, signal);
+  }
+
+  #add(key: string): PassLog {
+    const number = Math.max(-1, ...this.#passes.map((pass) => pass.number)) + 1;
+    const pass: PassLog = { number, key, log: [], restored: false, isOver: false, isOpen: false, joined: null };
+    this.#passes.push(pass);
+    return pass;
+  }
+
+  #join(pass: PassLog, signal: AbortSignal): Joined {
+    pass.joined ??= this.#told(pass, signal);
+    return pass.joined;
+  }
+
+  #told({ key, log, restored }: PassLog, signal: AbortSignal): Joined {
+    const giver = this.#giver ?? splitGiver(this.#share);
+    const [fingerprint, splits, passes] = JSON.parse(key) as [string, number, number[]];
+    const reading = giver.begin(JSON.stringify([key, this.#share]));
+    const place: PassPlace = { kind: 'shares', fingerprint, splits, passes, reading, share: this.#share };
+    const done = giver.join(place, log, restored, signal);
+    // Heard when it is awaited.
+    done.catch(() => {});
+    return { giver, place, done };
   }
 
   /**
@@ -70,13 +119,11 @@ export class DispatchLog {
 
 export class OpenPass {
   readonly #pass: PassLog;
-  readonly #what: Omit<PassPlace, 'reading'>;
-  readonly #giver: SplitGiver;
+  readonly #join: (signal: AbortSignal) => Joined;
 
-  constructor(pass: PassLog, what: Omit<PassPlace, 'reading'>, giver: SplitGiver) {
+  constructor(pass: PassLog, join: (signal: AbortSignal) => Joined) {
     this.#pass = pass;
-    this.#what = what;
-    this.#giver = giver;
+    this.#join = join;
   }
 
   get number(): number {
@@ -85,28 +132,33 @@ export class OpenPass {
 
   /** Number `at` of the log, given out now if it has not come so far; null behind the last one. */
   async split(at: number, signal: AbortSignal): Promise<number | null> {
-    const pass = this.#pass;
-    const known = pass.log[at];
+    const { log, isOver } = this.#pass;
+    const known = log[at];
+    if (isOver) return known ?? null;
     // The giver is told first what this reader has: others may wait for it.
-    pass.joined ??= this.#join(signal);
-    await pass.joined.done;
+    const { giver, place, done } = this.#join(signal);
+    await done;
     if (known !== undefined) return known;
-    const next = await this.#giver.next(pass.joined.place, pass.log, signal);
+    const next = await giver.next(place, log, signal);
     // Nobody else appends: a reader opens a pass once at a time.
-    if (next !== null) pass.log.push(next);
+    if (next !== null) log.push(next);
     return next;
   }
 
   close(): void {
     this.#pass.isOpen = false;
   }
+}
 
-  #join(signal: AbortSignal): NonNullable<PassLog['joined']> {
-    const place = { ...this.#what, reading: this.#giver.begin(JSON.stringify([this.#pass.key, this.#what.share])) };
-    const done = this.#giver.join(place, this.#pass.log, this.#pass.restored, signal);
-    done.catch(() => {});
-    return { place, done };
-  }
+type StoredPasses = readonly (readonly [number: number, key: string, log: readonly number[]])[];
+
+function storedPasses(stored: Json): StoredPasses {
+  return (stored ?? []) as unknown as StoredPasses;
+}
+
+/** Of the pass that a reader stands in; it remembers none before. */
+function firstNumber(passes: StoredPasses): number {
+  return passes.length === 0 ? 0 : Math.min(...passes.map(([number]) => number));
 }
 
 /** The earliest pass that a reader's place speaks of; null when it speaks of none. */
