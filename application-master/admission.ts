@@ -4,19 +4,17 @@ import {
   idleLimitOf,
   type Owner,
   queueName,
-  type RunningJob,
   type Shortage,
   shortagesOf,
-  takenBy,
   timeoutOf,
   type Violation,
   violationsOf,
 } from '../conf/quotas.ts';
-import { isRoleTag, rolesOfTags, roleTags } from '../conf/role-tags.ts';
+import { isRoleTag, roleTags } from '../conf/role-tags.ts';
 import type { Site } from '../conf/site.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
+import { runningJob } from '../hadoop/running-job.ts';
 import type { JobLimits } from './events.ts';
-import { GPU } from './waiting.ts';
 
 /** Whether a job may begin. */
 export type Judgement =
@@ -35,9 +33,6 @@ export interface ClusterView {
   /** Of every user above. */
   readonly groupsOf: (user: string) => readonly string[];
 }
-
-/** By resource name of YARN what site files call it. */
-const AMOUNT_NAMES: Readonly<Record<string, string>> = { 'memory-mb': 'memory', vcores: 'vcores', [GPU]: 'gpus' };
 
 function ownerOf({ user }: FrozenJob, view: ClusterView): Owner {
   return { user, groups: view.groupsOf(user), queue: queueName(view.queue) };
@@ -85,17 +80,6 @@ function tellsTheTruth({ tags }: Application, job: FrozenJob['job']): boolean {
   const expected = roleTags(job).map((tag) => tag.toLowerCase());
   const told = tags.filter(isRoleTag);
   return expected.length > 0 && told.length === expected.length && expected.every((tag) => told.includes(tag));
-}
-
-function runningJob(application: Application, groupsOf: ClusterView['groupsOf']): RunningJob {
-  const has = Object.fromEntries(Object.entries(application.used).map(([name, amount]) => [AMOUNT_NAMES[name] ?? name, amount]));
-  return {
-    applicationId: application.id,
-    user: application.user,
-    groups: groupsOf(application.user),
-    queue: queueName(application.queue),
-    ...takenBy(rolesOfTags(application.tags), has),
-  };
 }
 
 /** `application_<start of the ResourceManager>_<number>`: numbers grow, and so does the start when a ResourceManager begins anew. */
