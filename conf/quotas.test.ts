@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import type { Job } from './job.ts';
 import { parseJob } from './load-job.ts';
 import {
+  allowedQueues,
   idleLimitOf,
   type Owner,
   queueName,
@@ -51,10 +52,26 @@ roles: {worker: {instances: 4, nodeLabel: v100, resources: {memory: 4g, gpus: 2}
     'quotas.roles.worker.job.gpus: role worker asks for 8 gpus in all; 6 gpus is allowed -> instances times gpus of at most 6 gpus',
     'quotas.roles.worker.total.gpus: role worker asks for 8 gpus in all; 7 gpus is allowed for all running jobs together -> instances times gpus of at most 7 gpus',
     'quotas.roles.*.instances: role ps asks for 2 tasks; 1 are allowed -> instances: 1 in all',
-    'quotas.users.alice.timeout: the job may take 2 h; 1 h is allowed -> timeout: 3600s',
     'quotas.users.alice.queues: queue default is not allowed; allowed: ml -> queue: ml',
+    'quotas.users.alice.timeout: the job may take 2 h; 1 h is allowed -> timeout: 3600s',
     'quotas.users.alice.nodeLabels: node label v100 is not allowed; allowed: a100 -> roles.worker.nodeLabel: a100',
   ]);
+});
+
+test.each<[string, string, Owner, string[] | undefined]>([
+  ['nobody says any', 'users: {"*": {timeout: 1h}}', ALICE, undefined],
+  ['everybody', 'users: {"*": {queues: [a]}}', ALICE, ['a']],
+  ['a group before everybody', 'users: {"*": {queues: [a]}}\ngroups: {research: {queues: [b]}}', ALICE, ['b']],
+  [
+    'of groups all together',
+    'groups: {research: {queues: [b]}, ml: {queues: [c, b]}}',
+    { ...ALICE, groups: ['ml', 'research'] },
+    ['c', 'b'],
+  ],
+  ["one's own before a group's", 'users: {alice: {queues: [a]}}\ngroups: {research: {queues: [b]}}', ALICE, ['a']],
+  ['an entry without queues takes the place of everybody', 'users: {alice: {timeout: 1h}, "*": {queues: [a]}}', ALICE, undefined],
+])('the queues that one may name: %s', (_, text, owner, expected) => {
+  expect(allowedQueues(quotas(text), owner)?.queues).toEqual(expected);
 });
 
 test('who is named has his own limits, all others those of *', () => {

@@ -74,11 +74,19 @@ const EVERYBODY = '*';
 
 /** Every limit that the site file sets for a job of this owner. */
 export function rulesFor(quotas: Quotas, job: Pick<Job, 'roles'>, owner: Owner): Rule[] {
+  return rulesOf(
+    quotas,
+    job.roles.map(({ name }) => name),
+    owner,
+  );
+}
+
+function rulesOf(quotas: Quotas, roles: readonly string[], owner: Owner): Rule[] {
   return [
-    ...roleRules(quotas.roles, 'quotas.roles', job, () => true),
+    ...roleRules(quotas.roles, 'quotas.roles', roles, () => true),
     ...scopesOf(quotas, owner).flatMap(({ path, limits, shares }) => [
       { path, limits, role: null, shares },
-      ...roleRules(limits.roles ?? {}, `${path}.roles`, job, shares),
+      ...roleRules(limits.roles ?? {}, `${path}.roles`, roles, shares),
     ]),
   ];
 }
@@ -110,16 +118,17 @@ function scopesOf(quotas: Quotas, owner: Owner): Scope[] {
 function roleRules(
   entries: Readonly<Record<string, RoleLimits>>,
   path: string,
-  job: Pick<Job, 'roles'>,
+  roles: readonly string[],
   shares: (owner: Owner) => boolean,
 ): Rule[] {
-  return job.roles.flatMap((role) => {
-    const found = entryOf(entries, role.name);
-    return found === null ? [] : [{ path: `${path}.${found.name}`, limits: found.entry, role: role.name, shares }];
+  return roles.flatMap((role) => {
+    const found = entryOf(entries, role);
+    return found === null ? [] : [{ path: `${path}.${found.name}`, limits: found.entry, role, shares }];
   });
 }
 
-function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): { readonly name: string; readonly entry: T } | null {
+/** The entry of a name: its own, or that of all who have none. */
+export function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): { readonly name: string; readonly entry: T } | null {
   for (const each of [name, EVERYBODY]) {
     const entry = Object.hasOwn(entries, each) ? entries[each] : undefined;
     if (entry !== undefined) return { name: each, entry };
@@ -164,7 +173,43 @@ export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[
       ...overWhole(rule, 'total', rule.limits.total ?? {}, whole, whose),
     ];
   });
-  return [...found, ...scopesOf(quotas, owner).flatMap((scope) => overJobLimits(scope, job, owner))];
+  return [...found, ...outsideQueues(quotas, owner), ...scopesOf(quotas, owner).flatMap((scope) => overJobLimits(scope, job))];
+}
+
+/** Which queues an owner may name. */
+export interface AllowedQueues {
+  readonly queues: readonly string[];
+  /** Of the entry that says so, or of the first of several. */
+  readonly path: string;
+}
+
+/**
+ * By the entry that is closest to the owner: their own, else those of all their groups together, else that of everybody else. So a group may be
+ * let into a queue from which others are kept out, as YARN's access lists can say it. null: any queue.
+ */
+export function allowedQueues(quotas: Quotas, { user, groups }: Pick<Owner, 'user' | 'groups'>): AllowedQueues | null {
+  const own = entryOf(quotas.users, user);
+  if (own !== null && own.name !== EVERYBODY && own.entry.queues !== undefined)
+    return { queues: own.entry.queues, path: `quotas.users.${user}.queues` };
+  const named = groups.filter((group) => Object.hasOwn(quotas.groups, group) && quotas.groups[group]?.queues !== undefined);
+  if (named.length > 0) {
+    const queues = new Set(named.flatMap((group) => quotas.groups[group]?.queues ?? []));
+    return { queues: [...queues], path: `quotas.groups.${named[0]}.queues` };
+  }
+  return own?.entry.queues === undefined ? null : { queues: own.entry.queues, path: `quotas.users.${own.name}.queues` };
+}
+
+function outsideQueues(quotas: Quotas, owner: Owner): Violation[] {
+  const allowed = allowedQueues(quotas, owner);
+  if (allowed === null || allowed.queues.includes(owner.queue)) return [];
+  const { queues, path } = allowed;
+  return [
+    {
+      path,
+      message: `queue ${owner.queue} is not allowed; ${oneOf(queues)}`,
+      fits: queues[0] === undefined ? 'another user' : `queue: ${queues[0]}`,
+    },
+  ];
 }
 
 function overInstances({ path, limits }: Rule, asked: number, whose: string): Violation[] {
@@ -209,21 +254,14 @@ function overWhole({ path }: Rule, key: 'job' | 'total', limits: Amounts, asked:
   });
 }
 
-function overJobLimits({ path, limits }: Scope, job: Job, owner: Owner): Violation[] {
+function overJobLimits({ path, limits }: Scope, job: Job): Violation[] {
   const found: Violation[] = [];
-  const { timeout, nodeLabels, queues } = limits;
+  const { timeout, nodeLabels } = limits;
   if (timeout !== undefined && job.timeoutMs !== null && job.timeoutMs > timeout) {
     found.push({
       path: `${path}.timeout`,
       message: `the job may take ${formatDuration(job.timeoutMs)}; ${formatDuration(timeout)} is allowed`,
       fits: `timeout: ${Math.floor(timeout / 1000)}s`,
-    });
-  }
-  if (queues !== undefined && !queues.includes(owner.queue)) {
-    found.push({
-      path: `${path}.queues`,
-      message: `queue ${owner.queue} is not allowed; ${oneOf(queues)}`,
-      fits: queues[0] === undefined ? 'another user' : `queue: ${queues[0]}`,
     });
   }
   if (nodeLabels !== undefined) {
@@ -251,8 +289,17 @@ function oneOf(names: readonly string[]): string {
  * jobs at the same moment one goes first, whoever looks.
  */
 export function shortagesOf(job: Pick<Job, 'roles'>, owner: Owner, quotas: Quotas, earlier: readonly RunningJob[]): Shortage[] {
-  const demand = demandOf(job);
-  return rulesFor(quotas, job, owner).flatMap((rule) => {
+  return shortagesWithin(demandOf(job), owner, quotas, earlier);
+}
+
+/** The same of what a job takes by role. */
+export function shortagesWithin(
+  demand: Readonly<Record<string, Amounts>>,
+  owner: Owner,
+  quotas: Quotas,
+  earlier: readonly RunningJob[],
+): Shortage[] {
+  return rulesOf(quotas, Object.keys(demand), owner).flatMap((rule) => {
     const own = amountsOf(demand, {}, rule.role);
     const sharing = earlier.filter((other) => rule.shares(other));
     return Object.entries(rule.limits.total ?? {}).flatMap(([resource, limit]): Shortage[] => {
@@ -269,7 +316,8 @@ export function shortagesOf(job: Pick<Job, 'roles'>, owner: Owner, quotas: Quota
   });
 }
 
-function amountsOf(roles: Readonly<Record<string, Amounts>>, beyond: Amounts, role: string | null): Amounts {
+/** Of a role, or of all. */
+export function amountsOf(roles: Readonly<Record<string, Amounts>>, beyond: Amounts, role: string | null): Record<string, number> {
   return sumOf([beyond, ...(role === null ? Object.values(roles) : [roles[role] ?? {}])]);
 }
 
