@@ -4,6 +4,7 @@ import { suggest } from '../conf/suggest.ts';
 import { attachCommand } from './commands/attach.ts';
 import { configCommand } from './commands/config.ts';
 import { doctorCommand } from './commands/doctor.ts';
+import { eventsCommand } from './commands/events.ts';
 import { explainCommand } from './commands/explain.ts';
 import { feedCommand } from './commands/feed.ts';
 import { historyCommand } from './commands/history.ts';
@@ -27,6 +28,7 @@ const COMMANDS = [
   'attach',
   'status',
   'logs',
+  'events',
   'kill',
   'feed',
   'history',
@@ -55,6 +57,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .command(attachCommand)
     .command(statusCommand)
     .command(logsCommand)
+    .command(eventsCommand)
     .command(killCommand)
     .command(feedCommand)
     .command(historyCommand)

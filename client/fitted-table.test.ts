@@ -41,10 +41,7 @@ test('no line is wider than the terminal, and none steers it', () => {
       fc.array(fc.record({ id: text, name: text, size: text }), { maxLength: 8 }),
       fc.integer({ min: 21, max: 200 }),
       (rows, columns) => {
-        for (const line of fittedTable(rows, COLUMNS, plain(columns))) {
-          expect(line.length).toBeLessThan(columns);
-          expect(line).not.toMatch(/\p{Cc}/u);
-        }
+        expect(fittedTable(rows, COLUMNS, plain(columns)).filter((line) => line.length >= columns || /\p{Cc}/u.test(line))).toEqual([]);
       },
     ),
   );

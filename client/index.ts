@@ -2,7 +2,7 @@
 export { type ErrorCode, TonyError } from '../conf/errors.ts';
 export type { Job, Role } from '../conf/job.ts';
 export { loadJob, parseJob } from '../conf/load-job.ts';
-export type { JobResult, JobStatus, TaskState, TaskStatus, Usage } from '../conf/status.ts';
+export type { HistoryEntry, JobResult, JobStatus, TaskState, TaskStatus, Usage } from '../conf/status.ts';
 export type { ClusterOptions } from './cluster.ts';
 export { type ConnectOptions, connectJob } from './connect-job.ts';
 export { type FeedOptions, type FeedProgress, FeedWriter, openFeed } from './feed.ts';
@@ -16,6 +16,7 @@ export type { JobEvent } from './job-events.ts';
 export { attachJob, JobHandle } from './job-handle.ts';
 export { jobLogs, type LogLine, type LogOptions } from './job-logs.ts';
 export { type KillReport, killJob } from './kill-job.ts';
+export { type EventOptions, jobEvents } from './recorded-events.ts';
 export { type RunFunction, type RunModule, type RunOptions, run, start } from './run.ts';
 export type { StagingEvent } from './staging.ts';
 export { type SubmitOptions, submit } from './submit.ts';

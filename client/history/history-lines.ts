@@ -1,5 +1,6 @@
 import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
 import { formatDuration } from '../../conf/units.ts';
+import { clockTime, fullTime, shortTime } from '../clock.ts';
 import { jobStyle, oneLine } from '../job-table.ts';
 import { statusLines } from '../status-lines.ts';
 import { tableLines } from '../table-lines.ts';
@@ -35,7 +36,7 @@ export function historyDetails(
   const width = Math.max(40, terminal.columns - 1);
   const lines = [
     `submitted by ${oneLine(status.user)} to queue ${oneLine(status.queue) || '-'}`,
-    `started ${fullTime(status.startedAt)}${status.finishedAt === null ? '' : `, ended ${fullTime(status.finishedAt)}, took ${took(status)}`}`,
+    `started ${startOf(status)}${status.finishedAt === null ? '' : `, ended ${fullTime(status.finishedAt)}, took ${took(status)}`}`,
     `history: ${folder}`,
   ];
   const shown = entries.slice(-EVENTS_SHOWN);
@@ -63,7 +64,7 @@ function eventText({ at, event, role, index, node, detail }: HistoryEntry, width
   const who = role === undefined ? '' : index === undefined ? ` ${role}` : ` ${role}:${index}`;
   const where = node === undefined ? '' : ` on ${node.replace(/:\d+$/, '')}`;
   const what = detail === undefined ? '' : `: ${detail.split('\n')[0] ?? ''}`;
-  return clip(oneLine(`${clock(at)} ${event}${who}${where}${what}`), width);
+  return clip(oneLine(`${clockTime(at)} ${event}${who}${where}${what}`), width);
 }
 
 function took({ startedAt, finishedAt }: JobStatus): string {
@@ -71,23 +72,7 @@ function took({ startedAt, finishedAt }: JobStatus): string {
   return formatDuration(ms < 60_000 ? ms : 1000 * Math.round(ms / 1000));
 }
 
-function two(value: number): string {
-  return String(value).padStart(2, '0');
-}
-
-/** In this machine's time zone, as clocks on its walls. */
-function shortTime(ms: number): string {
-  const time = new Date(ms);
-  if (Number.isNaN(time.getTime()) || ms <= 0) return '-';
-  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:${two(time.getMinutes())}`;
-}
-
-function clock(ms: number): string {
-  const time = new Date(ms);
-  return Number.isNaN(time.getTime()) ? '--:--:--' : `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
-}
-
-function fullTime(ms: number): string {
-  const short = shortTime(ms);
-  return short === '-' ? 'at a time unknown' : `${short}:${two(new Date(ms).getSeconds())}`;
+function startOf({ startedAt }: JobStatus): string {
+  const time = fullTime(startedAt);
+  return time === '-' ? 'at a time unknown' : time;
 }
