@@ -160,6 +160,11 @@ export class HadoopConfiguration {
     return this.#resourceManagerAddresses('yarn.resourcemanager.scheduler.address', 8030);
   }
 
+  /** Where the ResourceManagers take their clients' calls, in the order of the HA list. */
+  get resourceManagerEndpoints(): readonly { readonly host: string; readonly port: number }[] {
+    return this.#resourceManagerAddresses('yarn.resourcemanager.address', 8032);
+  }
+
   /** Base URLs of the web servers of the NameNodes behind an hdfs:// authority (`host:port` or a nameservice). */
   nameNodes(authority: string): readonly string[] {
     const https = this.get('dfs.http.policy') === 'HTTPS_ONLY';

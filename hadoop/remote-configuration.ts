@@ -1,6 +1,6 @@
 import { messageOf, TonyError } from '../conf/errors.ts';
 import { HadoopConfiguration } from './configuration.ts';
-import { parseHadoopXml } from './hadoop-xml.ts';
+import { parseHadoopXml, type XmlProperty } from './hadoop-xml.ts';
 import { HttpClient } from './http-client.ts';
 
 const TIMEOUT_MS = 10_000;
@@ -13,22 +13,27 @@ const MAXIMUM_BYTES = 16 * 1024 * 1024;
  */
 export async function configurationOfResourceManager(address: string): Promise<HadoopConfiguration> {
   const base = baseUrl(address);
+  const all = await propertiesOfDaemon(base).catch((error: unknown) => {
+    if (error instanceof TonyError) throw error;
+    throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached at ${base.origin}: ${messageOf(error)}`, { cause: error });
+  });
+  const properties = all
+    .filter(({ source }) => source === null || !source.endsWith('-default.xml'))
+    .map(({ name, value }) => [name, value] as const);
+  return HadoopConfiguration.fromProperties(reachedAt(base, Object.fromEntries(properties)));
+}
+
+/** What a daemon of the cluster goes by, its defaults included, from its web server; throws when that says nothing. */
+export async function propertiesOfDaemon(base: URL): Promise<XmlProperty[]> {
   const http = new HttpClient();
   try {
     const url = new URL('/conf', base);
-    const answer = await http
-      .fetch({ method: 'GET', url, headers: { Accept: 'application/xml' }, idleTimeoutMs: TIMEOUT_MS }, { maximumBytes: MAXIMUM_BYTES })
-      .catch((error: unknown) => {
-        throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached at ${base.origin}: ${messageOf(error)}`, {
-          cause: error,
-        });
-      });
-    if (answer.status !== 200)
-      throw new TonyError('RM_UNREACHABLE', `${url} answered HTTP ${answer.status}, so it is not a ResourceManager.`);
-    const properties = parseHadoopXml(answer.body.toString('utf8'), url.href)
-      .filter(({ source }) => source === null || !source.endsWith('-default.xml'))
-      .map(({ name, value }) => [name, value] as const);
-    return HadoopConfiguration.fromProperties(reachedAt(base, Object.fromEntries(properties)));
+    const answer = await http.fetch(
+      { method: 'GET', url, headers: { Accept: 'application/xml' }, idleTimeoutMs: TIMEOUT_MS },
+      { maximumBytes: MAXIMUM_BYTES },
+    );
+    if (answer.status !== 200) throw new Error(`${url} answered HTTP ${answer.status}, which no daemon of Hadoop does.`);
+    return parseHadoopXml(answer.body.toString('utf8'), url.href);
   } finally {
     http.close();
   }

@@ -213,6 +213,22 @@ export class WebHdfs {
     if ('remote' in answer) throw storageError(answer.remote, path);
   }
 
+  /** Bytes that still may be written below a folder, by its quota of space and by what the file system has; null where nobody says. */
+  async room(path: string): Promise<{ readonly ofQuota: number | null; readonly ofFileSystem: number | null }> {
+    const [summary, status] = await Promise.all([
+      this.#call('GET', 'GETCONTENTSUMMARY', path),
+      // Hadoop 3.4 and newer.
+      this.#call('GET', 'GETSTATUS', '/'),
+    ]);
+    const quota = 'json' in summary ? (summary.json.ContentSummary as Record<string, unknown> | undefined) : undefined;
+    const whole = 'json' in status ? (status.json.FsStatus as Record<string, unknown> | undefined) : undefined;
+    const spaceQuota = Number(quota?.spaceQuota ?? -1);
+    return {
+      ofQuota: spaceQuota < 0 ? null : Math.max(0, spaceQuota - Number(quota?.spaceConsumed ?? 0)),
+      ofFileSystem: typeof whole?.remaining === 'number' ? whole.remaining : null,
+    };
+  }
+
   close(): void {
     this.#round.close();
     this.#http.close();

@@ -1,0 +1,65 @@
+import { randomBytes } from 'node:crypto';
+import { messageOf, TonyError } from '../conf/errors.ts';
+import { AddressRound } from './address-round.ts';
+import { IpcConnection } from './ipc.ts';
+import { decodeMessage } from './messages.ts';
+import { endpointOfNode } from './records.ts';
+
+const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
+
+export interface SimpleCall {
+  /** Where it may be answered, in the order of the HA list. */
+  readonly endpoints: readonly { readonly host: string; readonly port: number }[];
+  readonly protocol: { readonly name: string; readonly version: number };
+  /** As whom: clusters without Kerberos take everybody at their word. */
+  readonly caller: string;
+  readonly method: string;
+  /** Names of the messages. */
+  readonly request: string;
+  readonly response: string;
+  readonly value: Readonly<Record<string, unknown>>;
+  /** The error when nobody answers; its message begins with `failure`. */
+  readonly code: 'HDFS_UNREACHABLE' | 'RM_UNREACHABLE';
+  readonly failure: string;
+}
+
+/**
+ * One call of Hadoop RPC on a connection of its own, to whichever of several daemons is active.
+ *
+ * @throws TonyError `code` when none answers in 10 s
+ */
+export async function simpleCall<Answer>({
+  endpoints,
+  protocol,
+  caller,
+  method,
+  request,
+  response,
+  value,
+  code,
+  failure,
+}: SimpleCall): Promise<Answer> {
+  const round = new AddressRound(
+    endpoints.map(({ host, port }) => `${host}:${port}`),
+    PATIENCE_MS,
+  );
+  const outcome = await round.run<Answer>(async (address) => {
+    const connection = new IpcConnection({
+      endpoint: endpointOfNode(address),
+      protocol,
+      caller: { user: caller },
+      clientId: randomBytes(16),
+      connectTimeoutMs: TIMEOUT_MS,
+    });
+    try {
+      return { result: decodeMessage<Answer>(response, await connection.call(method, request, value, TIMEOUT_MS)) };
+    } catch (error) {
+      return { again: messageOf(error) };
+    } finally {
+      connection.close();
+    }
+  });
+  if ('result' in outcome) return outcome.result;
+  throw new TonyError(code, `${failure} Last try at ${outcome.reason}.`);
+}
