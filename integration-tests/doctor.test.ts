@@ -29,6 +29,12 @@ test('a cluster that fits is found to, thing by thing', async () => {
   expect(findings.get('who am I')?.text).toBe('alice, in research');
   expect(findings.get('clocks')?.text).toBe('agree within 5 s');
   expect(findings.get('nodes')?.text).toMatch(/^2 in use; 8 GPUs; the largest .* 8 GiB, 8 vcores, 4 yarn\.io\/gpu$/);
+  expect(findings.get('queue access')?.text).toBe('alice may submit to default');
+  expect(findings.get('room on nodes')?.text).toMatch(
+    /^localhost:\d+ keeps 10 GiB of unpacked archives and does not check virtual memory$/,
+  );
+  expect(findings.get('room on HDFS')?.text).toMatch(/^[\d.]+ [GT]B are free$/);
+  expect(findings.get('room here')?.text).toMatch(/^the runtime is built \(2\d\d(\.\d)? MB in /);
   const leftovers = (await cluster.hdfsTree('/user/alice/.tony-ts')).filter((entry) => entry.path.includes('doctor-'));
   expect(leftovers).toEqual([]);
 });

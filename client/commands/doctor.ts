@@ -8,6 +8,10 @@ interface DoctorArguments extends ClusterArguments {
 }
 
 const MARKS = { good: 'ok', doubtful: 'doubtful', bad: 'bad', unknown: '-' } as const;
+const MARK_WIDTH = 8;
+/** Of the longest name of a check. */
+const NAME_WIDTH = 18;
+const GAP = '  ';
 
 export const doctorCommand: CommandModule<object, DoctorArguments> = {
   command: 'doctor',
@@ -19,27 +23,26 @@ export const doctorCommand: CommandModule<object, DoctorArguments> = {
       ...CLUSTER_OPTIONS,
     }),
   handler: async ({ output, ...options }) => {
-    const { clusterChecks } = await import('../doctor/cluster-checks.ts');
-    const { diagnose } = await import('../doctor/diagnosis.ts');
-    const { terminalOf } = await import('../terminal.ts');
+    const { doctor } = await import('../doctor/doctor.ts');
+    const { harmless, terminalOf, wrap } = await import('../terminal.ts');
     const { valueWriter } = await import('../value-output.ts');
     const terminal = terminalOf(process.stdout);
     const write = output === 'table' ? null : await valueWriter(output);
     const colours = { good: 'green', doubtful: 'yellow', bad: 'red', unknown: 'dim' } as const;
-    const { checks, close } = clusterChecks(options);
-    const width = Math.max(...checks.map(({ name }) => name.length));
-    try {
-      for await (const finding of diagnose(checks)) {
-        const { name, state, text, remedy } = finding;
-        if (state === 'bad') process.exitCode = 3;
-        if (write !== null) write(finding);
-        else {
-          process.stdout.write(`${terminal.paint(colours[state], MARKS[state].padEnd(8))}  ${name.padEnd(width)}  ${text}\n`);
-          if (remedy !== '') process.stdout.write(`${' '.repeat(10)}${remedy}\n`);
-        }
+    const indent = ' '.repeat(MARK_WIDTH + NAME_WIDTH + 2 * GAP.length);
+    const width = Math.max(30, terminal.columns - 1 - indent.length);
+    for await (const finding of doctor(options)) {
+      const { name, state, text, remedy } = finding;
+      if (state === 'bad') process.exitCode = 3;
+      if (write !== null) {
+        write(finding);
+        continue;
       }
-    } finally {
-      close();
+      const mark = terminal.paint(colours[state], MARKS[state].padEnd(MARK_WIDTH));
+      const [first = '', ...more] = [...wrap(harmless(text), width, 20), ...wrap(harmless(remedy), width, 20)];
+      process.stdout.write(
+        `${[`${mark}${GAP}${name.padEnd(NAME_WIDTH)}${GAP}${first}`, ...more.map((line) => `${indent}${line}`)].join('\n')}\n`,
+      );
     }
   },
 };

@@ -1,27 +1,58 @@
 import { randomUUID } from 'node:crypto';
+import { mkdir, statfs } from 'node:fs/promises';
+import { messageOf } from '../../conf/errors.ts';
 import { formatBytes } from '../../conf/quantities.ts';
 import { formatDuration, formatMemory } from '../../conf/units.ts';
+import { queuesForSubmission } from '../../hadoop/queue-access.ts';
+import { propertiesOfDaemon } from '../../hadoop/remote-configuration.ts';
 import { ResourceManager } from '../../hadoop/resource-manager.ts';
 import { groupsOfUser } from '../../hadoop/user-groups.ts';
-import { joinUri } from '../../storage/uri.ts';
+import { WebHdfs } from '../../hadoop/web-hdfs.ts';
+import { joinUri, parseUri } from '../../storage/uri.ts';
 import { type Cluster, type ClusterOptions, openCluster } from '../cluster.ts';
+import { cacheFolder } from '../runtime/cache.ts';
+import { findRuntime } from '../runtime/ensure-runtime.ts';
 import { openStaging } from '../staging.ts';
-import { bad, type Check, doubtful, good, type Verdict } from './diagnosis.ts';
+import { bad, type Check, diagnose, doubtful, type Finding, good, type Verdict } from './diagnosis.ts';
 
 /** Tokens are good for hours and leases for seconds; clocks that differ by more than this make logs lie. */
 const SKEW_MS = 5_000;
 /** What Node, TensorFlow and a small model need. */
 const LEAST_CONTAINER_MB = 1024;
 const CLOCK_TIMEOUT_MS = 5_000;
+/** A cluster's nodes are alike. */
+const NODES_TO_ASK = 3;
+/** Node, TensorFlow.js and its native library, unpacked (measured: 609). */
+const RUNTIME_MB = 700;
+/** The archive (measured: 214 MB) with three copies, as HDFS counts quotas. */
+const HDFS_BYTES = 700e6;
+/** Downloads, tree and archive. */
+const BUILD_BYTES = 2e9;
 
 export interface DoctorOptions extends ClusterOptions {
-  readonly queue: string;
+  /** The YARN queue to look at; default `default`. */
+  readonly queue?: string | undefined;
+}
+
+/** Looks at everything that a job needs of a cluster, one thing after the other; what is wrong is a finding, not an error. */
+export async function* doctor(options: DoctorOptions = {}): AsyncGenerator<Finding, void> {
+  const { checks, close } = clusterChecks(options);
+  try {
+    yield* diagnose(checks);
+  } finally {
+    close();
+  }
+}
+
+interface Opened {
+  readonly cluster: Cluster;
+  readonly resourceManager: ResourceManager;
 }
 
 /** Everything that a job needs of a cluster, in the order in which it is needed. */
-export function clusterChecks(options: DoctorOptions): { readonly checks: readonly Check[]; readonly close: () => void } {
-  const environment = options.environment ?? process.env;
-  let opened: { readonly cluster: Cluster; readonly resourceManager: ResourceManager } | null = null;
+function clusterChecks(options: DoctorOptions): { readonly checks: readonly Check[]; readonly close: () => void } {
+  const { environment = process.env, queue: wanted = 'default' } = options;
+  let opened: Opened | null = null;
   const there = () => {
     if (opened === null) throw new Error('the configuration was not read');
     return opened;
@@ -77,9 +108,13 @@ export function clusterChecks(options: DoctorOptions): { readonly checks: readon
           : good(text);
       },
     },
-    { name: 'queue', needs: ['ResourceManager'], look: async () => await queue(there().resourceManager, options.queue) },
+    { name: 'queue', needs: ['ResourceManager'], look: async () => await queue(there().resourceManager, wanted) },
+    { name: 'queue access', needs: ['queue'], look: async () => await queueAccess(there().cluster, wanted) },
     { name: 'nodes', needs: ['ResourceManager'], look: async () => await nodes(there().resourceManager) },
+    { name: 'room on nodes', needs: ['nodes'], look: async () => await roomOnNodes(there()) },
     { name: 'staging folder', needs: ['who am I'], look: async () => await staging(there().cluster) },
+    { name: 'room on HDFS', needs: ['staging folder'], look: async () => await roomOnHdfs(there().cluster) },
+    { name: 'room here', needs: [], look: async () => await roomHere(environment) },
     {
       name: 'site file',
       needs: ['NameNode'],
@@ -157,6 +192,93 @@ async function nodes(resourceManager: ResourceManager): Promise<Verdict> {
   if ((largest.total['memory-mb'] ?? 0) < LEAST_CONTAINER_MB)
     return bad(text, `Node with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}: raise yarn.nodemanager.resource.memory-mb.`);
   return unhealthy > 0 ? doubtful(text, 'yarn node -list -all says what the others suffer from.') : good(text);
+}
+
+/** By YARN's own lists, which only its RPC tells to everybody. */
+async function queueAccess({ configuration, user }: Cluster, wanted: string): Promise<Verdict> {
+  let allowed: readonly string[];
+  try {
+    allowed = await queuesForSubmission(configuration, user);
+  } catch (error) {
+    return doubtful(messageOf(error), 'Open the port of yarn.resourcemanager.address to this machine; jobs themselves do not need it.');
+  }
+  if (allowed.some((name) => name === wanted || name.endsWith(`.${wanted}`))) return good(`${user} may submit to ${wanted}`);
+  const others = allowed.length === 0 ? 'none' : allowed.join(', ');
+  return bad(
+    `${user} may not submit to ${wanted}`,
+    `Choose a queue to which you may submit (${others}), or ask the admin of the cluster to add you to its acl_submit_applications.`,
+  );
+}
+
+/** What nodes do with archives and with memory, as the first of them that says it. */
+async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdict> {
+  const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) => (state === 'RUNNING' && nodeHttp ? [nodeHttp] : []));
+  const scheme = cluster.configuration.get('yarn.http.policy') === 'HTTPS_ONLY' ? 'https' : 'http';
+  let failure = 'no node has a web server';
+  for (const address of addresses.slice(0, NODES_TO_ASK)) {
+    try {
+      const all = await propertiesOfDaemon(new URL(`${scheme}://${address}`));
+      return settingsVerdict(address, new Map(all.map(({ name, value }) => [name, value])));
+    } catch (error) {
+      failure = `${address}: ${messageOf(error)}`;
+    }
+  }
+  return doubtful(
+    `not told by the nodes (${failure})`,
+    "Open the NodeManagers' web ports to this machine if you want to know; jobs do not need them.",
+  );
+}
+
+function settingsVerdict(address: string, settings: ReadonlyMap<string, string>): Verdict {
+  const cacheMb = Number(settings.get('yarn.nodemanager.localizer.cache.target-size-mb') ?? 0);
+  const checksVirtual = settings.get('yarn.nodemanager.vmem-check-enabled') === 'true';
+  const text = `${address} keeps ${formatMemory(cacheMb)} of unpacked archives and ${checksVirtual ? 'checks' : 'does not check'} virtual memory`;
+  if (cacheMb < RUNTIME_MB)
+    return doubtful(
+      text,
+      `Raise yarn.nodemanager.localizer.cache.target-size-mb above ${RUNTIME_MB}: nodes unpack Node and TensorFlow for each job otherwise.`,
+    );
+  return checksVirtual
+    ? doubtful(
+        text,
+        'Ask for at least 1g for each task, or set yarn.nodemanager.vmem-check-enabled to false: Node maps far more memory than it uses.',
+      )
+    : good(text);
+}
+
+async function roomOnHdfs({ configuration, user, home }: Cluster): Promise<Verdict> {
+  const place = parseUri(home);
+  if (place.scheme !== 'hdfs') return good(`your home is ${home}`);
+  const { authority, path } = place;
+  const hdfs = WebHdfs.of(configuration, authority, user);
+  try {
+    const { ofQuota, ofFileSystem } = await hdfs.room(path);
+    const told = [
+      ...(ofFileSystem === null ? [] : [`${formatBytes(ofFileSystem)} are free`]),
+      ...(ofQuota === null ? [] : [`${formatBytes(ofQuota)} of your space quota are left`]),
+    ];
+    const least = Math.min(ofQuota ?? Number.POSITIVE_INFINITY, ofFileSystem ?? Number.POSITIVE_INFINITY);
+    if (told.length === 0)
+      return doubtful('the NameNode does not say', 'hdfs dfs -df -h / and hdfs dfs -count -q -h say how much is free.');
+    return least < HDFS_BYTES
+      ? bad(told.join('; '), `Remove what is not needed, or ask for more: the runtime takes ${formatBytes(HDFS_BYTES)} with its copies.`)
+      : good(told.join('; '));
+  } finally {
+    hdfs.close();
+  }
+}
+
+/** Where the runtime is built and kept. */
+async function roomHere(environment: NodeJS.ProcessEnv): Promise<Verdict> {
+  const folder = cacheFolder(environment);
+  const runtime = await findRuntime().catch(() => null);
+  if (runtime !== null) return good(`the runtime is built (${formatBytes(runtime.size)} in ${folder})`);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const { bavail, bsize } = await statfs(folder);
+  const text = `${formatBytes(bavail * bsize)} are free in ${folder}; the runtime is not built yet`;
+  return bavail * bsize < BUILD_BYTES
+    ? bad(text, `Building it takes ${formatBytes(BUILD_BYTES)}: make room, or name another folder by TONY_CACHE_DIR.`)
+    : good(`${text}: the first submit does it`);
 }
 
 async function staging({ storage, root, user }: Cluster): Promise<Verdict> {
