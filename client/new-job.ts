@@ -59,7 +59,7 @@ if (cluster.rank === 0) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?
  * @returns the names of the files.
  * @throws TonyError ALREADY_EXISTS, JOB_INVALID
  */
-export async function writeNewJob(folder: string, job: NewJob): Promise<string[]> {
+export async function initJob(folder: string, job: NewJob): Promise<string[]> {
   const files = newJobFiles(job);
   parseJob(files['job.yaml'] ?? '', { file: 'job.yaml', folder });
   await mkdir(folder, { recursive: true });

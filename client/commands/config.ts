@@ -1,8 +1,11 @@
 import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../value-output.ts';
+import { OUTPUT_OPTION } from './shared-options.ts';
 
 interface ExplainArguments {
   readonly key?: string | undefined;
   readonly site: boolean;
+  readonly output: OutputFormat;
 }
 
 const explainCommand: CommandModule<object, ExplainArguments> = {
@@ -11,22 +14,15 @@ const explainCommand: CommandModule<object, ExplainArguments> = {
   builder: (yargs): Argv<ExplainArguments> =>
     yargs.positional('key', { type: 'string', describe: 'e.g. roles.worker.restart; all keys when none is named' }).options({
       site: { type: 'boolean', default: false, describe: "A key of the admin's tony-site.yaml instead" },
+      ...OUTPUT_OPTION,
     }),
-  handler: async ({ key = '', site }) => {
-    const { TonyError } = await import('../../conf/errors.ts');
-    const { explainKey } = await import('../../conf/explain-key.ts');
-    const { suggest } = await import('../../conf/suggest.ts');
-    const schema = site
-      ? (await import('../../conf/site.ts')).siteJsonSchema()
-      : (await import('../../conf/job-schema.ts')).jobJsonSchema();
-    const found = explainKey(schema, key);
-    if (found === null) {
-      const parts = key.split('.');
-      const parent = parts.slice(0, -1).join('.');
-      const known = (explainKey(schema, parent)?.children ?? []).map((child) => child.key);
-      const meant = suggest(parts.at(-1) ?? '', known);
-      const full = meant === undefined ? '' : `; did you mean ${[...parts.slice(0, -1), meant].join('.')}?`;
-      throw new TonyError('USAGE', `There is no key ${key}${full}`, { hint: 'tony-ts config explain lists all keys.' });
+  handler: async ({ key = '', site, output }) => {
+    const { explainConfig } = await import('../explain.ts');
+    const found = explainConfig(key, { site });
+    if (output !== 'table') {
+      const { valueWriter } = await import('../value-output.ts');
+      (await valueWriter(output))(found);
+      return;
     }
     const { terminalOf, wrap } = await import('../terminal.ts');
     const terminal = terminalOf(process.stdout);

@@ -21,7 +21,7 @@ export const initCommand: CommandModule<object, InitArguments> = {
   handler: async ({ folder, ...given }) => {
     const path = await import('node:path');
     const { TonyError } = await import('../../conf/errors.ts');
-    const { writeNewJob } = await import('../new-job.ts');
+    const { initJob } = await import('../new-job.ts');
     const answers = await answersOf({
       name: [given.name, 'Name of the job', path.basename(path.resolve(folder)).replace(/^\W+|[^\w .:@+-]/g, '') || 'job'],
       workers: [given.workers, 'Workers', '2'],
@@ -34,7 +34,7 @@ export const initCommand: CommandModule<object, InitArguments> = {
       throw new TonyError('USAGE', `${key}: expected a whole number of at least ${least}, found ${answers[key]}.`);
     };
     const job = { name: answers.name, queue: answers.queue, workers: whole('workers', 1), gpus: whole('gpus', 0) };
-    const files = await writeNewJob(folder, job);
+    const files = await initJob(folder, job);
     const place = folder === '.' ? '' : `${folder.replace(/\/+$/, '')}/`;
     process.stdout.write(`${files.map((file) => `${place}${file}`).join('  ')}\n`);
     process.stdout.write(`Try it on this machine: tony-ts submit --local --conf ${place}job.yaml\n`);
