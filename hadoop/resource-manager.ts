@@ -5,6 +5,7 @@ import { AddressRound, type Outcome } from './address-round.ts';
 import { parseApplicationId } from './application-id.ts';
 import { type ApplicationSubmission, submissionBody } from './application-submission.ts';
 import type { HadoopConfiguration } from './configuration.ts';
+import { type QueueRoom, queueRoomOf } from './queue-room.ts';
 import { parseRemoteException } from './remote-exception.ts';
 import {
   type Application,
@@ -160,6 +161,11 @@ export class ResourceManager {
   /** Queues to which one can submit. */
   async queues(): Promise<Queue[]> {
     return queuesOf(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }));
+  }
+
+  /** A queue by its name or path with what it, those above it and the user may have and have; null when it is not told of. */
+  async queueRoom(name: string): Promise<QueueRoom | null> {
+    return queueRoomOf(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }), name, this.#user ?? '');
   }
 
   async metrics(): Promise<ClusterMetrics> {
