@@ -1,7 +1,9 @@
 import yargs, { type Argv } from 'yargs';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import { suggest } from '../conf/suggest.ts';
+import { type DescribedCommand, type DescribedPositional, describeCommands } from './command-description.ts';
 import { attachCommand } from './commands/attach.ts';
+import { completionCommand } from './commands/completion.ts';
 import { configCommand } from './commands/config.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { eventsCommand } from './commands/events.ts';
@@ -20,36 +22,13 @@ import { submitCommand } from './commands/submit.ts';
 import { tensorboardCommand } from './commands/tensorboard.ts';
 import { VERSION, versionCommand } from './commands/version.ts';
 
-const COMMANDS = [
-  'init',
-  'import',
-  'submit',
-  'list',
-  'attach',
-  'status',
-  'logs',
-  'events',
-  'kill',
-  'feed',
-  'history',
-  'tensorboard',
-  'doctor',
-  'quotas',
-  'config',
-  'explain',
-  'runtime',
-  'version',
-];
+const EXIT_CODES = `Exit codes: 0 done (of submit and attach: the job succeeded), 1 the job failed, 2 the request was wrong,
+3 the cluster could not be reached, 130 interrupted.
+tony-ts explain CODE says more of an error. tony-ts completion prints what makes your shell complete all this.`;
 
-/**
- * Parses and runs one command; resolves when it is done. What the person typed wrongly is a TonyError USAGE, with what was probably meant.
- * The commands import what they need when they run: `--help` has to be quick.
- */
-export async function runCommandLine(words: readonly string[]): Promise<void> {
-  const parser: Argv = yargs([...words])
-    .scriptName('tony-ts')
-    .locale('en')
-    .usage('$0 COMMAND\n\nDistributed TensorFlow.js training on Hadoop YARN')
+/** What may be typed: for yargs, and for whoever wants to know. */
+function define(yargs: Argv): Argv {
+  return yargs
     .command(initCommand)
     .command(importCommand)
     .command(submitCommand)
@@ -67,56 +46,99 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .command(configCommand)
     .command(explainCommand)
     .command(runtimeCommand)
+    .command(completionCommand)
     .command(versionCommand)
     .option('debug', { type: 'boolean', default: false, describe: 'Show the stack of an error' })
     .version(VERSION)
     .help()
     .group(['help', 'debug', 'version'], 'Always:')
-    .alias('help', 'h')
+    .alias('help', 'h');
+}
+
+/** All commands with what they take. */
+export function describeCommandLine(): DescribedCommand {
+  return describeCommands(define);
+}
+
+/**
+ * Parses and runs one command; resolves when it is done. What the person typed wrongly is a TonyError USAGE, with what was probably meant.
+ * The commands import what they need when they run: `--help` has to be quick.
+ */
+export async function runCommandLine(words: readonly string[]): Promise<void> {
+  if (words[0] === 'completion' && words[1] === '--words') {
+    const { completionLines } = await import('./completion/complete.ts');
+    const lines = await completionLines(describeCommandLine(), words.slice(2));
+    process.stdout.write(lines.map((line) => `${line}\n`).join(''));
+    return;
+  }
+  const parser: Argv = define(
+    yargs([...words])
+      .scriptName('tony-ts')
+      .locale('en'),
+  )
+    .usage('$0 COMMAND\n\nDistributed TensorFlow.js training on Hadoop YARN')
     .strict()
     .demandCommand(1, 'Say what to do')
     .wrap(Math.min(100, process.stdout.columns ?? 80))
+    .epilogue(EXIT_CODES)
     .exitProcess(false)
     .fail((message, error) => {
       // yargs' own complaints come as errors too; those of the commands pass.
       if (error instanceof Error && error.name !== 'YError') throw error;
-      throw usage(message ?? error?.message ?? '', words, optionsOf(parser));
+      throw usage(message ?? error?.message ?? '', words);
     });
   await parser.parseAsync();
 }
 
-function usage(message: string, words: readonly string[], options: readonly string[]): TonyError {
-  const command = words.find((word) => !word.startsWith('-')) ?? '';
-  if (command !== '' && !COMMANDS.includes(command)) {
-    const meant = suggest(command, COMMANDS);
-    return new TonyError('USAGE', `There is no command "${command}"${meant === undefined ? '' : `; did you mean "${meant}"?`}`, {
-      hint: `The commands are ${COMMANDS.join(', ')}; see tony-ts --help.`,
+function usage(message: string, words: readonly string[]): TonyError {
+  const plain = words.filter((word) => !word.startsWith('-'));
+  const path = [describeCommandLine()];
+  for (const word of plain) {
+    const next = path.at(-1)?.commands.find(({ name }) => name === word);
+    if (next === undefined) break;
+    path.push(next);
+  }
+  const found = path.at(-1);
+  const name = ['tony-ts', ...path.slice(1).map((command) => command.name)].join(' ');
+  const hint = `See ${name} --help.`;
+  const known = (found?.commands ?? []).map((command) => command.name);
+  const further = plain[path.length - 1];
+  if (further !== undefined && known.length > 0 && found?.otherwise == null) {
+    const meant = suggest(further, known);
+    const what = path.length === 1 ? `no command "${further}"` : `no "${name} ${further}"`;
+    return new TonyError('USAGE', `There is ${what}${meant === undefined ? '' : `; did you mean "${meant}"?`}`, {
+      hint:
+        path.length === 1
+          ? `The commands are ${known.join(', ')}; see tony-ts --help.`
+          : `There are ${known.join(', ')}; see ${name} --help.`,
     });
   }
-  const unknown = /^Unknown arguments?: (.*)$/.exec(message)?.[1]?.split(', ') ?? [];
   if (/^Not enough non-option arguments/.test(message)) {
-    return new TonyError(
-      'USAGE',
-      command === 'import'
-        ? 'tony-ts import wants the configuration of a TonY job, such as tony.xml.'
-        : `tony-ts ${command} wants an application id, such as application_1795225023264_0001.`,
-      { hint: '' },
-    );
+    const given = plain.length - (path.length - 1);
+    const lacking = found?.positionals.filter(({ required }) => required)[given];
+    return new TonyError('USAGE', `${name} wants ${lacking === undefined ? 'more words' : describePlace(lacking)}.`, {
+      hint: lacking?.name === 'application' ? '' : hint,
+    });
   }
   const missing = /^Not enough arguments following: (.*)$/.exec(message)?.[1];
   if (missing !== undefined) return new TonyError('USAGE', `--${missing} wants a value.`);
-  const hint = `See tony-ts ${command === '' ? '' : `${command} `}--help.`;
-  const [first] = unknown;
+  const [first] = /^Unknown arguments?: (.*)$/.exec(message)?.[1]?.split(', ') ?? [];
   if (first === undefined) return new TonyError('USAGE', sentence(message), { hint });
   const asOption = words.some((word) => word.startsWith('-') && word.replace(/^-+/, '').split('=')[0] === first);
   if (!asOption) return new TonyError('USAGE', `"${first}" is one word too many.`, { hint });
-  const meant = suggest(first, options);
+  const options = [...path, ...(found?.otherwise == null ? [] : [found.otherwise])].flatMap((command) => command.options);
+  const meant = suggest(
+    first,
+    options.map((option) => option.name),
+  );
   return new TonyError('USAGE', `There is no option --${first}${meant === undefined ? '' : `; did you mean --${meant}?`}`, { hint });
 }
 
-function optionsOf(parser: Argv): string[] {
-  const known = (parser as Argv & { getOptions(): { key: Record<string, unknown> } }).getOptions().key;
-  return Object.keys(known).filter((name) => !/[A-Z]/.test(name) && name.length > 1);
+/** `an application id, such as application_...` */
+function describePlace({ name, describe, choices }: DescribedPositional): string {
+  if (name === 'application') return 'an application id, such as application_1795225023264_0001';
+  const brief = choices.length > 0 ? choices.join(', ') : describe;
+  return `${name.toUpperCase()}${brief === '' ? '' : `: ${brief.replace(/\.$/, '')}`}`;
 }
 
 function sentence(message: string): string {

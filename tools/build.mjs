@@ -11,6 +11,7 @@
  *   container/tensorboard.mjs
  *   tensorboard-server.py             Python's part of the same, beside every bundle that may start it
  *   container/tensorboard-server.py
+ *   tony-ts.bash, tony-ts.zsh, tony-ts.fish   what `tony-ts completion` prints
  *   types/                            declarations of the two libraries
  * and first of all web/page/built-assets.json, the pages' scripts and style as the ApplicationMaster and the command serve them.
  */
@@ -149,6 +150,7 @@ export async function buildAll({ types = true, log = () => {} } = {}) {
       log(`dist/${each.output}  ${((await stat(outfile)).size / 1000).toFixed(0)} kB`);
     }),
     ...['', 'container'].map((folder) => copyWhole('web/tensorboard/tensorboard-server.py', path.join(DIST, folder))),
+    ...['bash', 'zsh', 'fish'].map((shell) => copyWhole(`client/completion/tony-ts.${shell}`, DIST)),
     types && declarations(),
   ]);
   log(`built in ${((performance.now() - started) / 1000).toFixed(1)} s`);

@@ -1,0 +1,108 @@
+import type { Argv, CommandModule, Options } from 'yargs';
+
+/*
+ * What commands there are and what they take, read off the very definitions that yargs gets: for completion in shells, for messages and for the
+ * documents.
+ */
+
+export interface DescribedOption {
+  readonly name: string;
+  /** Other names. */
+  readonly aliases: readonly string[];
+  readonly describe: string;
+  /** Takes no value. */
+  readonly isFlag: boolean;
+  /** May be given several times. */
+  readonly isList: boolean;
+  readonly choices: readonly string[];
+  readonly hidden: boolean;
+  /** Of a flag: it holds unless `--no-NAME` is given. */
+  readonly on: boolean;
+}
+
+export interface DescribedPositional {
+  readonly name: string;
+  readonly describe: string;
+  readonly required: boolean;
+  readonly choices: readonly string[];
+}
+
+export interface DescribedCommand {
+  /** Empty for `tony-ts` itself. */
+  readonly name: string;
+  readonly describe: string;
+  readonly positionals: readonly DescribedPositional[];
+  readonly options: readonly DescribedOption[];
+  readonly commands: readonly DescribedCommand[];
+  /** What is done when none of `commands` is named. */
+  readonly otherwise: DescribedCommand | null;
+}
+
+type AnyModule = CommandModule<object, never>;
+
+/** The commands and options that `define` gives to yargs. */
+export function describeCommands(define: (yargs: Argv) => unknown): DescribedCommand {
+  return recorded('', '', define);
+}
+
+function recorded(usage: string, describe: string, define: (yargs: Argv) => unknown): DescribedCommand {
+  const [name = '', ...places] = usage.split(' ');
+  const described = new Map<string, Options>();
+  const options: DescribedOption[] = [];
+  const commands: DescribedCommand[] = [];
+  let otherwise: DescribedCommand | null = null;
+  const methods: Readonly<Record<string, (...args: never[]) => void>> = {
+    positional: (key: string, given: Options) => void described.set(key, given),
+    option: (key: string | Readonly<Record<string, Options>>, given: Options = {}) => {
+      options.push(...(typeof key === 'string' ? [describeOption(key, given)] : allOptions(key)));
+    },
+    options: (given: Readonly<Record<string, Options>>) => void options.push(...allOptions(given)),
+    help: () => void options.push(describeOption('help', { alias: 'h', type: 'boolean', describe: 'Show help' })),
+    version: () => void options.push(describeOption('version', { type: 'boolean', describe: 'Show version number' })),
+    command: (given: AnyModule) => {
+      const [first = '', ...others] = [given.command ?? ''].flat();
+      if (given.describe === false) return;
+      const command = recorded(first, given.describe ?? '', (yargs) =>
+        typeof given.builder === 'function' ? given.builder(yargs as Argv<object>) : yargs.options(given.builder ?? {}),
+      );
+      commands.push(command);
+      if (others.includes('$0')) otherwise = command;
+    },
+  };
+  // Whatever else is asked of yargs says nothing of what may be typed.
+  const recorder: unknown = new Proxy(
+    {},
+    {
+      get:
+        (_, method) =>
+        (...args: never[]): unknown => {
+          if (typeof method === 'string' && Object.hasOwn(methods, method)) methods[method]?.(...args);
+          return recorder;
+        },
+    },
+  );
+  define(recorder as Argv);
+  const positionals = places.map((place): DescribedPositional => {
+    const key = place.replace(/^[<[]|\.*[>\]]$/g, '');
+    const given = described.get(key);
+    return { name: key, describe: given?.describe ?? '', required: place.startsWith('<'), choices: (given?.choices ?? []).map(String) };
+  });
+  return { name, describe, positionals, options, commands, otherwise };
+}
+
+function allOptions(given: Readonly<Record<string, Options>>): DescribedOption[] {
+  return Object.entries(given).map(([name, each]) => describeOption(name, each));
+}
+
+function describeOption(name: string, given: Options): DescribedOption {
+  return {
+    name,
+    aliases: [given.alias ?? []].flat(),
+    describe: given.describe ?? '',
+    isFlag: given.type === 'boolean',
+    isList: given.array === true || given.type === 'array',
+    choices: (given.choices ?? []).map(String),
+    hidden: given.hidden === true,
+    on: given.default === true,
+  };
+}
