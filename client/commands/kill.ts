@@ -1,29 +1,60 @@
 import type { Argv, CommandModule } from 'yargs';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments } from './shared-options.ts';
+import type { OutputFormat } from '../value-output.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 interface KillArguments extends ClusterArguments {
   readonly application: string;
+  readonly yes: boolean;
+  readonly output: OutputFormat;
 }
 
 export const killCommand: CommandModule<object, KillArguments> = {
   command: 'kill <application>',
-  describe: 'End a job',
-  builder: (yargs): Argv<KillArguments> => yargs.positional('application', APPLICATION_ID).options(CLUSTER_OPTIONS),
-  handler: async ({ application, ...cluster }) => {
+  describe: 'End a job; in a terminal it says what will end with it, and asks',
+  builder: (yargs): Argv<KillArguments> =>
+    yargs.positional('application', APPLICATION_ID).options({
+      yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask' },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ application, yes, output, ...cluster }) => {
     const { connectJob } = await import('../connect-job.ts');
-    const { killJob } = await import('../kill-job.ts');
+    const { casualtiesOf, killJob } = await import('../kill-job.ts');
+    const { killedLines } = await import('../kill-lines.ts');
+    const { terminalOf } = await import('../terminal.ts');
     const connection = await connectJob(application, cluster);
     try {
-      const { killed, observation } = await killJob(connection);
-      const { status, result } = observation;
-      const busy = status?.tasks.filter(({ state }) => state === 'running' || state === 'registered').length ?? 0;
-      const what = status === null ? '' : ` (${status.name}, ${busy} of ${status.tasks.length} tasks were running)`;
-      const line = killed
-        ? `killed ${application}${what}`
-        : `${application} had ended already${result === null ? '' : `: ${result.state}`}`;
-      process.stdout.write(`${line}\n`);
+      // Only a person at a terminal can answer.
+      if (!yes && process.stdin.isTTY && process.stdout.isTTY) {
+        const observation = await connection.observe();
+        if (observation.result === null && !(await agreed(casualtiesOf(application, observation, Date.now())))) {
+          process.stdout.write('It goes on.\n');
+          process.exitCode = 1;
+          return;
+        }
+      }
+      const report = await killJob(connection);
+      if (output !== 'table') {
+        const { valueWriter } = await import('../value-output.ts');
+        (await valueWriter(output))({ killed: report.killed, ...report.casualties });
+        return;
+      }
+      process.stdout.write(
+        killedLines(report, terminalOf(process.stdout))
+          .map((line) => `${line}\n`)
+          .join(''),
+      );
     } finally {
       connection.close();
     }
   },
 };
+
+async function agreed(casualties: Parameters<typeof import('../kill-lines.ts').casualtyLines>[0]): Promise<boolean> {
+  const { casualtyLines } = await import('../kill-lines.ts');
+  const { confirm } = await import('../confirm.ts');
+  const { terminalOf } = await import('../terminal.ts');
+  const lines = casualtyLines(casualties, terminalOf(process.stdout));
+  process.stdout.write(lines.map((line) => `${line}\n`).join(''));
+  return confirm('Kill it? [y/N] ', process.stdin, process.stdout);
+}
