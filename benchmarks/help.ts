@@ -1,0 +1,34 @@
+/** `npm run bench -- help [--rounds N]`: how long `tony-ts --help` and each command's `--help` take, beside an empty Node. Medians, ms. */
+import { spawnSync } from 'node:child_process';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { median } from './median.ts';
+
+const TARGET_MS = 500;
+const COMMAND = path.join(process.cwd(), 'dist', 'tony-ts.js');
+
+const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } });
+const rounds = Math.max(1, Number(values.rounds));
+
+function run(words: readonly string[]): { readonly ms: number; readonly stdout: string } {
+  const started = performance.now();
+  const { status, stdout, stderr } = spawnSync(process.execPath, words, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`${words.join(' ')} ended with ${status}: ${stderr}`);
+  return { ms: performance.now() - started, stdout };
+}
+
+/** As `--help` itself lists them. */
+const commands = [...run([COMMAND, '--help']).stdout.matchAll(/^ +tony-ts ([a-z]+)/gm)].map(([, command = '']) => command);
+const lines = new Map([
+  ['node, an empty program', ['-e', '0']],
+  ['tony-ts --help', [COMMAND, '--help']],
+  ...commands.map((command): [string, string[]] => [`tony-ts ${command} --help`, [COMMAND, command, '--help']]),
+]);
+const times = new Map([...lines.keys()].map((name): [string, number[]] => [name, []]));
+for (let round = 0; round < rounds; round++) for (const [name, words] of lines) times.get(name)?.push(run(words).ms);
+for (const [name, all] of times) {
+  const ms = median(all);
+  console.log(
+    `${name.padEnd(32)} ${ms.toFixed(0).padStart(5)} ms${name.startsWith('tony-ts') && ms > TARGET_MS ? `  above ${TARGET_MS}` : ''}`,
+  );
+}
