@@ -24,6 +24,8 @@ export { jobLogs, type LogLine, type LogOptions } from './job-logs.ts';
 export { type Casualties, casualtiesOf, type KillReport, killJob } from './kill-job.ts';
 export { type ListOptions, listJobs } from './list-jobs.ts';
 export { initJob, type NewJob } from './new-job.ts';
+export type { QuotaSum, QuotaSums, UntoldJob, WaitingJob } from './quota-sums.ts';
+export { type QuotaUsage, type QuotaUsageOptions, quotaUsage } from './quota-usage.ts';
 export { type EventOptions, jobEvents } from './recorded-events.ts';
 export { type RunFunction, type RunModule, type RunOptions, run, start } from './run.ts';
 export type { StagingEvent } from './staging.ts';

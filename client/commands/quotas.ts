@@ -13,12 +13,13 @@ const showCommand: CommandModule<object, ShowArguments> = {
   handler: async ({ output, ...options }) => {
     const { openCluster } = await import('../cluster.ts');
     const { quotaLines } = await import('../quota-lines.ts');
+    const { terminalOf } = await import('../terminal.ts');
     const { valueWriter } = await import('../value-output.ts');
     const cluster = await openCluster(options);
     try {
       const { from, quotas } = await cluster.site();
       if (output !== 'table') (await valueWriter(output))({ from, quotas });
-      else process.stdout.write(`${quotaLines(quotas, from).join('\n')}\n`);
+      else process.stdout.write(`${quotaLines(quotas, from, terminalOf(process.stdout)).join('\n')}\n`);
     } finally {
       cluster.close();
     }
@@ -63,9 +64,41 @@ const checkCommand: CommandModule<object, CheckArguments> = {
   },
 };
 
+interface UsageArguments extends ClusterArguments {
+  readonly user?: string | undefined;
+  readonly queue?: string | undefined;
+  readonly role?: string | undefined;
+  readonly output: OutputFormat;
+}
+
+const usageCommand: CommandModule<object, UsageArguments> = {
+  command: 'usage',
+  describe: 'Show how much running jobs have of every total, and which jobs wait for what',
+  builder: (yargs): Argv<UsageArguments> =>
+    yargs.options({
+      user: { type: 'string', describe: "Only this user's totals", requiresArg: true },
+      queue: { type: 'string', describe: 'Only totals of this queue', requiresArg: true },
+      role: { type: 'string', describe: 'Only totals of this role', requiresArg: true },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ user, queue, role, output, ...options }) => {
+    const { quotaUsage } = await import('../quota-usage.ts');
+    const usage = await quotaUsage({ ...options, ofUser: user, ofQueue: queue, ofRole: role });
+    if (output !== 'table') {
+      const { valueWriter } = await import('../value-output.ts');
+      (await valueWriter(output))(usage);
+      return;
+    }
+    const { quotaUsageLines } = await import('../quota-usage-lines.ts');
+    const { terminalOf } = await import('../terminal.ts');
+    process.stdout.write(`${quotaUsageLines(usage, terminalOf(process.stdout)).join('\n')}\n`);
+  },
+};
+
 export const quotasCommand: CommandModule = {
   command: 'quotas',
-  describe: "What the cluster's admin allows: show, check",
-  builder: (yargs) => yargs.command(showCommand).command(checkCommand),
+  describe: "What the cluster's admin allows: show, check, usage",
+  builder: (yargs) => yargs.command(showCommand).command(checkCommand).command(usageCommand),
   handler: () => {},
 };

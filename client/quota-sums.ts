@@ -1,0 +1,153 @@
+import type { Amounts, Quotas, RoleLimits } from '../conf/quota-schema.ts';
+import { amountsOf, type Owner, type RunningJob, type Shortage, shortagesWithin } from '../conf/quotas.ts';
+
+/** A job that is not over, as sums count it. */
+export interface CountedJob extends RunningJob {
+  /** It has containers beside its ApplicationMaster's. */
+  readonly holds: boolean;
+}
+
+/** How much is left of one total of the site file, for whom it is one. */
+export interface QuotaSum {
+  /** Of the limit, e.g. `quotas.users.*.total.gpus`. */
+  readonly path: string;
+  /** Whose jobs are summed, at most one of the three; null: everybody's. `*` stands for all who are not listed and have nothing. */
+  readonly user: string | null;
+  readonly group: string | null;
+  readonly queue: string | null;
+  /** Only tasks of this role count; null: all. */
+  readonly role: string | null;
+  readonly resource: string;
+  readonly limit: number;
+  /** What jobs that have begun, or may, have or will have. */
+  readonly used: number;
+  /** Ids of the jobs that have some of it. */
+  readonly jobs: readonly string[];
+  /** Ids of the jobs that wait because too little of it is left. */
+  readonly waiting: readonly string[];
+}
+
+/** A job that others' jobs keep from beginning. */
+export interface WaitingJob {
+  readonly applicationId: string;
+  readonly user: string;
+  readonly queue: string;
+  readonly shortages: readonly Shortage[];
+}
+
+/** A job that has more than its tags tell, which counts for every role. */
+export interface UntoldJob {
+  readonly applicationId: string;
+  readonly user: string;
+  readonly beyond: Amounts;
+}
+
+export interface QuotaSums {
+  readonly totals: readonly QuotaSum[];
+  readonly waiting: readonly WaitingJob[];
+  readonly untold: readonly UntoldJob[];
+}
+
+interface Scope {
+  readonly path: string;
+  readonly who: Pick<QuotaSum, 'user' | 'group' | 'queue'>;
+  readonly total: Amounts;
+  readonly roles: Readonly<Record<string, RoleLimits>>;
+  readonly shares: (owner: Owner) => boolean;
+}
+
+const EVERYBODY = '*';
+const NOBODY = { user: null, group: null, queue: null };
+
+/**
+ * What is used of every total, counted as ApplicationMasters count before they let their job begin.
+ *
+ * @param jobs in the order in which they were submitted: of two that are too much together, the later one waits.
+ */
+export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSums {
+  const judged = jobs.map((job, index) => {
+    const shortages = job.holds || quotas.over === 'fail' ? [] : shortagesWithin(job.roles, job, quotas, jobs.slice(0, index));
+    return { job, shortages };
+  });
+  const begun = judged.filter(({ shortages }) => shortages.length === 0).map(({ job }) => job);
+  const waiting = judged.filter(({ shortages }) => shortages.length > 0);
+  const sums = scopesOf(quotas, jobs).flatMap((scope) => {
+    const ofRoles = namesWithin(
+      scope.roles,
+      jobs.filter(scope.shares).flatMap(({ roles }) => Object.keys(roles)),
+    ).map(({ entry, name, limits }) => ({ path: `${scope.path}.roles.${entry}`, role: name, total: limits.total ?? {} }));
+    return [{ path: scope.path, role: null, total: scope.total }, ...ofRoles].flatMap(({ path, role, total }) =>
+      Object.entries(total).flatMap(([resource, limit]): QuotaSum[] => {
+        if (limit === undefined) return [];
+        const amount = (job: RunningJob): number => amountsOf(job.roles, job.beyond, role)[resource] ?? 0;
+        const sharing = begun.filter((job) => scope.shares(job) && amount(job) > 0);
+        const place = `${path}.total.${resource}`;
+        const short = waiting.filter(({ job, shortages }) => scope.shares(job) && shortages.some((each) => each.path === place));
+        return [
+          {
+            path: place,
+            ...scope.who,
+            role,
+            resource,
+            limit,
+            used: sharing.reduce((sum, job) => sum + amount(job), 0),
+            jobs: sharing.map(({ applicationId }) => applicationId),
+            waiting: short.filter(({ job }) => role === null || Object.hasOwn(job.roles, role)).map(({ job }) => job.applicationId),
+          },
+        ];
+      }),
+    );
+  });
+  return {
+    totals: sums,
+    waiting: waiting.map(({ job: { applicationId, user, queue }, shortages }) => ({ applicationId, user, queue, shortages })),
+    untold: jobs
+      .filter(({ beyond }) => Object.keys(beyond).length > 0)
+      .map(({ applicationId, user, beyond }) => ({ applicationId, user, beyond })),
+  };
+}
+
+function scopesOf(quotas: Quotas, jobs: readonly CountedJob[]): Scope[] {
+  const users = namesWithin(
+    quotas.users,
+    jobs.map(({ user }) => user),
+  ).map(({ entry, name, limits }) => ({
+    path: `quotas.users.${entry}`,
+    who: { ...NOBODY, user: name },
+    limits,
+    shares: ({ user }: Owner) => user === name,
+  }));
+  const groups = Object.entries(quotas.groups).map(([name, limits]) => ({
+    path: `quotas.groups.${name}`,
+    who: { ...NOBODY, group: name },
+    limits,
+    shares: ({ groups: all }: Owner) => all.includes(name),
+  }));
+  const queues = namesWithin(
+    quotas.queues,
+    jobs.map(({ queue }) => queue),
+  ).map(({ entry, name, limits }) => ({
+    path: `quotas.queues.${entry}`,
+    who: { ...NOBODY, queue: name },
+    limits,
+    shares: ({ queue }: Owner) => queue === name,
+  }));
+  return [
+    { path: 'quotas', who: NOBODY, total: {}, roles: quotas.roles, shares: () => true },
+    ...[...users, ...groups, ...queues].map(({ path, who, limits, shares }) => {
+      return { path, who, total: limits.total ?? {}, roles: limits.roles ?? {}, shares };
+    }),
+  ];
+}
+
+/** Each name that is listed, and in place of `*` those who have something and are not; `*` itself where there is none. */
+function namesWithin<T>(
+  entries: Readonly<Record<string, T>>,
+  found: readonly string[],
+): { readonly entry: string; readonly name: string; readonly limits: T }[] {
+  return Object.entries(entries).flatMap(([entry, limits]) => {
+    if (entry !== EVERYBODY) return [{ entry, name: entry, limits }];
+    const others = [...new Set(found)].filter((name) => !Object.hasOwn(entries, name)).sort();
+    return (others.length === 0 ? [EVERYBODY] : others).map((name) => ({ entry, name, limits }));
+  });
+}

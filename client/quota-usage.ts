@@ -1,0 +1,67 @@
+import { APPLICATION_TYPE } from '../conf/job.ts';
+import type { Quotas } from '../conf/quota-schema.ts';
+import { parseApplicationId } from '../hadoop/application-id.ts';
+import { ResourceManager } from '../hadoop/resource-manager.ts';
+import { type Application, LIVE_STATES } from '../hadoop/resource-manager-answers.ts';
+import { runningJob } from '../hadoop/running-job.ts';
+import { groupsOfUser } from '../hadoop/user-groups.ts';
+import { siteOfCluster } from '../storage/cluster-site.ts';
+import { type ClusterOptions, openCluster } from './cluster.ts';
+import { type QuotaSum, type QuotaSums, quotaSums } from './quota-sums.ts';
+
+export interface QuotaUsageOptions extends ClusterOptions {
+  /** Only totals that are one user's, one queue's, or of one role. */
+  readonly ofUser?: string | undefined;
+  readonly ofQueue?: string | undefined;
+  readonly ofRole?: string | undefined;
+}
+
+export interface QuotaUsage extends QuotaSums {
+  /** The site file; null: there is none. */
+  readonly from: string | null;
+  /** What becomes of a job for which too little is left. */
+  readonly over: Quotas['over'];
+}
+
+/**
+ * How much jobs have of every total that the site file sets, and which jobs wait for what. It goes by the file on HDFS, as ApplicationMasters do; where
+ * none is there, by that of this machine.
+ *
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, CLUSTER_SECURE
+ */
+export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<QuotaUsage> {
+  const cluster = await openCluster(options);
+  const { configuration, storage, user } = cluster;
+  const resourceManager = ResourceManager.of(configuration, user);
+  try {
+    const [ofCluster, applications] = await Promise.all([
+      siteOfCluster(storage, configuration.defaultFs),
+      resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES }),
+    ]);
+    const { from, quotas } = ofCluster.from === null ? await cluster.site() : ofCluster;
+    const users = Object.keys(quotas.groups).length === 0 ? [] : [...new Set(applications.map((application) => application.user))];
+    const groups = new Map(await Promise.all(users.map(async (name) => [name, await groupsOfUser(configuration, user, name)] as const)));
+    const jobs = applications.sort(bySubmission).map((application) => ({
+      ...runningJob(application, (name) => groups.get(name) ?? []),
+      holds: Object.values(application.used).some((amount) => amount > 0),
+    }));
+    const sums = quotaSums(quotas, jobs);
+    return { from, over: quotas.over, ...sums, totals: sums.totals.filter((sum) => isMeant(sum, options)) };
+  } finally {
+    resourceManager.close();
+    cluster.close();
+  }
+}
+
+function isMeant(sum: QuotaSum, { ofUser, ofQueue, ofRole }: QuotaUsageOptions): boolean {
+  return (
+    (ofUser === undefined || sum.user === ofUser) &&
+    (ofQueue === undefined || sum.queue === ofQueue) &&
+    (ofRole === undefined || sum.role === ofRole)
+  );
+}
+
+function bySubmission(one: Application, other: Application): number {
+  const [a, b] = [parseApplicationId(one.id), parseApplicationId(other.id)];
+  return a.clusterTimestamp - b.clusterTimestamp || a.sequence - b.sequence;
+}
