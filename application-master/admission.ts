@@ -1,10 +1,9 @@
 import type { FrozenJob } from '../conf/job.ts';
 import {
-  describeAmount,
+  describeShortage,
   idleLimitOf,
   type Owner,
   queueName,
-  type Shortage,
   shortagesOf,
   timeoutOf,
   type Violation,
@@ -97,9 +96,4 @@ function partsOf(applicationId: string): [started: number, number: number] {
 function describeViolations(violations: readonly Violation[], from: string | null): string {
   const each = violations.map(({ path, message, fits }) => `${path}: ${message} (fits: ${fits})`);
   return `The job is beyond what ${from ?? 'the site file'} allows. ${each.join('; ')}.`;
-}
-
-function describeShortage({ path, resource, limit, asked, used, holders }: Shortage): string {
-  const others = holders.length > 3 ? `${holders.slice(0, 3).join(', ')} and ${holders.length - 3} more` : holders.join(', ');
-  return `${path} is ${describeAmount(resource, limit)}, of which ${others} ${holders.length === 1 ? 'has' : 'have'} ${describeAmount(resource, used)}, and this job asks for ${describeAmount(resource, asked)}`;
 }
