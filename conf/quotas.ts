@@ -316,13 +316,13 @@ export function shortagesWithin(
   });
 }
 
-/** Of a role, or of all. */
-export export function describeShortage({ path, resource, limit, asked, used, holders }: Shortage): string {
+export function describeShortage({ path, resource, limit, asked, used, holders }: Shortage): string {
   const others = holders.length > 3 ? `${holders.slice(0, 3).join(', ')} and ${holders.length - 3} more` : holders.join(', ');
   return `${path} is ${describeAmount(resource, limit)}, of which ${others} ${holders.length === 1 ? 'has' : 'have'} ${describeAmount(resource, used)}, and this job asks for ${describeAmount(resource, asked)}`;
 }
 
-function amountsOf(roles: Readonly<Record<string, Amounts>>, beyond: Amounts, role: string | null): Record<string, number> {
+/** Of a role, or of all. */
+export function amountsOf(roles: Readonly<Record<string, Amounts>>, beyond: Amounts, role: string | null): Record<string, number> {
   return sumOf([beyond, ...(role === null ? Object.values(roles) : [roles[role] ?? {}])]);
 }
 
