@@ -22,7 +22,7 @@ export type { JobEvent } from './job-events.ts';
 export { attachJob, JobHandle } from './job-handle.ts';
 export { jobLogs, type LogLine, type LogOptions } from './job-logs.ts';
 export { type Casualties, casualtiesOf, type KillReport, killJob } from './kill-job.ts';
-export { type ListOptions, listJobs } from './list-jobs.ts';
+export { type JobProgress, type JobSummary, LISTED_STATES, type ListedState, type ListOptions, listJobs } from './list-jobs.ts';
 export { initJob, type NewJob } from './new-job.ts';
 export type { QuotaSum, QuotaSums, UntoldJob, WaitingJob } from './quota-sums.ts';
 export { type QuotaUsage, type QuotaUsageOptions, quotaUsage } from './quota-usage.ts';

@@ -1,7 +1,5 @@
 import type { Argv, CommandModule } from 'yargs';
-import type { Application } from '../../hadoop/resource-manager-answers.ts';
-import type { TableColumn } from '../table-lines.ts';
-import type { Style } from '../terminal.ts';
+import type { ListedState } from '../list-jobs.ts';
 import type { OutputFormat } from '../value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
@@ -11,12 +9,14 @@ interface ListArguments extends ClusterArguments {
   readonly user?: string | undefined;
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
+  readonly state?: string | undefined;
+  readonly limit?: number | undefined;
   readonly output: OutputFormat;
 }
 
 export const listCommand: CommandModule<object, ListArguments> = {
   command: 'list',
-  describe: 'List the jobs on the cluster, the newest first',
+  describe: 'List the jobs on the cluster, the newest first, and why those wait that do',
   builder: (yargs): Argv<ListArguments> =>
     yargs.options({
       all: { alias: 'a', type: 'boolean', default: false, describe: "Everybody's jobs, not only yours", conflicts: 'user' },
@@ -24,12 +24,16 @@ export const listCommand: CommandModule<object, ListArguments> = {
       user: { type: 'string', describe: "This user's jobs", requiresArg: true },
       name: { type: 'string', describe: 'Only jobs with this in their name', requiresArg: true },
       queue: { type: 'string', describe: 'Only jobs of this queue', requiresArg: true },
+      state: { type: 'string', describe: 'Only jobs in this state, e.g. waiting, running or failed', requiresArg: true },
+      limit: { type: 'number', describe: 'At most so many', requiresArg: true },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
-  handler: async ({ all, user, output, ...options }) => {
+  handler: async ({ all, user, output, state, limit, ...options }) => {
     const { listJobs } = await import('../list-jobs.ts');
-    const jobs = await listJobs({ ...options, user: all ? null : user });
+    const wanted = await stateOf(state);
+    await checkLimit(limit);
+    const jobs = await listJobs({ ...options, state: wanted, limit, user: all ? null : user, ask: true });
     if (output !== 'table') {
       const { valueWriter } = await import('../value-output.ts');
       const write = await valueWriter(output);
@@ -38,49 +42,34 @@ export const listCommand: CommandModule<object, ListArguments> = {
     }
     if (jobs.length === 0) {
       process.stdout.write(
-        options.ended ? 'There are no such jobs.\n' : 'No such job runs. tony-ts list --ended shows those that have ended.\n',
+        options.ended || wanted !== undefined
+          ? 'There are no such jobs.\n'
+          : 'No such job runs. tony-ts list --ended shows those that have ended.\n',
       );
       return;
     }
-    const { tableLines } = await import('../table-lines.ts');
+    const { jobListLines } = await import('../list-lines.ts');
     const { terminalOf } = await import('../terminal.ts');
-    process.stdout.write(`${tableLines(jobs, await columns(all), terminalOf(process.stdout)).join('\n')}\n`);
+    const lines = jobListLines(jobs, terminalOf(process.stdout), { withUsers: all, now: Date.now() });
+    process.stdout.write(lines.map((line) => `${line}\n`).join(''));
   },
 };
 
-async function columns(withUsers: boolean): Promise<TableColumn<Application>[]> {
-  const { formatDuration, formatMemory } = await import('../../conf/units.ts');
-  const now = Date.now();
-  const took = ({ startedAt, finishedAt }: Application): string =>
-    // Hidden where the job's view ACL does not let one look.
-    startedAt === 0 ? '-' : formatDuration(1000 * Math.round(((finishedAt ?? now) - startedAt) / 1000));
-  return [
-    { title: 'JOB', cell: ({ id }) => id },
-    ...(withUsers ? [{ title: 'USER', cell: ({ user }: Application) => user }] : []),
-    { title: 'NAME', cell: ({ name }) => name, flexible: true },
-    { title: 'QUEUE', cell: ({ queue }) => queue.replace(/^root\./, '') },
-    { title: 'STATE', cell: stateOf, style: styleOf },
-    { title: 'TOOK', cell: took, align: 'right' },
-    { title: 'TASKS', cell: (job) => (job.runningContainers < 1 ? '-' : String(job.runningContainers - 1)), align: 'right' },
-    { title: 'MEMORY', cell: ({ used: { 'memory-mb': memory = 0 } }) => (memory === 0 ? '-' : formatMemory(memory)), align: 'right' },
-  ];
+async function stateOf(text: string | undefined): Promise<ListedState | undefined> {
+  if (text === undefined) return undefined;
+  const { LISTED_STATES } = await import('../list-jobs.ts');
+  const state = LISTED_STATES.find((each) => each === text.toUpperCase());
+  if (state !== undefined) return state;
+  const { TonyError } = await import('../../conf/errors.ts');
+  const { suggest } = await import('../../conf/suggest.ts');
+  const meant = suggest(text.toUpperCase(), LISTED_STATES);
+  throw new TonyError('USAGE', `There is no state ${text}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
+    hint: `A job is ${LISTED_STATES.join(', ')}.`,
+  });
 }
 
-/** How it ended says more than that it has. */
-function stateOf({ state, finalStatus }: Application): string {
-  return state === 'FINISHED' ? finalStatus : state;
-}
-
-function styleOf(job: Application): Style {
-  switch (stateOf(job)) {
-    case 'SUCCEEDED':
-      return 'green';
-    case 'FAILED':
-    case 'KILLED':
-      return 'red';
-    case 'RUNNING':
-      return 'cyan';
-    default:
-      return 'yellow';
-  }
+async function checkLimit(limit: number | undefined): Promise<void> {
+  if (limit === undefined || (Number.isInteger(limit) && limit > 0 && limit <= 100_000)) return;
+  const { TonyError } = await import('../../conf/errors.ts');
+  throw new TonyError('USAGE', '--limit wants a number of jobs, from 1 to 100000.');
 }

@@ -1,0 +1,88 @@
+import { formatDuration, formatMemory } from '../conf/units.ts';
+import { type FittedColumn, fittedTable } from './fitted-table.ts';
+import { jobStyle, metricsText, oneLine, withoutProfile } from './job-table.ts';
+import type { JobSummary } from './list-jobs.ts';
+import { type Style, type Terminal, wrap } from './terminal.ts';
+
+const INDENT = '    ';
+const REASON_LINES = 2;
+const GPUS = 'yarn.io/gpu';
+
+/** A line for each job, and below those that wait why; none wider than the terminal. */
+export function jobListLines(
+  jobs: readonly JobSummary[],
+  terminal: Terminal,
+  options: { readonly withUsers: boolean; readonly now: number },
+): string[] {
+  const [title = '', ...rows] = fittedTable(jobs, listColumns(options), terminal);
+  return [title, ...jobs.flatMap((job, at) => [rows[at] ?? '', ...reasonLines(job, terminal)])];
+}
+
+function reasonLines({ waiting }: JobSummary, terminal: Terminal): string[] {
+  const width = Math.max(20, terminal.columns - 1) - INDENT.length;
+  return wrap(oneLine(waiting), width, REASON_LINES).map((line) => terminal.paint('yellow', `${INDENT}${line}`));
+}
+
+/** What is known of a job in one line. */
+export function listColumns({ withUsers, now }: { readonly withUsers: boolean; readonly now: number }): FittedColumn<JobSummary>[] {
+  return [
+    { title: 'JOB', cell: ({ id }) => id, least: 30, keep: 9 },
+    ...(withUsers ? [{ title: 'USER', cell: ({ user }: JobSummary) => user, least: 8, keep: 5 }] : []),
+    { title: 'NAME', cell: ({ name }) => oneLine(name) || '-', least: 8, keep: 6 },
+    { title: 'QUEUE', cell: ({ queue }) => queue.replace(/^root\./, '') || '-', least: 5, keep: 2 },
+    { title: 'STATE', cell: ({ phase }) => phase, style: styleOf, least: 9, keep: 8 },
+    { title: 'TOOK', cell: (job) => tookText(job, now), align: 'right', least: 12, keep: 7 },
+    { title: 'TASKS', cell: tasksText, align: 'right', least: 5, keep: 4 },
+    {
+      title: 'STEP',
+      cell: ({ job }) => (job === null || job.step === 0 ? '-' : String(job.step)),
+      align: 'right',
+      keep: 3,
+      when: some(({ job }) => (job?.step ?? 0) > 0),
+    },
+    { title: 'MEMORY', cell: ({ used }) => memoryText(used['memory-mb'] ?? 0), align: 'right', keep: 1 },
+    {
+      title: 'GPUS',
+      cell: ({ used }) => String(used[GPUS] ?? 0),
+      align: 'right',
+      keep: 1.5,
+      when: some(({ used }) => (used[GPUS] ?? 0) > 0),
+    },
+  ];
+}
+
+/** What a table that is looked at again and again shows besides. */
+export function progressColumns(options: { readonly withUsers: boolean; readonly now: number }): FittedColumn<JobSummary>[] {
+  return [
+    ...listColumns(options),
+    {
+      title: 'METRICS',
+      cell: ({ job }) => metricsText(withoutProfile(job?.metrics ?? {})) || '-',
+      least: 11,
+      keep: 3.5,
+      when: some(({ job }) => Object.keys(job?.metrics ?? {}).length > 0),
+    },
+  ];
+}
+
+function some(holds: (job: JobSummary) => boolean): (jobs: readonly JobSummary[]) => boolean {
+  return (jobs) => jobs.some(holds);
+}
+
+function tookText({ startedAt, finishedAt }: JobSummary, now: number): string {
+  // Hidden where the job's view ACL does not let one look.
+  return startedAt === 0 ? '-' : formatDuration(1000 * Math.round(Math.max(0, (finishedAt ?? now) - startedAt) / 1000));
+}
+
+function tasksText({ job, runningContainers }: JobSummary): string {
+  if (job !== null) return `${job.tasksRunning}/${job.tasks}`;
+  return runningContainers < 1 ? '-' : String(runningContainers - 1);
+}
+
+function memoryText(mebibytes: number): string {
+  return mebibytes === 0 ? '-' : formatMemory(mebibytes);
+}
+
+function styleOf({ phase }: JobSummary): Style {
+  return phase === 'SUBMITTED' || phase === 'ACCEPTED' ? 'yellow' : jobStyle(phase);
+}
