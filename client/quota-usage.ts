@@ -11,9 +11,9 @@ import { type QuotaSum, type QuotaSums, quotaSums } from './quota-sums.ts';
 
 export interface QuotaUsageOptions extends ClusterOptions {
   /** Only totals that are one user's, one queue's, or of one role. */
-  readonly ofUser?: string | undefined;
-  readonly ofQueue?: string | undefined;
-  readonly ofRole?: string | undefined;
+  readonly user?: string | undefined;
+  readonly queue?: string | undefined;
+  readonly role?: string | undefined;
 }
 
 export interface QuotaUsage extends QuotaSums {
@@ -31,8 +31,8 @@ export interface QuotaUsage extends QuotaSums {
  */
 export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<QuotaUsage> {
   const cluster = await openCluster(options);
-  const { configuration, storage, user } = cluster;
-  const resourceManager = ResourceManager.of(configuration, user);
+  const { configuration, storage, user: caller } = cluster;
+  const resourceManager = ResourceManager.of(configuration, caller);
   try {
     const [ofCluster, applications] = await Promise.all([
       siteOfCluster(storage, configuration.defaultFs),
@@ -40,7 +40,7 @@ export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<Quota
     ]);
     const { from, quotas } = ofCluster.from === null ? await cluster.site() : ofCluster;
     const users = Object.keys(quotas.groups).length === 0 ? [] : [...new Set(applications.map((application) => application.user))];
-    const groups = new Map(await Promise.all(users.map(async (name) => [name, await groupsOfUser(configuration, user, name)] as const)));
+    const groups = new Map(await Promise.all(users.map(async (name) => [name, await groupsOfUser(configuration, caller, name)] as const)));
     const jobs = applications.sort(bySubmission).map((application) => ({
       ...runningJob(application, (name) => groups.get(name) ?? []),
       holds: Object.values(application.used).some((amount) => amount > 0),
@@ -53,11 +53,9 @@ export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<Quota
   }
 }
 
-function isMeant(sum: QuotaSum, { ofUser, ofQueue, ofRole }: QuotaUsageOptions): boolean {
+function isMeant(sum: QuotaSum, { user, queue, role }: QuotaUsageOptions): boolean {
   return (
-    (ofUser === undefined || sum.user === ofUser) &&
-    (ofQueue === undefined || sum.queue === ofQueue) &&
-    (ofRole === undefined || sum.role === ofRole)
+    (user === undefined || sum.user === user) && (queue === undefined || sum.queue === queue) && (role === undefined || sum.role === role)
   );
 }
 

@@ -82,9 +82,9 @@ const usageCommand: CommandModule<object, UsageArguments> = {
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
-  handler: async ({ user, queue, role, output, ...options }) => {
+  handler: async ({ output, ...options }) => {
     const { quotaUsage } = await import('../quota-usage.ts');
-    const usage = await quotaUsage({ ...options, ofUser: user, ofQueue: queue, ofRole: role });
+    const usage = await quotaUsage(options);
     if (output !== 'table') {
       const { valueWriter } = await import('../value-output.ts');
       (await valueWriter(output))(usage);
