@@ -1,4 +1,5 @@
 import { TonyError } from '../conf/errors.ts';
+import { withFinalValues } from '../conf/final-values.ts';
 import type { Job } from '../conf/job.ts';
 import { type Owner, queueName, type Violation, violationsOf } from '../conf/quotas.ts';
 import type { Site } from '../conf/site.ts';
@@ -10,6 +11,19 @@ export async function ownerOf(job: Pick<Job, 'queue'>, cluster: Pick<Cluster, 'c
   const { configuration, user } = cluster;
   const groups = Object.keys(site.quotas.groups).length === 0 ? [] : await groupsOfUser(configuration, user, user);
   return { user, groups, queue: queueName(job.queue) };
+}
+
+/**
+ * Refuses a job that was loaded without the site's final values: nothing of what its user says shall be changed without a word.
+ *
+ * @throws TonyError FINAL_VALUES with every value that is another
+ */
+export function refuseNotFinal(job: Job, site: Site): void {
+  const { changed } = withFinalValues(job, site.final);
+  if (changed.length === 0) return;
+  const values = changed.length === 1 ? 'a final value' : `${changed.length} final values`;
+  const lines = changed.map(({ path, was, is }) => `  ${path.join('.')}: ${is} (the job: ${was ?? 'nothing'})`);
+  throw new TonyError('FINAL_VALUES', [`The job does not have ${values} of ${site.from ?? 'the site file'}:`, ...lines].join('\n'));
 }
 
 /**

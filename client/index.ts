@@ -2,7 +2,8 @@
 export { type ErrorCode, TonyError } from '../conf/errors.ts';
 export type { ExplainedKey } from '../conf/explain-key.ts';
 export type { Job, Role } from '../conf/job.ts';
-export { loadJob, parseJob } from '../conf/load-job.ts';
+export { type LoadOptions, loadJob, parseJob } from '../conf/load-job.ts';
+export type { Site } from '../conf/site.ts';
 export type { HistoryEntry, JobResult, JobStatus, TaskState, TaskStatus, Usage } from '../conf/status.ts';
 export type { Application } from '../hadoop/resource-manager-answers.ts';
 export type { ClusterOptions } from './cluster.ts';
@@ -28,5 +29,6 @@ export type { QuotaSum, QuotaSums, UntoldJob, WaitingJob } from './quota-sums.ts
 export { type QuotaUsage, type QuotaUsageOptions, quotaUsage } from './quota-usage.ts';
 export { type EventOptions, jobEvents } from './recorded-events.ts';
 export { type RunFunction, type RunModule, type RunOptions, run, start } from './run.ts';
+export { siteFor } from './site-for.ts';
 export type { StagingEvent } from './staging.ts';
 export { type SubmitOptions, submit } from './submit.ts';

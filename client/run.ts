@@ -7,13 +7,14 @@ import { TonyError } from '../conf/errors.ts';
 import type { Job } from '../conf/job.ts';
 import type { JobInput } from '../conf/job-schema.ts';
 import { encodeJsonValue } from '../conf/json-value.ts';
-import { loadJob, parseJob } from '../conf/load-job.ts';
+import { type LoadOptions, loadJob, parseJob } from '../conf/load-job.ts';
 import { CALL_DATA, CALL_FILE } from '../conf/run-call.ts';
 import type { Cluster } from '../training/cluster.ts';
 import { JobHandle } from './job-handle.ts';
 import type { LogLine } from './job-logs.ts';
 import { localRoot, placeFolder } from './local-folder.ts';
 import { FUNCTION_EXPORT, moduleOf } from './run-source.ts';
+import { siteFor } from './site-for.ts';
 import { hashFolder } from './source-archive.ts';
 import { listFolder } from './source-folder.ts';
 import { type SubmitOptions, submit } from './submit.ts';
@@ -106,8 +107,9 @@ export async function start<T>(
 ): Promise<JobHandle<T>> {
   if (typeof first !== 'string' && 'slots' in first)
     return startCall<T>(first, second as RunFunction<readonly unknown[], T> | RunModule, args);
-  const job = typeof first === 'string' ? await loadJob(first) : first;
-  return new JobHandle<T>(await submit(job, second as SubmitOptions | undefined));
+  const submitOptions = second as SubmitOptions | undefined;
+  const job = typeof first === 'string' ? await loadJob(first, await settledBySite(submitOptions)) : first;
+  return new JobHandle<T>(await submit(job, submitOptions));
 }
 
 async function startCall<T>(
@@ -121,7 +123,7 @@ async function startCall<T>(
     const callFolder = path.join(folder, 'call');
     await mkdir(callFolder);
     await writeFile(path.join(callFolder, CALL_FILE), call);
-    const job = jobOf(options, { name, source, call: await placed(callFolder, options) });
+    const job = jobOf(options, { name, source, call: await placed(callFolder, options) }, await settledBySite(options));
     const connection = await submit(job, options);
     return new JobHandle<T>(connection, options.onLog);
   } finally {
@@ -174,9 +176,15 @@ async function placed(folder: string, options: RunOptions): Promise<string> {
   return fileURLToPath(uri);
 }
 
+/** What the admin's site file changes is told as a line of progress. */
+async function settledBySite(options: SubmitOptions = {}): Promise<LoadOptions> {
+  return { site: await siteFor(options), ...(options.onProgress && { onOverridden: options.onProgress }) };
+}
+
 function jobOf(
   options: RunOptions,
   { name, source, call }: { readonly name: string; readonly source: string; readonly call: string },
+  settled: LoadOptions,
 ): Job {
   const { slots, gpus = 0, memory = '2g', vcores = 1, maxRestarts = 0, conf = {} } = options;
   const { worker, ...others } = conf.roles ?? {};
@@ -199,7 +207,7 @@ function jobOf(
     },
   };
   try {
-    return parseJob(stringify(document), { file: 'run', folder: process.cwd() });
+    return parseJob(stringify(document), { ...settled, file: 'run', folder: process.cwd() });
   } catch (error) {
     if (error instanceof TonyError && error.code === 'JOB_INVALID') {
       throw new TonyError('JOB_INVALID', error.message, {

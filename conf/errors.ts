@@ -6,6 +6,7 @@ export const ERROR_CODES = {
   JOB_INVALID: { exit: 2, hint: 'Correct the lines named above and submit again.' },
   SITE_INVALID: { exit: 2, hint: 'The admin of the cluster keeps this file; correct the lines named above.' },
   QUOTA_EXCEEDED: { exit: 2, hint: 'Ask for less, or ask the admin of the cluster; tony-ts quotas show tells all limits.' },
+  FINAL_VALUES: { exit: 2, hint: 'Give loadJob the site of the cluster: loadJob(path, { site: await siteFor(options) }).' },
   LISTEN_FAILED: { exit: 2, hint: 'Name another port with --port, or another address of this machine with --listen.' },
   HISTORY_UNKNOWN: {
     exit: 2,

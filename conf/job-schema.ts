@@ -30,7 +30,7 @@ const resources = z
   .catchall(count(0).describe('Any other YARN resource type, by its name.'))
   .describe('What each container of the role gets.');
 
-const role = z.strictObject({
+export const roleSchema = z.strictObject({
   instances: z
     .union(
       [
@@ -61,7 +61,7 @@ const role = z.strictObject({
   ranked: z.boolean().describe('Its tasks take part in all-reduce. By default true, but for evaluator, ps and tensorboard.').optional(),
 });
 
-const tensorboard = z.strictObject({
+export const tensorboardSchema = z.strictObject({
   logdir: text().describe('Folder of the summaries. By default a new one for each job.').optional(),
   memory: memory("Memory of TensorBoard's container.").default(1024),
 });
@@ -122,7 +122,7 @@ export const jobSchema = z.strictObject({
     .default({}),
   env: environment.describe("Environment of every role's programs.").default({}),
   roles: z
-    .record(z.string().regex(/^[a-z][a-z0-9-]{0,62}$/, { error: 'is no name of a role (small letters, digits and -)' }), role)
+    .record(z.string().regex(/^[a-z][a-z0-9-]{0,62}$/, { error: 'is no name of a role (small letters, digits and -)' }), roleSchema)
     .describe('The roles by name; earlier ones get their containers first.'),
   success: z.enum(['all', 'chief']).describe('all: every tracked task must succeed. chief: the end of the chief decides.').default('all'),
   gang: z
@@ -148,8 +148,8 @@ export const jobSchema = z.strictObject({
     })
     .prefault({}),
   tensorboard: z
-    .union([z.boolean(), tensorboard], { error: 'expected true, false, or {logdir, memory}' })
-    .transform((value) => (typeof value === 'boolean' ? { ...tensorboard.parse({}), serve: value } : { ...value, serve: true }))
+    .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
+    .transform((value) => (typeof value === 'boolean' ? { ...tensorboardSchema.parse({}), serve: value } : { ...value, serve: true }))
     .describe('A TensorBoard beside the job, behind its tracking URL. Training neither waits for it nor misses it.')
     .default({ memory: 1024, serve: false }),
   strategy: strategy

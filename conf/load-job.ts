@@ -1,20 +1,26 @@
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { dirname, isAbsolute, resolve } from 'node:path';
+import { basename, dirname, isAbsolute, resolve } from 'node:path';
 import { type Document, isMap, parse } from 'yaml';
+import { withDefaults } from './default-values.ts';
 import { messageOf, TonyError } from './errors.ts';
+import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
 import type { Job, Role } from './job.ts';
+import { jobPartSchema } from './job-part.ts';
 import { type JobFile, jobJsonSchema, jobSchema } from './job-schema.ts';
+import { meantResource } from './resource-key.ts';
+import type { Site } from './site.ts';
 import { chiefOf, isRanked, isServing, strategyProblems, withStrategyRoles } from './strategy-roles.ts';
-import { suggest } from './suggest.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
 
 export interface LoadOptions {
   /** Overrides as `--set` takes them: `roles.worker.instances=4`; the value is YAML; a dot within a key is written `\.`. */
   readonly set?: readonly string[];
+  /** What the admin of the cluster has settled: its defaults fill gaps, its final values win. Jobs of one's own machine have none. */
+  readonly site?: Pick<Site, 'from' | 'defaults' | 'final'> | null;
+  /** Told of each value of the job that a final one takes the place of: `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
+  readonly onOverridden?: (line: string) => void;
 }
-
-const RESOURCE_KEYS: readonly string[] = ['memory', 'vcores', 'gpus'];
 
 /**
  * Reads a job file.
@@ -27,11 +33,12 @@ export async function loadJob(path: string, options: LoadOptions = {}): Promise<
   } catch (error) {
     throw new TonyError('JOB_UNREADABLE', `Cannot read the job file ${path}: ${messageOf(error)}.`, { cause: error });
   }
-  return parseJob(text, { file: path, folder: dirname(resolve(path)), set: options.set ?? [] });
+  return parseJob(text, { ...options, file: path, folder: dirname(resolve(path)) });
 }
 
 /** The pure part of {@link loadJob}: `file` is the name that problems carry, `folder` what relative paths start from. */
-export function parseJob(text: string, options: { file: string; folder: string; set?: readonly string[] }): Job {
+export function parseJob(text: string, options: LoadOptions & { readonly file: string; readonly folder: string }): Job {
+  const { site } = options;
   const yaml = new YamlFile(text, {
     file: options.file,
     what: 'job file',
@@ -40,16 +47,54 @@ export function parseJob(text: string, options: { file: string; folder: string; 
   });
   const overridden = new Map<string, string>();
   for (const assignment of options.set ?? []) applyOverride(yaml.document, assignment, overridden);
+  let said: unknown;
+  let filled: unknown;
   const file = yaml.check(jobSchema, {
-    schema: jobJsonSchema(),
+    amend: (written) => {
+      said = written;
+      filled = site ? withDefaults(written, site.defaults) : written;
+      return filled;
+    },
+    schema: jobJsonSchema,
     missing: { roles: 'write at least one role' },
     meaning: meaningProblems,
     elsewhere: (path) => {
       const override = overriddenBy(path, overridden);
-      return override === undefined ? undefined : `--set ${override}`;
+      if (override !== undefined) return `--set ${override}`;
+      return site && !says(said, path) && says(filled, path) ? `${site.from} (defaults)` : undefined;
     },
   });
-  return toJob(withStrategyRoles(file), options.folder);
+  const job = toJob(withStrategyRoles(file), options.folder);
+  if (!site) return job;
+  const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, said, site), site.final);
+  for (const value of changed) {
+    // What is said of a variable for all roles holds for each.
+    const [, , key, variable = ''] = value.path;
+    const saying = [value.path, ...(key === 'env' ? [[key, variable]] : [])].find((path) => says(said, path));
+    if (saying === undefined || value.was === value.is) continue;
+    const override = overriddenBy(saying, overridden);
+    options.onOverridden?.(describeFinalValue(value, override === undefined ? basename(options.file) : '--set'));
+  }
+  return settled;
+}
+
+/** A role that the strategy brings is like the chief, which has the defaults of every role already; what is said of it by name is left. */
+function withDefaultsOfStrategyRoles(job: Job, said: unknown, { defaults }: Pick<Site, 'defaults'>): Job {
+  const parts = jobPartSchema.parse(defaults);
+  const roles = job.roles.map((role) => {
+    if (says(said, ['roles', role.name]) || !says(parts.roles, [role.name])) return role;
+    return withRoleValues(role, parts.roles?.[role.name] ?? {}, job.env).role;
+  });
+  return { ...job, roles };
+}
+
+function says(said: unknown, path: readonly (string | number)[]): boolean {
+  let value = said;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return false;
+    value = (value as Readonly<Record<string | number, unknown>>)[key];
+  }
+  return true;
 }
 
 /** `roles.worker.instances=4` put into the document; what was there is replaced, what was missing is made. */
@@ -109,8 +154,7 @@ function meaningProblems(file: JobFile): Problem[] {
       });
     }
     for (const resource of Object.keys(role.resources)) {
-      if (RESOURCE_KEYS.includes(resource)) continue;
-      const meant = resource === 'yarn.io/gpu' ? 'gpus' : suggest(resource, RESOURCE_KEYS);
+      const meant = meantResource(resource);
       if (meant === undefined) continue;
       problems.push({
         path: ['roles', name, 'resources', resource],

@@ -20,7 +20,13 @@ function mistakes(text: string): string {
 
 test.each(['', '\n', '# nothing\n', '---\n', 'history: {}\n'])('%j means the defaults', (text) => {
   expect({ ...parseSite(text, 'x'), from: null }).toEqual(DEFAULT_SITE);
-  expect(DEFAULT_SITE).toEqual({ from: null, history: { dir: null, url: null, keepMs: 90 * DAY_MS }, quotas: NO_QUOTAS });
+  expect(DEFAULT_SITE).toEqual({
+    from: null,
+    history: { dir: null, url: null, keepMs: 90 * DAY_MS },
+    quotas: NO_QUOTAS,
+    defaults: {},
+    final: {},
+  });
 });
 
 test('what is written counts', () => {
@@ -29,6 +35,8 @@ test('what is written counts', () => {
     from: 'x',
     history: { dir: 'hdfs:///tony/history', url: 'https://history:8443/tony', keepMs: 7 * DAY_MS },
     quotas: NO_QUOTAS,
+    defaults: {},
+    final: {},
   });
 });
 
@@ -41,14 +49,14 @@ test('all mistakes are told at once, each with its place', () => {
     '  tony-site.yaml:3:8  history.dir: expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
     '  tony-site.yaml:4:8  history.url: expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
     '  tony-site.yaml:5:9  history.keep: expected a duration such as 500ms, 30s, 10m or 2h, found `90`',
-    '  tony-site.yaml:6:1  quota: is no key here; did you mean `quotas`? (known: history, quotas)',
+    '  tony-site.yaml:6:1  quota: is no key here; did you mean `quotas`? (known: history, quotas, defaults, final)',
     '  tony-site.yaml:7:10  quotas.rols: is no key here; did you mean `roles`? (known: over, roles, users, groups, queues)',
     '  tony-site.yaml:7:49  quotas.users.alice.task.gpus: expected a whole number, found `many`',
   ]);
 });
 
 test.each([
-  ['- a\n', 'expected a mapping with the keys history and quotas, found a list'],
+  ['- a\n', 'expected a mapping with the keys history, quotas, defaults and final, found a list'],
   ['history: {dir: /}\n', 'expected a folder on HDFS'],
   ['history: {dir: hdfs://nn/a/../b}\n', 'without . and ..'],
   ['history: {dir: /h, url: "http://user:word@h/"}\n', 'without user'],
@@ -62,7 +70,7 @@ test.each([
 test('the example says nothing as it is, and what it shows is right', async () => {
   const text = await readFile(EXAMPLE, 'utf8');
   expect({ ...parseSite(text, 'x'), from: null }).toEqual(DEFAULT_SITE);
-  const shown = parseSite(text.replace(/^(\s*)#(?=[a-z]+:)/gm, '$1'), 'x');
+  const shown = parseSite(text.replace(/^(\s*)#(?=[a-z]+:|'\*':)/gm, '$1'), 'x');
   expect(shown.history).toEqual({ dir: 'hdfs:///tony/history', url: 'http://history.example.com:18080', keepMs: 90 * DAY_MS });
   expect(shown.quotas).toEqual({
     over: 'wait',
@@ -74,6 +82,57 @@ test('the example says nothing as it is, and what it shows is right', async () =
     groups: { research: { total: { gpus: 16 }, timeout: 7 * DAY_MS, idle: 3_600_000 } },
     queues: { research: { nodeLabels: ['a100'], roles: { worker: { total: { gpus: 4 } } } } },
   });
+  expect(shown.defaults).toEqual({
+    queue: 'research',
+    runtime: 'hdfs:///apps/tony-ts/runtime.tar.gz',
+    env: { HTTPS_PROXY: 'http://proxy.example.com:3128' },
+    checkpoint: { every: 500 },
+    roles: { '*': { resources: { memory: '4g' } }, worker: { resources: { gpus: 1 }, nodeLabel: 'a100' } },
+  });
+  expect(shown.final).toEqual({
+    heartbeat: { interval: 3000 },
+    acls: { view: { groups: ['operators'] } },
+    roles: { '*': { restart: { maxRestarts: 5 } } },
+  });
+});
+
+test('what is no part of a job that a site file may set is refused, each with its place', () => {
+  const text = `defaults:
+  name: x
+  heartbeat: {interval: 1}
+  checkpoint: {dir: /x, evry: 1}
+  roles:
+    '*': {command: x, chief: true, resources: {memory: lots, gpu: 1}}
+    Worker: {}
+final:
+  source: .
+  strategy: all-reduce
+  runtimee: x
+  tags: ['tony-roles:x']
+  roles: {worker: {instances: {min: 1, max: 2}}}
+`;
+  expect(mistakes(text).split('\n')).toEqual([
+    'The site file has 13 mistakes:',
+    '  tony-site.yaml:2:3  defaults.name: is for each job to say, not for a site file',
+    '  tony-site.yaml:3:25  defaults.heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 2h, found `1`',
+    '  tony-site.yaml:4:16  defaults.checkpoint.dir: is for each job to say, not for a site file',
+    '  tony-site.yaml:4:25  defaults.checkpoint.evry: is no key here; did you mean `every`? (known: every, keep)',
+    '  tony-site.yaml:6:11  defaults.roles.*.command: is for each job to say, not for a site file',
+    '  tony-site.yaml:6:23  defaults.roles.*.chief: is for each job to say, not for a site file',
+    '  tony-site.yaml:6:56  defaults.roles.*.resources.memory: expected a size such as 512m or 4g',
+    '  tony-site.yaml:7:5  defaults.roles.Worker: `Worker` is no name of a role (small letters, digits and -), and not *',
+    '  tony-site.yaml:9:3  final.source: is for each job to say, not for a site file',
+    '  tony-site.yaml:10:3  final.strategy: is for each job to say, not for a site file',
+    '  tony-site.yaml:11:3  final.runtimee: is no key here; did you mean `runtime`? (known: queue, runtime, env, roles, gang, heartbeat, checkpoint, tensorboard, timeout, acls, master, tags)',
+    '  tony-site.yaml:12:10  final.tags.0: begins like the tags that tell what a job asks for',
+    '  tony-site.yaml:13:31  final.roles.worker.instances: expected a whole number, found a mapping',
+  ]);
+  expect(mistakes("defaults: {roles: {'*': {resources: {gpu: 1}}}}\nfinal: 3\n")).toContain(
+    'tony-site.yaml:2:8  final: expected a mapping, found `3`',
+  );
+  expect(mistakes("defaults: {roles: {'*': {resources: {gpu: 1}}}}\n")).toContain(
+    'tony-site.yaml:1:38  defaults.roles.*.resources.gpu: is no resource type; did you mean `gpus`?',
+  );
 });
 
 test('site.schema.json is what the schema says (UPDATE=1 writes it anew)', async () => {

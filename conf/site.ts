@@ -1,6 +1,8 @@
 import { z } from 'zod';
+import { type JobPart, jobPartSchema, whyNotInSite } from './job-part.ts';
 import type { JsonSchema } from './job-schema.ts';
 import { type Quotas, quotaSchema } from './quota-schema.ts';
+import { meantResource } from './resource-key.ts';
 import { duration, text } from './value-schemas.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
 
@@ -17,6 +19,10 @@ export interface Site {
     readonly keepMs: number;
   };
   readonly quotas: Quotas;
+  /** What fills the gaps of each job.yaml, as it is written. */
+  readonly defaults: Readonly<Record<string, unknown>>;
+  /** What holds whatever job.yaml says. */
+  readonly final: JobPart;
 }
 
 export const SITE_FILE = 'tony-site.yaml';
@@ -45,6 +51,8 @@ export const siteSchema = z.strictObject({
     .describe('What is kept of jobs that have ended.')
     .prefault({}),
   quotas: quotaSchema.prefault({}),
+  defaults: jobPartSchema.optional().describe('What a job.yaml leaves out, in the words of job.yaml.'),
+  final: jobPartSchema.optional().describe('What holds whatever job.yaml and --set say, in the words of job.yaml.'),
 });
 
 /** What holds where there is no file. */
@@ -60,11 +68,22 @@ export function parseSite(text: string, file: string): Site {
     file,
     what: 'site file',
     code: 'SITE_INVALID',
-    expected: 'a mapping with the keys history and quotas',
+    expected: 'a mapping with the keys history, quotas, defaults and final',
     mayBeEmpty: true,
   });
-  const { history, quotas } = yaml.check(siteSchema, { schema: siteJsonSchema(), meaning: meaningProblems });
-  return { from: file, history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep }, quotas };
+  const { history, quotas, final } = yaml.check(siteSchema, {
+    schema: siteJsonSchema,
+    unknown: ([first, ...path]) => (first === 'defaults' || first === 'final' ? whyNotInSite(path) : undefined),
+    meaning: meaningProblems,
+  });
+  const { defaults } = (yaml.document.toJS() ?? {}) as { readonly defaults?: Site['defaults'] };
+  return {
+    from: file,
+    history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep },
+    quotas,
+    defaults: defaults ?? {},
+    final: final ?? {},
+  };
 }
 
 /** JSON Schema (2020-12) of tony-site.yaml, for editors. */
@@ -72,9 +91,22 @@ export function siteJsonSchema(): JsonSchema {
   return { title: 'tony-ts site', ...z.toJSONSchema(siteSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
 }
 
-function meaningProblems({ history }: z.output<typeof siteSchema>): Problem[] {
-  if (history.url === undefined || history.dir !== undefined) return [];
-  return [{ path: ['history', 'url'], message: "a server for everybody reads history.dir, not users' homes: set that too" }];
+function meaningProblems({ history, defaults, final }: z.output<typeof siteSchema>): Problem[] {
+  const problems = [...resourceProblems('defaults', defaults), ...resourceProblems('final', final)];
+  if (history.url !== undefined && history.dir === undefined) {
+    problems.push({ path: ['history', 'url'], message: "a server for everybody reads history.dir, not users' homes: set that too" });
+  }
+  return problems;
+}
+
+function resourceProblems(section: 'defaults' | 'final', part: JobPart = {}): Problem[] {
+  return Object.entries(part.roles ?? {}).flatMap(([role, { resources = {} }]) =>
+    Object.keys(resources).flatMap((resource): Problem[] => {
+      const meant = meantResource(resource);
+      const path = [section, 'roles', role, 'resources', resource];
+      return meant === undefined ? [] : [{ path, atKey: true, message: `is no resource type; did you mean \`${meant}\`?` }];
+    }),
+  );
 }
 
 function isHttpAddress(address: string): boolean {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { formatDuration, formatMemory, parseDuration, parseMemory } from './units.ts';
+import { formatDuration, formatMemory, parseDuration, parseMemory, writtenDuration, writtenMemory } from './units.ts';
 
 test.each([
   ['512m', 512],
@@ -47,4 +47,15 @@ test('prints as people say it', () => {
     '1 h',
     '1 h 30 min',
   ]);
+});
+
+test('writes exactly what is read again', () => {
+  expect([1536, 4096, 1].map(writtenMemory)).toEqual(['1536m', '4g', '1m']);
+  expect([90_000, 3_600_000, 1500, 172_800_000].map(writtenDuration)).toEqual(['90s', '1h', '1500ms', '2d']);
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 2 ** 40 }), (value) => {
+      expect(parseMemory(writtenMemory(value))).toBe(value);
+      expect(parseDuration(writtenDuration(value))).toBe(value);
+    }),
+  );
 });

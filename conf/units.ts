@@ -37,3 +37,14 @@ export function formatDuration(ms: number): string {
   const hours = Math.floor(minutes / 60);
   return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
 }
+
+/** As it is written in a file, exactly: 4096 -> `4g`, 1536 -> `1536m`. */
+export function writtenMemory(mebibytes: number): string {
+  return mebibytes % 1024 === 0 ? `${mebibytes / 1024}g` : `${mebibytes}m`;
+}
+
+/** As it is written in a file, exactly: 90_000 -> `90s`, 3_600_000 -> `1h`. */
+export function writtenDuration(ms: number): string {
+  const [unit, factor] = Object.entries(MILLISECONDS).findLast(([, each]) => ms % each === 0) ?? ['ms', 1];
+  return ms === 0 ? '0s' : `${ms / factor}${unit}`;
+}

@@ -26,13 +26,17 @@ export interface YamlFileOptions {
 }
 
 interface Terms {
-  /** For the names of the keys that there are. */
-  readonly schema: JsonSchema;
+  /** For the names of the keys that there are; only made where there are mistakes. */
+  readonly schema: () => JsonSchema;
   /** What to write where a key is missing, by its path. */
   readonly missing?: Readonly<Record<string, string>>;
+  /** Why a key is not known here that people have a reason to expect; undefined for any other. */
+  readonly unknown?: (path: Problem['path']) => string | undefined;
 }
 
 export interface CheckOptions<T> extends Terms {
+  /** What is to be checked, of what is written. */
+  readonly amend?: (written: unknown) => unknown;
   /** Of what is well-formed: what means nothing. */
   readonly meaning?: (value: T) => readonly Problem[];
   /** Where a value comes from that is not the file's own; undefined for those that are. */
@@ -59,7 +63,8 @@ export class YamlFile {
 
   /** What the schema makes of it. @throws TonyError of the code given, with all mistakes. */
   check<T>(schema: z.ZodType<T>, options: CheckOptions<T>): T {
-    const parsed = schema.safeParse(this.document.toJS() ?? {});
+    const written: unknown = this.document.toJS() ?? {};
+    const parsed = schema.safeParse(options.amend === undefined ? written : options.amend(written));
     const problems = parsed.success
       ? (options.meaning?.(parsed.data) ?? [])
       : parsed.error.issues.flatMap((issue) => describeIssue(issue, this.document, options));
@@ -109,7 +114,11 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
   const path = issue.path.map((key) => (typeof key === 'symbol' ? String(key) : key));
   switch (issue.code) {
     case 'unrecognized_keys':
-      return issue.keys.map((key) => ({ path: [...path, key], atKey: true, message: unknownKey(path, key, terms.schema) }));
+      return issue.keys.map((key) => ({
+        path: [...path, key],
+        atKey: true,
+        message: terms.unknown?.([...path, key]) ?? unknownKey(path, key, terms.schema()),
+      }));
     case 'invalid_key':
       return [{ path, atKey: true, message: `\`${String(path.at(-1))}\` ${issue.issues[0]?.message ?? 'is no valid name'}` }];
     case 'invalid_value': {

@@ -1,0 +1,164 @@
+import { type Job, type Role, TENSORBOARD_ROLE } from './job.ts';
+import { EVERY_ROLE, type JobPart, type RolePart } from './job-part.ts';
+import { writtenDuration, writtenMemory } from './units.ts';
+
+/** A value that the site file has settled, where a job has another. */
+export interface FinalValue {
+  /** In job.yaml. */
+  readonly path: readonly string[];
+  /** As it is written in job.yaml; null for none. */
+  readonly was: string | null;
+  readonly is: string;
+}
+
+type Path = readonly string[];
+
+/** Where the job holds what job.yaml calls otherwise. */
+const PLACES: Readonly<Record<string, Path>> = {
+  'gang.timeout': ['gang', 'timeoutMs'],
+  'heartbeat.interval': ['heartbeat', 'intervalMs'],
+  'checkpoint.every': ['checkpoint', 'everySteps'],
+  'tensorboard.memory': ['tensorboard', 'memoryMb'],
+  timeout: ['timeoutMs'],
+  'master.memory': ['master', 'memoryMb'],
+};
+const DURATIONS: ReadonlySet<string> = new Set(['gang.timeout', 'heartbeat.interval', 'timeout']);
+
+/**
+ * The job as the site file will have it, and everything that this has changed. The client makes a job final by this, and the
+ * ApplicationMaster tells by it whether one is: a final job comes out unchanged.
+ */
+export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; readonly changed: readonly FinalValue[] } {
+  const changed: FinalValue[] = [];
+  const { roles: _, ...ofJob } = final;
+  let result = job;
+  for (const { path, value } of leavesOf(ofJob)) {
+    const place = PLACES[path.join('.')] ?? path;
+    const was = valueAt(result, place);
+    if (isSame(was, value)) continue;
+    changed.push({ path, was: written(path, was), is: written(path, value) ?? '' });
+    result = withValue(result, place, value);
+  }
+  const roles = job.roles.map((role) => {
+    if (isBroughtTensorBoard(role, result)) return role;
+    const ofRole = withRoleValues(role, partOfRole(role, final), result.env);
+    for (const value of ofRole.changed) {
+      const [, , key, variable = ''] = value.path;
+      const isInherited = key === 'env' && !Object.hasOwn(role.env, variable);
+      changed.push(isInherited ? { ...value, was: job.env[variable] ?? null } : value);
+    }
+    return ofRole.role;
+  });
+  return { job: { ...result, roles }, changed };
+}
+
+/** The role as the part will have it; `env` is what the job says for all its roles. */
+export function withRoleValues(
+  role: Role,
+  part: RolePart,
+  env: Job['env'],
+): { readonly role: Role; readonly changed: readonly FinalValue[] } {
+  const changed: FinalValue[] = [];
+  const { instances, ...others } = part;
+  let result = role;
+  const change = (path: Path, was: string | null, is: string, after: Role): void => {
+    changed.push({ path: ['roles', role.name, ...path], was, is });
+    result = after;
+  };
+  if (instances !== undefined && (role.instances !== instances || role.maxInstances !== instances)) {
+    const { instances: min, maxInstances: max } = role;
+    const was = min === max ? String(min) : `{min: ${min}, max: ${max}}`;
+    change(['instances'], was, String(instances), { ...role, instances, maxInstances: instances });
+  }
+  for (const { path, value } of leavesOf(others)) {
+    const place = placeInRole(path);
+    const was = valueAt(result, place) ?? (path[0] === 'env' ? valueAt(env, path.slice(1)) : undefined);
+    // Nothing of another resource type is the same as none of it.
+    if (isSame(was ?? (place[1] === 'other' ? 0 : null), value)) continue;
+    change(path, written(path, was), written(path, value) ?? '', withValue(result, place, value));
+  }
+  return { role: result, changed };
+}
+
+/** For the person who wrote the job: `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
+export function describeFinalValue({ path, was, is }: FinalValue, saidBy = 'job.yaml'): string {
+  return `the site file sets ${path.join('.')} to ${is} (${saidBy}: ${was ?? 'nothing'})`;
+}
+
+/** What a final variable says for all roles holds as well where a role says it anew. */
+function partOfRole(role: Role, { env = {}, roles = {} }: JobPart): RolePart {
+  const every = entryOf(roles, EVERY_ROLE);
+  const named = entryOf(roles, role.name);
+  const shadowed = Object.entries(env).filter(([variable]) => Object.hasOwn(role.env, variable));
+  return {
+    ...every,
+    ...named,
+    resources: { ...every.resources, ...named.resources },
+    restart: { ...every.restart, ...named.restart },
+    env: { ...Object.fromEntries(shadowed), ...every.env, ...named.env },
+  };
+}
+
+function entryOf(roles: Readonly<Record<string, RolePart>>, name: string): RolePart {
+  return (Object.hasOwn(roles, name) ? roles[name] : undefined) ?? {};
+}
+
+/** The role that comes with `tensorboard` has what `tensorboard` says, and is otherwise always the same. */
+function isBroughtTensorBoard(role: Role, { tensorboard }: Job): boolean {
+  const { memoryMb, vcores, gpus, other } = role.resources;
+  return (
+    role.name === TENSORBOARD_ROLE &&
+    tensorboard.serve &&
+    role.tracking === 'sidecar' &&
+    role.maxInstances === 1 &&
+    memoryMb === tensorboard.memoryMb &&
+    vcores === 1 &&
+    gpus === 0 &&
+    Object.keys(other).length === 0 &&
+    role.nodeLabel === null
+  );
+}
+
+function placeInRole(path: Path): Path {
+  if (path[0] !== 'resources') return path;
+  const resource = path[1] ?? '';
+  if (resource === 'memory') return ['resources', 'memoryMb'];
+  return resource === 'vcores' || resource === 'gpus' ? path : ['resources', 'other', resource];
+}
+
+/** Mappings are gone into; a list is one value. */
+function leavesOf(part: object, above: Path = []): { readonly path: Path; readonly value: unknown }[] {
+  return Object.entries(part).flatMap(([key, value]: [string, unknown]) => {
+    const path = [...above, key];
+    if (value === undefined) return [];
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? leavesOf(value, path) : [{ path, value }];
+  });
+}
+
+function valueAt(from: object, path: Path): unknown {
+  let value: unknown = from;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = (value as Readonly<Record<string, unknown>>)[key];
+  }
+  return value;
+}
+
+/** `into` with another value at the path. */
+function withValue<T extends object>(into: T, [key = '', ...rest]: Path, value: unknown): T {
+  const below = valueAt(into, [key]);
+  const replaced = rest.length === 0 ? value : withValue(typeof below === 'object' && below !== null ? below : {}, rest, value);
+  return { ...into, [key]: replaced };
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
+function written(path: Path, value: unknown): string | null {
+  if (value === undefined || value === null) return null;
+  if (Array.isArray(value)) return `[${value.join(', ')}]`;
+  if (typeof value !== 'number') return String(value);
+  if (DURATIONS.has(path.join('.'))) return writtenDuration(value);
+  return path.at(-1) === 'memory' && path[0] !== 'env' ? writtenMemory(value) : String(value);
+}

@@ -1,0 +1,339 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { withDefaults } from './default-values.ts';
+import { TonyError } from './errors.ts';
+import { explainKey } from './explain-key.ts';
+import { withFinalValues } from './final-values.ts';
+import type { Job } from './job.ts';
+import type { JobInput } from './job-schema.ts';
+import { loadJob, parseJob } from './load-job.ts';
+import { parseSite, siteJsonSchema } from './site.ts';
+
+/** What a site file's defaults and final values make of a job. */
+
+const JOB = 'name: j\ncommand: node train.ts\n';
+
+function load(text: string, site: string, set: readonly string[] = []): { job: Job; told: string[] } {
+  const told: string[] = [];
+  const job = parseJob(text, {
+    file: '/home/alice/job.yaml',
+    folder: '/',
+    set,
+    site: parseSite(site, 'site.yaml'),
+    onOverridden: (line) => told.push(line),
+  });
+  return { job, told };
+}
+
+function role(job: Job, name: string) {
+  const found = job.roles.find((each) => each.name === name);
+  if (found === undefined) throw new Error(`no role ${name}`);
+  return found;
+}
+
+describe('defaults', () => {
+  const site = `
+defaults:
+  queue: research
+  runtime: hdfs:///apps/tony-ts/runtime.tar.gz
+  env: {PROXY: http://proxy:3128, LEVEL: 2}
+  heartbeat: {interval: 3s}
+  checkpoint: {every: 500}
+  tensorboard: {memory: 3g}
+  timeout: 2d
+  acls: {view: {groups: [operators]}}
+  master: {memory: 2g, nodeLabel: stable}
+  tags: [ml]
+  roles:
+    '*': {resources: {memory: 8g}, restart: {maxRestarts: 7}, env: {A: every}}
+    worker: {instances: 2, resources: {gpus: 1}, nodeLabel: a100, env: {LEVEL: 9}}
+    ps: {resources: {memory: 16g}}
+`;
+
+  test('fill what job.yaml leaves out, as deep as it says anything', () => {
+    const { job, told } = load(`${JOB}heartbeat: {missed: 4}\nacls: {view: {users: [bob]}}\nroles: {worker: {}, evaluator: {}}\n`, site);
+    expect(job).toMatchObject({
+      queue: 'research',
+      runtime: 'hdfs:///apps/tony-ts/runtime.tar.gz',
+      env: { PROXY: 'http://proxy:3128', LEVEL: '2' },
+      heartbeat: { intervalMs: 3000, missed: 4 },
+      checkpoint: { everySteps: 500, keep: 3 },
+      tensorboard: { serve: false },
+      timeoutMs: 172_800_000,
+      acls: { view: { users: ['bob'], groups: ['operators'] } },
+      master: { memoryMb: 2048, vcores: 1, nodeLabel: 'stable' },
+      tags: ['ml'],
+    });
+    expect(job.roles.map(({ name }) => name)).toEqual(['worker', 'evaluator']);
+    expect(role(job, 'worker')).toMatchObject({
+      instances: 2,
+      resources: { memoryMb: 8192, gpus: 1 },
+      restart: { policy: 'on-failure', maxRestarts: 7 },
+      nodeLabel: 'a100',
+      env: { A: 'every', LEVEL: '9' },
+    });
+    expect(role(job, 'evaluator')).toMatchObject({ instances: 1, resources: { memoryMb: 8192, gpus: 0 }, nodeLabel: null });
+    expect(told).toEqual([]);
+  });
+
+  test('change nothing that job.yaml or --set says', () => {
+    const text = `${JOB}queue: mine\nenv: {LEVEL: 5}\nruntime: system\nroles: {worker: {instances: {min: 1, max: 3}, resources: {memory: 1g}, restart: {maxRestarts: 0}}}\n`;
+    const { job } = load(text, site, ['heartbeat.interval=1s', 'roles.worker.nodeLabel=t4']);
+    expect(job).toMatchObject({ queue: 'mine', runtime: 'system', heartbeat: { intervalMs: 1000 }, env: { LEVEL: '5' } });
+    expect(role(job, 'worker')).toMatchObject({
+      instances: 1,
+      maxInstances: 3,
+      resources: { memoryMb: 1024, gpus: 1 },
+      restart: { maxRestarts: 0 },
+      nodeLabel: 't4',
+      // What the job says for all roles is not lost to what the site says of one.
+      env: { A: 'every' },
+    });
+  });
+
+  test.each([
+    ['true', 3072],
+    ['{logdir: hdfs:///logs}', 3072],
+    ['{memory: 1g}', 1024],
+  ])('give a TensorBoard that the job brings (%s) its memory', (tensorboard, memoryMb) => {
+    expect(load(`${JOB}tensorboard: ${tensorboard}\nroles: {worker: {}}\n`, site).job.tensorboard).toMatchObject({ serve: true, memoryMb });
+  });
+
+  test('hold for a role that the strategy brings', () => {
+    const { job } = load(`${JOB}strategy: parameter-server\nroles: {worker: {resources: {memory: 4g}}}\n`, site);
+    expect(role(job, 'worker').resources.memoryMb).toBe(4096);
+    expect(role(job, 'ps')).toMatchObject({ instances: 1, resources: { memoryMb: 16_384 }, servesParameters: true });
+  });
+
+  test('leave mistakes of job.yaml where they stand, and say which are their own', () => {
+    const mistakes = (text: string, of: string): string => {
+      try {
+        load(text, of);
+      } catch (error) {
+        if (error instanceof TonyError && error.code === 'JOB_INVALID') return error.message;
+        throw error;
+      }
+      throw new Error('there is no mistake');
+    };
+    expect(mistakes(`${JOB}env: 3\nheartbeat:\nroles: {worker: 1}\n`, site).split('\n')).toEqual([
+      'The job file has 3 mistakes:',
+      '  /home/alice/job.yaml:3:6  env: expected a mapping, found `3`',
+      '  /home/alice/job.yaml:4:11  heartbeat: expected a mapping, found nothing',
+      '  /home/alice/job.yaml:5:17  roles.worker: expected a mapping, found `1`',
+    ]);
+    expect(mistakes(`${JOB}roles: {worker: {untracked: true}}\n`, site)).toContain('/home/alice/job.yaml:3:1  roles: at least one role');
+    expect(mistakes('command: node train.ts\nroles: {worker: {}}\n', site)).toContain('/home/alice/job.yaml:1:1  name: is missing');
+  });
+});
+
+describe('final values', () => {
+  const site = `
+final:
+  queue: research
+  env: {PROXY: http://proxy:3128}
+  heartbeat: {interval: 3s}
+  timeout: 1d
+  tensorboard: {memory: 2g}
+  acls: {view: {groups: [operators]}}
+  master: {memory: 2g}
+  roles:
+    '*': {restart: {policy: never}, resources: {memory: 4g, yarn.io/fpga: 0}}
+    worker: {instances: 2, resources: {gpus: 1}, env: {LEVEL: 1}}
+`;
+
+  test('win over job.yaml and --set, and what they change is told', () => {
+    const text = `${JOB}queue: mine
+env: {PROXY: none, OWN: x}
+heartbeat: {interval: 1s}
+acls: {view: {users: [bob], groups: [staff]}}
+roles:
+  worker: {instances: {min: 1, max: 4}, resources: {memory: 1536m, gpus: 8}, env: {PROXY: mine, LEVEL: 3}}
+  evaluator: {restart: {policy: on-failure}}
+`;
+    const { job, told } = load(text, site, ['timeout=90s', 'roles.worker.resources.vcores=2']);
+    expect(job).toMatchObject({
+      queue: 'research',
+      env: { PROXY: 'http://proxy:3128', OWN: 'x' },
+      heartbeat: { intervalMs: 3000, missed: 10 },
+      timeoutMs: 86_400_000,
+      tensorboard: { serve: false, memoryMb: 2048 },
+      acls: { view: { users: ['bob'], groups: ['operators'] } },
+      master: { memoryMb: 2048 },
+    });
+    expect(role(job, 'worker')).toMatchObject({
+      instances: 2,
+      maxInstances: 2,
+      resources: { memoryMb: 4096, vcores: 2, gpus: 1, other: {} },
+      restart: { policy: 'never', maxRestarts: 3 },
+      env: { PROXY: 'http://proxy:3128', LEVEL: '1' },
+    });
+    expect(role(job, 'evaluator')).toMatchObject({ instances: 1, resources: { memoryMb: 4096 }, restart: { policy: 'never' } });
+    expect(told).toEqual([
+      'the site file sets queue to research (job.yaml: mine)',
+      'the site file sets env.PROXY to http://proxy:3128 (job.yaml: none)',
+      'the site file sets heartbeat.interval to 3s (job.yaml: 1s)',
+      'the site file sets timeout to 1d (--set: 90s)',
+      'the site file sets acls.view.groups to [operators] (job.yaml: [staff])',
+      'the site file sets roles.worker.instances to 2 (job.yaml: {min: 1, max: 4})',
+      'the site file sets roles.worker.resources.memory to 4g (job.yaml: 1536m)',
+      'the site file sets roles.worker.resources.gpus to 1 (job.yaml: 8)',
+      'the site file sets roles.worker.env.PROXY to http://proxy:3128 (job.yaml: mine)',
+      'the site file sets roles.worker.env.LEVEL to 1 (job.yaml: 3)',
+      'the site file sets roles.evaluator.restart.policy to never (job.yaml: on-failure)',
+    ]);
+  });
+
+  test('win over defaults, of which nobody is told', () => {
+    const { job, told } = load(`${JOB}roles: {worker: {}}\n`, `defaults: {heartbeat: {interval: 2s}}\n${site}`);
+    expect(job.heartbeat.intervalMs).toBe(3000);
+    expect(told).toEqual([]);
+  });
+
+  test('hold for a role that the strategy brings, and leave the one of TensorBoard alone', () => {
+    const parameterServers = 'final: {roles: {ps: {instances: 3}}}';
+    const { job } = load(`${JOB}strategy: parameter-server\nroles: {worker: {}}\n`, parameterServers);
+    expect(role(job, 'ps').instances).toBe(3);
+    const { job: settled } = load(`${JOB}tensorboard: true\nroles: {worker: {}}\n`, site);
+    const brought = { ...role(settled, 'worker'), name: 'tensorboard', instances: 1, maxInstances: 1, tracking: 'sidecar' } as const;
+    const asBrought = { ...brought, resources: { memoryMb: 2048, vcores: 1, gpus: 0, other: {} }, env: {} };
+    const { final } = parseSite(site, 'x');
+    expect(withFinalValues({ ...settled, roles: [...settled.roles, asBrought] }, final).changed).toEqual([]);
+    const larger = { ...asBrought, resources: { ...asBrought.resources, memoryMb: 9999 } };
+    expect(withFinalValues({ ...settled, roles: [...settled.roles, larger] }, final).changed).toHaveLength(1);
+  });
+});
+
+test('a job file that is read with a site is as one that is parsed', async () => {
+  await expect(loadJob('/nowhere/job.yaml', { site: parseSite('', 'x') })).rejects.toMatchObject({ code: 'JOB_UNREADABLE' });
+});
+
+describe('all that a site file can say', () => {
+  const leaves = (section: string, key: string): string[] => {
+    const { children = [] } = explainKey(siteJsonSchema(), key === '' ? section : `${section}.${key}`) ?? {};
+    if (children.length === 0) return [key];
+    return children.flatMap(({ key: child }) => leaves(section, key === '' ? child : `${key}.${child}`));
+  };
+  /** A value for each leaf, unlike the one by default. */
+  const VALUES: Readonly<Record<string, unknown>> = {
+    queue: 'q',
+    runtime: 'system',
+    'env.NAME': 'v',
+    'roles.NAME.instances': 3,
+    'roles.NAME.resources.memory': '3g',
+    'roles.NAME.resources.vcores': 3,
+    'roles.NAME.resources.gpus': 3,
+    'roles.NAME.resources.NAME': 3,
+    'roles.NAME.env.NAME': 'v',
+    'roles.NAME.nodeLabel': 'l',
+    'roles.NAME.restart.policy': 'never',
+    'roles.NAME.restart.maxRestarts': 9,
+    'gang.timeout': '77s',
+    'heartbeat.interval': '7s',
+    'heartbeat.missed': 7,
+    'checkpoint.every': 7,
+    'checkpoint.keep': 7,
+    'tensorboard.memory': '7g',
+    timeout: '7h',
+    'acls.view.users': ['u'],
+    'acls.view.groups': ['g'],
+    'acls.modify.users': ['u'],
+    'acls.modify.groups': ['g'],
+    'master.memory': '7g',
+    'master.vcores': 7,
+    'master.nodeLabel': 'l',
+    tags: ['t'],
+  };
+  const document = (key: string): unknown =>
+    key
+      .split('.')
+      .reduceRight<unknown>(
+        (below, part) => ({ [part === 'NAME' ? (key.startsWith('roles') && below !== VALUES[key] ? 'worker' : 'NAME') : part]: below }),
+        VALUES[key],
+      );
+
+  test('is known here', () => {
+    expect(leaves('defaults', '').sort()).toEqual(Object.keys(VALUES).sort());
+    expect(leaves('final', '').sort()).toEqual(Object.keys(VALUES).sort());
+  });
+
+  test.each(Object.keys(VALUES))('%s does the same as a default, as a final value and in job.yaml', (key) => {
+    const plain = { name: 'j', command: 'c', tensorboard: true, roles: { worker: {} } };
+    const part = document(key) as Record<string, unknown>;
+    const said = withDefaults(
+      part.roles === undefined
+        ? { ...part, ...plain, ...(part.tensorboard ? { tensorboard: part.tensorboard } : {}) }
+        : { ...plain, ...part },
+      {},
+    );
+    const expected = parseJob(stringify(said), { file: 'job.yaml', folder: '/' });
+    expect(expected).not.toEqual(parseJob(stringify(plain), { file: 'job.yaml', folder: '/' }));
+    expect(load(stringify(plain), stringify({ defaults: part })).job).toEqual(expected);
+    const { job, told } = load(stringify(plain), stringify({ final: part }));
+    expect(job).toEqual(expected);
+    expect(told).toEqual([]);
+    expect(withFinalValues(job, parseSite(stringify({ final: part }), 'x').final)).toEqual({ job, changed: [] });
+  });
+});
+
+describe('whatever a job and a site file say', () => {
+  const amounts = fc.integer({ min: 1, max: 64 });
+  const variables = fc.dictionary(fc.constantFrom('A', 'B', 'C'), fc.constantFrom('1', '2'), { maxKeys: 2 });
+  const rolePart = fc.record(
+    {
+      instances: fc.integer({ min: 1, max: 9 }),
+      resources: fc.record({ memory: amounts.map((gib) => `${gib}g`), vcores: amounts, gpus: amounts }, { requiredKeys: [] }),
+      env: variables,
+      nodeLabel: fc.constantFrom('a100', 't4'),
+      restart: fc.record({ policy: fc.constantFrom('never', 'on-failure'), maxRestarts: amounts }, { requiredKeys: [] }),
+    },
+    { requiredKeys: [] },
+  );
+  const part = (roles: fc.Arbitrary<unknown>) =>
+    fc.record(
+      {
+        queue: fc.constantFrom('q', 'r'),
+        env: variables,
+        heartbeat: fc.record(
+          { interval: amounts.map((s) => `${Math.min(s, 60)}s`), missed: amounts.map((n) => n + 2) },
+          { requiredKeys: [] },
+        ),
+        checkpoint: fc.record({ every: amounts, keep: amounts }, { requiredKeys: [] }),
+        acls: fc.record({ view: fc.record({ users: fc.constantFrom(['u'], ['v', 'w'], []) }, { requiredKeys: [] }) }, { requiredKeys: [] }),
+        timeout: amounts.map((minutes) => `${minutes}m`),
+        master: fc.record({ memory: amounts.map((gib) => `${gib}g`), vcores: amounts }, { requiredKeys: [] }),
+        roles,
+      },
+      { requiredKeys: [] },
+    );
+  const siteRoles = fc.record({ '*': rolePart, worker: rolePart, evaluator: rolePart, other: rolePart }, { requiredKeys: [] });
+  const jobs = part(fc.record({ worker: rolePart, evaluator: rolePart }, { requiredKeys: ['worker'] })).map(
+    (said) => ({ name: 'j', command: 'c', roles: { worker: {} }, ...(said as object) }) as JobInput,
+  );
+  const PLAIN = parseSite('', 'x');
+
+  test('defaults change nothing that the job says, and final values are there in the end', () => {
+    fc.assert(
+      fc.property(jobs, part(siteRoles), part(siteRoles), (said, defaults, final) => {
+        const text = stringify(said);
+        const site = parseSite(stringify({ defaults, final }), 'site.yaml');
+        const own = parseJob(text, { file: 'job.yaml', folder: '/', site: PLAIN });
+        const filled = parseJob(text, { file: 'job.yaml', folder: '/', site: { ...site, final: {} } });
+        // Said as final values, what the job says changes nothing of the job with its gaps filled.
+        const { name: _, command: __, ...sayings } = said;
+        const asFinal = parseSite(stringify({ final: sayings }), 'x').final;
+        expect(withFinalValues(filled, asFinal).changed).toEqual([]);
+        expect(filled.roles.map(({ name }) => name)).toEqual(own.roles.map(({ name }) => name));
+        const told: string[] = [];
+        const settled = parseJob(text, { file: 'job.yaml', folder: '/', site, onOverridden: (line) => told.push(line) });
+        expect(withFinalValues(settled, site.final)).toEqual({ job: settled, changed: [] });
+        // Each saying is still there, or is told to be another.
+        const lost = withFinalValues(settled, asFinal).changed.map(({ path }) => path.join('.'));
+        for (const path of lost) expect(told.some((line) => line.startsWith(`the site file sets ${path} to `))).toBe(true);
+        expect(new Set(told).size).toBe(told.length);
+        expect(told.length).toBeGreaterThanOrEqual(lost.length);
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
