@@ -1,4 +1,8 @@
-/** A user's program for join.test.ts: trains a small model, and prints its weights. */
+/**
+ * A user's program, as gang.ts starts it: trains a small model, and prints its weights. STEP_MS makes its steps slow. With HANG_AT it stands
+ * still, for somebody to kill it: when its last checkpoint is written but has no name yet (`before-commit`), as soon as it has (`after-commit`),
+ * or with all of its training done (`end`).
+ */
 import { createHash } from 'node:crypto';
 import { join } from '../index.ts';
 
@@ -12,6 +16,22 @@ model.add(tf.layers.dense({ units: 6, activation: 'relu', inputShape: [3], kerne
 model.add(tf.layers.dropout({ rate: 0.2 }));
 model.add(tf.layers.dense({ units: 1, kernelInitializer: initializer() }));
 model.compile({ optimizer: 'adam', loss: 'meanSquaredError' });
+
+const { HANG_AT = '' } = process.env;
+async function hang(): Promise<never> {
+  console.log(JSON.stringify({ event: 'hangs' }));
+  return await new Promise(() => setInterval(() => {}, 1000));
+}
+if (HANG_AT.endsWith('-commit')) {
+  const { storage } = cluster;
+  const rename = storage.rename.bind(storage);
+  storage.rename = async (from, to) => {
+    const isLast = to.endsWith('/step-40');
+    if (isLast && HANG_AT === 'before-commit') await hang();
+    const renamed = await rename(from, to);
+    return isLast ? await hang() : renamed;
+  };
+}
 
 if (cluster.role === 'evaluator') {
   for await (const checkpoint of cluster.checkpoints({ everyMs: 20 })) {
@@ -42,5 +62,6 @@ if (cluster.role === 'evaluator') {
   for (const weight of model.getWeights()) {
     hash.update(new Uint8Array(weight.dataSync().buffer));
   }
+  if (HANG_AT === 'end') await hang();
   console.log(JSON.stringify({ event: 'done', steps: history.steps, weights: hash.digest('hex') }));
 }

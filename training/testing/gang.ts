@@ -1,0 +1,190 @@
+/** The tasks of a job as processes of their own, which run program.ts; started as executors do it. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+import { afterAll, afterEach, beforeAll } from 'vitest';
+import type { Strategy } from '../../conf/job.ts';
+import { fileUri } from '../../storage/uri.ts';
+import type { Report, TaskContext } from '../task-context.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** What program.ts prints. */
+export type ProgramEvent = Readonly<Record<string, unknown>>;
+
+export interface Task {
+  readonly child: ChildProcess;
+  readonly events: readonly ProgramEvent[];
+  readonly exited: Promise<number | null>;
+  stderr(): string;
+  reports(): Promise<Report[]>;
+}
+
+export interface GangWishes {
+  readonly name: string;
+  readonly workers?: number;
+  readonly servers?: number;
+  readonly evaluator?: boolean;
+  readonly generation?: number;
+  readonly strategy?: Strategy;
+  readonly stepMs?: number;
+  /** As under `npm run`: the inherited socket does not reach the program. */
+  readonly loseDescriptor?: boolean;
+  /** Of the chief, when it is started first: where in its end it is to stand still (see program.ts). */
+  readonly hangAt?: 'before-commit' | 'after-commit' | 'end';
+}
+
+export interface Gang {
+  readonly workers: readonly Task[];
+  readonly servers: readonly Task[];
+  readonly evaluator: Task | undefined;
+  /** Another process in place of a worker, in the same generation. */
+  replace(rank: number): Promise<Task>;
+}
+
+export const doneOf = (task: Task | undefined): ProgramEvent | undefined => task?.events.find(({ event }) => event === 'done');
+export const stepsOf = (task: Task | undefined): number[] =>
+  task?.events.filter(({ event }) => event === 'step').map(({ step }) => Number(step)) ?? [];
+
+/** The program is built before the file's first test; what a test has started is killed when it ends. */
+export function useGangs(): Gangs {
+  const gangs = new Gangs();
+  beforeAll(() => gangs.open());
+  afterEach(() => gangs.killAll());
+  afterAll(() => gangs.close());
+  return gangs;
+}
+
+export class Gangs {
+  folder = '';
+  readonly #children: ChildProcess[] = [];
+
+  async open(): Promise<void> {
+    this.folder = await mkdtemp(path.join(tmpdir(), 'gang-'));
+    await symlink(path.join(ROOT, 'node_modules'), path.join(this.folder, 'node_modules'));
+    await build({
+      entryPoints: [path.join(ROOT, 'training/testing/program.ts')],
+      ...{ bundle: true, platform: 'node', format: 'esm', external: ['@tensorflow/*'], logLevel: 'error' },
+      outfile: path.join(this.folder, 'program.mjs'),
+    });
+  }
+
+  killAll(): void {
+    for (const child of this.#children.splice(0)) child.kill('SIGKILL');
+  }
+
+  async close(): Promise<void> {
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  /** The program with a task file of one's own, or with none. */
+  run(taskFile: string, env: Readonly<Record<string, string>> = {}, listener: number | null = null, reportFile = '/nonexistent'): Task {
+    const child = spawn(process.execPath, [path.join(this.folder, 'program.mjs')], {
+      stdio: ['ignore', 'pipe', 'pipe', listener ?? 'ignore'],
+      env: { ...process.env, TONY_TASK_FILE: taskFile, TONY_BACKEND: 'cpu', ...env },
+    });
+    this.#children.push(child);
+    return watch(child, reportFile);
+  }
+
+  async start(wishes: GangWishes): Promise<Gang> {
+    const { name, workers = 2, servers = 0, generation = 1, stepMs = 0, loseDescriptor = false, hangAt } = wishes;
+    const { strategy = { type: 'all-reduce', wire: 'float32' } } = wishes;
+    const places = [...placesOf('worker', workers), ...placesOf('ps', servers)];
+    const bound = await Promise.all(places.map(() => bind(!loseDescriptor)));
+    const members = places.map(({ role, index }, at) => {
+      return { role, index, rank: role === 'worker' ? index : null, host: '127.0.0.1', port: bound[at]?.port ?? 0 };
+    });
+    const common = {
+      version: 1,
+      ...{ applicationId: 'application_1_0001', jobName: name, generation, worldSize: workers, members, strategy },
+      ringKey: randomBytes(32).toString('base64'),
+      parameterServers: members.filter(({ role }) => role === 'ps').map(({ host, port }) => ({ host, port })),
+      checkpoint: { dir: fileUri(path.join(this.folder, name, 'checkpoints')), everySteps: 5, keep: 2 },
+      summaryDir: fileUri(path.join(this.folder, name, 'summaries')),
+      outputDir: fileUri(path.join(this.folder, name, 'output')),
+      ...{ data: {}, user: 'someone', hadoop: null, services: null },
+    } as const;
+    let started = 0;
+    const startTask = async (
+      { role, index, rank, port }: (typeof members)[number],
+      fd: number | null,
+      env: Readonly<Record<string, string>> = {},
+    ) => {
+      started++;
+      const file = path.join(this.folder, `${name}-${generation}-${started}`);
+      const roleSize = role === 'worker' ? workers : role === 'ps' ? servers : 1;
+      const listener = port === 0 ? null : { fd: 3, host: '127.0.0.1', port };
+      const context: TaskContext = { ...common, role, index, rank, roleSize, listener, reportFile: `${file}.reports` };
+      await writeFile(`${file}.json`, JSON.stringify(context));
+      return this.run(`${file}.json`, { STEP_MS: String(stepMs), ...env }, fd, context.reportFile);
+    };
+    const hang: Readonly<Record<string, string>> = hangAt === undefined ? {} : { HANG_AT: hangAt };
+    const running = await Promise.all(
+      members.map((member, at) => startTask(member, loseDescriptor ? null : (bound[at]?.fd ?? null), member.rank === 0 ? hang : {})),
+    );
+    const evaluator =
+      wishes.evaluator === true ? await startTask({ role: 'evaluator', index: 0, rank: null, host: '', port: 0 }, null) : undefined;
+    // Others hold the descriptors that a program has lost.
+    if (!loseDescriptor) for (const { close } of bound) close();
+    return {
+      ...{ workers: running.slice(0, workers), servers: running.slice(workers), evaluator },
+      replace: async (rank) => await startTask(members[rank] as (typeof members)[number], null),
+    };
+  }
+}
+
+function placesOf(role: string, count: number): { readonly role: string; readonly index: number }[] {
+  return Array.from({ length: count }, (_, index) => ({ role, index }));
+}
+
+/** Node offers the descriptor of a server, and a socket that is bound but does not listen, nowhere else. */
+interface Bound {
+  readonly fd: number;
+  getsockname(into: { port?: number }): void;
+  close(): void;
+}
+
+/** What the executor does: binds a port, and hands the socket on. */
+async function bind(listening: boolean): Promise<{ readonly port: number; readonly fd: number; close(): void }> {
+  if (listening) {
+    const server = createServer().listen(0, '127.0.0.1') as Server & { _handle: { fd: number } };
+    await once(server, 'listening');
+    return { port: (server.address() as { port: number }).port, fd: server._handle.fd, close: () => server.close() };
+  }
+  const net = (await import('node:net')) as unknown as { _createServerHandle(address: string, port: number, family: 4): Bound };
+  const handle = net._createServerHandle('127.0.0.1', 0, 4);
+  const address: { port?: number } = {};
+  handle.getsockname(address);
+  return { port: address.port as number, fd: handle.fd, close: () => handle.close() };
+}
+
+function watch(child: ChildProcess, reportFile: string): Task {
+  const events: ProgramEvent[] = [];
+  let [rest, stderr] = ['', ''];
+  child.stdout?.on('data', (chunk: Buffer) => {
+    const lines = (rest + chunk.toString()).split('\n');
+    rest = lines.pop() ?? '';
+    events.push(...lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as ProgramEvent));
+  });
+  child.stderr?.on('data', (chunk: Buffer) => {
+    stderr += chunk.toString();
+  });
+  return {
+    ...{ child, events },
+    stderr: () => stderr,
+    exited: once(child, 'close').then(([code]) => code as number | null),
+    reports: async () => {
+      if (!existsSync(reportFile)) return [];
+      const lines = (await readFile(reportFile, 'utf8')).trim().split('\n');
+      return lines.map((line) => JSON.parse(line) as Report);
+    },
+  };
+}
