@@ -75,6 +75,8 @@ class ParameterServerStrategy implements TrainingStrategy {
   #fixedThere: readonly object[] = [];
   /** The checkpoint that is being written. */
   #writing: number | null = null;
+  /** The step of this job's final checkpoint, where training was over before this run began; the chief knows. */
+  #ended: number | null = null;
   #sealed = false;
   #finished = false;
 
@@ -138,7 +140,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   async #prepareFromNewest(remote: RemoteVariables, servers: ServerGroup, { store }: CheckpointPlan): Promise<boolean> {
-    const { onNotice } = this.#context;
+    const { applicationId, onNotice } = this.#context;
     for (const step of await store.steps()) {
       try {
         const checkpoint = await store.openCheckpoint(step);
@@ -147,6 +149,7 @@ class ParameterServerStrategy implements TrainingStrategy {
         const names = checkpoint.manifest.tensors.map(({ name }) => name).filter((name) => fixed.has(weightKey(name)));
         await servers.put(0, FIXED, await store.readTensors(checkpoint, names));
         await remote.prepare(checkpoint.position, { dir: store.dir, checkpoint });
+        this.#ended = checkpoint.position.final && checkpoint.manifest.applicationId === applicationId ? step : null;
         onNotice(`training goes on from ${checkpoint.uri}, step ${step}`);
         return true;
       } catch (error) {
@@ -343,13 +346,36 @@ class ParameterServerStrategy implements TrainingStrategy {
   async #seal(position: TrainingPosition, servers: ServerGroup, afterwards: Promise<void>): Promise<void> {
     try {
       await servers.put(0, LAST_FIXED, await this.#captureFixed());
-      await this.checkpoint(position);
+      if (!(await this.#isWritten(position.step))) {
+        await this.checkpoint(position);
+      }
       await Promise.all([this.#writer?.finish(), afterwards]);
     } catch (error) {
       await servers.ask(0, { ask: 'seal', failed: true, position });
       throw error;
     }
     await servers.ask(0, { ask: 'seal', failed: false, position });
+  }
+
+  /**
+   * Whether the last checkpoint is there already: that of a run that was over before this one began, or one by another process of this rank,
+   * since when nothing has changed. It is not put in its own place: for a moment there would be none.
+   */
+  async #isWritten(step: number): Promise<boolean> {
+    const { applicationId, generation, checkpoints } = this.#context;
+    if (checkpoints === null) {
+      return false;
+    }
+    try {
+      const { position, manifest } = await checkpoints.store.openCheckpoint(step);
+      const isOurs = manifest.applicationId === applicationId && (step === this.#ended || manifest.generation === generation);
+      return position.final && isOurs;
+    } catch (error) {
+      if (isDamage(error)) {
+        return false;
+      }
+      throw error;
+    }
   }
 
   #begun(): RemoteVariables {

@@ -382,6 +382,9 @@ describe('checkpoints', () => {
     const restored = make(3);
     await fitModel(again.worker(0), restored, data, { epochs: 2, batchSize: 10 });
     expect(weightsOf(restored)).toEqual(first);
+    // Training was over: its last checkpoint is not put in its own place again.
+    const store = new CheckpointStore(new FileStorage(), fileUri(checkpoints));
+    expect(await store.manifest((await store.steps())[0] ?? 0)).toMatchObject({ generation: 1, position: { final: true } });
   });
 
   test('a damaged one is skipped, one of another model is refused', async () => {
