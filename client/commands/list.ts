@@ -4,7 +4,7 @@ import type { OutputFormat } from '../value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 interface ListArguments extends ClusterArguments {
-  readonly all: boolean;
+  readonly all?: boolean | undefined;
   readonly ended: boolean;
   readonly user?: string | undefined;
   readonly name?: string | undefined;
@@ -19,7 +19,7 @@ export const listCommand: CommandModule<object, ListArguments> = {
   describe: 'List the jobs on the cluster, the newest first, and why those wait that do',
   builder: (yargs): Argv<ListArguments> =>
     yargs.options({
-      all: { alias: 'a', type: 'boolean', default: false, describe: "Everybody's jobs, not only yours", conflicts: 'user' },
+      all: { alias: 'a', type: 'boolean', describe: "Everybody's jobs, not only yours", conflicts: 'user' },
       ended: { alias: 'e', type: 'boolean', default: false, describe: 'Also jobs that have ended (tony-ts history knows older ones)' },
       user: { type: 'string', describe: "This user's jobs", requiresArg: true },
       name: { type: 'string', describe: 'Only jobs with this in their name', requiresArg: true },
@@ -29,7 +29,7 @@ export const listCommand: CommandModule<object, ListArguments> = {
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
-  handler: async ({ all, user, output, state, limit, ...options }) => {
+  handler: async ({ all = false, user, output, state, limit, ...options }) => {
     const { listJobs } = await import('../list-jobs.ts');
     const wanted = await stateOf(state);
     await checkLimit(limit);
