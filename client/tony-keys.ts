@@ -42,7 +42,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.training-stage': not(NO_STAGES),
   'tony.application.enable-preprocess': not(NO_STAGES),
   'tony.application.placement-spec': not(NO_PLACEMENT),
-  'tony.application.type': not('the type is always tony-ts'),
+  'tony.application.type': not('the type is always TONY'),
   'tony.application.num-client-rm-connect-retries': not(NOTHING_NEEDED),
   'tony.application.security.enabled': not(
     'clusters with Kerberos are not supported yet; without it every job has its own certificate and secret',
