@@ -15,7 +15,7 @@ beforeAll(async () => {
   runtime = await ensureRuntime((line) => console.log(line));
 }, 600_000);
 
-it.each(['optimizer', 'gradient', 'fit'])(
+it.each(['optimizer', 'gradient', 'window', 'fit'])(
   'what programs compute by native kernels is what TensorFlow.js computes: %s',
   async (name) => {
     const { PATH, HOME } = process.env;
@@ -24,7 +24,7 @@ it.each(['optimizer', 'gradient', 'fit'])(
     const { stdout } = await promisify(execFile)(node, [path.join(PROGRAMS, `${name}-properties.ts`)], { env, timeout: 580_000 });
     const lines = stdout.trim().split('\n');
     expect(lines.filter((line) => !line.endsWith(' ok'))).toEqual(['done']);
-    expect(lines.length).toBeGreaterThan(10);
+    expect(lines.length).toBeGreaterThan(2);
   },
   600_000,
 );

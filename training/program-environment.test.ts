@@ -6,13 +6,15 @@ describe('programEnvironment', () => {
     expect(programEnvironment('/c/tony', '/c/runtime', { PATH: '/usr/bin' })).toEqual({
       NODE_OPTIONS: '--import=file:///c/tony/register.mjs --disable-warning=ExperimentalWarning',
       TF_CPP_MIN_LOG_LEVEL: '2',
+      MALLOC_MMAP_THRESHOLD_: '33554432',
+      MALLOC_TRIM_THRESHOLD_: '536870912',
       TONY_RUNTIME: '/c/runtime',
       PATH: '/c/runtime/bin:/usr/bin',
     });
   });
 
-  it("keeps the job's own options and log level, and survives odd paths", () => {
-    const environment = { NODE_OPTIONS: '--max-old-space-size=4096', TF_CPP_MIN_LOG_LEVEL: '0' };
+  it("keeps the job's own options, log level and way with memory, and survives odd paths", () => {
+    const environment = { NODE_OPTIONS: '--max-old-space-size=4096', TF_CPP_MIN_LOG_LEVEL: '0', MALLOC_TRIM_THRESHOLD_: '1000' };
     expect(programEnvironment('/c 1/tony', null, environment)).toEqual({
       NODE_OPTIONS: '--max-old-space-size=4096 --import=file:///c%201/tony/register.mjs --disable-warning=ExperimentalWarning',
       TF_CPP_MIN_LOG_LEVEL: '0',

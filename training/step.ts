@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { clipGradients, clipNumbers } from './clip-gradients.ts';
-import { FusedGradients, type NamedGradient } from './gradients.ts';
+import { FusedGradients } from './gradients.ts';
 import { localGradients } from './local-gradients.ts';
 import { FusedOptimizer } from './native/fused-optimizer.ts';
 import type { StepClock } from './profile-clock.ts';
@@ -80,7 +80,10 @@ export class Stepper {
     clock?.enter('update');
     if (gradients !== null) {
       const named = this.#variables.map(({ name }) => ({ name, tensor: gradients[name] as tfjs.Tensor }));
-      this.#apply(clipGradients(tf, named, this.#options));
+      const clipped = clipGradients(tf, named, this.#options);
+      this.#optimizer.apply(clipped);
+      // A variable that the loss does not depend on has none.
+      for (const { tensor } of clipped) tensor?.dispose();
     }
     this.#unread.push(values);
     if (this.#unread.length > MAX_UNREAD) {
@@ -108,7 +111,7 @@ export class Stepper {
     await fused.sum(extras);
     clock?.enter('update');
     clipNumbers(fused.numbers, this.#options);
-    this.#apply(fused.tensors());
+    fused.withTensors((gradients) => this.#optimizer.apply(gradients));
     signals.set(extras.subarray(this.#signalsAt));
     const means = Array.from(extras.subarray(0, this.#signalsAt));
     return { read: () => means, dispose: () => {} };
@@ -140,14 +143,7 @@ export class Stepper {
     for (const values of this.#unread.splice(0)) {
       values.read();
     }
+    this.#fused?.dispose();
     this.#optimizer.dispose();
-  }
-
-  #apply(gradients: readonly NamedGradient[]): void {
-    this.#optimizer.apply(gradients);
-    for (const { tensor } of gradients) {
-      // A variable that the loss does not depend on has none.
-      tensor?.dispose();
-    }
   }
 }
