@@ -38,7 +38,7 @@ function untilAsked(scene: Rehearsal): void {
 
 function checkpoint(scene: Rehearsal, step: number): void {
   const containerId = scene.container('worker:0');
-  const progress = { step, metrics: {}, checkpointStep: step, lostRank: null, notices: [] };
+  const progress = { step, metrics: {}, checkpointStep: step, lostRank: null, notices: [], earlyEnd: null };
   scene.say({ type: 'heartbeat', containerId, generation: scene.state.generation, usage: null, progress });
 }
 

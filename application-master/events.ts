@@ -29,6 +29,8 @@ export interface Progress {
   readonly checkpointStep: number;
   readonly lostRank: number | null;
   readonly notices: readonly string[];
+  /** Training ends before its last epoch. */
+  readonly earlyEnd: { readonly step: number; readonly reason: string } | null;
 }
 
 /** Limits of the site file that a running job meets. */
@@ -135,6 +137,7 @@ export interface Snapshot {
   /** Generations in a row that a failure ended before they had got anywhere. */
   readonly fruitless: number;
   readonly metrics: Readonly<Record<string, number>>;
+  readonly earlyEnd: string | null;
   readonly result: JobResult | null;
 }
 

@@ -247,6 +247,7 @@ function usageOf({ rssBytes, cpuCores, gpus, stopped }: UsageMessage): Usage {
   return { rssBytes, cpuCores, gpus: gpus ?? [], stopped };
 }
 
-function progressOf({ step, metrics, checkpointStep, lostRank, notices }: ProgressMessage): Progress {
-  return { step, metrics: metrics ?? {}, checkpointStep, lostRank: lostRank ?? null, notices: notices ?? [] };
+function progressOf({ step, metrics, checkpointStep, lostRank, notices, earlyEnd }: ProgressMessage): Progress {
+  const told = { lostRank: lostRank ?? null, notices: notices ?? [], earlyEnd: earlyEnd ?? null };
+  return { step, metrics: metrics ?? {}, checkpointStep, ...told };
 }

@@ -1,6 +1,6 @@
 import type { Usage } from '../conf/status.ts';
 import { detach, hasPredecessor, stopStranger } from './ending.ts';
-import type { Event, ProgramExit } from './events.ts';
+import type { Event, ProgramExit, Progress } from './events.ts';
 import { failTask, isLastStraw } from './failures.ts';
 import { markStarted, membersOf, startMember } from './gang.ts';
 import { currentGeneration, type Executor, jobOf, LIMITS, type Task } from './job-state.ts';
@@ -163,11 +163,21 @@ export function heartbeat(turn: Turn, event: Said<'heartbeat'>): void {
     turn.patch({ notices: [...turn.state.notices, notice].slice(-LIMITS.notices) });
     turn.recordTask('notice', task, { generation: event.generation, detail: oneLine(text) });
   }
+  if (progress.earlyEnd !== null) noteEarlyEnd(turn, task, progress.earlyEnd);
   const { lostRank } = progress;
   if (lostRank !== null && task.rank !== null && lostRank !== task.rank && executor.lostRank === null) {
     turn.updateExecutor(slot, { lostRank: { rank: lostRank, since: turn.now } });
     turn.recordTask('peer-lost', task, { generation: event.generation, detail: `rank ${lostRank}` });
   }
+}
+
+function noteEarlyEnd(turn: Turn, task: Task, { step, reason }: NonNullable<Progress['earlyEnd']>): void {
+  const earlyEnd = `stopped early at step ${step}: ${oneLine(reason)}`;
+  if (earlyEnd === turn.state.earlyEnd) return;
+  turn.patch({ earlyEnd });
+  // The chief may be gone when a second attempt of the ApplicationMaster gives the job's last word.
+  turn.dirty = true;
+  turn.recordTask('early-end', task, { detail: earlyEnd });
 }
 
 /** More than a program that only waits and says so now and then. */

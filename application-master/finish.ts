@@ -23,7 +23,8 @@ export function decideSuccess(turn: Turn): void {
     frozen.job.success === 'chief'
       ? tasks.filter(isChief)
       : tasks.filter((task) => task.role.tracking === 'tracked' && (!isElastic(task.role) || isMember(task)));
-  if (deciding.length > 0 && deciding.every((task) => task.state === 'succeeded')) decide(turn, { state: 'SUCCEEDED', diagnostics: '' });
+  if (deciding.length > 0 && deciding.every((task) => task.state === 'succeeded'))
+    decide(turn, { state: 'SUCCEEDED', diagnostics: turn.state.earlyEnd ?? '' });
 }
 
 /**

@@ -35,6 +35,8 @@ export function freshGang(now: number): Gang {
  */
 export function newGeneration(turn: Turn, options: { incidentUntil: number | null; why: string }): void {
   const ended = turn.state.generation;
+  // The next one says it again, when it comes to the same.
+  turn.patch({ earlyEnd: null });
   turn.patchGang({
     phase: 'forming',
     since: turn.now,

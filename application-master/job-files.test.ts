@@ -28,6 +28,7 @@ const snapshot = (revision: number): Snapshot => ({
   firstFailure: null,
   fruitless: 0,
   metrics: {},
+  earlyEnd: null,
   result: null,
 });
 

@@ -259,7 +259,7 @@ describe('a program that fails', () => {
   it('may fail a task of every machine once, as long as there are checkpoints in between', () => {
     const scene = Rehearsal.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
     for (const index of [1, 2, 3, 4, 5, 6, 7]) {
-      const progress = { step: index, metrics: {}, checkpointStep: index * 100, lostRank: null, notices: [] };
+      const progress = { step: index, metrics: {}, checkpointStep: index * 100, lostRank: null, notices: [], earlyEnd: null };
       scene.say({ type: 'heartbeat', containerId: scene.container('worker:0'), generation: index, usage: null, progress });
       scene.exit(scene.container(`worker:${index}`), 3);
       scene.serve();
@@ -591,6 +591,52 @@ describe('a node that fails a role', () => {
   });
 });
 
+describe('training that ends early', () => {
+  const ends = (scene: Rehearsal, generation: number) => {
+    const progress = {
+      step: 40,
+      metrics: {},
+      checkpointStep: 0,
+      lostRank: null,
+      notices: [],
+      earlyEnd: { step: 40, reason: 'loss\nis NaN' },
+    };
+    scene.say({ type: 'heartbeat', containerId: scene.container('worker:0'), generation, usage: null, progress });
+  };
+
+  it('is the last word of its job, and a line of its history', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    ends(scene, 1);
+    ends(scene, 1);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '' });
+    for (const id of ['c1', 'c2']) scene.exit(id, 0);
+    expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: 'stopped early at step 40: loss is NaN' });
+    expect(scene.status().message).toBe('stopped early at step 40: loss is NaN');
+    expect(scene.history.filter((line) => line.startsWith('early-end'))).toEqual(['early-end stopped early at step 40: loss is NaN']);
+  });
+
+  it('is that of the next generation only if it says so itself', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    ends(scene, 1);
+    scene.exit('c2', 1);
+    scene.serve();
+    for (const id of ['c1', scene.container('worker:1')]) scene.exit(id, 0);
+    expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
+  });
+
+  it('is not forgotten when the chief has gone before the ApplicationMaster', () => {
+    const scene = Rehearsal.running(twoWorkers);
+    ends(scene, 1);
+    scene.exit('c1', 0);
+    const next = new Rehearsal(twoWorkers, 2, scene.snapshot);
+    next.now = scene.now;
+    next.register(scene.state.tasks.flatMap(({ container }) => (container === null ? [] : [container])));
+    next.hello('c2', { generation: 1, phase: 'running' });
+    next.exit('c2', 0);
+    expect(next.result).toEqual({ state: 'SUCCEEDED', diagnostics: 'stopped early at step 40: loss is NaN' });
+  });
+});
+
 describe('a second attempt of the ApplicationMaster', () => {
   const resume = (scene: Rehearsal, job = twoWorkers) => {
     const next = new Rehearsal(job, 2, scene.snapshot);
@@ -821,7 +867,14 @@ describe('who has no say', () => {
         containerId: 'c1',
         generation: 1,
         usage: null,
-        progress: { step: n, metrics: { [`m${n}`]: n, bad: Number.NaN }, checkpointStep: n, lostRank: null, notices: [`notice ${n}`] },
+        progress: {
+          step: n,
+          metrics: { [`m${n}`]: n, bad: Number.NaN },
+          checkpointStep: n,
+          lostRank: null,
+          notices: [`notice ${n}`],
+          earlyEnd: null,
+        },
       });
     }
     expect(scene.status()).toMatchObject({ step: 999, checkpointStep: 999 });
@@ -937,7 +990,7 @@ describe('the TensorBoard that comes with a job', () => {
         containerId: scene.container('tensorboard:0'),
         generation: 1,
         usage: null,
-        progress: { step: 0, metrics: { ready }, checkpointStep: 0, lostRank: null, notices: [] },
+        progress: { step: 0, metrics: { ready }, checkpointStep: 0, lostRank: null, notices: [], earlyEnd: null },
       });
     answers(1);
     expect(scene.status().tensorboard.state).toBe('ready');
@@ -1041,7 +1094,7 @@ describe('limits of the site file', () => {
       containerId: 'c1',
       generation: 1,
       usage: null,
-      progress: { step: 1, metrics: {}, checkpointStep: 0, lostRank: null, notices: [] },
+      progress: { step: 1, metrics: {}, checkpointStep: 0, lostRank: null, notices: [], earlyEnd: null },
     });
     scene.wait(50_000);
     expect(scene.status().state).toBe('RUNNING');

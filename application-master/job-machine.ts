@@ -60,6 +60,7 @@ export function createJob(frozen: FrozenJob, options: { readonly attempt: number
     metrics: {},
     checkpointStep: 0,
     notices: [],
+    earlyEnd: null,
     result: null,
     decidedAt: now,
     decidedIn: 0,

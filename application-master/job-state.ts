@@ -43,6 +43,8 @@ export interface JobState {
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
   readonly notices: readonly string[];
+  /** Why this generation's training ends before its last epoch, for the job's last word; null when it does not. */
+  readonly earlyEnd: string | null;
   /** Decided once. */
   readonly result: JobResult | null;
   readonly decidedAt: number;

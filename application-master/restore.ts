@@ -33,6 +33,7 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
         : { ...fresh.gang, fruitless: snapshot.fruitless, phase: whole && snapshot.result === null ? 'reattaching' : 'forming' },
     firstFailure: snapshot.firstFailure === null ? null : { text: snapshot.firstFailure, containerId: null },
     metrics: snapshot.metrics,
+    earlyEnd: snapshot.earlyEnd,
     result: snapshot.result,
     revision: snapshot.revision,
     durable: snapshot.revision,

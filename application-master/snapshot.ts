@@ -33,6 +33,7 @@ export function snapshotOf(state: JobState): Snapshot {
     firstFailure: state.firstFailure === null ? null : lastBytes(state.firstFailure.text, 2 * LIMITS.stderrBytes),
     fruitless: state.gang?.fruitless ?? 0,
     metrics: mergedMetrics(state),
+    earlyEnd: state.earlyEnd,
     result: state.result,
   };
 }
@@ -71,6 +72,7 @@ const schema = z.object({
   firstFailure: z.string().nullable(),
   fruitless: count,
   metrics: z.record(z.string(), z.number()),
+  earlyEnd: z.string().nullable(),
   result: z.object({ state: z.enum(['SUCCEEDED', 'FAILED', 'KILLED']), diagnostics: z.string() }).nullable(),
 });
 

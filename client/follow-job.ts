@@ -8,7 +8,7 @@ import { Patience } from './patience.ts';
 export interface JobReport {
   readonly applicationId: string;
   readonly state: JobResult['state'];
-  /** Cause and next step; empty when it succeeded. */
+  /** Cause and next step. When it succeeded: why training ended before its last epoch; empty when it did not. */
   readonly diagnostics: string;
   readonly tasks: readonly TaskStatus[];
   readonly metrics: Readonly<Record<string, number>>;

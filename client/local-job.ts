@@ -217,7 +217,7 @@ export class LocalJob implements JobConnection {
 
 function ended(status: JobStatus): Observation {
   const state = status.state === 'SUCCEEDED' || status.state === 'KILLED' ? status.state : 'FAILED';
-  return { phase: state, waiting: '', status, result: { state, diagnostics: state === 'SUCCEEDED' ? '' : status.message } };
+  return { phase: state, waiting: '', status, result: { state, diagnostics: status.message } };
 }
 
 async function readPiece(file: string, from: { readonly offset: number } | { readonly tail: number }): Promise<LogPiece | null> {

@@ -40,3 +40,12 @@ test('where the time of a step went is one line, the largest part first', () => 
   ]);
   expect(reportLines(report({ 'train/acc': 1 }), PLAIN)).toEqual(['application_1_0001 SUCCEEDED', 'train acc: 100.00 %']);
 });
+
+test('training that has ended early says so right below the state', () => {
+  const reason = 'stopped early at step 40: val_loss did not improve for 3 evaluations; best 0.31 at step 25';
+  expect(reportLines({ ...report({}), diagnostics: reason }, PLAIN)).toEqual([
+    'application_1_0001 SUCCEEDED',
+    'stopped early at step 40: val_loss did not improve for 3 evaluations; best 0.31',
+    'at step 25',
+  ]);
+});

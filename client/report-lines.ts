@@ -4,7 +4,7 @@ import type { JobReport } from './follow-job.ts';
 import type { JobEvent } from './job-events.ts';
 import { metricsText, withoutProfile } from './job-table.ts';
 import type { StagingEvent } from './staging.ts';
-import { harmless, type Terminal } from './terminal.ts';
+import { harmless, type Terminal, wrap } from './terminal.ts';
 
 /** `source unchanged (12.3 kB already on HDFS)`; undefined for what is under way. */
 export function stagingLine(event: StagingEvent, where: string): string | undefined {
@@ -50,8 +50,10 @@ export function eventLine(event: JobEvent, terminal: Terminal): string {
 /** The end of a job: why it failed, with the first failing task first; what it reached and where that lies. */
 export function reportLines(report: JobReport, terminal: Terminal): string[] {
   const lines: string[] = [];
-  if (report.state === 'SUCCEEDED') lines.push(terminal.paint('green', `${report.applicationId} SUCCEEDED`));
-  else {
+  if (report.state === 'SUCCEEDED') {
+    lines.push(terminal.paint('green', `${report.applicationId} SUCCEEDED`));
+    if (report.diagnostics !== '') lines.push(...wrap(harmless(report.diagnostics), terminal.columns - 1, 3));
+  } else {
     const paint = report.state === 'KILLED' ? 'yellow' : 'red';
     lines.push(terminal.paint(paint, `${report.applicationId} ${report.state}`));
     if (report.diagnostics !== '') lines.push(...harmless(report.diagnostics).trimEnd().split('\n'));

@@ -18,6 +18,9 @@ test.each([
 test('what the ApplicationMaster said is passed on as it is', () => {
   expect(explain('worker:1 exited with code 3.\nboom\n', 'FINISHED')).toBe('worker:1 exited with code 3.\nboom');
   expect(resultOf({ id: ID, state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics: 'done' }).diagnostics).toBe('');
+  const diagnostics = 'Attempt recovered after RM restart stopped early at step 12: loss did not improve for 3 evaluations\n';
+  const end = { id: ID, state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics };
+  expect(resultOf(end).diagnostics).toBe('stopped early at step 12: loss did not improve for 3 evaluations');
 });
 
 test('an unknown queue is named', () => {

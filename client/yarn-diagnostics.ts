@@ -13,7 +13,12 @@ const DIAGNOSTICS_MAXIMUM = 4000;
 /** YARN's final status is the truth about a job's end; its diagnostics are put into words where YARN's own do not help. */
 export function resultOf(application: EndedApplication): JobResult {
   const state = finalState(application);
-  return { state, diagnostics: state === 'SUCCEEDED' ? '' : explain(application) };
+  return { state, diagnostics: state === 'SUCCEEDED' ? earlyEnd(application) : explain(application) };
+}
+
+/** The ApplicationMaster's own word; YARN may have said something before it, as that the application was recovered. */
+function earlyEnd({ diagnostics }: EndedApplication): string {
+  return /stopped early at step \d+: .*/.exec(diagnostics)?.[0].trim() ?? '';
 }
 
 function finalState({ state, finalStatus }: EndedApplication): JobResult['state'] {

@@ -89,7 +89,7 @@ export type TaskState = 'requested' | 'allocated' | 'launching' | 'registered' |
 
 export interface JobResult {
   readonly state: 'SUCCEEDED' | 'FAILED' | 'KILLED';
-  /** Cause and next step, in a sentence or two; empty when it succeeded. Goes into YARN's diagnostics. */
+  /** Cause and next step, in a sentence or two; when it succeeded, why training ended early, if it did. Goes into YARN's diagnostics. */
   readonly diagnostics: string;
 }
 

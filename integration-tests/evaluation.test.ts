@@ -15,7 +15,7 @@ vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 const WORDS = ['submit', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'evaluation', 'job.yaml')];
-const NOTICE = /^chief:0: training ends early, with step (\d+): (loss on held-out data has not improved in 5 checkpoints; it was best .*)$/;
+const EARLY_END = /^stopped early at step (\d+): (loss on held-out data did not improve for 5 evaluations; best [\d.e-]+ at step \d+)$/;
 
 test('ends early on this machine, names the best checkpoint, and says why', async () => {
   const root = await temporaryFolder();
@@ -46,8 +46,8 @@ test('does the same on a cluster, with checkpoints in HDFS', async () => {
 });
 
 function idOf(stdout: string): string {
-  const result = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string; state: string };
-  expect(result.state).toBe('SUCCEEDED');
+  const result = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string; state: string; diagnostics: string };
+  expect(result).toMatchObject({ state: 'SUCCEEDED', diagnostics: expect.stringMatching(EARLY_END) });
   return result.applicationId;
 }
 
@@ -57,12 +57,12 @@ async function expectEarlyEnd(applicationId: string, final: JobStatus, storage: 
     'worker:0 succeeded',
     'evaluator:0 succeeded',
   ]);
-  const { checkpointDir, step, notices, metrics } = final;
+  const { checkpointDir, step, notices, metrics, message } = final;
   const read = async (name: string) => JSON.parse((await storage.read(`${checkpointDir}/${name}`)).toString('utf8')) as object;
 
-  // The chief, which has rank 0, says why training has ended; the evaluator what was best.
-  const [, ended, reason] = notices.map((notice) => NOTICE.exec(notice)).find((match) => match !== null) ?? [];
-  expect(Number(ended), notices.join('\n')).toBe(step);
+  // The job's last word is why training has ended; the evaluator says what was best.
+  const [, ended, reason] = EARLY_END.exec(message) ?? [];
+  expect(Number(ended), message).toBe(step);
   expect(step).toBeLessThan(10_000);
   expect(final.checkpointStep).toBe(step);
   expect(await read('stop.json')).toMatchObject({ applicationId, reason, at: step });

@@ -55,6 +55,7 @@ export interface ProgressMessage {
   readonly checkpointStep: number;
   readonly lostRank?: number;
   readonly notices?: readonly string[];
+  readonly earlyEnd?: { readonly step: number; readonly reason: string };
 }
 
 export interface Exited {

@@ -21,6 +21,7 @@ describe('parseReport', () => {
     expect(parseReport('{"type":"checkpoint","step":3}')).toEqual({ type: 'checkpoint', step: 3 });
     expect(parseReport('{"type":"peer-lost","rank":1}')).toEqual({ type: 'peer-lost', rank: 1 });
     expect(parseReport(`{"type":"notice","message":"${'x'.repeat(5000)}"}`)).toMatchObject({ message: 'x'.repeat(1000) });
+    expect(parseReport('{"type":"early-end","step":3,"reason":"enough"}')).toEqual({ type: 'early-end', step: 3, reason: 'enough' });
     for (const line of ['', '[]', 'null', '{"type":"progress","step":-1}', '{"type":"progress","step":1e300}', '{"type":"other"}'])
       expect(parseReport(line)).toBeNull();
   });
@@ -49,6 +50,12 @@ describe('ReportFile', () => {
     expect(progress.take()).toEqual({ step: 2, metrics: { loss: 2, accuracy: 1 }, checkpointStep: 0, lostRank: 3, notices: ['n'] });
     reports.read(true);
     expect(progress.take()).toMatchObject({ checkpointStep: 9, lostRank: 3, notices: [] });
+  });
+
+  it('tells with each message why training ends early', () => {
+    const progress = new ProgressSoFar();
+    progress.add({ type: 'early-end', step: 3, reason: 'enough' });
+    for (const message of [progress.take(), progress.all()]) expect(message).toMatchObject({ earlyEnd: { step: 3, reason: 'enough' } });
   });
 
   it('passes over lines that are no reports, with one notice, and over lines without end', () => {

@@ -20,10 +20,12 @@ export function parseReport(line: string): Report | null {
     return null;
   }
   if (typeof value !== 'object' || value === null) return null;
-  const { type, step, rank, message, metrics } = value as Readonly<Record<string, unknown>>;
+  const { type, step, rank, message, metrics, reason } = value as Readonly<Record<string, unknown>>;
   if (type === 'progress' && isCount(step)) return { type, step, metrics: numbersOf(metrics) };
   if (type === 'checkpoint' && isCount(step)) return { type, step };
   if (type === 'peer-lost' && isCount(rank)) return { type, rank };
+  if (type === 'early-end' && isCount(step) && typeof reason === 'string')
+    return { type, step, reason: reason.slice(0, MAX_NOTICE_LENGTH) };
   if (type === 'notice' && typeof message === 'string') return { type, message: message.slice(0, MAX_NOTICE_LENGTH) };
   return null;
 }
@@ -48,6 +50,7 @@ export class ProgressSoFar {
   #checkpointStep = 0;
   #lostRank: number | undefined;
   #notices: string[] = [];
+  #earlyEnd: ProgressMessage['earlyEnd'];
   #any = false;
   #news = false;
   #malformed = false;
@@ -64,6 +67,7 @@ export class ProgressSoFar {
       }
     } else if (report.type === 'checkpoint') this.#checkpointStep = Math.max(this.#checkpointStep, report.step);
     else if (report.type === 'peer-lost') this.#lostRank = report.rank;
+    else if (report.type === 'early-end') this.#earlyEnd = { step: report.step, reason: report.reason };
     else this.#note(report.message);
     this.#any = true;
     this.#news = true;
@@ -97,6 +101,7 @@ export class ProgressSoFar {
       checkpointStep: this.#checkpointStep,
       notices: [...this.#notices],
       ...(this.#lostRank !== undefined && { lostRank: this.#lostRank }),
+      ...(this.#earlyEnd !== undefined && { earlyEnd: this.#earlyEnd }),
     };
   }
 }

@@ -230,8 +230,8 @@ describe('a training that has ended early', () => {
     expect(histories[0]?.steps).toBe(histories[1]?.steps);
     expect(histories[0]?.endedEarly).toBe('it learns no more');
     expect(weightsOf(models[0])).toEqual(weightsOf(models[1]));
-    const message = `training ends early, with step ${histories[0]?.steps}: it learns no more`;
-    expect(reports[0]).toContainEqual({ type: 'notice', message });
+    expect(reports[0]).toContainEqual({ type: 'early-end', step: histories[0]?.steps, reason: 'it learns no more' });
+    expect(reports[1]?.filter(({ type }) => type === 'early-end')).toEqual([]);
     expect(await orders.read('application_1_0001')).toMatchObject({ step: 4, at: histories[0]?.steps });
   });
 

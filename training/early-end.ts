@@ -7,6 +7,8 @@ export interface EarlyEndOptions {
   /** This rank looks for orders, and keeps what is decided. */
   readonly keepsOrders: boolean;
   readonly onNotice: (message: string) => void;
+  /** Told once, by the rank that keeps what is decided. */
+  readonly onEnd: (step: number, reason: string) => void;
   readonly now?: () => number;
 }
 
@@ -90,8 +92,8 @@ export class EarlyEnd {
     if (!this.#decided || !this.#options.keepsOrders) {
       return;
     }
-    const { applicationId, onNotice } = this.#options;
-    onNotice(`training ends early, with step ${step}: ${this.#reason}`);
+    const { applicationId, onNotice, onEnd } = this.#options;
+    onEnd(step, this.#reason);
     if (this.#orders !== null && this.#order?.at !== step) {
       try {
         await this.#orders.give({ step, ...this.#order, applicationId, reason: this.#reason, at: step });

@@ -76,7 +76,7 @@ test('ends a training that has stopped to improve, and says why', { timeout: 30_
   const dir = await folder();
   const { evaluator, notices } = evaluatorOf(dir, classifier(tf.train.sgd(0.1)), misleading(), { patience: 3 });
   const [report, histories] = await Promise.all([evaluator.run(), train(dir, 100_000)]);
-  expect(report.stopped).toMatch(/^loss on held-out data has not improved in 3 checkpoints; it was best with [\d.]+ at step \d+$/);
+  expect(report.stopped).toMatch(/^loss on held-out data did not improve for 3 evaluations; best [\d.]+ at step \d+$/);
   expect(report.best?.step).toBe(report.evaluations[0]?.step);
   expect(histories.map(({ endedEarly }) => endedEarly)).toEqual([report.stopped, 'another rank has asked for it']);
   expect(histories[0]?.steps).toBe(histories[1]?.steps);

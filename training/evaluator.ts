@@ -158,8 +158,9 @@ export class Evaluator {
     const { applicationId } = this.#world;
     const { patience, minDelta = 0 } = this.#options;
     const by = minDelta === 0 ? '' : ` by more than ${minDelta}`;
-    const best = this.#best === null ? '' : `; it was best with ${this.#best.value} at step ${this.#best.step}`;
-    this.#stopped = `${this.#metric} on held-out data has not improved${by} in ${patience} checkpoints${best}`;
+    const best = this.#best === null ? '' : `; best ${Number(this.#best.value.toPrecision(5))} at step ${this.#best.step}`;
+    const times = patience === 1 ? 'evaluation' : 'evaluations';
+    this.#stopped = `${this.#metric} on held-out data did not improve${by} for ${patience} ${times}${best}`;
     if ((await this.#orders.read(applicationId)) === null) {
       await this.#orders.give({ applicationId, reason: this.#stopped, step, at: null });
     }

@@ -133,6 +133,10 @@ class Fit {
       applicationId,
       keepsOrders: strategy.rank === 0,
       onNotice,
+      onEnd: (step, reason) => {
+        process.stderr.write(`tony-ts: training ends early, with step ${step}: ${reason}\n`);
+        report({ type: 'early-end', step, reason });
+      },
     });
     this.#reported = this.#profile.window();
     this.#summarised = this.#profile.window();

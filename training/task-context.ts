@@ -50,7 +50,9 @@ export type Report =
   | { readonly type: 'progress'; readonly step: number; readonly metrics?: Readonly<Record<string, number>> }
   | { readonly type: 'checkpoint'; readonly step: number }
   | { readonly type: 'peer-lost'; readonly rank: number }
-  | { readonly type: 'notice'; readonly message: string };
+  | { readonly type: 'notice'; readonly message: string }
+  /** Training ends with this step, before its last epoch: said once, by rank 0. */
+  | { readonly type: 'early-end'; readonly step: number; readonly reason: string };
 
 /** Plain environment variables beside TONY_TASK_FILE, for shell scripts and other languages. */
 export const TASK_ENVIRONMENT = {

@@ -258,7 +258,14 @@ export class Executor {
       progress:
         program === null || (program.lostRank === null && program.rank === null)
           ? null
-          : { step: 1, metrics: {}, checkpointStep: this.options.training.checkpointStep, lostRank: program.lostRank, notices: [] },
+          : {
+              step: 1,
+              metrics: {},
+              checkpointStep: this.options.training.checkpointStep,
+              lostRank: program.lostRank,
+              notices: [],
+              earlyEnd: null,
+            },
     };
   }
 
