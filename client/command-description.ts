@@ -18,6 +18,8 @@ export interface DescribedOption {
   readonly hidden: boolean;
   /** Of a flag: it holds unless `--no-NAME` is given. */
   readonly on: boolean;
+  /** The value that holds when none is given; empty when there is none, and for flags. */
+  readonly fallback: string;
 }
 
 export interface DescribedPositional {
@@ -104,5 +106,6 @@ function describeOption(name: string, given: Options): DescribedOption {
     choices: (given.choices ?? []).map(String),
     hidden: given.hidden === true,
     on: given.default === true,
+    fallback: given.default === undefined || typeof given.default === 'boolean' ? '' : String(given.default),
   };
 }

@@ -1,6 +1,8 @@
 import { ERROR_CODES } from '../conf/errors.ts';
 import { type ExplainedKey, explainKey } from '../conf/explain-key.ts';
 import { type JsonSchema, jobJsonSchema } from '../conf/job-schema.ts';
+import { commandPage } from './command-reference.ts';
+import { tonyKeyTable } from './tony-key-table.ts';
 
 /*
  * The pages of docs/ that say again what the code says: made from it, so that they cannot be wrong. Their test compares them
@@ -10,7 +12,20 @@ import { type JsonSchema, jobJsonSchema } from '../conf/job-schema.ts';
 export const REFERENCE_PAGES: Readonly<Record<string, () => string>> = {
   'job-yaml.md': jobPage,
   'errors.md': errorPage,
+  'commands.md': commandPage,
 };
+
+/** Parts of pages that people write, between two comments. */
+export const REFERENCE_PARTS: Readonly<Record<string, () => string>> = {
+  'moving-from-tony.md': tonyKeyTable,
+};
+
+const PART = /(<!-- from here: made from the code -->\n)[\s\S]*(<!-- to here -->)/;
+
+export function withPart(page: string, part: string): string {
+  if (!PART.test(page)) throw new Error('the page has no place for what is made from the code');
+  return page.replace(PART, (_, before: string, after: string) => `${before}${part}\n${after}`);
+}
 
 /** What people choose below a key. */
 const CHOSEN: Readonly<Record<string, string>> = { roles: 'ROLE', data: 'NAME', env: 'VARIABLE', resources: 'RESOURCE' };

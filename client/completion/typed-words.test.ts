@@ -78,7 +78,7 @@ test('a description is what yargs is told', () => {
       { name: 'id', describe: 'Which', required: true, choices: ['1', '2'] },
       { name: 'more', describe: '', required: false, choices: [] },
     ],
-    options: [{ name: 'deep', aliases: [], describe: '', isFlag: true, isList: false, choices: [], hidden: false, on: true }],
+    options: [{ name: 'deep', aliases: [], describe: '', isFlag: true, isList: false, choices: [], hidden: false, on: true, fallback: '' }],
     commands: [],
     otherwise: null,
   };

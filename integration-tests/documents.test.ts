@@ -1,0 +1,215 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { access, chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { blocksOf, commandsOf, type DocumentedCommand, readDocuments } from '../tools/documents.ts';
+import { ROOT } from './command.ts';
+import { jsonLines, USER, until, useCluster } from './harness.ts';
+
+/**
+ * Every command of every `sh` block in README.md and docs/ is run, from the top of each document to its end, as somebody would who follows it:
+ * in a home of their own, against the cluster. Places and ids that stand for the reader's own are filled in; nothing else is changed.
+ */
+
+/** What cannot be run here, with the reason. A command that is not named here is run, and has to succeed. */
+const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
+  [/^npm test$/, 'this test is a part of it'],
+  [/^npm run quickstart$/, 'quickstart.test.ts runs it'],
+  [/^npm (ci|install|link)\b/, 'it would change the packages that this test runs with'],
+  [/^npm run build$/, 'it was run before this test, which runs what it has made'],
+  [/^npm run cluster -- down$/, "the tests' cluster is to stay"],
+  [/^tony-ts runtime build --gpu/, 'it downloads 2.4 GB'],
+  [/^hdfs dfs /, "Hadoop's own command, which the cluster in a box does not have"],
+];
+
+/** What goes on until Ctrl-C, by what it has said when it does its work. */
+const SERVERS: readonly (readonly [command: RegExp, ready: RegExp])[] = [
+  [/^tony-ts history serve/, /^history: http/m],
+  [/^tony-ts tensorboard /, /^tensorboard: http/m],
+];
+
+const cluster = useCluster();
+let folder: string;
+let environment: Record<string, string>;
+/** A job that goes on until the tests are over, and one that has ended. */
+let running: string;
+let ended: string;
+let jobs = 0;
+const used = new Set<RegExp>();
+
+const all = await readDocuments();
+const commands = new Map(
+  all.map((document) => [document.name, blocksOf(document).flatMap((block) => (block.language === 'sh' ? commandsOf(block) : []))]),
+);
+const withCommands = [...commands].filter(([, found]) => found.length > 0);
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-documents-'));
+  const bin = path.join(folder, 'bin');
+  await mkdir(bin);
+  await mkdir(path.join(folder, 'home'));
+  const own = Object.entries(process.env).filter(
+    (entry): entry is [string, string] =>
+      entry[1] !== undefined && !/^(HADOOP_|TONY_|VITEST|NODE_OPTIONS$|FORCE_COLOR$|DISPLAY$|WAYLAND_DISPLAY$)/.test(entry[0]),
+  );
+  environment = {
+    ...Object.fromEntries(own),
+    NO_COLOR: '1',
+    ...cluster.clientEnvironment(),
+    HOME: path.join(folder, 'home'),
+    PATH: `${bin}${path.delimiter}${process.env.PATH ?? ''}`,
+    TONY_CACHE_DIR: process.env.TONY_CACHE_DIR ?? path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'tony-ts'),
+    TONY_CLUSTER_OFFSET: String(cluster.offset),
+  };
+  await script(path.join(bin, 'tony-ts'), `exec '${process.execPath}' '${path.join(ROOT, 'dist', 'tony-ts.js')}' "$@"`);
+  [running, ended] = await Promise.all([
+    startJob(
+      'name: goes-on\nframework: none\nruntime: system\ncommand: echo here; sleep 600\nroles: {worker: {resources: {memory: 512m}}}\n',
+    ),
+    startJob('name: is-over\nframework: none\nruntime: system\ncommand: echo done\nroles: {worker: {resources: {memory: 512m}}}\n'),
+  ]);
+  await cluster.ended(ended);
+  await until(async () => (await run(`tony-ts logs ${running}`, folder)).output.includes('here'), {
+    describe: 'the job that goes on runs',
+  });
+});
+
+afterAll(async () => {
+  for (const { id, state } of await cluster.applications()) {
+    if (!['FINISHED', 'FAILED', 'KILLED'].includes(state)) await run(`tony-ts kill ${id}`, folder);
+  }
+  await rm(folder, { recursive: true, force: true, maxRetries: 10 });
+});
+
+test.each(withCommands)('the commands of %s do what they say', async (name, listed) => {
+  const place = path.join(folder, name.replaceAll(/\W/g, '-'));
+  await mkdir(place);
+  await readersFiles(place);
+  for (const command of listed) await follow(command, place);
+});
+
+test('what is never run is still named somewhere', () => {
+  const texts = [...commands.values()].flat().map(({ text }) => text);
+  expect(NOT_RUN.filter(([pattern]) => !texts.some((text) => pattern.test(text))).map(([pattern]) => String(pattern))).toEqual([]);
+  expect(SERVERS.filter(([pattern]) => !used.has(pattern)).map(([pattern]) => String(pattern))).toEqual([]);
+});
+
+async function follow({ place, text }: DocumentedCommand, cwd: string): Promise<void> {
+  if (NOT_RUN.some(([pattern]) => pattern.test(text))) return;
+  const command = await filledIn(text);
+  const server = SERVERS.find(([pattern]) => pattern.test(text));
+  if (server !== undefined) used.add(server[0]);
+  const { exitCode, output } = await run(command, cwd, server?.[1]);
+  const id = /\b(application|local)_\d+_\d+/.exec(command)?.[0];
+  if (exitCode !== 0 && id !== undefined) console.error((await run(`tony-ts status ${id}; tony-ts list --all`, folder)).output);
+  expect({ place, command, exitCode, output }).toEqual({ place, command, exitCode: 0, output: expect.any(String) });
+}
+
+/** What a reader has at hand: a job, and some data. */
+async function readersFiles(place: string): Promise<void> {
+  const job = 'name: a-job\nframework: none\nruntime: system\ncommand: echo hello\nroles: {worker: {resources: {memory: 512m}}}\n';
+  await writeFile(path.join(place, 'job.yaml'), job);
+  await writeFile(path.join(place, 'clicks.jsonl'), '{"page": 1}\n{"page": 2}\n');
+  await writeFile(path.join(place, 'clicks.tfrecord'), '');
+  await writeFile(
+    path.join(place, 'tony.xml'),
+    '<configuration><property><name>tony.worker.instances</name><value>2</value></property></configuration>',
+  );
+  await writeFile(path.join(place, 'tony-site.yaml'), 'quotas: {roles: {worker: {instances: 100}}}\n');
+}
+
+/** The reader's own in place of the documents' examples. */
+async function filledIn(text: string): Promise<string> {
+  let filled = text
+    .replaceAll('ROLE[:INDEX]', 'worker:0')
+    .replaceAll('[ROLE[:INDEX]]', 'worker:0')
+    .replaceAll('/etc/hadoop/conf', cluster.configuration)
+    .replaceAll(/http:\/\/resourcemanager(\.example\.com)?:8088/g, cluster.resourceManager)
+    .replaceAll('--port 18080', '--port 0')
+    .replaceAll(/\balice\b/g, USER);
+  for (const pattern of [/APPLICATION_ID|application_1795225023264_\d{4}/, /local_1795225023264_\d{4}/]) {
+    if (pattern.test(filled)) filled = filled.replaceAll(new RegExp(pattern, 'g'), await jobFor(filled));
+  }
+  return filled;
+}
+
+/** The id of a job that the command makes sense for. */
+async function jobFor(command: string): Promise<string> {
+  if (/\bkill\b/.test(command)) {
+    return await startJob(
+      'name: dies\nframework: none\nruntime: system\ncommand: sleep 600\nroles: {worker: {resources: {memory: 512m}}}\n',
+    );
+  }
+  if (/\bfeed\b/.test(command)) {
+    const source = await mkdtemp(path.join(folder, 'feed-'));
+    const program =
+      "import { fromFeed } from 'tony-ts/training';\nfor await (const click of fromFeed('clicks')) console.log(String(click));\n";
+    await writeFile(path.join(source, 'feed.mjs'), program);
+    const job = `name: reads\nsource: ${source}\ncommand: TONY_BACKEND=cpu node feed.mjs\nroles: {worker: {resources: {memory: 1g}}}\n`;
+    return await startJob(job, command.includes('local_') ? '--local' : '');
+  }
+  return /\b(attach|history|tensorboard)\b|\s(-f|--follow)\b/.test(command) ? ended : running;
+}
+
+async function startJob(job: string, option = ''): Promise<string> {
+  const file = path.join(folder, `job-${++jobs}.yaml`);
+  await writeFile(file, job);
+  const { output } = await run(`tony-ts submit --detach --output json --conf ${file} ${option} 2>&1`, folder);
+  const submitted = jsonLines(output.replace(/^[^{].*$/gm, '')).find(({ type }) => type === 'submitted');
+  if (submitted === undefined) throw new Error(output);
+  return String(submitted.applicationId);
+}
+
+/**
+ * Runs a command in the shell that the document's earlier commands have left: where they have gone with `cd`, with what they have exported.
+ * What npm and npx are asked to do they do in the checkout. With `ready` it is ended by Ctrl-C when it has said that.
+ */
+async function run(command: string, cwd: string, ready?: RegExp): Promise<{ exitCode: number | null; output: string }> {
+  const shell = `${cwd}.shell`;
+  const line = /^(npm|npx|eval "\$\(npm) /.test(command)
+    ? `pushd '${ROOT}' > /dev/null\n${command}\ncode=$?; popd > /dev/null`
+    : `${command}\ncode=$?`;
+  const keep = `{ printf 'cd %q\\n' "$PWD"; export -p; } > '${shell}'`;
+  // A server is the shell itself, so that the signal reaches it.
+  const text =
+    ready === undefined
+      ? `[ ! -e '${shell}' ] || . '${shell}'\n${line}\n${keep}\nexit $code`
+      : `[ ! -e '${shell}' ] || . '${shell}'\nexec ${command}`;
+  const child = spawn('bash', ['-c', text], { cwd, env: environment, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (piece: string) => {
+      output += piece;
+    });
+  }
+  const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
+  const limit = setTimeout(() => signalGroup(child, 'SIGKILL'), 150_000);
+  try {
+    if (ready !== undefined) {
+      await Promise.race([
+        until(() => ready.test(output), { describe: () => `${ready} of ${command}: ${output}`, timeoutMs: 60_000 }),
+        closed,
+      ]);
+      signalGroup(child, 'SIGINT');
+    }
+    return { exitCode: await closed, output };
+  } finally {
+    clearTimeout(limit);
+    signalGroup(child, 'SIGKILL');
+  }
+}
+
+function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, signal);
+  } catch {
+    // Nothing of it is left.
+  }
+}
+
+async function script(file: string, text: string): Promise<void> {
+  await writeFile(file, `#!/bin/bash\n${text}\n`);
+  await chmod(file, 0o755);
+  await access(file);
+}

@@ -1,0 +1,83 @@
+import type { DescribedCommand, DescribedOption, DescribedPositional } from '../client/command-description.ts';
+import { describeCommandLine } from '../client/command-line.ts';
+import { CLUSTER_OPTIONS, OUTPUT_OPTION } from '../client/commands/shared-options.ts';
+
+/** Described once, since they go with most commands. */
+const SHARED = new Set(Object.keys({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }));
+
+/** docs/commands.md: what commands there are and what they take. */
+export function commandPage(): string {
+  const { commands, options } = describeCommandLine();
+  const shared = new Map(commands.flatMap((command) => command.options).map((option) => [option.name, option]));
+  const always = options.filter(({ name }) => name !== 'version');
+  const everywhere = [...always, ...[...SHARED].flatMap((name) => shared.get(name) ?? [])];
+  const lines = [
+    '# Commands, one by one',
+    '',
+    'What `tony-ts COMMAND --help` says. How they are used together: [command-line.md](command-line.md).',
+    'The first of these options go with every command, the others with those that name them last:',
+    '',
+    ...tableOf(everywhere.map(optionRow)),
+    ...commands.flatMap((command) => sectionOf(command, [])),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** The command that `words` begin with; null when there is none, or when it takes fewer words. */
+export function commandOf(root: DescribedCommand, words: readonly string[]): DescribedCommand | null {
+  const end = words.findIndex((word) => word.startsWith('-'));
+  const plain = end < 0 ? words : words.slice(0, end);
+  let found = root;
+  let taken = 0;
+  for (const word of plain) {
+    const next = found.commands.find(({ name }) => name === word);
+    if (next === undefined) break;
+    found = next;
+    taken++;
+  }
+  // What does without a further word takes the options of that one.
+  const command = found.otherwise ?? found;
+  return found === root || plain.length - taken > command.positionals.length ? null : command;
+}
+
+function sectionOf(command: DescribedCommand, parents: readonly string[]): string[] {
+  const { name, describe, positionals, options, commands } = command;
+  const words = [...parents, name];
+  const places = positionals.map((place) => (place.required ? `\\<${place.name}>` : `[${place.name}]`));
+  const own = options.filter((option) => !option.hidden && !SHARED.has(option.name));
+  const shared = options.filter((option) => SHARED.has(option.name)).map((option) => `\`--${option.name}\``);
+  const rows = [...positionals.map(positionalRow), ...own.map(optionRow)];
+  return [
+    '',
+    `## ${['tony-ts', ...words, ...places].join(' ')}`,
+    '',
+    `${cell(describe)}.`,
+    ...(rows.length === 0 ? [] : ['', ...tableOf(rows)]),
+    ...(shared.length === 0 ? [] : ['', `And ${shared.join(', ')}.`]),
+    ...commands.flatMap((each) => sectionOf(each, words)),
+  ];
+}
+
+type Row = readonly [name: string, describe: string, value: string];
+
+function positionalRow({ name, describe, choices }: DescribedPositional): Row {
+  return [name, describe, choices.join(', ')];
+}
+
+function optionRow({ name, aliases, describe, choices, fallback, on }: DescribedOption): Row {
+  const names = [`--${on ? 'no-' : ''}${name}`, ...aliases.map((alias) => `-${alias}`)];
+  const values = [choices.join(', '), fallback === '' ? '' : `default \`${fallback}\``];
+  return [names.join(', '), `${on ? 'Not: ' : ''}${describe}`, values.filter((each) => each !== '').join('; ')];
+}
+
+function tableOf(rows: readonly Row[]): string[] {
+  return [
+    '| | | |',
+    '| --- | --- | --- |',
+    ...rows.map(([name, describe, value]) => `| \`${name}\` | ${cell(describe)} | ${cell(value)} |`),
+  ];
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll('<', '\\<').replace(/\s+/g, ' ');
+}

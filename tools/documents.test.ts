@@ -1,0 +1,210 @@
+import { execFile } from 'node:child_process';
+import { access, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { parse } from 'yaml';
+import { describeCommandLine } from '../client/command-line.ts';
+import { ERROR_CODES } from '../conf/errors.ts';
+import { parseJob } from '../conf/load-job.ts';
+import { parseSite, SITE_FILE, siteJsonSchema } from '../conf/site.ts';
+import { commandOf } from './command-reference.ts';
+import { anchorsOf, type Block, blocksOf, commandsOf, type Document, inlineCode, linksOf, ROOT, readDocuments } from './documents.ts';
+
+/** What can be said of README.md and docs/ without a cluster; integration-tests/documents.test.ts runs their commands. */
+
+let documents: Document[];
+let blocks: Block[];
+beforeAll(async () => {
+  documents = await readDocuments();
+  blocks = documents.flatMap(blocksOf);
+});
+
+const placeOf = ({ document, line }: Block): string => `${document}:${line}`;
+
+describe('a document is taken apart', () => {
+  const document: Document = {
+    name: 'a.md',
+    text: [
+      '# A `b` c: d, e!',
+      'See [this](b.md#x "t") and `[no](link)` and `tony-ts a \\| b`.',
+      '```sh',
+      'one   # comment',
+      '# only a comment',
+      'two \\',
+      '  more "a#b"',
+      '',
+      'three',
+      '```',
+      '## A `b` c: d, e!',
+      'and [that](#a-b-c-d-e)',
+    ].join('\n'),
+  };
+
+  test('into blocks and commands, with their places', () => {
+    const [block] = blocksOf(document);
+    expect(block).toMatchObject({ line: 3, language: 'sh' });
+    expect(commandsOf(block as Block)).toEqual([
+      { place: 'a.md:4', text: 'one' },
+      { place: 'a.md:6', text: 'two more "a#b"' },
+      { place: 'a.md:9', text: 'three' },
+    ]);
+  });
+
+  test('into links, anchors and words of code', () => {
+    expect(linksOf({ ...document, text: document.text.replace(' "t"', '') })).toEqual(['b.md#x', '#a-b-c-d-e']);
+    expect([...anchorsOf(document)]).toEqual(['a-b-c-d-e', 'a-b-c-d-e-1']);
+    expect(inlineCode(document)).toContain('tony-ts a | b');
+  });
+
+  test('unless a block is left open', () => {
+    expect(() => blocksOf({ name: 'a.md', text: '```sh\nls\n' })).toThrow('a.md:1');
+  });
+});
+
+test('every link leads to a file that is there, and to a heading in it', async () => {
+  const broken: string[] = [];
+  for (const document of documents) {
+    for (const target of linksOf(document)) {
+      if (/^[a-z]+:/.test(target)) continue;
+      const [file = '', anchor] = target.split('#');
+      const name = file === '' ? document.name : path.join(path.dirname(document.name), file);
+      const there = await access(path.join(ROOT, name)).then(
+        () => true,
+        () => false,
+      );
+      if (!there) broken.push(`${document.name}: ${target}`);
+      else if (anchor !== undefined && name.endsWith('.md')) {
+        const text = await readFile(path.join(ROOT, name), 'utf8');
+        if (!anchorsOf({ name, text }).has(anchor)) broken.push(`${document.name}: ${target}`);
+      }
+    }
+  }
+  expect(broken).toEqual([]);
+});
+
+test('no document of docs/ is out of reach of the README', () => {
+  const linked = new Set(documents.flatMap((document) => linksOf(document).map((target) => path.basename(target.split('#')[0] ?? ''))));
+  expect(documents.map(({ name }) => path.basename(name)).filter((name) => name !== 'README.md' && !linked.has(name))).toEqual([]);
+});
+
+test('every block says what it holds, and no command hides in one that is not sh', () => {
+  expect(blocks.filter(({ language }) => !['', 'sh', 'yaml', 'ts', 'json', 'xml', 'python'].includes(language)).map(placeOf)).toEqual([]);
+  const hiding = blocks.filter(({ language, text }) => language !== 'sh' && /^\s*(\$ |tony-ts |npm |npx )/m.test(text));
+  expect(hiding.map(placeOf)).toEqual([]);
+});
+
+test('every yaml block is a job or a site file, or a part of one, by our own schema', () => {
+  const siteKeys = Object.keys((siteJsonSchema() as { properties: object }).properties);
+  const wrong: string[] = [];
+  for (const block of blocks.filter(({ language }) => language === 'yaml')) {
+    const keys = Object.keys(parse(block.text) as object);
+    try {
+      if (keys.some((key) => siteKeys.includes(key))) parseSite(block.text, SITE_FILE);
+      else {
+        const rest = Object.entries({ name: 'part', command: 'node train.ts', roles: '{worker: {}}' }).filter(
+          ([key]) => !keys.includes(key),
+        );
+        const text = [block.text, ...rest.map(([key, value]) => `${key}: ${value}`)].join('\n');
+        parseJob(text, { file: 'job.yaml', folder: ROOT });
+      }
+    } catch (error) {
+      wrong.push(`${placeOf(block)}: ${String(error)}`);
+    }
+  }
+  expect(wrong).toEqual([]);
+});
+
+/** What blocks leave to the reader: their model, their data. */
+const READERS = `
+import type * as tf from '@tensorflow/tfjs';
+import type * as training from '${path.join(ROOT, 'training', 'index.ts')}';
+declare global {
+  const cluster: training.Cluster;
+  const join: typeof training.join;
+  const tfrecords: typeof training.tfrecords;
+  const model: tf.LayersModel;
+  const data: { x: tf.Tensor; y: tf.Tensor };
+  const x: tf.Tensor;
+  const y: tf.Tensor;
+  const xTest: tf.Tensor;
+  const yTest: tf.Tensor;
+  const images: tf.Tensor;
+  const dataset: training.Dataset<Buffer>;
+  const parse: (record: Buffer) => { xs: Float32Array; ys: number };
+  const toExample: (value: unknown) => { xs: Float32Array; ys: number };
+  const use: (record: unknown) => void;
+  const clicks: AsyncIterable<object>;
+  const accuracy: number;
+  const train: (cluster: training.Cluster) => Promise<{ accuracy: number }>;
+}
+`;
+
+test('every ts block has right types', { timeout: 120_000 }, async () => {
+  await mkdir(path.join(ROOT, '.cache'), { recursive: true });
+  const folder = await mkdtemp(path.join(ROOT, '.cache', 'documents-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const files = new Map<string, string>();
+  for (const block of blocks.filter(({ language }) => language === 'ts')) {
+    const file = `${block.document.replaceAll(/\W/g, '-')}-${block.line}.ts`;
+    // A part of fit's options by itself.
+    const text = /^\w+:/.test(block.text)
+      ? `export const options: import('${path.join(ROOT, 'training', 'index.ts')}').FitOptions = {\n${block.text}\n};`
+      : block.text;
+    files.set(file, `${text}\nexport {};\n`);
+  }
+  expect(files.size).toBeGreaterThan(10);
+  for (const [name, text] of [...files, ['readers.d.ts', READERS] as const]) await writeFile(path.join(folder, name), text);
+  const configuration = {
+    extends: path.join(ROOT, 'tsconfig.json'),
+    compilerOptions: {
+      paths: { 'tony-ts': [path.join(ROOT, 'client', 'index.ts')], 'tony-ts/training': [path.join(ROOT, 'training', 'index.ts')] },
+    },
+    include: [folder],
+    exclude: [],
+  };
+  await writeFile(path.join(folder, 'tsconfig.json'), JSON.stringify(configuration));
+  const checked = promisify(execFile)(path.join(ROOT, 'node_modules', '.bin', 'tsc'), ['--noEmit', '-p', folder], { cwd: ROOT });
+  const said = await checked.then(
+    () => '',
+    (error: { stdout: string }) => error.stdout,
+  );
+  // What is wrong elsewhere is for `npm run check` to say.
+  expect(said.split('\n').filter((line) => line.includes(path.basename(folder)))).toEqual([]);
+});
+
+/** Names in capitals that are no codes. */
+const NAMES =
+  /^(TONY|HADOOP|YARN|XDG|CUDA|TF|JAVA|NODE|NM|LOG|CONTAINER|VIRTUAL)_|^(NO_COLOR|FORCE_COLOR|CHROMIUM|CXX|BROWSER|HOME|PATH|PYTHON|RANK|WORLD|CLUSTER_SPEC|UNKNOWN|ROLE|INDEX|KEY|CODE|NAME|N|A|B)$/;
+const STATES =
+  /^(SUBMITTED|ACCEPTED|STARTING|WAITING|RUNNING|STOPPING|SUCCEEDED|FAILED|KILLED|FINISHED|GET|HEAD|POST|PUT|SUCCESS|_SUCCESS)$/;
+
+test('every error code that is named is one', () => {
+  const wrong: string[] = [];
+  for (const document of documents.filter(({ name }) => !/moving-from/.test(name))) {
+    for (const code of inlineCode(document)) {
+      if (!/^[A-Z][A-Z]+(_[A-Z]+)*$/.test(code) || NAMES.test(code) || STATES.test(code) || Object.hasOwn(ERROR_CODES, code)) continue;
+      wrong.push(`${document.name}: ${code}`);
+    }
+  }
+  expect(wrong).toEqual([]);
+});
+
+test('every command in the text, and every option of it, is one', () => {
+  const root = describeCommandLine();
+  const always = root.options.map(({ name }) => name);
+  const wrong: string[] = [];
+  for (const document of documents) {
+    for (const code of inlineCode(document)) {
+      if (!code.startsWith('tony-ts ')) continue;
+      const words = code.split(/\s+/).slice(1);
+      // `tony-ts --help`, `tony-ts COMMAND --help`
+      if (/^(COMMAND|--\w+)$/.test(words[0] ?? '')) continue;
+      const command = commandOf(root, words);
+      const known = new Set([...always, ...(command?.options ?? []).flatMap(({ name, aliases }) => [name, ...aliases])]);
+      const options = words.filter((word) => /^-+[a-z]/.test(word)).map((word) => word.replace(/^-+/, '').replace(/[=\]].*$/, ''));
+      if (command === null || options.some((name) => !known.has(name))) wrong.push(`${document.name}: ${code}`);
+    }
+  }
+  expect(wrong).toEqual([]);
+});

@@ -1,0 +1,100 @@
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+
+/*
+ * README.md and docs/, taken apart: what tests hold them to. Only the Markdown that these pages use is understood.
+ */
+
+export const ROOT = path.resolve(import.meta.dirname, '..');
+
+export interface Document {
+  /** Relative to the package, e.g. `docs/training.md`. */
+  readonly name: string;
+  readonly text: string;
+}
+
+export interface Block {
+  readonly document: string;
+  /** Of the opening fence, counted from 1. */
+  readonly line: number;
+  /** What stands behind the opening fence; empty when nothing does. */
+  readonly language: string;
+  readonly text: string;
+}
+
+export interface DocumentedCommand {
+  /** `docs/training.md:17` */
+  readonly place: string;
+  /** As it is written, without a comment behind it. */
+  readonly text: string;
+}
+
+export async function readDocuments(): Promise<Document[]> {
+  const pages = (await readdir(path.join(ROOT, 'docs'))).filter((name) => name.endsWith('.md')).sort();
+  const names = ['README.md', ...pages.map((name) => `docs/${name}`)];
+  return Promise.all(names.map(async (name) => ({ name, text: await readFile(path.join(ROOT, name), 'utf8') })));
+}
+
+export function blocksOf({ name, text }: Document): Block[] {
+  const blocks: Block[] = [];
+  let open: { readonly line: number; readonly language: string; readonly lines: string[] } | null = null;
+  for (const [index, line] of text.split('\n').entries()) {
+    const fence = /^\s*```(.*)$/.exec(line);
+    if (fence === null) open?.lines.push(line);
+    else if (open === null) open = { line: index + 1, language: (fence[1] ?? '').trim(), lines: [] };
+    else {
+      blocks.push({ document: name, line: open.line, language: open.language, text: open.lines.join('\n') });
+      open = null;
+    }
+  }
+  if (open !== null) throw new Error(`${name}:${open.line}: the block is not closed`);
+  return blocks;
+}
+
+/** The commands of a `sh` block, in order: one a line, unless `\` goes on with it. */
+export function commandsOf(block: Block): DocumentedCommand[] {
+  const commands: DocumentedCommand[] = [];
+  let begun: { readonly line: number; readonly parts: string[] } | null = null;
+  for (const [index, raw] of block.text.split('\n').entries()) {
+    const line = raw.replace(/(^|\s+)# .*$/, '').trimEnd();
+    if (line === '' && begun === null) continue;
+    begun ??= { line: block.line + 1 + index, parts: [] };
+    begun.parts.push(line.replace(/\\$/, '').trim());
+    if (line.endsWith('\\')) continue;
+    commands.push({ place: `${block.document}:${begun.line}`, text: begun.parts.join(' ') });
+    begun = null;
+  }
+  return commands;
+}
+
+/** What stands between single backticks outside of blocks. */
+export function inlineCode({ text }: Document): string[] {
+  return [...withoutBlocks(text).matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code.replaceAll('\\|', '|'));
+}
+
+/** Targets of `[text](target)` and `![text](target)`, outside of blocks. */
+export function linksOf({ text }: Document): string[] {
+  const prose = withoutBlocks(text).replace(/`[^`\n]*`/g, '``');
+  return [...prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target);
+}
+
+/** Anchors of the headings, as GitHub and others make them. */
+export function anchorsOf({ text }: Document): Set<string> {
+  const counts = new Map<string, number>();
+  const anchors = new Set<string>();
+  for (const [, title = ''] of withoutBlocks(text).matchAll(/^#{1,6}\s+(.*)$/gm)) {
+    const slug = title
+      .trim()
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-');
+    const count = counts.get(slug) ?? 0;
+    counts.set(slug, count + 1);
+    anchors.add(count === 0 ? slug : `${slug}-${count}`);
+  }
+  return anchors;
+}
+
+function withoutBlocks(text: string): string {
+  return text.replace(/^\s*```[\s\S]*?^\s*```\s*$/gm, '');
+}

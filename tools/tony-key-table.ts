@@ -1,0 +1,42 @@
+import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from '../client/tony-keys.ts';
+
+/** What is said of a key may depend on its value. */
+const USUAL: Readonly<Record<string, string>> = {
+  'tony.application.framework': 'the framework',
+  'tony.application.fail-on-worker-failure-enabled': 'false',
+};
+
+/** The table of docs/moving-from-tony.md. */
+export function tonyKeyTable(): string {
+  const rows: [string, Carrying][] = [
+    ...Object.entries(APPLICATION_KEYS).map(([key, carrying]): [string, Carrying] => [
+      key,
+      typeof carrying === 'function' ? carrying(USUAL[key] ?? '60000') : carrying,
+    ]),
+    ...Object.entries(ROLE_KEYS).map(([key, carrying]): [string, Carrying] => [
+      `tony.ROLE.${key}`,
+      carrying.to === null ? carrying : { ...carrying, to: `roles.ROLE.${carrying.to}` },
+    ]),
+    ...OTHER_KEYS.map(({ pattern, remark }): [string, Carrying] => [familyOf(pattern), { to: null, remark }]),
+  ];
+  return [
+    '| TonY | job.yaml | |',
+    '| --- | --- | --- |',
+    ...rows.map(([key, { to, remark }]) => `| \`${cell(key)}\` | ${to === null ? '' : `\`${cell(to)}\``} | ${cell(remark)} |`),
+  ].join('\n');
+}
+
+/** `/^tony\.docker\./` as people write it: `tony.docker.*`. */
+function familyOf({ source }: RegExp): string {
+  const plain = source
+    .replace(/^\^/, '')
+    .replaceAll('\\.', '.')
+    .replaceAll('.*', '*')
+    .replaceAll('https?', 'http, https')
+    .replaceAll('|', ', ');
+  return /[)]$/.test(plain) ? plain : `${plain}*`;
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|').replace(/\s+/g, ' ');
+}
