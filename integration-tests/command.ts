@@ -6,7 +6,7 @@ import { onTestFinished } from 'vitest';
 import { until } from './until.ts';
 
 export const ROOT = path.resolve(import.meta.dirname, '..');
-const COMMAND = path.join(ROOT, 'dist', 'tony-ts.js');
+export const COMMAND = path.join(ROOT, 'dist', 'tony-ts.js');
 
 export interface CommandResult {
   readonly exitCode: number | null;
@@ -103,7 +103,7 @@ export function jsonLines(stdout: string): Record<string, unknown>[] {
 const TONY_CACHE_DIR = process.env.TONY_CACHE_DIR ?? path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'tony-ts');
 
 /** Ours, without what would lead the command to a cluster or a user that the test did not choose. */
-function environment(changes: Readonly<Record<string, string | undefined>>): NodeJS.ProcessEnv {
+export function environment(changes: Readonly<Record<string, string | undefined>>): NodeJS.ProcessEnv {
   const own = Object.entries({ ...process.env, NO_COLOR: '1' }).filter(
     ([name]) => !/^(HADOOP_|TONY_|VITEST|NODE_OPTIONS$|FORCE_COLOR$)/.test(name),
   );

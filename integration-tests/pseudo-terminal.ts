@@ -1,0 +1,120 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import path from 'node:path';
+import xterm from '@xterm/headless';
+import { onTestFinished } from 'vitest';
+import { COMMAND, type CommandOptions, environment, ROOT } from './command.ts';
+import { until } from './until.ts';
+
+const PROGRAM = path.join(import.meta.dirname, 'pseudo-terminal.py');
+const ROWS = 40;
+
+export interface TerminalOptions extends CommandOptions {
+  readonly columns: number;
+  readonly rows?: number;
+}
+
+/** A command that runs in a terminal of its own, and what a person would see there. */
+export class PseudoTerminal {
+  readonly exitCode: Promise<number | null>;
+  readonly columns: number;
+  readonly #child: ChildProcess;
+  readonly #terminal: xterm.Terminal;
+  readonly #words: readonly string[];
+  /** Resolves when the emulator has taken in all that came. */
+  #shown: Promise<void> = Promise.resolve();
+  #raw = '';
+  /** Rows that a line of text took more than the first: the terminal has broken it. */
+  readonly #broken = new Set<string>();
+
+  constructor(words: readonly string[], { columns, rows = ROWS, env = {}, cwd = ROOT, timeoutMs = 170_000 }: TerminalOptions) {
+    this.columns = columns;
+    this.#words = words;
+    this.#terminal = new xterm.Terminal({ cols: columns, rows, scrollback: 10_000, allowProposedApi: true });
+    this.#child = spawn('python3', [PROGRAM, String(columns), String(rows), ...words], {
+      cwd,
+      env: environment({ NO_COLOR: undefined, TERM: 'xterm-256color', COLUMNS: undefined, LINES: undefined, ...env }),
+      stdio: ['pipe', 'pipe', 'inherit'],
+      timeout: timeoutMs,
+      killSignal: 'SIGKILL',
+    });
+    const decoder = new TextDecoder();
+    this.#child.stdout?.on('data', (bytes: Buffer) => {
+      const text = decoder.decode(bytes, { stream: true });
+      this.#raw += text;
+      this.#shown = new Promise((resolve) => {
+        this.#terminal.write(text, () => {
+          this.#noteBroken();
+          resolve();
+        });
+      });
+    });
+    this.exitCode = new Promise((resolve, reject) => {
+      this.#child.once('error', reject);
+      this.#child.once('close', (code) => void this.#shown.then(() => resolve(code)));
+    });
+  }
+
+  /** All that came, with its control sequences. */
+  get raw(): string {
+    return this.#raw;
+  }
+
+  /** All lines, those that have scrolled away too, without colours; none after the last one with text. */
+  lines(): string[] {
+    const { active } = this.#terminal.buffer;
+    const lines = Array.from({ length: active.length }, (_, at) => active.getLine(at)?.translateToString(true) ?? '');
+    return lines.slice(0, lines.findLastIndex((line) => line !== '') + 1);
+  }
+
+  text(): string {
+    return this.lines().join('\n');
+  }
+
+  /** Lines that have ever been wider than the terminal. */
+  get brokenLines(): readonly string[] {
+    return [...this.#broken];
+  }
+
+  /** Whether the person sees where they type. */
+  get cursorShown(): boolean {
+    return this.#raw.lastIndexOf('\x1b[?25h') >= this.#raw.lastIndexOf('\x1b[?25l');
+  }
+
+  /** Waits until the person would see `pattern`. */
+  async sees(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
+    return until(() => pattern.exec(this.text()), {
+      timeoutMs,
+      everyMs: 20,
+      describe: () => `${pattern} in the terminal of ${this.#words.join(' ')}:\n${this.text()}`,
+    });
+  }
+
+  type(keys: string): void {
+    this.#child.stdin?.write(keys);
+  }
+
+  /** Closes the window. */
+  close(): void {
+    this.#child.kill('SIGKILL');
+  }
+
+  #noteBroken(): void {
+    const { active } = this.#terminal.buffer;
+    for (let at = 0; at < active.length; at++) {
+      const line = active.getLine(at);
+      if (line?.isWrapped) this.#broken.add(`${active.getLine(at - 1)?.translateToString(true)}${line.translateToString(true)}`);
+    }
+  }
+}
+
+/** A program in a terminal of its own; it is ended with the test. */
+export function openTerminal(words: readonly string[], options: TerminalOptions): PseudoTerminal {
+  const terminal = new PseudoTerminal(words, options);
+  onTestFinished(() => terminal.close());
+  return terminal;
+}
+
+/** `tony-ts WORDS` in a terminal of its own. */
+export function terminalCommand(words: readonly string[], options: TerminalOptions): PseudoTerminal {
+  return openTerminal([process.execPath, COMMAND, ...words], options);
+}
