@@ -5,6 +5,7 @@ import { type DescribedCommand, type DescribedPositional, describeCommands } fro
 import { attachCommand } from './commands/attach.ts';
 import { completionCommand } from './commands/completion.ts';
 import { configCommand } from './commands/config.ts';
+import { describeCommand } from './commands/describe.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { eventsCommand } from './commands/events.ts';
 import { explainCommand } from './commands/explain.ts';
@@ -35,6 +36,7 @@ function define(yargs: Argv): Argv {
     .command(listCommand)
     .command(attachCommand)
     .command(statusCommand)
+    .command(describeCommand)
     .command(logsCommand)
     .command(eventsCommand)
     .command(killCommand)

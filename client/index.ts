@@ -8,6 +8,7 @@ export type { HistoryEntry, JobResult, JobStatus, TaskState, TaskStatus, Usage }
 export type { Application } from '../hadoop/resource-manager-answers.ts';
 export type { ClusterOptions } from './cluster.ts';
 export { type ConnectOptions, connectJob } from './connect-job.ts';
+export { type DescribedCheckpoints, type DescribedTask, describeJob, type JobDescription } from './describe-job.ts';
 export type { Finding } from './doctor/diagnosis.ts';
 export { type DoctorOptions, doctor } from './doctor/doctor.ts';
 export { EXIT_CODES, type ExplainedCode, explainCode, explainCodes, explainConfig } from './explain.ts';
@@ -22,6 +23,7 @@ export type { JobConnection, LogPiece, LogSource, Observation } from './job-conn
 export type { JobEvent } from './job-events.ts';
 export { attachJob, JobHandle } from './job-handle.ts';
 export { jobLogs, type LogLine, type LogOptions } from './job-logs.ts';
+export type { JobRecords, YarnFacts } from './job-records.ts';
 export { type Casualties, casualtiesOf, type KillReport, killJob } from './kill-job.ts';
 export { type JobProgress, type JobSummary, LISTED_STATES, type ListedState, type ListOptions, listJobs } from './list-jobs.ts';
 export { initJob, type NewJob } from './new-job.ts';

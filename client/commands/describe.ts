@@ -1,0 +1,34 @@
+import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../value-output.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+
+interface DescribeArguments extends ClusterArguments {
+  readonly application: string;
+  readonly output: OutputFormat;
+}
+
+export const describeCommand: CommandModule<object, DescribeArguments> = {
+  command: 'describe <application>',
+  describe: 'Show everything about a job: what failed first, YARN, roles, tasks, checkpoints, places, configuration',
+  builder: (yargs): Argv<DescribeArguments> =>
+    yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  handler: async ({ application, output, ...cluster }) => {
+    const { connectJob } = await import('../connect-job.ts');
+    const { describeJob } = await import('../describe-job.ts');
+    const connection = await connectJob(application, cluster);
+    try {
+      const description = await describeJob(connection);
+      if (output !== 'table') {
+        const { valueWriter } = await import('../value-output.ts');
+        (await valueWriter(output))(description);
+        return;
+      }
+      const { descriptionLines } = await import('../description-lines.ts');
+      const { terminalOf } = await import('../terminal.ts');
+      const lines = descriptionLines(description, terminalOf(process.stdout), Date.now());
+      process.stdout.write(lines.map((line) => `${line}\n`).join(''));
+    } finally {
+      connection.close();
+    }
+  },
+};
