@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { withFinalValues } from '../conf/final-values.ts';
 import { roleTags } from '../conf/role-tags.ts';
 import { parseSite } from '../conf/site.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
@@ -34,12 +35,30 @@ function application(id: string, more: Partial<Application> = {}): Application {
   };
 }
 
-function judged(quotas: string, applications: readonly Application[] = [], more: Partial<ClusterView> = {}): Judgement {
-  const site = parseSite(`quotas:\n${quotas.replace(/^/gm, '  ')}`, 'hdfs://nn/apps/tony-ts/site.yaml');
-  return judge(
-    { ...JOB, applicationId: 'application_100_0005', user: 'alice' },
-    { site, queue: 'root.default', applications, groupsOf: () => [], ...more },
-  );
+const OWN = application('application_100_0005', { user: 'alice' });
+
+const FROZEN = { ...JOB, applicationId: OWN.id, user: OWN.user };
+
+function view(site: string, more: Partial<ClusterView> = {}): ClusterView {
+  return {
+    applicationId: OWN.id,
+    user: OWN.user,
+    site: parseSite(site, 'hdfs://nn/apps/tony-ts/site.yaml'),
+    queue: 'root.default',
+    applications: [OWN],
+    groupsOf: () => [],
+    ...more,
+  };
+}
+
+function quotas(text: string): string {
+  return `quotas:\n${text.replace(/^/gm, '  ')}`;
+}
+
+/** Beside other applications, unless one of them is the job's own. */
+function judged(limits: string, others: readonly Application[] = [], more: Partial<ClusterView> = {}): Judgement {
+  const applications = others.some(({ id }) => id === OWN.id) ? others : [...others, OWN];
+  return judge(FROZEN, view(quotas(limits), { applications, ...more }));
 }
 
 test('a job within all limits begins', () => {
@@ -55,62 +74,96 @@ test('a job beyond a limit is refused, whatever its client has let pass', () => 
 });
 
 test('of two jobs the one that was submitted first goes first', () => {
-  const quotas = 'queues: {default: {roles: {worker: {total: {gpus: 4}}}}}';
-  expect(judged(quotas, [application('application_100_0004')])).toEqual({
+  const limits = 'queues: {default: {roles: {worker: {total: {gpus: 4}}}}}';
+  expect(judged(limits, [application('application_100_0004')])).toEqual({
     type: 'waits',
     reason:
       'Waits for other jobs to end: quotas.queues.default.roles.worker.total.gpus is 4 gpus, of which application_100_0004 has 3 gpus, and this job asks for 3 gpus.',
   });
   for (const later of ['application_100_0006', 'application_100_10000', 'application_101_0001', 'application_100_0005']) {
-    expect(judged(quotas, [application(later)])).toEqual({ type: 'admitted' });
+    expect(judged(limits, [application(later)])).toEqual({ type: 'admitted' });
   }
-  expect(judged(quotas, [application('application_99_0009')]).type).toBe('waits');
-  expect(judged(`over: fail\n${quotas}`, [application('application_100_0004')]).type).toBe('refused');
+  expect(judged(limits, [application('application_99_0009')]).type).toBe('waits');
+  expect(judged(`over: fail\n${limits}`, [application('application_100_0004')]).type).toBe('refused');
 });
 
 test('a job of another queue takes nothing of a queue', () => {
-  const quotas = 'queues: {default: {total: {gpus: 4}}}';
-  expect(judged(quotas, [application('application_100_0001', { queue: 'root.research' })])).toEqual({ type: 'admitted' });
+  const limits = 'queues: {default: {total: {gpus: 4}}}';
+  expect(judged(limits, [application('application_100_0001', { queue: 'root.research' })])).toEqual({ type: 'admitted' });
 });
 
 test('a job that hides what it takes is counted by what the cluster says that it has', () => {
-  const quotas = 'roles: {worker: {total: {gpus: 4}}}';
+  const limits = 'roles: {worker: {total: {gpus: 4}}}';
   const used = { 'memory-mb': 4096, vcores: 4, 'yarn.io/gpu': 2 };
-  expect(judged(quotas, [application('application_100_0001', { tags: ['tony-ts'], used })]).type).toBe('waits');
+  expect(judged(limits, [application('application_100_0001', { tags: ['tony-ts'], used })]).type).toBe('waits');
   const evaluator = roleTags({ roles: [role({ name: 'evaluator', instances: 1, maxInstances: 1 })] });
-  expect(judged(quotas, [application('application_100_0001', { tags: evaluator, used })]).type).toBe('waits');
-  expect(judged(quotas, [application('application_100_0001', { tags: evaluator, used: { 'yarn.io/gpu': 1 } })])).toEqual({
+  expect(judged(limits, [application('application_100_0001', { tags: evaluator, used })]).type).toBe('waits');
+  expect(judged(limits, [application('application_100_0001', { tags: evaluator, used: { 'yarn.io/gpu': 1 } })])).toEqual({
     type: 'admitted',
   });
 });
 
 test('members of a group share its total', () => {
-  const quotas = 'groups: {research: {total: {gpus: 4}}}';
+  const limits = 'groups: {research: {total: {gpus: 4}}}';
   const groupsOf = (user: string) => (user === 'carol' ? [] : ['research']);
-  expect(judged(quotas, [application('application_100_0001')], { groupsOf }).type).toBe('waits');
-  expect(judged(quotas, [application('application_100_0001', { user: 'carol' })], { groupsOf })).toEqual({ type: 'admitted' });
+  expect(judged(limits, [application('application_100_0001')], { groupsOf }).type).toBe('waits');
+  expect(judged(limits, [application('application_100_0001', { user: 'carol' })], { groupsOf })).toEqual({ type: 'admitted' });
 });
 
 test('a job that runs is held to the limits of time, and does not grow when it is beyond a limit that was lowered', () => {
-  const view = (quotas: string): ClusterView => ({
-    site: parseSite(`quotas:\n${quotas.replace(/^/gm, '  ')}`, 'x'),
-    queue: 'root.default',
-    applications: [],
-    groupsOf: () => [],
-  });
-  expect(limitsFor(JOB, view('users: {"*": {timeout: 1h}}\nqueues: {default: {idle: 10m}}'))).toEqual({
+  expect(limitsFor(FROZEN, view(quotas('users: {"*": {timeout: 1h}}\nqueues: {default: {idle: 10m}}')))).toEqual({
     timeout: { ms: 3_600_000, path: 'quotas.users.*.timeout' },
     idle: { ms: 600_000, path: 'quotas.queues.default.idle' },
     mayGrow: true,
   });
-  expect(limitsFor(JOB, view('roles: {worker: {instances: 1}}'))).toEqual({ timeout: null, idle: null, mayGrow: false });
+  expect(limitsFor(FROZEN, view(quotas('roles: {worker: {instances: 1}}')))).toEqual({ timeout: null, idle: null, mayGrow: false });
 });
 
 test('a job whose own tags do not tell what it asks for is refused: others count by them', () => {
-  const quotas = 'roles: {worker: {total: {gpus: 8}}}';
-  const own = (tags: readonly string[]) => judged(quotas, [application('application_100_0005', { tags, user: 'alice' })]).type;
+  const limits = 'roles: {worker: {total: {gpus: 8}}}';
+  const own = (tags: readonly string[]) => judged(limits, [application('application_100_0005', { tags, user: 'alice' })]).type;
   expect(own(['tony-ts', ...roleTags(JOB.job), 'mine'])).toBe('admitted');
   expect(own(['tony-ts'])).toBe('refused');
   expect(own([...roleTags(JOB.job), 'tony-roles:worker:0'])).toBe('refused');
   expect(own(['tony-roles:worker:1'])).toBe('refused');
+});
+
+test('a job that is no application by which jobs are counted is refused', () => {
+  expect(judge(FROZEN, view(quotas('roles: {worker: {total: {gpus: 8}}}'), { applications: [] }))).toMatchObject({
+    type: 'refused',
+    reason: expect.stringContaining('does not list the job among the applications of type TONY'),
+  });
+});
+
+test('a job that says to be of somebody else, or another one, is refused', () => {
+  expect(judge({ ...FROZEN, user: 'bob' }, view(''))).toEqual({
+    type: 'refused',
+    reason: 'job.json is of user bob; YARN runs it for alice. Submit it with tony-ts.',
+  });
+  expect(judge({ ...FROZEN, applicationId: 'application_99_0001' }, view(''))).toEqual({
+    type: 'refused',
+    reason: 'job.json is of application_99_0001; YARN runs it as application_100_0005. Submit it with tony-ts.',
+  });
+});
+
+test('containers beyond those that a job tells of count as tasks of every role, but for its ApplicationMaster', () => {
+  const limits = 'roles: {worker: {total: {instances: 4}}}';
+  const silent = (runningContainers: number) => judged(limits, [application('application_100_0001', { tags: [], runningContainers })]).type;
+  expect(silent(2)).toBe('admitted');
+  expect(silent(3)).toBe('waits');
+  expect(judged(limits, [application('application_100_0001', { runningContainers: 0 })]).type).toBe('waits');
+});
+
+test('a job without the final values is refused with all of them, wherever it says to be', () => {
+  const site = 'final: {queue: research, heartbeat: {interval: 3s}, roles: {"*": {nodeLabel: a100}}}';
+  expect(judge(FROZEN, view(site))).toEqual({
+    type: 'refused',
+    reason:
+      'The job does not have the final values of hdfs://nn/apps/tony-ts/site.yaml: queue is default, and has to be research; heartbeat.interval is 1s, and has to be 3s; roles.worker.nodeLabel is not set, and has to be a100. Submit it with tony-ts.',
+  });
+  const { job } = withFinalValues(FROZEN.job, parseSite(site, 'x').final);
+  expect(judge({ ...FROZEN, job }, view(site, { queue: 'root.research' }))).toEqual({ type: 'admitted' });
+  expect(judge({ ...FROZEN, job }, view(site)).type).toBe('refused');
+  // What runs is not changed by a value that has become final, and may grow all the same.
+  expect(limitsFor(FROZEN, view(site)).mayGrow).toBe(true);
 });

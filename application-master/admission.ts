@@ -1,9 +1,11 @@
-import type { FrozenJob } from '../conf/job.ts';
+import { type FinalValue, withFinalValues } from '../conf/final-values.ts';
+import { APPLICATION_TYPE, type FrozenJob } from '../conf/job.ts';
 import {
   describeShortage,
   idleLimitOf,
   type Owner,
   queueName,
+  setsTotals,
   shortagesOf,
   timeoutOf,
   type Violation,
@@ -22,45 +24,62 @@ export type Judgement =
   | { readonly type: 'waits'; readonly reason: string }
   | { readonly type: 'refused'; readonly reason: string };
 
-/** What the cluster itself says, where the job's own configuration leads to it. */
+/** What the cluster itself says, whatever job.json does. */
 export interface ClusterView {
+  readonly applicationId: string;
+  /** Whose application YARN runs. */
+  readonly user: string;
   readonly site: Site;
   /** Of the job, as the ResourceManager has put it. */
   readonly queue: string;
-  /** All applications of tony-ts that are not over, this one included. */
+  /** All applications of tony-ts that are not over, this one included; none where the site sets no totals. */
   readonly applications: readonly Application[];
   /** Of every user above. */
   readonly groupsOf: (user: string) => readonly string[];
 }
 
-function ownerOf({ user }: FrozenJob, view: ClusterView): Owner {
+function ownerOf({ user, ...view }: ClusterView): Owner {
   return { user, groups: view.groupsOf(user), queue: queueName(view.queue) };
 }
 
 /** What holds for a job that runs: a limit that was lowered takes nothing away, but nothing is added to what is beyond it. */
 export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
   const { quotas } = view.site;
-  const owner = ownerOf(frozen, view);
+  const owner = ownerOf(view);
   return {
     timeout: timeoutOf(quotas, owner),
     idle: idleLimitOf(quotas, owner),
-    mayGrow: judge(frozen, view).type === 'admitted',
+    mayGrow: judgeByQuotas(frozen, view).type === 'admitted',
   };
 }
 
 /** Judged by the site file of the cluster and by what runs there; of two jobs the one that was submitted first goes first. */
 export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
-  const { job, applicationId } = frozen;
+  const lie = lieOf(frozen, view);
+  if (lie !== null) return { type: 'refused', reason: `${lie} Submit it with tony-ts.` };
+  const { final, from } = view.site;
+  const { changed: ofJob } = withFinalValues(frozen.job, final);
+  const changed = [...ofJob, ...(ofJob.some(({ path }) => path[0] === 'queue') ? [] : otherQueue(view))];
+  if (changed.length > 0) return { type: 'refused', reason: describeChanged(changed, from) };
+  return judgeByQuotas(frozen, view);
+}
+
+function judgeByQuotas({ job }: FrozenJob, view: ClusterView): Judgement {
   const { quotas, from } = view.site;
-  const owner = ownerOf(frozen, view);
+  const owner = ownerOf(view);
   const violations = violationsOf(job, owner, quotas);
   if (violations.length > 0) return { type: 'refused', reason: describeViolations(violations, from) };
-  const own = view.applications.find(({ id }) => id === applicationId);
-  if (own !== undefined && !tellsTheTruth(own, job)) {
+  if (!setsTotals(quotas)) return { type: 'admitted' };
+  const own = view.applications.find(({ id }) => id === view.applicationId);
+  if (own === undefined) {
+    const reason = `The ResourceManager does not list the job among the applications of type ${APPLICATION_TYPE}, by which jobs are counted.`;
+    return { type: 'refused', reason: `${reason} Submit it with tony-ts.` };
+  }
+  if (!tellsTheTruth(own, job)) {
     const reason = `The tags of the application do not tell what the job asks for by role (${roleTags(job).join(' ') || 'names of roles are too long'}).`;
     return { type: 'refused', reason: `${reason} Submit it with tony-ts, and with shorter names of roles where they do not fit.` };
   }
-  const earlier = view.applications.filter((other) => isEarlier(other.id, applicationId));
+  const earlier = view.applications.filter((other) => isEarlier(other.id, view.applicationId));
   const shortages = shortagesOf(
     job,
     owner,
@@ -72,6 +91,18 @@ export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
   return quotas.over === 'wait'
     ? { type: 'waits', reason: `Waits for other jobs to end: ${reason}.` }
     : { type: 'refused', reason: `Too little is left: ${reason}. Submit again when other jobs have ended.` };
+}
+
+/** What job.json says of itself that is not so; null when it is honest. */
+function lieOf(frozen: FrozenJob, { user, applicationId }: ClusterView): string | null {
+  if (frozen.user !== user) return `job.json is of user ${frozen.user}; YARN runs it for ${user}.`;
+  return frozen.applicationId === applicationId ? null : `job.json is of ${frozen.applicationId}; YARN runs it as ${applicationId}.`;
+}
+
+/** Where the ResourceManager has put the job counts, not where job.json says that it is. */
+function otherQueue({ queue, site }: ClusterView): FinalValue[] {
+  const is = site.final.queue;
+  return is === undefined || queueName(is) === queueName(queue) ? [] : [{ path: ['queue'], was: queue, is }];
 }
 
 /** Others' sums are made of these tags. YARN writes them in small letters. */
@@ -91,6 +122,11 @@ function isEarlier(one: string, other: string): boolean {
 function partsOf(applicationId: string): [started: number, number: number] {
   const [, started, number] = /^application_(\d+)_(\d+)$/.exec(applicationId) ?? [];
   return [Number(started ?? 0), Number(number ?? 0)];
+}
+
+function describeChanged(changed: readonly FinalValue[], from: string | null): string {
+  const each = changed.map(({ path, was, is }) => `${path.join('.')} is ${was ?? 'not set'}, and has to be ${is}`);
+  return `The job does not have the final values of ${from ?? 'the site file'}: ${each.join('; ')}. Submit it with tony-ts.`;
 }
 
 function describeViolations(violations: readonly Violation[], from: string | null): string {

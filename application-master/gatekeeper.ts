@@ -4,40 +4,54 @@ import { APPLICATION_TYPE, type FrozenJob } from '../conf/job.ts';
 import type { Logger } from '../conf/log.ts';
 import { setsTotals } from '../conf/quotas.ts';
 import type { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { configurationOfNode } from '../hadoop/node-configuration.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
 import { LIVE_STATES } from '../hadoop/resource-manager-answers.ts';
 import { groupsOfUser } from '../hadoop/user-groups.ts';
 import { siteOfCluster } from '../storage/cluster-site.ts';
+import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { type ClusterView, type Judgement, judge, limitsFor } from './admission.ts';
 import type { JobLimits } from './events.ts';
+import type { MasterSettings } from './settings.ts';
 
 /** Between two looks at what others have (ms). */
 const LOOK_EVERY_MS = 2_000;
 /** And at the site file while the job runs (ms). */
 const WATCH_EVERY_MS = 30_000;
+/** For the node to say by which configuration it finds the cluster (ms). */
+const NODE_MS = 5_000;
 
 /** All but what the ResourceManager says at registration. */
 type Sight = Omit<ClusterView, 'queue'>;
 
 export interface GatekeeperOptions {
   readonly frozen: FrozenJob;
+  /** The job's own, by which the cluster is found where the node does not say how. */
   readonly configuration: HadoopConfiguration;
-  readonly storage: Storage;
+  readonly host: string;
+  readonly node: MasterSettings['node'];
   readonly log: Logger;
+}
+
+/** What is asked, at the addresses that count. */
+interface Sources {
+  readonly configuration: HadoopConfiguration;
+  readonly resourceManager: ResourceManager;
+  readonly storage: Storage;
 }
 
 /** Lets a job begin when the cluster's site file and what else runs allow it, by what the cluster itself says of both. */
 export class Gatekeeper {
   readonly #options: GatekeeperOptions;
-  readonly #resourceManager: ResourceManager;
+  /** By the node's configuration once it has said it. */
+  #sources: Sources | null = null;
   readonly #closing = new AbortController();
   /** What has been looked at and serves once more: begun while the ApplicationMaster registers, where nothing is limited nobody waits for it. */
   #seen: Promise<Sight> | null;
 
   constructor(options: GatekeeperOptions) {
     this.#options = options;
-    this.#resourceManager = ResourceManager.of(options.configuration, options.frozen.user);
     this.#seen = this.#look();
     this.#seen.catch(() => {});
   }
@@ -95,21 +109,57 @@ export class Gatekeeper {
   }
 
   async #look(): Promise<Sight> {
-    const { configuration, storage, frozen } = this.#options;
-    const site = await siteOfCluster(storage, configuration.defaultFs);
-    const applications = setsTotals(site.quotas)
-      ? await this.#resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES })
-      : [];
-    const hasGroups = Object.keys(site.quotas.groups).length > 0;
-    const users = hasGroups ? new Set([frozen.user, ...applications.map((application) => application.user)]) : [];
-    const groups = new Map(
-      await Promise.all([...users].map(async (user) => [user, await groupsOfUser(configuration, frozen.user, user)] as const)),
-    );
-    return { site, applications, groupsOf: (user) => groups.get(user) ?? [] };
+    const { applicationId, user } = this.#options.node;
+    const sources = this.#sources ?? (await this.#open());
+    try {
+      const { configuration, resourceManager, storage } = sources;
+      const site = await siteOfCluster(storage, configuration.defaultFs);
+      const applications = setsTotals(site.quotas)
+        ? await resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES })
+        : [];
+      const hasGroups = Object.keys(site.quotas.groups).length > 0;
+      const users = hasGroups ? new Set([user, ...applications.map((application) => application.user)]) : [];
+      const groups = new Map(
+        await Promise.all([...users].map(async (each) => [each, await groupsOfUser(configuration, user, each)] as const)),
+      );
+      return { applicationId, user, site, applications, groupsOf: (each) => groups.get(each) ?? [] };
+    } finally {
+      if (sources !== this.#sources) closeSources(sources);
+    }
+  }
+
+  /** A job's own configuration may have been written by hand, so that it leads to another site file: what the node goes by counts. */
+  async #open(): Promise<Sources> {
+    const { frozen, configuration: own, host, node, log } = this.#options;
+    const frozenProperties = frozen.cluster.kind === 'yarn' ? frozen.cluster.hadoop : {};
+    const said = await configurationOfNode({ host, port: node.httpPort }, frozenProperties, NODE_MS);
+    const configuration = said ?? own;
+    const { defaultFs } = configuration;
+    const sources = {
+      configuration,
+      resourceManager: ResourceManager.of(configuration, node.user),
+      storage: createStorage({ hadoop: configuration, user: node.user }),
+    };
+    if (said === null) {
+      log.warn(
+        { node: `${host}:${node.httpPort}`, defaultFs },
+        "the node does not say its configuration: the site file is looked for by the job's own",
+      );
+      return sources;
+    }
+    if (defaultFs !== own.defaultFs) log.warn({ node: defaultFs, job: own.defaultFs }, 'the job names another file system than its node');
+    if (!this.#closing.signal.aborted) this.#sources = sources;
+    return sources;
   }
 
   close(): void {
     this.#closing.abort();
-    this.#resourceManager.close();
+    if (this.#sources !== null) closeSources(this.#sources);
+    this.#sources = null;
   }
+}
+
+function closeSources({ resourceManager, storage }: Sources): void {
+  resourceManager.close();
+  storage.close();
 }

@@ -104,7 +104,7 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
   const addressed = new Promise<void>((resolve) => {
     say = resolve;
   });
-  const gatekeeper = hadoop === null ? null : new Gatekeeper({ frozen, configuration: hadoop, storage, log });
+  const gatekeeper = hadoop === null ? null : new Gatekeeper({ frozen, configuration: hadoop, host, node: settings.node, log });
   const services = new Services({
     notes: (content) =>
       new DurableNotes({

@@ -3,7 +3,7 @@ import { messageOf, TonyError } from '../conf/errors.ts';
 import { parseFrozenJob } from '../conf/frozen-job.ts';
 import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob } from '../conf/job.ts';
 import type { Secret } from '../conf/secret.ts';
-import { parseContainerId } from '../hadoop/application-id.ts';
+import { applicationOf, parseContainerId } from '../hadoop/application-id.ts';
 import { type Credentials, decodeCredentials } from '../hadoop/credentials.ts';
 
 /** What the ApplicationMaster is told by its container. */
@@ -14,6 +14,14 @@ export interface MasterSettings {
   readonly attempt: number;
   /** Name of this host, as others reach it. */
   readonly host: string;
+  /** What the NodeManager itself says, over anything that an environment of the user's says: job.json may be anybody's. */
+  readonly node: {
+    readonly applicationId: string;
+    /** Empty on the user's own machine, where there is no NodeManager. */
+    readonly user: string;
+    /** Of its web server; 0 likewise. */
+    readonly httpPort: number;
+  };
   readonly credentials: Credentials;
   readonly secrets: { readonly jobSecret: Secret; readonly certificate: Secret; readonly privateKey: Secret };
 }
@@ -39,6 +47,11 @@ export async function readSettings(environment: Readonly<Record<string, string |
     frozenText,
     attempt: parseContainerId(variable('CONTAINER_ID')).attempt,
     host: variable('NM_HOST'),
+    node: {
+      applicationId: applicationOf(variable('CONTAINER_ID')),
+      user: environment.USER ?? '',
+      httpPort: Number(environment.NM_HTTP_PORT ?? 0),
+    },
     credentials,
     secrets: {
       jobSecret: secret(CREDENTIALS.jobSecret),

@@ -22,13 +22,21 @@ const MAX_SOCKETS_PER_HOST = 32;
  */
 export class HttpClient {
   readonly #http = new HttpAgent({ keepAlive: true, maxSockets: MAX_SOCKETS_PER_HOST });
+  readonly #anyCertificate: boolean;
   #https: HttpsAgent | null = null;
+
+  /** @param options.anyCertificate a server with any certificate will do; only where its address alone says who it is, as on this very host. */
+  constructor(options: { readonly anyCertificate?: boolean } = {}) {
+    this.#anyCertificate = options.anyCertificate ?? false;
+  }
 
   /** The request, to be written to and ended by the caller. */
   start(request: HttpRequest): ClientRequest {
     const { url, method, headers } = request;
     const secure = url.protocol === 'https:';
-    if (secure) this.#https ??= new HttpsAgent({ keepAlive: true, maxSockets: MAX_SOCKETS_PER_HOST });
+    if (secure) {
+      this.#https ??= new HttpsAgent({ keepAlive: true, maxSockets: MAX_SOCKETS_PER_HOST, rejectUnauthorized: !this.#anyCertificate });
+    }
     const agent = secure && this.#https !== null ? this.#https : this.#http;
     const sent = (secure ? httpsRequest : httpRequest)(url, { method, agent, ...(headers === undefined ? {} : { headers }) });
     sent.once('socket', (socket) => watch(sent, socket, request));

@@ -24,12 +24,15 @@ export async function configurationOfResourceManager(address: string): Promise<H
 }
 
 /** What a daemon of the cluster goes by, its defaults included, from its web server; throws when that says nothing. */
-export async function propertiesOfDaemon(base: URL): Promise<XmlProperty[]> {
-  const http = new HttpClient();
+export async function propertiesOfDaemon(
+  base: URL,
+  { timeoutMs = TIMEOUT_MS, anyCertificate = false }: { readonly timeoutMs?: number; readonly anyCertificate?: boolean } = {},
+): Promise<XmlProperty[]> {
+  const http = new HttpClient({ anyCertificate });
   try {
     const url = new URL('/conf', base);
     const answer = await http.fetch(
-      { method: 'GET', url, headers: { Accept: 'application/xml' }, idleTimeoutMs: TIMEOUT_MS },
+      { method: 'GET', url, headers: { Accept: 'application/xml' }, idleTimeoutMs: timeoutMs },
       { maximumBytes: MAXIMUM_BYTES },
     );
     if (answer.status !== 200) throw new Error(`${url} answered HTTP ${answer.status}, which no daemon of Hadoop does.`);

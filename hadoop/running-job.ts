@@ -13,7 +13,8 @@ export function amountsOf(resources: Readonly<Record<string, number>>): Record<s
 
 /** A job of another user, or of the same one, as sums over running jobs count it. */
 export function runningJob(application: Application, groupsOf: (user: string) => readonly string[]): RunningJob {
-  const has: Amounts = amountsOf(application.used);
+  // One container is the ApplicationMaster's.
+  const has: Amounts = { ...amountsOf(application.used), instances: Math.max(0, application.runningContainers - 1) };
   return {
     applicationId: application.id,
     user: application.user,

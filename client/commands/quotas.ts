@@ -47,16 +47,19 @@ const checkCommand: CommandModule<object, CheckArguments> = {
     const { describeViolations, ownerOf } = await import('../check-quotas.ts');
     const { openCluster } = await import('../cluster.ts');
     const { valueWriter } = await import('../value-output.ts');
-    const job = await loadJob(conf, { set });
     const cluster = await openCluster(options);
     try {
       const site = await cluster.site();
+      const overridden: string[] = [];
+      const job = await loadJob(conf, { set, site, onOverridden: (line) => overridden.push(line) });
       const owner = await ownerOf(job, cluster, site);
       const violations = violationsOf(job, owner, site.quotas);
-      if (output !== 'table') (await valueWriter(output))({ from: site.from, owner, violations });
-      else if (violations.length === 0)
-        process.stdout.write(`${job.name} is within all limits of ${owner.user} in queue ${owner.queue}.\n`);
-      else process.stdout.write(`${describeViolations(violations, site.from)}\n`);
+      if (output !== 'table') (await valueWriter(output))({ from: site.from, owner, overridden, violations });
+      else {
+        const fits = `${job.name} is within all limits of ${owner.user} in queue ${owner.queue}.`;
+        const said = violations.length === 0 ? fits : describeViolations(violations, site.from);
+        process.stdout.write(`${[...overridden, said].join('\n')}\n`);
+      }
       if (violations.length > 0) process.exitCode = 2;
     } finally {
       cluster.close();

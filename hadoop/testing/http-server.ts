@@ -1,6 +1,5 @@
 import { once } from 'node:events';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Server } from 'node:net';
 
 /** Starts a server on the loopback interface; answers its base URL. */
 export async function listening(server: Server): Promise<string> {
