@@ -4,6 +4,7 @@ import { messageOf, TonyError } from '../conf/errors.ts';
 import { AddressRound, type Outcome } from './address-round.ts';
 import { parseApplicationId } from './application-id.ts';
 import { type ApplicationSubmission, submissionBody } from './application-submission.ts';
+import { type CapacityQueue, capacitySchedulerSchema } from './capacity-queues.ts';
 import type { HadoopConfiguration } from './configuration.ts';
 import { type QueueRoom, queueRoomOf } from './queue-room.ts';
 import { parseRemoteException } from './remote-exception.ts';
@@ -65,6 +66,8 @@ const PATIENCE_MS = 5_000;
 const TIMEOUT_MS = 10_000;
 const MAXIMUM_ANSWER_BYTES = 64 * 1024 * 1024;
 
+export const SUBMISSION_PATH = '/ws/v1/cluster/apps';
+
 /** Of the ResourceManager's own states those that it tells only in answer to a kill. */
 const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
 
@@ -112,7 +115,7 @@ export class ResourceManager {
   }
 
   async submit(submission: ApplicationSubmission): Promise<void> {
-    await this.#json({ method: 'POST', path: '/ws/v1/cluster/apps', body: submissionBody(submission) });
+    await this.#json({ method: 'POST', path: SUBMISSION_PATH, body: submissionBody(submission) });
   }
 
   /** Throws APPLICATION_NOT_FOUND for one that the ResourceManager does not know, or no longer. */
@@ -166,6 +169,23 @@ export class ResourceManager {
   /** A queue by its name or path with what it, those above it and the user may have and have; null when it is not told of. */
   async queueRoom(name: string): Promise<QueueRoom | null> {
     return queueRoomOf(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }), name, this.#user ?? '');
+  }
+
+  /** The Capacity Scheduler's root queue with all below it; null when the cluster has another scheduler. */
+  async capacityQueues(): Promise<CapacityQueue | null> {
+    return checked(capacitySchedulerSchema, await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }));
+  }
+
+  /** The scheduler's whole configuration by name; null where it lies in a file, or whoever asks is no administrator. */
+  async schedulerConfiguration(): Promise<ReadonlyMap<string, string> | null> {
+    try {
+      const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler-conf' });
+      const property = z.object({ name: z.string(), value: z.string() });
+      return new Map(checked(listOf('property', property), answer).map(({ name, value }) => [name, value]));
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'RM_REFUSED') return null;
+      throw error;
+    }
   }
 
   async metrics(): Promise<ClusterMetrics> {

@@ -99,9 +99,71 @@ const usageCommand: CommandModule<object, UsageArguments> = {
   },
 };
 
+interface EmitArguments extends ClusterArguments {
+  readonly to?: string | undefined;
+  readonly force: boolean;
+  readonly base?: string | undefined;
+  readonly queueMode?: 'absolute' | 'mixed' | undefined;
+  readonly masters: number;
+}
+
+const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
+  command: 'capacity-scheduler',
+  describe: "Write capacity-scheduler.xml: the cluster's queues with the limits that YARN itself can hold",
+  builder: (yargs): Argv<EmitArguments> =>
+    yargs.options({
+      to: { type: 'string', describe: 'The file to write, instead of stdout', requiresArg: true },
+      force: { type: 'boolean', default: false, describe: 'Write over a file that is there' },
+      base: {
+        type: 'string',
+        describe: "The ResourceManager's present capacity-scheduler.xml, to keep all that is in it",
+        requiresArg: true,
+      },
+      'queue-mode': {
+        choices: ['absolute', 'mixed'] as const,
+        default: 'absolute' as const,
+        describe: 'Sizes of limited queues as amounts; or single resources as amounts and the rest in percent (Hadoop 3.4)',
+        requiresArg: true,
+      },
+      masters: {
+        type: 'number',
+        default: 8,
+        describe: 'Leave room for so many ApplicationMasters beside the total of a queue',
+        requiresArg: true,
+      },
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ to, force, masters, ...options }) => {
+    const { TonyError } = await import('../../conf/errors.ts');
+    const { emitCapacityScheduler } = await import('../capacity-scheduler/emit-capacity-scheduler.ts');
+    if (!Number.isInteger(masters) || masters < 0)
+      throw new TonyError('USAGE', `masters: expected a whole number of at least 0, found ${masters}.`);
+    const { xml, notices } = await emitCapacityScheduler({ ...options, masters });
+    if (to === undefined) process.stdout.write(xml);
+    else {
+      const { writeFile } = await import('node:fs/promises');
+      await writeFile(to, xml, { flag: force ? 'w' : 'wx' }).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'EEXIST')
+          throw new TonyError('ALREADY_EXISTS', `${to} is there already.`, { hint: 'Name another file, or add --force.' });
+        throw new TonyError('USAGE', `Cannot write ${to}: ${error.message}.`, { cause: error });
+      });
+    }
+    const { terminalOf, wrap } = await import('../terminal.ts');
+    const width = terminalOf(process.stderr).columns - 1;
+    for (const notice of notices) process.stderr.write(`${wrap(`notice: ${notice}`, width, 20).join('\n  ')}\n`);
+  },
+};
+
+const emitCommand: CommandModule = {
+  command: 'emit',
+  describe: "Write configuration of YARN that enforces the quotas where YARN can, whoever's ApplicationMaster it is",
+  builder: (yargs) => yargs.command(emitCapacitySchedulerCommand).demandCommand(1, 'Say what to write: capacity-scheduler.'),
+  handler: () => {},
+};
+
 export const quotasCommand: CommandModule = {
   command: 'quotas',
-  describe: "What the cluster's admin allows: show, check, usage",
-  builder: (yargs) => yargs.command(showCommand).command(checkCommand).command(usageCommand),
+  describe: "What the cluster's admin allows: show, check, usage, emit",
+  builder: (yargs) => yargs.command(showCommand).command(checkCommand).command(usageCommand).command(emitCommand),
   handler: () => {},
 };

@@ -1,0 +1,98 @@
+import type { CapacityQueue, QueuePartition } from '../../hadoop/capacity-queues.ts';
+import { amountsOf } from '../../hadoop/running-job.ts';
+import { allocation, vector } from './resource-vector.ts';
+import { PREFIX, staticQueues } from './scheduler-draft.ts';
+
+/** The scheduler's own defaults: what equals them was most likely not written. */
+const DEFAULTS = { maximumApplications: 10_000, masterPercent: 0.1, rootOrdering: 'utilization', leafOrdering: 'fifo' } as const;
+const NOBODY = ' ';
+
+/** The configuration as far as the ResourceManager tells it of its queues, for want of the file that it has read. */
+export function currentProperties(root: CapacityQueue): Map<string, string> {
+  const properties = new Map<string, string>();
+  // Of several resource types the scheduler looks at memory alone without it, and refuses to start where there are more than two.
+  properties.set(`${PREFIX}resource-calculator`, 'org.apache.hadoop.yarn.util.resource.DominantResourceCalculator');
+  const parents = new Map(staticQueues(root).flatMap((queue) => queue.children.map((child) => [child, queue] as const)));
+  for (const queue of staticQueues(root)) {
+    for (const [key, value] of ofQueue(queue, parents.get(queue) ?? null, root)) properties.set(`${PREFIX}${queue.path}.${key}`, value);
+  }
+  return properties;
+}
+
+function ofQueue(queue: CapacityQueue, parent: CapacityQueue | null, root: CapacityQueue): [string, string][] {
+  const children = queue.children.filter(({ dynamic }) => !dynamic);
+  const isLeaf = queue.children.length === 0;
+  const found: [string, string | null][] = [
+    ['queues', children.length === 0 ? null : children.map(({ name }) => name).join(',')],
+    ...(parent === null ? [] : queue.partitions.flatMap((partition) => sizesOf(queue, partition, parent))),
+    ['state', queue.state === 'RUNNING' ? null : 'STOPPED'],
+    ['acl_submit_applications', queue.submitters === (parent === null ? '*' : NOBODY) ? null : queue.submitters],
+    ['acl_administer_queue', queue.administrators === (parent === null ? '*' : NOBODY) ? null : queue.administrators],
+    ['priority', queue.priority === 0 ? null : String(queue.priority)],
+    ['max-parallel-apps', numberOr(queue.maximumParallelApplications, null)],
+    ['accessible-node-labels', parent === null || sameNames(queue.labels, parent.labels) ? null : queue.labels.join(',') || NOBODY],
+    ['default-node-label-expression', queue.defaultLabel],
+  ];
+  if (isLeaf) {
+    const share = Math.floor((DEFAULTS.maximumApplications * absoluteCapacity(queue, root)) / 100);
+    found.push(
+      ['minimum-user-limit-percent', numberOr(queue.minimumUserLimitPercent, 100)],
+      ['user-limit-factor', numberOr(queue.userLimitFactor, 1)],
+      ['maximum-applications', Math.abs((queue.maximumApplications ?? share) - share) <= 1 ? null : String(queue.maximumApplications)],
+      ['maximum-am-resource-percent', numberOr(queue.masterPercent, DEFAULTS.masterPercent)],
+      ['ordering-policy', queue.ordering === DEFAULTS.leafOrdering ? null : queue.ordering],
+      ['maximum-application-lifetime', queue.maximumLifetime > 0 ? String(queue.maximumLifetime) : null],
+      ['default-application-lifetime', queue.defaultLifetime > 0 ? String(queue.defaultLifetime) : null],
+    );
+  } else if (queue.ordering !== DEFAULTS.rootOrdering) found.push(['ordering-policy', queue.ordering]);
+  const largest = amountsOf(queue.maximumAllocation);
+  if (parent !== null && !sameAmounts(largest, amountsOf(parent.maximumAllocation)))
+    found.push(['maximum-allocation', allocation(largest)]);
+  return found.flatMap(([key, value]) => (value === null ? [] : [[key, value]]));
+}
+
+function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: CapacityQueue): [string, string | null][] {
+  const key = partition.label === '' ? '' : `accessible-node-labels.${partition.label}.`;
+  const maximum: [string, string | null] = [
+    `${key}maximum-capacity`,
+    partition.maximumCapacity >= 100 ? null : String(rounded(partition.maximumCapacity)),
+  ];
+  switch (queue.mode) {
+    case 'percentage':
+      return [[`${key}capacity`, String(rounded(partition.capacity))], maximum];
+    case 'weight':
+      return [[`${key}capacity`, partition.weight < 0 ? null : `${partition.weight}w`], maximum];
+    case 'absolute': {
+      const above = parent.partitions.find(({ label }) => label === partition.label);
+      const most = amountsOf(partition.maximum);
+      const isOwn = above !== undefined && !sameAmounts(most, amountsOf(above.maximum));
+      return [
+        [`${key}capacity`, vector(amountsOf(partition.minimum))],
+        [`${key}maximum-capacity`, isOwn ? vector(most) : null],
+      ];
+    }
+  }
+}
+
+/** Percent of the cluster. */
+function absoluteCapacity(queue: CapacityQueue, root: CapacityQueue): number {
+  const path = staticQueues(root).filter(({ path: above }) => queue.path.startsWith(`${above}.`) || above === queue.path);
+  return path.reduce((share, { partitions: [own] }) => (share * (own?.capacity ?? 0)) / 100, 100);
+}
+
+function numberOr(value: number | null, usual: number | null): string | null {
+  return value === null || value === usual ? null : String(rounded(value));
+}
+
+/** The ResourceManager counts with floats: 33.3 comes as 33.300003. */
+function rounded(value: number): number {
+  return Number(value.toFixed(3));
+}
+
+function sameNames(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((name) => other.includes(name));
+}
+
+function sameAmounts(one: Readonly<Record<string, number>>, other: Readonly<Record<string, number>>): boolean {
+  return Object.keys({ ...one, ...other }).every((name) => (one[name] ?? 0) === (other[name] ?? 0));
+}

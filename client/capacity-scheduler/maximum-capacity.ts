@@ -1,0 +1,130 @@
+import { TonyError } from '../../conf/errors.ts';
+import { entryOf } from '../../conf/quotas.ts';
+import type { CapacityQueue, QueuePartition } from '../../hadoop/capacity-queues.ts';
+import { amountsOf } from '../../hadoop/running-job.ts';
+import { reachedLabels } from './node-labels.ts';
+import { type Resources, vector } from './resource-vector.ts';
+import { leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } from './scheduler-draft.ts';
+
+/** What an ApplicationMaster has when its job does not say otherwise. */
+export const MASTER: Resources = { memory: 1024, vcores: 1 };
+
+interface Limit {
+  /** `quotas.queues.research.total` */
+  readonly path: string;
+  readonly amounts: Resources;
+}
+
+/**
+ * `total` of queues as maximum capacities. Beside queues whose sizes are percents the scheduler passes over a maximum that is an amount, so all
+ * sizes become amounts, those that are guaranteed now; or, in mixed mode, maxima tell each resource in its own way and the sizes stay.
+ *
+ * @returns whether sizes have become amounts.
+ */
+export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boolean {
+  const { root } = view;
+  const limits = limitsOf(draft, view);
+  if (limits.size === 0) return false;
+  const types = Object.keys(amountsOf(root.partitions[0]?.maximum ?? {}));
+  for (const [queue, { path, amounts }] of limits) {
+    const free = types.filter((type) => amounts[type] === undefined);
+    if (view.queueMode === 'absolute' && free.length > 0) {
+      draft.notice(
+        `${path} leaves ${free.join(', ')} free, which is written as all that ${queue.path} may have today. When the cluster becomes smaller than that, the scheduler forgets the whole maximum; when it grows, the queue does not: write the file anew then, or use --queue-mode mixed (Hadoop 3.4).`,
+      );
+    }
+  }
+  if (view.queueMode === 'mixed') {
+    draft.set('legacy-queue-mode.enabled', 'false', 'maxima that limit single resources');
+    for (const [queue, limit] of limits) {
+      for (const { key, own, above } of partitionsOf(queue, view)) {
+        const most = within(limit, own, above, view.masters);
+        const written = Object.entries(most).map(([type, amount]): [string, number | string] => {
+          const isFree = limit.amounts[type] === undefined && amount >= (above[type] ?? 0);
+          return [type, isFree ? '100%' : amount];
+        });
+        draft.set(`${key}maximum-capacity`, vector(Object.fromEntries(written)), limit.path);
+      }
+    }
+    return false;
+  }
+  const maker = staticQueues(root).find(({ makesQueues, children }) => makesQueues || children.some(({ dynamic }) => dynamic));
+  if (maker !== undefined) {
+    throw new TonyError('USAGE', `${maker.path} makes queues when they are first used, which have no sizes in amounts.`, {
+      hint: 'Use --queue-mode mixed (Hadoop 3.4).',
+    });
+  }
+  for (const queue of staticQueues(root)) {
+    if (queue !== root) setAmounts(draft, queue, limits.get(queue) ?? null, view);
+  }
+  return true;
+}
+
+function setAmounts(draft: SchedulerDraft, queue: CapacityQueue, limit: Limit | null, view: SchedulerView): void {
+  for (const { key, own, above } of partitionsOf(queue, view)) {
+    const most = limit === null ? amountsOf(own.maximum) : within(limit, own, above, view.masters);
+    const guaranteed = amountsOf(own.minimum);
+    const least = Object.fromEntries(Object.entries(guaranteed).map(([type, amount]) => [type, Math.min(amount, most[type] ?? 0)]));
+    const cut = Object.entries(guaranteed).filter(([type, amount]) => amount > (least[type] ?? 0));
+    if (cut.length > 0) {
+      draft.notice(
+        `${queue.path} was guaranteed more ${cut.map(([type]) => type).join(', ')} than ${limit?.path} allows; the rest is guaranteed to no queue.`,
+      );
+    }
+    const why = limit === null ? 'an amount as in the queues beside it that are limited' : limit.path;
+    draft.set(`${key}capacity`, vector(least), why);
+    const isOwn = limit !== null || Object.entries(above).some(([type, amount]) => (most[type] ?? 0) < amount);
+    if (isOwn) draft.set(`${key}maximum-capacity`, vector(most), why);
+    else draft.remove(`${key}maximum-capacity`);
+  }
+}
+
+/** Each kind of nodes that the queue reaches: where its sizes are written, and what it and the queue above may have there. */
+function partitionsOf(
+  queue: CapacityQueue,
+  view: SchedulerView,
+): { readonly key: string; readonly own: QueuePartition; readonly above: Resources }[] {
+  const parent = staticQueues(view.root).find(({ children }) => children.includes(queue));
+  const reached = reachedLabels(queue, view.quotas);
+  return queue.partitions.flatMap((own) => {
+    if (own.label !== '' && !(reached === null || reached.includes(own.label))) return [];
+    const key = own.label === '' ? `${queue.path}.` : `${queue.path}.accessible-node-labels.${own.label}.`;
+    const above = amountsOf(parent?.partitions.find(({ label }) => label === own.label)?.maximum ?? own.maximum);
+    return [{ key, own, above }];
+  });
+}
+
+/** The limit with room for ApplicationMasters, which totals do not count and the scheduler does; never more than the queue above may have. */
+function within({ amounts }: Limit, own: QueuePartition, above: Resources, masters: number): Resources {
+  const now = amountsOf(own.maximum);
+  return Object.fromEntries(
+    Object.entries(now).map(([type, most]) => {
+      const amount = amounts[type];
+      return [type, amount === undefined ? most : Math.min(amount + masters * (MASTER[type] ?? 0), above[type] ?? 0)];
+    }),
+  );
+}
+
+function limitsOf(draft: SchedulerDraft, { quotas, root }: SchedulerView): Map<CapacityQueue, Limit> {
+  const types = Object.keys(amountsOf(root.partitions[0]?.maximum ?? {}));
+  const leaves = leafQueues(root);
+  const limits = new Map<CapacityQueue, Limit>();
+  for (const queue of leaves) {
+    const found = entryOf(quotas.queues, queue.name);
+    const path = `quotas.queues.${found?.name}.total`;
+    const amounts: Record<string, number> = {};
+    for (const [type, amount] of Object.entries(found?.entry.total ?? {})) {
+      if (amount === undefined || type === 'instances') continue;
+      if (types.includes(type)) amounts[type] = amount;
+      else draft.notice(`${path}.${type} is left out: the cluster has no such resource type.`);
+    }
+    if (Object.keys(amounts).length > 0) limits.set(queue, { path, amounts });
+  }
+  for (const [queue, { path }] of limits) {
+    const others = leaves.filter(({ name, path: other }) => name === queue.name && other !== queue.path);
+    if (others.length > 0) draft.notice(`${path} is one sum for all queues called ${queue.name}; in YARN each of them has it for itself.`);
+    if (queue.partitions.length > 1)
+      draft.notice(`${path} is one sum for all nodes; in YARN the nodes of each label are limited for themselves.`);
+  }
+  return limits;
+}

@@ -1,0 +1,68 @@
+import type { Quotas } from '../../conf/quota-schema.ts';
+import { entryOf } from '../../conf/quotas.ts';
+import type { CapacityQueue } from '../../hadoop/capacity-queues.ts';
+import { leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } from './scheduler-draft.ts';
+
+const ALL = '*';
+
+/** The labels that a queue reaches when the site file holds; null: all. */
+export function reachedLabels({ name, labels, children }: CapacityQueue, quotas: Quotas): readonly string[] | null {
+  const allowed = children.length > 0 ? undefined : entryOf(quotas.queues, name)?.entry.nodeLabels;
+  if (allowed === undefined) return labels.includes(ALL) ? null : labels;
+  return labels.includes(ALL) ? allowed : allowed.filter((label) => labels.includes(label));
+}
+
+/**
+ * `nodeLabels` of queues as accessible labels. What queues give up goes to those beside them that keep it, so that percents still sum up.
+ *
+ * @param inAmounts sizes are amounts, of which nothing has to sum up.
+ */
+export function limitLabels(draft: SchedulerDraft, { quotas, root }: SchedulerView, inAmounts: boolean): void {
+  const lost = new Map<CapacityQueue, readonly string[]>();
+  for (const queue of leafQueues(root)) {
+    const found = entryOf(quotas.queues, queue.name);
+    const allowed = found?.entry.nodeLabels;
+    const reached = reachedLabels(queue, quotas);
+    if (found === null || allowed === undefined || reached === null) continue;
+    const path = `quotas.queues.${found.name}.nodeLabels`;
+    draft.set(`${queue.path}.accessible-node-labels`, reached.join(',') || ' ', path);
+    const outside = allowed.filter((label) => !reached.includes(label));
+    if (outside.length > 0) draft.notice(`${path}: ${queue.path} does not reach ${outside.join(', ')}, since a queue above it does not.`);
+    for (const label of reached) {
+      const has = queue.partitions.some((partition) => partition.label === label && (partition.capacity > 0 || partition.weight > 0));
+      if (!has)
+        draft.notice(
+          `${path}: ${queue.path} has no capacity of the nodes labelled ${label}; set ${queue.path}.accessible-node-labels.${label}.capacity.`,
+        );
+    }
+    if (queue.defaultLabel !== null && queue.defaultLabel !== '' && !reached.includes(queue.defaultLabel)) {
+      draft.remove(`${queue.path}.default-node-label-expression`);
+      draft.notice(
+        `${path} leaves out ${queue.defaultLabel}, on which containers of ${queue.path} ran that name no label; now they run on nodes without one.`,
+      );
+    }
+    const gone = queue.partitions.map(({ label }) => label).filter((label) => label !== '' && !reached.includes(label));
+    for (const label of gone) draft.removeBelow(`${queue.path}.accessible-node-labels.${label}.`);
+    lost.set(queue, gone);
+  }
+  if (!inAmounts) for (const parent of staticQueues(root)) shareOut(draft, parent, lost);
+}
+
+function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMap<CapacityQueue, readonly string[]>): void {
+  const labels = new Set(parent.children.flatMap((child) => lost.get(child) ?? []));
+  for (const label of labels) {
+    const percents = parent.children
+      .filter((child) => child.mode === 'percentage' && !lost.get(child)?.includes(label))
+      .map((child) => ({ child, percent: child.partitions.find((each) => each.label === label)?.capacity ?? 0 }));
+    const sum = percents.reduce((total, { percent }) => total + percent, 0);
+    if (sum === 0) {
+      draft.set(`${parent.path}.allow-zero-capacity-sum`, 'true', `no queue below has capacity of the nodes labelled ${label}`);
+      continue;
+    }
+    for (const { child, percent } of percents) {
+      const share = Number(((100 * percent) / sum).toFixed(3));
+      if (percent > 0)
+        draft.set(`${child.path}.accessible-node-labels.${label}.capacity`, String(share), `its part of what queues beside it gave up`);
+    }
+  }
+}

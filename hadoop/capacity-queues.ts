@@ -1,0 +1,135 @@
+import { z } from 'zod';
+import { listOf, resourcesSchema } from './resource-manager-answers.ts';
+
+/*
+ * The Capacity Scheduler's tree of queues as the ResourceManager tells it (GET /ws/v1/cluster/scheduler, Hadoop 3): what each queue was configured
+ * with, as far as that is told, and what it comes to on the cluster as it is now.
+ */
+
+/** What a queue has of the nodes of one label; amounts by YARN's names: memory-mb, vcores, yarn.io/gpu, ... */
+export interface QueuePartition {
+  /** Empty for the nodes without a label. */
+  readonly label: string;
+  /** Percent of the queue above. */
+  readonly capacity: number;
+  readonly maximumCapacity: number;
+  /** -1 where the queue has none. */
+  readonly weight: number;
+  /** Guaranteed, and the most, on the cluster as it is. */
+  readonly minimum: Readonly<Record<string, number>>;
+  readonly maximum: Readonly<Record<string, number>>;
+}
+
+export interface CapacityQueue {
+  readonly name: string;
+  /** `root.a.b` */
+  readonly path: string;
+  /** Not in the configuration: made when it was first used. */
+  readonly dynamic: boolean;
+  /** Makes queues below it when they are first used. */
+  readonly makesQueues: boolean;
+  readonly mode: 'percentage' | 'absolute' | 'weight';
+  readonly state: string;
+  /** The first is that of the nodes without a label. */
+  readonly partitions: readonly QueuePartition[];
+  /** That it reaches; `*` is all. */
+  readonly labels: readonly string[];
+  readonly defaultLabel: string | null;
+  /** `USERS GROUPS`, each a list with commas; `*` is everybody, a space nobody. */
+  readonly submitters: string;
+  readonly administrators: string;
+  readonly maximumAllocation: Readonly<Record<string, number>>;
+  readonly minimumUserLimitPercent: number;
+  readonly userLimitFactor: number;
+  readonly maximumApplications: number | null;
+  readonly maximumParallelApplications: number | null;
+  readonly masterPercent: number | null;
+  readonly priority: number;
+  readonly ordering: string | null;
+  /** Seconds; -1 for none. */
+  readonly maximumLifetime: number;
+  readonly defaultLifetime: number;
+  readonly children: readonly CapacityQueue[];
+}
+
+const partitionSchema = z.object({
+  partitionName: z.string().default(''),
+  capacity: z.number(),
+  maxCapacity: z.number(),
+  weight: z.number().default(-1),
+  effectiveMinResource: resourcesSchema,
+  effectiveMaxResource: resourcesSchema,
+});
+
+const UNLIMITED = 2 ** 31 - 1;
+
+const queueSchema: z.ZodType<CapacityQueue> = z
+  .object({
+    queueName: z.string(),
+    queuePath: z.string(),
+    creationMethod: z.string().default('static'),
+    autoCreateChildQueueEnabled: z.boolean().default(false),
+    autoCreationEligibility: z.string().default('off'),
+    mode: z.enum(['percentage', 'absolute', 'weight']).default('percentage'),
+    state: z.string().default('RUNNING'),
+    capacities: z.object({ queueCapacitiesByPartition: z.array(partitionSchema).min(1) }),
+    nodeLabels: z.array(z.string()).default(['*']),
+    defaultNodeLabelExpression: z.string().optional(),
+    queueAcls: z.object({ queueAcl: z.array(z.object({ accessType: z.string(), accessControlList: z.string() })) }),
+    maximumAllocation: resourcesSchema,
+    userLimit: z.number().default(100),
+    userLimitFactor: z.number().default(1),
+    maxApplications: z.number().optional(),
+    maxParallelApps: z.number().optional(),
+    configuredMaxAMResourceLimit: z.number().optional(),
+    queuePriority: z.number().default(0),
+    orderingPolicyInfo: z.string().optional(),
+    maxApplicationLifetime: z.number().default(-1),
+    defaultApplicationLifetime: z.number().default(-1),
+    queues: z.lazy(() => listOf('queue', queueSchema)).optional(),
+  })
+  .transform((queue): CapacityQueue => {
+    const acl = (type: string): string => queue.queueAcls.queueAcl.find(({ accessType }) => accessType === type)?.accessControlList ?? ' ';
+    const partitions = queue.capacities.queueCapacitiesByPartition.map((partition) => ({
+      label: partition.partitionName,
+      capacity: partition.capacity,
+      maximumCapacity: partition.maxCapacity,
+      weight: partition.weight,
+      minimum: partition.effectiveMinResource,
+      maximum: partition.effectiveMaxResource,
+    }));
+    return {
+      name: queue.queueName.slice(queue.queueName.lastIndexOf('.') + 1),
+      path: queue.queuePath,
+      dynamic: queue.creationMethod !== 'static',
+      makesQueues: queue.autoCreateChildQueueEnabled || queue.autoCreationEligibility !== 'off',
+      mode: queue.mode,
+      state: queue.state,
+      partitions: partitions.sort((a, b) => (a.label < b.label ? -1 : 1)),
+      labels: queue.nodeLabels,
+      defaultLabel: queue.defaultNodeLabelExpression ?? null,
+      submitters: acl('SUBMIT_APP'),
+      administrators: acl('ADMINISTER_QUEUE'),
+      maximumAllocation: queue.maximumAllocation,
+      minimumUserLimitPercent: queue.userLimit,
+      userLimitFactor: queue.userLimitFactor,
+      maximumApplications: queue.maxApplications ?? null,
+      maximumParallelApplications: queue.maxParallelApps === UNLIMITED ? null : (queue.maxParallelApps ?? null),
+      masterPercent: queue.configuredMaxAMResourceLimit ?? null,
+      priority: queue.queuePriority,
+      ordering: queue.orderingPolicyInfo ?? null,
+      maximumLifetime: queue.maxApplicationLifetime,
+      defaultLifetime: queue.defaultApplicationLifetime,
+      children: queue.queues ?? [],
+    };
+  });
+
+export const capacitySchedulerSchema = z
+  .object({ scheduler: z.object({ schedulerInfo: z.unknown() }) })
+  .transform(({ scheduler: { schedulerInfo } }, context): CapacityQueue | null => {
+    if (!z.object({ type: z.literal('capacityScheduler') }).safeParse(schedulerInfo).success) return null;
+    const parsed = queueSchema.safeParse(schedulerInfo);
+    if (parsed.success) return parsed.data;
+    for (const issue of parsed.error.issues) context.addIssue({ code: 'custom', message: issue.message, path: [...issue.path] });
+    return z.NEVER;
+  });
