@@ -11,7 +11,8 @@ import { Stepper } from './step.ts';
 import type { StepPart, StepValues } from './step-part.ts';
 import type { StrategyContext, StrategyFactory, TrainingStrategy } from './strategy.ts';
 import { SyncBatchNorm } from './sync-batch-norm.ts';
-import { captureState, restoreState } from './training-state.ts';
+import { captureState, optimizerVariables, restoreState } from './training-state.ts';
+import { verifyEqual } from './verify-equal.ts';
 
 /** How often the ranks tell each other that the last checkpoint is still being written. */
 const FINISH_ROUND_MS = 2000;
@@ -124,13 +125,25 @@ class AllReduceStrategy implements TrainingStrategy {
 
   /** Moving averages are made equal first, and the rest is compared. Rank 0 writes, in the background. */
   async checkpoint(position: TrainingPosition): Promise<void> {
-    await this.#settle();
+    await this.#settle(position.step);
     await this.#record(position);
   }
 
-  async #settle(): Promise<void> {
+  async #settle(step: number): Promise<void> {
     await this.#averageMoving();
     await this.#stepper.verifyIfWanted();
+    await this.#verifySlots(step);
+  }
+
+  /** Slots that differ show in the weights one step later; but what is written here is to be what every rank has. */
+  async #verifySlots(step: number): Promise<void> {
+    const { tf, model, stepOptions } = this.#context;
+    if (this.worldSize > 1 && stepOptions.verifyEverySteps !== 0) {
+      const slots = optimizerVariables(tf, model.optimizer).map(({ name, variable }) => {
+        return { name, dtype: variable.dtype, dataSync: () => variable.dataSync() };
+      });
+      await verifyEqual(this.#ring, slots, `at the checkpoint of step ${step}`);
+    }
   }
 
   async #record(position: TrainingPosition): Promise<void> {
@@ -141,7 +154,7 @@ class AllReduceStrategy implements TrainingStrategy {
   async afterStep(): Promise<void> {}
 
   async finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void> {
-    await this.#settle();
+    await this.#settle(position.step);
     if (this.#context.checkpoints === null) {
       await afterwards;
       return;

@@ -31,7 +31,8 @@ export function variablesOf(tf: typeof tfjs, model: CompiledModel): NamedVariabl
   return [...weights, ...optimizerVariables(tf, model.optimizer)];
 }
 
-function optimizerVariables(tf: typeof tfjs, optimizer: tfjs.Optimizer): NamedVariable[] {
+/** What the optimizer keeps, under its names in checkpoints. */
+export function optimizerVariables(tf: typeof tfjs, optimizer: tfjs.Optimizer): NamedVariable[] {
   const found: NamedVariable[] = [];
   for (const [property, value] of Object.entries(optimizer as unknown as Properties)) {
     if (value instanceof tf.Variable) {
