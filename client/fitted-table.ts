@@ -1,4 +1,5 @@
 import { clip, harmless, type Style, type Terminal } from './terminal.ts';
+import { padTo, widthOf } from './text-width.ts';
 
 export interface FittedColumn<Row> {
   readonly title: string;
@@ -28,16 +29,16 @@ export function fittedTable<Row>(rows: readonly Row[], columns: readonly FittedC
       .filter(({ when }) => when?.(rows) ?? true)
       .map((column) => {
         const cells = rows.map((row) => harmless(column.cell(row)).replace(/[\t\n]+/g, ' '));
-        return { column, cells, width: cells.reduce((widest, { length }) => Math.max(widest, length), column.title.length) };
+        return { column, cells, width: cells.reduce((widest, cell) => Math.max(widest, widthOf(cell)), column.title.length) };
       }),
     Math.max(20, terminal.columns - 1),
   );
   const gap = ' '.repeat(GAP);
-  const title = fitted.map(({ column, width }) => pad(column.title, width, column.align)).join(gap);
+  const title = fitted.map(({ column, width }) => padTo(column.title, width, column.align)).join(gap);
   const lines = rows.map((row, at) =>
     fitted
       .map(({ column, cells, width }) => {
-        const cell = pad(clip(cells[at] ?? '', width), width, column.align);
+        const cell = padTo(clip(cells[at] ?? '', width), width, column.align);
         const style = column.style?.(row);
         return style === undefined ? cell : terminal.paint(style, cell);
       })
@@ -66,8 +67,4 @@ function within<Row>(all: readonly Fitted<Row>[], width: number): readonly Fitte
   // What is left is the one column that nothing goes without.
   const over = excess();
   return over <= 0 ? columns : columns.map((each) => ({ ...each, width: Math.max(1, each.width - over) }));
-}
-
-function pad(text: string, width: number, align: 'left' | 'right' = 'left'): string {
-  return align === 'left' ? text.padEnd(width) : text.padStart(width);
 }

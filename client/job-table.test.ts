@@ -5,6 +5,7 @@ import type { TaskStatus } from '../conf/status.ts';
 import { changes } from './job-events.ts';
 import { jobTable } from './job-table.ts';
 import { terminalOf } from './terminal.ts';
+import { widthOf } from './text-width.ts';
 
 const task = taskStatus({
   node: 'node7.example.com:8041',
@@ -76,7 +77,7 @@ describe('jobTable', () => {
         (tasks, name, message, all, columns) => {
           const job = { ...status, name, message, metrics: all, tasks: tasks.map((some) => ({ ...task, ...some })) };
           for (const line of jobTable(job, plain(columns), 0)) {
-            expect(line.length).toBeLessThan(columns);
+            expect(widthOf(line)).toBeLessThan(columns);
             expect(line).not.toMatch(/\p{Cc}/u);
           }
         },

@@ -1,4 +1,5 @@
 import { clip, harmless, type Style, type Terminal } from './terminal.ts';
+import { padTo, widthOf } from './text-width.ts';
 
 export interface TableColumn<Row> {
   readonly title: string;
@@ -15,7 +16,7 @@ const LEAST_FLEXIBLE = 8;
 /** A line of titles and a line for each row, none wider than the terminal where the flexible column can give way. */
 export function tableLines<Row>(rows: readonly Row[], columns: readonly TableColumn<Row>[], terminal: Terminal): string[] {
   const texts = rows.map((row) => columns.map(({ cell }) => harmless(cell(row)).replace(/\s+/g, ' ')));
-  const widths = columns.map(({ title }, index) => Math.max(title.length, ...texts.map((cells) => cells[index]?.length ?? 0)));
+  const widths = columns.map(({ title }, index) => Math.max(title.length, ...texts.map((cells) => widthOf(cells[index] ?? ''))));
   const excess = widths.reduce((sum, width) => sum + width, GAP.length * (columns.length - 1)) - (terminal.columns - 1);
   const flexible = columns.findIndex((column) => column.flexible);
   if (excess > 0 && flexible >= 0) widths[flexible] = Math.max(LEAST_FLEXIBLE, (widths[flexible] ?? 0) - excess);
@@ -24,7 +25,7 @@ export function tableLines<Row>(rows: readonly Row[], columns: readonly TableCol
       .map((cell, index) => {
         const width = widths[index] ?? 0;
         const cut = clip(cell, width);
-        return paint(index, columns[index]?.align === 'right' ? cut.padStart(width) : cut.padEnd(width));
+        return paint(index, padTo(cut, width, columns[index]?.align));
       })
       .join(GAP)
       .trimEnd();

@@ -1,3 +1,5 @@
+import { headOf, widthOf } from './text-width.ts';
+
 /** What an output stream can show. */
 export interface Terminal {
   /** May be written to in place. */
@@ -49,19 +51,20 @@ export function harmless(text: string): string {
   return text.replace(CONTROL, '');
 }
 
-/** Cut to `width` characters, with an ellipsis in place of what is cut. */
+/** Cut to `width` columns, with an ellipsis in place of what is cut. */
 export function clip(text: string, width: number): string {
-  if (text.length <= width) return text;
-  return width <= 1 ? text.slice(0, Math.max(0, width)) : `${text.slice(0, width - 1)}…`;
+  if (widthOf(text) <= width) return text;
+  return width <= 1 ? headOf(text, width) : `${headOf(text, width - 1)}…`;
 }
 
-/** Broken between words into lines of at most `width`; what goes beyond `most` lines is cut. */
+/** Broken between words into lines of at most `width` columns; what goes beyond `most` lines is cut. */
 export function wrap(text: string, width: number, most: number): string[] {
   const lines: string[] = [];
   let rest = text;
-  while (rest.length > width && lines.length < most - 1) {
-    const space = rest.lastIndexOf(' ', width);
-    const end = space > 0 ? space : width;
+  while (widthOf(rest) > width && lines.length < most - 1) {
+    const head = headOf(rest, width);
+    const space = rest[head.length] === ' ' ? head.length : head.lastIndexOf(' ');
+    const end = space > 0 ? space : Math.max(1, head.length);
     lines.push(rest.slice(0, end));
     rest = rest.slice(end).trimStart();
   }
