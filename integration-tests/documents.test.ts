@@ -100,7 +100,7 @@ async function follow({ place, text }: DocumentedCommand, cwd: string): Promise<
   const command = await filledIn(text);
   const server = SERVERS.find(([pattern]) => pattern.test(text));
   if (server !== undefined) used.add(server[0]);
-  const { exitCode, output } = await run(command, cwd, server?.[1]);
+  const { exitCode, output } = await run(command, cwd, { shell: `${cwd}.shell`, ready: server?.[1] });
   const id = /\b(application|local)_\d+_\d+/.exec(command)?.[0];
   if (exitCode !== 0 && id !== undefined) console.error((await run(`tony-ts status ${id}; tony-ts list --all`, folder)).output);
   expect({ place, command, exitCode, output }).toEqual({ place, command, exitCode: 0, output: expect.any(String) });
@@ -161,21 +161,25 @@ async function startJob(job: string, option = ''): Promise<string> {
   return String(submitted.applicationId);
 }
 
-/**
- * Runs a command in the shell that the document's earlier commands have left: where they have gone with `cd`, with what they have exported.
- * What npm and npx are asked to do they do in the checkout. With `ready` it is ended by Ctrl-C when it has said that.
- */
-async function run(command: string, cwd: string, ready?: RegExp): Promise<{ exitCode: number | null; output: string }> {
-  const shell = `${cwd}.shell`;
-  const line = /^(npm|npx|eval "\$\(npm) /.test(command)
-    ? `pushd '${ROOT}' > /dev/null\n${command}\ncode=$?; popd > /dev/null`
-    : `${command}\ncode=$?`;
+interface RunOptions {
+  /** Keeps where earlier commands have gone with `cd`, and what they have exported, for the next one. */
+  readonly shell?: string;
+  /** What it says when it does its work; then it is ended by Ctrl-C. */
+  readonly ready?: RegExp | undefined;
+}
+
+/** Runs a command in a shell. What npm and npx are asked to do they do in the checkout. */
+async function run(
+  command: string,
+  cwd: string,
+  { shell = '/dev/null', ready }: RunOptions = {},
+): Promise<{ exitCode: number | null; output: string }> {
+  const inCheckout = /^(npm|npx|eval "\$\(npm) /.test(command);
+  const line = inCheckout ? `pushd '${ROOT}' > /dev/null\n${command}\ncode=$?; popd > /dev/null` : `${command}\ncode=$?`;
   const keep = `{ printf 'cd %q\\n' "$PWD"; export -p; } > '${shell}'`;
-  // A server is the shell itself, so that the signal reaches it.
-  const text =
-    ready === undefined
-      ? `[ ! -e '${shell}' ] || . '${shell}'\n${line}\n${keep}\nexit $code`
-      : `[ ! -e '${shell}' ] || . '${shell}'\nexec ${command}`;
+  const restore = `[ ! -e '${shell}' ] || . '${shell}'`;
+  // A server takes the shell's place, so that the signal reaches it.
+  const text = ready === undefined ? `${restore}\n${line}\n${keep}\nexit $code` : `${restore}\nexec ${command}`;
   const child = spawn('bash', ['-c', text], { cwd, env: environment, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
