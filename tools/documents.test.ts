@@ -173,6 +173,15 @@ test('every ts block has right types', { timeout: 120_000 }, async () => {
   expect(said.split('\n').filter((line) => line.includes(path.basename(folder)))).toEqual([]);
 });
 
+test('every function that docs/library.md names is exported', async () => {
+  const library: object = await import('../client/index.ts');
+  const [page] = documents.filter(({ name }) => name === 'docs/library.md');
+  const rows = (page?.text ?? '').split('\n').filter((line) => line.startsWith('| `tony-ts '));
+  expect(rows.length).toBeGreaterThan(10);
+  const functions = rows.flatMap((row) => [...(row.split('|')[2] ?? '').matchAll(/`(\w+)(?=[(`])/g)].map(([, name = '']) => name));
+  expect(functions.filter((name) => !(name in library))).toEqual([]);
+});
+
 /** Names in capitals that are no codes. */
 const NAMES =
   /^(TONY|HADOOP|YARN|XDG|CUDA|TF|JAVA|NODE|NM|LOG|CONTAINER|VIRTUAL)_|^(NO_COLOR|FORCE_COLOR|CHROMIUM|CXX|BROWSER|HOME|PATH|PYTHON|RANK|WORLD|CLUSTER_SPEC|UNKNOWN|ROLE|INDEX|KEY|CODE|NAME|N|A|B)$/;
