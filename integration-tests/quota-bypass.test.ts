@@ -1,0 +1,201 @@
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { FrozenJob, Role } from '../conf/job.ts';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import { type Changes, HandmadeJobs } from './handmade-job.ts';
+import { USER, useCluster, type YarnApplication } from './harness.ts';
+
+/** Every way past the site file that is not the user's own ApplicationMaster, tried on the real daemons; what YARN says in the end counts. */
+
+const cluster = useCluster();
+const SITE = `
+quotas:
+  roles: {worker: {instances: 2, task: {gpus: 1}, total: {gpus: 4}}}
+  users: {bob: {instances: 9}}
+final:
+  heartbeat: {interval: 3s}
+`;
+const ALLOWED = 'roles: {worker: {instances: 1, resources: {memory: 512m}}}\n';
+const EVERYBODYS = '/everybodys';
+let folder: string;
+let handmade: HandmadeJobs;
+/** What a cheat names as the cluster's file system and as the node: each allows everything. */
+let elsewhere: Server;
+const asked: string[] = [];
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-bypass-test-'));
+  const configuration = await HadoopConfiguration.fromEnvironment(cluster.environment());
+  const storage = createStorage({ hadoop: configuration, user: cluster.administrator });
+  await cluster.hdfsMakeFolder('/apps/tony-ts', '755');
+  await storage.write(`${configuration.defaultFs}/apps/tony-ts/site.yaml`, Buffer.from(SITE));
+  storage.close();
+  await cluster.hdfsMakeFolder(EVERYBODYS, '777');
+  elsewhere = createServer((request, response) => {
+    asked.push(request.url ?? '');
+    if (request.url === '/conf') response.end('<configuration><property name="fs.defaultFS" value="hdfs://elsewhere"/></configuration>');
+    else {
+      response.writeHead(404, { 'Content-Type': 'application/json' });
+      response.end(
+        '{"RemoteException":{"exception":"FileNotFoundException","javaClassName":"java.io.FileNotFoundException","message":"none"}}',
+      );
+    }
+  });
+  await new Promise<void>((resolve) => elsewhere.listen(0, '127.0.0.1', resolve));
+  const { id, end } = await submit(ALLOWED);
+  expect(end).toMatchObject({ finalStatus: 'SUCCEEDED' });
+  handmade = await HandmadeJobs.like(id, USER, cluster);
+});
+afterAll(async () => {
+  elsewhere.close();
+  await cluster.hdfsRemove('/apps/tony-ts');
+  await cluster.hdfsRemove(EVERYBODYS);
+  await rm(folder, { recursive: true, force: true });
+});
+
+interface Ended {
+  readonly id: string;
+  readonly end: YarnApplication;
+  /** All that the command has written. */
+  readonly said: string;
+}
+
+/** By the command. */
+async function submit(job: string, words: readonly string[] = [], environment: Readonly<Record<string, string>> = {}): Promise<Ended> {
+  const file = path.join(folder, 'job.yaml');
+  await writeFile(file, `name: bypass\nframework: none\nruntime: system\ncommand: 'true'\n${job}`);
+  const { stdout, stderr } = await cluster.run(['submit', '--conf', file, '--detach', ...words], { env: environment });
+  const [id] = /application_\d+_\d+/.exec(stdout) ?? [];
+  if (id === undefined) throw new Error(stderr);
+  return { id, end: await cluster.ended(id), said: stdout + stderr };
+}
+
+function withWorker(change: (worker: Role) => Role): (honest: FrozenJob) => FrozenJob {
+  return (honest) => ({ ...honest, job: { ...honest.job, roles: honest.job.roles.map(change) } });
+}
+
+function withHadoop(properties: Readonly<Record<string, string>>): (honest: FrozenJob) => FrozenJob {
+  return (honest) => {
+    if (honest.cluster.kind !== 'yarn') throw new Error('a local job');
+    return { ...withWorker(larger)(honest), cluster: { kind: 'yarn', hadoop: { ...honest.cluster.hadoop, ...properties } } };
+  };
+}
+
+/** Where everybody may write, so that the job's files stand in nobody's way. */
+const asBob = (honest: FrozenJob): FrozenJob => {
+  const everybodys = new URL(EVERYBODYS, honest.staging).href;
+  return { ...withWorker(larger)(honest), user: 'bob', staging: everybodys, history: everybodys };
+};
+const larger = (worker: Role): Role => ({ ...worker, instances: 3, maxInstances: 3 });
+const port = () => (elsewhere.address() as AddressInfo).port;
+/** A file system in which no site file lies; places of the honest job are found as before. */
+const otherFileSystem = () =>
+  withHadoop({
+    'fs.defaultFS': 'hdfs://elsewhere',
+    'dfs.nameservices': 'elsewhere',
+    'dfs.namenode.rpc-address.elsewhere': `localhost:${port()}`,
+    'dfs.namenode.http-address.elsewhere': `localhost:${port()}`,
+    'yarn.resourcemanager.webapp.address': `localhost:${port()}`,
+  });
+
+const TOO_MANY = /quotas\.roles\.worker\.instances: role worker asks for 3 tasks; 2 are allowed/;
+
+describe('a job that is made and submitted by hand', () => {
+  test('runs like any other where it is within all limits', async () => {
+    const end = await cluster.ended(await handmade.submit({}));
+    expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
+  });
+
+  test.each<[string, () => Changes, RegExp]>([
+    ['with more tasks', () => ({ job: withWorker(larger) }), TOO_MANY],
+    [
+      'with more GPUs',
+      () => ({ job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 2 } })) }),
+      /quotas\.roles\.worker\.task\.gpus: each task of role worker asks for 2 gpus; 1 gpus is allowed/,
+    ],
+    ['without tags', () => ({ tags: () => [] }), /tags of the application do not tell what the job asks for/],
+    [
+      'with tags that lie',
+      () => ({
+        job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 1 } })),
+        tags: (honest) => honest.map((tag) => tag.replace(/:g1$/, '')),
+      }),
+      /tags of the application do not tell what the job asks for/,
+    ],
+    ['as another type of application', () => ({ type: 'OTHER' }), /not list the job among the applications of type TONY/],
+    [
+      'without the final values',
+      () => ({ job: (honest) => ({ ...honest, job: { ...honest.job, heartbeat: { intervalMs: 1000, missed: 10 } } }) }),
+      /does not have the final values of hdfs:\S+\/apps\/tony-ts\/site\.yaml: heartbeat\.interval is 1s, and has to be 3s/,
+    ],
+    ["in another user's name", () => ({ job: asBob }), /job\.json is of user bob; YARN runs it for alice/],
+    [
+      "under another user's name in its environment too",
+      () => ({ job: asBob, environment: { USER: 'bob', LOGNAME: 'bob' } }),
+      /job\.json is of user bob; YARN runs it for alice/,
+    ],
+    [
+      'as an earlier application',
+      () => ({
+        job: (honest) => ({ ...honest, applicationId: 'application_1_0001' }),
+        environment: { CONTAINER_ID: 'container_1_0001_01_000001' },
+      }),
+      /job\.json is of application_1_0001; YARN runs it as application_\d{13}_/,
+    ],
+    ['with another file system', () => ({ job: otherFileSystem() }), TOO_MANY],
+    [
+      'with another file system, and another node in its environment',
+      () => ({ job: otherFileSystem(), environment: { NM_HOST: 'localhost', NM_HTTP_PORT: String(port()) } }),
+      TOO_MANY,
+    ],
+  ])('%s is refused by the ApplicationMaster', async (_, changes, expected) => {
+    const end = await cluster.ended(await handmade.submit(changes()));
+    expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
+    expect(end.diagnostics).toMatch(expected);
+  });
+
+  test('has nobody asked elsewhere for what is allowed', () => {
+    expect(asked).toEqual([]);
+  });
+});
+
+describe('what a user changes for the command', () => {
+  /** A folder with a site file that allows everything, and perhaps a copy of Hadoop's configuration. */
+  async function cheating(name: string, from: string | null): Promise<string> {
+    const conf = path.join(folder, name);
+    await mkdir(conf);
+    if (from !== null) await cp(from, conf, { recursive: true });
+    await writeFile(path.join(conf, 'tony-site.yaml'), 'quotas: {}\n');
+    return conf;
+  }
+
+  test.each<[string, () => Promise<Readonly<Record<string, string>>>]>([
+    ['TONY_CONF_DIR', async () => ({ TONY_CONF_DIR: await cheating('tony', null) })],
+    ['HADOOP_CONF_DIR', async () => ({ HADOOP_CONF_DIR: await cheating('hadoop', String(cluster.environment().HADOOP_CONF_DIR)) })],
+  ])('%s: a site file of their own does not hold for the ApplicationMaster', async (_, environment) => {
+    const { end } = await submit('heartbeat: {interval: 3s}\nroles: {worker: {instances: 3}}\n', [], await environment());
+    expect(end.finalStatus).toBe('FAILED');
+    expect(end.diagnostics).toMatch(TOO_MANY);
+  });
+
+  test('--set: with a site file of their own, final values are asked for by the ApplicationMaster', async () => {
+    const { end } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s'], { TONY_CONF_DIR: await cheating('set', null) });
+    expect(end.finalStatus).toBe('FAILED');
+    expect(end.diagnostics).toMatch(/heartbeat\.interval is 1s, and has to be 3s/);
+  });
+
+  test('--set: the command makes the value final, and says so', async () => {
+    const { end, said } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s']);
+    expect(end.finalStatus).toBe('SUCCEEDED');
+    expect(said).toContain('the site file sets heartbeat.interval to 3s (--set: 1s)');
+  });
+
+  test('--set: more tasks are refused before anything is uploaded', async () => {
+    await expect(submit(ALLOWED, ['--set', 'roles.worker.instances=3'])).rejects.toThrow(/quotas\.roles\.worker\.instances/);
+  });
+});
