@@ -26,6 +26,14 @@ test('on a terminal: aligned, in the colour of the task, and harmless', () => {
   expect(lines.line(line('ps:0', 'a'), COLOURED)).toMatch(/^\x1b\[3\dmps:0 {9}\|\x1b\[39m a\n$/);
 });
 
+test('on a terminal a long line is broken beside the name; that of a task alone is the terminal’s to break, and to copy', () => {
+  const lines = new LogLines({ prefixed: true });
+  const narrow = terminalOf({ isTTY: true, columns: 30 }, { NO_COLOR: '1' });
+  expect(lines.line(line('ps:0', 'one two three four\tfive six'), narrow)).toBe('ps:0 | one two three four\n     | five six\n');
+  const alone = new LogLines({ prefixed: false });
+  expect(alone.line(line('ps:0', 'one two three four five six seven'), narrow)).toBe('one two three four five six seven\n');
+});
+
 test('a colour is the same at each call, and never its neighbour’s', () => {
   fc.assert(
     fc.property(fc.stringMatching(/^[a-z]{1,12}$/), fc.nat(10_000), (role, index) => {

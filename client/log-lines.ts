@@ -1,11 +1,17 @@
 import type { LogLine } from './log-reader.ts';
 import { harmless, type Style, type Terminal } from './terminal.ts';
+import { fold } from './text-width.ts';
 
 /** Red is for what went wrong. */
 const COLOURS: readonly Style[] = ['cyan', 'green', 'yellow', 'magenta', 'blue'];
 const LONGEST_PREFIX = 32;
+const LEAST_ROOM = 20;
+const TAB = 8;
 
-/** Lines of several tasks below each other: each begins with its task's name, on a terminal in the task's colour and as wide as the others. */
+/**
+ * Lines of several tasks below each other: each begins with its task's name, on a terminal in the task's colour and as wide as the others; long
+ * lines are broken beside it.
+ */
 export class LogLines {
   readonly #prefixed: boolean;
   #width = 0;
@@ -26,7 +32,10 @@ export class LogLines {
     if (!this.#prefixed) return `${shown}\n`;
     if (!terminal.live) return `${task} | ${shown}\n`;
     this.expect([task]);
-    return `${terminal.paint(colourOf(task), `${task.padEnd(this.#width)} |`)} ${shown}\n`;
+    const room = Math.max(LEAST_ROOM, terminal.columns - 1 - Math.max(this.#width, task.length) - ' | '.length);
+    return fold(shown, room)
+      .map((part, at) => `${terminal.paint(colourOf(task), `${(at === 0 ? task : '').padEnd(this.#width)} |`)} ${part}\n`)
+      .join('');
   }
 }
 
@@ -39,5 +48,7 @@ export function colourOf(task: string): Style {
 
 /** What a terminal would show of the line in the end: progress that is written over itself by carriage returns is its last state. */
 function visible(text: string): string {
-  return harmless(text.slice(text.lastIndexOf('\r') + 1));
+  const last = harmless(text.slice(text.lastIndexOf('\r') + 1));
+  // Where a terminal's tabs end depends on what stands before the text.
+  return last.replace(/([^\t]*)\t/g, (_, before: string) => before + ' '.repeat(TAB - (before.length % TAB)));
 }

@@ -45,7 +45,7 @@ export function fold(line: string, width: number, indent: string = /^ */.exec(li
   for (const word of words) {
     const fits = widthOf(current) + 1 + widthOf(word) <= width;
     if (fits || widthOf(indent) + widthOf(word) > width) current += ` ${word}`;
-    else {
+    else if (word !== '') {
       lines.push(current.trimEnd());
       current = `${indent}${word}`;
     }

@@ -1,12 +1,39 @@
-import type { CommandModule } from 'yargs';
+import type { Argv, CommandModule } from 'yargs';
 import description from '../../package.json' with { type: 'json' };
+import type { OutputFormat } from '../value-output.ts';
+import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 export const VERSION: string = description.version;
 
-export const versionCommand: CommandModule = {
+interface VersionArguments extends ClusterArguments {
+  readonly all: boolean;
+  readonly output: OutputFormat;
+}
+
+export const versionCommand: CommandModule<object, VersionArguments> = {
   command: 'version',
-  describe: 'Show the version',
-  handler: () => {
-    process.stdout.write(`tony-ts ${VERSION} (Node ${process.versions.node})\n`);
+  describe: 'Show the version; with --all also those of everything around it',
+  builder: (yargs): Argv<VersionArguments> =>
+    yargs.options({
+      all: { alias: 'a', type: 'boolean', default: false, describe: 'Also of TensorFlow.js, runtimes, Python, TensorBoard, the cluster' },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ all, output, ...options }) => {
+    if (!all && output === 'table') {
+      process.stdout.write(`tony-ts ${VERSION} (Node ${process.versions.node})\n`);
+      return;
+    }
+    const { versions } = await import('../versions.ts');
+    const found = all ? await versions(options) : [{ part: 'tony-ts', version: VERSION, detail: `Node ${process.versions.node}` }];
+    if (output !== 'table') {
+      const { valueWriter } = await import('../value-output.ts');
+      const write = await valueWriter(output);
+      for (const each of found) write(each);
+      return;
+    }
+    const { versionLines } = await import('../version-lines.ts');
+    const { terminalOf } = await import('../terminal.ts');
+    process.stdout.write(`${versionLines(found, terminalOf(process.stdout)).join('\n')}\n`);
   },
 };
