@@ -21,11 +21,12 @@ import { runtimeCommand } from './commands/runtime.ts';
 import { statusCommand } from './commands/status.ts';
 import { submitCommand } from './commands/submit.ts';
 import { tensorboardCommand } from './commands/tensorboard.ts';
+import { topCommand } from './commands/top.ts';
 import { VERSION, versionCommand } from './commands/version.ts';
 
-const EXIT_CODES = `Exit codes: 0 done (of submit and attach: the job succeeded), 1 the job failed, 2 the request was wrong,
-3 the cluster could not be reached, 130 interrupted.
-tony-ts explain CODE says more of an error. tony-ts completion prints what makes your shell complete all this.`;
+const EXIT_CODES = `Exit codes: 0 done (of submit and attach: the job succeeded), 1 the job failed, 2 the request was wrong, 3 the cluster could not be reached, 130 interrupted.
+
+tony-ts explain CODE says more of an error; tony-ts completion makes your shell complete commands, jobs and tasks.`;
 
 /** What may be typed: for yargs, and for whoever wants to know. */
 function define(yargs: Argv): Argv {
@@ -37,6 +38,7 @@ function define(yargs: Argv): Argv {
     .command(attachCommand)
     .command(statusCommand)
     .command(describeCommand)
+    .command(topCommand)
     .command(logsCommand)
     .command(eventsCommand)
     .command(killCommand)

@@ -35,7 +35,7 @@ export function descriptionLines(job: JobDescription, terminal: Terminal, now: n
 
 function failureSection({ failure, result }: JobDescription, terminal: Terminal): string[] {
   if (failure === null) return [];
-  const width = widthOf(terminal);
+  const width = roomOf(terminal);
   const who = failure.task === null ? '' : `${failure.task}: `;
   const wentOn = result?.state === 'FAILED' ? 'first failure' : 'first failure, after which the job went on';
   return [
@@ -176,7 +176,7 @@ const TASK_COLUMNS: readonly FittedColumn<DescribedTask>[] = [
 function taskLines(tasks: readonly DescribedTask[], terminal: Terminal): string[] {
   if (tasks.length === 0) return [];
   const [title = '', ...rows] = fittedTable(tasks, TASK_COLUMNS, narrower(terminal));
-  const width = widthOf(terminal) - INDENT.length;
+  const width = roomOf(terminal) - INDENT.length;
   return [
     title,
     ...tasks.flatMap(({ failure }, at) => [
@@ -231,7 +231,7 @@ function section(title: string, lines: readonly string[], terminal: Terminal, in
 
 function fact(label: string, text: string, terminal: Terminal, depth = 1): string[] {
   const lead = INDENT.repeat(depth);
-  const width = widthOf(terminal) - LABEL;
+  const width = roomOf(terminal) - LABEL;
   const lines = wrap(oneLine(text), Math.max(20, width), TEXT_LINES);
   return lines.map((line, at) => `${lead}${(at === 0 ? label : '').padEnd(LABEL)}${line}`);
 }
@@ -244,7 +244,7 @@ function indented(lines: readonly string[]): string[] {
   return lines.map((line) => (line === '' ? '' : `${INDENT}${line}`));
 }
 
-function widthOf(terminal: Terminal): number {
+function roomOf(terminal: Terminal): number {
   return Math.max(40, terminal.columns - 1) - INDENT.length;
 }
 

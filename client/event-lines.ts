@@ -2,6 +2,7 @@ import type { HistoryEntry } from '../conf/status.ts';
 import { clockTime, fullTime } from './clock.ts';
 import { oneLine } from './job-table.ts';
 import { clip, harmless, type Style, type Terminal, wrap } from './terminal.ts';
+import { padTo, widthOf } from './text-width.ts';
 
 /** Of a narrow terminal: less than this leaves no room for dates. */
 const ROOM_FOR_DATES = 100;
@@ -23,7 +24,7 @@ export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
   ].filter((part) => part !== '');
   const what = oneLine([first, which.join(', ')].filter((part) => part !== '').join('  '));
   const time = terminal.live && terminal.columns < ROOM_FOR_DATES ? clockTime(at) : fullTime(at);
-  const head = `${time}  ${oneLine(task).padEnd(TASK_WIDTH)}  ${oneLine(event).padEnd(EVENT_WIDTH)}`;
+  const head = `${time}  ${padTo(oneLine(task), TASK_WIDTH)}  ${padTo(oneLine(event), EVENT_WIDTH)}`;
   const lines = within(head, what, terminal);
   const paint = styleOf(event);
   const [begin = '', ...rest] = paint === null ? lines : lines.map((line) => terminal.paint(paint, line));
@@ -35,7 +36,7 @@ export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
 function within(head: string, what: string, terminal: Terminal): string[] {
   const whole = `${head}  ${what}`.trimEnd();
   const width = Math.max(20, terminal.columns - 1);
-  if (!terminal.live || whole.length <= width) return [whole];
+  if (!terminal.live || widthOf(whole) <= width) return [whole];
   return [clip(head.trimEnd(), width), ...wrap(what, width - INDENT.length, MORE_LINES).map((line) => `${INDENT}${line}`)];
 }
 

@@ -4,7 +4,8 @@ import { formatDuration, formatMemory } from '../conf/units.ts';
 import { type FittedColumn, fittedTable } from './fitted-table.ts';
 import { clip, harmless, type Style, type Terminal, wrap } from './terminal.ts';
 
-const COLUMNS: readonly FittedColumn<TaskStatus>[] = [
+/** What is known of a task in one line. */
+export const TASK_COLUMNS: readonly FittedColumn<TaskStatus>[] = [
   { title: 'TASK', cell: (task) => `${task.role}:${task.index}`, least: 8, keep: 9 },
   { title: 'STATE', cell: stateText, style: ({ state }) => STATE_STYLE[state], least: 9, keep: 8 },
   { title: 'NODE', cell: (task) => hostOf(task.node), least: 8, keep: 2 },
@@ -42,12 +43,13 @@ export function jobTable(status: JobStatus, terminal: Terminal, now: number): st
   const head = jobLines(status, terminal, now, width);
   const room = Math.max(3, terminal.rows - head.length - 3);
   const shown = status.tasks.length <= room ? status.tasks : mostTelling(status.tasks, room - 1);
-  const lines = fittedTable(shown, COLUMNS, terminal);
+  const lines = fittedTable(shown, TASK_COLUMNS, terminal);
   const hidden = status.tasks.length - shown.length;
   return [...head, ...lines, ...(hidden > 0 ? [terminal.paint('dim', clip(`and ${hidden} more tasks`, width))] : [])];
 }
 
-function jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): string[] {
+/** How far the job is, and why it waits. */
+export function jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): string[] {
   const facts = [
     status.step > 0 ? `step ${status.step}` : '',
     metricsText(withoutProfile(status.metrics)),
@@ -88,7 +90,8 @@ function mostTelling(tasks: readonly TaskStatus[], room: number): TaskStatus[] {
   return tasks.filter((task) => chosen.includes(task));
 }
 
-function urgency(state: TaskState): number {
+/** What needs looking at comes first. */
+export function urgency(state: TaskState): number {
   switch (state) {
     case 'failed':
     case 'lost':

@@ -116,7 +116,7 @@ export class JobLister {
     const said = ask || isSaid(state) ? await this.#ask(chosen) : new Map<string, JobStatus>();
     return chosen
       .map((each) => summaryOf(each, said.get(each.id) ?? null))
-      .filter(({ phase }) => state === undefined || isIn(phase, state))
+      .filter((each) => matchesListing(each, { ...options, ended: true }))
       .slice(0, limit);
   }
 
@@ -175,6 +175,17 @@ function waitOf({ state, message }: JobProgress): string {
 export function progressOf({ state, message, step, metrics, checkpointStep, generations, tasks }: JobStatus): JobProgress {
   const tasksRunning = tasks.filter((task) => task.state === 'running').length;
   return { state, message, step, metrics, checkpointStep, generations, tasksRunning, tasks: tasks.length };
+}
+
+/** Whether a job is one of those that are asked for. */
+export function matchesListing(
+  { name, queue, phase }: JobSummary,
+  options: Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state'>,
+): boolean {
+  const { state } = options;
+  const named = name.toLowerCase().includes((options.name ?? '').toLowerCase());
+  const queued = options.queue === undefined || isQueue(queue, options.queue);
+  return named && queued && (state === undefined ? options.ended === true || !ENDS.has(phase) : isIn(phase, state));
 }
 
 /** How it ended says more than that it has. */

@@ -1,0 +1,87 @@
+import { APPLICATION_TYPE } from '../conf/job.ts';
+import type { JobStatus } from '../conf/status.ts';
+import { hadoopUser } from '../hadoop/configuration.ts';
+import type { Application } from '../hadoop/resource-manager-answers.ts';
+import { HistoryIndex } from './history/history-index.ts';
+import { LocalHistory } from './history/local-history.ts';
+import { type JobSummary, type ListOptions, matchesListing, summaryOf } from './list-jobs.ts';
+import { localRoot } from './local-folder.ts';
+import { LocalJob } from './local-job.ts';
+
+const MOST_LOOKED_AT = 10_000;
+const ENDS: ReadonlySet<string> = new Set(['SUCCEEDED', 'FAILED', 'KILLED']);
+
+export interface LocalListOptions extends Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state' | 'limit'> {
+  /** Folder of local jobs; default ~/.tony-ts/local. */
+  readonly localRoot?: string | undefined;
+  readonly environment?: NodeJS.ProcessEnv;
+}
+
+/** Lists this machine's jobs again and again. */
+export class LocalLister {
+  readonly #root: string;
+  readonly #user: string;
+  readonly #store: LocalHistory;
+  readonly #index: HistoryIndex;
+
+  constructor(options: Pick<LocalListOptions, 'localRoot' | 'environment'> = {}) {
+    this.#root = options.localRoot ?? localRoot(options.environment);
+    this.#user = hadoopUser(options.environment);
+    this.#store = new LocalHistory(this.#root, this.#user);
+    this.#index = new HistoryIndex(this.#store);
+  }
+
+  async list(options: LocalListOptions): Promise<JobSummary[]> {
+    const { jobs } = await this.#index.list({ user: this.#user, limit: MOST_LOOKED_AT });
+    const summaries = await Promise.all(jobs.map(({ status }) => this.#summary(status)));
+    return summaries.filter((each) => matchesListing(each, options)).slice(0, options.limit);
+  }
+
+  close(): void {
+    this.#store.close();
+  }
+
+  async #summary(known: JobStatus): Promise<JobSummary> {
+    if (ENDS.has(known.state)) return summaryOf(applicationOf(known), null);
+    // Its history knows neither step nor metrics.
+    const { status } = await new LocalJob(known.applicationId, this.#root).observe();
+    return summaryOf(applicationOf(status ?? known), status ?? known);
+  }
+}
+
+/** This machine's jobs, the newest first. */
+export async function listLocalJobs(options: LocalListOptions = {}): Promise<JobSummary[]> {
+  const lister = new LocalLister(options);
+  try {
+    return await lister.list(options);
+  } finally {
+    lister.close();
+  }
+}
+
+/** As YARN would tell it. */
+function applicationOf({ applicationId, name, user, queue, state, message, startedAt, finishedAt, tasks }: JobStatus): Application {
+  const over = ENDS.has(state);
+  return {
+    id: applicationId,
+    name,
+    user,
+    queue,
+    type: APPLICATION_TYPE,
+    tags: [],
+    state: over ? 'FINISHED' : 'RUNNING',
+    finalStatus: over ? state : 'UNDEFINED',
+    progress: 0,
+    trackingUrl: '',
+    diagnostics: message,
+    startedAt,
+    finishedAt,
+    amContainerLogs: null,
+    amNodeHttp: null,
+    allocatedMb: 0,
+    allocatedVcores: 0,
+    runningContainers: over ? 0 : 1 + tasks.filter(({ containerId }) => containerId !== null).length,
+    used: {},
+    logAggregation: null,
+  };
+}

@@ -1,0 +1,145 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { jobStatus, taskStatus } from '../../conf/job-status.fixture.ts';
+import type { JobStatus, TaskStatus } from '../../conf/status.ts';
+import type { Observation } from '../job-connection.ts';
+import type { JobSummary } from '../list-jobs.ts';
+import { terminalOf } from '../terminal.ts';
+import { widthOf } from '../text-width.ts';
+import { JOB_ORDERINGS, jobFrame, jobsFrame, TASK_ORDERINGS } from './top-frame.ts';
+import { FIRST_VIEW, type TopView } from './top-view.ts';
+
+const ID = 'application_1795225023264_0001';
+const NOTES = { notice: '', intervalMs: 2000 };
+const plain = (columns: number, rows = 10) => terminalOf({ isTTY: true, columns, rows }, { NO_COLOR: '1' });
+const seen = (change: Partial<JobStatus>): Observation => ({ phase: 'RUNNING', waiting: '', status: jobStatus(change), result: null });
+const busy = (index: number, cpuCores: number, change: Partial<TaskStatus> = {}): TaskStatus =>
+  taskStatus({ index, usage: { rssBytes: 2 ** 30, cpuCores, gpus: [], stopped: false }, ...change });
+const order = (name: string): TopView => ({ ...FIRST_VIEW, order: TASK_ORDERINGS.findIndex((each) => each.name === name) });
+
+test('a job fills the window: its line, its tasks, and the keys in the last line', () => {
+  const { lines } = jobFrame(ID, seen({ step: 340, tasks: [busy(0, 1), busy(1, 2.5)] }), FIRST_VIEW, NOTES, plain(80, 8), 63_000);
+  expect(lines).toEqual([
+    ID,
+    'mnist  RUNNING  step 340  1 min 3 s',
+    'TASK      STATE    NODE   GEN  STEP  MEMORY  CPU  METRICS',
+    'worker:0  running  node1    1     -   1 GiB  1.0',
+    'worker:1  running  node1    1     -   1 GiB  2.5',
+    '',
+    '',
+    'q quit  s order: task  r reverse  up/down scroll  every 2 s',
+  ]);
+});
+
+test('in another order, and from another row on, but never beyond the last', () => {
+  const tasks = Array.from({ length: 20 }, (_, index) => busy(index, index, index === 7 ? { state: 'failed' } : {}));
+  const first = (view: TopView): string | undefined => jobFrame(ID, seen({ tasks }), view, NOTES, plain(80), 0).lines[3];
+  expect(first(order('cpu'))).toContain('worker:19');
+  expect(first({ ...order('cpu'), reversed: true })).toContain('worker:0');
+  expect(first(order('state'))).toContain('worker:7');
+  expect(first({ ...FIRST_VIEW, offset: 3 })).toContain('worker:3');
+  const { view, lines } = jobFrame(ID, seen({ tasks }), { ...FIRST_VIEW, offset: 1000 }, NOTES, plain(80), 0);
+  expect(view.offset).toBe(14);
+  expect(lines.at(-2)).toContain('worker:19');
+});
+
+test('a job that waits says why; a cluster that is away is said above the keys', () => {
+  const waiting = jobFrame(
+    ID,
+    { phase: 'ACCEPTED', waiting: 'queue is full', status: null, result: null },
+    FIRST_VIEW,
+    NOTES,
+    plain(80),
+    0,
+  );
+  expect(waiting.lines.slice(0, 2)).toEqual([`${ID}  ACCEPTED`, '  queue is full']);
+  const away = jobFrame(ID, seen({}), FIRST_VIEW, { ...NOTES, notice: 'The ResourceManager is away.' }, plain(80), 0);
+  expect(away.lines.at(-2)).toBe('The ResourceManager is away.');
+});
+
+const summary = (change: Partial<JobSummary>): JobSummary => ({
+  id: ID,
+  name: 'mnist',
+  user: 'alice',
+  queue: 'default',
+  type: 'TONY',
+  tags: [],
+  state: 'RUNNING',
+  finalStatus: 'UNDEFINED',
+  progress: 0,
+  trackingUrl: '',
+  diagnostics: '',
+  startedAt: 1000,
+  finishedAt: null,
+  amContainerLogs: null,
+  amNodeHttp: null,
+  allocatedMb: 0,
+  allocatedVcores: 0,
+  runningContainers: 3,
+  used: { 'memory-mb': 6144, vcores: 3, 'yarn.io/gpu': 2 },
+  logAggregation: null,
+  phase: 'RUNNING',
+  waiting: '',
+  job: null,
+  ...change,
+});
+const training = summary({
+  job: {
+    state: 'RUNNING',
+    message: '',
+    step: 340,
+    metrics: { loss: 0.5, 'profile/step ms': 3 },
+    checkpointStep: 300,
+    generations: 1,
+    tasksRunning: 2,
+    tasks: 2,
+  },
+});
+const held = summary({ id: 'application_1795225023264_0002', phase: 'WAITING', waiting: 'over the quota', used: {}, runningContainers: 1 });
+
+test('jobs: what they have together, why one waits, and a line for each', () => {
+  const { lines } = jobsFrame([held, training], 'of yours', FIRST_VIEW, NOTES, plain(200, 7), { withUsers: false, now: 3000 });
+  expect(lines).toEqual([
+    '2 jobs of yours, 1 of them waiting: 2 tasks, 6 GiB, 3 vcores, 2 GPUs',
+    '  application_1795225023264_0002: over the quota',
+    'JOB                             NAME   QUEUE    STATE    TOOK  TASKS  STEP  MEMORY  GPUS  METRICS',
+    'application_1795225023264_0002  mnist  default  WAITING   2 s      0     -       -     0  -',
+    'application_1795225023264_0001  mnist  default  RUNNING   2 s    2/2   340   6 GiB     2  loss 0.5',
+    '',
+    'q quit  s order: newest  r reverse  up/down scroll  every 2 s',
+  ]);
+  const gpus = { ...FIRST_VIEW, order: JOB_ORDERINGS.findIndex(({ name }) => name === 'gpus') };
+  const sorted = jobsFrame([held, training], 'of yours', gpus, NOTES, plain(200), { withUsers: true, now: 0 }).lines;
+  expect(sorted[3]).toContain('alice');
+  expect(sorted[3]).toContain('_0001');
+  expect(jobsFrame([], 'of yours', FIRST_VIEW, NOTES, plain(80, 3), { withUsers: false, now: 0 }).lines[0]).toBe('no job of yours runs');
+});
+
+test('in a pipe there is neither a window to fill nor a key to press', () => {
+  const pipe = terminalOf({}, {});
+  const tasks = Array.from({ length: 50 }, (_, index) => busy(index, 1));
+  const { lines } = jobFrame(ID, seen({ tasks }), { ...FIRST_VIEW, offset: 5 }, NOTES, { ...pipe, columns: 80, rows: 24 }, 0);
+  expect(lines).toHaveLength(52);
+  expect(lines.join('\n')).not.toContain('quit');
+});
+
+test('a frame is never larger than the window, and nothing steers it', () => {
+  const text = fc.string({ unit: 'binary', maxLength: 100 });
+  const any = fc.record({ name: text, message: text, id: text, notice: text, tasks: fc.nat(30), rows: fc.integer({ min: 8, max: 30 }) });
+  fc.assert(
+    fc.property(any, fc.integer({ min: 21, max: 200 }), ({ name, message, id, notice, tasks, rows }, columns) => {
+      const terminal = plain(columns, rows);
+      const status = seen({ name, message, tasks: Array.from({ length: tasks }, (_, index) => busy(index, 1, { node: name })) });
+      const job = jobFrame(ID, status, FIRST_VIEW, { ...NOTES, notice }, terminal, 0).lines;
+      const jobs = jobsFrame([summary({ id, name, waiting: message })], 'of yours', FIRST_VIEW, NOTES, terminal, {
+        withUsers: true,
+        now: 0,
+      }).lines;
+      for (const lines of [job, jobs]) {
+        expect(lines.length).toBeLessThanOrEqual(rows);
+        expect(lines.filter((line) => widthOf(line) >= columns || /\p{Cc}/u.test(line))).toEqual([]);
+      }
+    }),
+    { numRuns: 30 },
+  );
+});

@@ -1,0 +1,89 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ReadStream, WriteStream } from 'node:tty';
+import { INTERRUPTED } from '../interrupts.ts';
+import { Patience } from '../patience.ts';
+import { untilAborted } from '../until-aborted.ts';
+import { FullScreen } from './full-screen.ts';
+import type { Frame, FrameNotes } from './top-frame.ts';
+import { afterKey, FIRST_VIEW, type TopView } from './top-view.ts';
+
+export interface Watched<T> {
+  readonly look: () => Promise<T>;
+  /** Whether there is nothing more to see. */
+  readonly isOver: (seen: T) => boolean;
+  readonly frame: (seen: T, view: TopView, notes: FrameNotes) => Frame;
+  /** How many orders of the rows there are. */
+  readonly orders: number;
+}
+
+export interface WatchOptions {
+  readonly input: ReadStream | null;
+  readonly output: WriteStream;
+  readonly intervalMs: number;
+}
+
+/** `last`: what was seen at the end; null when the person turned away. */
+export interface WatchEnd<T> {
+  readonly last: T | null;
+  readonly exitCode: number;
+}
+
+class Left extends Error {
+  readonly exitCode: number;
+  constructor(exitCode: number) {
+    super('left');
+    this.exitCode = exitCode;
+  }
+}
+
+/** Draws what is seen again and again, until it is over, or until the person turns away; then the terminal is as it was. */
+export async function watch<T>(watched: Watched<T>, { input, output, intervalMs }: WatchOptions): Promise<WatchEnd<T>> {
+  const away = new AbortController();
+  const { signal } = away;
+  const patience = new Patience();
+  let view = FIRST_VIEW;
+  let notice = '';
+  let seen: { readonly value: T } | null = null;
+  const draw = (): void => {
+    if (seen === null) return;
+    const frame = watched.frame(seen.value, view, { notice, intervalMs });
+    view = frame.view;
+    screen.draw(frame.lines);
+  };
+  const typed = (key: string): void => {
+    const next = afterKey(view, key, watched.orders);
+    if (next === 'quit') away.abort(new Left(0));
+    else {
+      view = next;
+      draw();
+    }
+  };
+  const told = (): void => away.abort(new Left(INTERRUPTED));
+  for (const name of ENDING) process.on(name, told);
+  const screen = new FullScreen({ input, output, onKey: typed, onResize: draw });
+  try {
+    screen.draw(['looking ...']);
+    for (;;) {
+      try {
+        seen = { value: await untilAborted(watched.look(), signal) };
+        patience.answered();
+        notice = '';
+      } catch (error) {
+        if (signal.aborted) throw signal.reason;
+        notice = patience.missed(error) ?? notice;
+      }
+      draw();
+      if (seen !== null && watched.isOver(seen.value)) return { last: seen.value, exitCode: 0 };
+      await delay(intervalMs, undefined, { signal }).catch(() => undefined);
+      signal.throwIfAborted();
+    }
+  } catch (error) {
+    if (error instanceof Left) return { last: null, exitCode: error.exitCode };
+    throw error;
+  } finally {
+    screen.close();
+    for (const name of ENDING) process.off(name, told);
+  }
+}
+
+const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
