@@ -1,5 +1,7 @@
 import type { JobReport, Look } from './follow-job.ts';
+import type { JobPlan } from './plan/job-plan.ts';
 import type { StagingEvent } from './staging.ts';
+import type { SubmitRequest } from './submit-yarn.ts';
 
 export interface SubmittedNotice {
   readonly applicationId: string;
@@ -11,6 +13,10 @@ export interface SubmittedNotice {
 
 /** Where a job's life is shown while it is submitted and followed: a live table, lines of text, or lines of JSON. */
 export interface JobOutput {
+  /** What is asked for, before anything is uploaded. */
+  plan(plan: JobPlan): void;
+  /** What would be said to the ResourceManager. */
+  request(request: SubmitRequest): void;
   staging(event: StagingEvent): void;
   submitted(notice: SubmittedNotice): void;
   /** Where a browser shows the job, when that is known only now. */

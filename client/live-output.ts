@@ -1,9 +1,14 @@
 import type { JobReport, Look } from './follow-job.ts';
+import type { Observation } from './job-connection.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 import { jobTable } from './job-table.ts';
+import type { JobPlan } from './plan/job-plan.ts';
+import { planLines, requestLines } from './plan/plan-lines.ts';
 import { eventLine, reportLines, stagingLine, uploadBar } from './report-lines.ts';
 import type { StagingEvent } from './staging.ts';
+import type { SubmitRequest } from './submit-yarn.ts';
 import { clip, type Terminal } from './terminal.ts';
+import { fold } from './text-width.ts';
 
 const HIDE_CURSOR = '\x1b[?25l';
 const SHOW_CURSOR = '\x1b[?25h';
@@ -26,6 +31,14 @@ export class LiveOutput implements JobOutput {
     this.#terminal = terminal;
     this.#where = where;
     this.#clock = clock;
+  }
+
+  plan(plan: JobPlan): void {
+    this.#draw(planLines(plan, this.#terminal));
+  }
+
+  request(request: SubmitRequest): void {
+    this.#draw(requestLines(request));
   }
 
   staging(event: StagingEvent): void {
@@ -62,8 +75,9 @@ export class LiveOutput implements JobOutput {
 
   report(report: JobReport): void {
     this.#question = '';
+    // How it ended is said once, below; the last table stays as it is.
+    if (this.#look?.observation.status) this.#look = { ...this.#look, observation: withoutMessage(this.#look.observation) };
     this.#draw([]);
-    // The last table stays as it is.
     this.#drawn = 0;
     this.#look = null;
     this.#draw(reportLines(report, this.#terminal));
@@ -90,7 +104,8 @@ export class LiveOutput implements JobOutput {
     const hide = !this.#hidden && frame.length > 0 ? HIDE_CURSOR : '';
     this.#hidden ||= frame.length > 0;
     this.#drawn = frame.length;
-    this.#write(`${hide}${back}${[...above, ...frame].map((line) => `${line}\n`).join('')}`);
+    const lines = above.flatMap((text) => text.split('\n')).flatMap((line) => fold(line, this.#terminal.columns - 1));
+    this.#write(`${hide}${back}${[...lines, ...frame].map((line) => `${line}\n`).join('')}`);
   }
 
   #uploadLines(): string[] {
@@ -106,4 +121,8 @@ export class LiveOutput implements JobOutput {
     const line = waiting === '' ? phase : `${phase}: ${waiting}`;
     return [this.#terminal.paint('yellow', clip(line, this.#terminal.columns - 1))];
   }
+}
+
+function withoutMessage(observation: Observation): Observation {
+  return { ...observation, status: observation.status && { ...observation.status, message: '' } };
 }

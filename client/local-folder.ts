@@ -13,6 +13,15 @@ export function localRoot(environment: NodeJS.ProcessEnv = process.env): string 
   return environment.TONY_LOCAL_DIR ?? path.join(homedir(), '.tony-ts', 'local');
 }
 
+/** Whether `placeFolder` would find it in its place. */
+export async function isFolderPlaced(root: string, name: string, folder: HashedFolder): Promise<boolean> {
+  return (await stat(placeOf(root, name, folder)).catch(() => null)) !== null;
+}
+
+function placeOf(root: string, name: string, { hash }: HashedFolder): string {
+  return path.join(root, 'cache', hash, name);
+}
+
 /**
  * A folder in the local cache, as a NodeManager would have unpacked it: under the hash of its content, its files read-only,
  * shared by all jobs that have the same. Whole or not at all.
@@ -23,10 +32,10 @@ export async function placeFolder(
   folder: HashedFolder,
   onEvent: (event: StagingEvent) => void,
 ): Promise<Resource> {
-  const home = path.join(root, 'cache', folder.hash);
-  const target = path.join(home, name);
+  const target = placeOf(root, name, folder);
+  const home = path.dirname(target);
   try {
-    if ((await stat(target).catch(() => null)) === null) {
+    if (!(await isFolderPlaced(root, name, folder))) {
       onEvent({ type: 'upload', name, sent: 0, total: folder.bytes });
       await mkdir(home, { recursive: true, mode: 0o700 });
       await copyInto(home, target, folder);

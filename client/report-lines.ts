@@ -4,7 +4,8 @@ import type { JobReport } from './follow-job.ts';
 import type { JobEvent } from './job-events.ts';
 import { metricsText, withoutProfile } from './job-table.ts';
 import type { StagingEvent } from './staging.ts';
-import { harmless, type Terminal, wrap } from './terminal.ts';
+import { clip, harmless, type Terminal } from './terminal.ts';
+import { fold } from './text-width.ts';
 
 /** `source unchanged (12.3 kB already on HDFS)`; undefined for what is under way. */
 export function stagingLine(event: StagingEvent, where: string): string | undefined {
@@ -12,16 +13,35 @@ export function stagingLine(event: StagingEvent, where: string): string | undefi
   return event.sent === event.total ? `${event.name} uploaded (${formatBytes(event.total)})` : undefined;
 }
 
-/** `runtime  [#####-----]  45.1 %  81.0 MB of 180.0 MB  64.2 MB/s  2 s left` */
+/** `runtime  [#####-----]  45 %  81.0 MB of 180.0 MB  64.2 MB/s  2 s left`; the bar gives way first, then the amounts. */
 export function uploadBar(name: string, sent: number, total: number, elapsedMs: number, columns: number): string {
+  const { percent, amounts, speed } = factsOf(sent, total, elapsedMs);
+  const facts = [percent, amounts, speed].join('  ');
+  const label = clip(name, Math.max(8, columns - 40));
+  const width = Math.min(30, columns - 1 - label.length - facts.length - 6);
+  if (width < 5) {
+    const whole = `${label}  ${facts}`;
+    return whole.length < columns ? whole : clip(`${label}  ${percent}  ${speed}`, columns - 1);
+  }
+  const done = Math.round((total === 0 ? 1 : sent / total) * width);
+  return `${label}  [${'#'.repeat(done)}${'-'.repeat(width - done)}]  ${facts}`;
+}
+
+/** `runtime: 45 %, 81.0 MB of 180.0 MB, 64.2 MB/s, 2 s left` */
+export function uploadFacts(name: string, sent: number, total: number, elapsedMs: number): string {
+  const { percent, amounts, speed } = factsOf(sent, total, elapsedMs);
+  return `${name}: ${[percent.trim(), amounts, ...speed.split('  ')].join(', ')}`;
+}
+
+function factsOf(sent: number, total: number, elapsedMs: number): { percent: string; amounts: string; speed: string } {
   const rate = elapsedMs > 0 ? (sent / elapsedMs) * 1000 : 0;
   const share = total === 0 ? 1 : sent / total;
   const left = rate > 0 && elapsedMs > 500 ? `  ${formatDuration(1000 * Math.ceil((total - sent) / rate))} left` : '';
-  const facts = `${(share * 100).toFixed(0).padStart(3)} %  ${formatBytes(sent)} of ${formatBytes(total)}  ${formatBytes(rate)}/s${left}`;
-  const width = Math.min(30, columns - 1 - name.length - facts.length - 6);
-  if (width < 5) return `${name}  ${facts}`.slice(0, columns - 1);
-  const done = Math.round(share * width);
-  return `${name}  [${'#'.repeat(done)}${'-'.repeat(width - done)}]  ${facts}`;
+  return {
+    percent: `${(share * 100).toFixed(0).padStart(3)} %`,
+    amounts: `${formatBytes(sent)} of ${formatBytes(total)}`,
+    speed: `${formatBytes(rate)}/s${left}`,
+  };
 }
 
 /** A failed task that may be started again is `requested`. */
@@ -52,7 +72,7 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
   const lines: string[] = [];
   if (report.state === 'SUCCEEDED') {
     lines.push(terminal.paint('green', `${report.applicationId} SUCCEEDED`));
-    if (report.diagnostics !== '') lines.push(...wrap(harmless(report.diagnostics), terminal.columns - 1, 3));
+    if (report.diagnostics !== '') lines.push(harmless(report.diagnostics));
   } else {
     const paint = report.state === 'KILLED' ? 'yellow' : 'red';
     lines.push(terminal.paint(paint, `${report.applicationId} ${report.state}`));
@@ -66,7 +86,7 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
     for (const [name, value] of Object.entries(withoutProfile(report.metrics))) lines.push(describeMetric(harmless(name), value));
     lines.push(...profileLine(report.metrics));
   }
-  return lines;
+  return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
 }
 
 /** `time of a step: 3.6 ms compute, 6.2 ms exchange, ...; rank 0 was the slowest`: what takes most comes first. */

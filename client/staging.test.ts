@@ -2,12 +2,21 @@ import { chmod, mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from 'n
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import { hashFolder } from './source-archive.ts';
 import { listData, listFolder } from './source-folder.ts';
-import { openStaging, type StagingEvent, type StagingPlace, stageArchive, stageData, stageFolder, stageJob } from './staging.ts';
+import {
+  findArchive,
+  findData,
+  findFolder,
+  isStagingThere,
+  openStaging,
+  type StagingEvent,
+  type StagingPlace,
+  stageJob,
+} from './staging.ts';
 
 let folder = '';
 let events: StagingEvent[] = [];
@@ -26,14 +35,14 @@ const source = async () => hashFolder(await listFolder(path.join(folder, 'source
 
 describe('an archive of a folder', () => {
   test('is uploaded once; the next time it is named as unchanged, with the same time', async () => {
-    const first = await stageFolder(place, 'source', await source());
+    const first = await (await findFolder(place, 'source', await source())).stage();
     expect(first).toMatchObject({ name: 'source', type: 'archive', visibility: 'private' });
     expect(events).toEqual([
       { type: 'upload', name: 'source', sent: 0, total: first.size },
       { type: 'upload', name: 'source', sent: first.size, total: first.size },
     ]);
     events.length = 0;
-    expect(await stageFolder(place, 'source', await source())).toEqual(first);
+    expect(await (await findFolder(place, 'source', await source())).stage()).toEqual(first);
     expect(events).toEqual([{ type: 'unchanged', name: 'source', bytes: first.size }]);
     const file = await stat(fileURLToPath(first.uri));
     expect(file.mode & 0o777).toBe(0o600);
@@ -41,27 +50,65 @@ describe('an archive of a folder', () => {
   });
 
   test('other content lies elsewhere; a damaged one is replaced', async () => {
-    const first = await stageFolder(place, 'source', await source());
+    const first = await (await findFolder(place, 'source', await source())).stage();
     await truncate(fileURLToPath(first.uri), 10);
-    const again = await stageFolder(place, 'source', await source());
+    const again = await (await findFolder(place, 'source', await source())).stage();
     expect(again).toMatchObject({ uri: first.uri, size: first.size });
     expect((await stat(fileURLToPath(again.uri))).size).toBe(first.size);
     await writeFile(path.join(folder, 'source', 'sub', 'train.ts'), 'train2()');
-    expect((await stageFolder(place, 'source', await source())).uri).not.toBe(first.uri);
+    expect((await (await findFolder(place, 'source', await source())).stage()).uri).not.toBe(first.uri);
   });
 });
 
 test('a file that was cut short is uploaded again', async () => {
   await writeFile(path.join(folder, 'runtime.tar.gz'), 'abcdef');
   const archive = { file: path.join(folder, 'runtime.tar.gz'), hash: 'f'.repeat(64), size: 6 };
-  const first = await stageArchive(place, 'runtime', archive);
+  const first = await findArchive(place, 'runtime', archive).then((part) => part.stage());
   await truncate(fileURLToPath(first.uri), 3);
   events.length = 0;
-  expect((await stageArchive(place, 'runtime', archive)).size).toBe(6);
+  expect((await findArchive(place, 'runtime', archive).then((part) => part.stage())).size).toBe(6);
   expect(events.at(-1)).toEqual({ type: 'upload', name: 'runtime', sent: 6, total: 6 });
   events.length = 0;
-  await stageArchive(place, 'runtime', archive);
+  await findArchive(place, 'runtime', archive).then((part) => part.stage());
   expect(events).toEqual([{ type: 'unchanged', name: 'runtime', bytes: 6 }]);
+});
+
+describe('what is looked for', () => {
+  test('is told with its size and where it will lie, and nothing is written', async () => {
+    const { username } = await import('node:os').then((os) => os.userInfo());
+    expect(await isStagingThere(place, username)).toBe(false);
+    await writeFile(path.join(folder, 'runtime.tar.gz'), 'abcdef');
+    await mkdir(path.join(folder, 'data'));
+    await writeFile(path.join(folder, 'data', 'a.bin'), Buffer.alloc(1000));
+    const look = async () => {
+      const data = await hashFolder(await listData(path.join(folder, 'data'), 'mnist'));
+      return [
+        await findFolder(place, 'source', await source()),
+        await findArchive(place, 'runtime', { file: path.join(folder, 'runtime.tar.gz'), hash: 'f'.repeat(64), size: 6 }),
+        await findData(place, 'mnist', data, false),
+      ];
+    };
+    const first = await look();
+    expect(first.map(({ bytes, missing }) => bytes === missing)).toEqual([true, true, true]);
+    await expect(stat(path.join(folder, 'root'))).rejects.toThrow('ENOENT');
+    const staged = await Promise.all(first.map((part) => part.stage()));
+    const withoutTime = (value: unknown) => JSON.stringify(value, (key, each) => (key === 'timestamp' ? undefined : each));
+    expect(staged.map(withoutTime)).toEqual(first.map(({ expected }) => withoutTime(expected)));
+    const again = await look();
+    expect(again.map(({ bytes, missing }) => [bytes, missing])).toEqual(first.map(({ bytes }) => [bytes, 0]));
+    expect(again.map(({ expected }) => expected)).toEqual(staged);
+  });
+
+  test('a packed archive that is not wanted after all is removed', async () => {
+    vi.stubEnv('TMPDIR', folder);
+    const part = await findFolder(place, 'source', await source());
+    const packed = (await readdir(folder)).filter((name) => name.startsWith('tony-ts-'));
+    expect(packed).toHaveLength(1);
+    await part.discard();
+    await part.discard();
+    vi.unstubAllEnvs();
+    expect(await readdir(folder)).toEqual(['source']);
+  });
 });
 
 describe('data', () => {
@@ -71,32 +118,34 @@ describe('data', () => {
     await writeFile(path.join(data, 'part one', 'a.bin'), Buffer.alloc(1000));
     await writeFile(path.join(data, 'b%.bin'), 'bb');
     const listing = await hashFolder(await listData(data, 'mnist'));
-    const uri = await stageData(place, 'mnist', listing, false);
+    const uri = await (await findData(place, 'mnist', listing, false)).stage();
     expect(await readdir(fileURLToPath(uri), { recursive: true })).toEqual(
       expect.arrayContaining(['b%.bin', path.join('part one', 'a.bin')]),
     );
     expect(events.at(-1)).toEqual({ type: 'upload', name: 'mnist', sent: 1002, total: 1002 });
     expect(events.filter((event) => event.type === 'upload' && event.sent === event.total)).toHaveLength(1);
     events.length = 0;
-    await stageData(place, 'mnist', listing, false);
+    await (await findData(place, 'mnist', listing, false)).stage();
     expect(events).toEqual([{ type: 'unchanged', name: 'mnist', bytes: 1002 }]);
     await truncate(path.join(fileURLToPath(uri), 'b%.bin'), 1);
     events.length = 0;
-    await stageData(place, 'mnist', listing, false);
+    await (await findData(place, 'mnist', listing, false)).stage();
     expect(events.at(-1)).toEqual({ type: 'upload', name: 'mnist', sent: 2, total: 2 });
   });
 
   test('may be a single file', async () => {
     await writeFile(path.join(folder, 'one.csv'), '1,2');
-    const uri = await stageData(place, 'table', await hashFolder(await listData(path.join(folder, 'one.csv'), 'table')), true);
+    const table = await hashFolder(await listData(path.join(folder, 'one.csv'), 'table'));
+    const uri = await (await findData(place, 'table', table, true)).stage();
     expect(uri).toMatch(/\/cache\/[0-9a-f]{64}\/table\/one\.csv$/);
     expect((await stat(fileURLToPath(uri))).size).toBe(3);
   });
 });
 
 test('job.json is private and for this application only', async () => {
-  const { folder: home, resource } = await stageJob(place, 'application_1_0001', '{}');
-  expect(resource).toMatchObject({ name: 'job.json', visibility: 'application', type: 'file', size: 2 });
+  const home = `${place.root}/jobs/application_1_0001`;
+  const resource = await stageJob(place, home, '{}');
+  expect(resource).toMatchObject({ name: 'job.json', uri: `${home}/job.json`, visibility: 'application', type: 'file', size: 2 });
   expect((await stat(fileURLToPath(home))).mode & 0o777).toBe(0o700);
 });
 
@@ -112,8 +161,8 @@ test('an aborted upload ends with the reason and leaves nothing', async () => {
   const controller = new AbortController();
   await writeFile(path.join(folder, 'big'), Buffer.alloc(5 << 20));
   const aborting = { ...place, signal: controller.signal, onEvent: () => controller.abort(new Error('interrupted')) };
-  await expect(stageArchive(aborting, 'runtime', { file: path.join(folder, 'big'), hash: 'a', size: 5 << 20 })).rejects.toThrow(
-    'interrupted',
-  );
+  await expect(
+    (await findArchive(aborting, 'runtime', { file: path.join(folder, 'big'), hash: 'a', size: 5 << 20 })).stage(),
+  ).rejects.toThrow('interrupted');
   expect(await readdir(path.join(folder, 'root', 'cache', 'a'))).toEqual([]);
 });

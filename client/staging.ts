@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { TonyError } from '../conf/errors.ts';
-import type { Resource } from '../conf/job.ts';
+import { CONTAINER_LAYOUT, type Resource } from '../conf/job.ts';
 import type { Entry, Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
 import { type HashedFolder, packFolder } from './source-archive.ts';
@@ -40,83 +40,128 @@ export interface StagingPlace {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Makes the root, private, and sees to it that nobody else could have put things there. */
-export async function openStaging({ storage, root }: StagingPlace, user: string): Promise<void> {
-  await naming(root, async () => {
+/**
+ * Whether the root is there; nothing is made.
+ *
+ * @throws TonyError STAGING_UNWRITABLE when others could have put things there
+ */
+export async function isStagingThere({ storage, root }: Pick<StagingPlace, 'storage' | 'root'>, user: string): Promise<boolean> {
+  return naming(root, async () => {
     const before = await storage.stat(root);
-    if (before === null) await storage.makeFolder(root, FOLDER_MODE);
-    else if (before.owner !== user || (before.permission & 0o022) !== 0) {
+    if (before !== null && (before.owner !== user || (before.permission & 0o022) !== 0)) {
       throw new TonyError(
         'STAGING_UNWRITABLE',
         `The staging folder ${root} belongs to ${before.owner} with mode ${before.permission.toString(8)}: others could change what your job runs.`,
         { hint: `Make it yours alone (mode 700, owner ${user}), or name another place with --staging.` },
       );
     }
+    return before !== null;
   });
 }
 
-/** A folder as an archive that is unpacked under `name` in containers. */
-export async function stageFolder(place: StagingPlace, name: string, folder: HashedFolder): Promise<Resource> {
-  const { storage, root, onEvent } = place;
+/** Makes the root, private, and sees to it that nobody else could have put things there. */
+export async function openStaging(place: StagingPlace, user: string): Promise<void> {
+  if (!(await isStagingThere(place, user))) await makeStaging(place);
+}
+
+export async function makeStaging({ storage, root }: StagingPlace): Promise<void> {
+  await naming(root, () => storage.makeFolder(root, FOLDER_MODE));
+}
+
+/** Something that a job needs on the cluster: it was looked for, and nothing of it has been uploaded yet. */
+export interface Part<Staged> {
+  readonly name: string;
+  /** As it lies, or will lie, on the cluster. */
+  readonly bytes: number;
+  /** Of these, what is to be uploaded. */
+  readonly missing: number;
+  /** What `stage` will answer; times of what is not there yet are 0. */
+  readonly expected: Staged;
+  /** Uploads what is missing. */
+  stage(): Promise<Staged>;
+  /** Forgets what was made ready for uploading. */
+  discard(): Promise<void>;
+}
+
+/** A folder as an archive that is unpacked under `name` in containers. It is packed when it is not there, since only then its size is known. */
+export async function findFolder(place: StagingPlace, name: string, folder: HashedFolder): Promise<Part<Resource>> {
+  const { storage, root } = place;
   const home = joinUri(root, 'cache', folder.hash);
   return naming(root, async () => {
     const there = (await storage.list(home)).filter((entry) => entry.name.startsWith(`${name}-`));
     const whole = there.find((entry) => entry.name === archiveName(name, entry.size));
-    if (whole !== undefined) {
-      onEvent({ type: 'unchanged', name, bytes: whole.size });
-      return archiveResource(name, whole);
-    }
-    for (const damaged of there) await storage.remove(damaged.uri);
-    const temporary = await mkdtemp(path.join(tmpdir(), 'tony-ts-'));
-    try {
-      const packed = path.join(temporary, 'archive');
-      await pipeline(packFolder(folder), createWriteStream(packed, { mode: FILE_MODE }), { signal: place.signal });
-      const { size } = await stat(packed);
-      return archiveResource(name, await upload(place, home, archiveName(name, size), packed, size, name));
-    } finally {
-      await rm(temporary, { recursive: true, force: true });
-    }
+    if (whole !== undefined) return partThere(place, name, whole);
+    const packed = await pack(folder, place.signal);
+    const file = archiveName(name, packed.size);
+    return {
+      name,
+      bytes: packed.size,
+      missing: packed.size,
+      expected: archiveResource(name, { uri: joinUri(home, file), size: packed.size, modifiedAt: 0 }),
+      stage: () =>
+        naming(root, async () => {
+          for (const damaged of there) await storage.remove(damaged.uri);
+          return archiveResource(name, await upload(place, home, file, packed.file, packed.size, name));
+        }).finally(packed.discard),
+      discard: packed.discard,
+    };
   });
 }
 
 /** An archive that is there as a file already, such as a built runtime; `hash` is the sha256 of its bytes. */
-export async function stageArchive(
+export async function findArchive(
   place: StagingPlace,
   name: string,
   archive: { readonly file: string; readonly hash: string; readonly size: number },
-): Promise<Resource> {
-  const home = joinUri(place.root, 'cache', archive.hash);
-  return naming(place.root, async () => {
+): Promise<Part<Resource>> {
+  const { root, storage } = place;
+  const home = joinUri(root, 'cache', archive.hash);
+  return naming(root, async () => {
     const file = `${name}.tar.gz`;
-    const there = await place.storage.stat(joinUri(home, file));
-    if (there?.size === archive.size) {
-      place.onEvent({ type: 'unchanged', name, bytes: there.size });
-      return archiveResource(name, there);
-    }
-    return archiveResource(name, await upload(place, home, file, archive.file, archive.size, name));
+    const uri = joinUri(home, file);
+    const there = await storage.stat(uri);
+    if (there?.size === archive.size) return partThere(place, name, there);
+    return {
+      name,
+      bytes: archive.size,
+      missing: archive.size,
+      expected: archiveResource(name, { uri, size: archive.size, modifiedAt: 0 }),
+      stage: () => naming(root, async () => archiveResource(name, await upload(place, home, file, archive.file, archive.size, name))),
+      discard: nothing,
+    };
   });
 }
 
-/** Input data, file by file, so that programs read them straight from storage. Answers the URI of the folder (or of the single file). */
-export async function stageData(place: StagingPlace, name: string, data: HashedFolder, single: boolean): Promise<string> {
+function partThere(place: StagingPlace, name: string, entry: Entry): Part<Resource> {
+  const resource = archiveResource(name, entry);
+  const stage = async (): Promise<Resource> => {
+    place.onEvent({ type: 'unchanged', name, bytes: entry.size });
+    return resource;
+  };
+  return { name, bytes: entry.size, missing: 0, expected: resource, stage, discard: nothing };
+}
+
+/** Input data, file by file, so that programs read them straight from storage. Its place is the URI of the folder (or of the single file). */
+export async function findData(place: StagingPlace, name: string, data: HashedFolder, single: boolean): Promise<Part<string>> {
   const { storage, root, onEvent } = place;
   const home = joinUri(root, 'cache', data.hash, name);
+  const sizes = new Map<string, number>();
+  const folders = ['', ...data.entries.filter((entry) => entry.type === 'folder').map((entry) => entry.path)];
   await naming(root, async () => {
-    const sizes = new Map<string, number>();
-    const folders = ['', ...data.entries.filter((entry) => entry.type === 'folder').map((entry) => entry.path)];
     for (const folder of folders) {
       for (const entry of await storage.list(joinUri(home, ...segments(folder)))) {
         if (entry.type === 'file') sizes.set(folder === '' ? entry.name : `${folder}/${entry.name}`, entry.size);
       }
     }
-    const missing = data.entries.filter((entry) => entry.type === 'file').filter((file) => sizes.get(file.path) !== file.size);
-    if (missing.length === 0 && sizes.size > 0) {
-      onEvent({ type: 'unchanged', name, bytes: data.bytes });
-      return;
-    }
+  });
+  const missing = data.entries.filter((entry) => entry.type === 'file').filter((file) => sizes.get(file.path) !== file.size);
+  const only = data.entries[0];
+  const expected = single && only !== undefined ? joinUri(home, only.path) : home;
+  const total = missing.reduce((sum, file) => sum + file.size, 0);
+  const isThere = missing.length === 0 && sizes.size > 0;
+  const uploadMissing = async (): Promise<void> => {
     await storage.makeFolder(joinUri(root, 'cache', data.hash), FOLDER_MODE);
     for (const folder of folders) await storage.makeFolder(joinUri(home, ...segments(folder)), FOLDER_MODE);
-    const total = missing.reduce((sum, file) => sum + file.size, 0);
     const sent = new Map<string, number>();
     // That all is sent is said once, when all of it is in its place.
     const report = (): void => {
@@ -141,27 +186,61 @@ export async function stageData(place: StagingPlace, name: string, data: HashedF
     };
     await Promise.all(Array.from({ length: UPLOADS_AT_ONCE }, worker));
     onEvent({ type: 'upload', name, total, sent: total });
-  });
-  const only = data.entries[0];
-  return single && only !== undefined ? joinUri(home, only.path) : home;
+  };
+  const stage = async (): Promise<string> => {
+    if (isThere) onEvent({ type: 'unchanged', name, bytes: data.bytes });
+    else await naming(root, uploadMissing);
+    return expected;
+  };
+  return { name, bytes: data.bytes, missing: total, expected, stage, discard: nothing };
 }
 
-/** The job's own folder with its job.json; answers the folder's URI. */
-export async function stageJob(
-  place: StagingPlace,
-  applicationId: string,
-  frozen: string,
-): Promise<{ folder: string; resource: Resource }> {
-  const folder = joinUri(place.root, 'jobs', applicationId);
-  return naming(place.root, async () => {
-    await place.storage.makeFolder(folder, FOLDER_MODE);
-    const uri = joinUri(folder, 'job.json');
-    await place.storage.write(uri, Buffer.from(frozen), { permission: FILE_MODE });
-    const entry = await entryOf(place.storage, uri);
-    return {
-      folder,
-      resource: { name: 'job.json', uri, type: 'file', visibility: 'application', size: entry.size, timestamp: entry.modifiedAt },
-    };
+/** What is already where it is wanted: the user's own runtime, or data by a URI. */
+export function partElsewhere<T>(name: string, bytes: number, expected: T): Part<T> {
+  return { name, bytes, missing: 0, expected, stage: async () => expected, discard: nothing };
+}
+
+async function nothing(): Promise<void> {}
+
+interface Packed {
+  readonly file: string;
+  readonly size: number;
+  readonly discard: () => Promise<void>;
+}
+
+async function pack(folder: HashedFolder, signal: AbortSignal | undefined): Promise<Packed> {
+  const temporary = await mkdtemp(path.join(tmpdir(), 'tony-ts-'));
+  const discard = (): Promise<void> => rm(temporary, { recursive: true, force: true });
+  try {
+    const file = path.join(temporary, 'archive');
+    await pipeline(packFolder(folder), createWriteStream(file, { mode: FILE_MODE }), { signal });
+    return { file, size: (await stat(file)).size, discard };
+  } catch (error) {
+    await discard();
+    throw error;
+  }
+}
+
+/** job.json in the job's own folder, as containers get it; `modifiedAt` is 0 before it is there. */
+export function jobFile(folder: string, size: number, modifiedAt = 0): Resource {
+  return {
+    name: CONTAINER_LAYOUT.job,
+    uri: joinUri(folder, CONTAINER_LAYOUT.job),
+    type: 'file',
+    visibility: 'application',
+    size,
+    timestamp: modifiedAt,
+  };
+}
+
+/** Makes the job's own folder, and its job.json there. */
+export async function stageJob({ root, storage }: StagingPlace, folder: string, frozen: string): Promise<Resource> {
+  return naming(root, async () => {
+    await storage.makeFolder(folder, FOLDER_MODE);
+    const { uri } = jobFile(folder, 0);
+    await storage.write(uri, Buffer.from(frozen), { permission: FILE_MODE });
+    const { size, modifiedAt } = await entryOf(storage, uri);
+    return jobFile(folder, size, modifiedAt);
   });
 }
 
@@ -169,7 +248,7 @@ function archiveName(name: string, size: number): string {
   return `${name}-${size}.tar.gz`;
 }
 
-function archiveResource(name: string, entry: Entry): Resource {
+function archiveResource(name: string, entry: Pick<Entry, 'uri' | 'size' | 'modifiedAt'>): Resource {
   return { name, uri: entry.uri, type: 'archive', visibility: 'private', size: entry.size, timestamp: entry.modifiedAt };
 }
 

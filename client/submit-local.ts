@@ -6,11 +6,13 @@ import { fileUri } from '../storage/uri.ts';
 import { bundlesFolder } from './bundles.ts';
 import { freezeJob } from './freeze-job.ts';
 import { createJobSecrets } from './job-secrets.ts';
-import { placeFolder } from './local-folder.ts';
+import { isFolderPlaced, placeFolder } from './local-folder.ts';
 import { isLocalId, localPaths } from './local-layout.ts';
 import { startMaster } from './local-master.ts';
 import { hasScheme } from './place-uri.ts';
-import { hashFolder } from './source-archive.ts';
+import type { JobPlan } from './plan/job-plan.ts';
+import { localPlan } from './plan/make-plan.ts';
+import { type HashedFolder, hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';
 import type { StagingEvent } from './staging.ts';
 import { bringsTensorBoard } from './tensorboard-role.ts';
@@ -36,17 +38,7 @@ export interface LocalSubmitOptions {
 /** Starts a job on this machine: the very ApplicationMaster and executors that run on YARN, as processes. */
 export async function submitLocal(job: Job, options: LocalSubmitOptions): Promise<{ readonly applicationId: string }> {
   const { root, user, detach, environment = process.env } = options;
-  refuseHdfs(job);
-  const data: Record<string, string> = {};
-  for (const [name, place] of Object.entries(job.data)) {
-    if (hasScheme(place)) data[name] = place;
-    else {
-      await listData(place, name);
-      data[name] = fileUri(place);
-    }
-  }
-  const bundles = await hashFolder(await listFolder(await bundlesFolder(), 'folder of built programs'));
-  const source = job.source && (await hashFolder(await listSource(job.source.path, job.source.exclude)));
+  const { data, bundles, source } = await localParts(job);
   const resources: Resource[] = [];
   if (source !== null) resources.push(await placeFolder(root, CONTAINER_LAYOUT.source, source, options.onEvent));
   resources.push(await placeFolder(root, CONTAINER_LAYOUT.bundles, bundles, options.onEvent));
@@ -77,6 +69,40 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
     await rm(paths.job, { recursive: true, force: true });
     throw error;
   }
+}
+
+/** What would be started and copied; nothing is. */
+export async function rehearseHere(job: Job, { root, user }: Pick<LocalSubmitOptions, 'root' | 'user'>): Promise<JobPlan> {
+  const { bundles, source } = await localParts(job);
+  const part = async (name: string, folder: HashedFolder) => ({
+    name,
+    bytes: folder.bytes,
+    missing: (await isFolderPlaced(root, name, folder)) ? 0 : folder.bytes,
+  });
+  const parts = [...(source === null ? [] : [await part(CONTAINER_LAYOUT.source, source)]), await part(CONTAINER_LAYOUT.bundles, bundles)];
+  return localPlan(job, user, parts);
+}
+
+interface LocalParts {
+  /** URIs. */
+  readonly data: Readonly<Record<string, string>>;
+  readonly bundles: HashedFolder;
+  readonly source: HashedFolder | null;
+}
+
+/** What has to be there before anything is started. */
+async function localParts(job: Job): Promise<LocalParts> {
+  refuseHdfs(job);
+  const data: Record<string, string> = {};
+  for (const [name, place] of Object.entries(job.data)) {
+    if (hasScheme(place)) data[name] = place;
+    else {
+      await listData(place, name);
+      data[name] = fileUri(place);
+    }
+  }
+  const bundles = await hashFolder(await listFolder(await bundlesFolder(), 'folder of built programs'));
+  return { data, bundles, source: job.source && (await hashFolder(await listSource(job.source.path, job.source.exclude))) };
 }
 
 function refuseHdfs(job: Job): void {

@@ -1,14 +1,19 @@
 import type { JobReport, Look } from './follow-job.ts';
 import type { JobEvent } from './job-events.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
-import { eventLine, reportLines, stagingLine } from './report-lines.ts';
+import type { JobPlan } from './plan/job-plan.ts';
+import { planLines, requestLines } from './plan/plan-lines.ts';
+import { eventLine, reportLines, stagingLine, uploadFacts } from './report-lines.ts';
 import type { StagingEvent } from './staging.ts';
+import type { SubmitRequest } from './submit-yarn.ts';
 import type { Terminal } from './terminal.ts';
 
 /** A log file should tell that training goes on without being made of it. */
 const METRICS_EVERY_MS = 10_000;
 /** Why a job waits may change with every container that comes. */
 const WAIT_EVERY_MS = 10_000;
+/** Of an upload that is under way. */
+const UPLOAD_EVERY_MS = 10_000;
 const ENDS: ReadonlySet<string> = new Set(['SUCCEEDED', 'FAILED', 'KILLED']);
 
 /** Lines of text, one for each change: for logs, pipes and CI. */
@@ -16,20 +21,44 @@ export class TextOutput implements JobOutput {
   readonly #write: (text: string) => void;
   readonly #terminal: Terminal;
   readonly #where: string;
+  readonly #clock: () => number;
+  readonly #uploads = new Map<string, { readonly since: number; readonly told: number }>();
   #metricsAt = Number.NEGATIVE_INFINITY;
   #state = '';
   #stateAt = Number.NEGATIVE_INFINITY;
 
   /** `where` says where staged things lie, e.g. `on HDFS`. */
-  constructor(write: (text: string) => void, terminal: Terminal, where: string) {
+  constructor(write: (text: string) => void, terminal: Terminal, where: string, clock: () => number = () => performance.now()) {
     this.#write = write;
+    this.#clock = clock;
     this.#terminal = terminal;
     this.#where = where;
   }
 
+  plan(plan: JobPlan): void {
+    for (const line of planLines(plan, this.#terminal)) this.say(line);
+  }
+
+  request(request: SubmitRequest): void {
+    for (const line of requestLines(request)) this.say(line);
+  }
+
   staging(event: StagingEvent): void {
-    const line = stagingLine(event, this.#where);
+    const line = stagingLine(event, this.#where) ?? this.#progress(event);
     if (line !== undefined) this.say(line);
+  }
+
+  /** What takes long is heard of now and again. */
+  #progress(event: StagingEvent): string | undefined {
+    if (event.type === 'unchanged') return undefined;
+    const now = this.#clock();
+    const { since, told } = this.#uploads.get(event.name) ?? { since: now, told: now };
+    if (now - told < UPLOAD_EVERY_MS) {
+      this.#uploads.set(event.name, { since, told });
+      return undefined;
+    }
+    this.#uploads.set(event.name, { since, told: now });
+    return uploadFacts(event.name, event.sent, event.total, now - since);
   }
 
   submitted({ applicationId, queue, trackingUrl }: SubmittedNotice): void {
@@ -46,7 +75,7 @@ export class TextOutput implements JobOutput {
   }
 
   #isWorthALine(event: JobEvent): boolean {
-    const now = performance.now();
+    const now = this.#clock();
     switch (event.type) {
       case 'state':
         // How it ended is told by the report, with the reason.

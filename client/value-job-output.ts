@@ -1,6 +1,8 @@
 import type { JobReport, Look } from './follow-job.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
+import type { JobPlan } from './plan/job-plan.ts';
 import type { StagingEvent } from './staging.ts';
+import type { SubmitRequest } from './submit-yarn.ts';
 
 /** A value for each thing that is told; the last one of a followed job has type `result`. */
 export class ValueOutput implements JobOutput {
@@ -8,6 +10,14 @@ export class ValueOutput implements JobOutput {
 
   constructor(write: (value: unknown) => void) {
     this.#write = write;
+  }
+
+  plan(plan: JobPlan): void {
+    this.#write({ type: 'plan', ...plan });
+  }
+
+  request(request: SubmitRequest): void {
+    this.#write({ type: 'request', ...request });
   }
 
   staging(event: StagingEvent): void {

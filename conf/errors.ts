@@ -27,7 +27,7 @@ export const ERROR_CODES = {
   KILL_FAILED: { exit: 1, hint: 'Try again.' },
   CLUSTER_SECURE: { exit: 2, hint: 'Use a cluster without Kerberos, or run the job with --local.' },
   RUNTIME_MISSING: { exit: 2, hint: 'Correct `runtime` in job.yaml; tony-ts runtime build makes such an archive.' },
-  MASTER_TOO_LARGE: { exit: 2, hint: 'Lower master.memory or master.vcores in job.yaml.' },
+  JOB_TOO_LARGE: { exit: 2, hint: 'Change what is named above in job.yaml; tony-ts submit --dry-run shows what would be asked for.' },
   INTERRUPTED: { exit: 1, hint: '' },
   TASK_UNKNOWN: { exit: 2, hint: 'Name a task as ROLE:INDEX.' },
   USAGE: { exit: 2, hint: 'See tony-ts --help.' },

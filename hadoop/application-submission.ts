@@ -27,8 +27,16 @@ export interface ApplicationSubmission {
   readonly acls: { readonly view: Acl; readonly modify: Acl } | null;
 }
 
+/** The same as people may see it. */
+export function redactedBody(submission: ApplicationSubmission): Record<string, unknown> {
+  return submissionBody(submission, () => '***');
+}
+
 /** The body of `POST /ws/v1/cluster/apps` (ApplicationSubmissionContextInfo). */
-export function submissionBody(submission: ApplicationSubmission): Record<string, unknown> {
+export function submissionBody(
+  submission: ApplicationSubmission,
+  writeSecret: (secret: Uint8Array) => string = (secret) => Buffer.from(secret).toString('base64url'),
+): Record<string, unknown> {
   const { acls, nodeLabel } = submission;
   return {
     'application-id': submission.applicationId,
@@ -47,9 +55,7 @@ export function submissionBody(submission: ApplicationSubmission): Record<string
       'local-resources': entries(Object.fromEntries(submission.resources.map((resource) => [resource.name, localResource(resource)]))),
       credentials: {
         tokens: {},
-        secrets: entries(
-          Object.fromEntries([...submission.secrets].map(([key, value]) => [key, Buffer.from(value).toString('base64url')])),
-        ),
+        secrets: entries(Object.fromEntries([...submission.secrets].map(([key, value]) => [key, writeSecret(value)]))),
       },
       ...(acls === null ? {} : { 'application-acls': entries({ VIEW_APP: aclText(acls.view), MODIFY_APP: aclText(acls.modify) }) }),
     },

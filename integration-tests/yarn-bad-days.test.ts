@@ -208,14 +208,6 @@ test.each([
 
 describe('a job fails with a sentence that names cause and next step', () => {
   test.each([
-    ['asks for more memory than a node has', '{worker: {instances: 1, resources: {memory: 100g}}}', /memory/, /[Ll]ower/],
-    ['asks for more GPUs than a node has', '{worker: {instances: 1, resources: {memory: 512m, gpus: 8}}}', /8 yarn\.io\/gpu/, /[Ll]ower/],
-    [
-      'asks for an unknown resource type',
-      '{worker: {instances: 1, resources: {memory: 512m, yarn.io/fpga: 1}}}',
-      /yarn\.io\/fpga/,
-      /Remove/,
-    ],
     ['asks for an unknown label', '{worker: {instances: 1, nodeLabel: nowhere, resources: {memory: 512m}}}', /label/, /nodeLabel/],
   ])('when a role %s', async (_, roles, cause, step) => {
     const { client, yarn, status } = await failure({ roles });

@@ -1,0 +1,82 @@
+import { type Job, TENSORBOARD_ROLE } from '../../conf/job.ts';
+import type { Room } from '../../hadoop/queue-room.ts';
+import type { Part } from '../staging.ts';
+import { bringsTensorBoard, withTensorBoard } from '../tensorboard-role.ts';
+import type { JobPlan, PlannedContainers, PlannedUpload, Span } from './job-plan.ts';
+import { type Ask, freeInQueue, MASTER } from './placement.ts';
+import { type ClusterRoom, fitOf } from './verdict.ts';
+
+export type PlanParts = readonly Pick<Part<unknown>, 'name' | 'bytes' | 'missing'>[];
+
+/** The plan of a job on a cluster that says this of itself. */
+export function planOf(job: Job, room: ClusterRoom, parts: PlanParts, notes: readonly string[]): JobPlan {
+  const asks = asksOf(job);
+  const { verdict, fitNow } = fitOf(asks, room);
+  const containers = asks.map((ask) => ({ ...ask, fitNow: fitNow?.get(ask.role) ?? null }));
+  return { ...commonPlan(job, room.user, containers, parts), where: 'yarn', headroom: headroomOf(room), verdict, notes };
+}
+
+/** The plan of a job that runs as processes of this machine, where nothing is counted. */
+export function localPlan(job: Job, user: string, parts: PlanParts): JobPlan {
+  const containers = asksOf(job).map((ask) => ({ ...ask, fitNow: null }));
+  return { ...commonPlan(job, user, containers, parts), where: 'local', headroom: null, verdict: { type: 'fits' }, notes: [] };
+}
+
+function commonPlan(
+  { name, queue }: Job,
+  user: string,
+  containers: readonly PlannedContainers[],
+  parts: PlanParts,
+): Pick<JobPlan, 'name' | 'user' | 'queue' | 'containers' | 'total' | 'uploads' | 'uploadBytes'> {
+  const uploads = parts
+    .filter(({ bytes }) => bytes > 0)
+    .map(({ name: part, bytes, missing }): PlannedUpload => ({ name: part, bytes, missing }));
+  const uploadBytes = uploads.reduce((sum, { missing }) => sum + missing, 0);
+  return { name, user, queue, containers, total: totalOf(containers), uploads, uploadBytes };
+}
+
+/** The ApplicationMaster's container, and those of each role, a TensorBoard that comes with the job included. */
+export function asksOf(job: Job): Ask[] {
+  const { memoryMb, vcores, nodeLabel } = job.master;
+  return [
+    {
+      role: MASTER,
+      instances: { least: 1, most: 1 },
+      resources: { memory: memoryMb, vcores },
+      nodeLabel,
+      optional: false,
+      command: null,
+    },
+    ...withTensorBoard(job).roles.map((role): Ask => {
+      const { memoryMb: memory, vcores: cores, gpus, other } = role.resources;
+      const comesAlong = bringsTensorBoard(job) && role.name === TENSORBOARD_ROLE;
+      return {
+        role: role.name,
+        instances: { least: role.instances, most: role.maxInstances },
+        resources: { memory, vcores: cores, ...(gpus > 0 ? { gpus } : {}), ...other },
+        nodeLabel: role.nodeLabel,
+        optional: comesAlong,
+        command: comesAlong ? null : role.command,
+      };
+    }),
+  ];
+}
+
+function totalOf(containers: readonly PlannedContainers[]): JobPlan['total'] {
+  const names = [...new Set(containers.flatMap(({ resources }) => Object.keys(resources)))];
+  const sum = (amount: (each: PlannedContainers) => number): Span => ({
+    least: containers.reduce((all, each) => all + each.instances.least * amount(each), 0),
+    most: containers.reduce((all, each) => all + each.instances.most * amount(each), 0),
+  });
+  return {
+    containers: sum(() => 1),
+    resources: Object.fromEntries(names.map((name) => [name, sum(({ resources }) => resources[name] ?? 0)])),
+  };
+}
+
+function headroomOf({ queue }: ClusterRoom): JobPlan['headroom'] {
+  const own = queue?.labels[queue.defaultLabel]?.levels[0];
+  if (queue === null || own === undefined) return null;
+  const maximum: Room = own.maximum ?? {};
+  return { queue: queue.path, maximum, used: own.used, free: freeInQueue(queue) };
+}

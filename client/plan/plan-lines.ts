@@ -1,0 +1,144 @@
+import { formatBytes } from '../../conf/quantities.ts';
+import { describeAmount } from '../../conf/quotas.ts';
+import { formatMemory } from '../../conf/units.ts';
+import type { Room } from '../../hadoop/queue-room.ts';
+import type { SubmitRequest } from '../submit-yarn.ts';
+import { type TableColumn, tableLines } from '../table-lines.ts';
+import { type Terminal, wrap } from '../terminal.ts';
+import type { JobPlan, PlannedUpload, Span, Verdict } from './job-plan.ts';
+
+/** No reason is so long; it is cut all the same. */
+const LINES_OF_A_REASON = 6;
+const INDENT = '  ';
+
+/** A plan for people: a table of containers, what the queue has left, what is uploaded, and whether the job fits. */
+export function planLines(plan: JobPlan, terminal: Terminal): string[] {
+  return plan.where === 'local' ? localLines(plan, terminal) : yarnLines(plan, terminal);
+}
+
+interface Row {
+  readonly role: string;
+  readonly tasks: Span;
+  readonly amounts: Readonly<Record<string, Span>>;
+  readonly label: string;
+  readonly fitNow: string;
+}
+
+function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
+  const { containers, total, headroom, notes } = plan;
+  const types = Object.keys(total.resources).filter((name) => name === 'memory' || name === 'vcores' || isMore(total.resources[name]));
+  const rows: Row[] = containers.map(({ role, instances, resources, nodeLabel, fitNow }) => ({
+    role,
+    tasks: instances,
+    amounts: Object.fromEntries(Object.entries(resources).map(([name, amount]) => [name, { least: amount, most: amount }])),
+    label: nodeLabel ?? '',
+    fitNow: fitNow === null ? '' : String(fitNow),
+  }));
+  const all: Row = { role: 'all', tasks: total.containers, amounts: total.resources, label: '', fitNow: '' };
+  const column = (title: string, cell: (row: Row) => string): TableColumn<Row> => ({ title, cell, align: 'right' });
+  const columns: TableColumn<Row>[] = [
+    { title: 'role', cell: ({ role }) => role, flexible: true, style: (row) => (row === all ? 'bold' : 'cyan') },
+    column('tasks', ({ tasks }) => spanText(tasks, String)),
+    ...types.map((type) => column(type, ({ amounts }) => amountText(type, amounts[type]))),
+    ...(rows.some(({ fitNow }) => fitNow !== '') ? [column('fit now', ({ fitNow }) => fitNow)] : []),
+    ...(rows.some(({ label }) => label !== '') ? [{ title: 'label', cell: ({ label }: Row) => label }] : []),
+  ];
+  return [
+    ...tableLines([...rows, all], columns, terminal),
+    ...(headroom === null ? [] : wrapped(`queue ${headroom.queue}: ${roomText(headroom.free, headroom.maximum)}`, terminal)),
+    ...uploadLines(plan, 'upload', 'on HDFS already', terminal),
+    ...notes.flatMap((note) => wrapped(note, terminal).map((line) => terminal.paint('dim', line))),
+    ...verdictLines(plan.verdict, terminal),
+  ];
+}
+
+/** What the user may still get of what the queue may have at most. */
+function roomText(free: Room, maximum: Room): string {
+  const types = Object.keys(maximum).filter((name) => (maximum[name] ?? 0) > 0);
+  if (types.length === 0) return 'the ResourceManager does not say what it may have';
+  const parts = types.map((name) => {
+    const left = Math.min(free[name] ?? maximum[name] ?? 0, maximum[name] ?? 0);
+    return name === 'memory'
+      ? `${formatMemory(left)} of ${describeAmount(name, maximum[name] ?? 0)}`
+      : `${left} of ${describeAmount(name, maximum[name] ?? 0)}`;
+  });
+  return `${parts.join(', ')} left`;
+}
+
+/** `upload: 1.5 MB (source 12.3 kB, tony 1.5 MB); on HDFS already: runtime 180.2 MB` */
+function uploadLines({ uploads, uploadBytes }: JobPlan, verb: string, there: string, terminal: Terminal): string[] {
+  const missing = uploads.filter((part) => part.missing > 0);
+  const present = uploads.filter((part) => part.missing < part.bytes);
+  const list = (parts: readonly PlannedUpload[], bytes: (part: PlannedUpload) => number): string =>
+    parts.map((part) => `${part.name} ${formatBytes(bytes(part))}`).join(', ');
+  const first =
+    missing.length === 0 ? `${verb}: nothing` : `${verb}: ${formatBytes(uploadBytes)} (${list(missing, (part) => part.missing)})`;
+  const second = present.length === 0 ? '' : `; ${there}: ${list(present, (part) => part.bytes - part.missing)}`;
+  return wrapped(`${first}${second}`, terminal);
+}
+
+/** `POST URL`, and the body as the ResourceManager would read it. */
+export function requestLines({ method, url, body }: SubmitRequest): string[] {
+  return [`${method} ${url}`, ...JSON.stringify(body, null, 2).split('\n')];
+}
+
+function verdictLines(verdict: Verdict, terminal: Terminal): string[] {
+  switch (verdict.type) {
+    case 'fits':
+      return [terminal.paint('green', 'fits now')];
+    case 'waits':
+      return because('yellow', 'will wait because', verdict.reasons, terminal);
+    case 'refused':
+      return because('red', 'will be refused because', verdict.reasons, terminal);
+    case 'never':
+      return because('red', 'can never run because', verdict.reasons, terminal);
+    case 'unknown':
+      return [terminal.paint('dim', 'whether it fits now is not known')];
+  }
+}
+
+function because(style: 'yellow' | 'red', what: string, reasons: readonly string[], terminal: Terminal): string[] {
+  const [only] = reasons;
+  if (reasons.length === 1 && only !== undefined) {
+    return wrapped(`${what} ${lowered(only)}`, terminal).map((line) => terminal.paint(style, line));
+  }
+  return [terminal.paint(style, what), ...reasons.flatMap((reason) => wrapped(reason, terminal, INDENT))];
+}
+
+function lowered(sentence: string): string {
+  return sentence.replace(/^(The|Each) /, (word) => word.toLowerCase()).replace(/\.$/, '');
+}
+
+function localLines(plan: JobPlan, terminal: Terminal): string[] {
+  const width = Math.max(...plan.containers.map(({ role }) => role.length));
+  return [
+    'would start on this machine:',
+    ...plan.containers.flatMap(({ role, instances, command }) => {
+      const head = `${INDENT}${spanText(instances, String).padStart(4)} ${role.padEnd(width)}`;
+      return [command === null ? head.trimEnd() : `${head}  ${clipped(command, terminal.columns - 1 - head.length - 2)}`];
+    }),
+    ...uploadLines(plan, 'copy', 'in its place already', terminal),
+  ];
+}
+
+function clipped(text: string, width: number): string {
+  return wrap(text.replace(/\s+/g, ' ').trim(), Math.max(8, width), 1)[0] ?? '';
+}
+
+function wrapped(text: string, terminal: Terminal, indent = ''): string[] {
+  return wrap(text, terminal.columns - 1 - indent.length, LINES_OF_A_REASON).map((line) => `${indent}${line}`);
+}
+
+function isMore(span: Span | undefined): boolean {
+  return span !== undefined && span.most > 0;
+}
+
+function amountText(resource: string, span: Span | undefined): string {
+  if (!isMore(span) || span === undefined) return '';
+  return spanText(span, resource === 'memory' ? formatMemory : String);
+}
+
+/** `4`, or `2..4`. */
+function spanText({ least, most }: Span, text: (amount: number) => string): string {
+  return least === most ? text(least) : `${text(least)}..${text(most)}`;
+}

@@ -1,0 +1,174 @@
+import { describeAmount, describeShortage, type Shortage, sumOf } from '../../conf/quotas.ts';
+import type { LabelRoom, QueueRoom, Room } from '../../hadoop/queue-room.ts';
+import type { Verdict } from './job-plan.ts';
+import { type Ask, asked, budgetsOf, type Counted, holds, isOf, MASTER, type NodeRoom, placed, times } from './placement.ts';
+
+/** What the cluster says of itself. */
+export interface ClusterRoom {
+  readonly user: string;
+  /** The largest container, by every resource type that the cluster has. */
+  readonly largest: Room;
+  /** null: nobody says. */
+  readonly nodes: readonly NodeRoom[] | null;
+  /** null: nobody says. */
+  readonly queue: QueueRoom | null;
+  /** Totals of the site file of which too little is left. */
+  readonly shortages: readonly Shortage[];
+  /** What becomes of a job beyond these. */
+  readonly over: 'wait' | 'fail';
+}
+
+export interface Fit {
+  readonly verdict: Verdict;
+  /** By role, how many of its containers there is room for now; null where nobody says. */
+  readonly fitNow: ReadonlyMap<string, number> | null;
+}
+
+/** Whether a job would run now, later, or never. */
+export function fitOf(wanted: readonly Ask[], room: ClusterRoom): Fit {
+  const { nodes, queue, shortages } = room;
+  const asks = wanted.map((ask) => ({ ...ask, resources: roundedUp(ask.resources, queue) }));
+  const needed = asks.filter(({ optional }) => !optional);
+  const impossible = needed.flatMap((ask) => impossibleReasons(ask, room));
+  if (impossible.length > 0) return { verdict: { type: 'never', reasons: impossible }, fitNow: null };
+  const options = { defaultLabel: queue?.defaultLabel ?? '', counted: countedBy(room) };
+  const fitNow = nodes && placed(asks, nodes, { ...options, ...(queue && { budgets: budgetsOf(queue) }) });
+  const totals = shortages.map(describeShortage);
+  if (totals.length > 0 && room.over === 'fail') return { verdict: { type: 'refused', reasons: totals }, fitNow };
+  const ofQueue = queue === null ? [] : queueReasons(needed, queue, room.user, options.counted);
+  const ofNodes = nodes === null ? [] : nodeReasons(needed, nodes, options, ofQueue);
+  const reasons = [...ofQueue.map(({ text }) => text), ...ofNodes, ...totals];
+  if (reasons.length > 0) return { verdict: { type: 'waits', reasons }, fitNow };
+  return { verdict: { type: nodes === null && queue === null ? 'unknown' : 'fits' }, fitNow };
+}
+
+/** The ResourceManager gives memory in multiples of its smallest container. */
+function roundedUp(resources: Room, queue: QueueRoom | null): Room {
+  const step = queue?.memoryStep ?? 1;
+  return { ...resources, memory: Math.ceil((resources.memory ?? 0) / step) * step };
+}
+
+/** With its default calculator the scheduler sees nothing but memory; where there are GPUs it has to see more. */
+function countedBy({ queue, largest }: ClusterRoom): Counted {
+  const all = queue?.countsAll ?? Object.keys(largest).some((name) => name !== 'memory' && name !== 'vcores');
+  return all ? () => true : (resource) => resource === 'memory';
+}
+
+function impossibleReasons({ role, resources, nodeLabel }: Ask, { largest, nodes }: ClusterRoom): string[] {
+  const reasons = asked(resources).flatMap(([resource, amount]) => {
+    const most = largest[resource];
+    const setting = role === MASTER ? `master.${resource}` : `roles.${role}.resources.${resource}`;
+    if (most === undefined) {
+      const types = Object.keys(largest).join(', ');
+      return [
+        `${each(role)} asks for ${amount} of ${resource}, a resource type that this cluster does not have (${types}). Remove ${setting}.`,
+      ];
+    }
+    if (amount <= most) return [];
+    const text = `${each(role)} asks for ${describeAmount(resource, amount)}`;
+    return [`${text}; the largest container of this cluster has ${describeAmount(resource, most)}. Lower ${setting}.`];
+  });
+  if (reasons.length > 0 || nodes === null) return reasons;
+  // Nodes with a label may serve others as well, so all of them count where none is asked for.
+  const candidates = nodeLabel === null ? nodes : nodes.filter(({ labels }) => labels.includes(nodeLabel));
+  if (candidates.length === 0 || candidates.some(({ total }) => holds(total, resources, () => true))) return [];
+  return [`${each(role)} asks for ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of that. Ask for less of it.`];
+}
+
+interface QueueReason {
+  /** Of what there is too little; null when it is something else. */
+  readonly resource: string | null;
+  readonly text: string;
+}
+
+function queueReasons(needed: readonly Ask[], queue: QueueRoom, user: string, counted: Counted): QueueReason[] {
+  const reasons: QueueReason[] = [];
+  if (queue.state !== 'RUNNING') reasons.push({ resource: null, text: `queue ${queue.path} is ${queue.state}` });
+  for (const [label, room] of Object.entries(queue.labels)) {
+    const asks = needed.filter(({ nodeLabel }) => (nodeLabel ?? queue.defaultLabel) === label);
+    const whole = sumOf(asks.map(({ resources, instances }) => times(resources, instances.least)));
+    for (const [resource, amount] of asked(whole)) {
+      const text = counted(resource)
+        ? (levelReason(room, resource, amount, label) ?? userReason(room, queue, user, resource, amount))
+        : null;
+      if (text !== null) reasons.push({ resource, text });
+    }
+    const master = asks.find(({ role }) => role === MASTER);
+    const text = master === undefined ? null : masterReason(room, queue, master);
+    if (text !== null) reasons.push({ resource: null, text });
+  }
+  return reasons;
+}
+
+function levelReason({ levels }: LabelRoom, resource: string, amount: number, label: string): string | null {
+  const asks = `the job asks for ${describeAmount(resource, amount)}`;
+  for (const { path, maximum, used } of levels) {
+    const most = maximum?.[resource];
+    if (most === undefined) continue;
+    const of = `${describeAmount(resource, most)}${labelled(label)}`;
+    if (amount > most) return `queue ${path} may have at most ${of} and ${asks}: it runs only when the cluster grows`;
+    const left = Math.max(0, most - (used[resource] ?? 0));
+    if (amount > left) return `queue ${path} has ${left === 0 ? 'nothing' : describeAmount(resource, left)} left of ${of} and ${asks}`;
+  }
+  return null;
+}
+
+function userReason({ user: own }: LabelRoom, { path }: QueueRoom, user: string, resource: string, amount: number): string | null {
+  const most = own?.maximum[resource];
+  const used = own?.used[resource] ?? 0;
+  if (most === undefined || used + amount <= most) return null;
+  return `${user} may have at most ${describeAmount(resource, most)} in queue ${path} and has ${describeAmount(resource, used)}; the job asks for ${describeAmount(resource, amount)}`;
+}
+
+/** One ApplicationMaster may always run. */
+function masterReason({ masters }: LabelRoom, { path, runningApplications }: QueueRoom, { resources }: Ask): string | null {
+  if (masters === null || runningApplications === 0) return null;
+  const most = masters.maximum.memory ?? Number.POSITIVE_INFINITY;
+  const used = masters.used.memory ?? 0;
+  if (used + (resources.memory ?? 0) <= most) return null;
+  return `all ApplicationMasters of queue ${path} together may have ${describeAmount('memory', most)} and have ${describeAmount('memory', used)}`;
+}
+
+function nodeReasons(
+  needed: readonly Ask[],
+  nodes: readonly NodeRoom[],
+  options: { readonly defaultLabel: string; readonly counted: Counted },
+  said: readonly QueueReason[],
+): string[] {
+  if (!nodes.some(({ usable }) => usable)) return ['no node is in use'];
+  const places = placed(needed, nodes, options);
+  return needed.flatMap(({ role, resources, instances, nodeLabel }): string[] => {
+    const fit = places.get(role) ?? 0;
+    if (fit >= instances.least) return [];
+    const label = nodeLabel ?? options.defaultLabel;
+    const candidates = nodes.filter((node) => node.usable && isOf(node, label));
+    if (candidates.length === 0) return [`no node in use is${label === '' ? ' without a label' : labelled(label)}`];
+    const most = (resource: string): number => Math.max(0, ...candidates.map(({ free }) => free[resource] ?? 0));
+    const short = asked(resources).filter(([name, amount]) => options.counted(name) && most(name) < amount);
+    const unsaid = short.filter(([name]) => !said.some(({ resource }) => resource === name));
+    if (short.length > 0) {
+      return unsaid.map(([name, amount]) => {
+        const best = most(name) === 0 ? 'none has any' : `the most is ${describeAmount(name, most(name))}`;
+        return `no node${labelled(label)} has ${describeAmount(name, amount)} free for ${role}: ${best}`;
+      });
+    }
+    if (said.length > 0) return [];
+    if (!candidates.some(({ free }) => holds(free, resources, options.counted)))
+      return [`no node${labelled(label)} has ${describeAll(resources)} free for ${role}`];
+    return [`the nodes${labelled(label)} have room for ${fit} of the ${instances.least} containers of ${role} now`];
+  });
+}
+
+function each(role: string): string {
+  return role === MASTER ? 'The ApplicationMaster' : `Each task of role ${role}`;
+}
+
+function labelled(label: string | null): string {
+  return label === null || label === '' ? '' : ` labelled ${label}`;
+}
+
+function describeAll(resources: Room): string {
+  return asked(resources)
+    .map(([name, amount]) => describeAmount(name, amount))
+    .join(', ');
+}
