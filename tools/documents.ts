@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 
 /*
- * README.md and docs/, taken apart: what tests hold them to. Only the Markdown that these pages use is understood.
+ * README.md, docs/ and the examples' READMEs, taken apart: what tests hold them to. Only the Markdown that these pages use is understood.
  */
 
 export const ROOT = path.resolve(import.meta.dirname, '..');
@@ -31,7 +31,8 @@ export interface DocumentedCommand {
 
 export async function readDocuments(): Promise<Document[]> {
   const pages = (await readdir(path.join(ROOT, 'docs'))).filter((name) => name.endsWith('.md')).sort();
-  const names = ['README.md', ...pages.map((name) => `docs/${name}`)];
+  const examples = (await readdir(path.join(ROOT, 'examples'))).sort();
+  const names = ['README.md', ...pages.map((name) => `docs/${name}`), ...examples.map((name) => `examples/${name}/README.md`)];
   return Promise.all(names.map(async (name) => ({ name, text: await readFile(path.join(ROOT, name), 'utf8') })));
 }
 
