@@ -51,6 +51,7 @@ export class FeedQueue {
   #queue: ChunkId[] = [];
   /** Where each chunk is that is not taken. */
   readonly #places = new Map<string, 'queued' | 'given'>();
+  #bytes = 0;
 
   static restore({ producers, readers }: StoredFeed): FeedQueue {
     const feed = new FeedQueue();
@@ -102,7 +103,7 @@ export class FeedQueue {
     producer.received = sequence;
     if (isTaken(producer, sequence)) return false;
     this.#chunks.set(keyOf([id, sequence]), records);
-    producer.bytes += bytesOf(records);
+    this.#count(producer, bytesOf(records));
     const key = keyOf([id, sequence]);
     if (!this.#places.has(key)) {
       this.#queue.push([id, sequence]);
@@ -201,7 +202,7 @@ export class FeedQueue {
 
   /** What is held of all of them, those included that have gone. */
   get bytes(): number {
-    return [...this.#producers.values()].reduce((sum, { bytes }) => sum + bytes, 0);
+    return this.#bytes;
   }
 
   get readers(): number {
@@ -231,12 +232,17 @@ export class FeedQueue {
   #markTaken([id, sequence]: ChunkId): void {
     const producer = this.#known(id);
     const key = keyOf([id, sequence]);
-    producer.bytes -= bytesOf(this.#chunks.get(key) ?? []);
+    this.#count(producer, -bytesOf(this.#chunks.get(key) ?? []));
     this.#chunks.delete(key);
     if (this.#places.get(key) === 'queued') this.#queue = this.#queue.filter(([other, number]) => other !== id || number !== sequence);
     this.#places.delete(key);
     if (sequence > producer.taken) producer.takenAhead.add(sequence);
     while (producer.takenAhead.delete(producer.taken + 1)) producer.taken++;
+  }
+
+  #count(producer: Producer, bytes: number): void {
+    producer.bytes += bytes;
+    this.#bytes += bytes;
   }
 
   /** All chunks up to `last` are taken. */

@@ -79,6 +79,28 @@ describe('feeds', () => {
     expect(codes.slice(15)).toEqual(Array.from({ length: 5 }, () => 'INTERNAL'));
   });
 
+  it('tell producers to wait where dead ones have left too much, and to go on when workers have taken of it', () => {
+    const feeds = newFeeds();
+    const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
+    const dead = Array.from({ length: 15 }, (_, index) => newProducer(feeds, 'a', `dead${index}`));
+    const [waiting, other] = [newProducer(feeds, 'a', 'waiting'), newProducer(feeds, 'b', 'other')];
+    for (const producer of [waiting, other]) feeds.opened(producer, 1);
+    for (const producer of dead) {
+      feeds.opened(producer, 1);
+      feeds.said(producer, { chunk: { sequence: 1, records: [record] } });
+      feeds.closed(producer);
+    }
+    expect([waiting, other].map(windowOf)).toEqual([0, 0]);
+    const late = newProducer(feeds, 'b', 'late');
+    feeds.opened(late, 1);
+    expect(late.heard[0]).toMatchObject({ expected: 1, windowBytes: 0 });
+    // One that was on its way is sent again only when there is room.
+    expect(refusal(() => feeds.said(other, { chunk: { sequence: 1, records: [record] } }))).toBe('INTERNAL');
+    const asker = { containerId: 'c', role: 'worker', ranked: true, generation: 1 };
+    for (const at of [0, 1]) feeds.take(asker, { feed: 'a', reader: 'r', at, producers: 1 });
+    for (const producer of [waiting, other, late]) expect(windowOf(producer)).toBeGreaterThan(0);
+  });
+
   it('refuse one producer too many, which goes as others do', () => {
     const feeds = newFeeds();
     for (let index = 0; index < 10_000; index++) {

@@ -1,7 +1,13 @@
 import { z } from 'zod';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
-import { type FeedMessage, MAXIMUM_CHUNK_RECORDS, MAXIMUM_RECORD_BYTES, type ProducerMessage } from '../protos/feed-protocol.ts';
+import {
+  type FeedMessage,
+  MAXIMUM_CHUNK_RECORDS,
+  MAXIMUM_MESSAGE_BYTES,
+  MAXIMUM_RECORD_BYTES,
+  type ProducerMessage,
+} from '../protos/feed-protocol.ts';
 import type { Asker } from './dispatcher.ts';
 import { bytesOf, FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
 import type { ProducerLink } from './feed-server.ts';
@@ -11,6 +17,8 @@ const CAPACITY_BYTES = 64 * 1024 * 1024;
 /** And at most: of dead producers, and of large records that go beyond the windows. */
 const MAXIMUM_HELD_BYTES = 4 * CAPACITY_BYTES;
 const LEAST_WINDOW_BYTES = 512 * 1024;
+/** A window in which nothing may be sent, not even the one chunk that may go beyond any other. */
+const NO_WINDOW = 0;
 const MAXIMUM_FEEDS = 64;
 
 /** As training/datasets/feed-source.ts asks. */
@@ -31,6 +39,9 @@ interface Feed {
   readonly told: Map<ProducerLink, string>;
 }
 
+/** For what comes next; `scarce`: only from producers of which nothing is held. */
+type Room = 'enough' | 'scarce' | 'none';
+
 export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
 
 export interface FeedsOptions {
@@ -47,6 +58,8 @@ export interface FeedsOptions {
 export class Feeds {
   readonly #options: FeedsOptions;
   readonly #feeds = new Map<string, Feed>();
+  /** As producers know it. */
+  #toldRoom: Room = 'enough';
 
   constructor(options: FeedsOptions) {
     this.#options = options;
@@ -72,6 +85,7 @@ export class Feeds {
     const { answer, isNew } = feed.queue.take(readerOf(asker, reader), at, producers);
     if (isNew) this.#options.note();
     this.#tell(feed);
+    this.#tellOfRoom();
     return answer;
   }
 
@@ -92,7 +106,7 @@ export class Feeds {
     before?.refuse(new Error('the producer has come again'));
     this.#options.note();
     this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer feeds the job');
-    link.send({ expected, ...this.#progress(feed, link), over: false });
+    link.send({ expected, ...this.#progress(feed, link, this.#room()), over: false });
     // The windows of all of them are smaller now.
     this.#tellAll();
   };
@@ -109,14 +123,13 @@ export class Feeds {
       if (queue.bytesOf(link.producer) > this.#window() * 2 + MAXIMUM_RECORD_BYTES) {
         throw new TonyError('INTERNAL', 'the producer sends more than its window');
       }
-      const held = [...this.#feeds.values()].reduce((sum, each) => sum + each.queue.bytes, 0);
-      // Of producers that have died: this one comes again, and again, until workers have taken some of it.
-      if (held > CAPACITY_BYTES * 2 && queue.bytesOf(link.producer) > 0) throw new TonyError('INTERNAL', 'the feeds are full');
-      // A chunk that a reader has been promised is taken in all the same: as long as it waits for that, it takes nothing else.
-      if (held + bytesOf(records) > MAXIMUM_HELD_BYTES && !queue.isAwaited(link.producer, message.chunk.sequence)) {
+      // It was under way when others took the last room: its producer comes again, hears that there is none, and waits until there is some. A
+      // chunk that a reader has been promised is taken in all the same: as long as it waits for that, it takes nothing else.
+      if (this.#held() + bytesOf(records) > MAXIMUM_HELD_BYTES && !queue.isAwaited(link.producer, message.chunk.sequence)) {
         throw new TonyError('INTERNAL', 'the feeds are full');
       }
       if (queue.put(link.producer, message.chunk.sequence, records)) this.#options.changed();
+      this.#tellOfRoom();
     } else if (message.ending) {
       if (queue.end(link.producer, message.ending.last)) this.#options.note();
       this.#options.changed();
@@ -167,10 +180,19 @@ export class Feeds {
     for (const feed of this.#feeds.values()) this.#tell(feed);
   }
 
+  /** Whoever waits for room hears of it, and whoever may be about to take the last one. */
+  #tellOfRoom(): void {
+    const room = this.#room();
+    if (room === this.#toldRoom) return;
+    this.#toldRoom = room;
+    this.#tellAll();
+  }
+
   /** Tells producers what is new for them. That a producer is done with is a promise: it goes and nobody else knows its records. */
   #tell(feed: Feed): void {
+    const room = this.#room();
     for (const link of feed.links.values()) {
-      const message = this.#progress(feed, link);
+      const message = this.#progress(feed, link, room);
       const key = JSON.stringify(message);
       if (feed.told.get(link) === key) continue;
       feed.told.set(link, key);
@@ -186,9 +208,21 @@ export class Feeds {
     }
   }
 
-  #progress(feed: Feed, { producer }: ProducerLink): FeedMessage {
-    const { queue } = feed;
-    return { taken: queue.takenOf(producer), windowBytes: this.#window(), over: queue.isDone(producer), readers: queue.readers };
+  #progress({ queue }: Feed, { producer }: ProducerLink, room: Room): FeedMessage {
+    const isShut = room === 'none' || (room === 'scarce' && queue.bytesOf(producer) > 0);
+    const windowBytes = isShut && !queue.isAwaited(producer, 1) ? NO_WINDOW : this.#window();
+    return { taken: queue.takenOf(producer), windowBytes, over: queue.isDone(producer), readers: queue.readers };
+  }
+
+  /** Windows bound what is held of producers that are there; those that have died leave what they had sent. */
+  #room(): Room {
+    const held = this.#held();
+    if (held + MAXIMUM_MESSAGE_BYTES > MAXIMUM_HELD_BYTES) return 'none';
+    return held > CAPACITY_BYTES * 2 ? 'scarce' : 'enough';
+  }
+
+  #held(): number {
+    return [...this.#feeds.values()].reduce((sum, { queue }) => sum + queue.bytes, 0);
   }
 
   #window(): number {

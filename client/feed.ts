@@ -290,7 +290,8 @@ export class FeedWriter {
     for (const chunk of this.#chunks) {
       under += chunk.bytes;
       if (chunk.sequence < this.#sendFrom) continue;
-      if (under > this.#window && under > chunk.bytes) return;
+      // One chunk may be larger than the window; but where there is no room at all, it waits for some.
+      if (under > this.#window && (under > chunk.bytes || this.#window === 0)) return;
       if (connection.isFull) return;
       this.#sendFrom = chunk.sequence + 1;
       connection.send({ chunk: { sequence: chunk.sequence, records: chunk.records } });

@@ -1,8 +1,8 @@
 import { pino } from 'pino';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { FeedServer } from '../application-master/feed-server.ts';
+import { FeedServer, type ProducerLink } from '../application-master/feed-server.ts';
 import { Feeds } from '../application-master/feeds.ts';
-import { FeedWriter } from '../client/feed.ts';
+import { type FeedProgress, FeedWriter } from '../client/feed.ts';
 import { noRecords } from '../client/job-records.fixture.ts';
 import { createJobSecrets } from '../client/job-secrets.ts';
 import { CREDENTIALS } from '../conf/job.ts';
@@ -27,7 +27,11 @@ async function openFeeds(): Promise<{ feeds: Feeds; address: FeedAddress }> {
   return { feeds, address: { host: '127.0.0.1', port, attempt: 1, token: 'token', certificate: text } };
 }
 
-function newWriter(producer: string, read: () => Promise<FeedAddress | null>): FeedWriter {
+function newWriter(
+  producer: string,
+  read: () => Promise<FeedAddress | null>,
+  onProgress: (progress: FeedProgress) => void = () => {},
+): FeedWriter {
   const job = {
     applicationId: 'local_1_1',
     trackingUrl: null,
@@ -39,7 +43,7 @@ function newWriter(producer: string, read: () => Promise<FeedAddress | null>): F
     output: async () => null,
     close: () => {},
   };
-  const writer = new FeedWriter(job, { read, close: () => {} }, 'numbers', producer, { producer });
+  const writer = new FeedWriter(job, { read, close: () => {} }, 'numbers', producer, { producer, onProgress });
   onTestFinished(() => writer.close());
   return writer;
 }
@@ -67,6 +71,45 @@ it('sends what was written before it had numbers in messages that the job can ta
   );
   await Promise.all([ending, ...writing]);
   expect(lengths).toEqual(sizes);
+});
+
+it('sends nothing while there is no room, on one connection, and everything when there is', async () => {
+  const { feeds, address } = await openFeeds();
+  const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
+  for (let index = 0; index < 15; index++) {
+    const dead: ProducerLink = { feed: 'numbers', producer: `dead${index}`, send: () => {}, refuse: () => {} };
+    feeds.opened(dead, 1);
+    feeds.said(dead, { chunk: { sequence: 1, records: [record] } });
+    feeds.closed(dead);
+  }
+  let reads = 0;
+  const states: FeedProgress['state'][] = [];
+  const read = async () => {
+    reads++;
+    return address;
+  };
+  const writer = newWriter('p', read, ({ state }) => states.push(state));
+  const writing = writer.write('late');
+  await vi.waitFor(() => expect(states).toContain('full'));
+  const asker = { containerId: 'c', role: 'worker', ranked: true, generation: 1 };
+  const taken: string[] = [];
+  let at = 0;
+  await vi.waitFor(
+    () => {
+      for (;;) {
+        const answer = feeds.take(asker, { feed: 'numbers', reader: 'r', at, producers: 1 });
+        if (typeof answer === 'string') break;
+        taken.push(...answer.records.map((each) => (each.length === 4 ? Buffer.from(each).toString() : 'large')));
+        at++;
+      }
+      expect(taken.at(-1)).toBe('late');
+    },
+    { timeout: 8_000, interval: 5 },
+  );
+  await writing;
+  expect(taken).toHaveLength(16);
+  // It has not come again and again.
+  expect(reads).toBe(1);
 });
 
 it('can be closed while it looks for the job', async () => {
