@@ -82,7 +82,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true, maxRetries: 10 });
 });
 
-test.each(withCommands)('the commands of %s do what they say', async (name, listed) => {
+test.each(withCommands)('the commands of %s do what they say', { timeout: 400_000 }, async (name, listed) => {
   const place = path.join(folder, name.replaceAll(/\W/g, '-'));
   await mkdir(place);
   await readersFiles(place);
