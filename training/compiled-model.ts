@@ -1,8 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../conf/errors.ts';
+import { categoricalCrossentropy, type LossFunction } from './native/categorical-crossentropy.ts';
 import type { StepLoss } from './step-part.ts';
-
-type LossFunction = (target: tfjs.Tensor, output: tfjs.Tensor) => tfjs.Tensor;
 
 /**
  * The parts of a compiled tf.LayersModel that its own `fit` uses, but that its declarations do not show. A Sequential keeps them in an
@@ -10,7 +9,10 @@ type LossFunction = (target: tfjs.Tensor, output: tfjs.Tensor) => tfjs.Tensor;
  */
 interface CompiledInternals {
   readonly model?: CompiledInternals;
+  /** As `compile` was given it: names or functions, for all outputs, each, or by their names. */
+  readonly loss?: unknown;
   readonly lossFunctions?: readonly LossFunction[];
+  readonly outputNames: readonly string[];
   readonly metricsTensors?: readonly (readonly [LossFunction, number])[];
   readonly metricsNames?: readonly string[];
   readonly collectedTrainableWeights?: readonly { read(): tfjs.Variable }[];
@@ -61,7 +63,9 @@ export function weightsOf(model: tfjs.LayersModel): NamedWeight[] {
 export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): CompiledModel {
   const outer = model as unknown as CompiledInternals;
   const inner = outer.model ?? outer;
-  const losses = inner.lossFunctions;
+  const losses = inner.lossFunctions?.map((own, output) =>
+    lossNameOf(inner, output) === 'categoricalCrossentropy' ? categoricalCrossentropy(tf, own) : own,
+  );
   if (model.optimizer === undefined || losses === undefined) {
     throw new TonyError('MODEL_INVALID', 'the model is not compiled', { hint: 'Call model.compile({ optimizer, loss }) before fit.' });
   }
@@ -82,11 +86,10 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
     const each = losses.map((lossFunction, index) =>
       weighted(tf, lossFunction(y[index] as tfjs.Tensor, outputs[index] as tfjs.Tensor), weights[index] ?? null),
     );
-    const means = each.map((loss) => tf.mean(loss));
     const metrics = metricFunctions.map(([metric, output], index) =>
       // With several outputs the first metrics are the outputs' own losses.
       outputs.length > 1 && index < outputs.length
-        ? (means[index] as tfjs.Scalar)
+        ? (tf.mean(each[index] as tfjs.Tensor) as tfjs.Scalar)
         : (tf.mean(metric(y[output] as tfjs.Tensor, outputs[output] as tfjs.Tensor)) as tfjs.Scalar),
     );
     return { each, metrics };
@@ -116,6 +119,13 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
       return [loss, ...metrics];
     },
   };
+}
+
+/** null for a function. */
+function lossNameOf({ loss, outputNames }: CompiledInternals, output: number): string | null {
+  const byOutput = loss as Readonly<Record<string | number, unknown>> | undefined;
+  const own = typeof loss === 'string' ? loss : byOutput?.[Array.isArray(loss) ? output : (outputNames[output] as string)];
+  return typeof own === 'string' ? own : null;
 }
 
 /** @param losses of shape [examples, ...]. */

@@ -37,6 +37,9 @@ interface Executor {
   readonly isUsingGpuDevice: boolean;
 }
 
+/** Up to so many numbers one pass of JavaScript takes less time than some operations do for being called. */
+const FEW = 32_768;
+
 /** TensorFlow's own operations on float32 tensors. Nothing here is seen by the tape of gradients. */
 export class NativeBackend {
   readonly tf: typeof tfjs;
@@ -78,6 +81,11 @@ export class NativeBackend {
 
   get usesGpu(): boolean {
     return this.#executor.isUsingGpuDevice;
+  }
+
+  /** Reading it waits for nothing, and JavaScript is done with it before a few operations have been called. */
+  isAtHand(tensor: tfjs.Tensor): boolean {
+    return !this.usesGpu && tensor.size <= FEW;
   }
 
   /** Another tensor with the same data; both are to be disposed. */

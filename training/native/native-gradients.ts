@@ -6,6 +6,7 @@ import type { NativeBackend } from './native-backend.ts';
  * same, to float tolerance, ties and zeros included:
  *
  *   Relu6, Selu and LeakyRelu stay as they are: at 6 and at 0 TensorFlow has other slopes.
+ *   Softmax has no such kernel: few numbers go by JavaScript.
  *   MaxPool on a CPU goes by Dilation2DBackpropInput with a filter of zeros: the same sums, as it too takes the first of equal values, in
  *   about half of the time. On a GPU MaxPoolGrad is fast.
  */
@@ -29,6 +30,7 @@ const NATIVE_GRADIENTS: Readonly<Record<string, NativeGradient>> = {
   Multiply: multiplyGradient,
   Relu: (native, dy, [x]) => (isFloat(x) ? { x: () => native.run('ReluGrad', [dy, x]) } : null),
   Sigmoid: (native, dy, [y]) => (isFloat(y) ? { x: () => native.run('SigmoidGrad', [y, dy]) } : null),
+  Softmax: softmaxGradient,
   Softplus: (native, dy, [x]) => (isFloat(x) ? { x: () => native.run('SoftplusGrad', [dy, x]) } : null),
   Sum: sumGradient,
   Tanh: (native, dy, [y]) => (isFloat(y) ? { x: () => native.run('TanhGrad', [y, dy]) } : null),
@@ -104,6 +106,26 @@ function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[]
   const kept = shape.map((size, axis) => (axes.includes(axis) ? 1 : size));
   const wanted = tf.tensor1d([...shape], 'int32');
   return native.run('BroadcastTo', [reshaped(native, dy, kept), wanted], [native.integerType('Tidx')]);
+}
+
+/** y (dy - sum(dy y)), where the last dimension is what was summed over: TensorFlow.js has no other. */
+function softmaxGradient(native: NativeBackend, dy: tfjs.Tensor, [y]: readonly tfjs.Tensor[]) {
+  if (!isFloat(y) || !native.isAtHand(y)) {
+    return null;
+  }
+  return {
+    logits: () => {
+      const [given, outputs] = [dy.dataSync() as Float32Array, y.dataSync() as Float32Array];
+      const classes = y.shape.at(-1) ?? 1;
+      const gradient = new Float32Array(outputs.length);
+      for (let from = 0; from < outputs.length; from += classes) {
+        let inner = 0;
+        for (let at = from; at < from + classes; at++) inner += (given[at] as number) * (outputs[at] as number);
+        for (let at = from; at < from + classes; at++) gradient[at] = (outputs[at] as number) * ((given[at] as number) - inner);
+      }
+      return native.tf.tensor(gradient, y.shape, 'float32');
+    },
+  };
 }
 
 function maxPoolGradient(native: NativeBackend, dy: tfjs.Tensor, saved: readonly tfjs.Tensor[], attributes: tfjs.NamedAttrMap) {

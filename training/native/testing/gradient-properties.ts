@@ -2,6 +2,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { loadBackend } from '../../backend.ts';
+import { categoricalCrossentropy } from '../categorical-crossentropy.ts';
 import { installNativeKernels, nativeKernelsOf, uninstallNativeKernels } from '../native-kernels.ts';
 import { equal, holds } from './properties.ts';
 
@@ -115,6 +116,57 @@ for (const [name, compute] of Object.entries({
     return { inputs: [normal(shape, seed)], compute: (x) => compute(x as tfjs.Tensor, list, keep) };
   });
 }
+
+type Classified = typeof classified extends fc.Arbitrary<infer T> ? T : never;
+const classified = fc.record({
+  shape: fc
+    .tuple(fc.array(size, { minLength: 1, maxLength: 2 }), fc.integer({ min: 2, max: 9 }))
+    .map(([rows, classes]) => [...rows, classes]),
+  scale: fc.constantFrom(1e-6, 1),
+  // Labels, some of them smoothed, and rows that are all zeros.
+  labels: fc.constantFrom('one', 'smooth', 'none'),
+  seed,
+});
+const crossentropy = categoricalCrossentropy(tf, (target, output) => tf.metrics.categoricalCrossentropy(target, output));
+/** TensorFlow.js rounds both sides of a difference. */
+const OF_DIFFERENCES = 1e-5;
+const crossentropyOfSoftmax = ({ shape, scale, labels, seed }: Classified) => {
+  const classes = shape.at(-1) as number;
+  const indices = tf.randomUniform(shape.slice(0, -1), 0, classes, 'int32', seed);
+  const one = tf.oneHot(indices as tfjs.Tensor1D, classes, labels === 'none' ? 0 : 1) as tfjs.Tensor;
+  const target = labels === 'smooth' ? tf.add(tf.mul(one, 0.8), 0.2 / classes) : one;
+  return {
+    inputs: [normal(shape, seed, scale)],
+    compute: (logits: tfjs.Tensor) => crossentropy(target, tf.softmax(logits)),
+  };
+};
+await property('categorical crossentropy of softmax', classified, crossentropyOfSoftmax, OF_DIFFERENCES);
+await property('categorical crossentropy of what does not add up to 1, and of what is clipped', fc.constantFrom(0.5, 1, 3), (factor) => {
+  const rows = [
+    [1, 0, 0],
+    [0, 0.25, 0.75],
+    [1e-9, 0.5, 0.5],
+    [0.2, 0.3, 0.5],
+  ];
+  return {
+    inputs: [tf.mul(tf.tensor2d(rows), factor)],
+    compute: (output) => {
+      const targets = [0, 1, 2].map((shift) =>
+        tf.tensor2d(rows.map((_, row) => [0, 1, 2].map((at) => ((row + shift) % 3 === at ? 1 : 0)))),
+      );
+      return tf.stack(targets.map((target) => crossentropy(target, output as tfjs.Tensor)));
+    },
+  };
+});
+await property(
+  'softmax',
+  classified,
+  ({ shape, scale, seed }) => ({
+    inputs: [normal(shape, seed, scale)],
+    compute: (x) => tf.softmax(x as tfjs.Tensor),
+  }),
+  OF_DIFFERENCES,
+);
 
 const pooling = fc.record({
   batch: fc.integer({ min: 1, max: 3 }),
