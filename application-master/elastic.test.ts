@@ -36,9 +36,9 @@ function untilAsked(scene: Rehearsal): void {
   for (let waited = 0; scene.wanted('worker') === 0 && waited < 60_000; waited += 500) scene.wait(500);
 }
 
-function checkpoint(scene: Rehearsal, step: number): void {
+function checkpoint(scene: Rehearsal, step: number, ending = false): void {
   const containerId = scene.container('worker:0');
-  const progress = { step, metrics: {}, checkpointStep: step, lostRank: null, notices: [], earlyEnd: null };
+  const progress = { step, metrics: {}, checkpointStep: step, lostRank: null, notices: [], earlyEnd: null, ending };
   scene.say({ type: 'heartbeat', containerId, generation: scene.state.generation, usage: null, progress });
 }
 
@@ -91,6 +91,20 @@ test('does not begin with less', () => {
   scene.wait(30_000);
   expect(scene.of('start')).toEqual([]);
   expect(scene.status()).toMatchObject({ state: 'WAITING', message: expect.stringContaining('worker:1 got no container') });
+});
+
+test('does not grow at its last checkpoint', () => {
+  const scene = begun(2);
+  checkpoint(scene, 100);
+  untilAsked(scene);
+  come(scene, 2);
+  scene.wait(20_000);
+  checkpoint(scene, 200, true);
+  scene.wait(60_000);
+  expect(scene.told('prepare')).toEqual([]);
+  expect(scene.state.generation).toBe(1);
+  for (const name of ['worker:0', 'worker:1']) scene.exit(scene.container(name), 0);
+  expect(scene.result?.state).toBe('SUCCEEDED');
 });
 
 test('grows at a checkpoint, with all who have come since', () => {

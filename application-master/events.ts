@@ -31,6 +31,8 @@ export interface Progress {
   readonly notices: readonly string[];
   /** Training ends before its last epoch. */
   readonly earlyEnd: { readonly step: number; readonly reason: string } | null;
+  /** Its last step is taken. */
+  readonly ending: boolean;
 }
 
 /** Limits of the site file that a running job meets. */

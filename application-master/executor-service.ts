@@ -247,7 +247,7 @@ function usageOf({ rssBytes, cpuCores, gpus, stopped }: UsageMessage): Usage {
   return { rssBytes, cpuCores, gpus: gpus ?? [], stopped };
 }
 
-function progressOf({ step, metrics, checkpointStep, lostRank, notices, earlyEnd }: ProgressMessage): Progress {
-  const told = { lostRank: lostRank ?? null, notices: notices ?? [], earlyEnd: earlyEnd ?? null };
+function progressOf({ step, metrics, checkpointStep, lostRank, notices, earlyEnd, ending }: ProgressMessage): Progress {
+  const told = { lostRank: lostRank ?? null, notices: notices ?? [], earlyEnd: earlyEnd ?? null, ending: ending ?? false };
   return { step, metrics: metrics ?? {}, checkpointStep, ...told };
 }

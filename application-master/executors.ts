@@ -36,6 +36,7 @@ export function hello(turn: Turn, event: Said<'hello'>): void {
     ranIn: 0,
     mayRun: false,
     lostRank: null,
+    ending: false,
     ...before,
     attached: true,
     host: event.host,
@@ -163,6 +164,7 @@ export function heartbeat(turn: Turn, event: Said<'heartbeat'>): void {
     turn.patch({ notices: [...turn.state.notices, notice].slice(-LIMITS.notices) });
     turn.recordTask('notice', task, { generation: event.generation, detail: oneLine(text) });
   }
+  if (progress.ending) turn.updateExecutor(slot, { ending: true });
   if (progress.earlyEnd !== null) noteEarlyEnd(turn, task, progress.earlyEnd);
   const { lostRank } = progress;
   if (lostRank !== null && task.rank !== null && lostRank !== task.rank && executor.lostRank === null) {

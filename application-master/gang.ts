@@ -72,7 +72,13 @@ export function prepare(turn: Turn, slot: number): void {
   turn.update(slot, { state: 'registered', pendingExit: null, exitCode: null });
   // A port that no program has used is good for any generation.
   if (executor.program === null && executor.awaiting === null && executor.portFor === 0 && executor.port > 0) return;
-  turn.updateExecutor(slot, { program: null, awaiting: { answer: 'ready', since: turn.now }, lostRank: null, stoppedSince: null });
+  turn.updateExecutor(slot, {
+    program: null,
+    awaiting: { answer: 'ready', since: turn.now },
+    lostRank: null,
+    ending: false,
+    stoppedSince: null,
+  });
   if (executor.attached) turn.act({ type: 'prepare', containerId: container.id, generation: turn.state.generation + 1 });
 }
 
@@ -174,6 +180,7 @@ export function markStarted(turn: Turn, slot: number, generation: number): void 
     ranIn: generation,
     mayRun: true,
     lostRank: null,
+    ending: false,
     stoppedSince: null,
   });
 }

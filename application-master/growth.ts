@@ -21,7 +21,9 @@ export function mayGrowSoon(state: JobState): boolean {
 
 /** Nobody has ended, or is about to. */
 function isInFullSwing(state: JobState): boolean {
-  return memberTasks(state).every((task) => task.state === 'running' && task.pendingExit === null && task.executor?.lostRank === null);
+  return memberTasks(state).every(({ state: now, pendingExit, executor }) => {
+    return now === 'running' && pendingExit === null && executor?.lostRank === null && !executor.ending;
+  });
 }
 
 /** At a checkpoint: those who have come since the generation started are taken into the next. */

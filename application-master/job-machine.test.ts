@@ -259,7 +259,15 @@ describe('a program that fails', () => {
   it('may fail a task of every machine once, as long as there are checkpoints in between', () => {
     const scene = Rehearsal.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
     for (const index of [1, 2, 3, 4, 5, 6, 7]) {
-      const progress = { step: index, metrics: {}, checkpointStep: index * 100, lostRank: null, notices: [], earlyEnd: null };
+      const progress = {
+        step: index,
+        metrics: {},
+        checkpointStep: index * 100,
+        lostRank: null,
+        notices: [],
+        earlyEnd: null,
+        ending: false,
+      };
       scene.say({ type: 'heartbeat', containerId: scene.container('worker:0'), generation: index, usage: null, progress });
       scene.exit(scene.container(`worker:${index}`), 3);
       scene.serve();
@@ -600,6 +608,7 @@ describe('training that ends early', () => {
       lostRank: null,
       notices: [],
       earlyEnd: { step: 40, reason: 'loss\nis NaN' },
+      ending: false,
     };
     scene.say({ type: 'heartbeat', containerId: scene.container('worker:0'), generation, usage: null, progress });
   };
@@ -874,6 +883,7 @@ describe('who has no say', () => {
           lostRank: null,
           notices: [`notice ${n}`],
           earlyEnd: null,
+          ending: false,
         },
       });
     }
@@ -990,7 +1000,7 @@ describe('the TensorBoard that comes with a job', () => {
         containerId: scene.container('tensorboard:0'),
         generation: 1,
         usage: null,
-        progress: { step: 0, metrics: { ready }, checkpointStep: 0, lostRank: null, notices: [], earlyEnd: null },
+        progress: { step: 0, metrics: { ready }, checkpointStep: 0, lostRank: null, notices: [], earlyEnd: null, ending: false },
       });
     answers(1);
     expect(scene.status().tensorboard.state).toBe('ready');
@@ -1094,7 +1104,7 @@ describe('limits of the site file', () => {
       containerId: 'c1',
       generation: 1,
       usage: null,
-      progress: { step: 1, metrics: {}, checkpointStep: 0, lostRank: null, notices: [], earlyEnd: null },
+      progress: { step: 1, metrics: {}, checkpointStep: 0, lostRank: null, notices: [], earlyEnd: null, ending: false },
     });
     scene.wait(50_000);
     expect(scene.status().state).toBe('RUNNING');

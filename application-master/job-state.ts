@@ -163,6 +163,8 @@ export interface Executor {
   readonly mayRun: boolean;
   /** The rank that its program has lost, as it says, and since when. */
   readonly lostRank: { readonly rank: number; readonly since: number } | null;
+  /** Its program has taken the last step of its training. */
+  readonly ending: boolean;
 }
 
 export interface Program {

@@ -56,6 +56,7 @@ export interface ProgressMessage {
   readonly lostRank?: number;
   readonly notices?: readonly string[];
   readonly earlyEnd?: { readonly step: number; readonly reason: string };
+  readonly ending?: boolean;
 }
 
 export interface Exited {

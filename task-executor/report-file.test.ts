@@ -52,10 +52,12 @@ describe('ReportFile', () => {
     expect(progress.take()).toMatchObject({ checkpointStep: 9, lostRank: 3, notices: [] });
   });
 
-  it('tells with each message why training ends early', () => {
+  it('tells with each message that training ends, and why early', () => {
     const progress = new ProgressSoFar();
     progress.add({ type: 'early-end', step: 3, reason: 'enough' });
-    for (const message of [progress.take(), progress.all()]) expect(message).toMatchObject({ earlyEnd: { step: 3, reason: 'enough' } });
+    progress.add({ type: 'last-step', step: 3 });
+    const expected = { earlyEnd: { step: 3, reason: 'enough' }, ending: true };
+    for (const message of [progress.take(), progress.all()]) expect(message).toMatchObject(expected);
   });
 
   it('passes over lines that are no reports, with one notice, and over lines without end', () => {

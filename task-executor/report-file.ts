@@ -24,6 +24,7 @@ export function parseReport(line: string): Report | null {
   if (type === 'progress' && isCount(step)) return { type, step, metrics: numbersOf(metrics) };
   if (type === 'checkpoint' && isCount(step)) return { type, step };
   if (type === 'peer-lost' && isCount(rank)) return { type, rank };
+  if (type === 'last-step' && isCount(step)) return { type, step };
   if (type === 'early-end' && isCount(step) && typeof reason === 'string')
     return { type, step, reason: reason.slice(0, MAX_NOTICE_LENGTH) };
   if (type === 'notice' && typeof message === 'string') return { type, message: message.slice(0, MAX_NOTICE_LENGTH) };
@@ -51,6 +52,7 @@ export class ProgressSoFar {
   #lostRank: number | undefined;
   #notices: string[] = [];
   #earlyEnd: ProgressMessage['earlyEnd'];
+  #ending = false;
   #any = false;
   #news = false;
   #malformed = false;
@@ -67,6 +69,7 @@ export class ProgressSoFar {
       }
     } else if (report.type === 'checkpoint') this.#checkpointStep = Math.max(this.#checkpointStep, report.step);
     else if (report.type === 'peer-lost') this.#lostRank = report.rank;
+    else if (report.type === 'last-step') this.#ending = true;
     else if (report.type === 'early-end') this.#earlyEnd = { step: report.step, reason: report.reason };
     else this.#note(report.message);
     this.#any = true;
@@ -102,6 +105,7 @@ export class ProgressSoFar {
       notices: [...this.#notices],
       ...(this.#lostRank !== undefined && { lostRank: this.#lostRank }),
       ...(this.#earlyEnd !== undefined && { earlyEnd: this.#earlyEnd }),
+      ...(this.#ending && { ending: true }),
     };
   }
 }

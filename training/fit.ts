@@ -437,7 +437,10 @@ class Fit {
   }
 
   async #finish(): Promise<void> {
-    const { summaries } = this.#environment;
+    const { summaries, checkpoints, report } = this.#environment;
+    if (checkpoints !== null) {
+      report({ type: 'last-step', step: this.#step });
+    }
     if (this.#last !== null && this.#usedSinceReport > 0) {
       this.#reportProgress(this.#last.read());
     }

@@ -52,7 +52,9 @@ export type Report =
   | { readonly type: 'peer-lost'; readonly rank: number }
   | { readonly type: 'notice'; readonly message: string }
   /** Training ends with this step, before its last epoch: said once, by rank 0. */
-  | { readonly type: 'early-end'; readonly step: number; readonly reason: string };
+  | { readonly type: 'early-end'; readonly step: number; readonly reason: string }
+  /** No step is left to be taken: what comes now is the last checkpoint. */
+  | { readonly type: 'last-step'; readonly step: number };
 
 /** Plain environment variables beside TONY_TASK_FILE, for shell scripts and other languages. */
 export const TASK_ENVIRONMENT = {

@@ -265,6 +265,7 @@ export class Executor {
               lostRank: program.lostRank,
               notices: [],
               earlyEnd: null,
+              ending: false,
             },
     };
   }

@@ -74,7 +74,7 @@ export class Master implements Endpoint {
     const exit = lostRank === null ? null : hello.exit;
     this.dispatch(exit === null ? hello : { ...hello, phase: 'running', exit: null });
     if (lostRank !== null) {
-      const progress = { step: 1, metrics: {}, checkpointStep: 0, lostRank, notices: [], earlyEnd: null };
+      const progress = { step: 1, metrics: {}, checkpointStep: 0, lostRank, notices: [], earlyEnd: null, ending: false };
       this.dispatch({ type: 'heartbeat', containerId, generation: hello.generation, usage: null, progress });
     }
     if (exit !== null) this.dispatch({ type: 'exited', containerId, exit });

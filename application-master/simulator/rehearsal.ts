@@ -181,7 +181,7 @@ export class Rehearsal {
       containerId,
       generation,
       usage: RUNNING,
-      progress: { step: 7, metrics: {}, checkpointStep: 0, lostRank: rank, notices: [], earlyEnd: null },
+      progress: { step: 7, metrics: {}, checkpointStep: 0, lostRank: rank, notices: [], earlyEnd: null, ending: false },
     });
   }
 
