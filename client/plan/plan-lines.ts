@@ -1,5 +1,4 @@
 import { formatBytes } from '../../conf/quantities.ts';
-import { describeAmount } from '../../conf/quotas.ts';
 import { formatMemory } from '../../conf/units.ts';
 import type { Room } from '../../hadoop/queue-room.ts';
 import type { SubmitRequest } from '../submit-yarn.ts';
@@ -45,7 +44,7 @@ function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
   ];
   return [
     ...tableLines([...rows, all], columns, terminal),
-    ...(headroom === null ? [] : wrapped(`queue ${headroom.queue}: ${roomText(headroom.free, headroom.maximum)}`, terminal)),
+    ...(headroom === null ? [] : wrapped(`queue ${headroom.queue}${roomText(headroom.free, headroom.maximum)}`, terminal)),
     ...uploadLines(plan, 'upload', 'on HDFS already', terminal),
     ...notes.flatMap((note) => wrapped(note, terminal).map((line) => terminal.paint('dim', line))),
     ...verdictLines(plan.verdict, terminal),
@@ -54,15 +53,13 @@ function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
 
 /** What the user may still get of what the queue may have at most. */
 function roomText(free: Room, maximum: Room): string {
-  const types = Object.keys(maximum).filter((name) => (maximum[name] ?? 0) > 0);
-  if (types.length === 0) return 'the ResourceManager does not say what it may have';
-  const parts = types.map((name) => {
-    const left = Math.min(free[name] ?? maximum[name] ?? 0, maximum[name] ?? 0);
-    return name === 'memory'
-      ? `${formatMemory(left)} of ${describeAmount(name, maximum[name] ?? 0)}`
-      : `${left} of ${describeAmount(name, maximum[name] ?? 0)}`;
+  const types = Object.entries(maximum).filter(([, most]) => most > 0);
+  if (types.length === 0) return ': the ResourceManager does not say what it may have';
+  const parts = types.map(([name, most]) => {
+    const text = name === 'memory' ? formatMemory : String;
+    return `${text(Math.min(free[name] ?? most, most))} of ${text(most)} ${name}`;
   });
-  return `${parts.join(', ')} left`;
+  return ` has left: ${parts.join(', ')}`;
 }
 
 /** `upload: 1.5 MB (source 12.3 kB, tony 1.5 MB); on HDFS already: runtime 180.2 MB` */
@@ -135,7 +132,9 @@ function isMore(span: Span | undefined): boolean {
 
 function amountText(resource: string, span: Span | undefined): string {
   if (!isMore(span) || span === undefined) return '';
-  return spanText(span, resource === 'memory' ? formatMemory : String);
+  const text = spanText(span, resource === 'memory' ? formatMemory : String);
+  // `4..5 GiB` says it.
+  return text.replace(/^(\S+) (\S+)\.\.(\S+) \2$/, '$1..$3 $2');
 }
 
 /** `4`, or `2..4`. */

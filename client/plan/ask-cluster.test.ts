@@ -1,0 +1,107 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { parseJob } from '../../conf/load-job.ts';
+import { parseSite } from '../../conf/site.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration.ts';
+import { ResourceManager } from '../../hadoop/resource-manager.ts';
+import { type Answers, askCluster } from './ask-cluster.ts';
+
+const SCHEDULER = readFileSync(new URL('../../hadoop/golden/scheduler-capacity.json', import.meta.url), 'utf8');
+const job = parseJob('name: a\nqueue: gpu\ncommand: sleep 1\nroles: {worker: {instances: 3, resources: {gpus: 1}}}\n', {
+  file: 'job.yaml',
+  folder: '/nowhere',
+});
+const site = parseSite('quotas: {queues: {gpu: {total: {gpus: 4}}}}', 'tony-site.yaml');
+const owner = { user: 'alice', groups: [], queue: 'gpu' };
+
+type Page = (request: IncomingMessage, response: ServerResponse) => void;
+
+const json =
+  (body: string, status = 200): Page =>
+  (_, response) => {
+    response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+  };
+const resource = (memory: number, vCores: number) => ({ memory, vCores });
+const NODES = json(
+  JSON.stringify({
+    nodes: {
+      node: [
+        { id: 'n1:1', nodeHostName: 'n1', state: 'RUNNING', totalResource: resource(8192, 8), availableResource: resource(4096, 4) },
+        { id: 'n2:1', nodeHostName: 'n2', state: 'UNHEALTHY', nodeLabels: [''], totalResource: resource(8192, 8) },
+      ],
+    },
+  }),
+);
+const APPLICATIONS = json(
+  JSON.stringify({
+    apps: {
+      app: [
+        {
+          id: 'application_1_0001',
+          user: 'bob',
+          queue: 'root.gpu',
+          state: 'RUNNING',
+          startedTime: 1,
+          applicationTags: 'tony-ts,tony-roles:worker:2:m4096:v2:g2',
+        },
+      ],
+    },
+  }),
+);
+const REFUSED = json(JSON.stringify({ RemoteException: { exception: 'ForbiddenException', message: 'User alice may not' } }), 403);
+const INFO = json(JSON.stringify({ clusterInfo: { haState: 'ACTIVE' } }));
+
+/** What is known of a cluster whose ResourceManager answers like this. */
+async function answers(pages: { nodes: Page; scheduler: Page; apps: Page }): Promise<Answers> {
+  const server = createServer((request, response) => {
+    const name = /^\/ws\/v1\/cluster\/(\w+)/.exec(request.url ?? '')?.[1];
+    const page = name === 'info' ? INFO : pages[name as keyof typeof pages];
+    page(request, response);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const resourceManager = new ResourceManager({ addresses: [address], user: 'alice' });
+  onTestFinished(() => {
+    resourceManager.close();
+    server.closeAllConnections();
+    server.close();
+  });
+  const configuration = HadoopConfiguration.fromProperties({ 'fs.defaultFS': 'hdfs://nowhere:1' });
+  return askCluster(job, { configuration, user: 'alice' }, resourceManager).answers(owner, site, job);
+}
+
+test('nodes, the queue, and totals of which too little is left', async () => {
+  const { nodes, queue, shortages, notes } = await answers({ nodes: NODES, scheduler: json(SCHEDULER), apps: APPLICATIONS });
+  expect(nodes).toEqual([
+    { host: 'n1', usable: true, labels: [], total: { memory: 8192, vcores: 8 }, free: { memory: 4096, vcores: 4 } },
+    { host: 'n2', usable: false, labels: [], total: { memory: 8192, vcores: 8 }, free: {} },
+  ]);
+  expect(queue?.path).toBe('root.gpu');
+  expect(shortages).toMatchObject([{ path: 'quotas.queues.gpu.total.gpus', limit: 4, asked: 3, used: 2, holders: ['application_1_0001'] }]);
+  expect(notes).toEqual([]);
+});
+
+test('what is refused is a note, and nothing fails', async () => {
+  const { nodes, queue, shortages, notes } = await answers({ nodes: REFUSED, scheduler: REFUSED, apps: REFUSED });
+  expect([nodes, queue, shortages]).toEqual([null, null, []]);
+  expect(notes).toEqual([
+    'It is not known which nodes have room: The ResourceManager refused: User alice may not.',
+    'It is not known what queue gpu has left: The ResourceManager refused: User alice may not.',
+    'It is not known what running jobs have of the totals of the site file: The ResourceManager refused: User alice may not.',
+  ]);
+});
+
+test('what makes no sense, and a queue that is not told of, are notes too', async () => {
+  const { notes } = await answers({ nodes: json('{"nodes":{"node":[{"id":1}]}}'), scheduler: json('{}'), apps: json('{"apps":null}') });
+  expect(notes).toEqual([expect.stringContaining('It is not known which nodes have room'), 'The ResourceManager tells of no queue gpu.']);
+});
+
+test('nobody waits long for an answer', async () => {
+  const began = performance.now();
+  const { notes } = await answers({ nodes: () => {}, scheduler: json(SCHEDULER), apps: json('{"apps":null}') });
+  expect(notes).toEqual(['It is not known which nodes have room: no answer in time.']);
+  expect(performance.now() - began).toBeLessThan(5_000);
+});

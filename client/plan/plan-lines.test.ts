@@ -1,0 +1,121 @@
+import { expect, test } from 'vitest';
+import { parseJob } from '../../conf/load-job.ts';
+import type { QueueRoom } from '../../hadoop/queue-room.ts';
+import { terminalOf } from '../terminal.ts';
+import type { JobPlan } from './job-plan.ts';
+import { localPlan, planOf } from './make-plan.ts';
+import { planLines, requestLines } from './plan-lines.ts';
+
+const PLAIN = terminalOf({ isTTY: false });
+
+const job = parseJob(
+  `name: mnist
+queue: gpu
+command: node train.ts --a-long-option with-a-value --another-option with-another-value --and more
+tensorboard: true
+roles:
+  worker: {instances: {min: 2, max: 4}, resources: {memory: 2g, gpus: 1}}
+  evaluator: {ranked: false, resources: {memory: 512m, yarn.io/fpga: 1}, nodeLabel: fast}
+`,
+  { file: 'job.yaml', folder: '/nowhere' },
+);
+const queue: QueueRoom = {
+  path: 'root.research.gpu',
+  state: 'RUNNING',
+  defaultLabel: '',
+  runningApplications: 1,
+  countsAll: true,
+  memoryStep: 64,
+  labels: {
+    '': {
+      levels: [{ path: 'root.research.gpu', maximum: { memory: 16384, vcores: 16, gpus: 8 }, used: { memory: 8192, vcores: 4, gpus: 7 } }],
+      user: null,
+      masters: null,
+    },
+  },
+};
+const parts = [
+  { name: 'source', bytes: 12_345, missing: 12_345 },
+  { name: 'tony', bytes: 1_500_000, missing: 0 },
+  { name: 'mnist', bytes: 11_000_000, missing: 1_000_000 },
+  { name: 'elsewhere', bytes: 0, missing: 0 },
+];
+const node = { usable: true, labels: [], total: { memory: 65536, vcores: 32, gpus: 8 }, free: { memory: 8192, vcores: 8, gpus: 1 } };
+const plan = planOf(
+  job,
+  {
+    user: 'alice',
+    largest: { memory: 65536, vcores: 32, gpus: 8, 'yarn.io/fpga': 2 },
+    nodes: [
+      { ...node, host: 'a' },
+      { ...node, host: 'b', labels: ['fast'], total: { ...node.total, 'yarn.io/fpga': 2 }, free: { ...node.free, 'yarn.io/fpga': 1 } },
+    ],
+    queue,
+    shortages: [],
+    over: 'wait',
+  },
+  parts,
+  ['It is not known what running jobs have of the totals of the site file: The ResourceManager refused (HTTP 403): no.'],
+);
+
+test('a plan as a person reads it in 80 columns', () => {
+  const lines = planLines(plan, PLAIN);
+  expect(lines).toEqual([
+    'role           tasks         memory  vcores  gpus  yarn.io/fpga  fit now  label',
+    'ApplicationM…      1          1 GiB       1                            1',
+    'worker          2..4          2 GiB       1     1                      1',
+    'evaluator          1        512 MiB       1                   1        1  fast',
+    'tensorboard        1          1 GiB       1                            1',
+    'all             5..7  6.5..10.5 GiB    5..7  2..4             1',
+    'queue root.research.gpu has left: 8 GiB of 16 GiB memory, 12 of 16 vcores, 1 of',
+    '8 gpus',
+    'upload: 1.0 MB (source 12.3 kB, mnist 1.0 MB); on HDFS already: tony 1.5 MB,',
+    'mnist 10.0 MB',
+    'It is not known what running jobs have of the totals of the site file: The',
+    'ResourceManager refused (HTTP 403): no.',
+    'will wait because queue root.research.gpu has 1 gpus left of 8 gpus and the job',
+    'asks for 2 gpus',
+  ]);
+  expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(80);
+});
+
+test('verdicts', () => {
+  const last = (verdict: JobPlan['verdict']) => planLines({ ...plan, notes: [], uploads: [], verdict }, PLAIN).slice(8);
+  expect(last({ type: 'fits' })).toEqual(['upload: nothing', 'fits now']);
+  expect(last({ type: 'unknown' })).toEqual(['upload: nothing', 'whether it fits now is not known']);
+  expect(last({ type: 'waits', reasons: ['no node is in use', 'queue root.a is STOPPED'] }).slice(1)).toEqual([
+    'will wait because',
+    '  no node is in use',
+    '  queue root.a is STOPPED',
+  ]);
+  expect(last({ type: 'refused', reasons: ['quotas.total.gpus is 4 gpus'] })[1]).toBe(
+    'will be refused because quotas.total.gpus is 4 gpus',
+  );
+  const never = 'Each task of role worker asks for 9 gpus. Lower roles.worker.resources.gpus.';
+  expect(
+    last({ type: 'never', reasons: [never] })
+      .slice(1)
+      .join(' '),
+  ).toBe('can never run because each task of role worker asks for 9 gpus. Lower roles.worker.resources.gpus');
+});
+
+test('what would be started on this machine', () => {
+  const lines = planLines(localPlan(job, 'alice', parts.slice(0, 2)), PLAIN);
+  expect(lines).toEqual([
+    'would start on this machine:',
+    '     1 ApplicationMaster',
+    '  2..4 worker             node train.ts --a-long-option with-a-value --another…',
+    '     1 evaluator          node train.ts --a-long-option with-a-value --another…',
+    '     1 tensorboard',
+    'copy: 12.3 kB (source 12.3 kB); in its place already: tony 1.5 MB',
+  ]);
+});
+
+test('what the ResourceManager would be asked', () => {
+  expect(requestLines({ method: 'POST', url: 'http://rm:8088/ws/v1/cluster/apps', body: { queue: 'gpu' } })).toEqual([
+    'POST http://rm:8088/ws/v1/cluster/apps',
+    '{',
+    '  "queue": "gpu"',
+    '}',
+  ]);
+});

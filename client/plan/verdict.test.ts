@@ -1,0 +1,266 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { QueueRoom, Room } from '../../hadoop/queue-room.ts';
+import { type Ask, freeInQueue, holds, MASTER, type NodeRoom, placed } from './placement.ts';
+import { type ClusterRoom, fitOf } from './verdict.ts';
+
+const GIB = 1024;
+
+function ask(role: string, least: number, resources: Room, changes: Partial<Ask> = {}): Ask {
+  return { role, instances: { least, most: least }, resources, nodeLabel: null, optional: false, command: '', ...changes };
+}
+
+function node(host: string, free: Room, changes: Partial<NodeRoom> = {}): NodeRoom {
+  return { host, usable: true, labels: [], total: { memory: 8 * GIB, vcores: 8, gpus: 4 }, free, ...changes };
+}
+
+const WHOLE = { memory: 16 * GIB, vcores: 16, gpus: 8 };
+const EMPTY = { memory: 0, vcores: 0, gpus: 0 };
+const master = ask(MASTER, 1, { memory: GIB, vcores: 1 });
+const workers = (least: number, gpus: number, changes: Partial<Ask> = {}) =>
+  ask('worker', least, { memory: GIB, vcores: 1, gpus }, changes);
+
+function queueOf(used: Room, changes: Partial<QueueRoom> = {}): QueueRoom {
+  return {
+    path: 'root.gpu',
+    state: 'RUNNING',
+    defaultLabel: '',
+    runningApplications: 1,
+    countsAll: null,
+    memoryStep: null,
+    labels: { '': { levels: [{ path: 'root.gpu', maximum: WHOLE, used }], user: null, masters: null } },
+    ...changes,
+  };
+}
+
+function room(changes: Partial<ClusterRoom> = {}): ClusterRoom {
+  return {
+    user: 'alice',
+    largest: { memory: 8 * GIB, vcores: 8, gpus: 4 },
+    nodes: [node('a', { memory: 8 * GIB, vcores: 8, gpus: 4 }), node('b', { memory: 8 * GIB, vcores: 8, gpus: 4 })],
+    queue: queueOf(EMPTY),
+    shortages: [],
+    over: 'wait',
+    ...changes,
+  };
+}
+
+const reasons = (asks: readonly Ask[], changes: Partial<ClusterRoom>) => {
+  const { verdict } = fitOf(asks, room(changes));
+  return 'reasons' in verdict ? [verdict.type, ...verdict.reasons] : [verdict.type];
+};
+
+describe('a job fits now', () => {
+  test('on an empty cluster, and how many more of an elastic role', () => {
+    const { verdict, fitNow } = fitOf([master, workers(2, 1, { instances: { least: 2, most: 20 } })], room());
+    expect(verdict).toEqual({ type: 'fits' });
+    expect(fitNow).toEqual(
+      new Map([
+        [MASTER, 1],
+        ['worker', 8],
+      ]),
+    );
+  });
+
+  test('without what it does not wait for', () => {
+    const tensorboard = ask('tensorboard', 1, { memory: 100 * GIB }, { optional: true });
+    const { verdict, fitNow } = fitOf([master, tensorboard], room());
+    expect([verdict.type, fitNow?.get('tensorboard')]).toEqual(['fits', 0]);
+  });
+
+  test('whatever vcores are free where the scheduler counts memory alone', () => {
+    const memoryOnly = { largest: { memory: 8 * GIB, vcores: 8 }, nodes: [node('a', { memory: 8 * GIB, vcores: -3 })] };
+    const asks = [master, ask('worker', 2, { memory: GIB, vcores: 4 })];
+    expect(reasons(asks, { ...memoryOnly, queue: queueOf({}, { countsAll: false }) })).toEqual(['fits']);
+    expect(reasons(asks, { ...memoryOnly, queue: null })).toEqual(['fits']);
+    expect(reasons(asks, { ...memoryOnly, queue: queueOf({}, { countsAll: true }) })[0]).toBe('waits');
+  });
+
+  test('is not known where the ResourceManager says nothing', () => {
+    expect(reasons([master], { nodes: null, queue: null })).toEqual(['unknown']);
+    expect(reasons([master], { nodes: null })).toEqual(['fits']);
+  });
+});
+
+describe('a job waits because', () => {
+  test('its queue is full, or one above it', () => {
+    expect(reasons([master, workers(3, 1)], { queue: queueOf({ ...EMPTY, gpus: 7 }), nodes: null })).toEqual([
+      'waits',
+      'queue root.gpu has 1 gpus left of 8 gpus and the job asks for 3 gpus',
+    ]);
+    const levels = [
+      { path: 'root.gpu', maximum: null, used: EMPTY },
+      { path: 'root', maximum: WHOLE, used: { ...EMPTY, memory: 16 * GIB } },
+    ];
+    expect(reasons([master], { queue: queueOf(EMPTY, { labels: { '': { levels, user: null, masters: null } } }), nodes: null })).toEqual([
+      'waits',
+      'queue root has nothing left of 16 GiB of memory and the job asks for 1 GiB of memory',
+    ]);
+  });
+
+  test('it asks for more than its queue ever has', () => {
+    expect(reasons([master, workers(12, 1)], {})).toEqual([
+      'waits',
+      'queue root.gpu may have at most 8 gpus and the job asks for 12 gpus: it runs only when the cluster grows',
+    ]);
+  });
+
+  test('the user has what the user may have', () => {
+    const user = { maximum: { memory: 4 * GIB, vcores: 4, gpus: 2 }, used: { memory: GIB, vcores: 1, gpus: 2 } };
+    const queue = queueOf(EMPTY, { labels: { '': { levels: [], user, masters: null } } });
+    expect(reasons([master, workers(1, 1)], { queue })).toEqual([
+      'waits',
+      'alice may have at most 2 gpus in queue root.gpu and has 2 gpus; the job asks for 1 gpus',
+    ]);
+  });
+
+  test('ApplicationMasters have what they may have; the first of a queue always runs', () => {
+    const masters = { maximum: { memory: 2 * GIB }, used: { memory: 2 * GIB } };
+    const labels = { '': { levels: [], user: null, masters } };
+    expect(reasons([master], { queue: queueOf(EMPTY, { labels }) })).toEqual([
+      'waits',
+      'all ApplicationMasters of queue root.gpu together may have 2 GiB of memory and have 2 GiB of memory',
+    ]);
+    expect(reasons([master], { queue: queueOf(EMPTY, { labels, runningApplications: 0 }) })).toEqual(['fits']);
+  });
+
+  test('no node has so much free, or not enough nodes have', () => {
+    const nodes = [node('a', { memory: 4 * GIB, vcores: 4, gpus: 1 }), node('b', { memory: 4 * GIB, vcores: 4, gpus: 1 })];
+    expect(reasons([master, workers(1, 2)], { nodes })).toEqual(['waits', 'no node has 2 gpus free for worker: the most is 1 gpus']);
+    expect(reasons([master, workers(3, 1)], { nodes })).toEqual(['waits', 'the nodes have room for 2 of the 3 containers of worker now']);
+    const apart = [node('a', { memory: 4 * GIB, vcores: 4, gpus: 0 }), node('b', { memory: 100, vcores: 4, gpus: 4 })];
+    expect(reasons([master, workers(1, 1)], { nodes: apart })).toEqual([
+      'waits',
+      'no node has 1 GiB of memory, 1 vcores, 1 gpus free for worker',
+    ]);
+    expect(reasons([master], { nodes: [] })).toEqual(['waits', 'no node is in use']);
+  });
+
+  test('nodes with its label are away', () => {
+    expect(reasons([master, workers(1, 1, { nodeLabel: 'fast' })], {})).toEqual(['waits', 'no node in use is labelled fast']);
+  });
+
+  test('the queue does not run, and a total of the site file is taken: all of it at once', () => {
+    const shortage = { path: 'quotas.users.*.total.gpus', resource: 'gpus', limit: 4, asked: 2, used: 3, holders: ['application_1_0001'] };
+    const queue = queueOf({ ...EMPTY, gpus: 7 }, { state: 'STOPPED' });
+    const text = 'quotas.users.*.total.gpus is 4 gpus, of which application_1_0001 has 3 gpus, and this job asks for 2 gpus';
+    expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage] })).toEqual([
+      'waits',
+      'queue root.gpu is STOPPED',
+      'queue root.gpu has 1 gpus left of 8 gpus and the job asks for 2 gpus',
+      text,
+    ]);
+    expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage], over: 'fail' })).toEqual(['refused', text]);
+  });
+});
+
+describe('a job can never run because', () => {
+  test('a container is larger than all, or of a type that nobody has; all reasons at once', () => {
+    const asks = [
+      ask(MASTER, 1, { memory: 20 * GIB, vcores: 1 }),
+      ask('worker', 1, { memory: 90 * GIB, vcores: 1, gpus: 9, 'yarn.io/fpga': 1 }),
+    ];
+    expect(reasons(asks, {})).toEqual([
+      'never',
+      'The ApplicationMaster asks for 20 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower master.memory.',
+      'Each task of role worker asks for 90 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower roles.worker.resources.memory.',
+      'Each task of role worker asks for 9 gpus; the largest container of this cluster has 4 gpus. Lower roles.worker.resources.gpus.',
+      'Each task of role worker asks for 1 of yarn.io/fpga, a resource type that this cluster does not have (memory, vcores, gpus). Remove roles.worker.resources.yarn.io/fpga.',
+    ]);
+  });
+
+  test('no node has all of it, also none that is unhealthy now', () => {
+    const nodes = [
+      node('a', EMPTY, { total: { memory: 8 * GIB, vcores: 8, gpus: 0 } }),
+      node('b', EMPTY, { total: { memory: 2 * GIB, vcores: 8, gpus: 4 } }),
+    ];
+    const large = ask('worker', 1, { memory: 4 * GIB, vcores: 1, gpus: 1 });
+    expect(reasons([large], { nodes })).toEqual([
+      'never',
+      'Each task of role worker asks for 4 GiB of memory, 1 vcores, 1 gpus; no node has all of that. Ask for less of it.',
+    ]);
+    expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { usable: false })] })[0]).toBe('waits');
+    expect(reasons([large], { nodes: [] })[0]).toBe('waits');
+  });
+
+  test('memory is given in steps', () => {
+    const asks = [ask('worker', 1, { memory: 5000, vcores: 1 })];
+    const largest = { memory: 6000, vcores: 8 };
+    expect(reasons(asks, { largest })[0]).toBe('fits');
+    expect(reasons(asks, { largest, queue: queueOf(EMPTY, { memoryStep: 4096 }) })[0]).toBe('never');
+  });
+});
+
+describe('placement', () => {
+  const amounts = fc.record({
+    memory: fc.integer({ min: 0, max: 20 }),
+    vcores: fc.integer({ min: -2, max: 8 }),
+    gpus: fc.integer({ min: 0, max: 4 }),
+  });
+  const asked = fc.record({
+    memory: fc.integer({ min: 1, max: 8 }),
+    vcores: fc.integer({ min: 1, max: 3 }),
+    gpus: fc.integer({ min: 0, max: 2 }),
+  });
+  const asks = fc
+    .array(fc.tuple(fc.integer({ min: 1, max: 4 }), fc.integer({ min: 0, max: 3 }), asked, fc.boolean()), { minLength: 1, maxLength: 4 })
+    .map((all) =>
+      all.map(([least, more, resources, optional], index) =>
+        ask(`r${index}`, least, resources, { instances: { least, most: least + more }, optional: optional && index > 0 }),
+      ),
+    );
+  const nodes = fc.array(amounts, { maxLength: 5 }).map((all) => all.map((free, index) => node(`n${index}`, free)));
+  const everything = { defaultLabel: '', counted: () => true };
+
+  test('never gives more than there is, nor more than is asked for', () => {
+    fc.assert(
+      fc.property(asks, nodes, (wanted, there) => {
+        const count = placed(wanted, there, everything);
+        for (const resource of ['memory', 'vcores', 'gpus'] as const) {
+          const given = wanted.reduce((sum, { role, resources }) => sum + (count.get(role) ?? 0) * (resources[resource] ?? 0), 0);
+          expect(given).toBeLessThanOrEqual(there.reduce((sum, { free }) => sum + Math.max(0, free[resource] ?? 0), 0));
+        }
+        for (const { role, instances } of wanted) expect(count.get(role)).toBeLessThanOrEqual(instances.most);
+      }),
+    );
+  });
+
+  test('of equal containers places as many as there is room for', () => {
+    fc.assert(
+      fc.property(asked, nodes, (resources, there) => {
+        const most = there.reduce((sum, { free }) => {
+          const each = Object.entries(resources).map(([name, amount]) =>
+            amount === 0 ? Infinity : Math.floor(Math.max(0, free[name] ?? 0) / amount),
+          );
+          return sum + Math.min(...each);
+        }, 0);
+        const count = placed([ask('worker', 1000, resources)], there, everything);
+        expect(count.get('worker')).toBe(most);
+      }),
+    );
+  });
+
+  test('`fits` means that all that is needed has a place; `waits` always has a reason', () => {
+    fc.assert(
+      fc.property(asks, nodes, fc.record({ memory: fc.nat(60), vcores: fc.nat(30), gpus: fc.nat(10) }), (wanted, there, most) => {
+        const levels = [{ path: 'root.q', maximum: most, used: {} }];
+        const queue = queueOf({}, { countsAll: true, labels: { '': { levels, user: null, masters: null } } });
+        const { verdict, fitNow } = fitOf(wanted, room({ nodes: there, queue, largest: { memory: 20, vcores: 8, gpus: 4 } }));
+        if ('reasons' in verdict) expect(verdict.reasons).not.toEqual([]);
+        if (verdict.type !== 'fits' && verdict.type !== 'waits') return;
+        const all = wanted.every(({ role, instances, optional }) => optional || (fitNow?.get(role) ?? 0) >= instances.least);
+        expect(all).toBe(verdict.type === 'fits');
+      }),
+    );
+  });
+
+  test('what a queue has left is bounded by all above it and by the user', () => {
+    const levels = [
+      { path: 'root.q', maximum: { memory: 10, gpus: 4 }, used: { memory: 2 } },
+      { path: 'root', maximum: { memory: 20, gpus: 8 }, used: { memory: 15, gpus: 9 } },
+    ];
+    const user = { maximum: { memory: 4 }, used: { memory: 1 } };
+    expect(freeInQueue(queueOf({}, { labels: { '': { levels, user, masters: null } } }))).toEqual({ memory: 3, gpus: 0 });
+    expect(holds({ memory: 3 }, { memory: 3, gpus: 0 }, () => true)).toBe(true);
+  });
+});
