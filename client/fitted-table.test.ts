@@ -13,7 +13,7 @@ interface Row {
 const COLUMNS: readonly FittedColumn<Row>[] = [
   { title: 'ID', cell: ({ id }) => id, least: 13, keep: 3 },
   { title: 'NAME', cell: ({ name }) => name, least: 8, keep: 1 },
-  { title: 'SIZE', cell: ({ size }) => size, align: 'right', keep: 2, when: (rows) => rows.some(({ size }) => size !== '') },
+  { title: 'SIZE', cell: ({ size }) => size, align: 'right', least: 4, keep: 2, when: (rows) => rows.some(({ size }) => size !== '') },
 ];
 const ROWS = [
   { id: 'application_1', name: 'a rather long name', size: '5' },
@@ -28,6 +28,16 @@ test('what is needed least is cut down first, and then left out', () => {
   ]);
   expect(fittedTable(ROWS, COLUMNS, plain(32))[1]).toBe('application_1  a rather …     5');
   expect(fittedTable(ROWS, COLUMNS, plain(25))).toEqual(['ID             SIZE', 'application_1     5', 'application_2   100']);
+});
+
+test('a column that cannot be cut makes room for one that is needed more', () => {
+  const columns: readonly FittedColumn<Row>[] = [
+    { title: 'ID', cell: ({ id }) => id, keep: 3 },
+    { title: 'NAME', cell: ({ name }) => name, least: 4, keep: 2 },
+    { title: 'SIZE', cell: ({ size }) => size, align: 'right', keep: 1 },
+  ];
+  expect(fittedTable(ROWS, columns, plain(34))[1]).toBe('application_1  a rather long name');
+  expect(fittedTable(ROWS, columns, plain(30))[1]).toBe('application_1  a rather long…');
 });
 
 test('a column that says nothing of any row is left out', () => {

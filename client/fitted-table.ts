@@ -6,9 +6,9 @@ export interface FittedColumn<Row> {
   readonly cell: (row: Row) => string;
   readonly align?: 'left' | 'right';
   readonly style?: (row: Row) => Style | undefined;
-  /** Where there is no room a column is cut down to this; as wide as its title unless told. */
+  /** Where there is no room a column is cut down to this; without it a column is as wide as it is or left out. */
   readonly least?: number;
-  /** A column that does not fit even so is left out; the one with the lowest `keep` goes first. */
+  /** The column with the lowest gives way first. */
   readonly keep: number;
   /** Left out where it says nothing of any row. */
   readonly when?: (rows: readonly Row[]) => boolean;
@@ -48,23 +48,36 @@ export function fittedTable<Row>(rows: readonly Row[], columns: readonly FittedC
   return [terminal.paint('dim', title.trimEnd()), ...lines];
 }
 
+/** First those that can be cut are, and those that cannot are left out; where that is not enough, more are left out; what room that has made is used. */
 function within<Row>(all: readonly Fitted<Row>[], width: number): readonly Fitted<Row>[] {
   let columns = all;
   const excess = (): number => columns.reduce((sum, { width: wide }) => sum + wide + GAP, -GAP) - width;
   const leastFirst = all.map(({ column }) => column).toSorted((a, b) => a.keep - b.keep);
-  for (const expendable of leastFirst) {
+  const expendable = leastFirst.slice(0, -1);
+  for (const next of leastFirst) {
     const over = excess();
-    if (over <= 0) break;
-    const { least = expendable.title.length } = expendable;
-    columns = columns.map((each) =>
-      each.column === expendable ? { ...each, width: Math.max(Math.min(each.width, least), each.width - over) } : each,
-    );
+    if (over <= 0) return columns;
+    const { least } = next;
+    if (least === undefined && expendable.includes(next)) columns = columns.filter(({ column }) => column !== next);
+    else columns = resized(columns, next, (each) => Math.max(Math.min(each, least ?? next.title.length), each - over));
   }
-  for (const expendable of leastFirst.slice(0, -1)) {
+  for (const next of expendable) {
     if (excess() <= 0) break;
-    columns = columns.filter(({ column }) => column !== expendable);
+    columns = columns.filter(({ column }) => column !== next);
   }
-  // What is left is the one column that nothing goes without.
+  for (const next of leastFirst.toReversed()) {
+    const natural = all.find(({ column }) => column === next)?.width ?? 0;
+    columns = resized(columns, next, (each) => Math.min(natural, each + Math.max(0, -excess())));
+  }
+  // What is left may be the one column that nothing goes without.
   const over = excess();
   return over <= 0 ? columns : columns.map((each) => ({ ...each, width: Math.max(1, each.width - over) }));
+}
+
+function resized<Row>(
+  columns: readonly Fitted<Row>[],
+  which: FittedColumn<Row>,
+  change: (width: number) => number,
+): readonly Fitted<Row>[] {
+  return columns.map((each) => (each.column === which ? { ...each, width: change(each.width) } : each));
 }

@@ -44,11 +44,11 @@ const jobs: JobSummary[] = [summaryOf(accepted, null), summaryOf(application({ u
 
 test('a line for each job, and why it waits below; in 80 columns the most needed', () => {
   expect(jobListLines(jobs, plain(80), { withUsers: false, now: 64_000 })).toEqual([
-    'JOB                             NAME   QUEUE  STATE          TOOK  TASKS  STEP',
-    'application_1795225023264_0002  mnist  defa…  ACCEPTED  1 min 3 s      -     -',
+    'JOB                             NAME   QUEUE   STATE          TOOK  TASKS  STEP',
+    'application_1795225023264_0002  mnist  defau…  ACCEPTED  1 min 3 s      -     -',
     '    Application is added to the scheduler and is not yet activated. Queue’s AM',
     '    resource limit exceeded.',
-    'application_1795225023264_0001  mnist  defa…  RUNNING   1 min 3 s    1/2   340',
+    'application_1795225023264_0001  mnist  defau…  RUNNING   1 min 3 s    1/2   340',
   ]);
   const wide = jobListLines(jobs, plain(200), { withUsers: true, now: 64_000 });
   expect(wide[0]).toBe('JOB                             USER   NAME   QUEUE    STATE          TOOK  TASKS  STEP  MEMORY  GPUS');

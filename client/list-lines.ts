@@ -26,17 +26,18 @@ function reasonLines({ waiting }: JobSummary, terminal: Terminal): string[] {
 /** What is known of a job in one line. */
 export function listColumns({ withUsers, now }: { readonly withUsers: boolean; readonly now: number }): FittedColumn<JobSummary>[] {
   return [
-    { title: 'JOB', cell: ({ id }) => id, least: 30, keep: 9 },
+    { title: 'JOB', cell: ({ id }) => id, keep: 9 },
     ...(withUsers ? [{ title: 'USER', cell: ({ user }: JobSummary) => user, least: 8, keep: 5 }] : []),
-    { title: 'NAME', cell: ({ name }) => oneLine(name) || '-', least: 8, keep: 6 },
+    { title: 'NAME', cell: ({ name }) => oneLine(name) || '-', least: 10, keep: 6 },
     { title: 'QUEUE', cell: ({ queue }) => queue.replace(/^root\./, '') || '-', least: 5, keep: 2 },
-    { title: 'STATE', cell: ({ phase }) => phase, style: styleOf, least: 9, keep: 8 },
-    { title: 'TOOK', cell: (job) => tookText(job, now), align: 'right', least: 12, keep: 7 },
-    { title: 'TASKS', cell: tasksText, align: 'right', least: 5, keep: 4 },
+    { title: 'STATE', cell: ({ phase }) => phase, style: styleOf, keep: 8 },
+    { title: 'TOOK', cell: (job) => tookText(job, now), align: 'right', keep: 7 },
+    { title: 'TASKS', cell: tasksText, align: 'right', keep: 4 },
     {
       title: 'STEP',
       cell: ({ job }) => (job === null || job.step === 0 ? '-' : String(job.step)),
       align: 'right',
+      least: 4,
       keep: 3,
       when: some(({ job }) => (job?.step ?? 0) > 0),
     },

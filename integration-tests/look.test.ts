@@ -1,0 +1,244 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
+import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
+import { type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
+
+/** Looking into jobs: describe, events, top, kill and list, on YARN and on this machine alike. */
+
+const cluster = useCluster();
+const ID = /(?:application|local)_\d+_\d+/;
+const ENTERED = '\x1b[?1049h';
+const LEFT = '\x1b[?1049l';
+
+interface Place {
+  readonly run: (words: readonly string[], options?: CommandOptions) => Promise<CommandResult>;
+  readonly start: (words: readonly string[]) => Command;
+  readonly terminal: (words: readonly string[], columns: number) => PseudoTerminal;
+  readonly submit: readonly string[];
+  readonly onYarn: boolean;
+}
+
+async function onYarn(): Promise<Place> {
+  const env = cluster.clientEnvironment();
+  return {
+    run: (words, options) => cluster.run(words, options),
+    start: (words) => cluster.startCommand(words),
+    terminal: (words, columns) => terminalCommand(words, { columns, env }),
+    submit: ['submit', '--detach'],
+    onYarn: true,
+  };
+}
+
+async function onThisMachine(): Promise<Place> {
+  const env = { HOME: await temporaryFolder(), HADOOP_CONF_DIR: undefined };
+  return {
+    run: (words, options) => runCommand(words, { ...options, env: { ...env, ...options?.env } }),
+    start: (words) => startCommand(words, { env }),
+    terminal: (words, columns) => terminalCommand(words, { columns, env }),
+    submit: ['submit', '--detach', '--local'],
+    onYarn: false,
+  };
+}
+
+/** Two workers and a watcher, who do `script` and then wait for the gate to open; the second worker fails when its other gate is there. */
+async function submitted(
+  { run, submit }: Place,
+  name = 'looked at',
+): Promise<{ id: string; open: () => Promise<void>; fail: () => Promise<void> }> {
+  const folder = await temporaryFolder();
+  await mkdir(path.join(folder, 'source'));
+  const [gate, failing] = [path.join(folder, 'go'), path.join(folder, 'fail')];
+  const script = [
+    `while [ ! -e ${gate} ]; do`,
+    `  if [ -e ${failing} ] && [ "$TONY_INDEX" = 1 ]; then echo "TypeError: loss is not a function" >&2; exit 3; fi`,
+    '  sleep 0.1',
+    'done',
+  ];
+  await writeFile(path.join(folder, 'source', 'run.sh'), `${script.join('\n')}\n`);
+  const lines = [
+    `name: ${name}`,
+    'framework: none',
+    'runtime: system',
+    'source: source',
+    'command: bash run.sh',
+    'env: {API_TOKEN: a-secret-of-many-letters}',
+    'roles:',
+    '  worker: {instances: 2, restart: {policy: never}, resources: {memory: 512m}}',
+    '  watcher: {command: sleep 600, sidecar: true, resources: {memory: 256m}}',
+    'master: {memory: 512m}',
+  ];
+  await writeFile(path.join(folder, 'job.yaml'), `${lines.join('\n')}\n`);
+  const { stdout, stderr } = await run([...submit, '--conf', path.join(folder, 'job.yaml')]);
+  const id = ID.exec(stdout)?.[0];
+  if (id === undefined) throw new Error(`no id in ${stdout}${stderr}`);
+  return { id, open: () => writeFile(gate, ''), fail: () => writeFile(failing, '') };
+}
+
+async function running({ run }: Place, id: string): Promise<void> {
+  const describeIt = async (): Promise<string> => (await run(['status', id])).stdout;
+  await until(async () => /watcher:0 +running/.test(await describeIt()) && !/requested|launching|registered/.test(await describeIt()), {
+    describe: describeIt,
+  });
+}
+
+describe.each([
+  ['on YARN', onYarn],
+  ['on this machine', onThisMachine],
+])('%s', (_, place) => {
+  test('describe tells all of a job that runs, and what failed first of one that is over', async () => {
+    const at = await place();
+    const { id, fail } = await submitted(at);
+    await running(at, id);
+    const page = (await at.run(['describe', id])).stdout;
+    expect(page).toMatch(/^ {2}name +looked at$/m);
+    expect(page).toMatch(/^ {2}worker +2 +512 MiB +1 +never +bash run\.sh$/m);
+    expect(page).toMatch(/^ {2}worker:1 +running .* ago /m);
+    expect(page).toMatch(/^ {2}worker:1 +1 +container_\w+ /m);
+    expect(page).toMatch(/^ {4}API_TOKEN: "\*\*\*"$/m);
+    expect(page).not.toContain('a-secret-of-many-letters');
+    expect(page.includes('attempt 1    RUNNING container_')).toBe(at.onYarn);
+    await fail();
+    await until(async () => (await at.run(['status', id])).stdout.includes(`${id} FAILED`), { describe: 'the job has failed' });
+    const over = (await at.run(['describe', id])).stdout;
+    expect(over).toMatch(/^first failure\n {2}worker:1: .*code 3\n {4}TypeError: loss is not a function\n/);
+    const [value] = jsonLines((await at.run(['describe', id, '--output', 'json'])).stdout);
+    expect(value).toMatchObject({
+      applicationId: id,
+      failure: { task: 'worker:1', lines: ['TypeError: loss is not a function'] },
+      state: 'FAILED',
+      roles: [{ name: 'worker' }, { name: 'watcher' }],
+      tasks: [
+        { role: 'worker', containers: [{ containerId: expect.stringMatching(/^container_/) }] },
+        { failures: 1 },
+        { role: 'watcher' },
+      ],
+      places: { history: expect.stringContaining(id), checkpoints: expect.stringContaining(id) },
+      configuration: { job: { env: { API_TOKEN: '***' } } },
+      yarn: at.onYarn ? { state: 'FINISHED', finalStatus: 'FAILED', attempts: [{ number: 1 }] } : null,
+    });
+  });
+
+  test('events come in their order, to the last one with -f, and the same from the history', async () => {
+    const at = await place();
+    const { id, open } = await submitted(at);
+    const following = at.start(['events', id, '-f', '--output', 'json']);
+    await following.output(/program-started.*[\s\S]*program-started/);
+    expect((await at.run(['events', id, '--type', 'program-started'])).stdout).toMatch(/ worker:0 +program-started /);
+    await open();
+    const { exitCode, stdout } = await following.result;
+    expect(exitCode).toBe(0);
+    const followed = jsonLines(stdout);
+    expect(followed[0]).toMatchObject({ event: 'master-registered' });
+    expect(followed.at(-1)).toMatchObject({ event: 'job-finished' });
+    const kept = jsonLines((await at.run(['events', id, '--output', 'json'])).stdout);
+    expect(followed).toEqual(kept);
+    expect((await at.run(['events', id, '--type', 'nonsense'])).stderr).toContain('There is no event of type nonsense.');
+  });
+
+  test.each([80, 200])(
+    'top redraws a job in %i columns, q leaves the terminal as it was, and so does the end of the job',
+    async (columns) => {
+      const at = await place();
+      const { id, open } = await submitted(at);
+      await running(at, id);
+      const top = at.terminal(['top', id, '--interval', '200ms'], columns);
+      await top.sees(/worker:1 +running/);
+      expect(top.lines()[0]).toBe(id);
+      top.type('s');
+      await top.sees(/s order: state/);
+      top.type('\x1b[C');
+      await top.sees(/s order: step/);
+      top.type('q');
+      expect(await top.exitCode).toBe(0);
+      expect(top.brokenLines).toEqual([]);
+      expect(top.lines()).toEqual([]);
+      expect(top.cursorShown).toBe(true);
+      const again = at.terminal(['top', id, '--interval', '200ms'], columns);
+      await again.sees(/worker:1 +running/);
+      await open();
+      expect(await again.exitCode).toBe(0);
+      expect(again.raw.indexOf(ENTERED)).toBeLessThan(again.raw.indexOf(LEFT));
+      await again.sees(new RegExp(`${id} SUCCEEDED`));
+      expect(again.cursorShown).toBe(true);
+      expect((await at.run(['top', id])).stdout).toContain(`${id} SUCCEEDED`);
+    },
+  );
+
+  test('kill says what will end and asks in a terminal, and kills at once elsewhere', async () => {
+    const at = await place();
+    const { id } = await submitted(at);
+    await running(at, id);
+    const refused = at.terminal(['kill', id], 80);
+    await refused.sees(/Kill it\? \[y\/N\] $/);
+    expect(refused.text()).toMatch(
+      new RegExp(`^${id} {2}looked at {2}RUNNING\n {2}2 worker on \\S+; 1 watcher on \\S+\n {2}it has run for `),
+    );
+    refused.type('\r');
+    expect(await refused.exitCode).toBe(1);
+    expect(refused.text()).toContain('It goes on.');
+    const interrupted = at.terminal(['kill', id], 80);
+    await interrupted.sees(/Kill it\?/);
+    interrupted.type('\x03');
+    expect(await interrupted.exitCode).toBe(1);
+    const agreed = at.terminal(['kill', id], 80);
+    await agreed.sees(/Kill it\?/);
+    agreed.type('y\r');
+    expect(await agreed.exitCode).toBe(0);
+    expect(agreed.text()).toMatch(new RegExp(`killed ${id} \\(looked at, 3 of 3 tasks were running\\)\n {2}2 worker on `));
+    const again = await at.run(['kill', id, '--output', 'json']);
+    expect(jsonLines(again.stdout)).toMatchObject([{ killed: false, state: 'KILLED', roles: [] }]);
+    expect(again.exitCode).toBe(0);
+    if (at.onYarn) await noneLeft(cluster, id);
+  });
+});
+
+test('top without an id shows the jobs that run; a signal leaves the terminal as it was', async () => {
+  const at = await onYarn();
+  const first = await submitted(at, 'first of two');
+  const second = await submitted(at, 'second of two');
+  await running(at, second.id);
+  const once = await at.run(['top']);
+  expect(once.stdout).toMatch(/^2 jobs of yours/);
+  expect(once.stdout).toMatch(new RegExp(`^${second.id} +second .*RUNNING .* 3/3`, 'm'));
+  const top = at.terminal(['top', '--all', '--interval', '0.3'], 80);
+  await top.sees(new RegExp(`${second.id} .*RUNNING`));
+  await cluster.run(['kill', first.id]);
+  await top.sees(/^1 job of all users/m);
+  top.type('\x03');
+  expect(await top.exitCode).toBe(0);
+  expect(top.lines()).toEqual([]);
+  expect(top.brokenLines).toEqual([]);
+  await cluster.run(['kill', second.id]);
+  expect((await at.run(['top'])).stdout).toBe('no job of yours runs\n');
+});
+
+test('list says why a job waits, how far it is, and finds jobs by state', async () => {
+  const at = await onYarn();
+  const { id, fail } = await submitted(at, 'to be listed');
+  await running(at, id);
+  const list = async (...words: string[]): Promise<string> => (await cluster.run(['list', ...words])).stdout;
+  expect(await list()).toMatch(new RegExp(`^${id} +to be l.*RUNNING .* 3/3`, 'm'));
+  expect(await list('--state', 'running', '--limit', '1')).toContain(id);
+  expect(await list('--state', 'waiting')).toBe('There are no such jobs.\n');
+  expect(jsonLines(await list('--name', 'BE LISTED', '--output', 'json'))).toMatchObject([
+    { id, phase: 'RUNNING', waiting: '', job: { tasksRunning: 3, tasks: 3 } },
+  ]);
+  // More than any node has: it waits, and says for what.
+  const folder = await temporaryFolder();
+  const large =
+    'name: large\nframework: none\nruntime: system\nmaster: {memory: 512m}\nroles: {worker: {command: sleep 600, instances: 40, resources: {memory: 1g}}}\n';
+  await writeFile(path.join(folder, 'job.yaml'), large);
+  const waiting = ID.exec((await cluster.run(['submit', '--detach', '--conf', path.join(folder, 'job.yaml')])).stdout)?.[0] ?? '';
+  await until(async () => new RegExp(`^${waiting} .*WAITING.*\n {4}\\S`, 'm').test(await list('--state', 'waiting')), {
+    describe: () => list(),
+  });
+  await cluster.run(['kill', waiting]);
+  await fail();
+  await cluster.ended(id);
+  expect(await list('--state', 'failed')).toMatch(new RegExp(`^${id} .*FAILED`, 'm'));
+  expect((await cluster.run(['list', '--state', 'runing'])).stderr).toContain('did you mean RUNNING?');
+  expect((await cluster.run(['list', '--queue', 'defualt'])).stderr).toContain('There is no queue defualt; did you mean default?');
+  expect((await cluster.run(['list', '--limit', '0'])).exitCode).toBe(2);
+});
