@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { isUri } from '../conf/is-uri.ts';
 import { fileUri, joinUri } from '../storage/uri.ts';
 
 /** `out/x`, `/out/x`, `hdfs:///out/x`, `hdfs://host/out/x` -> a whole URI. */
@@ -7,13 +8,9 @@ export function placeUri(place: string | null, home: string): string | null {
   const [, scheme, authority] = /^([a-z][a-z0-9+.-]*:\/\/)([^/]*)/i.exec(home) ?? [];
   const root = `${scheme ?? ''}${authority ?? ''}`;
   if (place.startsWith(`${scheme}/`)) return `${root}${place.slice((scheme ?? '').length)}`;
-  if (hasScheme(place)) return place;
+  if (isUri(place)) return place;
   if (scheme === 'file://') return fileUri(path.resolve(decodeURIComponent(home.slice(root.length)), place));
   return place.startsWith('/')
     ? `${root}${path.posix.normalize(place)}`
     : joinUri(home, ...place.split('/').filter((part) => part !== '.'));
-}
-
-export function hasScheme(place: string): boolean {
-  return /^[a-z][a-z0-9+.-]*:\/\//i.test(place);
 }

@@ -1,6 +1,6 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf, TonyError } from '../conf/errors.ts';
+import { readIfThere } from '../conf/read-if-there.ts';
 import { parseSite, SITE_FILE, type Site } from '../conf/site.ts';
 import { siteOfCluster } from '../storage/cluster-site.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -21,7 +21,9 @@ export interface SitePlaces {
 export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Promise<Site> {
   for (const folder of folders) {
     const file = join(folder, SITE_FILE);
-    const text = await readIfThere(file);
+    const text = await readIfThere(file).catch((error: unknown) => {
+      throw new TonyError('SITE_UNREADABLE', `Cannot read the site file ${file}: ${messageOf(error)}.`, { cause: error });
+    });
     if (text !== null) return parseSite(text, file);
   }
   return await siteOfCluster(storage, defaultFs);
@@ -32,14 +34,4 @@ export function siteFolders(environment: NodeJS.ProcessEnv, named: boolean): str
   const { TONY_CONF_DIR, HADOOP_CONF_DIR, HADOOP_HOME } = environment;
   const hadoop = HADOOP_CONF_DIR || (HADOOP_HOME ? join(HADOOP_HOME, 'etc', 'hadoop') : '');
   return [TONY_CONF_DIR ?? '', named ? '' : hadoop].filter((folder) => folder !== '');
-}
-
-async function readIfThere(file: string): Promise<string | null> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
-    throw new TonyError('SITE_UNREADABLE', `Cannot read the site file ${file}: ${messageOf(error)}.`, { cause: error });
-  }
 }

@@ -1,6 +1,7 @@
 import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf, TonyError } from '../conf/errors.ts';
+import { isUri } from '../conf/is-uri.ts';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../conf/job.ts';
 import { fileUri } from '../storage/uri.ts';
 import { bundlesFolder } from './bundles.ts';
@@ -9,7 +10,6 @@ import { createJobSecrets } from './job-secrets.ts';
 import { isFolderPlaced, placeFolder } from './local-folder.ts';
 import { isLocalId, localPaths } from './local-layout.ts';
 import { startMaster } from './local-master.ts';
-import { hasScheme } from './place-uri.ts';
 import type { JobPlan } from './plan/job-plan.ts';
 import { localPlan } from './plan/make-plan.ts';
 import { type HashedFolder, hashFolder } from './source-archive.ts';
@@ -95,7 +95,7 @@ async function localParts(job: Job): Promise<LocalParts> {
   refuseHdfs(job);
   const data: Record<string, string> = {};
   for (const [name, place] of Object.entries(job.data)) {
-    if (hasScheme(place)) data[name] = place;
+    if (isUri(place)) data[name] = place;
     else {
       await listData(place, name);
       data[name] = fileUri(place);

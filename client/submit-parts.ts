@@ -1,8 +1,9 @@
 import { stat } from 'node:fs/promises';
 import { TonyError } from '../conf/errors.ts';
+import { isUri } from '../conf/is-uri.ts';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../conf/job.ts';
 import { bundlesFolder } from './bundles.ts';
-import { hasScheme, placeUri } from './place-uri.ts';
+import { placeUri } from './place-uri.ts';
 import { type HashedFolder, hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';
 import { findArchive, findData, findFolder, type Part, partElsewhere, type StagingPlace } from './staging.ts';
@@ -57,7 +58,7 @@ async function builtTensorBoard(job: Job, onProgress: (line: string) => void): P
 }
 
 async function dataPart(name: string, from: string): Promise<DataPart> {
-  if (hasScheme(from)) return { name, from };
+  if (isUri(from)) return { name, from };
   const folder = await hashFolder(await listData(from, name));
   return { name, from: { folder, single: (await stat(from)).isFile() } };
 }

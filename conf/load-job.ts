@@ -5,6 +5,7 @@ import { type Document, isMap, parse } from 'yaml';
 import { withDefaults } from './default-values.ts';
 import { messageOf, TonyError } from './errors.ts';
 import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
+import { isUri } from './is-uri.ts';
 import type { Job, Role } from './job.ts';
 import { jobPartSchema } from './job-part.ts';
 import { type JobFile, jobJsonSchema, jobSchema } from './job-schema.ts';
@@ -221,9 +222,7 @@ function toJob(file: JobFile, folder: string): Job {
     source: file.source === undefined ? null : { path: resolvePath(file.source.path, folder), exclude: file.source.exclude },
     framework: file.framework,
     runtime: file.runtime,
-    data: Object.fromEntries(
-      Object.entries(file.data).map(([name, place]) => [name, hasScheme(place) ? place : resolvePath(place, folder)]),
-    ),
+    data: Object.fromEntries(Object.entries(file.data).map(([name, place]) => [name, isUri(place) ? place : resolvePath(place, folder)])),
     env: file.env,
     roles,
     success: file.success,
@@ -237,10 +236,6 @@ function toJob(file: JobFile, folder: string): Job {
     master: { memoryMb: file.master.memory, vcores: file.master.vcores, nodeLabel: file.master.nodeLabel ?? null },
     tags: file.tags,
   };
-}
-
-function hasScheme(place: string): boolean {
-  return /^[a-z][a-z0-9+.-]*:\/\//i.test(place);
 }
 
 function resolvePath(path: string, folder: string): string {

@@ -1,7 +1,8 @@
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { homedir, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { messageOf, TonyError } from '../conf/errors.ts';
+import { readIfThere } from '../conf/read-if-there.ts';
 import { parseHadoopXml } from './hadoop-xml.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -75,7 +76,9 @@ export class HadoopConfiguration {
     let found = 0;
     for (const name of FILES) {
       const file = join(folder, name);
-      const text = await readIfThere(file);
+      const text = await readIfThere(file).catch((error: unknown) => {
+        throw new TonyError('HADOOP_CONF_INVALID', `Cannot read ${file}: ${messageOf(error)}`, { cause: error });
+      });
       if (text === null) continue;
       found += 1;
       for (const property of parseHadoopXml(text, file)) {
@@ -328,16 +331,6 @@ function hostAndPort(address: string, defaultPort: number, key: string): { host:
 
 function sameAddress(a: { host: string; port: number }, b: { host: string; port: number }): boolean {
   return a.host.toLowerCase() === b.host.toLowerCase() && a.port === b.port;
-}
-
-async function readIfThere(file: string): Promise<string | null> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
-    throw new TonyError('HADOOP_CONF_INVALID', `Cannot read ${file}: ${messageOf(error)}`, { cause: error });
-  }
 }
 
 async function isFolder(path: string): Promise<boolean> {

@@ -88,8 +88,3 @@ function decode(path: string): string {
     return path;
   }
 }
-
-/** A place that names its storage, rather than a path. */
-export function isUri(place: string): boolean {
-  return /^[a-z][a-z0-9+.-]+:\//i.test(place);
-}

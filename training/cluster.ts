@@ -1,8 +1,9 @@
 import { isAbsolute, resolve } from 'node:path';
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../conf/errors.ts';
+import { isUri } from '../conf/is-uri.ts';
 import type { Storage } from '../storage/storage.ts';
-import { fileUri, isUri, joinUri } from '../storage/uri.ts';
+import { fileUri, joinUri } from '../storage/uri.ts';
 import { allReduceStrategy } from './all-reduce-strategy.ts';
 import { type BackendName, refuseUnfitModel } from './backend.ts';
 import { followCheckpoints } from './checkpoint-follower.ts';

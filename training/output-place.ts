@@ -1,6 +1,7 @@
 import { isAbsolute } from 'node:path';
 import { TonyError } from '../conf/errors.ts';
-import { isUri, joinUri, parseUri } from '../storage/uri.ts';
+import { isUri } from '../conf/is-uri.ts';
+import { joinUri, parseUri } from '../storage/uri.ts';
 import { type Cluster, uriOf } from './cluster.ts';
 
 /**

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { isAbsolute, resolve } from 'node:path';
 import { TonyError } from '../../conf/errors.ts';
+import { isUri } from '../../conf/is-uri.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
-import { fileUri, isUri, joinUri } from '../../storage/uri.ts';
+import { fileUri, joinUri } from '../../storage/uri.ts';
 import { isHidden, isPattern, matcherOf } from './glob.ts';
 
 /** A file as it was when it was listed. */
