@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { JobReport } from './follow-job.ts';
-import { reportLines } from './report-lines.ts';
+import { reportLines, uploadBar } from './report-lines.ts';
 import { terminalOf } from './terminal.ts';
 
 const PLAIN = terminalOf({ isTTY: false });
@@ -43,9 +43,23 @@ test('where the time of a step went is one line, the largest part first', () => 
 
 test('training that has ended early says so right below the state', () => {
   const reason = 'stopped early at step 40: val_loss did not improve for 3 evaluations; best 0.31 at step 25';
-  expect(reportLines({ ...report({}), diagnostics: reason }, PLAIN)).toEqual([
+  expect(reportLines({ ...report({}), diagnostics: reason }, PLAIN)).toEqual(['application_1_0001 SUCCEEDED', reason]);
+  const terminal = terminalOf({ isTTY: true, columns: 81 }, { NO_COLOR: '1' });
+  expect(reportLines({ ...report({}), diagnostics: reason }, terminal)).toEqual([
     'application_1_0001 SUCCEEDED',
     'stopped early at step 40: val_loss did not improve for 3 evaluations; best 0.31',
     'at step 25',
   ]);
+});
+
+test.each([
+  ['runtime', 81e6, 180e6, 1500, 80, 'runtime  [#########----------]   45 %  81.0 MB of 180.0 MB  54.0 MB/s  2 s left'],
+  ['tensorboard', 1.5e9, 12e9, 90_000, 80, 'tensorboard  [#--------]   13 %  1.5 GB of 12.0 GB  16.7 MB/s  10 min 30 s left'],
+  // The bar gives way first, then the amounts: how long it takes stays.
+  ['images-of-street-signs', 1.5e9, 12e9, 90_000, 80, 'images-of-street-signs   13 %  1.5 GB of 12.0 GB  16.7 MB/s  10 min 30 s left'],
+  ['images-of-street-signs-in-rain', 1.5e9, 12e9, 90_000, 80, 'images-of-street-signs-in-rain   13 %  16.7 MB/s  10 min 30 s left'],
+  ['runtime', 0, 180e6, 0, 80, 'runtime  [------------------------------]    0 %  0 B of 180.0 MB  0 B/s'],
+])('an upload of %s, %d of %d bytes after %d ms, in %d columns', (name, sent, total, elapsed, columns, line) => {
+  expect(uploadBar(name, sent, total, elapsed, columns)).toBe(line);
+  expect(line.length).toBeLessThan(columns);
 });

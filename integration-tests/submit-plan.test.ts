@@ -1,0 +1,188 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { JobPlan } from '../client/plan/job-plan.ts';
+import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
+
+/** What a submit says before it begins, on the real daemons: two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
+
+const cluster = useCluster();
+const HOME = '/user/alice';
+/** Apart from what other tests have staged. */
+const STAGING = `${HOME}/plans`;
+let number = 0;
+
+interface Request {
+  readonly workers?: number;
+  readonly gpus?: number;
+  readonly lines?: readonly string[];
+  readonly staging?: string;
+}
+
+/** A folder with a job that sleeps until it is killed, and words that submit it. */
+async function request({ workers = 1, gpus = 0, lines = [], staging = STAGING }: Request = {}): Promise<{ file: string; words: string[] }> {
+  const folder = await temporaryFolder();
+  await mkdir(path.join(folder, 'source'));
+  await writeFile(path.join(folder, 'source', 'hello.sh'), `echo ${number++} ${Math.random()}\n`);
+  const file = path.join(folder, 'job.yaml');
+  const worker = `{instances: ${workers}, ranked: true, resources: {memory: 512m, gpus: ${gpus}}}`;
+  const job = ['name: plan', 'queue: gpu', 'framework: none', 'runtime: system', 'source: source', "command: 'sleep 300'"];
+  await writeFile(file, `${[...job, `roles: {worker: ${worker}}`, ...lines].join('\n')}\n`);
+  return { file, words: ['submit', '--conf', file, '--staging', staging] };
+}
+
+type PlanValue = JobPlan & { readonly type: 'plan' };
+type Value = Readonly<Record<string, unknown>> & { readonly type: string };
+
+async function values(words: readonly string[], exitCode = 0): Promise<Value[]> {
+  const done = await cluster.run([...words, '--output', 'json']);
+  expect(done).toMatchObject({ exitCode });
+  return jsonLines(done.stdout) as Value[];
+}
+
+const planIn = (all: readonly Value[]) => all.find(({ type }) => type === 'plan') as unknown as PlanValue;
+
+/** As it is submitted, with how it is ended. */
+async function start(words: readonly string[]): Promise<{ id: string; plan: PlanValue; end: () => Promise<void> }> {
+  const all = await values([...words, '--detach']);
+  const id = String(all.find(({ type }) => type === 'submitted')?.applicationId);
+  const end = async (): Promise<void> => {
+    await cluster.run(['kill', id]);
+    await cluster.ended(id);
+  };
+  return { id, plan: planIn(all), end };
+}
+
+beforeAll(() => cluster.hdfsRemove(STAGING));
+
+describe('a dry run', () => {
+  test('shows the plan and the request without its secrets, and leaves nothing', async () => {
+    const { words } = await request({ workers: 2, gpus: 1, lines: ['tensorboard: false'] });
+    const before = { files: await cluster.hdfsTree(HOME), applications: (await cluster.applications()).length };
+    const [plan, asked, ...others] = await values([...words, '--dry-run']);
+    expect(others).toEqual([]);
+    expect(plan).toMatchObject({
+      type: 'plan',
+      where: 'yarn',
+      user: 'alice',
+      queue: 'gpu',
+      containers: [
+        { role: 'ApplicationMaster', instances: { least: 1, most: 1 }, resources: { memory: 1024, vcores: 1 }, fitNow: 1 },
+        { role: 'worker', instances: { least: 2, most: 2 }, resources: { memory: 512, vcores: 1, gpus: 1 }, fitNow: 2 },
+      ],
+      total: { containers: { least: 3, most: 3 }, resources: { memory: { least: 2048, most: 2048 }, gpus: { least: 2, most: 2 } } },
+      headroom: { queue: 'root.gpu', maximum: { memory: 16384, vcores: 16, gpus: 8 } },
+      verdict: { type: 'fits' },
+      notes: [],
+    });
+    expect(asked).toMatchObject({ type: 'request', method: 'POST', url: `${cluster.resourceManager}/ws/v1/cluster/apps` });
+    const body = asked?.body as { 'application-id': string; 'am-container-spec': Record<string, { secrets?: { entry: unknown[] } }> };
+    expect(body).toMatchObject({ 'application-name': 'plan', queue: 'gpu', resource: { memory: 1024, vCores: 1 } });
+    expect(body['am-container-spec'].credentials?.secrets?.entry).toEqual(
+      ['tony.job', 'tony.certificate', 'tony.key'].map((key) => ({ key, value: '***' })),
+    );
+    expect(JSON.stringify(body)).not.toMatch(/BEGIN|PRIVATE/);
+    expect(await cluster.hdfsTree(HOME)).toEqual(before.files);
+    expect((await cluster.applications()).length).toBe(before.applications);
+    await expect(cluster.application(body['application-id'])).rejects.toThrow('404');
+  });
+
+  test('is text with the same words, in a pipe without colours and within 80 columns', async () => {
+    const { words } = await request({ gpus: 1 });
+    const { stdout, exitCode } = await cluster.run([...words, '--dry-run']);
+    const [table = ''] = stdout.split('POST ');
+    expect(exitCode).toBe(0);
+    expect(table).toMatch(
+      /^role +tasks +memory +vcores +gpus +fit now\nApplicationMaster +1 +1 GiB +1 +1\nworker +1 +512 MiB +1 +1 +1\nall +2 /,
+    );
+    expect(table).toMatch(/^queue root\.gpu has left: .* of 8 gpus$/m);
+    expect(table).toMatch(/^upload: 1\.\d MB \(source \d+ B, tony 1\.\d MB\)$/m);
+    expect(table).toMatch(/^fits now$/m);
+    expect(stdout).not.toContain('\x1b');
+    expect(Math.max(...table.split('\n').map((line) => line.length))).toBeLessThan(80);
+  });
+
+  test('on this machine says what it would start, and needs no cluster', async () => {
+    const { words } = await request({ workers: 2 });
+    const root = await temporaryFolder();
+    const env = { HADOOP_CONF_DIR: '', TONY_LOCAL_DIR: path.join(root, 'local') };
+    const { stdout, exitCode } = await cluster.run([...words, '--local', '--dry-run'], { env });
+    expect({ stdout, exitCode }).toEqual({
+      stdout: expect.stringMatching(
+        /^would start on this machine:\n +1 ApplicationMaster\n +2 worker +sleep 300\ncopy: .* \(source \d+ B, tony .* MB\)\n$/,
+      ),
+      exitCode: 0,
+    });
+    expect(await values([...words, '--local', '--dry-run'])).toMatchObject([{ type: 'plan', where: 'local', verdict: { type: 'fits' } }]);
+  });
+});
+
+test('what is uploaded has the size that was planned, and the next time it is there already', async () => {
+  const { words } = await request();
+  const all = await values([...words, '--detach']);
+  const { uploads, uploadBytes } = planIn(all);
+  expect(uploads.map(({ name }) => name)).toEqual(['source', 'tony']);
+  expect(uploads[0]?.missing).toBe(uploads[0]?.bytes);
+  expect(uploadBytes).toBe(uploads.reduce((sum, { missing }) => sum + missing, 0));
+  const staged = all.filter(({ type }) => type === 'staged');
+  expect(staged.map(({ name, bytes }) => ({ name, bytes }))).toEqual(
+    expect.arrayContaining(uploads.map(({ name, bytes }) => ({ name, bytes }))),
+  );
+  const sizes = (await cluster.hdfsTree(`${STAGING}/cache`)).map(({ length }) => length);
+  for (const { bytes } of uploads) expect(sizes).toContain(bytes);
+
+  const again = planIn(await values([...words, '--dry-run']));
+  expect(again.uploads).toEqual(uploads.map(({ name, bytes }) => ({ name, bytes, missing: 0 })));
+  expect(again.uploadBytes).toBe(0);
+  const id = String(all.find(({ type }) => type === 'submitted')?.applicationId);
+  await cluster.run(['kill', id]);
+  await cluster.ended(id);
+});
+
+test('a job waits for GPUs that another one holds, and the reason was told before', async () => {
+  const first = await start((await request({ workers: 6, gpus: 1 })).words);
+  try {
+    expect(first.plan.verdict).toEqual({ type: 'fits' });
+    await until(async () => (await cluster.application(first.id)).runningContainers === 7, { describe: 'six workers', timeoutMs: 60_000 });
+    const { words } = await request({ workers: 3, gpus: 1 });
+    const plan = planIn(await values([...words, '--dry-run']));
+    expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus and the job asks for 3 gpus'] });
+    expect(plan.containers.map(({ fitNow }) => fitNow)).toEqual([1, 2]);
+    expect(plan.headroom?.free.gpus).toBe(2);
+    const onOneNode = planIn(await values([...(await request({ gpus: 2 })).words, '--dry-run']));
+    expect(['fits', 'waits']).toContain(onOneNode.verdict.type);
+    // It is submitted all the same.
+    const second = await start(words);
+    expect(second.plan.verdict).toEqual(plan.verdict);
+    await second.end();
+  } finally {
+    await first.end();
+  }
+});
+
+test('a job that no node can hold is refused before anything is uploaded, with all reasons at once', async () => {
+  const staging = `${HOME}/never`;
+  const { words } = await request({ gpus: 9, staging, lines: ['master: {memory: 900g}'] });
+  const worker = (key: string, value: string): string[] => ['--set', `roles.worker.resources.${key}=${value}`];
+  const impossible = [...words, ...worker('memory', '100g'), ...worker('yarn\\.io/fpga', '1')];
+  const before = (await cluster.applications()).length;
+  const { exitCode, stderr, stdout } = await cluster.run([...impossible, '--detach']);
+  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' });
+  expect(
+    stderr
+      .replace(/\n {4,}/g, ' ')
+      .split('\n')
+      .slice(0, 5),
+  ).toEqual([
+    'error: The job can never run on this cluster:',
+    '  The ApplicationMaster asks for 900 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower master.memory.',
+    '  Each task of role worker asks for 100 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower roles.worker.resources.memory.',
+    '  Each task of role worker asks for 9 gpus; the largest container of this cluster has 4 gpus. Lower roles.worker.resources.gpus.',
+    '  Each task of role worker asks for 1 of yarn.io/fpga, a resource type that this cluster does not have (memory, vcores, gpus). Remove roles.worker.resources.yarn.io/fpga.',
+  ]);
+  expect(await cluster.hdfsTree(staging)).toEqual([]);
+  expect((await cluster.applications()).length).toBe(before);
+  const [plan, ...others] = await values([...impossible, '--dry-run'], 2);
+  expect(others).toEqual([]);
+  expect(plan).toMatchObject({ type: 'plan', verdict: { type: 'never', reasons: { length: 4 } } });
+});
