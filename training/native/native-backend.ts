@@ -46,6 +46,8 @@ export class NativeBackend {
   readonly #executor: Executor;
   readonly #types: TypeNumbers;
   readonly #float: readonly Attribute[];
+  /** What has turned out not to run. */
+  readonly #unavailable = new Set<string>();
 
   private constructor(tf: typeof tfjs, executor: Executor) {
     this.tf = tf;
@@ -77,6 +79,18 @@ export class NativeBackend {
   /** An operation with attribute T = float32 that only changes something. */
   change(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[] = []): void {
     this.#executor.executeMultipleOutputs(operation, [...this.#float, ...attributes], inputs, 0);
+  }
+
+  /** @param one by kernels that not every build of TensorFlow has: tried once. */
+  firstThatRuns(name: string, one: () => tfjs.Tensor, other: () => tfjs.Tensor): tfjs.Tensor {
+    if (!this.#unavailable.has(name)) {
+      try {
+        return one();
+      } catch {
+        this.#unavailable.add(name);
+      }
+    }
+    return other();
   }
 
   get usesGpu(): boolean {
