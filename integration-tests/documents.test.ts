@@ -4,6 +4,7 @@ import { homedir, tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { blocksOf, commandsOf, type DocumentedCommand, readDocuments } from '../tools/documents.ts';
+import { hadoopJars } from './cluster/jars.mjs';
 import { ROOT } from './command.ts';
 import { jsonLines, USER, until, useCluster } from './harness.ts';
 
@@ -20,7 +21,6 @@ const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm run build$/, 'it was run before this test, which runs what it has made'],
   [/^npm run cluster -- down$/, "the tests' cluster is to stay"],
   [/^tony-ts runtime build --gpu/, 'it downloads 2.4 GB'],
-  [/^hdfs dfs /, "Hadoop's own command, which the cluster in a box does not have"],
 ];
 
 /** What goes on until Ctrl-C, by what it has said when it does its work. */
@@ -63,6 +63,9 @@ beforeAll(async () => {
     TONY_CLUSTER_OFFSET: String(cluster.offset),
   };
   await script(path.join(bin, 'tony-ts'), `exec '${process.execPath}' '${path.join(ROOT, 'dist', 'tony-ts.js')}' "$@"`);
+  // Hadoop's own shell, as the admin has it.
+  const hadoop = `HADOOP_USER_NAME='${cluster.administrator}' exec java -Xmx128m -cp "$HADOOP_CONF_DIR:${await hadoopJars()}/*"`;
+  await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\n${hadoop} org.apache.hadoop.fs.FsShell "$@"`);
   [running, ended] = await Promise.all([
     startJob(
       'name: goes-on\nframework: none\nruntime: system\ncommand: echo here; sleep 600\nroles: {worker: {resources: {memory: 512m}}}\n',
@@ -79,6 +82,8 @@ afterAll(async () => {
   for (const { id, state } of await cluster.applications()) {
     if (!['FINISHED', 'FAILED', 'KILLED'].includes(state)) await run(`tony-ts kill ${id}`, folder);
   }
+  // What admins have made there.
+  for (const made of ['/apps', '/tony']) await cluster.hdfsRemove(made);
   await rm(folder, { recursive: true, force: true, maxRetries: 10 });
 });
 
