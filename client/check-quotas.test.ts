@@ -3,6 +3,7 @@ import { TonyError } from '../conf/errors.ts';
 import { parseJob } from '../conf/load-job.ts';
 import { parseSite } from '../conf/site.ts';
 import { refuseBeyondQuotas, refuseNotFinal } from './check-quotas.ts';
+import { withTensorBoard } from './tensorboard-role.ts';
 
 const ALICE = { user: 'alice', groups: [], queue: 'default' };
 const JOB = 'name: j\ncommand: node train.ts\nheartbeat: {interval: 1s}\nroles: {worker: {instances: 3, nodeLabel: t4}}\n';
@@ -26,6 +27,28 @@ test('a job that was loaded without the final values is refused with all of them
   roles.worker.nodeLabel: a100 (the job: t4)`,
   );
   expect(refusal(() => refuseNotFinal(parseJob(JOB, { file: 'x', folder: '/', site }), site))).toBe('');
+});
+
+test('the role of the TensorBoard that a job brings has what tensorboard says, and nothing else has to be final', () => {
+  const site = parseSite(
+    `final: {tensorboard: {memory: 3g}, env: {A: b}, roles: {'*': {resources: {memory: 4g, gpus: 1}, nodeLabel: a100, restart: {maxRestarts: 1}, env: {C: d}}}}`,
+    'x',
+  );
+  const job = withTensorBoard(parseJob(`${JOB}tensorboard: true\n`, { file: 'x', folder: '/', site }));
+  expect(job.roles.map(({ name, resources }) => [name, resources.memoryMb])).toEqual([
+    ['worker', 4096],
+    ['tensorboard', 3072],
+  ]);
+  expect(refusal(() => refuseNotFinal(job, site))).toBe('');
+  const own = parseJob(`${JOB.replace('worker: ', 'tensorboard: {sidecar: true, resources: {memory: 5g}}, worker: ')}`, {
+    file: 'x',
+    folder: '/',
+    site,
+  });
+  expect(own.roles.map(({ name, resources }) => [name, resources.memoryMb])).toEqual([
+    ['tensorboard', 4096],
+    ['worker', 4096],
+  ]);
 });
 
 test('a job beyond limits is refused with all of them', () => {
