@@ -107,7 +107,8 @@ function usage(message: string, words: readonly string[]): TonyError {
   const hint = `See ${name} --help.`;
   const known = (found?.commands ?? []).map((command) => command.name);
   const further = plain[path.length - 1];
-  if (further !== undefined && known.length > 0 && found?.otherwise == null) {
+  // What stands for its first command when none is named may take a word of its own.
+  if (further !== undefined && known.length > 0 && (found?.otherwise?.positionals.length ?? 0) === 0) {
     const meant = suggest(further, known);
     const what = path.length === 1 ? `no command "${further}"` : `no "${name} ${further}"`;
     return new TonyError('USAGE', `There is ${what}${meant === undefined ? '' : `; did you mean "${meant}"?`}`, {
@@ -126,16 +127,28 @@ function usage(message: string, words: readonly string[]): TonyError {
   }
   const missing = /^Not enough arguments following: (.*)$/.exec(message)?.[1];
   if (missing !== undefined) return new TonyError('USAGE', `--${missing} wants a value.`);
+  const [, value = '', given = '', choices = ''] = /Argument: (\S+), Given: (.*), Choices: (.*?)\.?\s*$/s.exec(message) ?? [];
+  if (value !== '') {
+    const place = found?.positionals.some((positional) => positional.name === value) ? value.toUpperCase() : `--${value}`;
+    return new TonyError(
+      'USAGE',
+      `${place} wants ${choices.replaceAll('"', '').replace(/, ([^,]*)$/, ' or $1')}, not ${given.replaceAll('"', '')}.`,
+      { hint },
+    );
+  }
   const [first] = /^Unknown arguments?: (.*)$/.exec(message)?.[1]?.split(', ') ?? [];
   if (first === undefined) return new TonyError('USAGE', sentence(message), { hint });
-  const asOption = words.some((word) => word.startsWith('-') && word.replace(/^-+/, '').split('=')[0] === first);
-  if (!asOption) return new TonyError('USAGE', `"${first}" is one word too many.`, { hint });
+  // yargs takes --no-x for x that is switched off.
+  const typed = words.find((word) => word.startsWith('-') && [first, `no-${first}`].includes(word.replace(/^-+/, '').split('=')[0] ?? ''));
+  if (typed === undefined) return new TonyError('USAGE', `"${first}" is one word too many.`, { hint });
   const options = [...path, ...(found?.otherwise == null ? [] : [found.otherwise])].flatMap((command) => command.options);
   const meant = suggest(
     first,
     options.map((option) => option.name),
   );
-  return new TonyError('USAGE', `There is no option --${first}${meant === undefined ? '' : `; did you mean --${meant}?`}`, { hint });
+  return new TonyError('USAGE', `There is no option ${typed.split('=')[0]}${meant === undefined ? '' : `; did you mean --${meant}?`}`, {
+    hint,
+  });
 }
 
 /** `an application id, such as application_...` */

@@ -11,6 +11,9 @@ test.each([
   ['\u0003', false, 'kill'],
   ['d', false, null],
   ['x', true, null],
+  ['xk', true, 'kill'],
+  ['\x1b', true, 'continue'],
+  ['\x1b[C', true, null],
 ] as const)('%j (may detach: %s) means %s', (key, mayDetach, decision) => {
   expect(decisionOf(key, mayDetach)).toBe(decision);
 });

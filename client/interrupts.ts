@@ -35,7 +35,7 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
     if (decision !== 'continue') decided(decision, by);
   };
   const answered = (key: Buffer): void => {
-    const decision = decisionOf(key.toString(), mayDetach);
+    const decision = decisionOf(key.toString('latin1'), mayDetach);
     if (decision !== null) settle(decision, 'person');
   };
   const interrupted = (): void => {
@@ -63,8 +63,20 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
   };
 }
 
-/** Null for a key that means nothing. */
-export function decisionOf(key: string, mayDetach: boolean): Decision | null {
+/**
+ * What a terminal's input says: several keys come together when they are typed quickly, and the first that means something counts. Null when none
+ * does; a key that sends a sequence, such as an arrow, means nothing.
+ */
+export function decisionOf(keys: string, mayDetach: boolean): Decision | null {
+  if (keys.length > 1 && keys.startsWith('\x1b')) return null;
+  for (const key of keys) {
+    const decision = decisionOfKey(key, mayDetach);
+    if (decision !== null) return decision;
+  }
+  return null;
+}
+
+function decisionOfKey(key: string, mayDetach: boolean): Decision | null {
   switch (key.toLowerCase()) {
     case 'k':
       return 'kill';

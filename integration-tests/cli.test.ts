@@ -20,6 +20,9 @@ describe('the command line', () => {
     const { exitCode, stdout, stderr } = await runCommand(['--help']);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
     for (const command of ['submit', 'list', 'logs', 'doctor', 'import']) expect(stdout).toContain(`tony-ts ${command} `);
+    for (const code of ['0 done', '1 the job failed', '2 the request was wrong', '3 the cluster could not', '130 interrupted']) {
+      expect(stdout.replace(/\s+/g, ' ')).toContain(code);
+    }
   });
 
   test.each([
@@ -27,10 +30,26 @@ describe('the command line', () => {
     [['submit', '--cnof', 'x'], 'There is no option --cnof; did you mean --conf?'],
     [['submit', '--conf'], '--conf wants a value.'],
     [['submit', 'job.yaml'], '"job.yaml" is one word too many.'],
-    [['submit', '--output', 'xml'], 'Invalid values'],
+    [['submit', '--output', 'xml'], '--output wants table, json or yaml, not xml.'],
+    [['submit', '--no-such'], 'There is no option --no-such'],
     [['status'], 'tony-ts status wants an application id'],
     [['status', 'job_1'], '"job_1" is no application id.'],
     [['logs', 'local_1_0001', '--tail', '0'], '--tail wants a number of lines'],
+    [['logs', 'local_1_0001', '--tail'], '--tail wants a value.'],
+    [['logs', 'local_1_0001', 'worker:0'], 'There is no local job local_1_0001'],
+    [['completion'], 'tony-ts completion wants SHELL: bash, zsh, fish.'],
+    [['completion', 'tcsh'], 'SHELL wants bash, zsh or fish, not tcsh.'],
+    [['version', '--al'], 'There is no option --al; did you mean --all?'],
+    [['version', 'all'], '"all" is one word too many.'],
+    [['history', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
+    [['history', 'show'], 'tony-ts history show wants an application id'],
+    [['config', 'explan'], 'There is no "tony-ts config explan"; did you mean "explain"?'],
+    [['feed', 'local_1_0001'], 'tony-ts feed wants FEED'],
+    [['attach', 'local_1_0001'], 'There is no local job local_1_0001'],
+    [['kill', 'local_1_0001'], 'There is no local job local_1_0001'],
+    [['events', 'nonsense'], '"nonsense" is no application id.'],
+    [['describe', 'nonsense'], '"nonsense" is no application id.'],
+    [['top', 'nonsense'], '"nonsense" is no application id.'],
     [['explain', 'RM_UNREACHABEL'], 'There is no error code RM_UNREACHABEL; did you mean RM_UNREACHABLE?'],
     [['status', 'local_1_0001'], 'There is no local job local_1_0001'],
     [[], 'Say what to do'],

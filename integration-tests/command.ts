@@ -108,5 +108,6 @@ export function environment(changes: Readonly<Record<string, string | undefined>
     ([name]) => !/^(HADOOP_|TONY_|VITEST|NODE_OPTIONS$|FORCE_COLOR$)/.test(name),
   );
   own.push(['TONY_CACHE_DIR', TONY_CACHE_DIR]);
-  return Object.fromEntries([...own, ...Object.entries(changes)].filter(([, value]) => value !== undefined));
+  const all = { ...Object.fromEntries(own), ...changes };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }

@@ -1,0 +1,140 @@
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
+import { type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
+
+/** What a person sees of a cluster and its jobs, and how logs go on when parts of the cluster do not. */
+
+const cluster = useCluster();
+const ID = /application_\d+_\d+/;
+
+/** A job of two workers; `$GATE` is a file that is not there yet. */
+async function job(command: string): Promise<{ file: string; gate: string }> {
+  const folder = await temporaryFolder();
+  const gate = path.join(folder, 'gate');
+  const lines = [
+    'name: shown',
+    'framework: none',
+    'runtime: system',
+    `env: {GATE: ${gate}}`,
+    `command: ${JSON.stringify(command)}`,
+    'roles: {worker: {instances: 2, ranked: true, resources: {memory: 512m}}}',
+    'master: {memory: 512m}',
+  ];
+  await writeFile(path.join(folder, 'job.yaml'), `${lines.join('\n')}\n`);
+  return { file: path.join(folder, 'job.yaml'), gate };
+}
+
+const UNTIL_GATE = 'while [ ! -e $GATE ]; do sleep 0.1; done';
+
+const show = (words: readonly string[], columns: number): PseudoTerminal =>
+  terminalCommand(words, { columns, env: cluster.clientEnvironment() });
+
+/** Lines that the terminal had to break, but for those with an address that is a line of its own. */
+function broken(terminal: PseudoTerminal): string[] {
+  return terminal.brokenLines.filter((line) => !line.split(' ').some((word) => word.length >= terminal.columns - 24));
+}
+
+test('Ctrl-C leaves a job alone or ends it, as the person says; every list of it fits the terminal', async () => {
+  const { file } = await job(UNTIL_GATE);
+  const terminal = show(['submit', '--conf', file], 80);
+  await terminal.sees(/worker:1\s+running/);
+  const id = ID.exec(terminal.text())?.[0] ?? '';
+  terminal.type('\x03');
+  await terminal.sees(/^Detach \(d\), kill the job \(k\), or go on \(c\)\? ?$/m);
+  terminal.type('d');
+  expect(await terminal.exitCode).toBe(0);
+  expect(terminal.text()).toContain(`detached; the job goes on. See tony-ts status ${id}`);
+  expect(terminal.cursorShown).toBe(true);
+  expect(broken(terminal)).toEqual([]);
+  expect(await cluster.application(id)).toMatchObject({ state: 'RUNNING' });
+
+  for (const columns of [80, 200]) {
+    const commands = [
+      ['list'],
+      ['list', '--all', '--ended'],
+      ['status', id],
+      ['quotas'],
+      ['quotas', 'usage'],
+      ['doctor'],
+      ['events', id],
+      ['version', '--all'],
+      ['history'],
+    ];
+    for (const words of commands) {
+      const shown = show(words, columns);
+      expect({ words, exitCode: await shown.exitCode, broken: broken(shown) }).toEqual({ words, exitCode: 0, broken: [] });
+      if (words[0] === 'version') expect(shown.text()).toMatch(/^Hadoop +3\.\d/m);
+    }
+  }
+
+  const attached = show(['attach', id], 80);
+  await attached.sees(/worker:1\s+running/);
+  attached.type('\x03');
+  await attached.sees(/kill the job \(k\)/);
+  attached.type('k');
+  expect(await attached.exitCode).toBe(1);
+  expect(attached.text()).toContain(`${id} KILLED`);
+  await noneLeft(cluster, id);
+});
+
+test('logs -f begins before the job does, and goes on over a ResourceManager that is away and a worker that is started again', async () => {
+  const { file, gate } = await job(`echo "begun $TONY_GENERATION"; ${UNTIL_GATE}; echo through`);
+  const { stdout } = await cluster.run(['submit', '--conf', file, '--detach']);
+  const id = ID.exec(stdout)?.[0] ?? '';
+  const logs = cluster.startCommand(['logs', id, '-f', '--output', 'json']);
+  await logs.output(/"task":"worker:1".*"text":"begun 1"/);
+  expect(logs.stderr).toMatch(new RegExp(`${id} has not started yet: \\w+|Waiting for containers`));
+
+  await cluster.kill('resourcemanager');
+  await logs.output(/The job goes on; trying again\./);
+  await cluster.heal();
+  await logs.output(/The cluster answers again\./);
+
+  const program = (await cluster.containers(id)).find(({ command }) => /^\S*node .*task-executor\.mjs/.test(command));
+  process.kill(program?.pid ?? 0, 'SIGKILL');
+  await logs.output(/worker:\d is started again, in container_/);
+  await logs.output(/"text":"begun 2"/);
+  await writeFile(gate, '');
+  const result = await logs.result;
+  expect(result.exitCode).toBe(0);
+  const lines = jsonLines(result.stdout);
+  for (const task of ['worker:0', 'worker:1']) {
+    const texts = lines.filter((line) => line.task === task).map(({ text }) => text);
+    expect(texts.filter((text) => text === 'begun 1')).toHaveLength(1);
+    expect(texts.at(-1)).toBe('through');
+  }
+  expect(lines[0]).toEqual({ task: expect.any(String), container: expect.stringMatching(/^container_/), file: 'stdout', text: 'begun 1' });
+  expect(lines.map(({ text }) => text)).toContain('begun 2');
+
+  // From HDFS, now that the nodes have put them there.
+  const later = await until(
+    async () => {
+      const { exitCode, stdout: text } = await cluster.run(['logs', id, '--tail', '1']);
+      return exitCode === 0 && text.match(/through/g)?.length === 2 && text;
+    },
+    { describe: 'the collected logs', timeoutMs: 60_000 },
+  );
+  expect(later).toMatch(/^worker:0 \| through$/m);
+});
+
+test('completion knows your jobs, those that have ended too where they are of use, and their tasks', async () => {
+  const { file, gate } = await job(UNTIL_GATE);
+  const { stdout } = await cluster.run(['submit', '--conf', file, '--detach']);
+  const id = ID.exec(stdout)?.[0] ?? '';
+  const offered = async (...words: string[]): Promise<string[]> =>
+    (await cluster.run(['completion', '--words', ...words])).stdout.trimEnd().split('\n').slice(1);
+  await until(async () => (await offered('kill', '')).some((line) => line === `${id}\tshown, running`), { describe: 'the job is offered' });
+  expect(await offered('kill', '')).toHaveLength(1);
+  const running = await until(async () => (await offered('logs', id, '')).includes('worker:1\trunning') && offered('logs', id, ''), {
+    describe: 'the tasks',
+  });
+  expect(running).toEqual(['worker\tall 2 of the role', 'worker:0\trunning', 'worker:1\trunning', 'master\tthe ApplicationMaster']);
+  await writeFile(gate, '');
+  await cluster.ended(id);
+  expect(await offered('kill', '')).not.toContain(`${id}\tshown, running`);
+  expect(await offered('status', '')).toContain(`${id}\tshown, succeeded`);
+  expect(await offered('submit', '--conf', file, '--queue', '')).toEqual([]);
+  expect(await offered('doctor', '--queue', '')).toContain('default');
+});
