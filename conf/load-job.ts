@@ -84,7 +84,9 @@ function withDefaultsOfStrategyRoles(job: Job, said: unknown, { defaults }: Pick
   const parts = jobPartSchema.parse(defaults);
   const roles = job.roles.map((role) => {
     if (says(said, ['roles', role.name]) || !says(parts.roles, [role.name])) return role;
-    return withRoleValues(role, parts.roles?.[role.name] ?? {}, job.env).role;
+    const { env = {}, ...part } = parts.roles?.[role.name] ?? {};
+    const unsaid = Object.entries(env).filter(([variable]) => !says(said, ['env', variable]));
+    return withRoleValues(role, { ...part, env: Object.fromEntries(unsaid) }, job.env).role;
   });
   return { ...job, roles };
 }

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { withDefaults } from './default-values.ts';
 import { TonyError } from './errors.ts';
 import { explainKey } from './explain-key.ts';
 import { withFinalValues } from './final-values.ts';
@@ -48,7 +47,7 @@ defaults:
   roles:
     '*': {resources: {memory: 8g}, restart: {maxRestarts: 7}, env: {A: every}}
     worker: {instances: 2, resources: {gpus: 1}, nodeLabel: a100, env: {LEVEL: 9}}
-    ps: {resources: {memory: 16g}}
+    ps: {resources: {memory: 16g}, env: {LEVEL: 1, OWN: ps}}
 `;
 
   test('fill what job.yaml leaves out, as deep as it says anything', () => {
@@ -101,9 +100,10 @@ defaults:
   });
 
   test('hold for a role that the strategy brings', () => {
-    const { job } = load(`${JOB}strategy: parameter-server\nroles: {worker: {resources: {memory: 4g}}}\n`, site);
+    const { job } = load(`${JOB}strategy: parameter-server\nenv: {LEVEL: 5}\nroles: {worker: {resources: {memory: 4g}}}\n`, site);
     expect(role(job, 'worker').resources.memoryMb).toBe(4096);
     expect(role(job, 'ps')).toMatchObject({ instances: 1, resources: { memoryMb: 16_384 }, servesParameters: true });
+    expect({ ...job.env, ...role(job, 'ps').env }).toMatchObject({ LEVEL: '5', OWN: 'ps' });
   });
 
   test('leave mistakes of job.yaml where they stand, and say which are their own', () => {
@@ -244,13 +244,11 @@ describe('all that a site file can say', () => {
     'master.nodeLabel': 'l',
     tags: ['t'],
   };
-  const document = (key: string): unknown =>
+  const document = (key: string): Record<string, unknown> =>
     key
+      .replace('roles.NAME', 'roles.worker')
       .split('.')
-      .reduceRight<unknown>(
-        (below, part) => ({ [part === 'NAME' ? (key.startsWith('roles') && below !== VALUES[key] ? 'worker' : 'NAME') : part]: below }),
-        VALUES[key],
-      );
+      .reduceRight<unknown>((below, part) => ({ [part]: below }), VALUES[key]) as Record<string, unknown>;
 
   test('is known here', () => {
     expect(leaves('defaults', '').sort()).toEqual(Object.keys(VALUES).sort());
@@ -259,14 +257,8 @@ describe('all that a site file can say', () => {
 
   test.each(Object.keys(VALUES))('%s does the same as a default, as a final value and in job.yaml', (key) => {
     const plain = { name: 'j', command: 'c', tensorboard: true, roles: { worker: {} } };
-    const part = document(key) as Record<string, unknown>;
-    const said = withDefaults(
-      part.roles === undefined
-        ? { ...part, ...plain, ...(part.tensorboard ? { tensorboard: part.tensorboard } : {}) }
-        : { ...plain, ...part },
-      {},
-    );
-    const expected = parseJob(stringify(said), { file: 'job.yaml', folder: '/' });
+    const part = document(key);
+    const expected = parseJob(stringify({ ...plain, ...part }), { file: 'job.yaml', folder: '/' });
     expect(expected).not.toEqual(parseJob(stringify(plain), { file: 'job.yaml', folder: '/' }));
     expect(load(stringify(plain), stringify({ defaults: part })).job).toEqual(expected);
     const { job, told } = load(stringify(plain), stringify({ final: part }));

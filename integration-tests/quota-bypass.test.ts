@@ -4,7 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { siteFor } from '../client/site-for.ts';
+import { submit as submitJob } from '../client/submit.ts';
 import type { FrozenJob, Role } from '../conf/job.ts';
+import { parseJob } from '../conf/load-job.ts';
 import { HadoopConfiguration } from '../hadoop/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { type Changes, HandmadeJobs } from './handmade-job.ts';
@@ -189,10 +192,25 @@ describe('what a user changes for the command', () => {
     expect(end.diagnostics).toMatch(/heartbeat\.interval is 1s, and has to be 3s/);
   });
 
-  test('--set: the command makes the value final, and says so', async () => {
-    const { end, said } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s']);
+  test.each(['table', 'json'])('--set: the command makes the value final, and says so (%s)', async (format) => {
+    const { end, said } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s', '--output', format]);
     expect(end.finalStatus).toBe('SUCCEEDED');
     expect(said).toContain('the site file sets heartbeat.interval to 3s (--set: 1s)');
+  });
+
+  test('a program that does not ask for the site is told of final values before anything is uploaded', async () => {
+    const job = parseJob(`name: j\nframework: none\nruntime: system\ncommand: 'true'\n${ALLOWED}`, { file: 'x', folder });
+    const environment = cluster.clientEnvironment();
+    await expect(submitJob(job, { environment })).rejects.toMatchObject({ code: 'FINAL_VALUES' });
+    const settled = parseJob(`name: j\nframework: none\nruntime: system\ncommand: 'true'\n${ALLOWED}`, {
+      file: 'x',
+      folder,
+      site: await siteFor({ environment }),
+    });
+    expect(settled.heartbeat.intervalMs).toBe(3000);
+    const connection = await submitJob(settled, { environment });
+    connection.close();
+    expect((await cluster.ended(connection.applicationId)).finalStatus).toBe('SUCCEEDED');
   });
 
   test('--set: more tasks are refused before anything is uploaded', async () => {
