@@ -10,11 +10,12 @@ export const EXIT_CODES = {
   1: 'the job failed',
   2: 'the request was wrong',
   3: 'the cluster could not be reached',
+  130: 'interrupted',
 } as const;
 
 export interface ExplainedCode {
   readonly code: ErrorCode;
-  readonly exitCode: 1 | 2 | 3;
+  readonly exitCode: 1 | 2 | 3 | 130;
   readonly meaning: string;
   /** The next step; empty where it depends on what happened. */
   readonly hint: string;

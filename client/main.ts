@@ -5,7 +5,8 @@ import { terminalOf } from './terminal.ts';
 import { OUTPUT_FORMATS, valueWriter } from './value-output.ts';
 
 /*
- * The command `tony-ts`. Exit codes: 0 succeeded, 1 the job failed, 2 the request was wrong, 3 the cluster could not be reached.
+ * The command `tony-ts`. Exit codes: 0 succeeded, 1 the job failed, 2 the request was wrong, 3 the cluster could not be reached,
+ * 130 interrupted.
  */
 
 // `tony-ts logs ... | head` ends as it should.

@@ -1,6 +1,6 @@
 /**
  * Every failure that a person may see has a code. The table says how a process that ends with it exits
- * (1 the job failed, 2 the request was wrong, 3 the cluster could not be reached) and, where it is always the same, what to do next.
+ * (1 the job failed, 2 the request was wrong, 3 the cluster could not be reached, 130 interrupted) and, where it is always the same, what to do next.
  */
 export const ERROR_CODES = {
   JOB_INVALID: { exit: 2, hint: 'Correct the lines named above and submit again.' },
@@ -28,7 +28,7 @@ export const ERROR_CODES = {
   CLUSTER_SECURE: { exit: 2, hint: 'Use a cluster without Kerberos, or run the job with --local.' },
   RUNTIME_MISSING: { exit: 2, hint: 'Correct `runtime` in job.yaml; tony-ts runtime build makes such an archive.' },
   JOB_TOO_LARGE: { exit: 2, hint: 'Change what is named above in job.yaml; tony-ts submit --dry-run shows what would be asked for.' },
-  INTERRUPTED: { exit: 1, hint: '' },
+  INTERRUPTED: { exit: 130, hint: '' },
   TASK_UNKNOWN: { exit: 2, hint: 'Name a task as ROLE:INDEX.' },
   USAGE: { exit: 2, hint: 'See tony-ts --help.' },
   NO_HADOOP_CONF: {
@@ -133,7 +133,7 @@ export const ERROR_CODES = {
   TENSORBOARD_UNAVAILABLE: { exit: 1, hint: "The job's own page has charts of its own; tony-ts logs of the task tensorboard:0 says more." },
   STATE_UNREADABLE: { exit: 1, hint: 'The job starts from the newest checkpoint; its history tells what it had done.' },
   INTERNAL: { exit: 1, hint: 'This is a defect of tony-ts; please report it with the log.' },
-} as const satisfies Record<string, { exit: 1 | 2 | 3; hint: string }>;
+} as const satisfies Record<string, { exit: 1 | 2 | 3 | 130; hint: string }>;
 
 export type ErrorCode = keyof typeof ERROR_CODES;
 
@@ -149,7 +149,7 @@ export class TonyError extends Error {
     this.hint = options.hint ?? ERROR_CODES[code].hint;
   }
 
-  get exitCode(): 1 | 2 | 3 {
+  get exitCode(): 1 | 2 | 3 | 130 {
     return ERROR_CODES[this.code].exit;
   }
 }

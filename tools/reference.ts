@@ -30,7 +30,7 @@ export function withPart(page: string, part: string): string {
 /** What people choose below a key. */
 const CHOSEN: Readonly<Record<string, string>> = { roles: 'ROLE', data: 'NAME', env: 'VARIABLE', resources: 'RESOURCE' };
 
-const EXITS = { 1: 'the job failed', 2: 'the request was wrong', 3: 'the cluster could not be reached' } as const;
+const EXITS = { 1: 'the job failed', 2: 'the request was wrong', 3: 'the cluster could not be reached', 130: 'interrupted' } as const;
 
 function jobPage(): string {
   const rows = keysBelow(jobJsonSchema(), '').map(
