@@ -69,7 +69,7 @@ export class Gatekeeper {
     while (!this.#closing.signal.aborted) {
       const looking = this.#take();
       const judgement = await looking.then(
-        (seen) => judge(frozen, { ...seen, queue }),
+        (seen) => judge(frozen, viewOf(seen, queue)),
         (error: unknown): Judgement => ({
           type: 'waits',
           reason: `Waits to learn what the site file of the cluster allows: ${messageOf(error)}`,
@@ -95,7 +95,7 @@ export class Gatekeeper {
     const { frozen, log } = this.#options;
     while (!this.#closing.signal.aborted) {
       await this.#take().then(
-        (seen) => onLimits(limitsFor(frozen, { ...seen, queue })),
+        (seen) => onLimits(limitsFor(frozen, viewOf(seen, queue))),
         (error: unknown) => log.warn({ error: messageOf(error) }, 'the site file of the cluster was not read again'),
       );
       await delay(WATCH_EVERY_MS, undefined, { signal: this.#closing.signal }).catch(() => undefined);
@@ -157,6 +157,12 @@ export class Gatekeeper {
     if (this.#sources !== null) closeSources(this.#sources);
     this.#sources = null;
   }
+}
+
+/** Users may move their applications to another queue after they were registered. */
+function viewOf(sight: Sight, registeredQueue: string): ClusterView {
+  const own = sight.applications.find(({ id }) => id === sight.applicationId);
+  return { ...sight, queue: own?.queue || registeredQueue };
 }
 
 function closeSources({ resourceManager, storage }: Sources): void {
