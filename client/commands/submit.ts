@@ -2,9 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Argv, CommandModule } from 'yargs';
 import { TonyError } from '../../conf/errors.ts';
 import type { Job } from '../../conf/job.ts';
+import type { Cluster } from '../cluster.ts';
 import type { JobConnection } from '../job-connection.ts';
 import type { JobOutput } from '../job-output.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
+import type { StagingEvent } from '../staging.ts';
 import type { OutputFormat } from '../value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
@@ -70,28 +72,47 @@ async function begin(
   output: JobOutput,
   signal: AbortSignal,
 ): Promise<{ connection: JobConnection; job: Job } | null> {
-  const { local, detach, staging, resourceManager } = args;
-  const { loadJob } = await import('../../conf/load-job.ts');
-  const { rehearse, submit } = await import('../submit.ts');
-  const { siteFor } = await import('../site-for.ts');
-  const given = { local, staging, resourceManager };
-  // What is wrong with the job itself is said first, also where the cluster is away.
-  const site = await siteFor(given).catch(async (error: unknown) => {
-    await loadJob(args.conf, { set: args.set });
-    throw error;
-  });
-  const job = await loadJob(args.conf, { set: args.set, site, onOverridden: (line) => output.say(line) });
-  const options = { ...given, onProgress: (line: string) => output.say(line), signal };
-  if (!args.dryRun) {
-    const onPlan = (plan: JobPlan): void => output.plan(plan);
-    const connection = await submit(job, { ...options, detach, onPlan, onStaging: (event) => output.staging(event) });
-    return { connection, job };
+  const { rehearse, rehearseOn, submit, submitOn } = await import('../submit.ts');
+  const { untilAborted } = await import('../until-aborted.ts');
+  const { job, cluster } = await untilAborted(jobAndCluster(args, output), signal);
+  const options = { local: args.local, onProgress: (line: string) => output.say(line), signal };
+  if (args.dryRun) {
+    const { plan, request } = await (cluster === null ? rehearse(job, options) : rehearseOn(cluster, job, options));
+    output.plan(plan);
+    if (request !== null) output.request(request);
+    if (plan.verdict.type === 'never') process.exitCode = 2;
+    return null;
   }
-  const { plan, request } = await rehearse(job, options);
-  output.plan(plan);
-  if (request !== null) output.request(request);
-  if (plan.verdict.type === 'never') process.exitCode = 2;
-  return null;
+  const telling = {
+    ...options,
+    detach: args.detach,
+    onPlan: (plan: JobPlan) => output.plan(plan),
+    onStaging: (event: StagingEvent) => output.staging(event),
+  };
+  return { connection: await (cluster === null ? submit(job, telling) : submitOn(cluster, job, telling)), job };
+}
+
+/** The job as the site file of its cluster will have it; no cluster for this machine. */
+async function jobAndCluster(
+  { conf, set, local, staging, resourceManager }: SubmitArguments,
+  output: JobOutput,
+): Promise<{ readonly job: Job; readonly cluster: Cluster | null }> {
+  const { loadJob } = await import('../../conf/load-job.ts');
+  if (local) return { job: await loadJob(conf, { set }), cluster: null };
+  const { openCluster } = await import('../cluster.ts');
+  let cluster: Cluster | null = null;
+  let settled: Awaited<ReturnType<Cluster['site']>> | null = null;
+  try {
+    cluster = await openCluster({ staging, resourceManager });
+    settled = await cluster.site();
+    const job = await loadJob(conf, { set, site: settled, onOverridden: (line) => output.say(line) });
+    return { job, cluster };
+  } catch (error) {
+    cluster?.close();
+    // What is wrong with the job itself is said first, also where the cluster is away.
+    if (settled === null) await loadJob(conf, { set });
+    throw error;
+  }
 }
 
 /** Ctrl-C ends it and leaves nothing behind; a second one ends this process as it stands. */

@@ -1,10 +1,11 @@
 import { type Job, TENSORBOARD_ROLE } from '../../conf/job.ts';
+import { formatMemory } from '../../conf/units.ts';
 import type { Room } from '../../hadoop/queue-room.ts';
 import type { Part } from '../staging.ts';
 import { bringsTensorBoard, withTensorBoard } from '../tensorboard-role.ts';
 import type { JobPlan, PlannedContainers, PlannedUpload, Span } from './job-plan.ts';
 import { type Ask, freeInQueue, MASTER } from './placement.ts';
-import { type ClusterRoom, fitOf } from './verdict.ts';
+import { type ClusterRoom, fitOf, roundedUp } from './verdict.ts';
 
 export type PlanParts = readonly Pick<Part<unknown>, 'name' | 'bytes' | 'missing'>[];
 
@@ -13,7 +14,8 @@ export function planOf(job: Job, room: ClusterRoom, parts: PlanParts, notes: rea
   const asks = asksOf(job);
   const { verdict, fitNow } = fitOf(asks, room);
   const containers = asks.map((ask) => ({ ...ask, fitNow: fitNow?.get(ask.role) ?? null }));
-  return { ...commonPlan(job, room.user, containers, parts), where: 'yarn', headroom: headroomOf(room), verdict, notes };
+  const plan = commonPlan(job, room.user, containers, parts);
+  return { ...plan, where: 'yarn', headroom: headroomOf(room), verdict, notes: [...roundingNotes(asks, room), ...notes] };
 }
 
 /** The plan of a job that runs as processes of this machine, where nothing is counted. */
@@ -72,6 +74,16 @@ function totalOf(containers: readonly PlannedContainers[]): JobPlan['total'] {
     containers: sum(() => 1),
     resources: Object.fromEntries(names.map((name) => [name, sum(({ resources }) => resources[name] ?? 0)])),
   };
+}
+
+/** The sums would seem wrong otherwise. */
+function roundingNotes(asks: readonly Ask[], { queue }: ClusterRoom): string[] {
+  const rounded = asks.flatMap(({ role, resources }) => {
+    const given = roundedUp(resources, queue).memory ?? 0;
+    return given === resources.memory ? [] : [`${role} gets ${formatMemory(given)}`];
+  });
+  if (rounded.length === 0) return [];
+  return [`The ResourceManager gives memory in multiples of ${formatMemory(queue?.memoryStep ?? 1)}: ${rounded.join(', ')}.`];
 }
 
 function headroomOf({ queue }: ClusterRoom): JobPlan['headroom'] {

@@ -25,7 +25,7 @@ const queue: QueueRoom = {
   defaultLabel: '',
   runningApplications: 1,
   countsAll: true,
-  memoryStep: 64,
+  memoryStep: 1024,
   labels: {
     '': {
       levels: [{ path: 'root.research.gpu', maximum: { memory: 16384, vcores: 16, gpus: 8 }, used: { memory: 8192, vcores: 4, gpus: 7 } }],
@@ -71,6 +71,7 @@ test('a plan as a person reads it in 80 columns', () => {
     '8 gpus',
     'upload: 1.0 MB (source 12.3 kB, mnist 1.0 MB); on HDFS already: tony 1.5 MB,',
     'mnist 10.0 MB',
+    'The ResourceManager gives memory in multiples of 1 GiB: evaluator gets 1 GiB.',
     'It is not known what running jobs have of the totals of the site file: The',
     'ResourceManager refused (HTTP 403): no.',
     'will wait because queue root.research.gpu has 1 gpus left of 8 gpus and the job',

@@ -1,10 +1,9 @@
 import { formatBytes } from '../../conf/quantities.ts';
 import { formatMemory } from '../../conf/units.ts';
-import type { Room } from '../../hadoop/queue-room.ts';
 import type { SubmitRequest } from '../submit-yarn.ts';
 import { type TableColumn, tableLines } from '../table-lines.ts';
 import { type Terminal, wrap } from '../terminal.ts';
-import type { JobPlan, PlannedUpload, Span, Verdict } from './job-plan.ts';
+import type { Headroom, JobPlan, PlannedUpload, Span, Verdict } from './job-plan.ts';
 
 /** No reason is so long; it is cut all the same. */
 const LINES_OF_A_REASON = 6;
@@ -44,22 +43,22 @@ function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
   ];
   return [
     ...tableLines([...rows, all], columns, terminal),
-    ...(headroom === null ? [] : wrapped(`queue ${headroom.queue}${roomText(headroom.free, headroom.maximum)}`, terminal)),
+    ...(headroom === null ? [] : wrapped(`queue ${headroom.queue}${roomText(headroom, types)}`, terminal)),
     ...uploadLines(plan, 'upload', 'on HDFS already', terminal),
     ...notes.flatMap((note) => wrapped(note, terminal).map((line) => terminal.paint('dim', line))),
     ...verdictLines(plan.verdict, terminal),
   ];
 }
 
-/** What the user may still get of what the queue may have at most. */
-function roomText(free: Room, maximum: Room): string {
-  const types = Object.entries(maximum).filter(([, most]) => most > 0);
-  if (types.length === 0) return ': the ResourceManager does not say what it may have';
-  const parts = types.map(([name, most]) => {
+/** What the user may still get of what the queue may have at most, of everything that the job asks for. */
+function roomText({ free, maximum }: Headroom, types: readonly string[]): string {
+  const parts = types.flatMap((name) => {
+    const most = maximum[name];
+    if (most === undefined) return [];
     const text = name === 'memory' ? formatMemory : String;
-    return `${text(Math.min(free[name] ?? most, most))} of ${text(most)} ${name}`;
+    return [`${text(Math.min(free[name] ?? most, most))} of ${text(most)} ${name}`];
   });
-  return ` has left: ${parts.join(', ')}`;
+  return parts.length === 0 ? ': the ResourceManager does not say what it may have' : ` has left: ${parts.join(', ')}`;
 }
 
 /** `upload: 1.5 MB (source 12.3 kB, tony 1.5 MB); on HDFS already: runtime 180.2 MB` */

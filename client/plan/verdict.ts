@@ -43,7 +43,7 @@ export function fitOf(wanted: readonly Ask[], room: ClusterRoom): Fit {
 }
 
 /** The ResourceManager gives memory in multiples of its smallest container. */
-function roundedUp(resources: Room, queue: QueueRoom | null): Room {
+export function roundedUp(resources: Room, queue: QueueRoom | null): Room {
   const step = queue?.memoryStep ?? 1;
   return { ...resources, memory: Math.ceil((resources.memory ?? 0) / step) * step };
 }
