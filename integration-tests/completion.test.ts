@@ -146,8 +146,14 @@ test('a person presses TAB in bash', async () => {
 });
 
 describe('a cluster that is away', () => {
-  test('that refuses, and that never answers: nothing is offered, nothing said, in half a second', async () => {
+  test('that refuses, and that never answers: what is here is offered, nothing is said, in half a second', async () => {
     const at = await home();
+    await writeFile(
+      path.join(at.folder, 'job.yaml'),
+      'name: hello\nframework: none\nruntime: system\ncommand: "true"\nroles: {worker: {}}\n',
+    );
+    const { stdout } = await runCommand(['submit', '--local', '--conf', path.join(at.folder, 'job.yaml')], { env: at.env });
+    const local = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
     const server = createServer(() => undefined).listen(0, '127.0.0.1');
     onTestFinished(() => void server.close());
     const port = await until(() => (server.address() as { port: number } | null)?.port, { describe: 'a port' });
@@ -165,7 +171,7 @@ describe('a cluster that is away', () => {
         const started = performance.now();
         const result = await runCommand(['completion', '--words', 'logs', ''], { env: { ...at.env, HADOOP_CONF_DIR: conf } });
         times.push(performance.now() - started);
-        expect(result).toMatchObject({ exitCode: 0, stdout: 'words\n', stderr: '' });
+        expect(result).toMatchObject({ exitCode: 0, stdout: `words\n${local}\thello, succeeded\n`, stderr: '' });
       }
       expect(Math.min(...times)).toBeLessThan(900);
     }

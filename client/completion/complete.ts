@@ -1,12 +1,9 @@
 import type { DescribedCommand } from '../command-description.ts';
 import { harmless } from '../terminal.ts';
+import { inTime } from './in-time.ts';
 import { type Candidate, wantedAt } from './typed-words.ts';
 import { VALUES, type Values } from './values.ts';
 
-/** A person waits for the TAB: what the cluster has not said by then, counted from the start of this process, is left out. */
-const ANSWER_MS = 450;
-/** On a busy machine the start takes all of that. */
-const LEAST_ANSWER_MS = 200;
 const LONGEST_DESCRIPTION = 60;
 
 /**
@@ -19,23 +16,10 @@ export async function completionLines(root: DescribedCommand, words: readonly st
   const wanted = wantedAt(root, words);
   if (wanted.kind === 'words') return ['words', ...wanted.candidates.map(candidateLine)];
   const current = (words.at(-1) ?? '').slice(wanted.prefix.length);
-  const values = await inTime(async () => (Object.hasOwn(VALUES, wanted.name) ? (VALUES[wanted.name]?.(wanted, current) ?? []) : []));
+  const find = Object.hasOwn(VALUES, wanted.name) ? VALUES[wanted.name] : undefined;
+  const values = await inTime<Values>(async () => find?.(wanted, current) ?? [], []);
   if (typeof values === 'string') return [values];
   return ['words', ...values.map(({ value, describe }) => candidateLine({ value: `${wanted.prefix}${value}`, describe }))];
-}
-
-async function inTime(look: () => Promise<Values>): Promise<Values> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<Values>((resolve) => {
-    timer = setTimeout(() => resolve([]), Math.max(LEAST_ANSWER_MS, ANSWER_MS - performance.now()));
-  });
-  try {
-    return await Promise.race([look(), late]);
-  } catch {
-    return [];
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 function candidateLine({ value, describe }: Candidate): string {

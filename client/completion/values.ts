@@ -1,4 +1,5 @@
-import { readdir, readFile } from 'node:fs/promises';
+import type { JobSummary } from '../list-jobs.ts';
+import { inTime } from './in-time.ts';
 import type { Candidate, Typed } from './typed-words.ts';
 
 /** What a value is chosen from: candidates, or the names of files or folders, which the shell itself knows best. */
@@ -7,6 +8,7 @@ export type Values = readonly Candidate[] | 'files' | 'folders';
 /** Most recent ones that are offered. */
 const MOST_JOBS = 200;
 const MOST_LOCAL_JOBS = 20;
+const MERGING_MS = 30;
 /** To these a job that has ended is no use. */
 const RUNNING_ONLY: ReadonlySet<string> = new Set(['kill', 'attach', 'top', 'feed']);
 
@@ -25,34 +27,27 @@ export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => 
 /** Yours, the newest first. */
 async function jobs({ command, values }: Typed): Promise<Candidate[]> {
   const ended = !RUNNING_ONLY.has(command.split(' ')[0] ?? '');
-  const [cluster, local] = await Promise.all([clusterJobs(ended, values).catch(() => []), localJobs(ended).catch(() => [])]);
+  // Those of this machine are offered also while the cluster is away.
+  const [cluster, local] = await Promise.all([
+    inTime(() => clusterJobs(ended, values), [], MERGING_MS),
+    inTime(() => localJobs(ended), [], MERGING_MS),
+  ]);
   return [...cluster, ...local];
 }
 
 async function clusterJobs(ended: boolean, values: Typed['values']): Promise<Candidate[]> {
   const { listJobs } = await import('../list-jobs.ts');
-  const found = await listJobs({ ended, ...clusterOf(values) });
-  return found.slice(0, MOST_JOBS).map(({ id, name, state, finalStatus }) => {
-    return { value: id, describe: `${name}, ${(state === 'FINISHED' ? finalStatus : state).toLowerCase()}` };
-  });
+  return (await listJobs({ ended, limit: MOST_JOBS, ...clusterOf(values) })).map(jobCandidate);
 }
 
 async function localJobs(ended: boolean): Promise<Candidate[]> {
-  const { localRoot } = await import('../local-folder.ts');
-  const { isLocalId, localPaths } = await import('../local-layout.ts');
-  const { parseJobStatus } = await import('../job-status.ts');
-  const path = await import('node:path');
-  const root = localRoot();
-  const ids = [...new Set([...(await names(path.join(root, 'jobs'))), ...(await names(path.join(root, 'history')))])];
-  const newest = ids.filter(isLocalId).sort().reverse().slice(0, MOST_LOCAL_JOBS);
-  const found = newest.map(async (id): Promise<Candidate[]> => {
-    const paths = localPaths(root, id);
-    const final = parseJobStatus(await text(path.join(paths.history, 'final.json')), id);
-    if (final !== null) return ended ? [{ value: id, describe: `${final.name}, ${final.state.toLowerCase()}` }] : [];
-    const name = /"name":\s*"([^"\\]*)"/.exec(await text(path.join(paths.job, 'job.json')))?.[1];
-    return name === undefined ? [] : [{ value: id, describe: name }];
-  });
-  return (await Promise.all(found)).flat();
+  const { listLocalJobs } = await import('../local-jobs.ts');
+  return (await listLocalJobs({ ended, limit: MOST_LOCAL_JOBS })).map(jobCandidate);
+}
+
+/** `mnist, running` */
+function jobCandidate({ id, name, phase }: JobSummary): Candidate {
+  return { value: id, describe: `${name}, ${phase.toLowerCase()}` };
 }
 
 async function tasks({ positionals, values }: Typed): Promise<Candidate[]> {
@@ -102,12 +97,4 @@ async function keys(_: Typed, current: string): Promise<Candidate[]> {
 function clusterOf(values: Typed['values']): { resourceManager?: string; staging?: string } {
   const { 'resource-manager': resourceManager, staging } = values;
   return { ...(resourceManager !== undefined && { resourceManager }), ...(staging !== undefined && { staging }) };
-}
-
-async function names(folder: string): Promise<string[]> {
-  return readdir(folder).catch(() => []);
-}
-
-async function text(file: string): Promise<string> {
-  return readFile(file, 'utf8').catch(() => '');
 }
