@@ -17,7 +17,8 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
   for (const queue of staticQueues(root)) {
     const isLeaf = leaves.includes(queue);
     // Who may administer a queue may submit to it, and everybody may where nothing is said.
-    if ((draft.get(`${queue.path}.${ADMINISTER}`) ?? (queue === root ? EVERYBODY : NOBODY)).trim() === EVERYBODY) {
+    const usual = queue === root ? EVERYBODY : NOBODY;
+    if ((draft.get(`${queue.path}.${ADMINISTER}`) ?? usual).trim() === EVERYBODY) {
       draft.set(`${queue.path}.${ADMINISTER}`, NOBODY, 'who may administer a queue may submit to it');
       draft.notice(
         `Everybody could administer ${queue.path}, and with that submit to it; now only YARN's administrators (yarn.admin.acl) may.`,
@@ -25,7 +26,8 @@ export function limitSubmitters(draft: SchedulerDraft, { quotas, root, groupsOf,
     }
     // Queues that are made below it have no list of their own.
     if (queue.makesQueues) draft.set(`${queue.path}.${SUBMIT}`, EVERYBODY, 'queues below it are made when they are first used');
-    else if (!isLeaf) draft.set(`${queue.path}.${SUBMIT}`, NOBODY, 'what is said here holds for every queue below');
+    else if (!isLeaf && (draft.get(`${queue.path}.${SUBMIT}`) ?? usual).trim() !== '')
+      draft.set(`${queue.path}.${SUBMIT}`, NOBODY, 'what is said here holds for every queue below');
   }
   const known = new Set(leaves.map(({ name }) => name));
   const named = [...Object.values(quotas.users), ...Object.values(quotas.groups)].flatMap(({ queues = [] }) => queues);

@@ -24,17 +24,17 @@ function ofQueue(queue: CapacityQueue, parent: CapacityQueue | null, root: Capac
   const isLeaf = queue.children.length === 0;
   const found: [string, string | null][] = [
     ['queues', children.length === 0 ? null : children.map(({ name }) => name).join(',')],
-    ...(parent === null ? [] : queue.partitions.flatMap((partition) => sizesOf(queue, partition, parent))),
+    ...queue.partitions.flatMap((partition) => sizesOf(queue, partition, parent)),
     ['state', queue.state === 'RUNNING' ? null : 'STOPPED'],
-    ['acl_submit_applications', queue.submitters === (parent === null ? '*' : NOBODY) ? null : queue.submitters],
-    ['acl_administer_queue', queue.administrators === (parent === null ? '*' : NOBODY) ? null : queue.administrators],
+    ['acl_submit_applications', listOr(queue.submitters, parent === null ? '*' : NOBODY)],
+    ['acl_administer_queue', listOr(queue.administrators, parent === null ? '*' : NOBODY)],
     ['priority', queue.priority === 0 ? null : String(queue.priority)],
     ['max-parallel-apps', numberOr(queue.maximumParallelApplications, null)],
     ['accessible-node-labels', parent === null || sameNames(queue.labels, parent.labels) ? null : queue.labels.join(',') || NOBODY],
     ['default-node-label-expression', queue.defaultLabel],
   ];
   if (isLeaf) {
-    const share = Math.floor((DEFAULTS.maximumApplications * absoluteCapacity(queue, root)) / 100);
+    const share = Math.floor((DEFAULTS.maximumApplications * largestShare(queue, root)) / 100);
     found.push(
       ['minimum-user-limit-percent', numberOr(queue.minimumUserLimitPercent, 100)],
       ['user-limit-factor', numberOr(queue.userLimitFactor, 1)],
@@ -51,7 +51,9 @@ function ofQueue(queue: CapacityQueue, parent: CapacityQueue | null, root: Capac
   return found.flatMap(([key, value]) => (value === null ? [] : [[key, value]]));
 }
 
-function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: CapacityQueue): [string, string | null][] {
+function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: CapacityQueue | null): [string, string | null][] {
+  // The root has all there is.
+  if (parent === null) return partition.label === '' ? [] : [[`accessible-node-labels.${partition.label}.capacity`, '100']];
   const key = partition.label === '' ? '' : `accessible-node-labels.${partition.label}.`;
   const maximum: [string, string | null] = [
     `${key}maximum-capacity`,
@@ -74,14 +76,22 @@ function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: Capaci
   }
 }
 
-/** Percent of the cluster. */
-function absoluteCapacity(queue: CapacityQueue, root: CapacityQueue): number {
+/** Percent of the cluster, of the nodes of which it has most: by this the scheduler counts how many applications a queue takes. */
+function largestShare(queue: CapacityQueue, root: CapacityQueue): number {
   const path = staticQueues(root).filter(({ path: above }) => queue.path.startsWith(`${above}.`) || above === queue.path);
-  return path.reduce((share, { partitions: [own] }) => (share * (own?.capacity ?? 0)) / 100, 100);
+  const shareOf = (label: string): number =>
+    path.reduce((share, { partitions }) => (share * (partitions.find((each) => each.label === label)?.capacity ?? 0)) / 100, 100);
+  return Math.max(...queue.partitions.map(({ label }) => shareOf(label)));
 }
 
 function numberOr(value: number | null, usual: number | null): string | null {
   return value === null || value === usual ? null : String(rounded(value));
+}
+
+/** It says `alice ` where only users are in a list. */
+function listOr(list: string, usual: string): string | null {
+  const written = list.trimEnd() || NOBODY;
+  return written === usual ? null : written;
 }
 
 /** The ResourceManager counts with floats: 33.3 comes as 33.300003. */

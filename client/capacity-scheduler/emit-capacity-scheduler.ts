@@ -86,5 +86,7 @@ async function readBase(file: string): Promise<ReadonlyMap<string, string>> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new TonyError('USAGE', `Cannot read the base ${file}: ${messageOf(error)}.`, { cause: error });
   });
-  return new Map(parseHadoopXml(text, file).map(({ name, value }) => [name, value]));
+  // An empty list means nobody, or no label; Hadoop's own files say so by a space, which XML's readers like to drop.
+  const written = (name: string, value: string): string => (value === '' && /\.(acl_\w+|accessible-node-labels)$/.test(name) ? ' ' : value);
+  return new Map(parseHadoopXml(text, file).map(({ name, value }) => [name, written(name, value)]));
 }

@@ -39,9 +39,11 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
     for (const [queue, limit] of limits) {
       for (const { key, own, above } of partitionsOf(queue, view)) {
         const most = within(limit, own, above, view.masters);
+        const share = `${Number(own.maximumCapacity.toFixed(3))}%`;
         const written = Object.entries(most).map(([type, amount]): [string, number | string] => {
-          const isFree = limit.amounts[type] === undefined && amount >= (above[type] ?? 0);
-          return [type, isFree ? '100%' : amount];
+          if (limit.amounts[type] !== undefined) return [type, amount];
+          if (amount >= (above[type] ?? 0)) return [type, '100%'];
+          return [type, Math.floor(((above[type] ?? 0) * own.maximumCapacity) / 100) === amount ? share : amount];
         });
         draft.set(`${key}maximum-capacity`, vector(Object.fromEntries(written)), limit.path);
       }

@@ -31,9 +31,11 @@ export function noticeOthers(draft: SchedulerDraft, quotas: Quotas): void {
       }
     }
   }
-  for (const [reason, paths] of found) {
+  for (const [reason, text] of Object.entries(REASONS) as [Reason, string][]) {
+    const paths = found.get(reason);
+    if (paths === undefined) continue;
     const more = paths.length > MOST_PATHS ? ` and ${paths.length - MOST_PATHS} more` : '';
-    draft.notice(`${REASONS[reason]}: ${paths.slice(0, MOST_PATHS).join(', ')}${more}.`);
+    draft.notice(`${text}: ${paths.slice(0, MOST_PATHS).join(', ')}${more}.`);
   }
 }
 

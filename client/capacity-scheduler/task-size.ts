@@ -8,6 +8,7 @@ import { leafQueues, type SchedulerDraft, type SchedulerView } from './scheduler
 /** `task` of queues and roles as the largest container of each queue: no larger than the largest task of any role there. */
 export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerView): void {
   const cluster = amountsOf(root.maximumAllocation);
+  const smaller: string[] = [];
   for (const queue of leafQueues(root)) {
     const allowed = largestTask(quotas, queue.name);
     const types = Object.keys(cluster).filter((type) => allowed[type] !== undefined);
@@ -20,9 +21,15 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
         return [type, task === undefined ? most : Math.min(Math.max(task, MASTER[type] ?? 0), cluster[type] ?? 0)];
       }),
     );
+    if (Object.entries(now).some(([type, most]) => (largest[type] ?? 0) < most)) smaller.push(queue.path);
     draft.remove(`${queue.path}.maximum-allocation-mb`);
     draft.remove(`${queue.path}.maximum-allocation-vcores`);
     draft.set(`${queue.path}.maximum-allocation`, allocation(largest), `task of quotas.roles and quotas.queues (${types.join(', ')})`);
+  }
+  if (smaller.length > 0) {
+    draft.notice(
+      `The largest container becomes smaller in ${smaller.join(', ')}: the ResourceManager refuses that when queues are refreshed, and takes it when it is restarted.`,
+    );
   }
 }
 

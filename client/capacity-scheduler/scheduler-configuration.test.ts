@@ -1,0 +1,271 @@
+import { readFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import { parseJob } from '../../conf/load-job.ts';
+import { parseSite } from '../../conf/site.ts';
+import { type CapacityQueue, capacitySchedulerSchema } from '../../hadoop/capacity-queues.ts';
+import { parseHadoopXml } from '../../hadoop/hadoop-xml.ts';
+import { currentProperties } from './current-properties.ts';
+import { MASTER } from './maximum-capacity.ts';
+import { schedulerConfiguration } from './scheduler-configuration.ts';
+import { PREFIX, type SchedulerView } from './scheduler-draft.ts';
+import { schedulerXml } from './scheduler-xml.ts';
+import { largestTask } from './task-size.ts';
+
+/**
+ * Of a ResourceManager of Hadoop 3.4: root has default (40 %, at most 60) and research (60 %), research has a (33.3 %, anybody) and b (66.7 %, alice
+ * and the group research). Of two nodes with 8 GiB, 8 cores and 4 GPUs each one is labelled a100, of which default has 30 %, and a and b 35 % each.
+ */
+const ROOT: CapacityQueue = await (async () => {
+  const root = capacitySchedulerSchema.parse(
+    JSON.parse(await readFile(new URL('../../hadoop/golden/capacity-scheduler.json', import.meta.url), 'utf8')),
+  );
+  if (root === null) throw new Error('no root');
+  return root;
+})();
+const GROUPS: Readonly<Record<string, readonly string[]>> = { alice: ['research'], bob: ['research', 'students'] };
+
+function quotas(text: string) {
+  return parseSite(`quotas:\n${text.trim().replace(/^/gm, '  ')}`, 'tony-site.yaml').quotas;
+}
+
+function emitted(text: string, more: Partial<SchedulerView> = {}, base: ReadonlyMap<string, string> | null = null) {
+  const view: SchedulerView = {
+    quotas: quotas(text),
+    root: ROOT,
+    queueMode: 'absolute',
+    masters: 2,
+    groupsOf: (user) => GROUPS[user] ?? [],
+    aclsEnabled: true,
+    ...more,
+  };
+  return schedulerConfiguration(view, base);
+}
+
+/** What differs from what is there now, `name=value`, and `-name` of what is gone. */
+function changes(text: string, more: Partial<SchedulerView> = {}, base: ReadonlyMap<string, string> | null = null): string[] {
+  const before = base ?? currentProperties(ROOT);
+  const { properties } = emitted(text, more, base);
+  const after = new Map(properties.map(({ name, value }) => [name, value]));
+  const short = (name: string): string => name.slice(PREFIX.length);
+  return [
+    ...[...after].filter(([name, value]) => before.get(name) !== value).map(([name, value]) => `${short(name)}=${value}`),
+    ...[...before.keys()].filter((name) => !after.has(name)).map((name) => `-${short(name)}`),
+  ].sort();
+}
+
+test('without limits of queues the configuration is what the ResourceManager says of itself', () => {
+  expect(changes('roles: {worker: {total: {gpus: 4}}}')).toEqual([]);
+  expect([...currentProperties(ROOT)].map(([name, value]) => `${name.slice(PREFIX.length)}=${value}`)).toEqual([
+    'resource-calculator=org.apache.hadoop.yarn.util.resource.DominantResourceCalculator',
+    'root.queues=default,research',
+    'root.accessible-node-labels.a100.capacity=100',
+    'root.acl_submit_applications= ',
+    'root.acl_administer_queue=root',
+    'root.default.capacity=40',
+    'root.default.maximum-capacity=60',
+    'root.default.accessible-node-labels.a100.capacity=30',
+    'root.default.acl_submit_applications=*',
+    'root.default.maximum-am-resource-percent=0.5',
+    'root.research.queues=a,b',
+    'root.research.capacity=60',
+    'root.research.accessible-node-labels.a100.capacity=70',
+    'root.research.a.capacity=33.3',
+    'root.research.a.accessible-node-labels.a100.capacity=50',
+    'root.research.a.acl_submit_applications=*',
+    'root.research.a.user-limit-factor=2',
+    'root.research.a.maximum-am-resource-percent=0.5',
+    'root.research.b.capacity=66.7',
+    'root.research.b.accessible-node-labels.a100.capacity=50',
+    'root.research.b.acl_submit_applications=alice research',
+    'root.research.b.default-node-label-expression=a100',
+    'root.research.b.maximum-am-resource-percent=0.5',
+    'root.research.b.ordering-policy=fair',
+    'root.research.b.maximum-application-lifetime=3600',
+    'root.research.b.default-application-lifetime=3600',
+  ]);
+});
+
+test('a total makes every size an amount, with room for ApplicationMasters, within what the queue above may have', () => {
+  expect(changes('queues: {a: {total: {gpus: 1, memory: 2g}}, default: {total: {vcores: 100}}}')).toEqual([
+    'root.default.accessible-node-labels.a100.capacity=[memory=2457,vcores=2,yarn.io/gpu=1]',
+    'root.default.accessible-node-labels.a100.maximum-capacity=[memory=8192,vcores=8,yarn.io/gpu=4]',
+    'root.default.capacity=[memory=3276,vcores=3,yarn.io/gpu=1]',
+    'root.default.maximum-capacity=[memory=4915,vcores=8,yarn.io/gpu=2]',
+    'root.research.a.accessible-node-labels.a100.capacity=[memory=2867,vcores=2,yarn.io/gpu=1]',
+    'root.research.a.accessible-node-labels.a100.maximum-capacity=[memory=4096,vcores=8,yarn.io/gpu=1]',
+    'root.research.a.capacity=[memory=1636,vcores=1,yarn.io/gpu=0]',
+    'root.research.a.maximum-capacity=[memory=4096,vcores=8,yarn.io/gpu=1]',
+    'root.research.accessible-node-labels.a100.capacity=[memory=5734,vcores=5,yarn.io/gpu=2]',
+    'root.research.b.accessible-node-labels.a100.capacity=[memory=2867,vcores=2,yarn.io/gpu=1]',
+    'root.research.b.capacity=[memory=3278,vcores=3,yarn.io/gpu=1]',
+    'root.research.capacity=[memory=4915,vcores=4,yarn.io/gpu=2]',
+  ]);
+});
+
+test('in mixed mode only the maximum of the queue changes, and the other resources keep their share', () => {
+  expect(changes('queues: {default: {total: {gpus: 1}}}', { queueMode: 'mixed' })).toEqual([
+    'legacy-queue-mode.enabled=false',
+    'root.default.accessible-node-labels.a100.maximum-capacity=[memory=100%,vcores=100%,yarn.io/gpu=1]',
+    'root.default.maximum-capacity=[memory=60%,vcores=60%,yarn.io/gpu=1]',
+  ]);
+  // A cluster that is in this mode already stays in it.
+  const base = new Map([...currentProperties(ROOT), [`${PREFIX}legacy-queue-mode.enabled`, 'false'] as const]);
+  expect(changes('queues: {a: {total: {gpus: 1}}}', {}, base)).toEqual([
+    'root.research.a.accessible-node-labels.a100.maximum-capacity=[memory=100%,vcores=100%,yarn.io/gpu=1]',
+    'root.research.a.maximum-capacity=[memory=100%,vcores=100%,yarn.io/gpu=1]',
+  ]);
+});
+
+test('"*" stands for each queue that is not listed; what is guaranteed is never more than the maximum', () => {
+  const { properties, notices } = emitted('queues: {a: {timeout: 1h}, "*": {total: {gpus: 0}}}');
+  const maxima = properties
+    .filter(({ name, value }) => name.endsWith('.maximum-capacity') && value.includes('gpu=0'))
+    .map(({ name }) => name.slice(PREFIX.length));
+  expect(maxima.filter((name) => !name.includes('labels')).sort()).toEqual([
+    'root.default.maximum-capacity',
+    'root.research.b.maximum-capacity',
+  ]);
+  expect(notices).toContain('root.default was guaranteed more gpus than quotas.queues.*.total allows; the rest is guaranteed to no queue.');
+});
+
+test('node labels that a queue gives up go to those beside it, so that percents still sum up', () => {
+  expect(changes('queues: {default: {nodeLabels: []}}')).toEqual([
+    '-root.default.accessible-node-labels.a100.capacity',
+    'root.default.accessible-node-labels= ',
+    'root.research.accessible-node-labels.a100.capacity=100',
+  ]);
+  expect(changes('queues: {a: {nodeLabels: []}, b: {nodeLabels: []}}')).toEqual([
+    '-root.research.a.accessible-node-labels.a100.capacity',
+    '-root.research.b.accessible-node-labels.a100.capacity',
+    '-root.research.b.default-node-label-expression',
+    'root.research.a.accessible-node-labels= ',
+    'root.research.allow-zero-capacity-sum=true',
+    'root.research.b.accessible-node-labels= ',
+  ]);
+  expect(emitted('queues: {a: {nodeLabels: [a100, v100]}}').notices).toContain(
+    'quotas.queues.a.nodeLabels: root.research.a has no capacity of the nodes labelled v100; set root.research.a.accessible-node-labels.v100.capacity.',
+  );
+});
+
+test('the largest container is that of the largest task of any role, and holds an ApplicationMaster', () => {
+  const text = `
+roles: {worker: {task: {memory: 4g, gpus: 2}}, ps: {task: {memory: 6g, gpus: 0}}, '*': {instances: 0}}
+queues: {a: {task: {memory: 512m}}}`;
+  expect(changes(text)).toEqual([
+    'root.default.maximum-allocation=memory-mb=6144,vcores=8,yarn.io/gpu=2',
+    'root.research.a.maximum-allocation=memory-mb=1024,vcores=8,yarn.io/gpu=2',
+    'root.research.b.maximum-allocation=memory-mb=6144,vcores=8,yarn.io/gpu=2',
+  ]);
+  // A role that nobody limits may have any.
+  expect(changes('roles: {worker: {task: {memory: 4g}}}')).toEqual([]);
+  expect(largestTask(quotas('roles: {"*": {task: {gpus: 1}}}\nqueues: {a: {roles: {ps: {task: {gpus: 0, memory: 1g}}}}}'), 'a')).toEqual({
+    gpus: 1,
+  });
+});
+
+test('a queue’s time is that of its applications, also of those that say none', () => {
+  expect(changes('queues: {b: {timeout: 90s}}')).toEqual([
+    'root.research.b.default-application-lifetime=90',
+    'root.research.b.maximum-application-lifetime=90',
+  ]);
+});
+
+test('queues of users and groups are access lists, and what is above says nothing', () => {
+  const text = `
+users: {alice: {queues: [a]}, eve: {timeout: 1h}, '*': {queues: [default]}}
+groups: {research: {queues: [a, b]}, students: {queues: [default]}}`;
+  expect(changes(text)).toEqual([
+    'root.research.a.acl_submit_applications=alice,eve research',
+    'root.research.b.acl_submit_applications=eve research',
+  ]);
+  const { notices } = emitted(text);
+  expect(notices).toContain('YARN does not keep alice out of root.research.b: a group of theirs may use it.');
+});
+
+test('nobody is kept out of a queue that everybody else may use, and that is told', () => {
+  const text = 'users: {mallory: {queues: [a]}}\ngroups: {students: {queues: [default]}}';
+  expect(changes(text)).toEqual(['root.research.b.acl_submit_applications=*']);
+  expect(emitted(text).notices).toContain(
+    'YARN does not keep mallory, students out of root.research.b, since everybody else may use it: give quotas.users."*" queues without b.',
+  );
+});
+
+test('lists mean nothing where everybody administers, or where they are off', () => {
+  const open = new Map(currentProperties(ROOT));
+  open.delete(`${PREFIX}root.acl_administer_queue`);
+  const text = 'users: {"*": {queues: [default]}}';
+  expect(changes(text, {}, open)).toContain('root.acl_administer_queue= ');
+  expect(emitted(text, { aclsEnabled: false }, open).notices).toEqual(
+    expect.arrayContaining([
+      'Access lists do not hold yet: set yarn.acl.enable to true in yarn-site.xml.',
+      expect.stringMatching(/^Everybody could administer root, and with that submit to it/),
+    ]),
+  );
+});
+
+test('what YARN cannot hold is told by its place in the site file', () => {
+  const { notices } = emitted(
+    `
+roles: {worker: {total: {gpus: 4}}}
+users: {alice: {total: {gpus: 4}, job: {gpus: 2}, idle: 1h, timeout: 2h}}
+groups: {research: {total: {gpus: 4}}}
+queues: {a: {total: {instances: 3, yarn.io/fpga: 1}, instances: 2, roles: {ps: {instances: 1}}}, gone: {total: {gpus: 1}}}`,
+    {},
+    currentProperties(ROOT),
+  );
+  expect(notices).toEqual([
+    'quotas.queues.a.total.yarn.io/fpga is left out: the cluster has no such resource type.',
+    'quotas.queues.gone: there is no queue gone to submit to; make it, and write the file anew.',
+    'YARN knows no roles; of their task only the largest of a queue holds, as its maximum-allocation: quotas.roles.worker.total, quotas.queues.a.roles.ps.instances.',
+    'YARN does not limit what one job has: quotas.users.alice.job, quotas.queues.a.instances.',
+    'YARN does not count the containers of a queue: quotas.queues.a.total.',
+    'YARN does not sum up what a user or a group has in several queues: quotas.users.alice.total, quotas.groups.research.total.',
+    'YARN has no such limit of users and groups: quotas.users.alice.timeout.',
+    'YARN does not see whether a job is idle: quotas.users.alice.idle.',
+  ]);
+});
+
+test('a base of other queues is refused, and so are amounts beside queues that make queues', () => {
+  const other = new Map(currentProperties(ROOT)).set(`${PREFIX}root.queues`, 'default, research, new');
+  expect(() => emitted('{}', {}, other)).toThrow(/queues below root differ \(new\)/);
+  const [first, ...others] = ROOT.children;
+  if (first === undefined) throw new Error('no queue');
+  const making: CapacityQueue = { ...ROOT, children: [{ ...first, makesQueues: true }, ...others] };
+  expect(() => emitted('queues: {a: {total: {gpus: 1}}}', { root: making })).toThrow(/root\.default makes queues/);
+  expect(emitted('queues: {a: {total: {gpus: 1}}}', { root: making, queueMode: 'mixed' }).notices).toContain(
+    'root.default makes queues when they are first used; these are not limited here.',
+  );
+});
+
+test('a name that would begin another one does not come into a list', () => {
+  const { properties, notices } = emitted('users: {"a b": {queues: [a]}, bob: {queues: [a]}, "*": {queues: []}}');
+  expect(properties.find(({ name }) => name === `${PREFIX}root.research.a.acl_submit_applications`)?.value).toBe('bob ');
+  expect(notices).toContain('"a b" cannot stand in an access list of YARN.');
+});
+
+test.each([
+  [
+    'queues',
+    'queues: {a: {total: {gpus: 1}, timeout: 2h, nodeLabels: []}}\nusers: {"*": {queues: [default]}}\ngroups: {"r&d": {queues: [a]}}',
+  ],
+  ['roles', 'roles: {worker: {task: {gpus: 1}}, "*": {task: {gpus: 0}}}'],
+])('the file as it is written: %s', async (name, text) => {
+  const xml = schedulerXml(emitted(text), ['first -- and only --- line <of> it -']);
+  await expect(xml).toMatchFileSnapshot(`golden/${name}.xml`);
+  const read = new Map(parseHadoopXml(xml, 'x').map((property) => [property.name, property.value]));
+  for (const property of emitted(text).properties) expect(read.get(property.name)).toBe(property.value.trim());
+});
+
+test('what would break XML does not', () => {
+  const xml = schedulerXml(
+    { properties: [{ name: 'a<b', value: ']]>&\u0000\ud800', why: 'a > & <b' }], notices: ['ends --> here\u0007-'] },
+    [],
+  );
+  expect(parseHadoopXml(xml, 'x')).toMatchObject([{ name: 'a<b', value: ']]>&??' }]);
+  expect(xml.match(/--/g)).toHaveLength(2);
+});
+
+test('the room for an ApplicationMaster is what one has when nothing is said', () => {
+  const { master } = parseJob('name: j\ncommand: x\nroles: {worker: {}}', { file: 'job.yaml', folder: '/' });
+  expect(MASTER).toEqual({ memory: master.memoryMb, vcores: master.vcores });
+});

@@ -1,0 +1,185 @@
+import { randomBytes } from 'node:crypto';
+import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { CapacityQueue } from '../hadoop/capacity-queues.ts';
+import { IpcConnection } from '../hadoop/ipc.ts';
+import { ResourceManager } from '../hadoop/resource-manager.ts';
+import { jsonLines, until, useCluster } from './harness.ts';
+
+/** The configuration that `quotas emit` writes, read by a real ResourceManager: it alone keeps users and jobs within the limits. */
+
+const cluster = useCluster();
+/** What the ResourceManager reads, and what it was. */
+const file = path.join(cluster.state, 'conf', 'resourcemanager', 'capacity-scheduler.xml');
+let folder: string;
+let original: string;
+let resourceManager: ResourceManager;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-emit-test-'));
+  original = path.join(folder, 'original.xml');
+  await copyFile(file, original);
+  resourceManager = new ResourceManager({ addresses: [cluster.resourceManager], user: cluster.administrator });
+});
+afterEach(async () => {
+  await copyFile(original, file);
+  await restart();
+});
+afterAll(async () => {
+  resourceManager.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Not a refresh: of some settings the ResourceManager takes note at its start alone. */
+async function restart(): Promise<void> {
+  await cluster.stop('resourcemanager');
+  await cluster.start('resourcemanager');
+  await cluster.waitUntilReady();
+}
+
+/** `yarn rmadmin -refreshQueues`; throws what the ResourceManager has against the file. */
+async function refreshQueues(): Promise<void> {
+  const connection = new IpcConnection({
+    endpoint: { host: 'localhost', port: cluster.ports.resourcemanager.admin },
+    protocol: { name: 'org.apache.hadoop.yarn.server.api.ResourceManagerAdministrationProtocolPB', version: 1 },
+    caller: { user: cluster.administrator },
+    clientId: randomBytes(16),
+    connectTimeoutMs: 10_000,
+  });
+  try {
+    // Its request is as empty as this one.
+    await connection.call('refreshQueues', 'GetQueueUserAclsInfoRequestProto', {}, 30_000);
+  } finally {
+    connection.close();
+  }
+}
+
+/** Writes a site file on the admin's machine alone: no ApplicationMaster goes by it. */
+async function emit(quotas: string, ...words: string[]): Promise<{ stderr: string }> {
+  await writeFile(path.join(folder, 'tony-site.yaml'), `quotas:\n${quotas.replace(/^/gm, '  ')}\n`);
+  const emitted = path.join(folder, 'capacity-scheduler.xml');
+  const { exitCode, stderr } = await cluster.run(['quotas', 'emit', 'capacity-scheduler', '--to', emitted, '--force', ...words], {
+    env: { HADOOP_USER_NAME: cluster.administrator, TONY_CONF_DIR: folder },
+  });
+  expect({ exitCode, stderr }).toMatchObject({ exitCode: 0 });
+  await copyFile(emitted, file);
+  return { stderr };
+}
+
+async function queue(name: string): Promise<CapacityQueue> {
+  const root = await resourceManager.capacityQueues();
+  const found = root?.children.find((child) => child.name === name);
+  if (found === undefined) throw new Error(`no queue ${name}`);
+  return found;
+}
+
+/** An application of any type, as anybody may make one; what the ResourceManager answers. */
+async function submitOther(user: string, to: string): Promise<{ status: number; text: string; id: string }> {
+  const url = `${cluster.resourceManager}/ws/v1/cluster/apps`;
+  const made = (await (await fetch(`${url}/new-application?user.name=${user}`, { method: 'POST' })).json()) as { 'application-id': string };
+  const id = made['application-id'];
+  const answer = await fetch(`${url}?user.name=${user}`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({
+      'application-id': id,
+      'application-name': 'own master',
+      'application-type': 'ANY',
+      queue: to,
+      resource: { memory: 128, vCores: 1 },
+      'am-container-spec': { commands: { command: 'sleep 1' } },
+      'max-app-attempts': 1,
+    }),
+  });
+  return { status: answer.status, text: await answer.text(), id };
+}
+
+/** A job with as many GPUs as tasks, that ends when it is killed. */
+async function submit(user: string, to: string, workers: number): Promise<string> {
+  const conf = path.join(folder, `${user}-${to}.yaml`);
+  await writeFile(
+    conf,
+    `name: many\nqueue: ${to}\nframework: none\nruntime: system\ncommand: sleep 300\nroles: {worker: {instances: ${workers}, resources: {memory: 256m, gpus: 1}}}\n`,
+  );
+  const { stdout, stderr } = await cluster.run(['submit', '--conf', conf, '--detach', '--output', 'json'], {
+    env: { HADOOP_USER_NAME: user },
+  });
+  const submitted = jsonLines(stdout).find(({ type }) => type === 'submitted');
+  if (submitted === undefined) throw new Error(stderr);
+  return String(submitted.applicationId);
+}
+
+async function gpusOf(id: string): Promise<number> {
+  return (await resourceManager.application(id)).used['yarn.io/gpu'] ?? 0;
+}
+
+describe('access lists', () => {
+  const QUOTAS = `
+users: {alice: {queues: [gpu]}, '*': {queues: [default]}}
+groups: {students: {queues: [gpu]}}
+queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
+
+  test('who is not let into a queue is refused by the ResourceManager, whatever the application is', async () => {
+    const { stderr } = await emit(QUOTAS, '--base', original);
+    // As is said, and as it is.
+    expect(stderr.replace(/\s+/g, ' ')).toContain(
+      'The largest container becomes smaller in root.gpu: the ResourceManager refuses that when queues are refreshed',
+    );
+    await expect(refreshQueues()).rejects.toThrow(/maximum allocation size can not be decreased/);
+    await restart();
+    expect(await queue('gpu')).toMatchObject({
+      submitters: 'alice students',
+      maximumLifetime: 7200,
+      maximumAllocation: { 'memory-mb': 2048, vcores: 8, 'yarn.io/gpu': 1 },
+      // Nothing limits how much it has in all, so its size has stayed a share.
+      mode: 'percentage',
+    });
+    // bob is a student, dave is nobody.
+    for (const user of ['alice', 'bob']) expect(await submitOther(user, 'gpu')).toMatchObject({ status: 202 });
+    const refused = await submitOther('dave', 'gpu');
+    expect(refused).toMatchObject({ status: 400, text: expect.stringMatching(/AccessControlException: User dave .*to queue gpu/) });
+    expect(await submitOther('dave', 'default')).toMatchObject({ status: 202 });
+  });
+});
+
+describe('the total of a queue', () => {
+  test.each<[string, string[], boolean]>([
+    ['in amounts, from what the ResourceManager tells of itself', [], true],
+    ['in mixed mode, from its own file', ['--base', 'ORIGINAL', '--queue-mode', 'mixed'], false],
+  ])('holds, though no ApplicationMaster goes by the site file: %s', async (_, words, inAmounts) => {
+    const { stderr } = await emit('queues: {gpu: {total: {gpus: 3}}}', ...words.map((word) => (word === 'ORIGINAL' ? original : word)));
+    expect(stderr.includes('leaves memory, vcores free')).toBe(inAmounts);
+    await refreshQueues();
+    const [own] = (await queue('gpu')).partitions;
+    expect(own?.maximum).toEqual({ 'memory-mb': 16_384, vcores: 16, 'yarn.io/gpu': 3 });
+    const wide = await submit('alice', 'gpu', 4);
+    await until(async () => (await gpusOf(wide)) === 3, { describe: `${wide} has 3 GPUs`, timeoutMs: 90_000 });
+    // There are more of them: the other queue gets them.
+    const other = await submit('bob', 'default', 2);
+    await until(async () => (await gpusOf(other)) === 2, { describe: `${other} has 2 GPUs`, timeoutMs: 90_000 });
+    await delay(2_000);
+    expect(await gpusOf(wide)).toBe(3);
+    await Promise.all([resourceManager.kill(wide), resourceManager.kill(other)]);
+  });
+});
+
+test('what was emitted once is the same when it is emitted again', async () => {
+  await emit('queues: {gpu: {total: {gpus: 3, memory: 4g}, timeout: 1h}}');
+  const first = await readFile(file, 'utf8');
+  await refreshQueues();
+  await emit('queues: {gpu: {total: {gpus: 3, memory: 4g}, timeout: 1h}}', '--base', file);
+  const values = (text: string): string[] =>
+    [...text.matchAll(/<name>(.*)<\/name>\s*<value>(.*)<\/value>/g)].map(([, name, value]) => `${name}=${value}`);
+  expect(values(await readFile(file, 'utf8')).sort()).toEqual(values(first).sort());
+});
+
+test('a file that is there is not written over', async () => {
+  const { exitCode, stderr } = await cluster.run(['quotas', 'emit', 'capacity-scheduler', '--to', original], {
+    env: { HADOOP_USER_NAME: cluster.administrator },
+  });
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain(`${original} is there already`);
+});
