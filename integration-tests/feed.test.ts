@@ -1,14 +1,16 @@
 import { spawn } from 'node:child_process';
-import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openFeed } from '../client/feed.ts';
 import { localPaths } from '../client/local-layout.ts';
+import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { createStorage } from '../storage/create-storage.ts';
 import { tfRecordFile } from '../training/datasets/testing/files.ts';
 import { ROOT, startCommand } from './command.ts';
-import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
+import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
 /** Data that the ApplicationMaster divides: a feed that other processes fill while the job runs, and the splits of files. */
 
@@ -172,11 +174,7 @@ describe('on this machine', () => {
   });
 
   test('splits go to whoever asks: a slow worker gets fewer, none is read twice, also when the ApplicationMaster is replaced', async () => {
-    const data = await temporaryFolder();
-    for (const file of numbers(0, 12)) {
-      await writeFile(path.join(data, `part-${file.padStart(2, '0')}`), numbers(Number(file) * 50, Number(file) * 50 + 50).join('\n'));
-    }
-    const { out, command, paths } = await submitLocally({ env: { FILES: data, PAUSE_MS: '30' } });
+    const { out, command, paths } = await submitLocally({ env: { FILES: await partsOnDisk(), PAUSE_MS: '30' } });
     await until(() => recordsIn(out, 'lines').length > 60, { describe: () => recordsIn(out, 'lines').length });
     const { pid } = JSON.parse(readFileSync(paths.masterAddress, 'utf8')) as { pid: number };
     process.kill(pid, 'SIGKILL');
@@ -226,39 +224,83 @@ roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRe
   expect(steps[0]).toMatch(/^\d+$/);
 });
 
-test('a training on dispatched files that goes back to a checkpoint uses each record once', async () => {
-  const data = await temporaryFolder();
-  for (const file of numbers(0, 12)) {
-    await writeFile(path.join(data, `part-${file.padStart(2, '0')}`), numbers(Number(file) * 50, Number(file) * 50 + 50).join('\n'));
-  }
+/** Trains on dispatched files; programs/fit-dispatch.mjs says what each rank has used in each of its steps. */
+async function dispatchedJob(options: { readonly data: string; readonly yaml: string }): Promise<{
+  readonly out: string;
+  readonly file: string;
+  readonly root: string;
+  /** Of a generation's rank: the records of each step. */
+  used(rank: number, generation: number): number[][];
+  kill(rank: number): void;
+}> {
   const { folder, out } = await jobFolder();
   const file = path.join(folder, 'fit.yaml');
   await writeFile(
     file,
     `name: fit-dispatch
-framework: none
-runtime: system
-env: {OUT: ${out}, FILES: ${data}, TONY_BACKEND: cpu}
-command: exec node ${path.join(ROOT, 'integration-tests', 'programs', 'fit-dispatch.mjs')}
+source: ${path.join(ROOT, 'integration-tests', 'programs')}
+env: {OUT: ${out}, FILES: '${options.data}', TONY_BACKEND: cpu}
+command: exec node fit-dispatch.mjs
 checkpoint: {every: 7}
-roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRestarts: 2}}}
+master: {memory: 512m}
+heartbeat: {interval: 300ms, missed: 10}
+${options.yaml}
 `,
   );
-  const env = { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined };
-  const command = startCommand(['submit', '--local', '--conf', file], { env });
-  const stepsOf = (name: string): number[][] =>
-    readFileSync(path.join(out, name), 'utf8')
-      .split('\n')
-      .slice(0, -1)
-      .map((line) => line.split(' ').filter(Boolean).map(Number));
-  await until(() => stepsOf('used-1-1').length > 25, { describe: () => readdirSync(out), everyMs: 20 });
-  process.kill(Number(readFileSync(path.join(out, 'pid-1'), 'utf8')), 'SIGKILL');
-  expect(await command.result).toMatchObject({ exitCode: 0 });
-  const again = stepsOf('used-0-2').length;
-  const from = Number(readFileSync(path.join(out, 'steps'), 'utf8')) - again;
+  const used = (rank: number, generation: number) => {
+    const name = path.join(out, `used-${rank}-${generation}`);
+    if (!existsSync(name)) return [];
+    const steps = readFileSync(name, 'utf8').split('\n').slice(0, -1);
+    return steps.map((line) => line.split(' ').filter(Boolean).map(Number));
+  };
+  const kill = (rank: number) => void process.kill(Number(readFileSync(path.join(out, `pid-${rank}`), 'utf8')), 'SIGKILL');
+  return { out, file, root: path.join(folder, 'root'), used, kill };
+}
+
+const PARTS = numbers(0, 12).map((part) => {
+  return { name: `part-${part.padStart(2, '0')}`, text: numbers(Number(part) * 50, Number(part) * 50 + 50).join('\n') };
+});
+
+async function partsOnDisk(): Promise<string> {
+  const data = await temporaryFolder();
+  for (const { name, text } of PARTS) await writeFile(path.join(data, name), text);
+  return data;
+}
+
+/** What all have used up to the checkpoint from which generation 2 went on, and behind it. */
+function usedInTwoGenerations({ out, used }: Pick<Awaited<ReturnType<typeof dispatchedJob>>, 'out' | 'used'>): string[] {
+  const from = Number(readFileSync(path.join(out, 'steps'), 'utf8')) - used(0, 2).length;
   expect(from).toBeGreaterThan(1);
-  const records = [0, 1].flatMap((rank) => [...stepsOf(`used-${rank}-1`).slice(0, from), ...stepsOf(`used-${rank}-2`)].flat().map(String));
-  expect(sorted(records)).toEqual(numbers(0, 600));
+  return [0, 1].flatMap((rank) => [...used(rank, 1).slice(0, from), ...used(rank, 2)].flat().map(String));
+}
+
+const TWO_WORKERS = 'roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRestarts: 2}}}';
+
+test('a training on dispatched files that goes back to a checkpoint uses each record once', async () => {
+  const job = await dispatchedJob({ data: await partsOnDisk(), yaml: TWO_WORKERS });
+  const env = { TONY_LOCAL_DIR: job.root, HADOOP_CONF_DIR: undefined };
+  const command = startCommand(['submit', '--local', '--conf', job.file], { env });
+  await until(() => job.used(1, 1).length > 25, { describe: () => readdirSync(job.out), everyMs: 20, timeoutMs: 60_000 });
+  job.kill(1);
+  expect(await command.result).toMatchObject({ exitCode: 0 });
+  expect(sorted(usedInTwoGenerations(job))).toEqual(numbers(0, 600));
+});
+
+test.each([
+  ['asynchronous', 'strategy: parameter-server'],
+  ['bounded-stale', 'strategy: {type: parameter-server, staleness: 2}'],
+])('%s workers of parameter servers divide dispatched files; one that is replaced goes on in its own', async (_, strategy) => {
+  const job = await dispatchedJob({ data: await partsOnDisk(), yaml: `${strategy}\n${TWO_WORKERS}` });
+  const env = { TONY_LOCAL_DIR: job.root, HADOOP_CONF_DIR: undefined };
+  const command = startCommand(['submit', '--local', '--conf', job.file, '--output', 'json'], { env });
+  await until(() => job.used(1, 1).length > 25, { describe: () => readdirSync(job.out), everyMs: 20, timeoutMs: 60_000 });
+  job.kill(1);
+  const { exitCode, stdout } = await command.result;
+  expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0, last: { generations: 1 } });
+  const [others, own] = [job.used(0, 1).flat().map(String), job.used(1, 1).flat().map(String)];
+  expect(sorted([...others, ...new Set(own)])).toEqual(numbers(0, 600));
+  // It is known where it was a fraction of a second before.
+  expect(own.length - new Set(own).size).toBeLessThan(own.length / 2);
 });
 
 test('a task that dies leaves its split to others, and each is counted once', async () => {
@@ -286,6 +328,41 @@ describe('on a cluster', () => {
     expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 5000));
     // Another user finds no way in.
     expect(await feed([id, 'numbers'], '', cluster.clientEnvironment('bob'))).toMatchObject({ code: 1 });
+    await noneLeft(cluster, id);
+  });
+
+  async function dispatched(strategy: string) {
+    const data = `hdfs:///user/${USER}/dispatched`;
+    const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
+    onTestFinished(() => storage.close());
+    for (const { name, text } of PARTS) await storage.write(`${data}/${name}`, Buffer.from(text));
+    const job = await dispatchedJob({ data, yaml: `strategy: ${strategy}\n${TWO_WORKERS.replace('}}', '}, resources: {memory: 1g}}')}` });
+    const command = cluster.startCommand(['submit', '--conf', job.file, '--output', 'json']);
+    const [id] = await command.output(/application_\d+_\d+/);
+    return { ...job, id, command };
+  }
+
+  test('files in HDFS are dispatched to ranks in containers, also behind a death', async () => {
+    const { id, command, ...job } = await dispatched('all-reduce');
+    await until(() => job.used(1, 1).length > 25, {
+      describe: () => [readdirSync(job.out), command.stderr],
+      everyMs: 20,
+      timeoutMs: 120_000,
+    });
+    job.kill(1);
+    const { exitCode, stdout } = await command.result;
+    expect({ exitCode, last: jsonLines(stdout).at(-1) }, stdout).toMatchObject({ exitCode: 0, last: { generations: 2 } });
+    expect(sorted(usedInTwoGenerations(job))).toEqual(numbers(0, 600));
+    await noneLeft(cluster, id);
+  });
+
+  test('files in HDFS are dispatched to workers of a parameter server in containers', async () => {
+    const { id, command, ...job } = await dispatched('{type: parameter-server, staleness: 4}');
+    const { exitCode, stdout } = await command.result;
+    expect({ exitCode, last: jsonLines(stdout).at(-1) }, stdout).toMatchObject({ exitCode: 0, last: { generations: 1 } });
+    const own = [0, 1].map((rank) => job.used(rank, 1).flat().map(String));
+    expect(sorted(own.flat())).toEqual(numbers(0, 600));
+    for (const records of own) expect(records.length).toBeGreaterThan(0);
     await noneLeft(cluster, id);
   });
 });
