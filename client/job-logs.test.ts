@@ -123,11 +123,16 @@ test('a task that is not there is named, with what was meant', async () => {
 const AWAY = new TonyError('RM_UNREACHABLE', 'The ResourceManager is away.');
 
 /** A job that shows itself as each look of `looks` says; an error is thrown. The last one stays. */
-function told(looks: readonly (Partial<Observation> | TonyError)[], sources: (look: number) => LogSource[]): JobConnection {
+function told(
+  looks: readonly (Partial<Observation> | TonyError)[],
+  sources: (look: number) => LogSource[],
+  before: (look: number) => void = () => undefined,
+): JobConnection {
   let look = 0;
   return {
     ...job(() => sources(look - 1)),
     observe: async () => {
+      before(look);
       const seen = looks[Math.min(look++, looks.length - 1)];
       if (seen instanceof TonyError) throw seen;
       return { phase: 'RUNNING', waiting: '', status: null, result: null, ...seen };
@@ -157,10 +162,13 @@ test('a cluster that is away for a while is waited for, at a look and at a read;
     if (++reads === 5) throw new TonyError('HDFS_UNREACHABLE', 'HDFS is away.');
     return calm(file, from);
   };
-  const connection = told([{}, {}, {}, AWAY, AWAY, {}, OVER], (look) => {
-    if (look === 5) growing.files.stdout += 'd\n';
-    return [growing, steady];
-  });
+  const connection = told(
+    [{}, {}, {}, AWAY, AWAY, {}, OVER],
+    () => [growing, steady],
+    (look) => {
+      if (look === 5) growing.files.stdout += 'd\n';
+    },
+  );
   const { texts, notices } = await followed(connection);
   expect(texts.toSorted()).toEqual(['a', 'b', 'c', 'd']);
   expect(notices).toContain('The ResourceManager is away. The job goes on; trying again.');

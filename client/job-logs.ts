@@ -32,6 +32,8 @@ export interface LogOptions {
 const READS_AT_ONCE = 16;
 /** What containers there have been is asked again when the tasks' have changed, and once in a while. */
 const LIST_EVERY_MS = 5_000;
+/** The same before the ApplicationMaster tells of tasks. */
+const LIST_EARLY_EVERY_MS = 1_000;
 /** Why a job waits may change with every container that comes. */
 const WAIT_EVERY_MS = 10_000;
 
@@ -51,6 +53,7 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
   const waiting = new Waiting(onNotice);
   const restarts = new Restarts(onNotice);
   const unreadable = new Set<string>();
+  const retired = new Set<LogReader>();
   let names = '';
   for (let first = true; ; ) {
     signal?.throwIfAborted();
@@ -75,7 +78,10 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
         }
       }
       first = false;
-      const failures = yield* read([...readers.values()], over, signal);
+      const reading = [...readers.values()].filter((reader) => over || !retired.has(reader));
+      const failures = yield* read(reading, over, signal);
+      // Whoever has a successor has ended, and was read to its end now.
+      for (const reader of reading) if (!restarts.isNewest(reader.source)) retired.add(reader);
       // Not before: what was seen of the job says nothing of where its logs lie.
       const back = patience.answered();
       if (back !== null) onNotice(back);
@@ -106,7 +112,7 @@ function filesOf(source: LogSource, files: readonly string[] | undefined): reado
 class Containers {
   readonly #connection: JobConnection;
   #sources: readonly LogSource[] = [];
-  #key = '';
+  #key: string | null = null;
   #at = Number.NEGATIVE_INFINITY;
 
   constructor(connection: JobConnection) {
@@ -116,9 +122,9 @@ class Containers {
   async at({ status }: Observation, over: boolean): Promise<readonly LogSource[]> {
     const key = status && [status.masterAttempt, ...status.tasks.flatMap(({ containerId, nodeHttp }) => [containerId, nodeHttp])].join();
     const now = performance.now();
-    if (over || key === null || key !== this.#key || now - this.#at > LIST_EVERY_MS) {
+    if (over || key !== this.#key || now - this.#at > (key === null ? LIST_EARLY_EVERY_MS : LIST_EVERY_MS)) {
       this.#sources = await this.#connection.logs();
-      this.#key = key ?? '';
+      this.#key = key;
       this.#at = now;
     }
     return this.#sources;
@@ -153,23 +159,29 @@ class Waiting {
   }
 }
 
-/** Says that a task's lines come from another container now. */
+/** Knows which container each task has now, and says when that is another one. */
 class Restarts {
   readonly #onNotice: (notice: string) => void;
-  readonly #newest = new Map<string, string>();
   readonly #known = new Set<string>();
+  #newest: ReadonlyMap<string, string> = new Map();
 
   constructor(onNotice: (notice: string) => void) {
     this.#onNotice = onNotice;
   }
 
+  /** `sources`: of each task the oldest first. */
   tell(sources: readonly LogSource[], first: boolean): void {
-    for (const { task, containerId } of sources) {
-      if (this.#known.has(containerId)) continue;
-      this.#known.add(containerId);
-      if (!first && this.#newest.has(task)) this.#onNotice(`${task} is started again, in ${containerId}.`);
-      this.#newest.set(task, containerId);
+    const newest = new Map(sources.map(({ task, containerId }) => [task, containerId]));
+    for (const [task, containerId] of newest) {
+      // What is listed late may be older.
+      if (!first && this.#newest.has(task) && !this.#known.has(containerId)) this.#onNotice(`${task} is started again, in ${containerId}.`);
     }
+    for (const { containerId } of sources) this.#known.add(containerId);
+    this.#newest = newest;
+  }
+
+  isNewest({ task, containerId }: LogSource): boolean {
+    return this.#newest.get(task) === containerId;
   }
 }
 

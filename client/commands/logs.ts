@@ -62,8 +62,9 @@ export const logsCommand: CommandModule<object, LogsArguments> = {
         if (write !== null) write({ task: line.task, container: line.containerId, file: line.file, text: line.text });
         // What the program wrote to its stderr goes to ours.
         else if (line.file === 'stderr') process.stderr.write(lines.line(line, err));
+        else process.stdout.write(lines.line(line, out));
         // Whoever reads a pipe may be slower than the cluster.
-        else if (!process.stdout.write(lines.line(line, out))) await once(process.stdout, 'drain');
+        if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
       }
     } catch (error) {
       if (!interrupted.signal.aborted) throw error;
