@@ -151,6 +151,9 @@ test('containers beyond those that a job tells of count as tasks of every role, 
   const silent = (runningContainers: number) => judged(limits, [application('application_100_0001', { tags: [], runningContainers })]).type;
   expect(silent(2)).toBe('admitted');
   expect(silent(3)).toBe('waits');
+  const hidden = ['1', '2'].map((number) => application(`application_100_000${number}`, { tags: [], used: { 'memory-mb': 512 } }));
+  expect(judged(limits, hidden.slice(1)).type).toBe('admitted');
+  expect(judged(limits, hidden).type).toBe('waits');
   expect(judged(limits, [application('application_100_0001', { runningContainers: 0 })]).type).toBe('waits');
 });
 

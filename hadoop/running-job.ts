@@ -13,8 +13,7 @@ export function amountsOf(resources: Readonly<Record<string, number>>): Record<s
 
 /** A job of another user, or of the same one, as sums over running jobs count it. */
 export function runningJob(application: Application, groupsOf: (user: string) => readonly string[]): RunningJob {
-  // One container is the ApplicationMaster's.
-  const has: Amounts = { ...amountsOf(application.used), instances: Math.max(0, application.runningContainers - 1) };
+  const has: Amounts = { ...amountsOf(application.used), instances: tasksOf(application) };
   return {
     applicationId: application.id,
     user: application.user,
@@ -22,4 +21,10 @@ export function runningJob(application: Application, groupsOf: (user: string) =>
     queue: queueName(application.queue),
     ...takenBy(rolesOfTags(application.tags), has),
   };
+}
+
+/** At least so many: YARN tells who may not view an application what it has, but not in how many containers. One of them is its ApplicationMaster's. */
+function tasksOf({ runningContainers, used }: Application): number {
+  const least = Object.values(used).some((amount) => amount > 0) ? 1 : 0;
+  return Math.max(least, runningContainers - 1);
 }

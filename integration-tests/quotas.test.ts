@@ -4,6 +4,7 @@ import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { JobStatus } from '../conf/status.ts';
 import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { ResourceManager } from '../hadoop/resource-manager.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
@@ -113,6 +114,13 @@ test('of two jobs at the same moment that are too much together, one runs and th
   );
   expect(waiting.tasks.every(({ containerId }) => containerId === null)).toBe(true);
   await reaches(other.id, 'carol', 'RUNNING');
+  // By this, jobs that do not say what they take are counted: everybody is told what everybody's have, but not in how many containers.
+  const resourceManager = ResourceManager.of(configuration, 'carol');
+  try {
+    expect(await resourceManager.application(first.id)).toMatchObject({ runningContainers: 0, used: { 'yarn.io/gpu': 3 } });
+  } finally {
+    resourceManager.close();
+  }
   await first.end();
   await reaches(second.id, second.user, 'RUNNING');
   await Promise.all([second.end(), other.end()]);
