@@ -91,7 +91,21 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
       if (error instanceof Error && error.name !== 'YError') throw error;
       throw usage(message ?? error?.message ?? '', words);
     });
-  await parser.parseAsync();
+  // What yargs itself has to show: help, the version.
+  await parser.parseAsync([...words], {}, (_error, _found, shown) => {
+    if (shown !== '') process.stdout.write(`${ownOptionsFirst(shown)}\n`);
+  });
+}
+
+/** A help page begins with what is the command's own; yargs puts named groups of options before the others. */
+function ownOptionsFirst(help: string): string {
+  const parts = help.split('\n\n');
+  const always = parts.findIndex((part) => part.startsWith('Always:'));
+  const own = parts.findLastIndex((part) => part.startsWith('Options:'));
+  if (always < 0 || own < always) return help;
+  return [...parts.slice(0, always), ...parts.slice(always + 1, own + 1), ...parts.slice(always, always + 1), ...parts.slice(own + 1)].join(
+    '\n\n',
+  );
 }
 
 function usage(message: string, words: readonly string[]): TonyError {

@@ -17,18 +17,18 @@ function which(yargs: Argv): Argv<Which> {
     .option('node', {
       choices: [20, 22, 24] as const,
       default: DEFAULT_NODE,
-      describe: 'major version of Node; 22 and 24 run .ts files as they are',
+      describe: 'Major version of Node; 22 and 24 run .ts files as they are',
     })
-    .option('gpu', { type: 'boolean', default: false, describe: 'with CUDA libraries (downloads about 2.4 GB)' });
+    .option('gpu', { type: 'boolean', default: false, describe: 'With CUDA libraries (downloads about 2.4 GB)' });
 }
 
 const buildCommand: CommandModule<object, Which & { to: string | undefined; force: boolean }> = {
   command: 'build',
-  describe: 'make the runtime, from package registries alone, unless it is there; prints the path of its archive',
+  describe: 'Make the runtime, from package registries alone, unless it is there; prints the path of its archive',
   builder: (yargs) =>
     which(yargs)
-      .option('to', { type: 'string', requiresArg: true, describe: 'copy the archive to this file' })
-      .option('force', { type: 'boolean', default: false, describe: 'build it even if it is there' }),
+      .option('to', { type: 'string', requiresArg: true, describe: 'Copy the archive to this file' })
+      .option('force', { type: 'boolean', default: false, describe: 'Build it even if it is there' }),
   handler: async ({ node, gpu, to, force }) => {
     if (force) await removeRuntime({ node, gpu });
     const runtime = await ensureRuntime((line) => process.stderr.write(`${line}\n`), { node, gpu });
@@ -38,7 +38,7 @@ const buildCommand: CommandModule<object, Which & { to: string | undefined; forc
 
 const pathCommand: CommandModule<object, Which> = {
   command: 'path',
-  describe: 'print where the unpacked runtime is: bin/node, node_modules',
+  describe: 'Print where the unpacked runtime is: bin/node, node_modules',
   builder: which,
   handler: async (options) => {
     process.stdout.write(`${(await present(options)).tree}\n`);
@@ -47,7 +47,7 @@ const pathCommand: CommandModule<object, Which> = {
 
 const infoCommand: CommandModule<object, Which & { output: OutputFormat }> = {
   command: 'info',
-  describe: 'print what the runtime holds',
+  describe: 'Print what the runtime holds',
   builder: (yargs) => which(yargs).options(OUTPUT_OPTION),
   handler: async ({ output, ...options }) => {
     const runtime = await present(options);
