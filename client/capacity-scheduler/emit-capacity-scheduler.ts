@@ -33,7 +33,7 @@ const MASTERS = 8;
  * The configuration of the cluster's Capacity Scheduler that enforces the site file's quotas where YARN can, whoever's ApplicationMaster it is.
  *
  * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, CLUSTER_SECURE; USAGE when the cluster
- *   has another scheduler or the base is of other queues
+ *   has another scheduler, is older than what the mode takes, or the base is of other queues
  */
 export async function emitCapacityScheduler({
   base,
@@ -45,9 +45,10 @@ export async function emitCapacityScheduler({
   const { configuration, user } = cluster;
   const resourceManager = ResourceManager.of(configuration, user);
   try {
-    const [site, root, aclsEnabled, present] = await Promise.all([
+    const [site, root, { hadoopVersion }, aclsEnabled, present] = await Promise.all([
       cluster.site(),
       resourceManager.capacityQueues(),
+      resourceManager.clusterInfo(),
       aclsOf(configuration),
       base === undefined ? resourceManager.schedulerConfiguration() : readBase(base),
     ]);
@@ -59,7 +60,7 @@ export async function emitCapacityScheduler({
     const groups = new Map(
       await Promise.all((ofGroups ? users : []).map(async (name) => [name, await groupsOfUser(configuration, user, name)] as const)),
     );
-    const view = { quotas, root, queueMode, masters, groupsOf: (name: string) => groups.get(name) ?? [], aclsEnabled };
+    const view = { quotas, root, hadoopVersion, queueMode, masters, groupsOf: (name: string) => groups.get(name) ?? [], aclsEnabled };
     const emitted = schedulerConfiguration(view, present);
     const about = [
       `Capacity Scheduler of ${configuration.resourceManagers.join(', ')} with the quotas of ${site.from ?? 'no site file'}, as tony-ts quotas emit writes it.`,

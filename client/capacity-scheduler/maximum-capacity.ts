@@ -26,6 +26,7 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
   const limits = limitsOf(draft, view);
   if (limits.size === 0) return false;
   const types = Object.keys(amountsOf(root.partitions[0]?.maximum ?? {}));
+  refuseOldHadoop(view, types);
   for (const [queue, { path, amounts }] of limits) {
     const free = types.filter((type) => amounts[type] === undefined);
     if (view.queueMode === 'absolute' && free.length > 0) {
@@ -60,6 +61,21 @@ export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boo
     if (queue !== root) setAmounts(draft, queue, limits.get(queue) ?? null, view);
   }
   return true;
+}
+
+/** Before 3.4 there are no vectors of percents, and a type of resource other than these two is passed over, which means none of it. */
+function refuseOldHadoop({ hadoopVersion, queueMode }: SchedulerView, types: readonly string[]): void {
+  const [, major = '3', minor = '0'] = /^(\d+)\.(\d+)/.exec(hadoopVersion) ?? [];
+  if (Number(major) > 3 || Number(minor) >= 4) return;
+  const others = types.filter((type) => type !== 'memory' && type !== 'vcores');
+  const reason =
+    queueMode === 'mixed'
+      ? 'knows no mixed mode'
+      : `takes amounts of memory and vcores only, and queues would have no ${others.join(', ')}`;
+  if (queueMode === 'absolute' && others.length === 0) return;
+  throw new TonyError('USAGE', `Hadoop ${hadoopVersion} ${reason}: the total of a queue cannot be written for it.`, {
+    hint: "Take the total out of quotas.queues of a site file of your own (TONY_CONF_DIR), and give the queue's maximum-capacity as a percentage by hand.",
+  });
 }
 
 function setAmounts(draft: SchedulerDraft, queue: CapacityQueue, limit: Limit | null, view: SchedulerView): void {

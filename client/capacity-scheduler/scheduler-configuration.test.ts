@@ -32,6 +32,7 @@ function emitted(text: string, more: Partial<SchedulerView> = {}, base: Readonly
   const view: SchedulerView = {
     quotas: quotas(text),
     root: ROOT,
+    hadoopVersion: '3.4.3',
     queueMode: 'absolute',
     masters: 2,
     groupsOf: (user) => GROUPS[user] ?? [],
@@ -235,6 +236,16 @@ test('a base of other queues is refused, and so are amounts beside queues that m
   expect(emitted('queues: {a: {total: {gpus: 1}}}', { root: making, queueMode: 'mixed' }).notices).toContain(
     'root.default makes queues when they are first used; these are not limited here.',
   );
+});
+
+test('a Hadoop that would take GPUs away, or has no such mode, is refused where a total is to be written', () => {
+  const total = 'queues: {a: {total: {memory: 1g}}}';
+  expect(() => emitted(total, { hadoopVersion: '3.3.6' })).toThrow(
+    /Hadoop 3\.3\.6 takes amounts of memory and vcores only, and queues would have no gpus/,
+  );
+  expect(() => emitted(total, { hadoopVersion: '3.3.6', queueMode: 'mixed' })).toThrow(/knows no mixed mode/);
+  expect(changes('queues: {b: {timeout: 90s}}', { hadoopVersion: '3.3.6' })).toHaveLength(2);
+  expect(changes(total, { hadoopVersion: '3.10.0-SNAPSHOT' }).length).toBeGreaterThan(0);
 });
 
 test('a name that would begin another one does not come into a list', () => {

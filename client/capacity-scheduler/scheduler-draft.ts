@@ -11,6 +11,8 @@ export type QueueMode = (typeof QUEUE_MODES)[number];
 export interface SchedulerView {
   readonly quotas: Quotas;
   readonly root: CapacityQueue;
+  /** Of the ResourceManager, e.g. `3.4.1`. */
+  readonly hadoopVersion: string;
   readonly queueMode: QueueMode;
   /** For so many ApplicationMasters there shall be room in a queue beside its total of tasks. */
   readonly masters: number;
