@@ -7,6 +7,7 @@ import { type FollowOptions, followJob, type JobReport } from './follow-job.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
 import { jobLogs, type LogLine, type LogOptions } from './job-logs.ts';
 import { type KillReport, killJob } from './kill-job.ts';
+import { patiently } from './patience.ts';
 
 const LAST_LINES = 20;
 
@@ -81,10 +82,10 @@ export class JobHandle<T = unknown> {
     const { state, diagnostics } = await this.report(options);
     await this.#told;
     if (state !== 'SUCCEEDED') {
-      const { status } = await this.#connection.observe();
+      const { status } = await patiently(() => this.#connection.observe(), options);
       throw failure(this.id, state, diagnostics, status?.failure ?? null);
     }
-    const bytes = await this.#connection.output(RESULT_FILE, MOST_JSON_BYTES + 1024);
+    const bytes = await patiently(() => this.#connection.output(RESULT_FILE, MOST_JSON_BYTES + 1024), options);
     if (bytes === null) return undefined as T;
     try {
       return (JSON.parse(bytes.toString()) as { readonly value?: unknown }).value as T;

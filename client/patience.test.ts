@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { TonyError } from '../conf/errors.ts';
-import { Patience } from './patience.ts';
+import { Patience, patiently } from './patience.ts';
 
 const AWAY = new TonyError('RM_UNREACHABLE', 'It is away.');
 
@@ -26,4 +26,20 @@ test('one that has never answered, and other errors, are not borne', () => {
   const unknown = new TonyError('APPLICATION_UNKNOWN', 'No.');
   expect(() => patience.missed(unknown)).toThrow(unknown);
   expect(() => patience.missed(new TypeError('x'))).toThrow(TypeError);
+});
+
+test('work is tried again while the cluster is away, and not for other reasons', async () => {
+  let tries = 0;
+  const late = async (): Promise<number> => {
+    if (++tries < 3) throw AWAY;
+    return tries;
+  };
+  expect(await patiently(late, { intervalMs: 1 })).toBe(3);
+  await expect(patiently(() => Promise.reject(AWAY), { intervalMs: 1, patienceMs: 10 })).rejects.toThrow(AWAY);
+  const unknown = new TonyError('APPLICATION_UNKNOWN', 'No.');
+  await expect(patiently(() => Promise.reject(unknown), { intervalMs: 1 })).rejects.toThrow(unknown);
+  const stop = new AbortController();
+  const waiting = patiently(() => Promise.reject(AWAY), { signal: stop.signal });
+  stop.abort(new Error('enough'));
+  await expect(waiting).rejects.toThrow('enough');
 });

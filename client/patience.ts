@@ -1,7 +1,9 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf, TonyError } from '../conf/errors.ts';
 
 /** How long the cluster may be away from someone who follows a job, when nothing else is said: the job does not need us. */
 export const PATIENCE_MS = 600_000;
+const RETRY_EVERY_MS = 500;
 
 /** Bears with a cluster that has answered once and then is away for a while, as it is while another ResourceManager takes over. */
 export class Patience {
@@ -36,6 +38,28 @@ export class Patience {
     }
     if (now - this.#awaySince > this.#limitMs) throw error;
     return null;
+  }
+}
+
+/** The outcome of `work`, which is tried again while the cluster is away: it has answered before. @throws what `work` throws, or the signal's reason */
+export async function patiently<T>(
+  work: () => Promise<T>,
+  {
+    patienceMs,
+    intervalMs = RETRY_EVERY_MS,
+    signal,
+  }: { readonly patienceMs?: number; readonly intervalMs?: number; readonly signal?: AbortSignal } = {},
+): Promise<T> {
+  const patience = new Patience(patienceMs);
+  patience.answered();
+  for (;;) {
+    signal?.throwIfAborted();
+    try {
+      return await work();
+    } catch (error) {
+      patience.missed(error);
+    }
+    await delay(intervalMs, undefined, { ...(signal && { signal }) }).catch(() => undefined);
   }
 }
 

@@ -25,6 +25,12 @@ describe('the command line', () => {
     }
   });
 
+  test('the help of a command begins with its own options', async () => {
+    const { stdout } = await runCommand(['logs', '--help']);
+    expect(stdout.indexOf('--tail')).toBeGreaterThan(0);
+    expect(stdout.indexOf('--tail')).toBeLessThan(stdout.indexOf('--debug'));
+  });
+
   test.each([
     [['sumbit'], 'There is no command "sumbit"; did you mean "submit"?'],
     [['submit', '--cnof', 'x'], 'There is no option --cnof; did you mean --conf?'],
