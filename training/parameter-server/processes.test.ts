@@ -67,7 +67,7 @@ describe('the chief is killed at its end, when no step is left, and replaced alo
     ['its last checkpoint is there, and nobody knows', 'after-commit'],
     ['all of its training is done', 'end'],
   ] as const)('%s', { timeout: 90_000 }, async (_, hangAt) => {
-    const { workers, replace } = await startGang({ name: `end-${hangAt}`, hangAt });
+    const { workers, replace } = await startGang({ name: `end-${hangAt}`, servers: 1, hangAt });
     const [chief, other] = workers;
     await vi.waitFor(() => expect(chief?.events).toContainEqual({ event: 'hangs' }), { timeout: 40_000 });
     const dir = path.join(gangs.folder, `end-${hangAt}`, 'checkpoints');
