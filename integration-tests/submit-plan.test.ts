@@ -34,8 +34,8 @@ async function request({ workers = 1, gpus = 0, lines = [], staging = STAGING }:
 type PlanValue = JobPlan & { readonly type: 'plan' };
 type Value = Readonly<Record<string, unknown>> & { readonly type: string };
 
-async function values(words: readonly string[], exitCode = 0): Promise<Value[]> {
-  const done = await cluster.run([...words, '--output', 'json']);
+async function values(words: readonly string[], exitCode = 0, env: Readonly<Record<string, string>> = {}): Promise<Value[]> {
+  const done = await cluster.run([...words, '--output', 'json'], { env });
   expect(done).toMatchObject({ exitCode });
   return jsonLines(done.stdout) as Value[];
 }
@@ -150,8 +150,17 @@ test('a job waits for GPUs that another one holds, and the reason was told befor
     expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus and the job asks for 3 gpus'] });
     expect(plan.containers.map(({ fitNow }) => fitNow)).toEqual([1, 2]);
     expect(plan.headroom?.free.gpus).toBe(2);
-    const onOneNode = planIn(await values([...(await request({ gpus: 2 })).words, '--dry-run']));
-    expect(['fits', 'waits']).toContain(onOneNode.verdict.type);
+    // A total of the site file is taken as well, by the same job.
+    const site = await temporaryFolder();
+    const settle = (over: string) =>
+      writeFile(path.join(site, 'tony-site.yaml'), `quotas: {over: ${over}, users: {alice: {total: {gpus: 7}}}}\n`);
+    const taken = `quotas.users.alice.total.gpus is 7 gpus, of which ${first.id} has 6 gpus, and this job asks for 3 gpus`;
+    await settle('wait');
+    const limited = planIn(await values([...words, '--dry-run'], 0, { TONY_CONF_DIR: site }));
+    expect(limited.verdict).toEqual({ type: 'waits', reasons: [...('reasons' in plan.verdict ? plan.verdict.reasons : []), taken] });
+    await settle('fail');
+    const refused = planIn(await values([...words, '--dry-run'], 0, { TONY_CONF_DIR: site }));
+    expect(refused.verdict).toEqual({ type: 'refused', reasons: [taken] });
     // It is submitted all the same.
     const second = await start(words);
     expect(second.plan.verdict).toEqual(plan.verdict);

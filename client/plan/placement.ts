@@ -40,23 +40,23 @@ export function placed(
   const limits = new Map(
     [...(budgets ?? [])].map(([label, rooms]) => [label, rooms.map((room) => ({ ...room }) as Record<string, number>)]),
   );
-  const count = new Map(asks.map(({ role }) => [role, 0]));
+  const counts = new Map(asks.map(({ role }) => [role, 0]));
   const place = ({ role, resources, nodeLabel }: Ask, wanted: number): void => {
     const label = nodeLabel ?? defaultLabel;
-    const candidates = free.filter(({ node }) => isOf(node, label));
     const bounds = limits.get(label) ?? [];
-    for (let index = 0; index < wanted; index++) {
-      if (!bounds.every((left) => allows(left, resources, counted))) return;
-      let best: (typeof free)[number] | undefined;
-      for (const candidate of candidates) {
-        if (holds(candidate.left, resources, counted) && (best === undefined || isTighter(candidate.left, best.left))) best = candidate;
+    const fitting = free.filter(({ node, left }) => isOf(node, label) && holds(left, resources, counted));
+    let count = 0;
+    // A node that has just got one is left with even less, so it stays the one to take.
+    for (const { left } of fitting.sort((a, b) => byTightness(a.left, b.left))) {
+      while (count < wanted && holds(left, resources, counted) && bounds.every((bound) => allows(bound, resources, counted))) {
+        for (const room of [left, ...bounds]) {
+          for (const [resource, amount] of asked(resources)) if (room[resource] !== undefined) room[resource] -= amount;
+        }
+        count++;
       }
-      if (best === undefined) return;
-      for (const left of [best.left, ...bounds]) {
-        for (const [resource, amount] of asked(resources)) if (left[resource] !== undefined) left[resource] -= amount;
-      }
-      count.set(role, (count.get(role) ?? 0) + 1);
+      if (count === wanted) break;
     }
+    counts.set(role, (counts.get(role) ?? 0) + count);
   };
   const needed = asks
     .filter(({ optional }) => !optional)
@@ -65,9 +65,9 @@ export function placed(
   for (const ask of asks) {
     if (ask.optional) place(ask, ask.instances.least);
     // Tasks beyond the least are asked for when the others are there.
-    if (count.get(ask.role) === ask.instances.least) place(ask, ask.instances.most - ask.instances.least);
+    if (counts.get(ask.role) === ask.instances.least) place(ask, ask.instances.most - ask.instances.least);
   }
-  return count;
+  return counts;
 }
 
 /** What is left of the queue, of those above it, and of what its user may have, by label; a resource type that is not named is not bounded. */
@@ -116,9 +116,8 @@ export function times(resources: Room, factor: number): Room {
 }
 
 /** GPUs are what is rare. */
-function isTighter(one: Room, other: Room): boolean {
-  const gpus = (one.gpus ?? 0) - (other.gpus ?? 0);
-  return gpus < 0 || (gpus === 0 && (one.memory ?? 0) < (other.memory ?? 0));
+function byTightness(one: Room, other: Room): number {
+  return (one.gpus ?? 0) - (other.gpus ?? 0) || (one.memory ?? 0) - (other.memory ?? 0);
 }
 
 function bySize(a: Ask, b: Ask): number {

@@ -254,6 +254,14 @@ describe('placement', () => {
     );
   });
 
+  test('of a large cluster takes no time that anybody notices', () => {
+    const many = Array.from({ length: 5_000 }, (_, index) => node(`n${index}`, { memory: 64 * GIB, vcores: 32, gpus: 8 }));
+    const began = performance.now();
+    const { verdict } = fitOf([master, workers(10_000, 3)], room({ nodes: many, queue: null }));
+    expect(verdict.type).toBe('fits');
+    expect(performance.now() - began).toBeLessThan(1_000);
+  });
+
   test('what a queue has left is bounded by all above it and by the user', () => {
     const levels = [
       { path: 'root.q', maximum: { memory: 10, gpus: 4 }, used: { memory: 2 } },
