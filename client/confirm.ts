@@ -1,18 +1,21 @@
 import { createInterface } from 'node:readline';
 
-/** Whether a person says yes. Ctrl-C, Ctrl-D and an empty line are no. */
-export function confirm(question: string, input: NodeJS.ReadStream, output: NodeJS.WritableStream): Promise<boolean> {
+export type Answer = 'yes' | 'no' | 'interrupted';
+
+/** What a person says: nothing, or Ctrl-D, is no. */
+export function confirm(question: string, input: NodeJS.ReadStream, output: NodeJS.WritableStream): Promise<Answer> {
   const reader = createInterface({ input, output });
   return new Promise((resolve) => {
-    let answer = '';
+    let answer: Answer = 'no';
+    const settle = (given: Answer): void => {
+      answer = given;
+      reader.close();
+    };
+    reader.on('close', () => resolve(answer));
     reader.on('SIGINT', () => {
       output.write('\n');
-      reader.close();
+      settle('interrupted');
     });
-    reader.on('close', () => resolve(/^y(es)?$/i.test(answer.trim())));
-    reader.question(question, (text) => {
-      answer = text;
-      reader.close();
-    });
+    reader.question(question, (text) => settle(/^y(es)?$/i.test(text.trim()) ? 'yes' : 'no'));
   });
 }

@@ -26,8 +26,17 @@ export { attachJob, JobHandle } from './job-handle.ts';
 export { jobLogs, type LogLine, type LogOptions } from './job-logs.ts';
 export type { JobRecords, YarnFacts } from './job-records.ts';
 export { type Casualties, casualtiesOf, type KillReport, killJob } from './kill-job.ts';
-export { type JobProgress, type JobSummary, LISTED_STATES, type ListedState, type ListOptions, listJobs } from './list-jobs.ts';
-export { type LocalListOptions, listLocalJobs } from './local-jobs.ts';
+export {
+  JobLister,
+  type JobProgress,
+  type JobSummary,
+  LISTED_STATES,
+  type ListedState,
+  type ListOptions,
+  listJobs,
+  openLister,
+} from './list-jobs.ts';
+export { LocalLister, type LocalListOptions, listLocalJobs } from './local-jobs.ts';
 export { initJob, type NewJob } from './new-job.ts';
 export type { Headroom, JobPlan, PlannedContainers, PlannedUpload, Span, Verdict } from './plan/job-plan.ts';
 export type { QuotaSum, QuotaSums, UntoldJob, WaitingJob } from './quota-sums.ts';

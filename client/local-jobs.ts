@@ -1,7 +1,6 @@
-import { APPLICATION_TYPE } from '../conf/job.ts';
 import type { JobStatus } from '../conf/status.ts';
 import { hadoopUser } from '../hadoop/configuration.ts';
-import type { Application } from '../hadoop/resource-manager-answers.ts';
+import { applicationOf } from './application-of-status.ts';
 import { HistoryIndex } from './history/history-index.ts';
 import { LocalHistory } from './history/local-history.ts';
 import { type JobSummary, type ListOptions, matchesListing, summaryOf } from './list-jobs.ts';
@@ -57,31 +56,4 @@ export async function listLocalJobs(options: LocalListOptions = {}): Promise<Job
   } finally {
     lister.close();
   }
-}
-
-/** As YARN would tell it. */
-function applicationOf({ applicationId, name, user, queue, state, message, startedAt, finishedAt, tasks }: JobStatus): Application {
-  const over = ENDS.has(state);
-  return {
-    id: applicationId,
-    name,
-    user,
-    queue,
-    type: APPLICATION_TYPE,
-    tags: [],
-    state: over ? 'FINISHED' : 'RUNNING',
-    finalStatus: over ? state : 'UNDEFINED',
-    progress: 0,
-    trackingUrl: '',
-    diagnostics: message,
-    startedAt,
-    finishedAt,
-    amContainerLogs: null,
-    amNodeHttp: null,
-    allocatedMb: 0,
-    allocatedVcores: 0,
-    runningContainers: over ? 0 : 1 + tasks.filter(({ containerId }) => containerId !== null).length,
-    used: {},
-    logAggregation: null,
-  };
 }

@@ -1,15 +1,20 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { TonyError } from '../conf/errors.ts';
-import type { JobResult, JobStatus } from '../conf/status.ts';
+import type { HistoryEntry, JobResult, JobStatus } from '../conf/status.ts';
 import { suggest } from '../conf/suggest.ts';
 import { aggregatedFolders, ContainerLogs } from '../hadoop/container-logs.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
 import { joinUri } from '../storage/uri.ts';
 import { historyFiles, parseEntries } from '../web/history-files.ts';
+import { applicationOf } from './application-of-status.ts';
 import type { Cluster } from './cluster.ts';
 import { jobOutput } from './freeze-job.ts';
+import { ClusterHistory, mastersBeside } from './history/cluster-history.ts';
 import { historyFolders } from './history/history-place.ts';
+import { readRecord } from './history/job-record.ts';
+import { findPlace } from './history/open-store.ts';
+import { storedStatus } from './history/stored-status.ts';
 import type { JobConnection, LogPiece, LogSource, Observation } from './job-connection.ts';
 import { tooLarge } from './job-output-file.ts';
 import type { JobRecords, YarnFacts } from './job-records.ts';
@@ -38,6 +43,8 @@ export class YarnJob implements JobConnection {
   #applicationAt = Number.NEGATIVE_INFINITY;
   #last: JobStatus | null = null;
   #tidied = false;
+  /** The ResourceManager no longer knows it. */
+  #forgotten = false;
   #history: string | null = null;
 
   /** The cluster is closed with the connection. */
@@ -91,11 +98,7 @@ export class YarnJob implements JobConnection {
     const application = await this.#collected();
     const { status } = await this.observe();
     const history = parseEntries(await this.#readEvents());
-    const attempts = await this.#resourceManager.attempts(this.applicationId);
-    const masters = attempts.flatMap(({ containerId, nodeHttp }): TaskContainer[] =>
-      containerId === null ? [] : [{ task: 'master', containerId, node: null, nodeHttp }],
-    );
-    const containers = [...masters, ...orderContainers(status, history)];
+    const containers = [...(await this.#masters(history)), ...orderContainers(status, history)];
     // The history knows no web addresses; they matter only while the application runs, later its logs lie on HDFS.
     const lacking = !ENDED.has(application.state) && containers.some(({ node, nodeHttp }) => !nodeHttp && node !== null);
     const nodes = lacking ? await this.#nodeAddresses() : new Map<string, string>();
@@ -110,6 +113,15 @@ export class YarnJob implements JobConnection {
         },
       };
     });
+  }
+
+  async #masters(history: readonly HistoryEntry[]): Promise<TaskContainer[]> {
+    const found = this.#forgotten
+      ? mastersBeside(history).map((containerId) => ({ containerId, nodeHttp: null }))
+      : await this.#resourceManager.attempts(this.applicationId);
+    return found.flatMap(({ containerId, nodeHttp }) =>
+      containerId === null ? [] : [{ task: 'master', containerId, node: null, nodeHttp }],
+    );
   }
 
   async output(name: string, maxBytes: number): Promise<Buffer | null> {
@@ -146,12 +158,30 @@ export class YarnJob implements JobConnection {
       this.#application = await this.#resourceManager.application(this.applicationId);
     } catch (error) {
       if (error instanceof TonyError && error.code === 'APPLICATION_NOT_FOUND') {
+        this.#application = this.#forgotten ? this.#application : await this.#remembered();
+        if (this.#application !== null) return this.#application;
         throw new TonyError('APPLICATION_UNKNOWN', `The ResourceManager knows no application ${this.applicationId}.`, { cause: error });
       }
       throw error;
     }
     this.#applicationAt = performance.now();
     return this.#application;
+  }
+
+  /** The ResourceManager forgets old applications; what they have left behind is there longer. */
+  async #remembered(): Promise<Application | null> {
+    try {
+      const store = await ClusterHistory.open(this.#cluster);
+      const place = await findPlace(store, this.applicationId);
+      const record = await readRecord(store.storage, place, true);
+      if (record.final === '' && record.entries.length === 0) return null;
+      this.#forgotten = true;
+      this.#history = place.folder;
+      this.#last = storedStatus(record, 'forgotten');
+      return applicationOf(this.#last);
+    } catch (error) {
+      return unlessAway(error);
+    }
   }
 
   async #askMaster(): Promise<JobStatus | null> {
@@ -176,17 +206,17 @@ export class YarnJob implements JobConnection {
     return this.#application ?? this.#report();
   }
 
-  async #facts(): Promise<YarnFacts> {
+  async #facts(): Promise<YarnFacts | null> {
     const [application, attempts] = await Promise.all([this.#report(), this.#resourceManager.attempts(this.applicationId).catch(() => [])]);
-    return { ...application, attempts };
+    return this.#forgotten ? null : { ...application, attempts };
   }
 
   /** The folder on HDFS into which the nodes put the logs; null before they have. */
   async #collectedIn(): Promise<string | null> {
     const { user } = await this.#known();
-    const attempts = await this.#resourceManager.attempts(this.applicationId).catch(() => []);
-    const containerId = attempts.find((attempt) => attempt.containerId !== null)?.containerId ?? null;
-    if (containerId === null) return null;
+    const masters = await this.#masters(this.#forgotten ? parseEntries(await this.#readEvents()) : []).catch(() => []);
+    const containerId = masters[0]?.containerId;
+    if (containerId === undefined) return null;
     try {
       const { authority, folders } = aggregatedFolders(this.#cluster.configuration, { containerId, owner: user });
       for (const folder of folders) {

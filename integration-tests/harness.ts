@@ -111,6 +111,12 @@ export class TestCluster extends Cluster {
     if (!answer.ok) throw new Error(`making ${folder}: ${await answer.text()}`);
   }
 
+  /** Makes somebody the owner. */
+  async hdfsGive(file: string, user: string): Promise<void> {
+    const answer = await fetch(this.#hdfs(file, `SETOWNER&owner=${user}`), { method: 'PUT', signal: AbortSignal.timeout(10_000) });
+    if (!answer.ok) throw new Error(`giving ${file} to ${user}: ${await answer.text()}`);
+  }
+
   async hdfsRemove(file: string): Promise<void> {
     await fetch(this.#hdfs(file, 'DELETE&recursive=true'), { method: 'DELETE', signal: AbortSignal.timeout(10_000) });
   }

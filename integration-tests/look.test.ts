@@ -181,7 +181,7 @@ describe.each([
     const interrupted = at.terminal(['kill', id], 80);
     await interrupted.sees(/Kill it\?/);
     interrupted.type('\x03');
-    expect(await interrupted.exitCode).toBe(1);
+    expect(await interrupted.exitCode).toBe(130);
     const agreed = at.terminal(['kill', id], 80);
     await agreed.sees(/Kill it\?/);
     agreed.type('y\r');
@@ -241,4 +241,25 @@ test('list says why a job waits, how far it is, and finds jobs by state', async 
   expect((await cluster.run(['list', '--state', 'runing'])).stderr).toContain('did you mean RUNNING?');
   expect((await cluster.run(['list', '--queue', 'defualt'])).stderr).toContain('There is no queue defualt; did you mean default?');
   expect((await cluster.run(['list', '--limit', '0'])).exitCode).toBe(2);
+});
+
+test('a job that the ResourceManager has forgotten is shown as its history has kept it', async () => {
+  const at = await onYarn();
+  const { id, fail } = await submitted(at);
+  await fail();
+  await cluster.ended(id);
+  const old = 'application_1000000000000_0001';
+  const [from, to] = [id, old].map((each) => `/user/alice/.tony-ts/history/${each}`);
+  for (const file of ['job.json', 'events-1.jsonl', 'final.json']) {
+    const text = (await cluster.hdfsRead(`${from}/${file}`)).toString().replaceAll(id, old);
+    await cluster.hdfsWrite(`${to}/${file}`, Buffer.from(text));
+  }
+  await cluster.hdfsGive(`${to}`, 'alice');
+  expect((await cluster.run(['status', old])).stdout).toContain(`${old} FAILED`);
+  const page = (await cluster.run(['describe', old])).stdout;
+  expect(page).toMatch(/^first failure\n {2}worker:1: /);
+  expect(page).not.toContain('YARN');
+  expect((await cluster.run(['events', old, '--type', 'job-finished'])).stdout).toContain('FAILED');
+  expect(await cluster.run(['kill', old])).toMatchObject({ exitCode: 0, stdout: `${old} had ended already: FAILED\n` });
+  expect((await cluster.run(['describe', old], { env: { HADOOP_USER_NAME: 'bob' } })).stderr).toContain(`knows no application ${old}`);
 });

@@ -1,4 +1,6 @@
 import type { Argv, CommandModule } from 'yargs';
+import type { Answer } from '../confirm.ts';
+import type { Casualties } from '../kill-job.ts';
 import type { OutputFormat } from '../value-output.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
@@ -20,6 +22,7 @@ export const killCommand: CommandModule<object, KillArguments> = {
   handler: async ({ application, yes, output, ...cluster }) => {
     const { connectJob } = await import('../connect-job.ts');
     const { casualtiesOf, killJob } = await import('../kill-job.ts');
+    const { INTERRUPTED } = await import('../interrupts.ts');
     const { killedLines } = await import('../kill-lines.ts');
     const { terminalOf } = await import('../terminal.ts');
     const connection = await connectJob(application, cluster);
@@ -27,9 +30,10 @@ export const killCommand: CommandModule<object, KillArguments> = {
       // Only a person at a terminal can answer.
       if (!yes && process.stdin.isTTY && process.stdout.isTTY) {
         const observation = await connection.observe();
-        if (observation.result === null && !(await agreed(casualtiesOf(application, observation, Date.now())))) {
+        const answer = observation.result === null ? await ask(casualtiesOf(application, observation, Date.now())) : 'yes';
+        if (answer !== 'yes') {
           process.stdout.write('It goes on.\n');
-          process.exitCode = 1;
+          process.exitCode = answer === 'interrupted' ? INTERRUPTED : 1;
           return;
         }
       }
@@ -50,7 +54,7 @@ export const killCommand: CommandModule<object, KillArguments> = {
   },
 };
 
-async function agreed(casualties: Parameters<typeof import('../kill-lines.ts').casualtyLines>[0]): Promise<boolean> {
+async function ask(casualties: Casualties): Promise<Answer> {
   const { casualtyLines } = await import('../kill-lines.ts');
   const { confirm } = await import('../confirm.ts');
   const { terminalOf } = await import('../terminal.ts');

@@ -5,6 +5,7 @@ import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-
 
 interface ListArguments extends ClusterArguments {
   readonly all?: boolean | undefined;
+  readonly local?: boolean | undefined;
   readonly ended: boolean;
   readonly user?: string | undefined;
   readonly name?: string | undefined;
@@ -19,7 +20,8 @@ export const listCommand: CommandModule<object, ListArguments> = {
   describe: 'List the jobs on the cluster, the newest first, and why those wait that do',
   builder: (yargs): Argv<ListArguments> =>
     yargs.options({
-      all: { alias: 'a', type: 'boolean', describe: "Everybody's jobs, not only yours", conflicts: 'user' },
+      all: { alias: 'a', type: 'boolean', describe: "Everybody's jobs, not only yours", conflicts: ['user', 'local'] },
+      local: { type: 'boolean', describe: "This machine's jobs, which run with --local", conflicts: 'user' },
       ended: { alias: 'e', type: 'boolean', default: false, describe: 'Also jobs that have ended (tony-ts history knows older ones)' },
       user: { type: 'string', describe: "This user's jobs", requiresArg: true },
       name: { type: 'string', describe: 'Only jobs with this in their name', requiresArg: true },
@@ -29,11 +31,13 @@ export const listCommand: CommandModule<object, ListArguments> = {
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
-  handler: async ({ all = false, user, output, state, limit, ...options }) => {
-    const { listJobs } = await import('../list-jobs.ts');
+  handler: async ({ all = false, local = false, user, output, state, limit, ...options }) => {
     const wanted = await stateOf(state);
     await checkLimit(limit);
-    const jobs = await listJobs({ ...options, state: wanted, limit, user: all ? null : user, ask: true });
+    const asked = { ...options, state: wanted, limit };
+    const jobs = local
+      ? await (await import('../local-jobs.ts')).listLocalJobs(asked)
+      : await (await import('../list-jobs.ts')).listJobs({ ...asked, user: all ? null : user, ask: true });
     if (output !== 'table') {
       const { valueWriter } = await import('../value-output.ts');
       const write = await valueWriter(output);

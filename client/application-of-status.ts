@@ -1,0 +1,32 @@
+import { APPLICATION_TYPE } from '../conf/job.ts';
+import type { JobStatus } from '../conf/status.ts';
+import type { Application } from '../hadoop/resource-manager-answers.ts';
+
+const ENDS: ReadonlySet<string> = new Set(['SUCCEEDED', 'FAILED', 'KILLED']);
+
+/** What YARN would say of a job that it does not know: one of this machine, or one that it has forgotten. */
+export function applicationOf({ applicationId, name, user, queue, state, message, startedAt, finishedAt, tasks }: JobStatus): Application {
+  const over = ENDS.has(state);
+  return {
+    id: applicationId,
+    name,
+    user,
+    queue,
+    type: APPLICATION_TYPE,
+    tags: [],
+    state: over ? 'FINISHED' : 'RUNNING',
+    finalStatus: over ? state : 'UNDEFINED',
+    progress: 0,
+    trackingUrl: '',
+    diagnostics: message,
+    startedAt,
+    finishedAt,
+    amContainerLogs: null,
+    amNodeHttp: null,
+    allocatedMb: 0,
+    allocatedVcores: 0,
+    runningContainers: over ? 0 : 1 + tasks.filter(({ containerId }) => containerId !== null).length,
+    used: {},
+    logAggregation: null,
+  };
+}
