@@ -1,13 +1,11 @@
 import { APPLICATION_TYPE } from '../conf/job.ts';
 import type { Quotas } from '../conf/quota-schema.ts';
-import { parseApplicationId } from '../hadoop/application-id.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
-import { type Application, LIVE_STATES } from '../hadoop/resource-manager-answers.ts';
-import { runningJob } from '../hadoop/running-job.ts';
-import { groupsOfUser } from '../hadoop/user-groups.ts';
+import { LIVE_STATES } from '../hadoop/resource-manager-answers.ts';
 import { siteOfCluster } from '../storage/cluster-site.ts';
 import { type ClusterOptions, openCluster } from './cluster.ts';
 import { type QuotaSum, type QuotaSums, quotaSums } from './quota-sums.ts';
+import { countedJobs } from './running-jobs.ts';
 
 export interface QuotaUsageOptions extends ClusterOptions {
   /** Only totals that are one user's, one queue's, or of one role. */
@@ -39,13 +37,7 @@ export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<Quota
       resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES }),
     ]);
     const { from, quotas } = ofCluster.from === null ? await cluster.site() : ofCluster;
-    const users = Object.keys(quotas.groups).length === 0 ? [] : [...new Set(applications.map((application) => application.user))];
-    const groups = new Map(await Promise.all(users.map(async (name) => [name, await groupsOfUser(configuration, caller, name)] as const)));
-    const jobs = applications.sort(bySubmission).map((application) => ({
-      ...runningJob(application, (name) => groups.get(name) ?? []),
-      holds: Object.values(application.used).some((amount) => amount > 0),
-    }));
-    const sums = quotaSums(quotas, jobs);
+    const sums = quotaSums(quotas, await countedJobs(applications, quotas, cluster));
     return { from, over: quotas.over, ...sums, totals: sums.totals.filter((sum) => isMeant(sum, options)) };
   } finally {
     resourceManager.close();
@@ -57,9 +49,4 @@ function isMeant(sum: QuotaSum, { user, queue, role }: QuotaUsageOptions): boole
   return (
     (user === undefined || sum.user === user) && (queue === undefined || sum.queue === queue) && (role === undefined || sum.role === role)
   );
-}
-
-function bySubmission(one: Application, other: Application): number {
-  const [a, b] = [parseApplicationId(one.id), parseApplicationId(other.id)];
-  return a.clusterTimestamp - b.clusterTimestamp || a.sequence - b.sequence;
 }

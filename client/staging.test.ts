@@ -7,16 +7,8 @@ import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import { hashFolder } from './source-archive.ts';
 import { listData, listFolder } from './source-folder.ts';
-import {
-  findArchive,
-  findData,
-  findFolder,
-  isStagingThere,
-  openStaging,
-  type StagingEvent,
-  type StagingPlace,
-  stageJob,
-} from './staging.ts';
+import { findData } from './stage-data.ts';
+import { findArchive, findFolder, isStagingThere, openStaging, type StagingEvent, type StagingPlace, stageJob } from './staging.ts';
 
 let folder = '';
 let events: StagingEvent[] = [];

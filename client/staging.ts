@@ -21,9 +21,8 @@ import { type HashedFolder, packFolder } from './source-archive.ts';
  * All private: folders 0700, files 0600. The NodeManagers fetch as the user.
  */
 
-const FOLDER_MODE = 0o700;
-const FILE_MODE = 0o600;
-const UPLOADS_AT_ONCE = 4;
+export const FOLDER_MODE = 0o700;
+export const FILE_MODE = 0o600;
 
 export type StagingEvent =
   /** `bytes` is what lies in the cluster. */
@@ -141,66 +140,12 @@ function partThere(place: StagingPlace, name: string, entry: Entry): Part<Resour
   return { name, bytes: entry.size, missing: 0, expected: resource, stage, discard: nothing };
 }
 
-/** Input data, file by file, so that programs read them straight from storage. Its place is the URI of the folder (or of the single file). */
-export async function findData(place: StagingPlace, name: string, data: HashedFolder, single: boolean): Promise<Part<string>> {
-  const { storage, root, onEvent } = place;
-  const home = joinUri(root, 'cache', data.hash, name);
-  const sizes = new Map<string, number>();
-  const folders = ['', ...data.entries.filter((entry) => entry.type === 'folder').map((entry) => entry.path)];
-  await naming(root, async () => {
-    for (const folder of folders) {
-      for (const entry of await storage.list(joinUri(home, ...segments(folder)))) {
-        if (entry.type === 'file') sizes.set(folder === '' ? entry.name : `${folder}/${entry.name}`, entry.size);
-      }
-    }
-  });
-  const missing = data.entries.filter((entry) => entry.type === 'file').filter((file) => sizes.get(file.path) !== file.size);
-  const only = data.entries[0];
-  const expected = single && only !== undefined ? joinUri(home, only.path) : home;
-  const total = missing.reduce((sum, file) => sum + file.size, 0);
-  const isThere = missing.length === 0 && sizes.size > 0;
-  const uploadMissing = async (): Promise<void> => {
-    await storage.makeFolder(joinUri(root, 'cache', data.hash), FOLDER_MODE);
-    for (const folder of folders) await storage.makeFolder(joinUri(home, ...segments(folder)), FOLDER_MODE);
-    const sent = new Map<string, number>();
-    // That all is sent is said once, when all of it is in its place.
-    const report = (): void => {
-      const bytes = [...sent.values()].reduce((sum, each) => sum + each, 0);
-      if (bytes < total) onEvent({ type: 'upload', name, total, sent: bytes });
-    };
-    report();
-    let next = 0;
-    const worker = async (): Promise<void> => {
-      for (let file = missing[next++]; file !== undefined; file = missing[next++]) {
-        const relative = file.path;
-        await storage.write(joinUri(home, ...segments(relative)), contents(path.join(data.root, relative), place.signal), {
-          permission: FILE_MODE,
-          onProgress: (bytes) => {
-            sent.set(relative, bytes);
-            report();
-          },
-        });
-        sent.set(relative, file.size);
-        report();
-      }
-    };
-    await Promise.all(Array.from({ length: UPLOADS_AT_ONCE }, worker));
-    onEvent({ type: 'upload', name, total, sent: total });
-  };
-  const stage = async (): Promise<string> => {
-    if (isThere) onEvent({ type: 'unchanged', name, bytes: data.bytes });
-    else await naming(root, uploadMissing);
-    return expected;
-  };
-  return { name, bytes: data.bytes, missing: total, expected, stage, discard: nothing };
-}
-
 /** What is already where it is wanted: the user's own runtime, or data by a URI. */
 export function partElsewhere<T>(name: string, bytes: number, expected: T): Part<T> {
   return { name, bytes, missing: 0, expected, stage: async () => expected, discard: nothing };
 }
 
-async function nothing(): Promise<void> {}
+export async function nothing(): Promise<void> {}
 
 interface Packed {
   readonly file: string;
@@ -275,19 +220,16 @@ async function entryOf(storage: Storage, uri: string): Promise<Entry> {
   return entry;
 }
 
-async function* contents(file: string, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
+/** A file's bytes, until the signal. */
+export async function* contents(file: string, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
   for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) {
     signal?.throwIfAborted();
     yield chunk as Uint8Array;
   }
 }
 
-function segments(relative: string): string[] {
-  return relative === '' ? [] : relative.split('/');
-}
-
 /** What the storage denies is said in terms of the staging folder: the person never named the path that failed. */
-async function naming<T>(root: string, action: () => Promise<T>): Promise<T> {
+export async function naming<T>(root: string, action: () => Promise<T>): Promise<T> {
   try {
     return await action();
   } catch (error) {

@@ -6,7 +6,8 @@ import { bundlesFolder } from './bundles.ts';
 import { placeUri } from './place-uri.ts';
 import { type HashedFolder, hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';
-import { findArchive, findData, findFolder, type Part, partElsewhere, type StagingPlace } from './staging.ts';
+import { findData } from './stage-data.ts';
+import { findArchive, findFolder, type Part, partElsewhere, type StagingPlace } from './staging.ts';
 import { bringsTensorBoard } from './tensorboard-role.ts';
 
 interface BuiltArchive {

@@ -1,14 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '../../conf/errors.ts';
 import { APPLICATION_TYPE, type Job } from '../../conf/job.ts';
-import { type Owner, type Shortage, setsTotals, shortagesOf } from '../../conf/quotas.ts';
+import { type Owner, type RunningJob, type Shortage, setsTotals, shortagesOf } from '../../conf/quotas.ts';
 import type { Site } from '../../conf/site.ts';
 import type { QueueRoom } from '../../hadoop/queue-room.ts';
 import type { ResourceManager } from '../../hadoop/resource-manager.ts';
 import { LIVE_STATES, type Node } from '../../hadoop/resource-manager-answers.ts';
-import { amountsOf, runningJob } from '../../hadoop/running-job.ts';
-import { groupsOfUser } from '../../hadoop/user-groups.ts';
+import { amountsOf } from '../../hadoop/running-job.ts';
 import type { Cluster } from '../cluster.ts';
+import { countedJobs } from '../running-jobs.ts';
 import type { NodeRoom } from './placement.ts';
 
 /** What a plan says that a submit does not need: nobody waits long for it, and what is refused makes the plan shorter. */
@@ -80,13 +80,10 @@ function nodeRoom({ host, state, labels, total, available }: Node): NodeRoom {
 }
 
 async function runningJobs(
-  { configuration, user }: Pick<Cluster, 'configuration' | 'user'>,
+  cluster: Pick<Cluster, 'configuration' | 'user'>,
   resourceManager: ResourceManager,
-  site: Site,
-): Promise<ReturnType<typeof runningJob>[]> {
+  { quotas }: Site,
+): Promise<readonly RunningJob[]> {
   const applications = await resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES });
-  const hasGroups = Object.keys(site.quotas.groups).length > 0;
-  const users = hasGroups ? [...new Set(applications.map((application) => application.user))] : [];
-  const groups = new Map(await Promise.all(users.map(async (name) => [name, await groupsOfUser(configuration, user, name)] as const)));
-  return applications.map((application) => runningJob(application, (name) => groups.get(name) ?? []));
+  return countedJobs(applications, quotas, cluster);
 }

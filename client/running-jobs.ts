@@ -1,0 +1,26 @@
+import type { Quotas } from '../conf/quota-schema.ts';
+import { parseApplicationId } from '../hadoop/application-id.ts';
+import type { Application } from '../hadoop/resource-manager-answers.ts';
+import { runningJob } from '../hadoop/running-job.ts';
+import { groupsOfUser } from '../hadoop/user-groups.ts';
+import type { Cluster } from './cluster.ts';
+import type { CountedJob } from './quota-sums.ts';
+
+/** Applications as sums count them, in the order of their submission. Groups are only asked for where quotas name any. */
+export async function countedJobs(
+  applications: readonly Application[],
+  quotas: Quotas,
+  { configuration, user: caller }: Pick<Cluster, 'configuration' | 'user'>,
+): Promise<CountedJob[]> {
+  const users = Object.keys(quotas.groups).length === 0 ? [] : [...new Set(applications.map(({ user }) => user))];
+  const groups = new Map(await Promise.all(users.map(async (user) => [user, await groupsOfUser(configuration, caller, user)] as const)));
+  return [...applications].sort(bySubmission).map((application) => ({
+    ...runningJob(application, (user) => groups.get(user) ?? []),
+    holds: Object.values(application.used).some((amount) => amount > 0),
+  }));
+}
+
+function bySubmission(one: Application, other: Application): number {
+  const [a, b] = [parseApplicationId(one.id), parseApplicationId(other.id)];
+  return a.clusterTimestamp - b.clusterTimestamp || a.sequence - b.sequence;
+}

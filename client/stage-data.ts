@@ -1,0 +1,64 @@
+import path from 'node:path';
+import { joinUri } from '../storage/uri.ts';
+import type { HashedFolder } from './source-archive.ts';
+import { contents, FILE_MODE, FOLDER_MODE, naming, nothing, type Part, type StagingPlace } from './staging.ts';
+
+const UPLOADS_AT_ONCE = 4;
+
+/** Input data, file by file, so that programs read them straight from storage. Its place is the URI of the folder (or of the single file). */
+export async function findData(place: StagingPlace, name: string, data: HashedFolder, single: boolean): Promise<Part<string>> {
+  const { storage, root, onEvent } = place;
+  const home = joinUri(root, 'cache', data.hash, name);
+  const sizes = new Map<string, number>();
+  const folders = ['', ...data.entries.filter((entry) => entry.type === 'folder').map((entry) => entry.path)];
+  await naming(root, async () => {
+    for (const folder of folders) {
+      for (const entry of await storage.list(joinUri(home, ...segments(folder)))) {
+        if (entry.type === 'file') sizes.set(folder === '' ? entry.name : `${folder}/${entry.name}`, entry.size);
+      }
+    }
+  });
+  const missing = data.entries.filter((entry) => entry.type === 'file').filter((file) => sizes.get(file.path) !== file.size);
+  const only = data.entries[0];
+  const expected = single && only !== undefined ? joinUri(home, only.path) : home;
+  const total = missing.reduce((sum, file) => sum + file.size, 0);
+  const isThere = missing.length === 0 && sizes.size > 0;
+  const uploadMissing = async (): Promise<void> => {
+    await storage.makeFolder(joinUri(root, 'cache', data.hash), FOLDER_MODE);
+    for (const folder of folders) await storage.makeFolder(joinUri(home, ...segments(folder)), FOLDER_MODE);
+    const sent = new Map<string, number>();
+    // That all is sent is said once, when all of it is in its place.
+    const report = (): void => {
+      const bytes = [...sent.values()].reduce((sum, each) => sum + each, 0);
+      if (bytes < total) onEvent({ type: 'upload', name, total, sent: bytes });
+    };
+    report();
+    let next = 0;
+    const worker = async (): Promise<void> => {
+      for (let file = missing[next++]; file !== undefined; file = missing[next++]) {
+        const relative = file.path;
+        await storage.write(joinUri(home, ...segments(relative)), contents(path.join(data.root, relative), place.signal), {
+          permission: FILE_MODE,
+          onProgress: (bytes) => {
+            sent.set(relative, bytes);
+            report();
+          },
+        });
+        sent.set(relative, file.size);
+        report();
+      }
+    };
+    await Promise.all(Array.from({ length: UPLOADS_AT_ONCE }, worker));
+    onEvent({ type: 'upload', name, total, sent: total });
+  };
+  const stage = async (): Promise<string> => {
+    if (isThere) onEvent({ type: 'unchanged', name, bytes: data.bytes });
+    else await naming(root, uploadMissing);
+    return expected;
+  };
+  return { name, bytes: data.bytes, missing: total, expected, stage, discard: nothing };
+}
+
+function segments(relative: string): string[] {
+  return relative === '' ? [] : relative.split('/');
+}
