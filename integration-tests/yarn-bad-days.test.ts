@@ -207,13 +207,11 @@ test.each([
 });
 
 describe('a job fails with a sentence that names cause and next step', () => {
-  test.each([
-    ['asks for an unknown label', '{worker: {instances: 1, nodeLabel: nowhere, resources: {memory: 512m}}}', /label/, /nodeLabel/],
-  ])('when a role %s', async (_, roles, cause, step) => {
-    const { client, yarn, status } = await failure({ roles });
+  test('when a role asks for an unknown label', async () => {
+    const { client, yarn, status } = await failure({ roles: '{worker: {instances: 1, nodeLabel: nowhere, resources: {memory: 512m}}}' });
     for (const text of [client, yarn.diagnostics, status]) {
-      expect(text).toMatch(cause);
-      expect(text).toMatch(step);
+      expect(text).toMatch(/label/);
+      expect(text).toMatch(/nodeLabel/);
     }
   });
 
