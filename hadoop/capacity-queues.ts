@@ -73,7 +73,8 @@ const queueSchema: z.ZodType<CapacityQueue> = z
     mode: z.enum(['percentage', 'absolute', 'weight']).default('percentage'),
     state: z.string().default('RUNNING'),
     capacities: z.object({ queueCapacitiesByPartition: z.array(partitionSchema).min(1) }),
-    nodeLabels: z.array(z.string()).default(['*']),
+    // The root reaches all and does not say so; of another queue it is left out when it reaches none.
+    nodeLabels: z.array(z.string()).optional(),
     defaultNodeLabelExpression: z.string().optional(),
     queueAcls: z.object({ queueAcl: z.array(z.object({ accessType: z.string(), accessControlList: z.string() })) }),
     maximumAllocation: resourcesSchema,
@@ -106,7 +107,7 @@ const queueSchema: z.ZodType<CapacityQueue> = z
       mode: queue.mode,
       state: queue.state,
       partitions: partitions.sort((a, b) => (a.label < b.label ? -1 : 1)),
-      labels: queue.nodeLabels,
+      labels: queue.queuePath === 'root' ? ['*'] : (queue.nodeLabels ?? []),
       defaultLabel: queue.defaultNodeLabelExpression ?? null,
       submitters: acl('SUBMIT_APP'),
       administrators: acl('ADMINISTER_QUEUE'),

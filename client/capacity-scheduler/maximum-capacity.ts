@@ -103,7 +103,7 @@ function partitionsOf(
   view: SchedulerView,
 ): { readonly key: string; readonly own: QueuePartition; readonly above: Resources }[] {
   const parent = staticQueues(view.root).find(({ children }) => children.includes(queue));
-  const reached = reachedLabels(queue, view.quotas);
+  const reached = reachedLabels(queue, view);
   return queue.partitions.flatMap((own) => {
     if (own.label !== '' && !(reached === null || reached.includes(own.label))) return [];
     const key = own.label === '' ? `${queue.path}.` : `${queue.path}.accessible-node-labels.${own.label}.`;

@@ -1,15 +1,15 @@
-import type { Quotas } from '../../conf/quota-schema.ts';
 import { entryOf } from '../../conf/quotas.ts';
 import type { CapacityQueue } from '../../hadoop/capacity-queues.ts';
 import { leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } from './scheduler-draft.ts';
 
 const ALL = '*';
 
-/** The labels that a queue reaches when the site file holds; null: all. */
-export function reachedLabels({ name, labels, children }: CapacityQueue, quotas: Quotas): readonly string[] | null {
-  const allowed = children.length > 0 ? undefined : entryOf(quotas.queues, name)?.entry.nodeLabels;
-  if (allowed === undefined) return labels.includes(ALL) ? null : labels;
-  return labels.includes(ALL) ? allowed : allowed.filter((label) => labels.includes(label));
+/** The labels that a queue reaches when the site file holds, within those of the queue above it; null: all. */
+export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<SchedulerView, 'quotas' | 'root'>): readonly string[] | null {
+  const allowed = queue.children.length > 0 ? undefined : entryOf(quotas.queues, queue.name)?.entry.nodeLabels;
+  if (allowed === undefined) return queue.labels.includes(ALL) ? null : queue.labels;
+  const above = staticQueues(root).find(({ children }) => children.includes(queue))?.labels ?? [ALL];
+  return above.includes(ALL) ? allowed : allowed.filter((label) => above.includes(label));
 }
 
 /**
@@ -22,7 +22,7 @@ export function limitLabels(draft: SchedulerDraft, { quotas, root }: SchedulerVi
   for (const queue of leafQueues(root)) {
     const found = entryOf(quotas.queues, queue.name);
     const allowed = found?.entry.nodeLabels;
-    const reached = reachedLabels(queue, quotas);
+    const reached = reachedLabels(queue, { quotas, root });
     if (found === null || allowed === undefined || reached === null) continue;
     const path = `quotas.queues.${found.name}.nodeLabels`;
     draft.set(`${queue.path}.accessible-node-labels`, reached.join(',') || ' ', path);

@@ -143,6 +143,14 @@ test('node labels that a queue gives up go to those beside it, so that percents 
     'root.research.allow-zero-capacity-sum=true',
     'root.research.b.accessible-node-labels= ',
   ]);
+  // What an earlier file has taken away comes back.
+  const [first, ...others] = ROOT.children;
+  if (first === undefined) throw new Error('no queue');
+  const none: CapacityQueue = { ...ROOT, children: [{ ...first, labels: [] }, ...others] };
+  expect(currentProperties(none).get(`${PREFIX}root.default.accessible-node-labels`)).toBe(' ');
+  expect(changes('queues: {default: {nodeLabels: [a100]}}', { root: none }, currentProperties(none))).toEqual([
+    'root.default.accessible-node-labels=a100',
+  ]);
   expect(emitted('queues: {a: {nodeLabels: [a100, v100]}}').notices).toContain(
     'quotas.queues.a.nodeLabels: root.research.a has no capacity of the nodes labelled v100; set root.research.a.accessible-node-labels.v100.capacity.',
   );
