@@ -1,9 +1,12 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 // Vitest reads the configuration from a default export; it is the only one.
 // biome-ignore lint/style/noDefaultExport: required by vitest
 export default defineConfig({
   test: {
+    // Many tests wait for other processes, so that one at a time would leave even the smallest machine idle.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     projects: [
       {
         test: {
