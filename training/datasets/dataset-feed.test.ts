@@ -187,6 +187,22 @@ describe('ranks that share a dataset', () => {
     expect(all.sort((a, b) => Number(a) - Number(b))).toEqual(numbers(20));
   });
 
+  test('of which one is late for a pass of what is repeated get something of the next', async () => {
+    const dataset = (await recordFiles([3, 3, 3])).map(({ xs }) => xs[0]).dispatch();
+    const splits = new OwnSplits();
+    const read = (index: number) => dataset.repeat(2).read({ storage, share: { index, count: 2 }, splits: splits.reader() });
+    const early = read(0);
+    const first: unknown[] = [];
+    while (first.length < 9) first.push((await early.next()).value);
+    const second: unknown[] = [];
+    for await (const record of read(1)) second.push(record);
+    await early.return();
+    expect([first, second].map((records) => records.sort((a, b) => Number(a) - Number(b)))).toEqual([numbers(9), numbers(9)]);
+    // Where there is nothing at all, it comes to its end.
+    const none = (await recordFiles([0, 0])).dispatch().repeat();
+    expect(await none.toArray({ storage, splits: new OwnSplits().reader() })).toEqual([]);
+  });
+
   test('take shares so that each has a reader', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 20 }), (ranks, shares) => {

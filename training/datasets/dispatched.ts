@@ -53,7 +53,10 @@ export class DispatchedStream<T> implements ChunkStream<T> {
     while (!this.#isClosed) {
       if (this.#chunks === null) {
         const index = await this.#pass.split(this.#number, this.#context.signal);
-        if (index === null) return null;
+        if (index === null) {
+          if (this.#number === 0 && this.#splits.length > 0) this.#context.onPassedOver?.();
+          return null;
+        }
         this.#chunks = this.#format.read(this.#splits[index] as Split, this.#at, this.#context);
       }
       const { done, value } = await this.#chunks.next();

@@ -40,6 +40,8 @@ export interface ReadContext {
   readonly dispatchLog?: DispatchLog | undefined;
   /** What is read cannot be read again: where the reader stands is of no use to another one. */
   readonly onUnrepeatable?: () => void;
+  /** Of what is dispatched others have got everything: that nothing came does not mean that there is nothing. */
+  readonly onPassedOver?: () => void;
   readonly seed: number;
   readonly passes: Passes;
   /** The seed of the order in which files are read; null: as they are listed. */

@@ -14,20 +14,23 @@ export class RepeatNode<T> implements DatasetNode<T> {
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
     refuseSplits(context, 'repeat', 'each split is read once');
-    const open = (pass: number, at: Json) => this.#inner.open({ ...context, passes: [...context.passes, pass] }, at);
+    const open = (pass: number, at: Json, onPassedOver: () => void) =>
+      this.#inner.open({ ...context, passes: [...context.passes, pass], onPassedOver }, at);
     return new RepeatedStream(open, this.#count, from);
   }
 }
 
 class RepeatedStream<T> implements ChunkStream<T> {
-  readonly #open: (pass: number, at: Json) => ChunkStream<T>;
+  readonly #open: (pass: number, at: Json, onPassedOver: () => void) => ChunkStream<T>;
   readonly #count: number;
   #pass: number;
   #at: Json;
   #stream: ChunkStream<T> | null = null;
   #isEmpty: boolean;
+  /** Others were given all of this pass. */
+  #isPassedOver = false;
 
-  constructor(open: (pass: number, at: Json) => ChunkStream<T>, count: number, state: Json) {
+  constructor(open: (pass: number, at: Json, onPassedOver: () => void) => ChunkStream<T>, count: number, state: Json) {
     const [pass, at] = (state ?? [0, null]) as [number, Json];
     this.#open = open;
     this.#count = count;
@@ -39,7 +42,9 @@ class RepeatedStream<T> implements ChunkStream<T> {
 
   async next(): Promise<Chunk<T> | null> {
     while (this.#pass < this.#count) {
-      this.#stream ??= this.#open(this.#pass, this.#at);
+      this.#stream ??= this.#open(this.#pass, this.#at, () => {
+        this.#isPassedOver = true;
+      });
       const chunk = await this.#stream.next();
       if (chunk !== null) {
         this.#isEmpty &&= chunk.items.length === 0;
@@ -48,7 +53,8 @@ class RepeatedStream<T> implements ChunkStream<T> {
       await this.#stream.close();
       this.#stream = null;
       // A pass without elements, without end, would never come back.
-      if (this.#isEmpty) return null;
+      if (this.#isEmpty && !this.#isPassedOver) return null;
+      this.#isPassedOver = false;
       this.#pass++;
       this.#at = null;
     }
