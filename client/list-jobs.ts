@@ -30,7 +30,7 @@ export interface ListOptions extends ClusterOptions {
   /** Only jobs with this in their name, whatever its case. */
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
-  /** Only jobs in this state; one of an end finds those that have ended too. `WAITING` also finds those that YARN lets wait. */
+  /** Only jobs in this state; one of an end finds those that have ended too. `WAITING` finds all of which something waits. */
   readonly state?: ListedState | undefined;
   /** At most so many, the newest. */
   readonly limit?: number | undefined;
@@ -179,13 +179,17 @@ export function progressOf({ state, message, step, metrics, checkpointStep, gene
 
 /** Whether a job is one of those that are asked for. */
 export function matchesListing(
-  { name, queue, phase }: JobSummary,
+  { name, queue, phase, waiting }: JobSummary,
   options: Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state'>,
 ): boolean {
   const { state } = options;
   const named = name.toLowerCase().includes((options.name ?? '').toLowerCase());
   const queued = options.queue === undefined || isQueue(queue, options.queue);
-  return named && queued && (state === undefined ? options.ended === true || !ENDS.has(phase) : isIn(phase, state));
+  return (
+    named &&
+    queued &&
+    (state === undefined ? options.ended === true || !ENDS.has(phase) : isIn(phase, state) || (state === 'WAITING' && waiting !== ''))
+  );
 }
 
 /** How it ended says more than that it has. */

@@ -1,9 +1,9 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { describe, expect, test } from 'vitest';
-import { type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { COMMAND, type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
-import { type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
+import { openTerminal, type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 
 /** Looking into jobs: describe, events, top, kill and list, on YARN and on this machine alike. */
 
@@ -73,6 +73,8 @@ async function submitted(
   const { stdout, stderr } = await run([...submit, '--conf', path.join(folder, 'job.yaml')]);
   const id = ID.exec(stdout)?.[0];
   if (id === undefined) throw new Error(`no id in ${stdout}${stderr}`);
+  // Should the test fail, the next one must find room.
+  onTestFinished(async () => void (await run(['kill', id])));
   return { id, open: () => writeFile(gate, ''), fail: () => writeFile(failing, '') };
 }
 
@@ -194,7 +196,7 @@ describe.each([
   });
 });
 
-test('top without an id shows the jobs that run; a signal leaves the terminal as it was', async () => {
+test('top without an id shows the jobs that run, as they come and go', async () => {
   const at = await onYarn();
   const first = await submitted(at, 'first of two');
   const second = await submitted(at, 'second of two');
@@ -214,6 +216,20 @@ test('top without an id shows the jobs that run; a signal leaves the terminal as
   expect((await at.run(['top'])).stdout).toBe('no job of yours runs\n');
 });
 
+test.each(['TERM', 'INT', 'HUP'])('a signal (%s) ends top and leaves the terminal as it was', async (signal) => {
+  const folder = await temporaryFolder();
+  const gate = path.join(folder, 'go');
+  const script = `(until [ -e ${gate} ]; do sleep 0.1; done; kill -${signal} $$) & exec "$@"`;
+  const words = ['bash', '-c', script, 'bash', process.execPath, COMMAND, 'top', '--local', '--interval', '200ms'];
+  const top = openTerminal(words, { columns: 80, env: { HOME: folder } });
+  await top.sees(/no job on this machine runs/);
+  await writeFile(gate, '');
+  expect(await top.exitCode).toBe(130);
+  expect(top.raw.endsWith(LEFT)).toBe(true);
+  expect(top.cursorShown).toBe(true);
+  expect(top.lines()).toEqual([]);
+});
+
 test('list says why a job waits, how far it is, and finds jobs by state', async () => {
   const at = await onYarn();
   const { id, fail } = await submitted(at, 'to be listed');
@@ -231,7 +247,8 @@ test('list says why a job waits, how far it is, and finds jobs by state', async 
     'name: large\nframework: none\nruntime: system\nmaster: {memory: 512m}\nroles: {worker: {command: sleep 600, instances: 40, resources: {memory: 1g}}}\n';
   await writeFile(path.join(folder, 'job.yaml'), large);
   const waiting = ID.exec((await cluster.run(['submit', '--detach', '--conf', path.join(folder, 'job.yaml')])).stdout)?.[0] ?? '';
-  await until(async () => new RegExp(`^${waiting} .*WAITING.*\n {4}\\S`, 'm').test(await list('--state', 'waiting')), {
+  onTestFinished(async () => void (await cluster.run(['kill', waiting])));
+  await until(async () => new RegExp(`^${waiting} .*\n {4}Waiting for .* got no container`, 'm').test(await list('--state', 'waiting')), {
     describe: () => list(),
   });
   await cluster.run(['kill', waiting]);
