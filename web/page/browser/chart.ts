@@ -70,7 +70,8 @@ export function Chart(props: ChartProps): Content {
       {
         width: Math.max(200, element.clientWidth),
         height: HEIGHT,
-        padding: [10, 14, 0, 0],
+        // On the right half of the last tick's number, which may be a long one.
+        padding: [10, 22, 0, 0],
         legend: { show: false },
         cursor: { sync: { key: together }, points: { size: 6 }, drag: { x: true, y: false }, dataIdx: nearestPoint },
         scales: {
