@@ -211,19 +211,17 @@ export class RightEnd {
     watch(socket, (cause) => this.#lose(cause));
   }
 
-  /** A header and, in the same segment where it fits, the first bytes. */
-  open(frame: Frame, first: Uint8Array | null): void {
+  /** A header and, in the same segment where they fit, the first bytes. */
+  open(frame: Frame, writeFirst: () => void): void {
     this.#socket?.cork();
     this.write(encodeFrame(frame));
-    if (first !== null && first.length > 0) {
-      this.write(first);
-    }
+    writeFirst();
     this.#socket?.uncork();
   }
 
   /** `bytes` must not change until `flushed()`. */
   readonly write = (bytes: Uint8Array): void => {
-    if (this.#over || this.#socket === null) {
+    if (this.#over || this.#socket === null || bytes.length === 0) {
       return;
     }
     this.#pending++;

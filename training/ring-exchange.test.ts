@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Exchange, planAllReduce, planBroadcast, type Wire } from './ring-exchange.ts';
+import { Pace } from './ring-pace.ts';
 import { createPlainVector, createVector, type Lane, PIECE_BYTES, type RingVector } from './ring-vector.ts';
 
 /** A ring in memory: what a rank sends waits in a queue and reaches its right neighbour in chunks as the test likes. */
@@ -17,12 +18,13 @@ function runRing(
     const plan = plans[rank] as ReturnType<typeof planAllReduce>;
     const queue = queues[(rank + 1) % size] as Uint8Array[];
     const lane = vector[wire] as Lane;
+    // Not copied: the bytes are read when they are "sent", as by a socket.
+    const pace = new Pace((bytes) => queue.push(bytes), plan.steps.length === 0 ? Number.POSITIVE_INFINITY : undefined);
     if (plan.first !== null && size > 1) {
       lane.encode(plan.first.from, plan.first.to);
-      queue.push(lane.image.subarray(plan.first.from * lane.width, plan.first.to * lane.width));
+      pace.send(lane.image.subarray(plan.first.from * lane.width, plan.first.to * lane.width));
     }
-    // Not copied: the bytes are read when they are "sent", as by a socket.
-    return new Exchange(lane, plan, (bytes) => queue.push(bytes));
+    return new Exchange(lane, plan, pace.send, pace.received);
   });
   for (;;) {
     const ready = exchanges.flatMap((exchange, rank) => (!exchange.complete && (queues[rank] as Uint8Array[]).length > 0 ? [rank] : []));

@@ -84,6 +84,7 @@ export class Exchange {
   readonly #lane: Lane;
   readonly #steps: readonly Step[];
   readonly #send: (bytes: Uint8Array) => void;
+  readonly #onReceived: (count: number) => void;
   #step = 0;
   /** Within the current step, in bytes of the image: received up to, and done with (added or taken, and sent on) up to. */
   #received = 0;
@@ -91,10 +92,12 @@ export class Exchange {
   /** Bytes in scratch that are not added yet. */
   #held = 0;
 
-  constructor(lane: Lane, plan: Plan, send: (bytes: Uint8Array) => void) {
+  /** @param onReceived told of bytes after what they allow to be sent on was handed out. */
+  constructor(lane: Lane, plan: Plan, send: (bytes: Uint8Array) => void, onReceived: (count: number) => void = () => {}) {
     this.#lane = lane;
     this.#steps = plan.steps;
     this.#send = send;
+    this.#onReceived = onReceived;
     this.#enter();
   }
 
@@ -133,6 +136,7 @@ export class Exchange {
       this.#step++;
       this.#enter();
     }
+    this.#onReceived(count);
   }
 
   #add(step: Step): void {

@@ -5,6 +5,7 @@ import { acceptNeighbour, dialNeighbour, type Listener, openListener } from './r
 import { type EndEvents, LeftEnd, RightEnd } from './ring-ends.ts';
 import { Exchange, type Plan, planAllReduce, planBroadcast, takesPart, type Wire } from './ring-exchange.ts';
 import { describeFrame, type Frame, type FrameKind } from './ring-frame.ts';
+import { AHEAD_BYTES, Pace } from './ring-pace.ts';
 import { createVector, type Lane, MAX_NUMBERS, MAX_NUMBERS_WITH_IMAGE, type RingVector } from './ring-vector.ts';
 
 export interface RingOptions {
@@ -260,11 +261,12 @@ export class Ring {
     const vector = own ?? this.#stage(numbers, wire);
     const lane = vector[wire] as Lane;
     const part = takesPart(frame.kind === 'broadcast' ? 'broadcast' : 'all-reduce', this.rank, this.worldSize);
+    const pace = new Pace(this.#right.write, part.receives ? AHEAD_BYTES : Number.POSITIVE_INFINITY);
     if (part.sends) {
-      this.#right.open(frame, firstBytes(lane, plan));
+      this.#right.open(frame, () => pace.send(firstBytes(lane, plan)));
     }
     if (part.receives) {
-      await this.#left.receive(frame, new Exchange(lane, plan, this.#right.write));
+      await this.#left.receive(frame, new Exchange(lane, plan, pace.send, pace.received));
     }
     // The last writes still read from the vector: only now may the caller change it.
     await this.#right.flushed();
@@ -391,9 +393,9 @@ export class Ring {
   }
 }
 
-function firstBytes(lane: Lane, { first }: Plan): Uint8Array | null {
+function firstBytes(lane: Lane, { first }: Plan): Uint8Array {
   if (first === null) {
-    return null;
+    return new Uint8Array(0);
   }
   lane.encode(first.from, first.to);
   return lane.image.subarray(first.from * lane.width, first.to * lane.width);
