@@ -508,7 +508,10 @@ describe('a gang that does not come together', () => {
     const first = scene.allocate('worker');
     scene.hello(first);
     scene.started(first, 1);
-    scene.wait(185_000);
+    expect(scene.status().state).toBe('STARTING');
+    scene.wait(30_000);
+    expect(scene.status().state).toBe('WAITING');
+    scene.wait(155_000);
     expect(scene.told('release')).toEqual([]);
     expect(scene.status()).toMatchObject({ state: 'FAILED' });
     expect(scene.status().message).toMatch(/^worker:1 was not there within 60 s, 3 times in a row. worker:1 got no container/);

@@ -48,7 +48,11 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
   const long = waited.length > 0 && state.registration !== null && state.now - since >= PATIENCE_MS;
   const message = long ? describeWait(state, waited, since) : '';
   if (ranWell) return ['RUNNING', message];
-  const before = state.generation > 0 || state.tasks.some((task) => task.generation > 0);
+  // Without a gang tasks begin one by one: that others run already is no recovery of those that have never run.
+  const before =
+    state.gang === null
+      ? awaited.some((task) => task.generation > 0 && (waited.includes(task) || task.state === 'registered'))
+      : state.generation > 0 || state.tasks.some((task) => task.generation > 0);
   const failed = awaited.find((task) => task.failure !== null && task.generation === state.generation);
   if (before)
     return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${failed.failure?.split('\n')[0] ?? ''}`];
