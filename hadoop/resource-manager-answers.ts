@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { sumOf } from '../conf/quotas.ts';
 
 /*
  * What the ResourceManager answers, as this code wants it. Jersey writes an empty list as null, {} or "", and a list of one as the
@@ -184,6 +185,7 @@ export interface Node {
   readonly rack: string;
   readonly labels: readonly string[];
   readonly containers: number;
+  /** What is not named in it is not told. */
   readonly total: Readonly<Record<string, number>>;
   readonly available: Readonly<Record<string, number>>;
   readonly healthReport: string;
@@ -199,10 +201,17 @@ export const nodeSchema = z
     nodeLabels: z.array(z.string()).default([]),
     numContainers: z.number().default(0),
     totalResource: resourcesSchema.optional(),
+    usedResource: resourcesSchema.optional(),
+    usedMemoryMB: z.number().optional(),
+    usedVirtualCores: z.number().optional(),
     availableResource: resourcesSchema.optional(),
+    availMemoryMB: z.number().optional(),
+    availableVirtualCores: z.number().optional(),
     healthReport: z.string().default(''),
   })
   .transform((node): Node => {
+    const used = node.usedResource ?? memoryAndVcores(node.usedMemoryMB, node.usedVirtualCores);
+    const available = node.availableResource ?? memoryAndVcores(node.availMemoryMB, node.availableVirtualCores);
     return {
       id: node.id,
       host: node.nodeHostName,
@@ -211,11 +220,21 @@ export const nodeSchema = z
       rack: node.rack,
       labels: node.nodeLabels,
       containers: node.numContainers,
-      total: node.totalResource ?? {},
-      available: node.availableResource ?? {},
+      total: node.totalResource ?? totalOf(used, available),
+      available,
       healthReport: node.healthReport,
     };
   });
+
+function memoryAndVcores(memory: number | undefined, vcores: number | undefined): Readonly<Record<string, number>> {
+  return memory === undefined || vcores === undefined ? {} : { 'memory-mb': memory, vcores };
+}
+
+/** Hadoop 3.2 and older tell of a node what is used and what is free, but no total; of one that is not in use all of it is 0. */
+function totalOf(used: Readonly<Record<string, number>>, available: Readonly<Record<string, number>>): Record<string, number> {
+  const total = sumOf([used, available]);
+  return total['memory-mb'] === 0 ? {} : total;
+}
 
 export interface ClusterMetrics {
   readonly activeNodes: number;

@@ -84,6 +84,34 @@ test('nodes, the queue, and totals of which too little is left', async () => {
   expect(notes).toEqual([]);
 });
 
+test('nodes as Hadoop 3.2 tells of them, and Hadoop 3.0', async () => {
+  const gpus = (free: number, memory: number, vCores: number) => ({
+    memory,
+    vCores,
+    resourceInformations: {
+      resourceInformation: [
+        { name: 'memory-mb', value: memory },
+        { name: 'vcores', value: vCores },
+        { name: 'yarn.io/gpu', value: free },
+      ],
+    },
+  });
+  const none = { usedMemoryMB: 0, availMemoryMB: 0, usedVirtualCores: 0, availableVirtualCores: 0 };
+  const told = { usedMemoryMB: 6144, availMemoryMB: 2048, usedVirtualCores: 9, availableVirtualCores: -1 };
+  const node = [
+    { id: 'n1:1', nodeHostName: 'n1', state: 'RUNNING', ...told, usedResource: gpus(3, 6144, 9), availableResource: gpus(1, 2048, -1) },
+    { id: 'n2:1', nodeHostName: 'n2', state: 'RUNNING', ...told },
+    { id: 'n3:1', nodeHostName: 'n3', state: 'UNHEALTHY', ...none },
+  ];
+  const { nodes } = await answers({ nodes: json(JSON.stringify({ nodes: { node } })), scheduler: json(SCHEDULER), apps: APPLICATIONS });
+  expect(nodes).toMatchObject([
+    { host: 'n1', total: { memory: 8192, vcores: 8, gpus: 4 }, free: { memory: 2048, vcores: -1, gpus: 1 } },
+    { host: 'n2', total: { memory: 8192, vcores: 8 }, free: { memory: 2048, vcores: -1 } },
+    { host: 'n3', total: {}, free: { memory: 0, vcores: 0 } },
+  ]);
+  expect(nodes?.[2]?.total).toEqual({});
+});
+
 test('what is refused is a note, and nothing fails', async () => {
   const { nodes, queue, shortages, notes } = await answers({ nodes: REFUSED, scheduler: REFUSED, apps: REFUSED });
   expect([nodes, queue, shortages]).toEqual([null, null, []]);

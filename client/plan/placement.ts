@@ -9,6 +9,7 @@ export interface NodeRoom {
   /** Others are unhealthy: nothing is started there now, but they may come back. */
   readonly usable: boolean;
   readonly labels: readonly string[];
+  /** A resource type that is not named is not told. */
   readonly total: Room;
   readonly free: Room;
 }
@@ -103,7 +104,8 @@ export function holds(room: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || (room[name] ?? 0) >= amount);
 }
 
-function allows(bound: Room, resources: Room, counted: Counted): boolean {
+/** Whether all of it is within a bound; what the bound does not name it does not limit. */
+export function allows(bound: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || bound[name] === undefined || bound[name] >= amount);
 }
 

@@ -181,6 +181,9 @@ describe('a job can never run because', () => {
     ]);
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { usable: false })] })[0]).toBe('waits');
     expect(reasons([large], { nodes: [] })[0]).toBe('waits');
+    // Of what nobody tells nothing is proved.
+    expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { total: { memory: 8 * GIB, vcores: 8 } })] })[0]).toBe('waits');
+    expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { total: {} })] })[0]).toBe('waits');
   });
 
   test('memory is given in steps', () => {

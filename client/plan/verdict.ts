@@ -1,7 +1,7 @@
 import { describeAmount, describeShortage, type Shortage, sumOf } from '../../conf/quotas.ts';
 import type { LabelRoom, QueueRoom, Room } from '../../hadoop/queue-room.ts';
 import type { Verdict } from './job-plan.ts';
-import { type Ask, asked, budgetsOf, type Counted, holds, isOf, MASTER, type NodeRoom, placed, times } from './placement.ts';
+import { type Ask, allows, asked, budgetsOf, type Counted, holds, isOf, MASTER, type NodeRoom, placed, times } from './placement.ts';
 
 /** What the cluster says of itself. */
 export interface ClusterRoom {
@@ -71,7 +71,7 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, { largest, nodes
   if (reasons.length > 0 || nodes === null) return reasons;
   // Nodes with a label may serve others as well, so all of them count where none is asked for.
   const candidates = nodeLabel === null ? nodes : nodes.filter(({ labels }) => labels.includes(nodeLabel));
-  if (candidates.length === 0 || candidates.some(({ total }) => holds(total, resources, () => true))) return [];
+  if (candidates.length === 0 || candidates.some(({ total }) => allows(total, resources, () => true))) return [];
   return [`${each(role)} asks for ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of that. Ask for less of it.`];
 }
 
