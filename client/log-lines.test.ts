@@ -34,6 +34,14 @@ test('on a terminal a long line is broken beside the name; that of a task alone 
   expect(alone.line(line('ps:0', 'one two three four five six seven'), narrow)).toBe('one two three four five six seven\n');
 });
 
+test('a line of a mebibyte is shown before anybody notices, with tabs as a terminal has them', () => {
+  const lines = new LogLines({ prefixed: true });
+  const words = 'abc '.repeat(1 << 18);
+  expect(lines.line(line('ps:0', words), PLAIN).split('\n').length).toBeGreaterThan(1 << 13);
+  expect(lines.line(line('ps:0', 'x'.repeat(1 << 20)), PLAIN)).toHaveLength((1 << 20) + 'ps:0 | \n'.length);
+  expect(lines.line(line('ps:0', 'a\tb\tc\t'), PLAIN)).toBe('ps:0 | a       b       c       \n');
+});
+
 test('a colour is the same at each call, and never its neighbour’s', () => {
   fc.assert(
     fc.property(fc.stringMatching(/^[a-z]{1,12}$/), fc.nat(10_000), (role, index) => {

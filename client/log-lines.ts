@@ -27,7 +27,8 @@ export class LogLines {
   }
 
   /** With its newline. A pipe gets the text as it was written, so that programs can read it. */
-  line({ task, text }: LogLine, terminal: Terminal): string {
+  line({ task: name, text }: LogLine, terminal: Terminal): string {
+    const task = terminal.live ? harmless(name) : name;
     const shown = terminal.live ? visible(text) : text;
     if (!this.#prefixed) return `${shown}\n`;
     if (!terminal.live) return `${task} | ${shown}\n`;
@@ -50,5 +51,6 @@ export function colourOf(task: string): Style {
 function visible(text: string): string {
   const last = harmless(text.slice(text.lastIndexOf('\r') + 1));
   // Where a terminal's tabs end depends on what stands before the text.
-  return last.replace(/([^\t]*)\t/g, (_, before: string) => before + ' '.repeat(TAB - (before.length % TAB)));
+  const parts = last.split('\t');
+  return parts.map((part, at) => (at === parts.length - 1 ? part : part + ' '.repeat(TAB - (part.length % TAB)))).join('');
 }

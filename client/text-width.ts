@@ -42,12 +42,17 @@ export function fold(line: string, width: number, indent: string = /^ */.exec(li
   const lines: string[] = [];
   let [current = '', ...words] = line.trimStart().split(' ');
   current = `${/^ */.exec(line)?.[0] ?? ''}${current}`;
+  const indentWidth = widthOf(indent);
+  let currentWidth = widthOf(current);
   for (const word of words) {
-    const fits = widthOf(current) + 1 + widthOf(word) <= width;
-    if (fits || widthOf(indent) + widthOf(word) > width) current += ` ${word}`;
-    else if (word !== '') {
+    const wordWidth = widthOf(word);
+    if (currentWidth + 1 + wordWidth <= width || indentWidth + wordWidth > width) {
+      current += ` ${word}`;
+      currentWidth += 1 + wordWidth;
+    } else if (word !== '') {
       lines.push(current.trimEnd());
       current = `${indent}${word}`;
+      currentWidth = indentWidth + wordWidth;
     }
   }
   return [...lines, current];
