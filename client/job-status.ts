@@ -15,8 +15,21 @@ export function checkedStatus(value: unknown, applicationId: string): JobStatus 
     isRecord(value.metrics) &&
     Array.isArray(value.notices) &&
     Array.isArray(value.tasks) &&
-    value.tasks.every((task) => isRecord(task) && typeof task.role === 'string' && typeof task.state === 'string');
+    value.tasks.every(isTask);
   return whole ? (value as unknown as JobStatus) : null;
+}
+
+/** Names of roles are shown as they are, and put into commands by completion: only what job.yaml itself takes is one. */
+export const ROLE_NAME = /^[a-z][a-z0-9-]{0,62}$/;
+
+function isTask(task: unknown): boolean {
+  return (
+    isRecord(task) &&
+    typeof task.role === 'string' &&
+    ROLE_NAME.test(task.role) &&
+    Number.isInteger(task.index) &&
+    typeof task.state === 'string'
+  );
 }
 
 function parse(text: string): unknown {

@@ -1,7 +1,7 @@
 import type { JobReport, Look } from './follow-job.ts';
 import type { Observation } from './job-connection.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
-import { jobTable } from './job-table.ts';
+import { jobTable, oneLine } from './job-table.ts';
 import type { JobPlan } from './plan/job-plan.ts';
 import { planLines, requestLines } from './plan/plan-lines.ts';
 import { eventLine, reportLines, stagingLine, uploadBar } from './report-lines.ts';
@@ -118,7 +118,7 @@ export class LiveOutput implements JobOutput {
     if (this.#look === null) return [];
     const { status, phase, waiting } = this.#look.observation;
     if (status !== null) return jobTable(status, this.#terminal, this.#clock());
-    const line = waiting === '' ? phase : `${phase}: ${waiting}`;
+    const line = oneLine(waiting === '' ? phase : `${phase}: ${waiting}`);
     return [this.#terminal.paint('yellow', clip(line, this.#terminal.columns - 1))];
   }
 }

@@ -50,9 +50,9 @@ const ENDED_BADLY: ReadonlySet<string> = new Set(['requested', 'failed', 'lost']
 export function eventLine(event: JobEvent, terminal: Terminal): string {
   switch (event.type) {
     case 'state':
-      return harmless([terminal.paint('bold', event.state), event.message].filter((part) => part !== '').join(': ')).trim();
+      return [terminal.paint('bold', harmless(event.state)), harmless(event.message).trim()].filter((part) => part !== '').join(': ');
     case 'task': {
-      const where = event.node === null ? '' : ` on ${event.node.replace(/:\d+$/, '')}`;
+      const where = event.node === null ? '' : ` on ${harmless(event.node).replace(/:\d+$/, '')}`;
       const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
       // A new attempt carries the failure of the one before; it was told when that one ended.
       const why = event.failure === null || !ENDED_BADLY.has(event.state) ? '' : `: ${event.failure}`;

@@ -14,12 +14,17 @@ const LONGEST_DESCRIPTION = 60;
  */
 export async function completionLines(root: DescribedCommand, words: readonly string[]): Promise<string[]> {
   const wanted = wantedAt(root, words);
-  if (wanted.kind === 'words') return ['words', ...wanted.candidates.map(candidateLine)];
+  if (wanted.kind === 'words') return ['words', ...wanted.candidates.filter(isPlain).map(candidateLine)];
   const current = (words.at(-1) ?? '').slice(wanted.prefix.length);
   const find = Object.hasOwn(VALUES, wanted.name) ? VALUES[wanted.name] : undefined;
   const values = await inTime<Values>(async () => find?.(wanted, current) ?? [], []);
   if (typeof values === 'string') return [values];
-  return ['words', ...values.map(({ value, describe }) => candidateLine({ value: `${wanted.prefix}${value}`, describe }))];
+  return ['words', ...values.filter(isPlain).map(({ value, describe }) => candidateLine({ value: `${wanted.prefix}${value}`, describe }))];
+}
+
+/** bash puts what is completed onto the line as it is: nothing that a shell would take for more than a word. */
+function isPlain({ value }: Candidate): boolean {
+  return /^[\w.:@=%+,/-]*$/.test(value);
 }
 
 function candidateLine({ value, describe }: Candidate): string {
