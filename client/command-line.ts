@@ -23,6 +23,7 @@ import { submitCommand } from './commands/submit.ts';
 import { tensorboardCommand } from './commands/tensorboard.ts';
 import { topCommand } from './commands/top.ts';
 import { VERSION, versionCommand } from './commands/version.ts';
+import { readWords } from './completion/typed-words.ts';
 
 const EXIT_CODES = `Exit codes: 0 done (of submit and attach: the job succeeded), 1 the job failed, 2 the request was wrong, 3 the cluster could not be reached, 130 interrupted.
 
@@ -109,18 +110,14 @@ function ownOptionsFirst(help: string): string {
 }
 
 function usage(message: string, words: readonly string[]): TonyError {
-  const plain = words.filter((word) => !word.startsWith('-'));
-  const path = [describeCommandLine()];
-  for (const word of plain) {
-    const next = path.at(-1)?.commands.find(({ name }) => name === word);
-    if (next === undefined) break;
-    path.push(next);
-  }
+  const root = describeCommandLine();
+  const { path: named, positionals } = readWords(root, words);
+  const path = [root, ...named];
   const found = path.at(-1);
   const name = ['tony-ts', ...path.slice(1).map((command) => command.name)].join(' ');
   const hint = `See ${name} --help.`;
   const known = (found?.commands ?? []).map((command) => command.name);
-  const further = plain[path.length - 1];
+  const [further] = positionals;
   // What stands for its first command when none is named may take a word of its own.
   if (further !== undefined && known.length > 0 && (found?.otherwise?.positionals.length ?? 0) === 0) {
     const meant = suggest(further, known);
@@ -133,8 +130,7 @@ function usage(message: string, words: readonly string[]): TonyError {
     });
   }
   if (/^Not enough non-option arguments/.test(message)) {
-    const given = plain.length - (path.length - 1);
-    const lacking = found?.positionals.filter(({ required }) => required)[given];
+    const lacking = found?.positionals.filter(({ required }) => required)[positionals.length];
     return new TonyError('USAGE', `${name} wants ${lacking === undefined ? 'more words' : describePlace(lacking)}.`, {
       hint: lacking?.name === 'application' ? '' : hint,
     });

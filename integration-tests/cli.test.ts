@@ -49,6 +49,8 @@ describe('the command line', () => {
     [['version', 'all'], '"all" is one word too many.'],
     [['history', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
     [['history', 'show'], 'tony-ts history show wants an application id'],
+    [['history', '--user', 'bob', '--limt', '5'], 'There is no option --limt; did you mean --limit?'],
+    [['history', '--user', 'bob', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
     [['config', 'explan'], 'There is no "tony-ts config explan"; did you mean "explain"?'],
     [['feed', 'local_1_0001'], 'tony-ts feed wants FEED'],
     [['attach', 'local_1_0001'], 'There is no local job local_1_0001'],

@@ -28,38 +28,9 @@ export interface Typed {
  */
 export function wantedAt(root: DescribedCommand, words: readonly string[]): Wanted {
   const current = words.at(-1) ?? '';
-  let command = root;
-  let options = root.options;
-  let pending: DescribedOption | null = null;
-  let onlyPositionals = false;
-  const path: string[] = [];
-  const positionals: string[] = [];
-  const used = new Set<string>();
-  const values: Record<string, string> = {};
-  for (const word of words.slice(0, -1)) {
-    if (pending !== null) {
-      values[pending.name] = word;
-      pending = null;
-    } else if (!onlyPositionals && word === '--') onlyPositionals = true;
-    else if (!onlyPositionals && word.startsWith('-') && word !== '-') {
-      const [name = '', value] = halves(word);
-      const option = options.find((each) => each.name === name || each.aliases.includes(name) || (each.on && name === `no-${each.name}`));
-      if (option === undefined) continue;
-      used.add(option.name);
-      if (option.isFlag) continue;
-      if (value === undefined) pending = option;
-      else values[option.name] = value;
-    } else {
-      const next = positionals.length === 0 ? command.commands.find(({ name }) => name === word) : undefined;
-      if (next === undefined) positionals.push(word);
-      else {
-        command = next;
-        path.push(word);
-        options = [...next.options, ...(next.otherwise?.options ?? []), ...root.options];
-      }
-    }
-  }
-  const typed: Typed = { command: path.join(' '), positionals, values };
+  const { path, positionals, options, values, used, pending, onlyPositionals } = readWords(root, words.slice(0, -1));
+  const command = path.at(-1) ?? root;
+  const typed: Typed = { command: path.map(({ name }) => name).join(' '), positionals, values };
   if (pending !== null) return placeOf(pending, '', typed);
   if (!onlyPositionals && current.startsWith('-')) {
     const [name = '', value] = halves(current);
@@ -73,6 +44,57 @@ export function wantedAt(root: DescribedCommand, words: readonly string[]): Want
   }
   if (positional !== undefined) return placeOf(positional, '', typed);
   return { kind: 'words', candidates: onlyPositionals ? [] : optionWords(options, used, '--') };
+}
+
+export interface ReadWords {
+  /** The command, and its subcommand; without `tony-ts` itself. */
+  readonly path: readonly DescribedCommand[];
+  /** Words that are neither commands nor options nor values of options. */
+  readonly positionals: readonly string[];
+  /** Those that the command takes. */
+  readonly options: readonly DescribedOption[];
+  readonly values: Readonly<Record<string, string>>;
+  readonly used: ReadonlySet<string>;
+  /** The option whose value comes next. */
+  readonly pending: DescribedOption | null;
+  /** `--` was said. */
+  readonly onlyPositionals: boolean;
+}
+
+/** Which of the words is what. */
+export function readWords(root: DescribedCommand, words: readonly string[]): ReadWords {
+  let command = root;
+  let options = root.options;
+  let pending: DescribedOption | null = null;
+  let onlyPositionals = false;
+  const path: DescribedCommand[] = [];
+  const positionals: string[] = [];
+  const used = new Set<string>();
+  const values: Record<string, string> = {};
+  for (const word of words) {
+    if (pending !== null) {
+      values[pending.name] = word;
+      pending = null;
+    } else if (!onlyPositionals && word === '--') onlyPositionals = true;
+    else if (!onlyPositionals && word.startsWith('-') && word !== '-') {
+      const [name = '', value] = halves(word);
+      const option = options.find((each) => each.name === name || each.aliases.includes(name) || (each.on && name === `no-${each.name}`));
+      if (option === undefined) continue;
+      used.add(option.name);
+      if (option.isFlag) continue;
+      if (value === undefined) pending = option;
+      else values[option.name] = value;
+    } else {
+      const next: DescribedCommand | undefined = positionals.length === 0 ? command.commands.find(({ name }) => name === word) : undefined;
+      if (next === undefined) positionals.push(word);
+      else {
+        command = next;
+        path.push(next);
+        options = [...next.options, ...(next.otherwise?.options ?? []), ...root.options];
+      }
+    }
+  }
+  return { path, positionals, options, values, used, pending, onlyPositionals };
 }
 
 function placeOf({ name, choices }: DescribedOption | DescribedPositional, prefix: string, typed: Typed): Wanted {
