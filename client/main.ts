@@ -14,6 +14,11 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? 0 : 1);
 });
 
+// Nor does it harm a command when nobody reads what it says beside its output.
+process.stderr.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') process.exit(1);
+});
+
 const words = process.argv.slice(2);
 try {
   await runCommandLine(words);

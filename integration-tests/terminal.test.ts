@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { DescribedCommand } from '../client/command-description.ts';
@@ -104,6 +104,17 @@ describe.each([80, 200])('%d columns', (columns) => {
     expect(await ended(doctor, 3)).toContain('HADOOP_CONF_DIR');
     const list = terminalCommand(['list'], { columns, env: place.env });
     expect(await ended(list, 2)).toMatch(/^error: HADOOP_CONF_DIR is not set.*\nhint: /m);
+  });
+
+  test('init asks, and Ctrl-C at a question writes nothing', async () => {
+    const folder = await temporaryFolder();
+    const terminal = terminalCommand(['init', folder], { columns });
+    await terminal.sees(/Name of the job \[.*\]: /);
+    terminal.type('circle\n');
+    await terminal.sees(/Workers \[2\]: /);
+    terminal.type('\x03');
+    expect(await ended(terminal, 130)).toContain('Interrupted: nothing was written.');
+    expect(await readdir(folder)).toEqual([]);
   });
 
   test('--help of every command', async () => {

@@ -1,4 +1,5 @@
 import type { Argv, CommandModule } from 'yargs';
+import { TonyError } from '../../conf/errors.ts';
 
 interface InitArguments {
   readonly folder: string;
@@ -20,7 +21,6 @@ export const initCommand: CommandModule<object, InitArguments> = {
     }),
   handler: async ({ folder, ...given }) => {
     const path = await import('node:path');
-    const { TonyError } = await import('../../conf/errors.ts');
     const { initJob } = await import('../new-job.ts');
     const answers = await answersOf({
       name: [given.name, 'Name of the job', path.basename(path.resolve(folder)).replace(/^\W+|[^\w .:@+-]/g, '') || 'job'],
@@ -54,11 +54,16 @@ async function answersOf<Key extends string>(
       Key,
       readonly [string | number | undefined, string, string],
     ][]) {
-      const said = given ?? (reader === null ? '' : (await reader.question(`${question} [${proposed}]: `)).trim());
+      const said = given ?? (reader === null ? '' : (await reader.question(`${question} [${proposed}]: `).catch(interrupted)).trim());
       answers[key] = String(said) || proposed;
     }
     return answers as Record<Key, string>;
   } finally {
     reader?.close();
   }
+}
+
+/** Ctrl-C and Ctrl-D at a question. */
+function interrupted(error: unknown): never {
+  throw (error as { code?: unknown }).code === 'ABORT_ERR' ? new TonyError('INTERRUPTED', 'Interrupted: nothing was written.') : error;
 }
