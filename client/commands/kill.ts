@@ -30,9 +30,16 @@ export const killCommand: CommandModule<object, KillArguments> = {
       // Only a person at a terminal can answer.
       if (!yes && process.stdin.isTTY && process.stdout.isTTY) {
         const observation = await connection.observe();
-        const answer = observation.result === null ? await ask(casualtiesOf(application, observation, Date.now())) : 'yes';
+        const casualties = casualtiesOf(application, observation, Date.now());
+        // Where values were asked for, stdout is for them.
+        const stream = output === 'table' ? process.stdout : process.stderr;
+        const answer = observation.result === null ? await ask(casualties, stream) : 'yes';
         if (answer !== 'yes') {
-          process.stdout.write('It goes on.\n');
+          stream.write('It goes on.\n');
+          if (output !== 'table') {
+            const { valueWriter } = await import('../value-output.ts');
+            (await valueWriter(output))({ killed: false, ...casualties });
+          }
           process.exitCode = answer === 'interrupted' ? INTERRUPTED : 1;
           return;
         }
@@ -54,11 +61,11 @@ export const killCommand: CommandModule<object, KillArguments> = {
   },
 };
 
-async function ask(casualties: Casualties): Promise<Answer> {
+async function ask(casualties: Casualties, stream: NodeJS.WriteStream): Promise<Answer> {
   const { casualtyLines } = await import('../kill-lines.ts');
   const { confirm } = await import('../confirm.ts');
   const { terminalOf } = await import('../terminal.ts');
-  const lines = casualtyLines(casualties, terminalOf(process.stdout));
-  process.stdout.write(lines.map((line) => `${line}\n`).join(''));
-  return confirm('Kill it? [y/N] ', process.stdin, process.stdout);
+  const lines = casualtyLines(casualties, terminalOf(stream));
+  stream.write(lines.map((line) => `${line}\n`).join(''));
+  return confirm('Kill it? [y/N] ', process.stdin, stream);
 }
