@@ -78,6 +78,27 @@ test('each key is told of: where it stands, or why it does not', () => {
   expect(of('tony.wroker.memory')).toMatchObject({ to: null, remark: 'role wroker has no tasks' });
 });
 
+test('only what stands in job.yaml is said to', () => {
+  const to = (properties: Readonly<Record<string, string>>, given: TonyArguments = {}) =>
+    Object.fromEntries(convert(properties, given).keys.map(({ key, to: place }) => [key.slice('tony.'.length), place]));
+  const odd = { 'tony.application.timeout': '-1', 'tony.task.max-missed-heartbeats': 'x', 'tony.containers.command': 'python old.py' };
+  expect(to({ 'tony.worker.instances': '1', ...odd }, { executes: 'new.py' })).toEqual({
+    'worker.instances': 'roles.worker.instances',
+    'application.timeout': null,
+    'task.max-missed-heartbeats': null,
+    'containers.command': null,
+  });
+  expect(to({ 'tony.am.command': 'python notebook.py', 'tony.am.gpus': '1', 'tony.am.retry-count': '2' })).toEqual({
+    'am.command': 'command',
+    'am.gpus': 'roles.worker.resources.gpus',
+    'am.retry-count': null,
+  });
+  expect(convert({ 'tony.worker.instances': '1', constructor: 'x', 'tony.worker.toString': 'x' }).keys.slice(1)).toMatchObject([
+    { key: 'constructor', to: null },
+    { key: 'tony.worker.toString', to: null },
+  ]);
+});
+
 test('what was on the command line of TonY goes before the file', () => {
   const { yaml } = convert(
     { 'tony.worker.instances': '1', 'tony.containers.command': 'python old.py' },

@@ -102,7 +102,8 @@ export function convertTony(xml: string, { file, settings = [], ...given }: Tony
   const roles = rolesOf(said);
   const command = commandOf(said, given);
   const draft = draftOf(said, roles, command, given, file);
-  const keys = [...said].map(([key, value]) => ({ key, value, ...carried(key, value, draft) }));
+  const how = { executes: given.executes, fromMaster: !roles.some((role) => said.has(`tony.${role}.instances`)) };
+  const keys = [...said].map(([key, value]) => ({ key, value, ...carried(key, value, draft, how) }));
   const yaml = yamlOf(draft, file);
   return { yaml, keys, missing: missingOf(yaml, dirname(resolve(file))) };
 }
@@ -207,25 +208,54 @@ function draftOf(
   };
 }
 
-/** What became of one key. */
-function carried(key: string, value: string, draft: Draft): Carrying {
-  const known = APPLICATION_KEYS[key];
-  if (known !== undefined) return typeof known === 'function' ? known(value) : known;
+const UNKNOWN: Carrying = { to: null, remark: 'no key of TonY 0.5' };
+const SAYS_NOTHING: Carrying = { to: null, remark: 'says nothing that job.yaml could: what holds when it is left out' };
+
+/** What became of one key: what is known of it, where the draft bears it out. */
+function carried(
+  key: string,
+  value: string,
+  draft: Draft,
+  { executes, fromMaster }: { readonly executes: string | undefined; readonly fromMaster: boolean },
+): Carrying {
+  if (Object.hasOwn(APPLICATION_KEYS, key)) {
+    const known = APPLICATION_KEYS[key];
+    const said = typeof known === 'function' ? known(value) : (known ?? UNKNOWN);
+    if (key === 'tony.containers.command' && executes !== undefined) return { to: null, remark: '--executes goes before it' };
+    if (key === 'tony.am.command' && draft.command !== value) return { to: null, remark: 'the job has tasks of its own' };
+    if (key.startsWith('tony.am.') && fromMaster && said.to !== 'command') {
+      const resource = key.slice('tony.am.'.length);
+      if (['memory', 'vcores', 'gpus'].includes(resource)) return { to: `roles.worker.resources.${resource}`, remark: '' };
+    }
+    return said.to === null || stands(draft, said.to) ? said : SAYS_NOTHING;
+  }
   const [, role, rest = ''] = /^tony\.([a-z]+)\.(.+)$/.exec(key) ?? [];
-  const ofRole = ROLE_KEYS[rest];
-  if (role !== undefined && ofRole !== undefined) {
+  if (role !== undefined && Object.hasOwn(ROLE_KEYS, rest)) {
+    const ofRole = ROLE_KEYS[rest] ?? UNKNOWN;
     if (role === SIDECAR && draft.tensorboard !== undefined)
       return rest === 'memory'
         ? { to: 'tensorboard.memory', remark: '' }
         : { to: null, remark: 'TensorBoard comes in a container of its own' };
     if (draft.roles[role] === undefined) return { to: null, remark: `role ${role} has no tasks` };
-    return { ...ofRole, to: ofRole.to && `roles.${role}.${ofRole.to}` };
+    if (ofRole.to === null) return ofRole;
+    const to = `roles.${role}.${ofRole.to}`;
+    return stands(draft, to) ? { ...ofRole, to } : SAYS_NOTHING;
   }
   const other = OTHER_KEYS.find(({ pattern }) => pattern.test(key));
   if (other !== undefined) return { to: null, remark: other.remark };
-  return key.startsWith('tony.')
-    ? { to: null, remark: 'no key of TonY 0.5' }
-    : { to: null, remark: "Hadoop's own: it belongs to the files of HADOOP_CONF_DIR" };
+  return key.startsWith('tony.') ? UNKNOWN : { to: null, remark: "Hadoop's own: it belongs to the files of HADOOP_CONF_DIR" };
+}
+
+/** `roles.*.nodeLabel`: of any role; several places are separated by commas. */
+function stands(draft: Draft, places: string): boolean {
+  const below = (value: unknown, keys: readonly string[]): boolean => {
+    const [key, ...rest] = keys;
+    if (key === undefined) return value !== undefined;
+    if (typeof value !== 'object' || value === null) return false;
+    const entries = key === '*' ? Object.values(value) : Object.hasOwn(value, key) ? [(value as Record<string, unknown>)[key]] : [];
+    return entries.some((entry) => below(entry, rest));
+  };
+  return places.split(', ').some((place) => place === 'framework' || below(draft, place.split('.')));
 }
 
 /** Mappings that read best on one line. */
