@@ -1,8 +1,9 @@
+import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import { hashFolder } from './source-archive.ts';
@@ -101,6 +102,20 @@ describe('what is looked for', () => {
     vi.unstubAllEnvs();
     expect(await readdir(folder)).toEqual(['source']);
   });
+});
+
+test('packing that is aborted ends with the reason and leaves nothing', async () => {
+  vi.stubEnv('TMPDIR', folder);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  await writeFile(path.join(folder, 'source', 'big'), randomBytes(16 << 20));
+  const folderToPack = await source();
+  const controller = new AbortController();
+  const packing = findFolder({ ...place, signal: controller.signal }, 'source', folderToPack);
+  const expected = expect(packing).rejects.toThrow('interrupted');
+  await vi.waitUntil(async () => (await readdir(folder)).some((name) => name.startsWith('tony-ts-')), { interval: 5 });
+  controller.abort(new Error('interrupted'));
+  await expected;
+  expect(await readdir(folder)).toEqual(['source']);
 });
 
 describe('data', () => {

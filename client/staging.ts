@@ -162,6 +162,8 @@ async function pack(folder: HashedFolder, signal: AbortSignal | undefined): Prom
     return { file, size: (await stat(file)).size, discard };
   } catch (error) {
     await discard();
+    // A stream that is aborted says so in words of its own.
+    signal?.throwIfAborted();
     throw error;
   }
 }

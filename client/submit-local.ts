@@ -46,6 +46,7 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
   if (runtime !== null) resources.push(runtime);
   const tensorboard = await untilAborted(localTensorBoard(job, options.onProgress), options.signal);
 
+  options.signal?.throwIfAborted();
   const { applicationId, submittedAt } = await claimId(root);
   const paths = localPaths(root, applicationId);
   try {
@@ -62,6 +63,7 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
     });
     await writeFile(join(paths.job, 'job.json'), JSON.stringify(frozen), { mode: 0o600 });
     const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
+    options.signal?.throwIfAborted();
     await startMaster({ paths, node, resources, user, detach, environment, secrets: createJobSecrets(submittedAt) });
     await pruneJobs(root, applicationId);
     return { applicationId };

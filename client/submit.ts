@@ -1,6 +1,8 @@
+import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Job } from '../conf/job.ts';
 import { type Cluster, type ClusterOptions, openCluster } from './cluster.ts';
 import type { JobConnection } from './job-connection.ts';
+import { killJob } from './kill-job.ts';
 import type { JobPlan } from './plan/job-plan.ts';
 import type { StagingEvent } from './staging.ts';
 import type { Rehearsal } from './submit-yarn.ts';
@@ -12,7 +14,7 @@ export interface PlanOptions extends ClusterOptions {
   readonly localRoot?: string | undefined;
   /** A line of progress, when a runtime has to be built first. */
   readonly onProgress?: (line: string) => void;
-  /** Ends it; nothing of the job is left behind then. */
+  /** Ends it; nothing of the job is left behind then. A job that has been submitted by then is killed. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -31,6 +33,7 @@ export interface SubmitOptions extends PlanOptions {
  * @throws TonyError, exit code 2: SOURCE_MISSING, SOURCE_UNREADABLE, SOURCE_UNSAFE, STAGING_UNWRITABLE, RUNTIME_MISSING, BUNDLES_MISSING, NO_HADOOP_CONF,
  * HADOOP_CONF_INVALID, CLUSTER_SECURE, QUOTA_EXCEEDED, FINAL_VALUES, JOB_TOO_LARGE (more than any node or container of the cluster has), RM_REFUSED;
  * exit code 3: RM_UNREACHABLE, HDFS_UNREACHABLE. Nothing of the job is left on the cluster then.
+ * Exit code 1: KILL_FAILED, when `signal` came too late and the job runs all the same.
  */
 export async function submit(job: Job, options: SubmitOptions = {}): Promise<JobConnection> {
   return options.local === true ? submitHere(job, options) : submitOn(await openCluster(options), job, options);
@@ -43,7 +46,7 @@ async function submitHere(job: Job, options: SubmitOptions): Promise<JobConnecti
   const { onStaging = () => undefined, onProgress = () => undefined, signal, environment, detach = false } = options;
   const submission = { ...place, detach, onEvent: onStaging, onProgress, signal, ...(environment && { environment }) };
   const { applicationId } = await submitLocal(job, submission);
-  return new LocalJob(applicationId, place.root);
+  return unlessAborted(new LocalJob(applicationId, place.root), signal);
 }
 
 /** On a cluster that is open; the connection closes it, and so does a failure. */
@@ -53,11 +56,25 @@ export async function submitOn(cluster: Cluster, job: Job, options: SubmitOption
     const { submitToYarn } = await import('./submit-yarn.ts');
     const { YarnJob } = await import('./yarn-job.ts');
     const { applicationId } = await submitToYarn(job, cluster, { onPlan, onEvent: onStaging, onProgress, signal });
-    return new YarnJob(applicationId, cluster);
+    return await unlessAborted(new YarnJob(applicationId, cluster), signal);
   } catch (error) {
     cluster.close();
     throw error;
   }
+}
+
+/** A request that is on its way cannot be taken back: who aborts then would leave a job that nobody wants. */
+async function unlessAborted(job: JobConnection, signal: AbortSignal | undefined): Promise<JobConnection> {
+  if (!signal?.aborted) return job;
+  try {
+    await killJob(job);
+  } catch (error) {
+    const message = `The submit was interrupted when ${job.applicationId} had been submitted, and it cannot be killed: ${messageOf(error)}`;
+    throw new TonyError('KILL_FAILED', message, { hint: `Kill it yourself: tony-ts kill ${job.applicationId}.`, cause: error });
+  } finally {
+    job.close();
+  }
+  throw signal.reason;
 }
 
 /**

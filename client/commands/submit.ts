@@ -115,10 +115,10 @@ async function jobAndCluster(
   }
 }
 
-/** Ctrl-C ends it and leaves nothing behind; a second one ends this process as it stands. */
+/** Ctrl-C ends it and leaves no job behind that runs; a second one ends this process as it stands. */
 async function untilInterrupted<T>(action: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const interrupted = new AbortController();
-  const interrupt = (): void => interrupted.abort(new TonyError('INTERRUPTED', 'Interrupted: the job was not submitted.'));
+  const interrupt = (): void => interrupted.abort(new TonyError('INTERRUPTED', 'Interrupted: the job does not run.'));
   process.once('SIGINT', interrupt);
   process.once('SIGTERM', interrupt);
   try {
