@@ -39,13 +39,15 @@ const OWN = application('application_100_0005', { user: 'alice' });
 
 const FROZEN = { ...JOB, applicationId: OWN.id, user: OWN.user };
 
-function view(site: string, more: Partial<ClusterView> = {}): ClusterView {
+/** Applications with a lower id are earlier, unless the view says otherwise. */
+function view(site: string, { applications = [OWN], ...more }: Partial<ClusterView> = {}): ClusterView {
   return {
     applicationId: OWN.id,
     user: OWN.user,
     site: parseSite(site, 'hdfs://nn/apps/tony-ts/site.yaml'),
     queue: 'root.default',
-    applications: [OWN],
+    applications,
+    earlier: new Set(applications.map(({ id }) => id).filter((id) => id < OWN.id)),
     groupsOf: () => [],
     ...more,
   };
@@ -80,11 +82,18 @@ test('of two jobs the one that was submitted first goes first', () => {
     reason:
       'Waits for other jobs to end: quotas.queues.default.roles.worker.total.gpus is 4 gpus, of which application_100_0004 has 3 gpus, and this job asks for 3 gpus.',
   });
-  for (const later of ['application_100_0006', 'application_100_10000', 'application_101_0001', 'application_100_0005']) {
-    expect(judged(limits, [application(later)])).toEqual({ type: 'admitted' });
-  }
-  expect(judged(limits, [application('application_99_0009')]).type).toBe('waits');
+  expect(judged(limits, [application('application_100_0006')])).toEqual({ type: 'admitted' });
+  expect(judged(limits, [application('application_100_0004')], { earlier: new Set() })).toEqual({ type: 'admitted' });
   expect(judged(`over: fail\n${limits}`, [application('application_100_0004')]).type).toBe('refused');
+});
+
+test('a job that has begun goes first, whatever the order; the own one is not in its own way', () => {
+  const limits = 'roles: {worker: {total: {gpus: 4}}}';
+  const later = 'application_100_0006';
+  expect(judged(limits, [application(later, { used: { 'yarn.io/gpu': 1 } })]).type).toBe('waits');
+  expect(judged(limits, [application(later, { runningContainers: 2 })]).type).toBe('waits');
+  expect(judged(limits, [application(later, { runningContainers: 1, used: { 'yarn.io/gpu': 0, vcores: 0 } })]).type).toBe('admitted');
+  expect(judged(limits, [application(OWN.id, { user: 'alice', runningContainers: 3, used: { 'yarn.io/gpu': 2 } })]).type).toBe('admitted');
 });
 
 test('a job of another queue takes nothing of a queue', () => {

@@ -14,7 +14,7 @@ import {
 import { isRoleTag, roleTags } from '../conf/role-tags.ts';
 import type { Site } from '../conf/site.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
-import { runningJob } from '../hadoop/running-job.ts';
+import { holdsTasks, runningJob } from '../hadoop/running-job.ts';
 import type { JobLimits } from './events.ts';
 
 /** Whether a job may begin. */
@@ -34,6 +34,8 @@ export interface ClusterView {
   readonly queue: string;
   /** All applications of tony-ts that are not over, this one included; none where the site sets no totals. */
   readonly applications: readonly Application[];
+  /** Ids of those that were submitted before this one. */
+  readonly earlier: ReadonlySet<string>;
   /** Of every user above. */
   readonly groupsOf: (user: string) => readonly string[];
 }
@@ -53,7 +55,10 @@ export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
   };
 }
 
-/** Judged by the site file of the cluster and by what runs there; of two jobs the one that was submitted first goes first. */
+/**
+ * Judged by the site file of the cluster and by what runs there; of two jobs the one that was submitted first goes first. One that has begun goes
+ * before all that have not, however it came to that: what it has is gone.
+ */
 export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
   const lie = lieOf(frozen, view);
   if (lie !== null) return { type: 'refused', reason: `${lie} Submit it with tony-ts.` };
@@ -79,12 +84,12 @@ function judgeByQuotas({ job }: FrozenJob, view: ClusterView): Judgement {
     const reason = `The tags of the application do not tell what the job asks for by role (${roleTags(job).join(' ') || 'names of roles are too long'}).`;
     return { type: 'refused', reason: `${reason} Submit it with tony-ts, and with shorter names of roles where they do not fit.` };
   }
-  const earlier = view.applications.filter((other) => isEarlier(other.id, view.applicationId));
+  const first = view.applications.filter((other) => other !== own && (view.earlier.has(other.id) || holdsTasks(other)));
   const shortages = shortagesOf(
     job,
     owner,
     quotas,
-    earlier.map((application) => runningJob(application, view.groupsOf)),
+    first.map((application) => runningJob(application, view.groupsOf)),
   );
   if (shortages.length === 0) return { type: 'admitted' };
   const reason = shortages.map(describeShortage).join('; ');
@@ -110,18 +115,6 @@ function tellsTheTruth({ tags }: Application, job: FrozenJob['job']): boolean {
   const expected = roleTags(job).map((tag) => tag.toLowerCase());
   const told = tags.filter(isRoleTag);
   return expected.length > 0 && told.length === expected.length && expected.every((tag) => told.includes(tag));
-}
-
-/** `application_<start of the ResourceManager>_<number>`: numbers grow, and so does the start when a ResourceManager begins anew. */
-function isEarlier(one: string, other: string): boolean {
-  const [started, number] = partsOf(one);
-  const [otherStarted, otherNumber] = partsOf(other);
-  return started === otherStarted ? number < otherNumber : started < otherStarted;
-}
-
-function partsOf(applicationId: string): [started: number, number: number] {
-  const [, started, number] = /^application_(\d+)_(\d+)$/.exec(applicationId) ?? [];
-  return [Number(started ?? 0), Number(number ?? 0)];
 }
 
 function describeChanged(changed: readonly FinalValue[], from: string | null): string {

@@ -6,7 +6,8 @@ import { setsTotals } from '../conf/quotas.ts';
 import type { HadoopConfiguration } from '../hadoop/configuration.ts';
 import { configurationOfNode } from '../hadoop/node-configuration.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
-import { LIVE_STATES } from '../hadoop/resource-manager-answers.ts';
+import { type Application, LIVE_STATES } from '../hadoop/resource-manager-answers.ts';
+import { submittedBefore } from '../hadoop/submission-order.ts';
 import { groupsOfUser } from '../hadoop/user-groups.ts';
 import { siteOfCluster } from '../storage/cluster-site.ts';
 import { createStorage } from '../storage/create-storage.ts';
@@ -114,15 +115,15 @@ export class Gatekeeper {
     try {
       const { configuration, resourceManager, storage } = sources;
       const site = await siteOfCluster(storage, configuration.defaultFs);
-      const applications = setsTotals(site.quotas)
-        ? await resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES })
-        : [];
+      const { applications, earlier } = setsTotals(site.quotas)
+        ? await othersOf(applicationId, resourceManager)
+        : { applications: [], earlier: new Set<string>() };
       const hasGroups = Object.keys(site.quotas.groups).length > 0;
       const users = hasGroups ? new Set([user, ...applications.map((application) => application.user)]) : [];
       const groups = new Map(
         await Promise.all([...users].map(async (each) => [each, await groupsOfUser(configuration, user, each)] as const)),
       );
-      return { applicationId, user, site, applications, groupsOf: (each) => groups.get(each) ?? [] };
+      return { applicationId, user, site, applications, earlier, groupsOf: (each) => groups.get(each) ?? [] };
     } finally {
       if (sources !== this.#sources) closeSources(sources);
     }
@@ -157,6 +158,14 @@ export class Gatekeeper {
     if (this.#sources !== null) closeSources(this.#sources);
     this.#sources = null;
   }
+}
+
+async function othersOf(applicationId: string, resourceManager: ResourceManager): Promise<Pick<Sight, 'applications' | 'earlier'>> {
+  const filter = { types: [APPLICATION_TYPE], states: LIVE_STATES };
+  const applications: readonly Application[] = await resourceManager.applications(filter);
+  const own = applications.find(({ id }) => id === applicationId);
+  const earlier = own === undefined ? new Set<string>() : await submittedBefore(own, applications, resourceManager, filter);
+  return { applications, earlier };
 }
 
 /** Users may move their applications to another queue after they were registered. */

@@ -73,6 +73,11 @@ test('a job that waits has nothing, and is counted where it waits', () => {
   expect(told(text, [job(1, 'alice', 3, { has: 0 })])[1]).toBe('quotas.queues.gpu.total.gpus gpu/- 3/4 [j1] []');
 });
 
+test('a job that has begun is in the way of an earlier one that has not', () => {
+  const text = 'roles: {worker: {total: {gpus: 4}}}';
+  expect(told(text, [job(1, 'alice', 3, { has: 0 }), job(2, 'bob', 3)])).toEqual(['quotas.roles.worker.total.gpus -/worker 3/4 [j2] [j1]']);
+});
+
 test('what a job has beyond its tags counts for every role and is told', () => {
   const sums = quotaSums(quotas('roles: {worker: {total: {gpus: 8}}, ps: {total: {gpus: 8}}}'), [job(1, 'eve', 1, { has: 3 })]);
   expect(sums.totals.map(({ used }) => used)).toEqual([3, 2]);
@@ -104,8 +109,8 @@ test('the table fits 80 columns and says who waits for what', () => {
     'group research          memory  3 GiB  8 GiB  37 %     1        -',
     'group research          gpus        3     10  30 %     1        -',
     'queue gpu, role worker  gpus        3      4  75 %     1        1',
-    'j2 of bob waits: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, j1',
-    '  before it asks for 3 gpus, and it for 3 gpus.',
+    'j2 of bob waits: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, j1 has',
+    '  or asks for 3 gpus, and it for 3 gpus.',
     'j3 of eve has 1 gpus, 1 GiB of memory more than its tags tell by role; that',
     '  counts for every role.',
   ]);

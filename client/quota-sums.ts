@@ -62,12 +62,13 @@ const NOBODY = { user: null, group: null, queue: null };
 /**
  * What is used of every total, counted as ApplicationMasters count before they let their job begin.
  *
- * @param jobs in the order in which they were submitted: of two that are too much together, the later one waits.
+ * @param jobs in the order in which they were submitted: of two that are too much together, the later one waits, unless it has begun.
  */
 export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSums {
   const judged = jobs.map((job, index) => {
-    const shortages = job.holds || quotas.over === 'fail' ? [] : shortagesWithin(job.roles, job, quotas, jobs.slice(0, index));
-    return { job, shortages };
+    if (job.holds || quotas.over === 'fail') return { job, shortages: [] };
+    const counted = jobs.filter((other, place) => place < index || other.holds);
+    return { job, shortages: shortagesWithin(job.roles, job, quotas, counted) };
   });
   const begun = judged.filter(({ shortages }) => shortages.length === 0).map(({ job }) => job);
   const waiting = judged.filter(({ shortages }) => shortages.length > 0);

@@ -19,7 +19,7 @@ export function quotaUsageLines({ from, over, totals, waiting, untold }: QuotaUs
     ...waiting.map(({ applicationId, user, shortages }) => {
       const each = shortages.map(({ path, resource, limit, used, asked, holders }) => {
         const others = holders.length > 3 ? `${holders.slice(0, 3).join(', ')} and ${holders.length - 3} more` : holders.join(', ');
-        return `${path} is ${describeAmount(resource, limit)}, ${others} before it ${holders.length === 1 ? 'asks' : 'ask'} for ${describeAmount(resource, used)}, and it for ${describeAmount(resource, asked)}`;
+        return `${path} is ${describeAmount(resource, limit)}, ${others} ${holders.length === 1 ? 'has or asks' : 'have or ask'} for ${describeAmount(resource, used)}, and it for ${describeAmount(resource, asked)}`;
       });
       return { style: 'yellow' as const, text: `${applicationId} of ${user} waits: ${each.join('; ')}.` };
     }),

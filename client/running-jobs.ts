@@ -1,7 +1,7 @@
 import type { Quotas } from '../conf/quota-schema.ts';
-import { parseApplicationId } from '../hadoop/application-id.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
-import { runningJob } from '../hadoop/running-job.ts';
+import { holdsTasks, runningJob } from '../hadoop/running-job.ts';
+import { inOrderOfSubmission } from '../hadoop/submission-order.ts';
 import { groupsOfUser } from '../hadoop/user-groups.ts';
 import type { Cluster } from './cluster.ts';
 import type { CountedJob } from './quota-sums.ts';
@@ -14,13 +14,8 @@ export async function countedJobs(
 ): Promise<CountedJob[]> {
   const users = Object.keys(quotas.groups).length === 0 ? [] : [...new Set(applications.map(({ user }) => user))];
   const groups = new Map(await Promise.all(users.map(async (user) => [user, await groupsOfUser(configuration, caller, user)] as const)));
-  return [...applications].sort(bySubmission).map((application) => ({
+  return inOrderOfSubmission(applications).map((application) => ({
     ...runningJob(application, (user) => groups.get(user) ?? []),
-    holds: Object.values(application.used).some((amount) => amount > 0),
+    holds: holdsTasks(application),
   }));
-}
-
-function bySubmission(one: Application, other: Application): number {
-  const [a, b] = [parseApplicationId(one.id), parseApplicationId(other.id)];
-  return a.clusterTimestamp - b.clusterTimestamp || a.sequence - b.sequence;
 }

@@ -65,7 +65,7 @@ export interface Shortage {
   readonly resource: string;
   readonly limit: number;
   readonly asked: number;
-  /** What jobs that were submitted earlier have. */
+  /** What jobs that go first have. */
   readonly used: number;
   readonly holders: readonly string[];
 }
@@ -285,11 +285,11 @@ function oneOf(names: readonly string[]): string {
 }
 
 /**
- * The totals that a job would go beyond beside `earlier`: the running jobs that were submitted before it. Later ones do not count, so of two
- * jobs at the same moment one goes first, whoever looks.
+ * The totals that a job would go beyond beside the jobs that go first: those that were submitted before it, and those that have begun. Others do
+ * not count, so of two jobs at the same moment one goes first, whoever looks.
  */
-export function shortagesOf(job: Pick<Job, 'roles'>, owner: Owner, quotas: Quotas, earlier: readonly RunningJob[]): Shortage[] {
-  return shortagesWithin(demandOf(job), owner, quotas, earlier);
+export function shortagesOf(job: Pick<Job, 'roles'>, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
+  return shortagesWithin(demandOf(job), owner, quotas, first);
 }
 
 /** The same of what a job takes by role. */
@@ -297,11 +297,11 @@ export function shortagesWithin(
   demand: Readonly<Record<string, Amounts>>,
   owner: Owner,
   quotas: Quotas,
-  earlier: readonly RunningJob[],
+  first: readonly RunningJob[],
 ): Shortage[] {
   return rulesOf(quotas, Object.keys(demand), owner).flatMap((rule) => {
     const own = amountsOf(demand, {}, rule.role);
-    const sharing = earlier.filter((other) => rule.shares(other));
+    const sharing = first.filter((other) => rule.shares(other));
     return Object.entries(rule.limits.total ?? {}).flatMap(([resource, limit]): Shortage[] => {
       const asked = own[resource] ?? 0;
       const held = sharing.map((other) => ({

@@ -204,7 +204,7 @@ test('a submission says all that a container needs, and who asks', async () => {
 });
 
 test('lists come in all of their spellings', async () => {
-  const answers: unknown[] = [{ apps: null }, { apps: {} }, { apps: { app: [app] } }, { apps: { app } }];
+  const answers: unknown[] = [{ apps: null }, { apps: {} }, { apps: { app: [app] } }, { apps: { app } }, { apps: null }];
   const urls: (string | undefined)[] = [];
   const address = await serve((request, response) => {
     urls.push(request.url);
@@ -217,9 +217,13 @@ test('lists come in all of their spellings', async () => {
   ).toEqual([]);
   expect(await resourceManager.applications()).toHaveLength(1);
   expect(await resourceManager.applications()).toMatchObject([{ id: ID }]);
-  expect(urls.slice(0, 2)).toEqual([
+  await resourceManager.applications({ submitted: { from: 5, to: 7 } });
+  expect(urls).toEqual([
     '/ws/v1/cluster/apps',
     '/ws/v1/cluster/apps?user=alice&states=RUNNING,ACCEPTED&applicationTypes=TONY&applicationTags=t&limit=3',
+    '/ws/v1/cluster/apps',
+    '/ws/v1/cluster/apps',
+    '/ws/v1/cluster/apps?startedTimeBegin=5&startedTimeEnd=7',
   ]);
 });
 

@@ -45,6 +45,8 @@ export interface ApplicationFilter {
   readonly states?: readonly ApplicationState[];
   readonly types?: readonly string[];
   readonly tags?: readonly string[];
+  /** When, ms since the epoch, both ends included; asked for so, it counts of applications as well that do not tell it to whoever asks. */
+  readonly submitted?: { readonly from?: number; readonly to?: number };
   readonly limit?: number;
 }
 
@@ -124,12 +126,14 @@ export class ResourceManager {
   }
 
   async applications(filter: ApplicationFilter = {}): Promise<Application[]> {
-    const { user, states, types, tags, limit } = filter;
+    const { user, states, types, tags, submitted: { from, to } = {}, limit } = filter;
     const query = {
       ...(user === undefined ? {} : { user }),
       ...(states === undefined ? {} : { states: states.join(',') }),
       ...(types === undefined ? {} : { applicationTypes: types.join(',') }),
       ...(tags === undefined ? {} : { applicationTags: tags.join(',') }),
+      ...(from === undefined ? {} : { startedTimeBegin: String(from) }),
+      ...(to === undefined ? {} : { startedTimeEnd: String(to) }),
       ...(limit === undefined ? {} : { limit: String(limit) }),
     };
     const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/apps', query });

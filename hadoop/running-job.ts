@@ -23,8 +23,12 @@ export function runningJob(application: Application, groupsOf: (user: string) =>
   };
 }
 
+/** It has containers beside its ApplicationMaster's, so it has begun; who may not view it sees that by what these have. */
+export function holdsTasks({ runningContainers, used }: Pick<Application, 'runningContainers' | 'used'>): boolean {
+  return runningContainers > 1 || Object.values(used).some((amount) => amount > 0);
+}
+
 /** At least so many: YARN tells who may not view an application what it has, but not in how many containers. One of them is its ApplicationMaster's. */
-function tasksOf({ runningContainers, used }: Application): number {
-  const least = Object.values(used).some((amount) => amount > 0) ? 1 : 0;
-  return Math.max(least, runningContainers - 1);
+function tasksOf({ runningContainers, used }: Pick<Application, 'runningContainers' | 'used'>): number {
+  return Math.max(holdsTasks({ runningContainers, used }) ? 1 : 0, runningContainers - 1);
 }
