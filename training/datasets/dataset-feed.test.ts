@@ -187,6 +187,53 @@ describe('ranks that share a dataset', () => {
     expect(all.sort((a, b) => Number(a) - Number(b))).toEqual(numbers(20));
   });
 
+  test('go on together wherever each of them stood, passes apart, at the beginning, or again and again', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 3, maxLength: 7 }).filter((counts) => counts.some((count) => count > 0)),
+        fc.integer({ min: 2, max: 3 }),
+        fc.integer({ min: 1, max: 4 }),
+        fc.boolean(),
+        // How many elements each reader takes before all are stopped. One that takes none has told nothing; where all do so, none has begun.
+        fc.array(fc.oneof(fc.constant([0, 0, 0]), fc.array(fc.integer({ min: 0, max: 25 }), { minLength: 3, maxLength: 3 })), {
+          minLength: 1,
+          maxLength: 3,
+        }),
+        async (counts, shares, times, isShuffled, stops) => {
+          const records = (await recordFiles(counts)).map(({ xs }) => xs[0]);
+          const dataset = (isShuffled ? records.shuffle(4) : records).dispatch().repeat(times);
+          const used: unknown[] = [];
+          let states = new Array<Json>(shares).fill(null);
+          for (const takes of [...stops, null]) {
+            const splits = new OwnSplits();
+            const isFirst = states.every((state) => state === null);
+            const readers = states.map((state, index) =>
+              dataset.read({ storage, share: { index, count: shares }, splits: splits.reader(), state, states }),
+            );
+            // As a feed does: nothing is given out before all that go on have told what they had.
+            if (!isFirst && takes?.every((take) => take === 0) !== true) await Promise.all(readers.map((reader) => reader.hasNext()));
+            for (const [index, reader] of readers.entries()) {
+              for (let rest = takes === null ? Number.POSITIVE_INFINITY : (takes[index] as number); rest > 0; rest--) {
+                const { done, value } = await reader.next();
+                if (done) break;
+                used.push(value);
+              }
+            }
+            states = readers.map((reader, index) =>
+              isFirst && takes?.[index] === 0 ? null : (JSON.parse(JSON.stringify(reader.state())) as Json),
+            );
+            await Promise.all(readers.map((reader) => reader.return()));
+          }
+          const total = counts.reduce((sum, count) => sum + count, 0);
+          expect(used.sort((a, b) => Number(a) - Number(b))).toEqual(
+            numbers(total).flatMap((record) => new Array<number>(times).fill(record)),
+          );
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
   test('of which one is late for a pass of what is repeated get something of the next', async () => {
     const dataset = (await recordFiles([3, 3, 3])).map(({ xs }) => xs[0]).dispatch();
     const splits = new OwnSplits();

@@ -12,6 +12,8 @@ interface PassLog {
   readonly restored: boolean;
   /** Nothing is left of it to be given out. */
   readonly isOver: boolean;
+  /** By this reader, here or before its state was stored; otherwise only another one is known to have come so far. */
+  isBegun: boolean;
   isOpen: boolean;
   joined: Joined | null;
 }
@@ -36,6 +38,10 @@ export class DispatchLog {
   readonly #share: Share;
   readonly #giver: SplitGiver | null;
   readonly #passes: PassLog[] = [];
+  /** Number of the pass that this reader stood in when it began. */
+  readonly #first: number;
+  /** The same of the reader that was ahead of all others. */
+  readonly #farthest: number;
 
   /**
    * Numbers of passes are the same for all readers: they begin them in the same order.
@@ -50,15 +56,12 @@ export class DispatchLog {
     this.#giver = giver;
     const own = storedPasses(stored);
     const others = all.map(storedPasses).filter((passes) => passes.length > 0);
-    const farthest = Math.max(0, ...others.map(firstNumber));
-    for (const [number, key, log] of own) {
-      this.#passes.push({ number, key, log: [...log], restored: true, isOver: number < farthest, isOpen: false, joined: null });
-    }
+    this.#first = firstNumber(own);
+    this.#farthest = Math.max(0, ...others.map(firstNumber));
+    for (const [number, key, log] of own) this.#add({ number, key, log: [...log], restored: true, isBegun: true });
     for (const [number, key] of others.flat()) {
       const isKnown = this.#passes.some((each) => each.key === key);
-      if (!isKnown && number >= firstNumber(own)) {
-        this.#passes.push({ number, key, log: [], restored: true, isOver: number < farthest, isOpen: false, joined: null });
-      }
+      if (!isKnown && number >= this.#first) this.#add({ number, key, log: [], restored: true, isBegun: false });
     }
   }
 
@@ -68,13 +71,14 @@ export class DispatchLog {
    */
   open(what: { readonly fingerprint: string; readonly splits: number; readonly passes: readonly number[] }): OpenPass {
     const key = JSON.stringify([what.fingerprint, what.splits, what.passes]);
-    const pass = this.#passes.find((each) => each.key === key) ?? this.#add(key);
+    const pass = this.#passes.find((each) => each.key === key) ?? this.#begun(key);
     if (pass.isOpen) {
       throw new TonyError('USAGE', 'the same files are dispatched twice at the same time', {
         hint: 'Put dispatch() behind what joins the datasets, and use different files in each of them.',
       });
     }
     pass.isOpen = true;
+    pass.isBegun = true;
     return new OpenPass(pass, (signal) => this.#join(pass, signal));
   }
 
@@ -83,9 +87,16 @@ export class DispatchLog {
     for (const pass of this.#passes) if (pass.restored && !pass.isOver) this.#join(pass, signal);
   }
 
-  #add(key: string): PassLog {
-    const number = Math.max(-1, ...this.#passes.map((pass) => pass.number)) + 1;
-    const pass: PassLog = { number, key, log: [], restored: false, isOver: false, isOpen: false, joined: null };
+  /** One that nobody told of: new, or left behind by all others while this reader has yet to come through it. */
+  #begun(key: string): PassLog {
+    const taken = new Set(this.#passes.map((pass) => pass.number));
+    let number = this.#first;
+    while (taken.has(number)) number++;
+    return this.#add({ number, key, log: [], restored: false, isBegun: true });
+  }
+
+  #add(what: Omit<PassLog, 'isOver' | 'isOpen' | 'joined'>): PassLog {
+    const pass: PassLog = { ...what, isOver: what.number < this.#farthest, isOpen: false, joined: null };
     this.#passes.push(pass);
     return pass;
   }
@@ -112,7 +123,8 @@ export class DispatchLog {
    */
   state(at: Json): Json {
     const first = firstPassIn(at) ?? 0;
-    const needed = this.#passes.filter(({ number }) => number >= first);
+    // Of those that others have begun they tell themselves: here they would say that this reader had come so far.
+    const needed = this.#passes.filter(({ number, isBegun }) => isBegun && number >= first);
     return needed.length === 0 ? null : needed.map(({ number, key, log }) => [number, key, [...log]]);
   }
 }
