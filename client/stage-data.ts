@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { joinUri } from '../storage/uri.ts';
+import { sideBySide } from './side-by-side.ts';
 import type { HashedFolder } from './source-archive.ts';
 import { contents, FILE_MODE, FOLDER_MODE, naming, nothing, type Part, type StagingPlace } from './staging.ts';
 
@@ -23,7 +24,7 @@ export async function findData(place: StagingPlace, name: string, data: HashedFo
   const expected = single && only !== undefined ? joinUri(home, only.path) : home;
   const total = missing.reduce((sum, file) => sum + file.size, 0);
   const isThere = missing.length === 0 && sizes.size > 0;
-  const uploadMissing = async (): Promise<void> => {
+  const uploadMissing = async (signal: AbortSignal | undefined): Promise<void> => {
     await storage.makeFolder(joinUri(root, 'cache', data.hash), FOLDER_MODE);
     for (const folder of folders) await storage.makeFolder(joinUri(home, ...segments(folder)), FOLDER_MODE);
     const sent = new Map<string, number>();
@@ -34,10 +35,10 @@ export async function findData(place: StagingPlace, name: string, data: HashedFo
     };
     report();
     let next = 0;
-    const worker = async (): Promise<void> => {
+    const worker = async (signal: AbortSignal): Promise<void> => {
       for (let file = missing[next++]; file !== undefined; file = missing[next++]) {
         const relative = file.path;
-        await storage.write(joinUri(home, ...segments(relative)), contents(path.join(data.root, relative), place.signal), {
+        await storage.write(joinUri(home, ...segments(relative)), contents(path.join(data.root, relative), signal), {
           permission: FILE_MODE,
           onProgress: (bytes) => {
             sent.set(relative, bytes);
@@ -48,12 +49,12 @@ export async function findData(place: StagingPlace, name: string, data: HashedFo
         report();
       }
     };
-    await Promise.all(Array.from({ length: UPLOADS_AT_ONCE }, worker));
+    await sideBySide((each) => Array.from({ length: UPLOADS_AT_ONCE }, () => worker(each)), signal);
     onEvent({ type: 'upload', name, total, sent: total });
   };
-  const stage = async (): Promise<string> => {
+  const stage = async (signal = place.signal): Promise<string> => {
     if (isThere) onEvent({ type: 'unchanged', name, bytes: data.bytes });
-    else await naming(root, uploadMissing);
+    else await naming(root, () => uploadMissing(signal));
     return expected;
   };
   return { name, bytes: data.bytes, missing: total, expected, stage, discard: nothing };

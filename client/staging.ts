@@ -76,8 +76,8 @@ export interface Part<Staged> {
   readonly missing: number;
   /** What `stage` will answer; times of what is not there yet are 0. */
   readonly expected: Staged;
-  /** Uploads what is missing. */
-  stage(): Promise<Staged>;
+  /** Uploads what is missing, until the signal: the place's own where none is given. */
+  stage(signal?: AbortSignal): Promise<Staged>;
   /** Forgets what was made ready for uploading. */
   discard(): Promise<void>;
 }
@@ -97,10 +97,10 @@ export async function findFolder(place: StagingPlace, name: string, folder: Hash
       bytes: packed.size,
       missing: packed.size,
       expected: archiveResource(name, { uri: joinUri(home, file), size: packed.size, modifiedAt: 0 }),
-      stage: () =>
+      stage: (signal = place.signal) =>
         naming(root, async () => {
           for (const damaged of there) await storage.remove(damaged.uri);
-          return archiveResource(name, await upload(place, home, file, packed.file, packed.size, name));
+          return archiveResource(name, await upload({ ...place, signal }, home, file, packed.file, packed.size, name));
         }).finally(packed.discard),
       discard: packed.discard,
     };
@@ -125,7 +125,8 @@ export async function findArchive(
       bytes: archive.size,
       missing: archive.size,
       expected: archiveResource(name, { uri, size: archive.size, modifiedAt: 0 }),
-      stage: () => naming(root, async () => archiveResource(name, await upload(place, home, file, archive.file, archive.size, name))),
+      stage: (signal = place.signal) =>
+        naming(root, async () => archiveResource(name, await upload({ ...place, signal }, home, file, archive.file, archive.size, name))),
       discard: nothing,
     };
   });

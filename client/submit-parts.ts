@@ -4,6 +4,7 @@ import { isUri } from '../conf/is-uri.ts';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../conf/job.ts';
 import { bundlesFolder } from './bundles.ts';
 import { placeUri } from './place-uri.ts';
+import { sideBySide } from './side-by-side.ts';
 import { type HashedFolder, hashFolder } from './source-archive.ts';
 import { listData, listFolder, listSource } from './source-folder.ts';
 import { findData } from './stage-data.ts';
@@ -118,15 +119,18 @@ export function listParts({ source, bundles, runtime, tensorboard, data }: Found
   return [source, bundles, runtime, tensorboard, ...Object.values(data)].filter((part) => part !== null);
 }
 
-/** Uploads what is missing. */
-export async function stageParts(parts: FoundParts): Promise<StagedParts> {
-  const [source, bundles, runtime, tensorboard, data] = await Promise.all([
-    parts.source?.stage() ?? null,
-    parts.bundles.stage(),
-    parts.runtime?.stage() ?? null,
-    parts.tensorboard?.stage() ?? null,
-    Promise.all(Object.entries(parts.data).map(async ([name, part]) => [name, await part.stage()] as const)),
-  ]);
+/** Uploads what is missing; after a failure nothing is under way any more. */
+export async function stageParts(parts: FoundParts, signal?: AbortSignal): Promise<StagedParts> {
+  const [source, bundles, runtime, tensorboard, data] = await sideBySide(
+    (each) => [
+      parts.source?.stage(each) ?? null,
+      parts.bundles.stage(each),
+      parts.runtime?.stage(each) ?? null,
+      parts.tensorboard?.stage(each) ?? null,
+      sideBySide((own) => Object.entries(parts.data).map(async ([name, part]) => [name, await part.stage(own)] as const), each),
+    ],
+    signal,
+  );
   return { source, bundles, runtime, tensorboard, data: Object.fromEntries(data) };
 }
 

@@ -125,7 +125,7 @@ async function stageAndSubmit(
 ): Promise<void> {
   const { storage, user } = cluster;
   if (!hasStaging) await makeStaging(place);
-  const staged = await stageParts(parts);
+  const staged = await stageParts(parts, signal);
   const frozen = frozenFor(job, staged, { applicationId, submittedAt: Date.now(), cluster, site });
   try {
     signal?.throwIfAborted();
