@@ -7,6 +7,7 @@ import type { HistoryEntry, JobResult } from '../conf/status.ts';
 import { fileUri } from '../storage/uri.ts';
 import type { JobConnection } from './job-connection.ts';
 import { noRecords } from './job-records.fixture.ts';
+import type { JobRecords } from './job-records.ts';
 import { behind, type EventOptions, jobEvents, matches } from './recorded-events.ts';
 
 const entry = (at: number, event: string): HistoryEntry => ({ at, event });
@@ -72,6 +73,23 @@ test('a cluster that is away for a moment is waited for, and that is said', asyn
   const connection = await job(3, { away: 2 });
   expect(await events(connection, { follow: true, onNotice: (notice) => notices.push(notice) })).toEqual(NAMES);
   expect(notices).toEqual(['The ResourceManager is away. The job goes on; trying again.', 'The cluster answers again.']);
+});
+
+test('a history that is away when the job ends is waited for, and that is said once, although the rest of the cluster answers', async () => {
+  const connection = await job(3);
+  const { place } = connection.records;
+  let missing = 5;
+  const records: JobRecords = {
+    ...connection.records,
+    place: async () => {
+      const found = await place();
+      if (found !== null && missing-- > 0) throw new TonyError('HDFS_UNREACHABLE', 'HDFS is away.');
+      return found;
+    },
+  };
+  const notices: string[] = [];
+  expect(await events({ ...connection, records }, { follow: true, onNotice: (notice) => notices.push(notice) })).toEqual(NAMES);
+  expect(notices).toEqual(['HDFS is away. The job goes on; trying again.', 'The cluster answers again.']);
 });
 
 test('only those of the types that are asked for', async () => {

@@ -40,9 +40,10 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
     signal?.throwIfAborted();
     try {
       const { status, result } = await connection.observe();
-      say(patience.answered());
       const news = result === null ? reader.fresh(follow) : reader.last(status?.finishedAt ?? null);
       for await (const entry of news) if (matches(entry, types)) yield entry;
+      // Not before: what was seen of the job says nothing of the storage that keeps its history.
+      say(patience.answered());
       if (result !== null || !follow) return;
     } catch (error) {
       if (!follow) throw error;
