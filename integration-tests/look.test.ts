@@ -96,7 +96,7 @@ describe.each([
     const page = (await at.run(['describe', id])).stdout;
     expect(page).toMatch(/^ {2}name +looked at$/m);
     expect(page).toMatch(/^ {2}worker +2 +512 MiB +1 +never +bash run\.sh$/m);
-    expect(page).toMatch(/^ {2}worker:1 +running .* ago /m);
+    expect(page).toMatch(/^ {2}worker:1 +running .* ago\b/m);
     expect(page).toMatch(/^ {2}worker:1 +1 +container_\w+ /m);
     expect(page).toMatch(/^ {4}API_TOKEN: "\*\*\*"$/m);
     expect(page).not.toContain('a-secret-of-many-letters');
