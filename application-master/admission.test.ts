@@ -3,7 +3,7 @@ import { withFinalValues } from '../conf/final-values.ts';
 import { roleTags } from '../conf/role-tags.ts';
 import { parseSite } from '../conf/site.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
-import { type ClusterView, type Judgement, judge, limitsFor } from './admission.ts';
+import { type ClusterView, type Judgement, judge, judgeOf, limitsFor } from './admission.ts';
 import { frozen, workers } from './simulator/rehearsal.ts';
 import { role } from './simulator/world.ts';
 
@@ -178,4 +178,23 @@ test('a job without the final values is refused with all of them, wherever it sa
   expect(judge({ ...FROZEN, job }, view(site)).type).toBe('refused');
   // What runs is not changed by a value that has become final, and may grow all the same.
   expect(limitsFor(FROZEN, view(site)).mayGrow).toBe(true);
+});
+
+test('a second attempt is judged unless containers of the job live; that it had begun is no proof', () => {
+  expect(judgeOf(null, 0)).toBe(judge);
+  expect(judgeOf({ generation: 0 }, 0)).toBe(judge);
+  expect(judgeOf({ generation: 1 }, 1)).toBeNull();
+  expect(judgeOf(null, 2)).toBeNull();
+  const again = judgeOf({ generation: 1 }, 0);
+  const others = { applications: [OWN, application('application_100_0004')] };
+  const total = quotas('over: fail\nroles: {worker: {total: {gpus: 4}}}');
+  expect(again?.(FROZEN, view(total, others)).type).toBe('waits');
+  expect(again?.(FROZEN, view(total))).toEqual({ type: 'admitted' });
+  const alive = application(OWN.id, { user: OWN.user, runningContainers: 3 });
+  expect(again?.(FROZEN, view(total, { applications: [alive, application('application_100_0004')] }))).toEqual({ type: 'admitted' });
+  // What has been forbidden meanwhile does not end it.
+  expect(again?.(FROZEN, view(quotas('roles: {worker: {instances: 2}}')))).toMatchObject({
+    type: 'waits',
+    reason: expect.stringContaining('quotas.roles.worker.instances'),
+  });
 });

@@ -15,7 +15,7 @@ import { isRoleTag, roleTags } from '../conf/role-tags.ts';
 import type { Site } from '../conf/site.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
 import { holdsTasks, runningJob } from '../hadoop/running-job.ts';
-import type { JobLimits } from './events.ts';
+import type { JobLimits, Snapshot } from './events.ts';
 
 /** Whether a job may begin. */
 export type Judgement =
@@ -67,6 +67,24 @@ export function judge(frozen: FrozenJob, view: ClusterView): Judgement {
   const changed = [...ofJob, ...(ofJob.some(({ path }) => path[0] === 'queue') ? [] : otherQueue(view))];
   if (changed.length > 0) return { type: 'refused', reason: describeChanged(changed, from) };
   return judgeByQuotas(frozen, view);
+}
+
+/**
+ * How a job is judged as an attempt finds it; null: not at all. Containers that live show that it has been admitted. That it had begun its user may
+ * have written into its saved state: without containers it is judged like any other. Where it is true all the same, it waits for what would
+ * refuse it to change: limits that were set since end no job.
+ */
+export function judgeOf(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof judge | null {
+  if (survivors > 0) return null;
+  return snapshot === null || snapshot.generation === 0 ? judge : judgeAgain;
+}
+
+function judgeAgain(frozen: FrozenJob, view: ClusterView): Judgement {
+  // After a ResourceManager's own restart containers are listed late.
+  const own = view.applications.find(({ id }) => id === view.applicationId);
+  if (own !== undefined && holdsTasks(own)) return { type: 'admitted' };
+  const judgement = judge(frozen, view);
+  return judgement.type === 'refused' ? { type: 'waits', reason: judgement.reason } : judgement;
 }
 
 function judgeByQuotas({ job }: FrozenJob, view: ClusterView): Judgement {

@@ -12,7 +12,7 @@ import { groupsOfUser } from '../hadoop/user-groups.ts';
 import { siteOfCluster } from '../storage/cluster-site.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
-import { type ClusterView, type Judgement, judge, limitsFor } from './admission.ts';
+import { type ClusterView, type Judgement, type judge, limitsFor } from './admission.ts';
 import type { JobLimits } from './events.ts';
 import type { MasterSettings } from './settings.ts';
 
@@ -60,17 +60,22 @@ export class Gatekeeper {
   /**
    * Looks again and again until the job is admitted or refused; while the cluster cannot be asked the job waits as well.
    *
+   * @param judgeJob see `judgeOf`.
    * @param queue of the job, as the ResourceManager has put it.
    * @param onWaiting told each time that the reason is another one.
    * @returns null when it is closed before.
    */
-  async decide(queue: string, onWaiting: (reason: string) => void): Promise<Exclude<Judgement, { type: 'waits' }> | null> {
+  async decide(
+    judgeJob: typeof judge,
+    queue: string,
+    onWaiting: (reason: string) => void,
+  ): Promise<Exclude<Judgement, { type: 'waits' }> | null> {
     const { frozen, log } = this.#options;
     let told = '';
     while (!this.#closing.signal.aborted) {
       const looking = this.#take();
       const judgement = await looking.then(
-        (seen) => judge(frozen, viewOf(seen, queue)),
+        (seen) => judgeJob(frozen, viewOf(seen, queue)),
         (error: unknown): Judgement => ({
           type: 'waits',
           reason: `Waits to learn what the site file of the cluster allows: ${messageOf(error)}`,

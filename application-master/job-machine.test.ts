@@ -1063,6 +1063,27 @@ describe('a job that others leave too little for', () => {
     expect(scene.told('start')).toEqual(['c1', 'c2']);
   });
 
+  it('is as old as it was when a later attempt is held, and never younger than that attempt', () => {
+    const first = Rehearsal.running(frozen({ roles: [workers()], timeoutMs: 600_000 }));
+    const { snapshot } = first;
+    if (snapshot === null) throw new Error('nothing is saved');
+    const again = (startedAt: number): Rehearsal => {
+      const scene = new Rehearsal(first.state.frozen, 2, { ...snapshot, startedAt });
+      scene.say({ type: 'held', reason: 'Waits.' });
+      scene.register();
+      scene.wait(300_000);
+      expect(scene.status()).toMatchObject({ state: 'WAITING' });
+      expect(scene.wanted('worker')).toBe(0);
+      scene.say({ type: 'admitted' });
+      scene.wait(10_000);
+      expect(scene.wanted('worker')).toBe(2);
+      return scene;
+    };
+    const begun = new Rehearsal(first.state.frozen).now;
+    expect(again(begun - 1_000).status().startedAt).toBe(begun - 1_000);
+    expect(again(begun + 9e9).status().startedAt).toBe(begun);
+  });
+
   it('fails when the limits do not allow it, and can be killed while it waits', () => {
     const refused = new Rehearsal(frozen({ roles: [workers()] }));
     refused.say({ type: 'held', reason: '' });

@@ -191,10 +191,11 @@ function registered(turn: Turn, event: Extract<Event, { type: 'registered' }>): 
   }
 }
 
-/** The wait for others was no wait for containers, and no time of the job's own. */
+/** The wait for others was no wait for containers, and no time of the job's own; one that had begun before is as old as it was. */
 function admitted(turn: Turn): void {
-  if (turn.state.held === null) return;
-  turn.patch({ held: null, startedAt: turn.now, busyAt: turn.now });
+  const { held, generation, startedAt, now } = turn.state;
+  if (held === null) return;
+  turn.patch({ held: null, startedAt: generation === 0 ? now : startedAt, busyAt: now });
   turn.patchGang({ since: turn.now, notBefore: turn.now });
   for (const task of turn.state.tasks) if (task.state === 'requested') turn.update(task.slot, { waitingSince: turn.now });
 }

@@ -10,6 +10,7 @@ import { joinUri } from '../storage/uri.ts';
 import { JobSite } from '../web/job-site.ts';
 import { ScalarReader } from '../web/scalars/scalar-reader.ts';
 import { WebServer } from '../web/server.ts';
+import { judgeOf } from './admission.ts';
 import { DurableNotes } from './durable-notes.ts';
 import { ExecutorService, ringKey } from './executor-service.ts';
 import { FeedServer, feedToken } from './feed-server.ts';
@@ -197,9 +198,7 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
     log.info({ host, port, queue: registration.queue, survivors: registration.survivors.length }, 'registered');
     if (final !== null) return job.conclude(final);
     job.begin(snapshot);
-    // One whose generation was formed was admitted by an attempt before.
-    const isNew = snapshot === null || snapshot.generation === 0;
-    if (gatekeeper !== null) void guard(gatekeeper, job, registration.queue, isNew);
+    if (gatekeeper !== null) void guard(gatekeeper, job, registration.queue, judgeOf(snapshot, registration.survivors.length));
     job.hear({ type: 'registered', ...registration });
   });
 
@@ -217,10 +216,10 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
 }
 
 /** Nothing is asked for before the cluster's admin allows it, and what runs is held to the limits. */
-async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, isNew: boolean): Promise<void> {
-  if (isNew) {
+async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, judgeJob: ReturnType<typeof judgeOf>): Promise<void> {
+  if (judgeJob !== null) {
     job.hear({ type: 'held', reason: '' });
-    const judgement = await gatekeeper.decide(queue, (reason) => job.hear({ type: 'held', reason }));
+    const judgement = await gatekeeper.decide(judgeJob, queue, (reason) => job.hear({ type: 'held', reason }));
     if (judgement === null) return;
     job.hear(judgement.type === 'admitted' ? { type: 'admitted' } : judgement);
   }

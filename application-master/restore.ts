@@ -22,7 +22,8 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
   return {
     ...fresh,
     restored: true,
-    startedAt: snapshot.startedAt,
+    // Its user may have written it: a start that is to come would void every limit of time.
+    startedAt: Math.min(snapshot.startedAt, fresh.now),
     generation: snapshot.generation,
     tasks,
     byContainer: new Map(tasks.flatMap((task) => (task.container === null ? [] : [[task.container.id, task.slot] as const]))),
