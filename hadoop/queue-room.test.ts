@@ -17,6 +17,7 @@ test('a queue of the Capacity Scheduler, with those above it', () => {
     runningApplications: 1,
     countsAll: true,
     memoryStep: 64,
+    reaches: ['*'],
     labels: {
       '': {
         levels: [
@@ -64,6 +65,7 @@ test('a queue of the Fair Scheduler', () => {
       },
     },
   };
+  expect(queueRoomOf(fair, 'a', 'alice')?.reaches).toEqual([]);
   expect(queueRoomOf(fair, 'a', 'alice')?.labels).toEqual({
     '': {
       levels: [

@@ -35,6 +35,9 @@ export interface QueueRoom {
   readonly countsAll: boolean | null;
   /** Every container's memory is a multiple of it (MiB); null where nobody says. */
   readonly memoryStep: number | null;
+  /** Labels of the nodes that it may use; `*` is all. On nodes without a label every queue may run. */
+  readonly reaches: readonly string[];
+  /** Of the labels of which it has a share, with the empty one always among them. */
   readonly labels: Readonly<Record<string, LabelRoom>>;
 }
 
@@ -62,6 +65,11 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
     runningApplications: number(leaf.numActiveApplications) ?? 0,
     countsAll: countsAll(leaf),
     memoryStep: memoryStep(leaf),
+    // Left out where it is none, as always by the Fair Scheduler.
+    reaches: [leaf.nodeLabels]
+      .flat()
+      .map(text)
+      .filter((each) => each !== ''),
     labels: Object.fromEntries([...new Set(labels)].map((each) => [each, labelRoom(upwards, leaf, each, user)])),
   };
 }

@@ -15,7 +15,8 @@ import type { NodeRoom } from './placement.ts';
 export interface Answers {
   readonly nodes: readonly NodeRoom[] | null;
   readonly queue: QueueRoom | null;
-  readonly shortages: readonly Shortage[];
+  /** null: it is not known which jobs run. */
+  readonly shortages: readonly Shortage[] | null;
   /** What is not known, and why. */
   readonly notes: readonly string[];
 }
@@ -48,7 +49,7 @@ export function askCluster(
       return {
         nodes: 'value' in ofNodes ? ofNodes.value : null,
         queue: 'value' in ofQueue ? ofQueue.value : null,
-        shortages: 'value' in ofJobs ? shortagesOf(whole, owner, site.quotas, ofJobs.value) : [],
+        shortages: 'value' in ofJobs ? shortagesOf(whole, owner, site.quotas, ofJobs.value) : null,
         notes,
       };
     },

@@ -58,7 +58,7 @@ export type Verdict =
   | { readonly type: 'fits' }
   /** It begins when others have ended, or the cluster has grown. */
   | { readonly type: 'waits'; readonly reasons: readonly string[] }
-  /** The ApplicationMaster would end it at once: the site file says that jobs do not wait. */
+  /** YARN would not take it on: its queue does not run, or may not use such nodes. Or the ApplicationMaster would end it at once: the site file says that jobs do not wait. */
   | { readonly type: 'refused'; readonly reasons: readonly string[] }
   /** Nothing that others do helps: something has to be asked for differently. */
   | { readonly type: 'never'; readonly reasons: readonly string[] }

@@ -44,7 +44,9 @@ export function placed(
   const counts = new Map(asks.map(({ role }) => [role, 0]));
   const place = ({ role, resources, nodeLabel }: Ask, wanted: number): void => {
     const label = nodeLabel ?? defaultLabel;
-    const bounds = limits.get(label) ?? [];
+    const bounds = budgets === undefined ? [] : limits.get(label);
+    // Of these nodes the queue has nothing.
+    if (bounds === undefined) return;
     const fitting = free.filter(({ node, left }) => isOf(node, label) && holds(left, resources, counted));
     let count = 0;
     // A node that has just got one is left with even less, so it stays the one to take.

@@ -26,12 +26,14 @@ const queue: QueueRoom = {
   runningApplications: 1,
   countsAll: true,
   memoryStep: 1024,
+  reaches: ['*'],
   labels: {
     '': {
       levels: [{ path: 'root.research.gpu', maximum: { memory: 16384, vcores: 16, gpus: 8 }, used: { memory: 8192, vcores: 4, gpus: 7 } }],
       user: null,
       masters: null,
     },
+    fast: { levels: [], user: null, masters: null },
   },
 };
 const parts = [
@@ -84,10 +86,10 @@ test('verdicts', () => {
   const last = (verdict: JobPlan['verdict']) => planLines({ ...plan, notes: [], uploads: [], verdict }, PLAIN).slice(8);
   expect(last({ type: 'fits' })).toEqual(['upload: nothing', 'fits now']);
   expect(last({ type: 'unknown' })).toEqual(['upload: nothing', 'whether it fits now is not known']);
-  expect(last({ type: 'waits', reasons: ['no node is in use', 'queue root.a is STOPPED'] }).slice(1)).toEqual([
+  expect(last({ type: 'waits', reasons: ['no node is in use', 'all ApplicationMasters have what they may have'] }).slice(1)).toEqual([
     'will wait because',
     '  no node is in use',
-    '  queue root.a is STOPPED',
+    '  all ApplicationMasters have what they may have',
   ]);
   expect(last({ type: 'refused', reasons: ['quotas.total.gpus is 4 gpus'] })[1]).toBe(
     'will be refused because quotas.total.gpus is 4 gpus',

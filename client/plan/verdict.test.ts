@@ -28,6 +28,7 @@ function queueOf(used: Room, changes: Partial<QueueRoom> = {}): QueueRoom {
     runningApplications: 1,
     countsAll: null,
     memoryStep: null,
+    reaches: ['*'],
     labels: { '': { levels: [{ path: 'root.gpu', maximum: WHOLE, used }], user: null, masters: null } },
     ...changes,
   };
@@ -72,13 +73,15 @@ describe('a job fits now', () => {
     const memoryOnly = { largest: { memory: 8 * GIB, vcores: 8 }, nodes: [node('a', { memory: 8 * GIB, vcores: -3 })] };
     const asks = [master, ask('worker', 2, { memory: GIB, vcores: 4 })];
     expect(reasons(asks, { ...memoryOnly, queue: queueOf({}, { countsAll: false }) })).toEqual(['fits']);
-    expect(reasons(asks, { ...memoryOnly, queue: null })).toEqual(['fits']);
+    expect(fitOf(asks, room({ ...memoryOnly, queue: null })).fitNow?.get('worker')).toBe(2);
     expect(reasons(asks, { ...memoryOnly, queue: queueOf({}, { countsAll: true }) })[0]).toBe('waits');
   });
 
   test('is not known where the ResourceManager says nothing', () => {
     expect(reasons([master], { nodes: null, queue: null })).toEqual(['unknown']);
-    expect(reasons([master], { nodes: null })).toEqual(['fits']);
+    expect(reasons([master], { nodes: null })).toEqual(['unknown']);
+    expect(reasons([master], { queue: null })).toEqual(['unknown']);
+    expect(reasons([master], { shortages: null })).toEqual(['unknown']);
   });
 });
 
@@ -137,20 +140,56 @@ describe('a job waits because', () => {
   });
 
   test('nodes with its label are away', () => {
-    expect(reasons([master, workers(1, 1, { nodeLabel: 'fast' })], {})).toEqual(['waits', 'no node in use is labelled fast']);
+    const labels = { ...queueOf(EMPTY).labels, fast: { levels: [], user: null, masters: null } };
+    const asks = [master, workers(1, 1, { nodeLabel: 'fast' })];
+    expect(reasons(asks, { queue: queueOf(EMPTY, { labels }) })).toEqual(['waits', 'no node in use is labelled fast']);
   });
 
-  test('the queue does not run, and a total of the site file is taken: all of it at once', () => {
+  test('its queue has no share of the nodes with its label', () => {
+    const asks = [master, workers(1, 1, { nodeLabel: 'fast' })];
+    const nodes = [...(room().nodes ?? []), node('c', WHOLE, { labels: ['fast'] })];
+    const { verdict, fitNow } = fitOf(asks, room({ nodes }));
+    expect(verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has no share of the nodes labelled fast'] });
+    expect(fitNow?.get('worker')).toBe(0);
+  });
+
+  test('the queue is full, and a total of the site file is taken: all of it at once', () => {
     const shortage = { path: 'quotas.users.*.total.gpus', resource: 'gpus', limit: 4, asked: 2, used: 3, holders: ['application_1_0001'] };
-    const queue = queueOf({ ...EMPTY, gpus: 7 }, { state: 'STOPPED' });
+    const queue = queueOf({ ...EMPTY, gpus: 7 });
     const text = 'quotas.users.*.total.gpus is 4 gpus, of which application_1_0001 has 3 gpus, and this job asks for 2 gpus';
     expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage] })).toEqual([
       'waits',
-      'queue root.gpu is STOPPED',
       'queue root.gpu has 1 gpus left of 8 gpus and the job asks for 2 gpus',
       text,
     ]);
     expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage], over: 'fail' })).toEqual(['refused', text]);
+    const stopped = { ...queue, state: 'STOPPED' };
+    expect(reasons([master, workers(2, 1)], { queue: stopped, shortages: [shortage], over: 'fail' })).toEqual([
+      'refused',
+      'queue root.gpu is STOPPED',
+      text,
+    ]);
+  });
+});
+
+describe('a job is refused because', () => {
+  test('its queue does not run', () => {
+    for (const state of ['STOPPED', 'DRAINING']) {
+      expect(reasons([master], { queue: queueOf(EMPTY, { state }) })).toEqual(['refused', `queue root.gpu is ${state}`]);
+    }
+  });
+
+  test('its queue may not use nodes with its label', () => {
+    const nodes = [...(room().nodes ?? []), node('c', WHOLE, { labels: ['fast'] })];
+    const asks = [master, workers(1, 1, { nodeLabel: 'fast' })];
+    for (const reaches of [[], ['slow']]) {
+      expect(reasons(asks, { nodes, queue: queueOf(EMPTY, { reaches }) })).toEqual([
+        'refused',
+        'queue root.gpu may not use nodes labelled fast',
+      ]);
+    }
+    const labels = { ...queueOf(EMPTY).labels, fast: { levels: [], user: null, masters: null } };
+    expect(reasons(asks, { nodes, queue: queueOf(EMPTY, { reaches: ['fast'], labels }) })).toEqual(['fits']);
   });
 });
 
@@ -260,8 +299,8 @@ describe('placement', () => {
   test('of a large cluster takes no time that anybody notices', () => {
     const many = Array.from({ length: 5_000 }, (_, index) => node(`n${index}`, { memory: 64 * GIB, vcores: 32, gpus: 8 }));
     const began = performance.now();
-    const { verdict } = fitOf([master, workers(10_000, 3)], room({ nodes: many, queue: null }));
-    expect(verdict.type).toBe('fits');
+    const { verdict, fitNow } = fitOf([master, workers(10_000, 3)], room({ nodes: many, queue: null }));
+    expect([verdict.type, fitNow?.get('worker')]).toEqual(['unknown', 10_000]);
     expect(performance.now() - began).toBeLessThan(1_000);
   });
 

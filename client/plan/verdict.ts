@@ -12,8 +12,8 @@ export interface ClusterRoom {
   readonly nodes: readonly NodeRoom[] | null;
   /** null: nobody says. */
   readonly queue: QueueRoom | null;
-  /** Totals of the site file of which too little is left. */
-  readonly shortages: readonly Shortage[];
+  /** Totals of the site file of which too little is left; null: nobody says which jobs run. */
+  readonly shortages: readonly Shortage[] | null;
   /** What becomes of a job beyond these. */
   readonly over: 'wait' | 'fail';
 }
@@ -33,13 +33,15 @@ export function fitOf(wanted: readonly Ask[], room: ClusterRoom): Fit {
   if (impossible.length > 0) return { verdict: { type: 'never', reasons: impossible }, fitNow: null };
   const options = { defaultLabel: queue?.defaultLabel ?? '', counted: countedBy(room) };
   const fitNow = nodes && placed(asks, nodes, { ...options, ...(queue && { budgets: budgetsOf(queue) }) });
-  const totals = shortages.map(describeShortage);
-  if (totals.length > 0 && room.over === 'fail') return { verdict: { type: 'refused', reasons: totals }, fitNow };
+  const totals = (shortages ?? []).map(describeShortage);
+  const refused = [...(queue === null ? [] : refusals(needed, queue)), ...(room.over === 'fail' ? totals : [])];
+  if (refused.length > 0) return { verdict: { type: 'refused', reasons: refused }, fitNow };
   const ofQueue = queue === null ? [] : queueReasons(needed, queue, room.user, options.counted);
   const ofNodes = nodes === null ? [] : nodeReasons(needed, nodes, options, ofQueue);
   const reasons = [...ofQueue.map(({ text }) => text), ...ofNodes, ...totals];
   if (reasons.length > 0) return { verdict: { type: 'waits', reasons }, fitNow };
-  return { verdict: { type: nodes === null && queue === null ? 'unknown' : 'fits' }, fitNow };
+  const isKnown = nodes !== null && queue !== null && shortages !== null;
+  return { verdict: { type: isKnown ? 'fits' : 'unknown' }, fitNow };
 }
 
 /** The ResourceManager gives memory in multiples of its smallest container. */
@@ -75,6 +77,20 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, { largest, nodes
   return [`${each(role)} asks for ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of that. Ask for less of it.`];
 }
 
+/** Why YARN does not take the job, or one of its requests, whatever there is room for. */
+function refusals(needed: readonly Ask[], queue: QueueRoom): string[] {
+  const { path, state, reaches } = queue;
+  const barred = reaches.includes('*') ? [] : labelsOf(needed, queue).filter((label) => label !== '' && !reaches.includes(label));
+  return [
+    ...(state === 'RUNNING' ? [] : [`queue ${path} is ${state}`]),
+    ...barred.map((label) => `queue ${path} may not use nodes labelled ${label}`),
+  ];
+}
+
+function labelsOf(asks: readonly Ask[], { defaultLabel }: QueueRoom): string[] {
+  return [...new Set(asks.map(({ nodeLabel }) => nodeLabel ?? defaultLabel))];
+}
+
 interface QueueReason {
   /** Of what there is too little; null when it is something else. */
   readonly resource: string | null;
@@ -83,8 +99,12 @@ interface QueueReason {
 
 function queueReasons(needed: readonly Ask[], queue: QueueRoom, user: string, counted: Counted): QueueReason[] {
   const reasons: QueueReason[] = [];
-  if (queue.state !== 'RUNNING') reasons.push({ resource: null, text: `queue ${queue.path} is ${queue.state}` });
-  for (const [label, room] of Object.entries(queue.labels)) {
+  for (const label of labelsOf(needed, queue)) {
+    const room = queue.labels[label];
+    if (room === undefined) {
+      reasons.push({ resource: null, text: `queue ${queue.path} has no share of the nodes labelled ${label}` });
+      continue;
+    }
     const asks = needed.filter(({ nodeLabel }) => (nodeLabel ?? queue.defaultLabel) === label);
     const whole = sumOf(asks.map(({ resources, instances }) => times(resources, instances.least)));
     for (const [resource, amount] of asked(whole)) {
