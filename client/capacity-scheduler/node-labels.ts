@@ -61,8 +61,21 @@ function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMa
     }
     for (const { child, percent } of percents) {
       const share = Number(((100 * percent) / sum).toFixed(3));
-      if (percent > 0)
-        draft.set(`${child.path}.accessible-node-labels.${label}.capacity`, String(share), `its part of what queues beside it gave up`);
+      if (percent > 0) giveShare(draft, child, label, share);
     }
   }
+}
+
+/** The scheduler refuses a file in which a queue may have less than it is guaranteed. */
+function giveShare(draft: SchedulerDraft, { path }: CapacityQueue, label: string, share: number): void {
+  const key = `${path}.accessible-node-labels.${label}`;
+  const why = 'its part of what queues beside it gave up';
+  draft.set(`${key}.capacity`, String(share), why);
+  // A vector is no number, and -1 stands for all there is.
+  const most = Number(draft.get(`${key}.maximum-capacity`) ?? -1);
+  if (!(most >= 0 && most < share)) return;
+  draft.set(`${key}.maximum-capacity`, String(share), why);
+  draft.notice(
+    `${path} could have at most ${most} % of the nodes labelled ${label}; its maximum is ${share} % now, since queues beside it gave them up.`,
+  );
 }

@@ -156,6 +156,24 @@ test('node labels that a queue gives up go to those beside it, so that percents 
   );
 });
 
+test('a queue that gets more of a label than it might have may have it', () => {
+  const key = 'root.research.accessible-node-labels.a100';
+  const changed = (most: string) =>
+    changes('queues: {default: {nodeLabels: []}}', {}, new Map([...currentProperties(ROOT), [`${PREFIX}${key}.maximum-capacity`, most]]));
+  expect(changed('80.0')).toEqual([
+    '-root.default.accessible-node-labels.a100.capacity',
+    'root.default.accessible-node-labels= ',
+    `${key}.capacity=100`,
+    `${key}.maximum-capacity=100`,
+  ]);
+  for (const enough of ['100', '-1', '[memory=100%,vcores=100%,yarn.io/gpu=1]'])
+    expect(changed(enough)).not.toContainEqual(expect.stringContaining('maximum'));
+  const base = new Map([...currentProperties(ROOT), [`${PREFIX}${key}.maximum-capacity`, '80'] as const]);
+  expect(emitted('queues: {default: {nodeLabels: []}}', {}, base).notices).toContain(
+    'root.research could have at most 80 % of the nodes labelled a100; its maximum is 100 % now, since queues beside it gave them up.',
+  );
+});
+
 test('the largest container is that of the largest task of any role, and holds an ApplicationMaster', () => {
   const text = `
 roles: {worker: {task: {memory: 4g, gpus: 2}}, ps: {task: {memory: 6g, gpus: 0}}, '*': {instances: 0}}
