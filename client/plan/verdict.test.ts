@@ -225,6 +225,22 @@ describe('a job can never run because', () => {
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { total: {} })] })[0]).toBe('waits');
   });
 
+  test('no node has all of it that the scheduler counts', () => {
+    const nodes = [
+      node('a', { memory: 100 * GIB, vcores: 4 }, { total: { memory: 100 * GIB, vcores: 4 } }),
+      node('b', { memory: 10 * GIB, vcores: 32 }, { total: { memory: 10 * GIB, vcores: 32 } }),
+    ];
+    const asks = [ask('worker', 1, { memory: 50 * GIB, vcores: 8 })];
+    const wide = { largest: { memory: 100 * GIB, vcores: 32 }, nodes };
+    const labels = { '': { levels: [], user: null, masters: null } };
+    expect(reasons(asks, { ...wide, queue: queueOf(EMPTY, { labels, countsAll: false }) })).toEqual(['fits']);
+    expect(reasons(asks, { ...wide, queue: queueOf(EMPTY, { labels }) })).toEqual(['fits']);
+    expect(reasons(asks, { ...wide, queue: queueOf(EMPTY, { labels, countsAll: true }) })[0]).toBe('never');
+    expect(reasons([ask('worker', 1, { memory: 200 * GIB, vcores: 1 })], { ...wide, largest: { memory: 200 * GIB, vcores: 32 } })[0]).toBe(
+      'never',
+    );
+  });
+
   test('memory is given in steps', () => {
     const asks = [ask('worker', 1, { memory: 5000, vcores: 1 })];
     const largest = { memory: 6000, vcores: 8 };

@@ -56,7 +56,8 @@ function countedBy({ queue, largest }: ClusterRoom): Counted {
   return all ? () => true : (resource) => resource === 'memory';
 }
 
-function impossibleReasons({ role, resources, nodeLabel }: Ask, { largest, nodes }: ClusterRoom): string[] {
+function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoom): string[] {
+  const { largest, nodes } = room;
   const reasons = asked(resources).flatMap(([resource, amount]) => {
     const most = largest[resource];
     const setting = role === MASTER ? `master.${resource}` : `roles.${role}.resources.${resource}`;
@@ -71,9 +72,10 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, { largest, nodes
     return [`${text}; the largest container of this cluster has ${describeAmount(resource, most)}. Lower ${setting}.`];
   });
   if (reasons.length > 0 || nodes === null) return reasons;
+  const counted = countedBy(room);
   // Nodes with a label may serve others as well, so all of them count where none is asked for.
   const candidates = nodeLabel === null ? nodes : nodes.filter(({ labels }) => labels.includes(nodeLabel));
-  if (candidates.length === 0 || candidates.some(({ total }) => allows(total, resources, () => true))) return [];
+  if (candidates.length === 0 || candidates.some(({ total }) => allows(total, resources, counted))) return [];
   return [`${each(role)} asks for ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of that. Ask for less of it.`];
 }
 
