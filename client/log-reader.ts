@@ -1,4 +1,4 @@
-import type { LogSource } from './job-connection.ts';
+import type { LogPiece, LogSource } from './job-connection.ts';
 
 export interface LogLine {
   /** `worker:0`, or `master`. */
@@ -12,6 +12,11 @@ export interface LogLine {
 /** More than a line needs: only as much of a file's end is fetched as `tail` lines will hardly exceed. */
 const BYTES_A_LINE = 4096;
 const LONGEST_LINE = 1 << 20;
+const NEWLINE = 0x0a;
+/** Bytes of a character in UTF-8; the first one tells itself from the others. */
+const LONGEST_CHARACTER = 4;
+/** In place of the beginning of a line that is longer than what was fetched. */
+const LEFT_OUT = '…';
 
 /** Turns the pieces of one growing file into whole lines. */
 export class LogReader {
@@ -36,14 +41,16 @@ export class LogReader {
 
   /** The next piece's lines; `caughtUp` when there is no more for now. `over`: nothing will be written any more. */
   async next(over: boolean): Promise<{ readonly lines: readonly LogLine[]; readonly caughtUp: boolean }> {
-    const from = this.#end === null && this.#tail !== undefined ? { tail: this.#tail * BYTES_A_LINE } : { offset: this.#end ?? 0 };
+    // One byte more says whether what comes behind it begins a line.
+    const from = this.#end === null && this.#tail !== undefined ? { tail: this.#tail * BYTES_A_LINE + 1 } : { offset: this.#end ?? 0 };
     const piece = await this.source.read(this.#file, from);
     const caughtUp = piece === null || piece.bytes.length === 0;
     let lines: string[] = [];
     if (piece !== null) {
       this.found = true;
+      const bytes = this.#end === null ? this.#begin(piece) : piece.bytes;
       this.#end = piece.end;
-      lines = (this.#rest + this.#decoder.decode(piece.bytes, { stream: true })).split('\n');
+      lines = (this.#rest + this.#decoder.decode(bytes, { stream: true })).split('\n');
       this.#rest = (lines.pop() ?? '').slice(-LONGEST_LINE);
     }
     if (this.#held !== null) {
@@ -59,6 +66,16 @@ export class LogReader {
       this.#rest = '';
     }
     return { lines: lines.map((text) => this.#line(text)), caughtUp };
+  }
+
+  /** The first piece from where a line or, in one that is cut, at least a character begins. */
+  #begin({ bytes, end }: LogPiece): Uint8Array {
+    if (end === bytes.length) return bytes;
+    if (bytes[0] === NEWLINE) return bytes.subarray(1);
+    // Shown only if there are fewer lines than are wanted.
+    this.#rest = LEFT_OUT;
+    const first = bytes.subarray(0, LONGEST_CHARACTER).findIndex((byte) => (byte & 0xc0) !== 0x80);
+    return bytes.subarray(Math.max(0, first));
   }
 
   /** The unfinished last line counts too when nothing more will come. */

@@ -1,7 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { HadoopConfiguration } from './configuration.ts';
-import { aggregatedFolders, ContainerLogs, type LogOwner } from './container-logs.ts';
+import { aggregatedFolders, ContainerLogs, type LogOwner, type LogRange } from './container-logs.ts';
 import { listening } from './testing/http-server.ts';
 
 let servers: Server[];
@@ -25,9 +27,9 @@ async function node(handler: (request: IncomingMessage, response: ServerResponse
   return { containerId: 'container_1_0001_01_000002', nodeHttp: address.replace('http://', ''), owner: 'alice' };
 }
 
-function reader(): ContainerLogs {
+function reader(properties: Readonly<Record<string, string>> = {}): ContainerLogs {
   const made = new ContainerLogs({
-    configuration: HadoopConfiguration.fromProperties({ 'fs.defaultFS': 'hdfs://127.0.0.1:1' }),
+    configuration: HadoopConfiguration.fromProperties({ 'fs.defaultFS': 'hdfs://127.0.0.1:1', ...properties }),
     user: 'alice',
   });
   readers.push(made);
@@ -73,6 +75,46 @@ test('a container that has ended, with its logs still on the node, is complete',
     (request, response) => void response.end(answer(request, 'done').replace(/\.This log file.*complete\./, '')),
   );
   expect(await reader().read(container, 'f', { tail: 100 })).toEqual({ bytes: Buffer.from('done'), offset: 0, size: 4, complete: true });
+});
+
+test('an end that is larger than a piece is read from where it begins, in one question', async () => {
+  let questions = 0;
+  const container = await node((request, response) => {
+    questions++;
+    response.end(answer(request, '0123456789'));
+  });
+  const read = (range: LogRange) => reader().read(container, 'f', range);
+  expect(await read({ tail: 7, limit: 4 })).toEqual({ bytes: Buffer.from('3456'), offset: 3, size: 10, complete: false });
+  expect(await read({ tail: 20, limit: 4 })).toEqual({ bytes: Buffer.from('0123'), offset: 0, size: 10, complete: false });
+  expect(questions).toBe(2);
+});
+
+test('the same from what was put together on HDFS', async () => {
+  const stored = readFileSync(path.join(import.meta.dirname, 'golden', 'aggregated-log-none.tfile'));
+  const json = (response: ServerResponse, value: unknown): void =>
+    void response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
+  const status = {
+    ...{ pathSuffix: 'node_1', type: 'FILE', length: stored.length, modificationTime: 5 },
+    ...{ permission: '640', owner: 'alice', group: 'g', fileId: 7 },
+  };
+  const { nodeHttp } = await node((request, response) => {
+    const { searchParams, host, pathname } = new URL(request.url ?? '', `http://${request.headers.host}`);
+    const operation = searchParams.get('op');
+    if (operation === 'LISTSTATUS') json(response, { FileStatuses: { FileStatus: [status] } });
+    else if (operation === 'GETFILESTATUS') json(response, { FileStatus: status });
+    else if (pathname !== '/data') json(response, { Location: `http://${host}/data?${searchParams}` });
+    else {
+      const offset = Number(searchParams.get('offset'));
+      const length = searchParams.get('length');
+      response.end(stored.subarray(offset, length === null ? stored.length : offset + Number(length)));
+    }
+  });
+  const logs = reader({ 'dfs.namenode.http-address': nodeHttp ?? '' });
+  const container = { containerId: 'container_1795236426747_0003_02_000001', nodeHttp: null, owner: 'alice' };
+  const read = (range: LogRange) => logs.read(container, 'tony.log', range);
+  expect(await read({ tail: 11, limit: 4 })).toEqual({ bytes: Buffer.from('xxla'), offset: 109, size: 120, complete: false });
+  expect(await read({ tail: 500, limit: 12 })).toMatchObject({ bytes: Buffer.from('first line\nx'), offset: 0 });
+  expect(await read({ tail: 11 })).toMatchObject({ bytes: Buffer.from('xxlast line'), complete: true });
 });
 
 test('lists are read in all spellings', async () => {

@@ -33,8 +33,9 @@ export interface LogPiece {
   readonly complete: boolean;
 }
 
+/** `tail`: so many last bytes of the file. */
 export type LogRange = ({ readonly offset: number } | { readonly tail: number }) & {
-  /** No more bytes than that in one piece; 4 MiB when it is left out. */
+  /** No more bytes than that in one piece, the first of what is wanted; 4 MiB when it is left out. */
   readonly limit?: number;
 };
 
@@ -80,7 +81,7 @@ export class ContainerLogs {
     const found = aggregated?.files.find(({ name }) => name === file);
     if (aggregated === null || found === undefined) return null;
     const limit = range.limit ?? LIMIT_BYTES;
-    const offset = 'tail' in range ? Math.max(0, found.size - Math.min(range.tail, limit)) : Math.min(range.offset, found.size);
+    const offset = 'tail' in range ? Math.max(0, found.size - range.tail) : Math.min(range.offset, found.size);
     const length = Math.min(limit, found.size - offset);
     const bytes = await damaged(aggregated.path, () => readAggregatedFile(aggregated.source, found, offset, length));
     return { bytes, offset, size: found.size, complete: offset + length === found.size };
@@ -109,11 +110,11 @@ export class ContainerLogs {
    */
   async #readLive(container: LogOwner, nodeHttp: string, file: string, range: LogRange): Promise<LogPiece | null | 'unknown container'> {
     const limit = range.limit ?? LIMIT_BYTES;
-    let fromEnd = 'tail' in range ? Math.min(range.tail, limit) : SLACK_BYTES;
+    let fromEnd = 'tail' in range ? range.tail : SLACK_BYTES;
     for (let tries = 1; ; tries += 1) {
       const got = await this.#askForEnd(container, nodeHttp, file, fromEnd, (logLength) => {
         const start = Math.max(0, logLength - fromEnd);
-        if ('tail' in range) return { skip: 0, take: logLength - start };
+        if ('tail' in range) return { skip: 0, take: limit };
         return start <= range.offset ? { skip: Math.min(range.offset, logLength) - start, take: limit } : null;
       });
       if (got === null || got === 'unknown container') return got;
