@@ -101,6 +101,26 @@ describe('feeds', () => {
     for (const producer of [waiting, other, late]) expect(windowOf(producer)).toBeGreaterThan(0);
   });
 
+  it('tell producers to wait again when room that came with a producer is taken', () => {
+    const feeds = newFeeds();
+    const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
+    const [waiting, other] = [newProducer(feeds, 'a', 'waiting'), newProducer(feeds, 'b', 'other')];
+    for (const producer of [waiting, other]) feeds.opened(producer, 1);
+    for (let index = 0; index < 15; index++) {
+      const dead = newProducer(feeds, 'a', `dead${index}`);
+      feeds.opened(dead, 1);
+      feeds.said(dead, { chunk: { sequence: 1, records: [record] } });
+      feeds.closed(dead);
+    }
+    expect([waiting, other].map(windowOf)).toEqual([0, 0]);
+    // It knows from the ApplicationMaster before that its first chunk was taken.
+    const back = newProducer(feeds, 'a', 'dead0');
+    feeds.opened(back, 2);
+    for (const producer of [waiting, other]) expect(windowOf(producer)).toBeGreaterThan(0);
+    feeds.said(other, { chunk: { sequence: 1, records: [record] } });
+    expect([waiting, other, back].map(windowOf)).toEqual([0, 0, 0]);
+  });
+
   it('refuse one producer too many, which goes as others do', () => {
     const feeds = newFeeds();
     for (let index = 0; index < 10_000; index++) {

@@ -177,15 +177,13 @@ export class Feeds {
   }
 
   #tellAll(): void {
+    this.#toldRoom = this.#room();
     for (const feed of this.#feeds.values()) this.#tell(feed);
   }
 
   /** Whoever waits for room hears of it, and whoever may be about to take the last one. */
   #tellOfRoom(): void {
-    const room = this.#room();
-    if (room === this.#toldRoom) return;
-    this.#toldRoom = room;
-    this.#tellAll();
+    if (this.#room() !== this.#toldRoom) this.#tellAll();
   }
 
   /** Tells producers what is new for them. That a producer is done with is a promise: it goes and nobody else knows its records. */
