@@ -1,5 +1,7 @@
-import { type Job, type Role, TENSORBOARD_ROLE } from './job.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type { Job, Role } from './job.ts';
 import { EVERY_ROLE, type JobPart, type RolePart } from './job-part.ts';
+import { tensorBoardRole } from './tensorboard-role.ts';
 import { writtenDuration, writtenMemory } from './units.ts';
 
 /** A value that the site file has settled, where a job has another. */
@@ -103,20 +105,9 @@ function entryOf(roles: Readonly<Record<string, RolePart>>, name: string): RoleP
   return (Object.hasOwn(roles, name) ? roles[name] : undefined) ?? {};
 }
 
-/** The role that comes with `tensorboard` has what `tensorboard` says, and is otherwise always the same. */
+/** The role that comes with `tensorboard` has what `tensorboard` says, and is otherwise always the same; any other is its user's. */
 function isBroughtTensorBoard(role: Role, { tensorboard }: Job): boolean {
-  const { memoryMb, vcores, gpus, other } = role.resources;
-  return (
-    role.name === TENSORBOARD_ROLE &&
-    tensorboard.serve &&
-    role.tracking === 'sidecar' &&
-    role.maxInstances === 1 &&
-    memoryMb === tensorboard.memoryMb &&
-    vcores === 1 &&
-    gpus === 0 &&
-    Object.keys(other).length === 0 &&
-    role.nodeLabel === null
-  );
+  return tensorboard.serve && isDeepStrictEqual(role, tensorBoardRole(tensorboard.memoryMb));
 }
 
 function placeInRole(path: Path): Path {

@@ -95,6 +95,9 @@ export const APPLICATION_TYPE = 'TONY';
 /** The role that comes by itself when `tensorboard` is set. */
 export const TENSORBOARD_ROLE = 'tensorboard';
 
+/** The environment variable of a task that names the file with all that the task is told. */
+export const TASK_FILE_VARIABLE = 'TONY_TASK_FILE';
+
 /** Names in a container's working directory. A folder that is missing was not needed. */
 export const CONTAINER_LAYOUT = {
   job: 'job.json',

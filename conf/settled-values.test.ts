@@ -4,10 +4,11 @@ import { stringify } from 'yaml';
 import { TonyError } from './errors.ts';
 import { explainKey } from './explain-key.ts';
 import { withFinalValues } from './final-values.ts';
-import type { Job } from './job.ts';
+import type { Job, Role } from './job.ts';
 import type { JobInput } from './job-schema.ts';
 import { loadJob, parseJob } from './load-job.ts';
 import { parseSite, siteJsonSchema } from './site.ts';
+import { tensorBoardRole } from './tensorboard-role.ts';
 
 /** What a site file's defaults and final values make of a job. */
 
@@ -195,12 +196,34 @@ roles:
     const { job } = load(`${JOB}strategy: parameter-server\nroles: {worker: {}}\n`, parameterServers);
     expect(role(job, 'ps').instances).toBe(3);
     const { job: settled } = load(`${JOB}tensorboard: true\nroles: {worker: {}}\n`, site);
-    const brought = { ...role(settled, 'worker'), name: 'tensorboard', instances: 1, maxInstances: 1, tracking: 'sidecar' } as const;
-    const asBrought = { ...brought, resources: { memoryMb: 2048, vcores: 1, gpus: 0, other: {} }, env: {} };
+    const brought = tensorBoardRole(2048);
     const { final } = parseSite(site, 'x');
-    expect(withFinalValues({ ...settled, roles: [...settled.roles, asBrought] }, final).changed).toEqual([]);
-    const larger = { ...asBrought, resources: { ...asBrought.resources, memoryMb: 9999 } };
-    expect(withFinalValues({ ...settled, roles: [...settled.roles, larger] }, final).changed).toHaveLength(1);
+    const changed = (own: Role) => withFinalValues({ ...settled, roles: [...settled.roles, own] }, final).changed;
+    expect(changed(brought)).toEqual([]);
+    expect(changed(JSON.parse(JSON.stringify(brought)))).toEqual([]);
+  });
+
+  test.each<[string, Partial<Role>]>([
+    ['another size', { resources: { memoryMb: 9999, vcores: 1, gpus: 0, other: {} } }],
+    ['another command', { command: 'python3 mine.py' }],
+    ['another environment', { env: { MINE: '1' } }],
+    ['other restarts', { restart: { policy: 'never', maxRestarts: 0 } }],
+  ])('hold for a role named tensorboard that is not the brought one: %s', (_, changes) => {
+    const { job } = load(`${JOB}tensorboard: true\nroles: {worker: {}}\n`, '');
+    const { final } = parseSite("final: {roles: {'*': {nodeLabel: cpu}}}", 'x');
+    const { changed } = withFinalValues(
+      { ...job, roles: [...job.roles, { ...tensorBoardRole(job.tensorboard.memoryMb), ...changes }] },
+      final,
+    );
+    expect(changed.map(({ path }) => path.join('.'))).toEqual(['roles.worker.nodeLabel', 'roles.tensorboard.nodeLabel']);
+  });
+
+  test('hold for one that the user describes as the brought one has it, but for what it runs', () => {
+    const { job } = load(
+      `${JOB}tensorboard: true\nroles: {worker: {}, tensorboard: {sidecar: true, command: mine, resources: {memory: 1g}, env: {A: mine}}}\n`,
+      "final: {env: {A: b}, roles: {'*': {nodeLabel: cpu, env: {C: d}}}}",
+    );
+    expect(role(job, 'tensorboard')).toMatchObject({ nodeLabel: 'cpu', env: { A: 'b', C: 'd' } });
   });
 });
 

@@ -1,4 +1,4 @@
-import type { Strategy } from '../conf/job.ts';
+import { type Strategy, TASK_FILE_VARIABLE } from '../conf/job.ts';
 
 /** What an executor tells the user's program: a 0600 JSON file named by the environment variable TONY_TASK_FILE. */
 export interface TaskContext {
@@ -58,7 +58,7 @@ export type Report =
 
 /** Plain environment variables beside TONY_TASK_FILE, for shell scripts and other languages. */
 export const TASK_ENVIRONMENT = {
-  taskFile: 'TONY_TASK_FILE',
+  taskFile: TASK_FILE_VARIABLE,
   applicationId: 'TONY_APPLICATION_ID',
   role: 'TONY_ROLE',
   index: 'TONY_INDEX',
