@@ -127,6 +127,14 @@ test('stops at once when it is told to', async () => {
   await expect(next).rejects.toThrow('detached');
 });
 
+test('stops at once also while an answer is waited for', async () => {
+  const controller = new AbortController();
+  const hanging: JobConnection = { ...scripted([seen()]), observe: () => new Promise(() => undefined) };
+  const next = followJob(hanging, { signal: controller.signal }).next();
+  controller.abort(new Error('detached'));
+  await expect(next).rejects.toThrow('detached');
+});
+
 test.each([
   [
     'json',

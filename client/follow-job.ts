@@ -3,6 +3,7 @@ import type { JobResult, JobStatus, TaskStatus } from '../conf/status.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
 import { changes, type JobEvent } from './job-events.ts';
 import { Patience } from './patience.ts';
+import { untilAborted } from './until-aborted.ts';
 
 /** How a job ended, and what it left. */
 export interface JobReport {
@@ -49,7 +50,7 @@ export async function* followJob(connection: JobConnection, options: FollowOptio
   for (;;) {
     signal?.throwIfAborted();
     try {
-      const observation = await connection.observe();
+      const observation = await untilAborted(connection.observe(), signal);
       const events = eventsBetween(before, observation);
       const back = patience.answered();
       if (back !== null) events.unshift({ type: 'notice', message: back });

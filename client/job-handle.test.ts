@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { jobStatus } from '../conf/job-status.fixture.ts';
 import type { JobResult, JobStatus } from '../conf/status.ts';
@@ -57,6 +58,28 @@ test('a handle answers the value, after the last line of the logs', async () => 
   expect(lines).toEqual(['hello']);
   job.close();
   expect(connection.asked).toEqual(['result.json', 'close']);
+});
+
+test('waiting for the value ends at once when it is told to, also while the last lines of the logs are waited for', async () => {
+  const connection = over(FINE, { output: '{"version":1,"value":1}' });
+  let listed: () => void = () => undefined;
+  const waiting = new Promise<void>((resolve) => {
+    listed = resolve;
+  });
+  const logs = (): Promise<never> => {
+    listed();
+    return new Promise(() => undefined);
+  };
+  const job = new JobHandle({ ...connection, logs }, () => undefined);
+  await waiting;
+  await job.report();
+  const stop = new AbortController();
+  const result = job.result({ signal: stop.signal });
+  // That the job is over is known at once; then only the logs are waited for.
+  await turn();
+  stop.abort(new Error('enough'));
+  await expect(result).rejects.toThrow('enough');
+  job.close();
 });
 
 test('no value is undefined, null is null', async () => {

@@ -8,6 +8,7 @@ import type { JobConnection, Observation } from './job-connection.ts';
 import { jobLogs, type LogLine, type LogOptions } from './job-logs.ts';
 import { type KillReport, killJob } from './kill-job.ts';
 import { patiently } from './patience.ts';
+import { untilAborted } from './until-aborted.ts';
 
 const LAST_LINES = 20;
 
@@ -80,7 +81,7 @@ export class JobHandle<T = unknown> {
    */
   async result(options: FollowOptions = {}): Promise<T> {
     const { state, diagnostics } = await this.report(options);
-    await this.#told;
+    await untilAborted(this.#told, options.signal);
     if (state !== 'SUCCEEDED') {
       const { status } = await patiently(() => this.#connection.observe(), options);
       throw failure(this.id, state, diagnostics, status?.failure ?? null);

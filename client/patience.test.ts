@@ -40,6 +40,8 @@ test('work is tried again while the cluster is away, and not for other reasons',
   await expect(patiently(() => Promise.reject(unknown), { intervalMs: 1 })).rejects.toThrow(unknown);
   const stop = new AbortController();
   const waiting = patiently(() => Promise.reject(AWAY), { signal: stop.signal });
+  const hanging = patiently(() => new Promise(() => undefined), { signal: stop.signal });
   stop.abort(new Error('enough'));
   await expect(waiting).rejects.toThrow('enough');
+  await expect(hanging).rejects.toThrow('enough');
 });

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf, TonyError } from '../conf/errors.ts';
+import { untilAborted } from './until-aborted.ts';
 
 /** How long the cluster may be away from someone who follows a job, when nothing else is said: the job does not need us. */
 export const PATIENCE_MS = 600_000;
@@ -55,7 +56,7 @@ export async function patiently<T>(
   for (;;) {
     signal?.throwIfAborted();
     try {
-      return await work();
+      return await untilAborted(work(), signal);
     } catch (error) {
       patience.missed(error);
     }
