@@ -20,6 +20,26 @@ test('the tree of queues with what each was configured with', () => {
   ]);
 });
 
+test('a size that differs by resource is no percentage, whatever the ResourceManager calls it', () => {
+  const scheduler = (said: { mode?: string; sizes?: readonly string[] }) => {
+    const answer = structuredClone(GOLDEN) as { scheduler: { schedulerInfo: { queues: { queue: Record<string, unknown>[] } } } };
+    const [first] = answer.scheduler.schedulerInfo.queues.queue;
+    if (first === undefined) throw new Error('no queue');
+    if (said.mode !== undefined) first.mode = said.mode;
+    const [partition] = (first.capacities as { queueCapacitiesByPartition: Record<string, unknown>[] }).queueCapacitiesByPartition;
+    if (said.sizes !== undefined && partition !== undefined) {
+      partition.queueCapacityVectorInfo = {
+        capacityVectorEntries: said.sizes.map((resourceValue) => ({ resourceName: 'a', resourceValue })),
+      };
+    }
+    return capacitySchedulerSchema.parse(answer)?.children[0]?.mode;
+  };
+  expect([scheduler({ mode: 'mixed' }), scheduler({ mode: 'unknown' })]).toEqual(['differing', 'differing']);
+  expect(scheduler({ sizes: ['40.0%', '60.0%', '0.0'] })).toBe('differing');
+  expect(scheduler({ sizes: ['40.0%', '40.0%', '40.0%'] })).toBe('percentage');
+  expect(scheduler({ mode: 'absolute', sizes: ['1024.0', '1.0'] })).toBe('absolute');
+});
+
 test('another scheduler has none', () => {
   expect(capacitySchedulerSchema.parse({ scheduler: { schedulerInfo: { type: 'fairScheduler', rootQueue: {} } } })).toBe(null);
 });

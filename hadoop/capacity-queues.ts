@@ -28,7 +28,8 @@ export interface CapacityQueue {
   readonly dynamic: boolean;
   /** Makes queues below it when they are first used. */
   readonly makesQueues: boolean;
-  readonly mode: 'percentage' | 'absolute' | 'weight';
+  /** How its size is written; `differing`: each resource in its own way, or in one that is not known here, so that no number below says it. */
+  readonly mode: 'percentage' | 'absolute' | 'weight' | 'differing';
   readonly state: string;
   /** The first is that of the nodes without a label. */
   readonly partitions: readonly QueuePartition[];
@@ -59,6 +60,11 @@ const partitionSchema = z.object({
   weight: z.number().default(-1),
   effectiveMinResource: resourcesSchema,
   effectiveMaxResource: resourcesSchema,
+  // Since Hadoop 3.4: the size of each resource, e.g. `40.0%`.
+  queueCapacityVectorInfo: z
+    .object({ capacityVectorEntries: z.array(z.object({ resourceValue: z.string() })) })
+    .optional()
+    .catch(undefined),
 });
 
 const UNLIMITED = 2 ** 31 - 1;
@@ -70,7 +76,8 @@ const queueSchema: z.ZodType<CapacityQueue> = z
     creationMethod: z.string().default('static'),
     autoCreateChildQueueEnabled: z.boolean().default(false),
     autoCreationEligibility: z.string().default('off'),
-    mode: z.enum(['percentage', 'absolute', 'weight']).default('percentage'),
+    // Hadoop 3.4 says `mixed` and `unknown` as well.
+    mode: z.enum(['percentage', 'absolute', 'weight', 'differing']).default('percentage').catch('differing'),
     state: z.string().default('RUNNING'),
     capacities: z.object({ queueCapacitiesByPartition: z.array(partitionSchema).min(1) }),
     // The root reaches all and does not say so; of another queue it is left out when it reaches none.
@@ -104,7 +111,7 @@ const queueSchema: z.ZodType<CapacityQueue> = z
       path: queue.queuePath,
       dynamic: queue.creationMethod !== 'static',
       makesQueues: queue.autoCreateChildQueueEnabled || queue.autoCreationEligibility !== 'off',
-      mode: queue.mode,
+      mode: queue.mode === 'percentage' && queue.capacities.queueCapacitiesByPartition.some(differsByResource) ? 'differing' : queue.mode,
       state: queue.state,
       partitions: partitions.sort((a, b) => (a.label < b.label ? -1 : 1)),
       labels: queue.queuePath === 'root' ? ['*'] : (queue.nodeLabels ?? []),
@@ -124,6 +131,11 @@ const queueSchema: z.ZodType<CapacityQueue> = z
       children: queue.queues ?? [],
     };
   });
+
+/** `[memory=40%,vcores=60%]` is said to be of mode `percentage`, and its `capacity` is one number all the same. */
+function differsByResource({ queueCapacityVectorInfo }: z.infer<typeof partitionSchema>): boolean {
+  return new Set(queueCapacityVectorInfo?.capacityVectorEntries.map(({ resourceValue }) => resourceValue)).size > 1;
+}
 
 export const capacitySchedulerSchema = z
   .object({ scheduler: z.object({ schedulerInfo: z.unknown() }) })

@@ -1,3 +1,4 @@
+import { TonyError } from '../../conf/errors.ts';
 import type { CapacityQueue, QueuePartition } from '../../hadoop/capacity-queues.ts';
 import { amountsOf } from '../../hadoop/running-job.ts';
 import { allocation, vector } from './resource-vector.ts';
@@ -7,7 +8,11 @@ import { PREFIX, staticQueues } from './scheduler-draft.ts';
 const DEFAULTS = { maximumApplications: 10_000, masterPercent: 0.1, rootOrdering: 'utilization', leafOrdering: 'fifo' } as const;
 const NOBODY = ' ';
 
-/** The configuration as far as the ResourceManager tells it of its queues, for want of the file that it has read. */
+/**
+ * The configuration as far as the ResourceManager tells it of its queues, for want of the file that it has read.
+ *
+ * @throws TonyError USAGE when it does not tell the size of a queue
+ */
 export function currentProperties(root: CapacityQueue): Map<string, string> {
   const properties = new Map<string, string>();
   // Of several resource types the scheduler looks at memory alone without it, and refuses to start where there are more than two.
@@ -73,6 +78,10 @@ function sizesOf(queue: CapacityQueue, partition: QueuePartition, parent: Capaci
         [`${key}maximum-capacity`, isOwn ? vector(most) : null],
       ];
     }
+    case 'differing':
+      throw new TonyError('USAGE', `The ResourceManager does not tell the size of ${queue.path}, which differs by resource.`, {
+        hint: 'Give the capacity-scheduler.xml that the ResourceManager has read as --base.',
+      });
   }
 }
 

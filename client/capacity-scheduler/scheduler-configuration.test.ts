@@ -264,6 +264,16 @@ test('a base of other queues is refused, and so are amounts beside queues that m
   );
 });
 
+test('sizes that differ by resource are not told: they come from a base, or the file is not written', () => {
+  const [first, ...others] = ROOT.children;
+  if (first === undefined) throw new Error('no queue');
+  const root: CapacityQueue = { ...ROOT, children: [{ ...first, mode: 'differing' }, ...others] };
+  const text = 'queues: {default: {timeout: 1h}}';
+  expect(() => emitted(text, { root })).toThrow(/does not tell the size of root\.default, which differs by resource/);
+  const base = new Map([...currentProperties(ROOT), [`${PREFIX}root.default.capacity`, '[memory=40%,vcores=60%]'] as const]);
+  expect(changes(text, { root }, base)).toEqual(['root.default.maximum-application-lifetime=3600']);
+});
+
 test('a Hadoop that would take GPUs away, or has no such mode, is refused where a total is to be written', () => {
   const total = 'queues: {a: {total: {memory: 1g}}}';
   expect(() => emitted(total, { hadoopVersion: '3.3.6' })).toThrow(

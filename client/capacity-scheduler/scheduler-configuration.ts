@@ -18,13 +18,13 @@ export interface SchedulerConfiguration {
  * The cluster's Capacity Scheduler with the limits of the site file that it can hold. What the site file does not speak of stays.
  *
  * @param base the present configuration by name; null: only what the ResourceManager tells of its queues.
- * @throws TonyError USAGE when base is of other queues, or when sizes cannot be written as amounts
+ * @throws TonyError USAGE when base is of other queues, when there is none and the ResourceManager does not tell a queue's size, or when sizes cannot be written as amounts
  */
 export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<string, string> | null): SchedulerConfiguration {
   const draft = new SchedulerDraft(base ?? currentProperties(view.root));
   if (base === null) {
     draft.notice(
-      'What the ResourceManager does not tell of its queues (queue mappings, preemption, locality delay, templates of queues, ...) is not in here: give its own capacity-scheduler.xml as --base to keep it.',
+      'What the ResourceManager does not tell of its queues (queue mappings, preemption, locality delay, templates of queues, maximum capacities that differ by resource, ...) is not in here: give its own capacity-scheduler.xml as --base to keep it.',
     );
   } else refuseOtherQueues(base, view);
   const keepsAmounts = view.queueMode === 'mixed' || draft.get('legacy-queue-mode.enabled') === 'false';
