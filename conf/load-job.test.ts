@@ -234,6 +234,31 @@ gang: {timeout: 20m}
     expect(mistakes(text).join('\n')).toMatch(expected);
   });
 
+  test.each<[string, string, string]>([
+    ['in a list', 'name: a\ntags: [*x]\nroles: {b: {command: x}}', 'job.yaml:2:8  Unresolved alias'],
+    ['beside one that is known', 'name: a\nenv: &e {A: b}\nroles: {b: {command: x, env: *e}, c: *all}', 'job.yaml:3:38  Unresolved alias'],
+    ['for all of a section', 'name: a\nroles: *all', 'job.yaml:2:8  Unresolved alias'],
+    ['of itself', 'name: a\nroles: &r {b: *r}', 'job.yaml:2:'],
+  ])('an alias that stands for nothing, %s', (_, text, expected) => {
+    expect(mistakes(text).join('\n')).toContain(expected);
+  });
+
+  test('an alias that --set has taken its meaning from', () => {
+    const text = 'name: a\nroles: {b: &b {command: x}, c: *b}';
+    expect(mistakes(text)).toEqual([]);
+    expect(mistakes(text, ['roles.b={command: y}'])[0]).toContain('job.yaml:2:32  Unresolved alias');
+  });
+
+  test('aliases that stand for too much', () => {
+    const levels = ['a', 'b', 'c', 'd', 'e'].map((name, level) => {
+      const below = level === 0 ? 'x' : `*${'abcd'[level - 1]}`;
+      return `  ${name.toUpperCase()}: &${name} [${Array(9).fill(below).join(', ')}]`;
+    });
+    expect(mistakes(`name: a\nenv:\n${levels.join('\n')}\nroles: {b: {command: x}}`)[0]).toMatch(
+      /^job\.yaml:4:10 {2}Excessive alias count/,
+    );
+  });
+
   test('a missing file is JOB_UNREADABLE', async () => {
     await expect(loadJob('/nowhere/job.yaml')).rejects.toMatchObject({ code: 'JOB_UNREADABLE', exitCode: 2 });
   });

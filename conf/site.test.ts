@@ -63,6 +63,8 @@ test.each([
   ['history: {url: "http://h:1"}\n', 'set that too'],
   ['history: {keep: 1s}\n', 'must be at least 1 min'],
   ['history: {dir: [\n', 'tony-site.yaml:2:1'],
+  ['defaults: *x\n', 'tony-site.yaml:1:11  Unresolved alias'],
+  ['*x\n', 'tony-site.yaml:1:1  '],
 ])('%j is refused', (text, expected) => {
   expect(mistakes(text)).toContain(expected);
 });

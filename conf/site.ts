@@ -76,7 +76,7 @@ export function parseSite(text: string, file: string): Site {
     unknown: ([first, ...path]) => (first === 'defaults' || first === 'final' ? whyNotInSite(path) : undefined),
     meaning: meaningProblems,
   });
-  const { defaults } = (yaml.document.toJS() ?? {}) as { readonly defaults?: Site['defaults'] };
+  const { defaults } = (yaml.written() ?? {}) as { readonly defaults?: Site['defaults'] };
   return {
     from: file,
     history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep },

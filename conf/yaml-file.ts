@@ -1,6 +1,6 @@
-import { type Document, isMap, isPair, isScalar, LineCounter, type Node, parseDocument, type Range } from 'yaml';
+import { type Document, isAlias, isMap, isPair, isScalar, LineCounter, type Node, parseDocument, type Range, visit } from 'yaml';
 import type { z } from 'zod';
-import { type ErrorCode, TonyError } from './errors.ts';
+import { type ErrorCode, messageOf, TonyError } from './errors.ts';
 import type { JsonSchema } from './job-schema.ts';
 import { suggest } from './suggest.ts';
 
@@ -57,13 +57,41 @@ export class YamlFile {
     if (errors.length > 0) this.#fail(errors.map((error) => `${this.#at(error.pos[0])}  ${error.message}`));
     const empty = options.mayBeEmpty === true && (contents === null || (isScalar(contents) && contents.value === null));
     if (!isMap(contents) && !empty) {
-      this.#fail([`${this.#at(0)}  expected ${options.expected}, found ${describe(this.document.toJS())}`]);
+      this.#fail([`${this.#at(0)}  expected ${options.expected}, found ${describe(this.written())}`]);
     }
+  }
+
+  /** What the file says, before anybody makes anything of it. @throws TonyError of the code given, where an alias stands for nothing or for too much. */
+  written(): unknown {
+    try {
+      return this.document.toJS();
+    } catch (error) {
+      // The parser takes aliases for granted; only now it looks for what they stand for.
+      return this.#fail([`${this.#at(this.#aliasAt())}  ${messageOf(error)}`]);
+    }
+  }
+
+  /** Of the first alias that stands for nothing, else of the first one. */
+  #aliasAt(): number {
+    const anchors = new Set<string>();
+    let first: number | undefined;
+    let lost: number | undefined;
+    visit(this.document, {
+      Node: (_, node) => {
+        if (!isAlias(node)) {
+          if (node.anchor !== undefined) anchors.add(node.anchor);
+          return;
+        }
+        first ??= node.range?.[0];
+        if (!anchors.has(node.source)) lost ??= node.range?.[0];
+      },
+    });
+    return lost ?? first ?? 0;
   }
 
   /** What the schema makes of it. @throws TonyError of the code given, with all mistakes. */
   check<T>(schema: z.ZodType<T>, options: CheckOptions<T>): T {
-    const written: unknown = this.document.toJS() ?? {};
+    const written = this.written() ?? {};
     const parsed = schema.safeParse(options.amend === undefined ? written : options.amend(written));
     const problems = parsed.success
       ? (options.meaning?.(parsed.data) ?? [])
