@@ -101,11 +101,13 @@ export class LiveOutput implements JobOutput {
   #draw(above: readonly string[]): void {
     const frame = [...this.#uploadLines(), ...this.#jobLines(), ...(this.#question === '' ? [] : [this.#question])];
     const back = this.#drawn > 0 ? `\x1b[${this.#drawn}A\r\x1b[J` : '';
-    const hide = !this.#hidden && frame.length > 0 ? HIDE_CURSOR : '';
-    this.#hidden ||= frame.length > 0;
+    // Hidden only while there is something that is redrawn.
+    const hides = frame.length > 0;
+    const cursor = hides === this.#hidden ? '' : hides ? HIDE_CURSOR : SHOW_CURSOR;
+    this.#hidden = hides;
     this.#drawn = frame.length;
     const lines = above.flatMap((text) => text.split('\n')).flatMap((line) => fold(line, this.#terminal.columns - 1));
-    this.#write(`${hide}${back}${[...lines, ...frame].map((line) => `${line}\n`).join('')}`);
+    this.#write(`${cursor}${back}${[...lines, ...frame].map((line) => `${line}\n`).join('')}`);
   }
 
   #uploadLines(): string[] {

@@ -44,7 +44,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
     const conversation = await openConversation(args.output, args.local ? 'on this machine' : 'on HDFS');
     const { output } = conversation;
     try {
-      const begun = await untilInterrupted((signal) => begin(args, output, signal));
+      const begun = await untilInterrupted(output, (signal) => begin(args, output, signal));
       if (begun === null) return;
       const { connection, job } = begun;
       try {
@@ -115,12 +115,19 @@ async function jobAndCluster(
   }
 }
 
-/** Ctrl-C ends it and leaves no job behind that runs; a second one ends this process as it stands. */
-async function untilInterrupted<T>(action: (signal: AbortSignal) => Promise<T>): Promise<T> {
+/** Ctrl-C ends it and leaves no job behind that runs; a second one ends this process as it stands, but for its terminal. */
+async function untilInterrupted<T>(output: JobOutput, action: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const interrupted = new AbortController();
-  const interrupt = (): void => interrupted.abort(new TonyError('INTERRUPTED', 'Interrupted: the job does not run.'));
-  process.once('SIGINT', interrupt);
-  process.once('SIGTERM', interrupt);
+  const error = new TonyError('INTERRUPTED', 'Interrupted: the job does not run.');
+  const interrupt = (): void => {
+    if (interrupted.signal.aborted) {
+      output.close();
+      process.exit(error.exitCode);
+    }
+    interrupted.abort(error);
+  };
+  process.on('SIGINT', interrupt);
+  process.on('SIGTERM', interrupt);
   try {
     return await action(interrupted.signal);
   } finally {
