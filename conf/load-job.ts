@@ -7,7 +7,7 @@ import { messageOf, TonyError } from './errors.ts';
 import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
 import { isUri } from './is-uri.ts';
 import type { Job, Role } from './job.ts';
-import { jobPartSchema } from './job-part.ts';
+import { EVERY_ROLE, jobPartSchema } from './job-part.ts';
 import { type JobFile, jobJsonSchema, jobSchema } from './job-schema.ts';
 import { meantResource } from './resource-key.ts';
 import type { Site } from './site.ts';
@@ -79,14 +79,19 @@ export function parseJob(text: string, options: LoadOptions & { readonly file: s
   return settled;
 }
 
-/** A role that the strategy brings is like the chief, which has the defaults of every role already; what is said of it by name is left. */
+/**
+ * A role that the strategy brings is like the chief, which has the defaults of every role already. Left is what it does not have from the chief: the
+ * node label, other resource types than the usual ones, and what is said of it by name.
+ */
 function withDefaultsOfStrategyRoles(job: Job, said: unknown, { defaults }: Pick<Site, 'defaults'>): Job {
-  const parts = jobPartSchema.parse(defaults);
+  const parts = jobPartSchema.parse(defaults).roles ?? {};
+  const { nodeLabel, resources: { memory: _m, vcores: _v, gpus: _g, ...other } = {} } = parts[EVERY_ROLE] ?? {};
   const roles = job.roles.map((role) => {
-    if (says(said, ['roles', role.name]) || !says(parts.roles, [role.name])) return role;
-    const { env = {}, ...part } = parts.roles?.[role.name] ?? {};
+    if (says(said, ['roles', role.name])) return role;
+    const { env = {}, resources, ...part } = (Object.hasOwn(parts, role.name) ? parts[role.name] : undefined) ?? {};
     const unsaid = Object.entries(env).filter(([variable]) => !says(said, ['env', variable]));
-    return withRoleValues(role, { ...part, env: Object.fromEntries(unsaid) }, job.env).role;
+    const whole = { nodeLabel, ...part, resources: { ...other, ...resources }, env: Object.fromEntries(unsaid) };
+    return withRoleValues(role, whole, job.env).role;
   });
   return { ...job, roles };
 }

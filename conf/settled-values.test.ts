@@ -107,6 +107,23 @@ defaults:
     expect({ ...job.env, ...role(job, 'ps').env }).toMatchObject({ LEVEL: '5', OWN: 'ps' });
   });
 
+  test.each<[string, string, { nodeLabel: string | null; other: object }]>([
+    ['of every role', '', { nodeLabel: 'cpu', other: { 'yarn.io/fpga': 1 } }],
+    [
+      'of every role, unless they are said of it by name',
+      ', ps: {nodeLabel: fast, resources: {yarn.io/npu: 2}}',
+      { nodeLabel: 'fast', other: { 'yarn.io/fpga': 1, 'yarn.io/npu': 2 } },
+    ],
+  ])('%s hold for a role that the strategy brings; as the chief it is but for GPUs', (_, named, { nodeLabel, other }) => {
+    const every = "'*': {instances: 3, nodeLabel: cpu, resources: {memory: 9g, gpus: 1, yarn.io/fpga: 1}}";
+    const { job } = load(
+      `${JOB}strategy: parameter-server\nroles: {worker: {resources: {memory: 4g}}}\n`,
+      `defaults: {roles: {${every}${named}}}`,
+    );
+    expect(role(job, 'worker')).toMatchObject({ instances: 3, nodeLabel: 'cpu', resources: { gpus: 1, other: { 'yarn.io/fpga': 1 } } });
+    expect(role(job, 'ps')).toMatchObject({ instances: 1, nodeLabel, resources: { memoryMb: 4096, gpus: 0, other } });
+  });
+
   test('leave mistakes of job.yaml where they stand, and say which are their own', () => {
     const mistakes = (text: string, of: string): string => {
       try {
