@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { TonyError } from '../conf/errors.ts';
 import { parseJob } from '../conf/load-job.ts';
 import { parseSite } from '../conf/site.ts';
-import { refuseBeyondQuotas, refuseNotFinal } from './check-quotas.ts';
+import { refuseBeyondQuotas, refuseNotFinal, violationsOfWhole } from './check-quotas.ts';
 import { withTensorBoard } from './tensorboard-role.ts';
 
 const ALICE = { user: 'alice', groups: [], queue: 'default' };
@@ -60,4 +60,13 @@ test('a job beyond limits is refused with all of them', () => {
   quotas.roles.worker.job.vcores: role worker asks for 3 vcores in all; 1 vcores is allowed
     fits: instances times vcores of at most 1 vcores`,
   );
+});
+
+test('the TensorBoard that a job brings counts, whoever asks', () => {
+  const site = parseSite('quotas: {users: {alice: {instances: 3}}, roles: {tensorboard: {task: {memory: 2g}}}}', 'x');
+  const job = parseJob(`${JOB}tensorboard: {memory: 3g}\n`, { file: 'x', folder: '/' });
+  const paths = ['quotas.roles.tensorboard.task.memory', 'quotas.users.alice.instances'];
+  expect(violationsOfWhole(job, ALICE, site).map(({ path }) => path)).toEqual(paths);
+  expect(violationsOfWhole(withTensorBoard(job), ALICE, site).map(({ path }) => path)).toEqual(paths);
+  for (const path of paths) expect(refusal(() => refuseBeyondQuotas(job, ALICE, site))).toContain(path);
 });

@@ -5,6 +5,7 @@ import { type Owner, queueName, type Violation, violationsOf } from '../conf/quo
 import type { Site } from '../conf/site.ts';
 import { groupsOfUser } from '../hadoop/user-groups.ts';
 import type { Cluster } from './cluster.ts';
+import { withTensorBoard } from './tensorboard-role.ts';
 
 /** Whose job it would be on this cluster. Groups are only asked for where the site file names any. */
 export async function ownerOf(job: Pick<Job, 'queue'>, cluster: Pick<Cluster, 'configuration' | 'user'>, site: Site): Promise<Owner> {
@@ -32,8 +33,13 @@ export function refuseNotFinal(job: Job, site: Site): void {
  * @throws TonyError QUOTA_EXCEEDED with every limit that it is beyond
  */
 export function refuseBeyondQuotas(job: Job, owner: Owner, site: Site): void {
-  const violations = violationsOf(job, owner, site.quotas);
+  const violations = violationsOfWhole(job, owner, site);
   if (violations.length > 0) throw new TonyError('QUOTA_EXCEEDED', describeViolations(violations, site.from));
+}
+
+/** As the ApplicationMaster counts: the TensorBoard that comes with the job is a task as any other. */
+export function violationsOfWhole(job: Job, owner: Owner, site: Pick<Site, 'quotas'>): Violation[] {
+  return violationsOf(withTensorBoard(job), owner, site.quotas);
 }
 
 export function describeViolations(violations: readonly Violation[], from: string | null): string {

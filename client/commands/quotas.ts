@@ -43,8 +43,7 @@ const checkCommand: CommandModule<object, CheckArguments> = {
     }),
   handler: async ({ conf, set, output, ...options }) => {
     const { loadJob } = await import('../../conf/load-job.ts');
-    const { violationsOf } = await import('../../conf/quotas.ts');
-    const { describeViolations, ownerOf } = await import('../check-quotas.ts');
+    const { describeViolations, ownerOf, violationsOfWhole } = await import('../check-quotas.ts');
     const { openCluster } = await import('../cluster.ts');
     const { valueWriter } = await import('../value-output.ts');
     const cluster = await openCluster(options);
@@ -53,7 +52,7 @@ const checkCommand: CommandModule<object, CheckArguments> = {
       const overridden: string[] = [];
       const job = await loadJob(conf, { set, site, onOverridden: (line) => overridden.push(line) });
       const owner = await ownerOf(job, cluster, site);
-      const violations = violationsOf(job, owner, site.quotas);
+      const violations = violationsOfWhole(job, owner, site);
       if (output !== 'table') (await valueWriter(output))({ from: site.from, owner, overridden, violations });
       else {
         const fits = `${job.name} is within all limits of ${owner.user} in queue ${owner.queue}.`;
