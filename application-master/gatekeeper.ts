@@ -4,6 +4,7 @@ import { APPLICATION_TYPE, type FrozenJob } from '../conf/job.ts';
 import type { Logger } from '../conf/log.ts';
 import { setsTotals } from '../conf/quotas.ts';
 import type { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { GroupMemory } from '../hadoop/group-memory.ts';
 import { configurationOfNode } from '../hadoop/node-configuration.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
 import { type Application, LIVE_STATES } from '../hadoop/resource-manager-answers.ts';
@@ -40,6 +41,7 @@ interface Sources {
   readonly configuration: HadoopConfiguration;
   readonly resourceManager: ResourceManager;
   readonly storage: Storage;
+  readonly groups: GroupMemory;
 }
 
 /** Lets a job begin when the cluster's site file and what else runs allow it, by what the cluster itself says of both. */
@@ -47,12 +49,15 @@ export class Gatekeeper {
   readonly #options: GatekeeperOptions;
   /** By the node's configuration once it has said it. */
   #sources: Sources | null = null;
+  /** What the NameNode says that the job's own configuration names; not believed any more when the node has named it. */
+  readonly #groupsByOwn: GroupMemory;
   readonly #closing = new AbortController();
   /** What has been looked at and serves once more: begun while the ApplicationMaster registers, where nothing is limited nobody waits for it. */
   #seen: Promise<Sight> | null;
 
   constructor(options: GatekeeperOptions) {
     this.#options = options;
+    this.#groupsByOwn = groupMemory(options.configuration, options.node.user);
     this.#seen = this.#look();
     this.#seen.catch(() => {});
   }
@@ -118,16 +123,13 @@ export class Gatekeeper {
     const { applicationId, user } = this.#options.node;
     const sources = this.#sources ?? (await this.#open());
     try {
-      const { configuration, resourceManager, storage } = sources;
+      const { configuration, resourceManager, storage, groups: memory } = sources;
       const site = await siteOfCluster(storage, configuration.defaultFs);
       const { applications, earlier } = setsTotals(site.quotas)
         ? await othersOf(applicationId, resourceManager)
         : { applications: [], earlier: new Set<string>() };
       const hasGroups = Object.keys(site.quotas.groups).length > 0;
-      const users = hasGroups ? new Set([user, ...applications.map((application) => application.user)]) : [];
-      const groups = new Map(
-        await Promise.all([...users].map(async (each) => [each, await groupsOfUser(configuration, user, each)] as const)),
-      );
+      const groups = await memory.of(hasGroups ? [user, ...applications.map((application) => application.user)] : []);
       return { applicationId, user, site, applications, earlier, groupsOf: (each) => groups.get(each) ?? [] };
     } finally {
       if (sources !== this.#sources) closeSources(sources);
@@ -145,6 +147,7 @@ export class Gatekeeper {
       configuration,
       resourceManager: ResourceManager.of(configuration, node.user),
       storage: createStorage({ hadoop: configuration, user: node.user }),
+      groups: said === null ? this.#groupsByOwn : groupMemory(said, node.user),
     };
     if (said === null) {
       log.warn(
@@ -163,6 +166,10 @@ export class Gatekeeper {
     if (this.#sources !== null) closeSources(this.#sources);
     this.#sources = null;
   }
+}
+
+function groupMemory(configuration: HadoopConfiguration, caller: string): GroupMemory {
+  return new GroupMemory((user) => groupsOfUser(configuration, caller, user));
 }
 
 async function othersOf(applicationId: string, resourceManager: ResourceManager): Promise<Pick<Sight, 'applications' | 'earlier'>> {

@@ -1,4 +1,5 @@
 import type { Quotas } from '../conf/quota-schema.ts';
+import { GroupMemory } from '../hadoop/group-memory.ts';
 import type { Application } from '../hadoop/resource-manager-answers.ts';
 import { holdsTasks, runningJob } from '../hadoop/running-job.ts';
 import { inOrderOfSubmission } from '../hadoop/submission-order.ts';
@@ -12,8 +13,8 @@ export async function countedJobs(
   quotas: Quotas,
   { configuration, user: caller }: Pick<Cluster, 'configuration' | 'user'>,
 ): Promise<CountedJob[]> {
-  const users = Object.keys(quotas.groups).length === 0 ? [] : [...new Set(applications.map(({ user }) => user))];
-  const groups = new Map(await Promise.all(users.map(async (user) => [user, await groupsOfUser(configuration, caller, user)] as const)));
+  const users = Object.keys(quotas.groups).length === 0 ? [] : applications.map(({ user }) => user);
+  const groups = await new GroupMemory((user) => groupsOfUser(configuration, caller, user)).of(users);
   return inOrderOfSubmission(applications).map((application) => ({
     ...runningJob(application, (user) => groups.get(user) ?? []),
     holds: holdsTasks(application),

@@ -27,7 +27,7 @@ export interface SimpleCall {
 /**
  * One call of Hadoop RPC on a connection of its own, to whichever of several daemons is active.
  *
- * @throws TonyError `code` when none answers in 10 s
+ * @throws TonyError `code` when none answers: no round of tries begins after 10 s, and each try may take 10 s to connect and 10 s more for the answer
  */
 export async function simpleCall<Answer>({
   endpoints,
