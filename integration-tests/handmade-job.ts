@@ -9,6 +9,8 @@ import type { TestCluster } from './harness.ts';
 
 /** What a user who does without this client changes of an honest submission. */
 export interface Changes {
+  /** To submit under, instead of one that has just been given out. */
+  readonly id?: string;
   readonly job?: (honest: FrozenJob) => FrozenJob;
   /** Instead of those that tell what job.json asks for. */
   readonly tags?: (honest: readonly string[]) => readonly string[];
@@ -35,12 +37,13 @@ export class HandmadeJobs {
   }
 
   async submit({
+    id: given,
     job = (honest) => honest,
     tags = (honest) => honest,
     type = APPLICATION_TYPE,
     environment = {},
   }: Changes): Promise<string> {
-    const id = await this.#newId();
+    const id = given ?? (await this.takeId());
     const honest = JSON.parse(this.#honest) as FrozenJob;
     const frozen = job(JSON.parse(this.#honest.replaceAll(honest.applicationId, id)) as FrozenJob);
     const hadoop = await HadoopConfiguration.fromEnvironment(this.#cluster.environment());
@@ -74,7 +77,8 @@ export class HandmadeJobs {
     }
   }
 
-  async #newId(): Promise<string> {
+  /** What costs nothing, and may be used at any time. */
+  async takeId(): Promise<string> {
     const answer = JSON.parse(await this.#post('/new-application', undefined)) as { 'application-id': string };
     return answer['application-id'];
   }

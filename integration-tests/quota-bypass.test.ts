@@ -11,14 +11,14 @@ import { parseJob } from '../conf/load-job.ts';
 import { HadoopConfiguration } from '../hadoop/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { type Changes, HandmadeJobs } from './handmade-job.ts';
-import { USER, useCluster, type YarnApplication } from './harness.ts';
+import { jsonLines, USER, until, useCluster, type YarnApplication } from './harness.ts';
 
 /** Every way past the site file that is not the user's own ApplicationMaster, tried on the real daemons; what YARN says in the end counts. */
 
 const cluster = useCluster();
 const SITE = `
 quotas:
-  roles: {worker: {instances: 2, task: {gpus: 1}, total: {gpus: 4}}}
+  roles: {worker: {instances: 2, task: {gpus: 1}, total: {gpus: 3}}}
   users: {bob: {instances: 9}}
 final:
   heartbeat: {interval: 3s}
@@ -164,6 +164,79 @@ describe('a job that is made and submitted by hand', () => {
 
   test('has nobody asked elsewhere for what is allowed', () => {
     expect(asked).toEqual([]);
+  });
+});
+
+describe('a job that is submitted later waits for those before it, which its user may not view', () => {
+  const BOB = 'bob';
+  const twoGpus = withWorker((worker) => ({
+    ...worker,
+    instances: 2,
+    maxInstances: 2,
+    resources: { ...worker.resources, gpus: 1 },
+  }));
+
+  async function status(id: string, user: string): Promise<{ readonly state: string; readonly message: string } | null> {
+    const { stdout } = await cluster.run(['status', id, '--output', 'json'], { env: { HADOOP_USER_NAME: user } });
+    const [said] = jsonLines(stdout) as unknown as readonly { readonly status: { state: string; message: string } | null }[];
+    return said?.status ?? null;
+  }
+
+  test.each<[string, () => Promise<string>]>([
+    ['under an id that was taken before', () => handmade.takeId()],
+    ['under an id that is made up', async () => 'application_1_0001'],
+  ])('%s', async (_, takeId) => {
+    const early = await takeId();
+    const flag = path.join(folder, `${early}.end`);
+    const file = path.join(folder, 'bob.yaml');
+    await writeFile(
+      file,
+      `name: bobs\nframework: none\nruntime: system\ncommand: 'while [ ! -e ${flag} ]; do sleep 0.1; done'\nroles: {worker: {instances: 2, resources: {memory: 512m, gpus: 1}}}\n`,
+    );
+    const { stdout, stderr } = await cluster.run(['submit', '--conf', file, '--detach'], { env: { HADOOP_USER_NAME: BOB } });
+    const [bobs] = /application_\d+_\d+/.exec(stdout) ?? [];
+    if (bobs === undefined) throw new Error(stderr);
+    await until(async () => (await status(bobs, BOB))?.state === 'RUNNING', { describe: 'the job of bob runs', timeoutMs: 90_000 });
+    // Nobody but bob is told since when.
+    const seen = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${bobs}?user.name=${USER}`);
+    expect(await seen.json()).toMatchObject({ app: { startedTime: 0 } });
+
+    expect(await handmade.submit({ id: early, job: twoGpus })).toBe(early);
+    const waiting = await until(
+      async () => {
+        const said = await status(early, USER);
+        return said?.state === 'STARTING' || said === null ? undefined : said;
+      },
+      { describe: 'the later job says what it does', timeoutMs: 90_000 },
+    );
+    expect(waiting).toMatchObject({
+      state: 'WAITING',
+      message: expect.stringContaining(`${bobs} has 2 gpus, and this job asks for 2 gpus`),
+    });
+    await writeFile(flag, '');
+    expect(await cluster.ended(early)).toMatchObject({ finalStatus: 'SUCCEEDED' });
+    expect(await cluster.ended(bobs)).toMatchObject({ finalStatus: 'SUCCEEDED' });
+  });
+
+  test('under an id that was taken before, beside one that has only just been submitted', async () => {
+    const early = await handmade.takeId();
+    const flag = path.join(folder, `${early}.end`);
+    const holds = await handmade.submit({
+      job: (honest) => {
+        const { job } = twoGpus(honest);
+        return {
+          ...honest,
+          job: { ...job, roles: job.roles.map((worker) => ({ ...worker, command: `while [ ! -e ${flag} ]; do sleep 0.1; done` })) },
+        };
+      },
+    });
+    // Neither has a container when the other looks: whoever came first by the ResourceManager's clock is first.
+    await handmade.submit({ id: early, job: twoGpus });
+    await until(async () => (await status(holds, USER))?.state === 'RUNNING', { describe: 'the first job runs', timeoutMs: 90_000 });
+    await until(async () => (await status(early, USER))?.state === 'WAITING', { describe: 'the second job waits', timeoutMs: 90_000 });
+    await writeFile(flag, '');
+    expect(await cluster.ended(early)).toMatchObject({ finalStatus: 'SUCCEEDED' });
+    expect(await cluster.ended(holds)).toMatchObject({ finalStatus: 'SUCCEEDED' });
   });
 });
 
