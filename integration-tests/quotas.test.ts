@@ -97,13 +97,30 @@ function reaches(id: string, user: string, state: string): Promise<JobStatus> {
   );
 }
 
+/** When the ResourceManager took it on, which it tells its user. */
+async function startOf(id: string, user: string): Promise<number> {
+  const resourceManager = ResourceManager.of(configuration, user);
+  try {
+    return (await resourceManager.application(id)).startedAt;
+  } finally {
+    resourceManager.close();
+  }
+}
+
 test('of two jobs at the same moment that are too much together, one runs and the other waits, and runs when the first ends', async () => {
   await settle('queues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}');
   const both = await Promise.all([submit({ user: 'alice', workers: 3 }), submit({ user: 'bob', workers: 3 })]);
   const users = ['alice', 'bob'];
-  const [first, second] = both.map((job, index) => ({ ...job, user: users[index] ?? '' })).sort((a, b) => (a.id < b.id ? -1 : 1)) as [
-    (typeof both)[0] & { user: string },
-    (typeof both)[0] & { user: string },
+  const submitted = await Promise.all(
+    both.map(async (job, index) => {
+      const user = users[index] ?? '';
+      return { ...job, user, startedAt: await startOf(job.id, user) };
+    }),
+  );
+  // Who took an id first may have submitted last.
+  const [first, second] = submitted.sort((a, b) => a.startedAt - b.startedAt || (a.id < b.id ? -1 : 1)) as [
+    (typeof submitted)[0],
+    (typeof submitted)[0],
   ];
   // A third user's job in the other queue is not held up.
   const other = await submit({ user: 'carol', workers: 3, queue: 'default' });
