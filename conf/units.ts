@@ -45,6 +45,8 @@ export function writtenMemory(mebibytes: number): string {
 
 /** As it is written in a file, exactly: 90_000 -> `90s`, 3_600_000 -> `1h`. */
 export function writtenDuration(ms: number): string {
-  const [unit, factor] = Object.entries(MILLISECONDS).findLast(([, each]) => ms % each === 0) ?? ['ms', 1];
+  const [unit, factor] = Object.entries(MILLISECONDS)
+    .filter(([, each]) => ms % each === 0)
+    .at(-1) ?? ['ms', 1];
   return ms === 0 ? '0s' : `${ms / factor}${unit}`;
 }
