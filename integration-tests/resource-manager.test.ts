@@ -95,7 +95,7 @@ test('what an application is given arrives in its container, and its end is told
   });
   expect([...application.tags].sort()).toEqual(['rest', 'test']);
   expect(await resourceManager.applications({ user: USER, tags: ['rest'], states: ['ACCEPTED'] })).toMatchObject([{ id: applicationId }]);
-  expect(await resourceManager.applications({ types: ['OTHER'] })).toEqual([]);
+  expect(await resourceManager.applications({ types: ['A TYPE THAT NOBODY HAS'] })).toEqual([]);
   const containers = await resourceManager.containers(applicationId, attempt?.attemptId ?? '');
   expect(containers).toMatchObject([{ containerId: attempt?.containerId, state: 'RUNNING', nodeHttp: attempt?.nodeHttp }]);
   // It has not registered: there are no pages of it.
