@@ -98,7 +98,7 @@ async function onceReady<T>(
       signal,
     );
     const whole = withTensorBoard(job);
-    const owner = await ownerOf(job, cluster, site);
+    const owner = await untilAborted(ownerOf(job, cluster, site), signal);
     refuseNotFinal(job, site);
     refuseBeyondQuotas(whole, owner, site);
     const [answers, parts] = await Promise.all([asking.answers(owner, site, whole), findParts(place, job, local, home)]);
