@@ -118,8 +118,14 @@ function usage(message: string, words: readonly string[]): TonyError {
   const hint = `See ${name} --help.`;
   const known = (found?.commands ?? []).map((command) => command.name);
   const [further] = positionals;
+  const all = /^Unknown arguments?: (.*)$/.exec(message)?.[1]?.split(', ') ?? [];
+  const [unknown] = all;
+  // yargs takes --no-x for x that is switched off.
+  const typed = words.find(
+    (word) => word.startsWith('-') && all.some((each) => [each, `no-${each}`].includes(word.replace(/^-+/, '').split('=')[0] ?? '')),
+  );
   // What stands for its first command when none is named may take a word of its own.
-  if (further !== undefined && known.length > 0 && (found?.otherwise?.positionals.length ?? 0) === 0) {
+  if (typed === undefined && further !== undefined && known.length > 0 && (found?.otherwise?.positionals.length ?? 0) === 0) {
     const meant = suggest(further, known);
     const what = path.length === 1 ? `no command "${further}"` : `no "${name} ${further}"`;
     return new TonyError('USAGE', `There is ${what}${meant === undefined ? '' : `; did you mean "${meant}"?`}`, {
@@ -146,14 +152,11 @@ function usage(message: string, words: readonly string[]): TonyError {
       { hint },
     );
   }
-  const [first] = /^Unknown arguments?: (.*)$/.exec(message)?.[1]?.split(', ') ?? [];
-  if (first === undefined) return new TonyError('USAGE', sentence(message), { hint });
-  // yargs takes --no-x for x that is switched off.
-  const typed = words.find((word) => word.startsWith('-') && [first, `no-${first}`].includes(word.replace(/^-+/, '').split('=')[0] ?? ''));
-  if (typed === undefined) return new TonyError('USAGE', `"${first}" is one word too many.`, { hint });
+  if (unknown === undefined) return new TonyError('USAGE', sentence(message), { hint });
+  if (typed === undefined) return new TonyError('USAGE', `"${unknown}" is one word too many.`, { hint });
   const options = [...path, ...(found?.otherwise == null ? [] : [found.otherwise])].flatMap((command) => command.options);
   const meant = suggest(
-    first,
+    typed.replace(/^-+/, '').split('=')[0] ?? '',
     options.map((option) => option.name),
   );
   return new TonyError('USAGE', `There is no option ${typed.split('=')[0]}${meant === undefined ? '' : `; did you mean --${meant}?`}`, {
