@@ -131,6 +131,12 @@ describe('sampleFrom', () => {
     fromArray(numbers(1000)).map((value) => ({ of: 'b', value })),
   ];
 
+  test('refuses to be dispatched, as a whole and in its parts', async () => {
+    for (const mixed of [sampleFrom(parts()).dispatch(), sampleFrom(parts().map((part) => part.dispatch()))]) {
+      await expect(mixed.toArray({ storage })).rejects.toMatchObject({ code: 'USAGE', hint: expect.stringContaining('sampleFrom()') });
+    }
+  });
+
   test('draws by weight, gives each element once, and another order in each epoch', async () => {
     const mixed = sampleFrom(parts(), { weights: [3, 1] });
     const all = await mixed.toArray({ storage });

@@ -1,8 +1,7 @@
-import { TonyError } from '../../conf/errors.ts';
 import type { DispatchedPlace, OpenPass } from './dispatch-log.ts';
 import { otherFiles } from './file-set.ts';
 import type { FileFormat, Split } from './file-source.ts';
-import { type DatasetNode, type ReadContext, refuseSplits } from './read-context.ts';
+import { type DatasetNode, type ReadContext, refuseSplits, undispatchable } from './read-context.ts';
 import type { Chunk, ChunkStream, Json } from './stream.ts';
 
 /** The files of the dataset are given out on demand. */
@@ -16,9 +15,7 @@ export class DispatchNode<T> implements DatasetNode<T> {
   open(context: ReadContext, from: Json): ChunkStream<T> {
     refuseSplits(context, 'dispatch()', 'its splits are given out one by one already');
     if (context.dispatchLog === undefined) {
-      throw new TonyError('USAGE', 'dispatch() gives other elements in each pass: what stands behind it has to be able to take that', {
-        hint: 'Leave cache() and zip() out of a dataset with dispatch().',
-      });
+      throw undispatchable();
     }
     return this.#inner.open({ ...context, dispatch: true }, from);
   }

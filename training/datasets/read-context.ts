@@ -59,6 +59,13 @@ export interface DatasetNode<T> {
   open(context: ReadContext, from: Json): ChunkStream<T>;
 }
 
+/** What to throw where splits cannot be given out on demand. */
+export function undispatchable(): TonyError {
+  return new TonyError('USAGE', 'dispatch() gives other elements in each pass: what stands behind it has to be able to take that', {
+    hint: 'Leave cache(), zip() and sampleFrom() out of a dataset with dispatch().',
+  });
+}
+
 /** @throws TonyError DATA_INVALID where a dataset is read split by split, of which `method` cannot be a part. */
 export function refuseSplits(context: ReadContext, method: string, why: string): void {
   if (context.split === undefined) return;
