@@ -3,7 +3,7 @@ import { appendFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { join, lines } from 'tony-ts/training';
 
-const { OUT, FILES = '' } = process.env;
+const { OUT, FILES = '', HOLD = 'no' } = process.env;
 const cluster = await join();
 const { tf, rank, generation } = cluster;
 writeFileSync(`${OUT}/pid-${rank}`, String(process.pid));
@@ -11,6 +11,7 @@ const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [
 model.compile({ optimizer: tf.train.sgd(1e-9), loss: 'meanSquaredError' });
 /** @type {number[]} */
 let used = [];
+let taken = 0;
 const dataset = lines(FILES)
   .map((line) => ({ xs: [Number(line)], ys: 0 }))
   .shuffle(40)
@@ -30,7 +31,10 @@ const { steps } = await cluster.fit(
       onBatchEnd: async () => {
         appendFileSync(`${OUT}/used-${rank}-${generation}`, `${used.join(' ')}\n`);
         used = [];
+        taken++;
         await delay(rank === 0 ? 20 : 5);
+        // Where the test says so nobody gets to the end before a rank has died.
+        while (HOLD === 'yes' && generation === 1 && taken > 30) await delay(20);
       },
     },
   },
