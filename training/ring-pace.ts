@@ -1,7 +1,12 @@
-/** So much a rank is ahead of what it has received: enough to keep both directions busy, little enough to stay in the processor's cache. */
-export const AHEAD_BYTES = 512 * 1024;
+/** So much each of two ranks is ahead of what it has received: enough to keep both directions busy, little enough to stay in the processor's cache. */
+const AHEAD_BYTES = 512 * 1024;
 /** Nothing less is written while more is there: small writes cost as much as large ones. */
 export const LEAST_WRITE_BYTES = 128 * 1024;
+
+/** Of more ranks each sends smaller segments, and waiting for one neighbour would hold up the other: they do not wait (measured with 4 ranks). */
+export function aheadOf(worldSize: number): number {
+  return worldSize === 2 ? AHEAD_BYTES : Number.POSITIVE_INFINITY;
+}
 
 /**
  * Sends as fast as it receives. Without it a rank hands its whole segment to the kernel, megabytes that have left the processor's cache

@@ -5,7 +5,7 @@ import { acceptNeighbour, dialNeighbour, type Listener, openListener } from './r
 import { type EndEvents, LeftEnd, RightEnd } from './ring-ends.ts';
 import { Exchange, type Plan, planAllReduce, planBroadcast, takesPart, type Wire } from './ring-exchange.ts';
 import { describeFrame, type Frame, type FrameKind } from './ring-frame.ts';
-import { AHEAD_BYTES, Pace } from './ring-pace.ts';
+import { aheadOf, Pace } from './ring-pace.ts';
 import { createVector, type Lane, MAX_NUMBERS, MAX_NUMBERS_WITH_IMAGE, type RingVector } from './ring-vector.ts';
 
 export interface RingOptions {
@@ -261,7 +261,7 @@ export class Ring {
     const vector = own ?? this.#stage(numbers, wire);
     const lane = vector[wire] as Lane;
     const part = takesPart(frame.kind === 'broadcast' ? 'broadcast' : 'all-reduce', this.rank, this.worldSize);
-    const pace = new Pace(this.#right.write, part.receives ? AHEAD_BYTES : Number.POSITIVE_INFINITY);
+    const pace = new Pace(this.#right.write, part.receives ? aheadOf(this.worldSize) : Number.POSITIVE_INFINITY);
     if (part.sends) {
       this.#right.open(frame, () => pace.send(firstBytes(lane, plan)));
     }
