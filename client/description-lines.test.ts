@@ -180,7 +180,8 @@ test('no line but an address is wider than the terminal, and none steers it', ()
       const lines = descriptionLines(job, plain(columns), started);
       const shown = lines.slice(0, lines.indexOf('configuration'));
       expect(shown.filter((line) => widthOf(line) >= columns)).toEqual([]);
-      expect(lines.filter((line) => /\p{Cc}/u.test(line))).toEqual([]);
+      // YAML may have a tab as it is.
+      expect(lines.filter((line) => /(?!\t)\p{Cc}/u.test(line))).toEqual([]);
     }),
     { numRuns: 30 },
   );
