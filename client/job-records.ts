@@ -1,4 +1,5 @@
 import { TonyError } from '../conf/errors.ts';
+import { isRecord } from '../conf/is-record.ts';
 import type { Application, Attempt } from '../hadoop/resource-manager-answers.ts';
 import type { Storage } from '../storage/storage.ts';
 import { isEntry } from '../web/history-files.ts';
@@ -64,8 +65,4 @@ async function unlessHidden<T>(reading: Promise<T>): Promise<T | null> {
     if (error instanceof TonyError && error.exitCode !== 3) return null;
     throw error;
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

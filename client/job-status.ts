@@ -1,3 +1,5 @@
+import { isRecord } from '../conf/is-record.ts';
+import { ROLE_NAME } from '../conf/role-name.ts';
 import type { JobStatus } from '../conf/status.ts';
 
 /** The status that an ApplicationMaster answered or left in final.json; null when the text is none (a proxy's page, another job's). */
@@ -20,8 +22,6 @@ export function checkedStatus(value: unknown, applicationId: string): JobStatus 
 }
 
 /** Names of roles are shown as they are, and put into commands by completion: only what job.yaml itself takes is one. */
-export const ROLE_NAME = /^[a-z][a-z0-9-]{0,62}$/;
-
 function isTask(task: unknown): boolean {
   return (
     isRecord(task) &&
@@ -38,8 +38,4 @@ function parse(text: string): unknown {
   } catch {
     return null;
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

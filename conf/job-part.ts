@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { explainKey } from './explain-key.ts';
 import { type JobFile, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema } from './job-schema.ts';
+import { ROLE_NAME_OR_ALL } from './role-name.ts';
 import { count } from './value-schemas.ts';
 
 /*
@@ -15,9 +16,7 @@ const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, master,
 const { every, keep } = checkpoint.unwrap().shape;
 const { resources, env: roleEnv, nodeLabel, restart } = roleSchema.shape;
 
-const roleName = z
-  .string()
-  .regex(/^(\*|[a-z][a-z0-9-]{0,62})$/, { error: 'is no name of a role (small letters, digits and -), and not *' });
+const roleName = z.string().regex(ROLE_NAME_OR_ALL, { error: 'is no name of a role (small letters, digits and -), and not *' });
 
 /** Everything may be left out, and what is left out has no value. */
 export const jobPartSchema = withoutDefaults(

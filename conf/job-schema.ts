@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Strategy } from './job.ts';
+import { ROLE_NAME } from './role-name.ts';
 import { isRoleTag } from './role-tags.ts';
 import { count, duration, memory, text } from './value-schemas.ts';
 
@@ -122,7 +123,7 @@ export const jobSchema = z.strictObject({
     .default({}),
   env: environment.describe("Environment of every role's programs.").default({}),
   roles: z
-    .record(z.string().regex(/^[a-z][a-z0-9-]{0,62}$/, { error: 'is no name of a role (small letters, digits and -)' }), roleSchema)
+    .record(z.string().regex(ROLE_NAME, { error: 'is no name of a role (small letters, digits and -)' }), roleSchema)
     .describe('The roles by name; earlier ones get their containers first.'),
   success: z.enum(['all', 'chief']).describe('all: every tracked task must succeed. chief: the end of the chief decides.').default('all'),
   gang: z

@@ -1,3 +1,4 @@
+import { isRecord } from '../conf/is-record.ts';
 import type { HistoryEntry, UsageSample } from '../conf/status.ts';
 
 // What each attempt of an ApplicationMaster leaves in the history as JSON lines: events-<attempt>.jsonl, metrics-<attempt>.jsonl.
@@ -58,8 +59,4 @@ function linesOf(text: string): unknown[] {
       return null;
     }
   });
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
