@@ -316,7 +316,7 @@ function positive(text: string | undefined): number | null {
   return value === null || value === 0 ? null : value;
 }
 
-export function splitList(text: string): string[] {
+function splitList(text: string): string[] {
   return text
     .split(',')
     .map((part) => part.trim())

@@ -1,7 +1,7 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { messageOf, TonyError } from '../conf/errors.ts';
 import { parseJob } from '../conf/load-job.ts';
+import { writeNewFile } from './write-new-file.ts';
 
 export interface NewJob {
   readonly name: string;
@@ -65,16 +65,7 @@ export async function initJob(folder: string, job: NewJob): Promise<string[]> {
   await mkdir(folder, { recursive: true });
   const names = Object.keys(files);
   for (const name of names) {
-    try {
-      await writeFile(path.join(folder, name), files[name] ?? '', { flag: 'wx' });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
-        throw new TonyError('ALREADY_EXISTS', `${path.join(folder, name)} is there already.`, {
-          hint: 'Name another folder: tony-ts init FOLDER.',
-        });
-      }
-      throw new TonyError('STORAGE_REFUSED', `${path.join(folder, name)} cannot be written: ${messageOf(error)}.`, { cause: error });
-    }
+    await writeNewFile(path.join(folder, name), files[name] ?? '', 'Name another folder: tony-ts init FOLDER.');
   }
   return names;
 }

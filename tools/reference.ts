@@ -1,3 +1,4 @@
+import { EXIT_CODES } from '../client/explain.ts';
 import { ERROR_CODES } from '../conf/errors.ts';
 import { type ExplainedKey, explainKey } from '../conf/explain-key.ts';
 import { type JsonSchema, jobJsonSchema } from '../conf/job-schema.ts';
@@ -29,8 +30,6 @@ export function withPart(page: string, part: string): string {
 
 /** What people choose below a key. */
 const CHOSEN: Readonly<Record<string, string>> = { roles: 'ROLE', data: 'NAME', env: 'VARIABLE', resources: 'RESOURCE' };
-
-const EXITS = { 1: 'the job failed', 2: 'the request was wrong', 3: 'the cluster could not be reached', 130: 'interrupted' } as const;
 
 function jobPage(): string {
   const rows = keysBelow(jobJsonSchema(), '').map(
@@ -65,7 +64,7 @@ function keysBelow(schema: JsonSchema, parent: string): ExplainedKey[] {
 
 function errorPage(): string {
   const rows = Object.entries(ERROR_CODES).map(
-    ([code, { exit, hint }]) => `| \`${code}\` | ${exit}: ${EXITS[exit]} | ${hint === '' ? '' : cell(hint)} |`,
+    ([code, { exit, hint }]) => `| \`${code}\` | ${exit}: ${EXIT_CODES[exit]} | ${hint === '' ? '' : cell(hint)} |`,
   );
   return [
     '# Errors, code by code',

@@ -38,7 +38,10 @@ export const importCommand: CommandModule<object, ImportArguments> = {
       sourceFolder: srcDir,
       settings: set,
     });
-    if (to !== undefined) await writeNew(to, imported.yaml);
+    if (to !== undefined) {
+      const { writeNewFile } = await import('../write-new-file.ts');
+      await writeNewFile(to, imported.yaml, 'Remove it, or name another file.');
+    }
     if (output !== 'table') {
       const { valueWriter } = await import('../value-output.ts');
       (await valueWriter(output))(imported);
@@ -52,13 +55,3 @@ export const importCommand: CommandModule<object, ImportArguments> = {
     stream.write(`${importLines(imported, terminalOf(stream), to).join('\n')}\n`);
   },
 };
-
-async function writeNew(file: string, text: string): Promise<void> {
-  const { writeFile } = await import('node:fs/promises');
-  const { messageOf, TonyError } = await import('../../conf/errors.ts');
-  await writeFile(file, text, { flag: 'wx' }).catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST')
-      throw new TonyError('ALREADY_EXISTS', `${file} is there already.`, { hint: 'Remove it, or name another file.' });
-    throw new TonyError('STORAGE_REFUSED', `${file} cannot be written: ${messageOf(error)}.`, { cause: error });
-  });
-}

@@ -1,0 +1,17 @@
+import { writeFile } from 'node:fs/promises';
+import { messageOf, TonyError } from '../conf/errors.ts';
+
+/**
+ * Writes a file that is not there yet; nothing is written over.
+ *
+ * @param hint what to do when it is there.
+ * @throws TonyError ALREADY_EXISTS, STORAGE_REFUSED
+ */
+export async function writeNewFile(file: string, text: string, hint: string): Promise<void> {
+  try {
+    await writeFile(file, text, { flag: 'wx' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw new TonyError('ALREADY_EXISTS', `${file} is there already.`, { hint });
+    throw new TonyError('STORAGE_REFUSED', `${file} cannot be written: ${messageOf(error)}.`, { cause: error });
+  }
+}
