@@ -1,5 +1,5 @@
 import { HadoopConfiguration } from './configuration.ts';
-import { propertiesOfDaemon } from './remote-configuration.ts';
+import { propertiesOfDaemon, withoutDefaults } from './remote-configuration.ts';
 
 /** A NodeManager's web server, as NM_HOST and NM_HTTP_PORT tell it to its containers. */
 export interface NodeAddress {
@@ -97,5 +97,5 @@ async function ownProperties(authority: string, timeoutMs: number): Promise<Reco
     propertiesOfDaemon(new URL(`https://${authority}`), { timeoutMs, anyCertificate: true }),
   );
   // Defaults of a NodeManager differ from those of an ApplicationMaster: `HadoopConfiguration` has the ones that are used.
-  return Object.fromEntries(all.filter(({ source }) => source?.endsWith('-default.xml') !== true).map(({ name, value }) => [name, value]));
+  return withoutDefaults(all);
 }

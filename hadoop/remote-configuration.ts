@@ -17,10 +17,13 @@ export async function configurationOfResourceManager(address: string): Promise<H
     if (error instanceof TonyError) throw error;
     throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached at ${base.origin}: ${messageOf(error)}`, { cause: error });
   });
-  const properties = all
-    .filter(({ source }) => source === null || !source.endsWith('-default.xml'))
-    .map(({ name, value }) => [name, value] as const);
-  return HadoopConfiguration.fromProperties(reachedAt(base, Object.fromEntries(properties)));
+  return HadoopConfiguration.fromProperties(reachedAt(base, withoutDefaults(all)));
+}
+
+/** What does not come from Hadoop's own *-default.xml. */
+export function withoutDefaults(properties: readonly XmlProperty[]): Record<string, string> {
+  const set = properties.filter(({ source }) => source === null || !source.endsWith('-default.xml'));
+  return Object.fromEntries(set.map(({ name, value }) => [name, value]));
 }
 
 /** What a daemon of the cluster goes by, its defaults included, from its web server; throws when that says nothing. */
