@@ -100,6 +100,13 @@ describe('the job’s page', () => {
     await page.keyboard.press('ArrowRight');
     await expect.poll(() => chart.locator('.at').textContent()).toBe(String(rate?.steps[1]));
     expect(await chart.locator('.legend').innerText()).toContain(String(rate?.values[1]));
+    // Drawn anew in other colours, it is where it was.
+    const before = await plot.locator('canvas').elementHandle();
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await before?.waitForElementState('hidden');
+    await expect.poll(() => chart.locator('.at').textContent()).toBe(String(rate?.steps[1]));
+    await page.keyboard.press('ArrowRight');
+    await expect.poll(() => chart.locator('.at').textContent()).toBe(String(rate?.steps[2]));
     await page.getByLabel('Scale').selectOption('log');
     await page.getByLabel('Over').selectOption('wall');
     await plot.hover({ position: { x: 300, y: 100 } });

@@ -49,6 +49,8 @@ export function Chart(props: ChartProps): Content {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot | null>(null);
   const [pointed, setPointed] = useState<number | null>(null);
+  // Where the cursor is, on which axis: another drawing (other lines, other colours) begins there.
+  const place = useRef<{ readonly axis: string; readonly at: number } | null>(null);
   const dark = useMedia('(prefers-color-scheme: dark)');
   const data = useMemo(() => aligned(lines), [lines]);
   // What only another drawing can show; new points alone are given to the one that is there.
@@ -60,6 +62,7 @@ export function Chart(props: ChartProps): Content {
     const element = box.current;
     if (element === null) return;
     const colors = paint(element);
+    const kept = place.current;
     const axis = {
       stroke: colors.text,
       grid: { stroke: colors.grid, width: 1 },
@@ -107,10 +110,13 @@ export function Chart(props: ChartProps): Content {
           }),
         ],
         hooks: {
+          ready: [(drawn) => kept?.axis === together && point(drawn, kept.at)],
           setCursor: [
             ({ cursor, posToVal }) => {
               const { left } = cursor;
-              setPointed(left === undefined || left === null || left < 0 ? null : posToVal(left, 'x'));
+              const at = left === undefined || left === null || left < 0 ? null : posToVal(left, 'x');
+              place.current = at === null ? null : { axis: together, at };
+              setPointed(at);
             },
           ],
         },
@@ -142,7 +148,7 @@ export function Chart(props: ChartProps): Content {
     const { left = -1 } = created.cursor;
     const at = left < 0 ? (direction > 0 ? 0 : xs.length - 1) : nearest(xs as number[], created.posToVal(left, 'x')) + direction;
     const to = xs[Math.max(0, Math.min(xs.length - 1, at))];
-    if (to !== undefined) created.setCursor({ left: created.valToPos(to, 'x'), top: created.bbox.height / 2 / devicePixelRatio });
+    if (to !== undefined) point(created, to);
   };
   const leave = () => plot.current?.setCursor({ left: -10, top: -10 });
 
@@ -151,6 +157,11 @@ export function Chart(props: ChartProps): Content {
     <div class="plot" ref=${box} tabIndex=${0} role="img" aria-label=${described(props)} onKeyDown=${onKeyDown} onBlur=${leave}></div>
     ${legend(lines, pointed, formatY)}
   </figure>`;
+}
+
+/** Puts the cursor at an x. */
+function point(plot: UPlot, x: number): void {
+  plot.setCursor({ left: plot.valToPos(x, 'x'), top: plot.bbox.height / 2 / devicePixelRatio });
 }
 
 function legend(lines: readonly Line[], pointed: number | null, formatY: (y: number) => string): Content {
