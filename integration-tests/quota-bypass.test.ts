@@ -184,7 +184,7 @@ describe('a job that is submitted later waits for those before it, which its use
 
   test.each<[string, () => Promise<string>]>([
     ['under an id that was taken before', () => handmade.takeId()],
-    ['under an id that is made up', async () => 'application_1_0001'],
+    ['under an id that is made up', async () => 'application_2_0001'],
   ])('%s', async (_, takeId) => {
     const early = await takeId();
     const flag = path.join(folder, `${early}.end`);
