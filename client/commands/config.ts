@@ -1,6 +1,7 @@
 import type { Argv, CommandModule } from 'yargs';
 import type { OutputFormat } from '../value-output.ts';
 import { OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
 
 interface ExplainArguments {
   readonly key?: string | undefined;
@@ -19,26 +20,22 @@ const explainCommand: CommandModule<object, ExplainArguments> = {
   handler: async ({ key = '', site, output }) => {
     const { explainConfig } = await import('../explain.ts');
     const found = explainConfig(key, { site });
-    if (output !== 'table') {
-      const { valueWriter } = await import('../value-output.ts');
-      (await valueWriter(output))(found);
-      return;
-    }
-    const { terminalOf, wrap } = await import('../terminal.ts');
-    const terminal = terminalOf(process.stdout);
-    const width = Math.max(40, terminal.columns - 1);
-    const lines = [
-      ...(key === '' ? [] : [terminal.paint('bold', key)]),
-      ...(found.description === '' ? [] : wrap(found.description, width, 100)),
-      ...(key === '' ? [] : [`value:    ${found.value}`]),
-      ...(found.fallback === null || found.children.length > 0 ? [] : [`default:  ${found.fallback}`]),
-    ];
-    const wide = Math.max(0, ...found.children.map((child) => child.key.length));
-    for (const child of found.children) {
-      const [first = '', ...more] = wrap(child.description, width - wide - 4, 100);
-      lines.push(`  ${child.key.padEnd(wide)}  ${first}`.trimEnd(), ...more.map((line) => `${' '.repeat(wide + 4)}${line}`));
-    }
-    process.stdout.write(`${lines.join('\n')}\n`);
+    await show(output, [found], async (terminal) => {
+      const { wrap } = await import('../terminal.ts');
+      const width = Math.max(40, terminal.columns - 1);
+      const lines = [
+        ...(key === '' ? [] : [terminal.paint('bold', key)]),
+        ...(found.description === '' ? [] : wrap(found.description, width, 100)),
+        ...(key === '' ? [] : [`value:    ${found.value}`]),
+        ...(found.fallback === null || found.children.length > 0 ? [] : [`default:  ${found.fallback}`]),
+      ];
+      const wide = Math.max(0, ...found.children.map((child) => child.key.length));
+      for (const child of found.children) {
+        const [first = '', ...more] = wrap(child.description, width - wide - 4, 100);
+        lines.push(`  ${child.key.padEnd(wide)}  ${first}`.trimEnd(), ...more.map((line) => `${' '.repeat(wide + 4)}${line}`));
+      }
+      return lines;
+    });
   },
 };
 

@@ -1,6 +1,7 @@
 import type { Argv, CommandModule } from 'yargs';
 import type { OutputFormat } from '../value-output.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
 
 interface DescribeArguments extends ClusterArguments {
   readonly application: string;
@@ -18,15 +19,10 @@ export const describeCommand: CommandModule<object, DescribeArguments> = {
     const connection = await connectJob(application, cluster);
     try {
       const description = await describeJob(connection);
-      if (output !== 'table') {
-        const { valueWriter } = await import('../value-output.ts');
-        (await valueWriter(output))(description);
-        return;
-      }
-      const { descriptionLines } = await import('../description-lines.ts');
-      const { terminalOf } = await import('../terminal.ts');
-      const lines = descriptionLines(description, terminalOf(process.stdout), Date.now());
-      process.stdout.write(lines.map((line) => `${line}\n`).join(''));
+      await show(output, [description], async (terminal) => {
+        const { descriptionLines } = await import('../description-lines.ts');
+        return descriptionLines(description, terminal, Date.now());
+      });
     } finally {
       connection.close();
     }

@@ -1,6 +1,7 @@
 import type { Argv, CommandModule } from 'yargs';
 import type { OutputFormat } from '../value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
 
 const LOCAL_OPTION = {
   local: { type: 'boolean', default: false, describe: "This machine's jobs, which ran with --local" },
@@ -105,16 +106,11 @@ const showCommand: CommandModule<object, ShowArguments> = {
       const answer = record.final === '' ? (await store.answers([application])).get(application) : undefined;
       const status = storedStatus(record, answer ?? 'forgotten');
       const { entries } = record;
-      if (output !== 'table') {
-        const { valueWriter } = await import('../value-output.ts');
-        const write = await valueWriter(output);
-        write({ applicationId: application, history: place.folder, status, events: entries });
-        return;
-      }
-      const { terminalOf } = await import('../terminal.ts');
-      const { historyDetails } = await import('../history/history-lines.ts');
-      const lines = historyDetails({ folder: place.folder, status, entries }, terminalOf(process.stdout));
-      process.stdout.write(lines.map((line) => `${line}\n`).join(''));
+      const value = { applicationId: application, history: place.folder, status, events: entries };
+      await show(output, [value], async (terminal) => {
+        const { historyDetails } = await import('../history/history-lines.ts');
+        return historyDetails({ folder: place.folder, status, entries }, terminal);
+      });
     } finally {
       store.close();
     }

@@ -3,6 +3,7 @@ import type { Answer } from '../confirm.ts';
 import type { Casualties } from '../kill-job.ts';
 import type { OutputFormat } from '../value-output.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
 
 interface KillArguments extends ClusterArguments {
   readonly application: string;
@@ -24,7 +25,6 @@ export const killCommand: CommandModule<object, KillArguments> = {
     const { casualtiesOf, killJob } = await import('../kill-job.ts');
     const { INTERRUPTED } = await import('../interrupts.ts');
     const { killedLines } = await import('../kill-lines.ts');
-    const { terminalOf } = await import('../terminal.ts');
     const connection = await connectJob(application, cluster);
     try {
       // Only a person at a terminal can answer.
@@ -36,25 +36,13 @@ export const killCommand: CommandModule<object, KillArguments> = {
         const answer = observation.result === null ? await ask(casualties, stream) : 'yes';
         if (answer !== 'yes') {
           stream.write('It goes on.\n');
-          if (output !== 'table') {
-            const { valueWriter } = await import('../value-output.ts');
-            (await valueWriter(output))({ killed: false, ...casualties });
-          }
+          await show(output, [{ killed: false, ...casualties }], () => []);
           process.exitCode = answer === 'interrupted' ? INTERRUPTED : 1;
           return;
         }
       }
       const report = await killJob(connection);
-      if (output !== 'table') {
-        const { valueWriter } = await import('../value-output.ts');
-        (await valueWriter(output))({ killed: report.killed, ...report.casualties });
-        return;
-      }
-      process.stdout.write(
-        killedLines(report, terminalOf(process.stdout))
-          .map((line) => `${line}\n`)
-          .join(''),
-      );
+      await show(output, [{ killed: report.killed, ...report.casualties }], (terminal) => killedLines(report, terminal));
     } finally {
       connection.close();
     }

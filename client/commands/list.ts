@@ -2,6 +2,7 @@ import type { Argv, CommandModule } from 'yargs';
 import type { ListedState } from '../list-jobs.ts';
 import type { OutputFormat } from '../value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
 
 interface ListArguments extends ClusterArguments {
   readonly all?: boolean | undefined;
@@ -38,24 +39,14 @@ export const listCommand: CommandModule<object, ListArguments> = {
     const jobs = local
       ? await (await import('../local-jobs.ts')).listLocalJobs(asked)
       : await (await import('../list-jobs.ts')).listJobs({ ...asked, user: all ? null : user, ask: true });
-    if (output !== 'table') {
-      const { valueWriter } = await import('../value-output.ts');
-      const write = await valueWriter(output);
-      for (const job of jobs) write(job);
-      return;
-    }
-    if (jobs.length === 0) {
-      process.stdout.write(
-        options.ended || wanted !== undefined
-          ? 'There are no such jobs.\n'
-          : 'No such job runs. tony-ts list --ended shows those that have ended.\n',
-      );
-      return;
-    }
-    const { jobListLines } = await import('../list-lines.ts');
-    const { terminalOf } = await import('../terminal.ts');
-    const lines = jobListLines(jobs, terminalOf(process.stdout), { withUsers: all, now: Date.now() });
-    process.stdout.write(lines.map((line) => `${line}\n`).join(''));
+    await show(output, jobs, async (terminal) => {
+      if (jobs.length === 0) {
+        const areThere = options.ended || wanted !== undefined;
+        return [areThere ? 'There are no such jobs.' : 'No such job runs. tony-ts list --ended shows those that have ended.'];
+      }
+      const { jobListLines } = await import('../list-lines.ts');
+      return jobListLines(jobs, terminal, { withUsers: all, now: Date.now() });
+    });
   },
 };
 

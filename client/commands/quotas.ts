@@ -1,6 +1,7 @@
 import type { Argv, CommandModule } from 'yargs';
 import type { OutputFormat } from '../value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
 
 interface ShowArguments extends ClusterArguments {
   readonly output: OutputFormat;
@@ -13,13 +14,10 @@ const showCommand: CommandModule<object, ShowArguments> = {
   handler: async ({ output, ...options }) => {
     const { openCluster } = await import('../cluster.ts');
     const { quotaLines } = await import('../quota-lines.ts');
-    const { terminalOf } = await import('../terminal.ts');
-    const { valueWriter } = await import('../value-output.ts');
     const cluster = await openCluster(options);
     try {
       const { from, quotas } = await cluster.site();
-      if (output !== 'table') (await valueWriter(output))({ from, quotas });
-      else process.stdout.write(`${quotaLines(quotas, from, terminalOf(process.stdout)).join('\n')}\n`);
+      await show(output, [{ from, quotas }], (terminal) => quotaLines(quotas, from, terminal));
     } finally {
       cluster.close();
     }
@@ -45,7 +43,6 @@ const checkCommand: CommandModule<object, CheckArguments> = {
     const { loadJob } = await import('../../conf/load-job.ts');
     const { describeViolations, ownerOf, violationsOfWhole } = await import('../check-quotas.ts');
     const { openCluster } = await import('../cluster.ts');
-    const { valueWriter } = await import('../value-output.ts');
     const cluster = await openCluster(options);
     try {
       const site = await cluster.site();
@@ -53,12 +50,10 @@ const checkCommand: CommandModule<object, CheckArguments> = {
       const job = await loadJob(conf, { set, site, onOverridden: (line) => overridden.push(line) });
       const owner = await ownerOf(job, cluster, site);
       const violations = violationsOfWhole(job, owner, site);
-      if (output !== 'table') (await valueWriter(output))({ from: site.from, owner, overridden, violations });
-      else {
+      await show(output, [{ from: site.from, owner, overridden, violations }], () => {
         const fits = `${job.name} is within all limits of ${owner.user} in queue ${owner.queue}.`;
-        const said = violations.length === 0 ? fits : describeViolations(violations, site.from);
-        process.stdout.write(`${[...overridden, said].join('\n')}\n`);
-      }
+        return [...overridden, violations.length === 0 ? fits : describeViolations(violations, site.from)];
+      });
       if (violations.length > 0) process.exitCode = 2;
     } finally {
       cluster.close();
@@ -87,14 +82,10 @@ const usageCommand: CommandModule<object, UsageArguments> = {
   handler: async ({ output, ...options }) => {
     const { quotaUsage } = await import('../quota-usage.ts');
     const usage = await quotaUsage(options);
-    if (output !== 'table') {
-      const { valueWriter } = await import('../value-output.ts');
-      (await valueWriter(output))(usage);
-      return;
-    }
-    const { quotaUsageLines } = await import('../quota-usage-lines.ts');
-    const { terminalOf } = await import('../terminal.ts');
-    process.stdout.write(`${quotaUsageLines(usage, terminalOf(process.stdout)).join('\n')}\n`);
+    await show(output, [usage], async (terminal) => {
+      const { quotaUsageLines } = await import('../quota-usage-lines.ts');
+      return quotaUsageLines(usage, terminal);
+    });
   },
 };
 

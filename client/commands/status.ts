@@ -1,6 +1,7 @@
 import type { Argv, CommandModule } from 'yargs';
 import type { OutputFormat } from '../value-output.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
 
 interface StatusArguments extends ClusterArguments {
   readonly application: string;
@@ -18,16 +19,11 @@ export const statusCommand: CommandModule<object, StatusArguments> = {
     try {
       const observation = await connection.observe();
       const pages = observation.result === null ? await connection.pages() : null;
-      if (output !== 'table') {
-        const { valueWriter } = await import('../value-output.ts');
-        const write = await valueWriter(output);
-        write({ applicationId: application, trackingUrl: connection.trackingUrl, pages, ...observation });
-        return;
-      }
-      const { statusLines } = await import('../status-lines.ts');
-      const { terminalOf } = await import('../terminal.ts');
-      const lines = statusLines({ applicationId: application, pages }, observation, terminalOf(process.stdout), Date.now());
-      process.stdout.write(lines.map((line) => `${line}\n`).join(''));
+      const value = { applicationId: application, trackingUrl: connection.trackingUrl, pages, ...observation };
+      await show(output, [value], async (terminal) => {
+        const { statusLines } = await import('../status-lines.ts');
+        return statusLines({ applicationId: application, pages }, observation, terminal, Date.now());
+      });
     } finally {
       connection.close();
     }

@@ -2,6 +2,7 @@ import type { Argv, CommandModule } from 'yargs';
 import description from '../../package.json' with { type: 'json' };
 import type { OutputFormat } from '../value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
 
 export const VERSION: string = description.version;
 
@@ -26,14 +27,9 @@ export const versionCommand: CommandModule<object, VersionArguments> = {
     }
     const { versions } = await import('../versions.ts');
     const found = all ? await versions(options) : [{ part: 'tony-ts', version: VERSION, detail: `Node ${process.versions.node}` }];
-    if (output !== 'table') {
-      const { valueWriter } = await import('../value-output.ts');
-      const write = await valueWriter(output);
-      for (const each of found) write(each);
-      return;
-    }
-    const { versionLines } = await import('../version-lines.ts');
-    const { terminalOf } = await import('../terminal.ts');
-    process.stdout.write(`${versionLines(found, terminalOf(process.stdout)).join('\n')}\n`);
+    await show(output, found, async (terminal) => {
+      const { versionLines } = await import('../version-lines.ts');
+      return versionLines(found, terminal);
+    });
   },
 };
