@@ -81,10 +81,11 @@ export class PrefetchStream<T> implements ChunkStream<T> {
   }
 
   async #readAhead(): Promise<void> {
-    const stream = this.#open(this.#signal, this.#from);
+    let stream: ChunkStream<T> | null = null;
     const wake = () => this.#wakeReader?.();
     this.#signal.addEventListener('abort', wake);
     try {
+      stream = this.#open(this.#signal, this.#from);
       while (!this.#signal.aborted) {
         const chunk = await stream.next();
         if (chunk === null) break;
@@ -102,7 +103,7 @@ export class PrefetchStream<T> implements ChunkStream<T> {
       this.#failure = { error };
     } finally {
       this.#signal.removeEventListener('abort', wake);
-      await stream.close().catch(() => {});
+      await stream?.close().catch(() => {});
       this.#isOver = true;
       this.#wakeConsumer?.();
     }
