@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { messageOf, TonyError } from '../../conf/errors.ts';
 import { encodeTfRecord, TfRecordParser } from '../tfrecord.ts';
-import type { DatasetNode, ReadContext } from './read-context.ts';
+import { type DatasetNode, type ReadContext, undispatched } from './read-context.ts';
 import { createScratchFolder, removeScratchFolder } from './scratch-folder.ts';
 import { type Chunk, type ChunkStream, type Json, streamOf } from './stream.ts';
 
@@ -71,7 +71,7 @@ export class CacheNode<T> implements DatasetNode<T> {
 
   async *#readSource(context: ReadContext, key: string, skip: number, isToBeKept: boolean): AsyncGenerator<Chunk<T>, void> {
     // The order of all passes: which share a reader has must not change.
-    const stream = this.#inner.open({ ...context, passes: [], dispatchLog: undefined }, null);
+    const stream = this.#inner.open({ ...undispatched(context), passes: [] }, null);
     const limit = this.#options.maxBytes ?? (this.#options.disk ? DISK_BYTES : MEMORY_BYTES);
     let keeping: Kept<T> | null = null;
     let isWhole = false;

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { Dataset } from './dataset.ts';
-import { fromArray, sampleFrom, tfrecords, zip } from './sources.ts';
+import { fromArray, lines, sampleFrom, tfrecords, zip } from './sources.ts';
+import { OwnSplits } from './split-giver.ts';
 import type { Json } from './stream.ts';
 import { folderWith, tfRecordFile } from './testing/files.ts';
 
@@ -131,12 +132,6 @@ describe('sampleFrom', () => {
     fromArray(numbers(1000)).map((value) => ({ of: 'b', value })),
   ];
 
-  test('refuses to be dispatched, as a whole and in its parts', async () => {
-    for (const mixed of [sampleFrom(parts()).dispatch(), sampleFrom(parts().map((part) => part.dispatch()))]) {
-      await expect(mixed.toArray({ storage })).rejects.toMatchObject({ code: 'USAGE', hint: expect.stringContaining('sampleFrom()') });
-    }
-  });
-
   test('draws by weight, gives each element once, and another order in each epoch', async () => {
     const mixed = sampleFrom(parts(), { weights: [3, 1] });
     const all = await mixed.toArray({ storage });
@@ -176,5 +171,34 @@ describe('sampleFrom', () => {
     expect(() => sampleFrom([])).toThrow('0 datasets');
     expect(() => sampleFrom(parts(), { weights: [1] })).toThrow('2 datasets and 1 weights');
     expect(() => sampleFrom(parts(), { weights: [1, -1] })).toThrow('negative');
+  });
+});
+
+describe('what needs the same elements for each reader, or in each pass, refuses to be dispatched', () => {
+  const all = () => fromArray(numbers(9));
+  test.each<[string, (given: Dataset<number>) => Dataset<unknown>]>([
+    ['cache', (given) => given.cache()],
+    ['zip', (given) => zip([given, all()])],
+    ['sampleFrom', (given) => sampleFrom([all(), given])],
+    ['take', (given) => given.take(3)],
+    ['skip', (given) => given.skip(3)],
+    ['shard', (given) => given.shard(2, 1)],
+  ])('%s', async (method, combined) => {
+    for (const dataset of [combined(all().dispatch()), combined(all()).dispatch().prefetch(2)]) {
+      await expect(dataset.toArray({ storage })).rejects.toMatchObject({ code: 'USAGE', hint: expect.stringContaining(`${method}()`) });
+    }
+  });
+
+  test('interleave is dispatched by its elements alone', async () => {
+    await expect(
+      all()
+        .interleave(() => all().dispatch())
+        .toArray({ storage }),
+    ).rejects.toMatchObject({ code: 'USAGE', hint: expect.stringContaining('interleave()') });
+    const file = `${await folderWith({ letters: Buffer.from('a\nb\n') })}/letters`;
+    const dataset = lines(file)
+      .interleave((line) => lines(file).map((other) => line + other))
+      .dispatch();
+    expect((await dataset.toArray({ storage, splits: new OwnSplits().reader() })).sort()).toEqual(['aa', 'ab', 'ba', 'bb']);
   });
 });

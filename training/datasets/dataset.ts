@@ -138,6 +138,9 @@ export class Dataset<T> implements AsyncIterable<T> {
    * The files are given out to readers on demand, whole or in the parts that they are read in, instead of being dealt out in advance: who is
    * faster reads more. The job's ApplicationMaster does it; each element is still used once in a pass, restarts included. Where there are fewer
    * files (or parts) than readers, records are dealt out as ever.
+   *
+   * A dataset with `cache`, `zip`, `sampleFrom`, `take`, `skip` or `shard` before or behind it fails with USAGE when it is read: what a reader
+   * gets differs from pass to pass. Of `interleave` it gives out the elements, not the files of the datasets that are made of them.
    */
   dispatch(): Dataset<T> {
     return this.#with(new DispatchNode(this.node));

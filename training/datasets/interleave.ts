@@ -43,7 +43,7 @@ export class InterleaveNode<T, U> implements DatasetNode<U> {
     const openElements = (at: Json) => new Cursor((place) => this.#inner.open(context, place), at);
     const openDataset = async (element: T, at: Json) => {
       const node = await this.#convert(element);
-      const own = { ...context, share: WHOLE, dispatchLog: undefined };
+      const own = { ...context, share: WHOLE, dispatch: false, dispatchLog: undefined };
       const open = (signal: AbortSignal, place: Json) => node.open({ ...own, signal }, place);
       return new Cursor((place) => {
         const stream = new PrefetchStream(open, place, { signal: context.signal, ...AHEAD });

@@ -61,9 +61,18 @@ export interface DatasetNode<T> {
 
 /** What to throw where splits cannot be given out on demand. */
 export function undispatchable(): TonyError {
-  return new TonyError('USAGE', 'dispatch() gives other elements in each pass: what stands behind it has to be able to take that', {
-    hint: 'Leave cache(), zip() and sampleFrom() out of a dataset with dispatch().',
+  return new TonyError('USAGE', 'dispatch() gives each reader other elements in each pass, which not every dataset can take', {
+    hint: 'Leave cache(), zip(), sampleFrom(), take(), skip() and shard() out of a dataset with dispatch(), and dispatch() out of what interleave() opens.',
   });
+}
+
+/**
+ * For a part whose elements have to be the same ones for all readers, or in all passes.
+ * @throws TonyError USAGE where it is dispatched, as a whole or within.
+ */
+export function undispatched(context: ReadContext): ReadContext {
+  if (context.dispatch === true) throw undispatchable();
+  return { ...context, dispatchLog: undefined };
 }
 
 /** @throws TonyError DATA_INVALID where a dataset is read split by split, of which `method` cannot be a part. */

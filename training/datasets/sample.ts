@@ -1,6 +1,6 @@
 import { createRandom } from '../random.ts';
 import { Cursor } from './cursor.ts';
-import { type DatasetNode, type ReadContext, refuseSplits, undispatchable } from './read-context.ts';
+import { type DatasetNode, type ReadContext, refuseSplits, undispatched } from './read-context.ts';
 import type { Chunk, ChunkStream, Json } from './stream.ts';
 
 export interface SampleOptions {
@@ -29,13 +29,12 @@ export class SampleNode<T> implements DatasetNode<T> {
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
     refuseSplits(context, 'sampleFrom', 'its elements are mixed');
-    if (context.dispatch === true) throw undispatchable();
     // Each share draws in an order of its own: passes over the parts would not be the same ones for all.
-    const undispatched = { ...context, dispatchLog: undefined };
+    const own = undispatched(context);
     const [chunk, places] = (from ?? [0, this.#inner.map(() => [null])]) as [number, readonly (readonly [Json] | null)[]];
     const parts = this.#inner.map((node, index): Part<T> => {
       const place = places[index] ?? null;
-      return { weight: this.#weights[index] as number, cursor: place && new Cursor((at) => node.open(undispatched, at), place[0]) };
+      return { weight: this.#weights[index] as number, cursor: place && new Cursor((at) => node.open(own, at), place[0]) };
     });
     const random = (number: number) => createRandom(this.#seed ?? context.seed, ...context.passes, context.share.index, number);
     return new SampledStream(parts, random, chunk);

@@ -1,6 +1,6 @@
 import { Cursor } from './cursor.ts';
 import { deal } from './deal.ts';
-import { type DatasetNode, type ReadContext, refuseSplits, type Share, WHOLE } from './read-context.ts';
+import { type DatasetNode, type ReadContext, refuseSplits, type Share, undispatched, WHOLE } from './read-context.ts';
 import type { ChunkStream, Json } from './stream.ts';
 
 const CHUNK_ELEMENTS = 256;
@@ -22,7 +22,8 @@ export class SliceNode<T> implements DatasetNode<T> {
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
     refuseSplits(context, 'take or skip', 'they count elements of the whole');
-    return deal((at) => this.#openWhole({ ...context, share: WHOLE, dispatchLog: undefined }, at), context.share, from);
+    const whole = { ...undispatched(context), share: WHOLE };
+    return deal((at) => this.#openWhole(whole, at), context.share, from);
   }
 
   #openWhole(context: ReadContext, state: Json): ChunkStream<T> {
@@ -53,7 +54,7 @@ export class ShardNode<T> implements DatasetNode<T> {
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
     refuseSplits(context, 'shard', 'it counts elements of the whole');
-    const whole = { ...context, share: WHOLE, dispatchLog: undefined };
+    const whole = { ...undispatched(context), share: WHOLE };
     return deal((outer) => deal((inner) => this.#inner.open(whole, inner), this.#shard, outer), context.share, from);
   }
 }

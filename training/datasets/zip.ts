@@ -1,7 +1,7 @@
 import { Cursor } from './cursor.ts';
 import { deal } from './deal.ts';
 import { disposeElement } from './dispose.ts';
-import { type DatasetNode, type ReadContext, refuseSplits, WHOLE } from './read-context.ts';
+import { type DatasetNode, type ReadContext, refuseSplits, undispatched, WHOLE } from './read-context.ts';
 import type { ChunkStream, Json } from './stream.ts';
 
 const CHUNK_ELEMENTS = 256;
@@ -21,7 +21,8 @@ export class ZipNode<T> implements DatasetNode<T> {
 
   open(context: ReadContext, from: Json): ChunkStream<T> {
     refuseSplits(context, 'zip', 'its parts lie in several files');
-    return deal((at) => this.#openWhole({ ...context, share: WHOLE, dispatchLog: undefined }, at), context.share, from);
+    const whole = { ...undispatched(context), share: WHOLE };
+    return deal((at) => this.#openWhole(whole, at), context.share, from);
   }
 
   #openWhole(context: ReadContext, state: Json): ChunkStream<T> {
