@@ -15,17 +15,26 @@ test('begins with the one that answered last, and passes over the others once a 
   expect(asked).toEqual(['a', 'b', 'b', 'b', 'c', 'a']);
 });
 
-test('waits longer each time, no longer than patience lasts', async () => {
-  const at: number[] = [];
-  const started = performance.now();
-  const ended = await new AddressRound(['a'], 400).run(async () => {
-    at.push(performance.now() - started);
+test.each([
+  ['doubled up to 2 s', 1, 10_000, 0, [50, 100, 200, 400, 800, 1_600, 2_000, 2_000, 2_000]],
+  ['halved at random', 0, 400, 0, [25, 50, 100, 200]],
+  ['none that would outlast patience, which the tries use up too', 1, 400, 60, [50, 100]],
+])('pauses between rounds: %s', async (_, random, patienceMs, tryMs, pauses) => {
+  let now = 1_000;
+  const paused: number[] = [];
+  const wait = async (ms: number) => {
+    paused.push(ms);
+    now += ms;
+  };
+  let tries = 0;
+  const ended = await new AddressRound(['a'], patienceMs, { now: () => now, random: () => random, wait }).run(async () => {
+    tries += 1;
+    now += tryMs;
     return { again: 'not yet' };
   });
   expect(ended).toEqual({ reason: 'a: not yet' });
-  expect(performance.now() - started).toBeLessThan(1_000);
-  expect(at.length).toBeGreaterThan(2);
-  expect(at.length).toBeLessThan(8);
+  expect(paused).toEqual(pauses);
+  expect(tries).toBe(pauses.length + 1);
 });
 
 test('without patience each address is still asked once; without addresses nobody is', async () => {
