@@ -16,6 +16,8 @@ export default defineConfig({
             'integration-tests/layers.test.ts',
           ],
           testTimeout: 20_000,
+          // Some build what they look at first.
+          hookTimeout: 60_000,
           // A condition that is awaited may take its time on a busy machine.
           expect: { poll: { timeout: 10_000 } },
         },
@@ -29,6 +31,7 @@ export default defineConfig({
           testTimeout: 180_000,
           hookTimeout: 180_000,
           fileParallelism: false,
+          expect: { poll: { timeout: 30_000 } },
         },
       },
     ],
