@@ -454,6 +454,14 @@ describe('what the cluster takes', () => {
     overdrawn.end('c1', 'memory-exceeded', -104);
     expect(overdrawn.status().message).toContain('was killed for using more than its 1 GiB of memory; raise roles.worker.resources.memory');
 
+    // It ended the executor as well, which may be silent for less than the cluster takes to say so.
+    const hasty = Rehearsal.running(frozen({ ...job.job, heartbeat: { intervalMs: 300, missed: 6 } }));
+    hasty.silent.add('c1');
+    hasty.exit('c1', -1, { signal: 'SIGKILL' });
+    hasty.wait(2_500);
+    hasty.end('c1', 'memory-exceeded', -104);
+    expect(hasty.status().message).toContain('was killed for using more than its 1 GiB of memory');
+
     const killed = Rehearsal.running(job);
     killed.exit('c1', -1, { signal: 'SIGKILL' });
     killed.wait(3_500);

@@ -65,7 +65,7 @@ function fail(turn: Turn, diagnostics: string): void {
 
 function watchTask(turn: Turn, slot: number): void {
   const task = turn.task(slot);
-  const { executor } = task;
+  const { executor, pendingExit } = task;
   if (turn.state.result !== null || task.container === null) return;
   if (executor === null) {
     if (task.reattachBy !== null && turn.now >= task.reattachBy) failTask(turn, slot, { kind: 'gone' });
@@ -75,8 +75,9 @@ function watchTask(turn: Turn, slot: number): void {
   const silent = turn.now - Math.max(executor.lastHeard, turn.state.heardFloor);
   const stopped = executor.stoppedSince === null ? 0 : turn.now - Math.max(executor.stoppedSince, turn.state.heardFloor);
   const unanswered = executor.awaiting === null ? 0 : turn.now - Math.max(executor.awaiting.since, turn.state.heardFloor);
-  if (task.pendingExit !== null && executor.lostRank === null && turn.now >= task.pendingExit.until) {
-    failTask(turn, slot, { kind: 'program', exit: task.pendingExit.exit });
+  if (pendingExit !== null && executor.lostRank === null) {
+    // Whatever ended its program may have ended its executor too: that it is silent would say less than the cause to come.
+    if (turn.now >= pendingExit.until) failTask(turn, slot, { kind: 'program', exit: pendingExit.exit });
   } else if (silent >= silenceMs(job)) failTask(turn, slot, { kind: 'silent', ms: silent });
   else if (stopped >= silenceMs(job)) failTask(turn, slot, { kind: 'stopped', ms: stopped });
   else if (executor.awaiting !== null && unanswered >= answerMs(job)) {
