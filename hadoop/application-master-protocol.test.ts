@@ -8,6 +8,7 @@ import { decodeMessage } from './messages.ts';
 import { containerIdOfMessage, messageOfContainerId } from './records.ts';
 import type { SchedulerOptions } from './scheduler-connection.ts';
 import { type Answer, type FakeCall, FakeDaemon, type FakeDaemonOptions } from './testing/fake-daemon.ts';
+import { NOBODY } from './testing/nobody.ts';
 
 const token = (name: string): Token => ({
   identifier: Buffer.from(name),
@@ -288,9 +289,7 @@ test('of several ResourceManagers the active one is found, and the next after a 
     error: 'org.apache.hadoop.ipc.StandbyException',
     message: 'Operation category READ is not supported in state standby',
   });
-  const gone = await new FakeResourceManager().start();
-  await gone.daemon?.stop();
-  client = connect([gone.endpoint, standby.endpoint, rm.endpoint]);
+  client = connect([NOBODY, standby.endpoint, rm.endpoint]);
   await client.register(ADDRESS);
   await client.heartbeat(0);
   expect(rm.calls).toHaveLength(2);
@@ -533,8 +532,7 @@ describe('finishing', () => {
 });
 
 test('a ResourceManager that stays away is given up after its time', async () => {
-  await rm.daemon?.stop();
-  client = connect([rm.endpoint], { unreachableAfterMs: 200 });
+  client = connect([NOBODY], { unreachableAfterMs: 200 });
   await expect(client.register(ADDRESS)).rejects.toMatchObject({
     code: 'RM_UNREACHABLE',
     message: expect.stringMatching(/^No ResourceManager answered registerApplicationMaster .*ECONNREFUSED/),

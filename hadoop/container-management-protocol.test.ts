@@ -8,6 +8,7 @@ import { decodeCredentials, messageOfToken, type Token, type TokenMessage } from
 import { decodeMessage } from './messages.ts';
 import { type AllocatedContainer, type ContainerIdMessage, containerIdOfMessage, messageOfContainerId } from './records.ts';
 import { type Answer, type FakeCall, FakeDaemon } from './testing/fake-daemon.ts';
+import { NOBODY } from './testing/nobody.ts';
 
 const nodeToken: Token = { identifier: Buffer.from('node'), password: new Secret(Buffer.from('secret')), kind: 'NMToken', service: '' };
 const log = createLogger({}, { write: () => {} });
@@ -202,7 +203,7 @@ test('a NodeManager that restarts is waited for', async () => {
 });
 
 test('one that stays away is given up, with its address', async () => {
-  await nm.stop();
+  node = `${NOBODY.host}:${NOBODY.port}`;
   client = connect({ patienceMs: 100 });
   await expect(client.start(container(2), context)).rejects.toMatchObject({
     code: 'RPC_UNREACHABLE',

@@ -11,6 +11,7 @@ import { decodeMessage, encodeDelimited, splitDelimited } from './messages.ts';
 import { RemoteError } from './remote-error.ts';
 import { capture, capturedDigests, golden } from './testing/capture.ts';
 import { type Answer, type FakeCall, FakeDaemon, type FakeDaemonOptions } from './testing/fake-daemon.ts';
+import { NOBODY } from './testing/nobody.ts';
 
 const MASTER_PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB', version: 1 };
 const token: Token = {
@@ -374,10 +375,7 @@ test('whatever a server sends, all calls end with a TonyError', async () => {
 });
 
 test('nobody listening is told with the address', async () => {
-  const fake = await daemon(() => null);
-  const { endpoint } = fake;
-  await fake.stop();
-  await expect(connect(endpoint).opened()).rejects.toMatchObject({
+  await expect(connect(NOBODY).opened()).rejects.toMatchObject({
     code: 'RPC_UNREACHABLE',
     message: expect.stringMatching(/127\.0\.0\.1:\d+ cannot be reached: .*ECONNREFUSED/),
   });

@@ -2,7 +2,8 @@ import { createServer, type RequestListener } from 'node:http';
 import type { Server } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { configurationOfNode } from './node-configuration.ts';
-import { listening, nobody } from './testing/http-server.ts';
+import { listening } from './testing/http-server.ts';
+import { NOBODYS_URL } from './testing/nobody.ts';
 
 let server: Server | undefined;
 afterEach(() => void server?.close());
@@ -109,5 +110,5 @@ test.each<[string, RequestListener]>([
 });
 
 test('nor does a port on which nobody listens', async () => {
-  expect(await ask(await nobody(createServer()))).toBeNull();
+  expect(await ask(NOBODYS_URL)).toBeNull();
 });

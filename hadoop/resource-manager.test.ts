@@ -1,7 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ResourceManager } from './resource-manager.ts';
-import { listening, nobody } from './testing/http-server.ts';
+import { listening } from './testing/http-server.ts';
+import { NOBODYS_URL } from './testing/nobody.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse, body: string) => void;
 
@@ -43,7 +44,7 @@ describe('finding the active ResourceManager', () => {
       (_, response) => void response.writeHead(200, { Refresh: '3; url=/' }).end('There is no active RM right now.'),
     );
     const starting = await serve((_, response) => void response.writeHead(503).end());
-    const resourceManager = manager([await nobody(createServer()), redirecting, refreshing, starting, active]);
+    const resourceManager = manager([NOBODYS_URL, redirecting, refreshing, starting, active]);
     expect(await resourceManager.application(ID)).toMatchObject({ id: ID, state: 'RUNNING', finishedAt: null, amNodeHttp: null });
   });
 
@@ -86,8 +87,7 @@ describe('finding the active ResourceManager', () => {
   });
 
   test('gives up with the reason, and with exit code 3', async () => {
-    const address = await nobody(createServer());
-    await expect(manager([address], { patienceMs: 100 }).metrics()).rejects.toMatchObject({
+    await expect(manager([NOBODYS_URL], { patienceMs: 100 }).metrics()).rejects.toMatchObject({
       code: 'RM_UNREACHABLE',
       exitCode: 3,
       message: expect.stringMatching(/127\.0\.0\.1:\d+.*ECONNREFUSED/),

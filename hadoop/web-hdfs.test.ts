@@ -2,7 +2,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Secret } from '../conf/secret.ts';
-import { listening, nobody } from './testing/http-server.ts';
+import { listening } from './testing/http-server.ts';
+import { NOBODYS_URL } from './testing/nobody.ts';
 import { WebHdfs, type WebHdfsOptions } from './web-hdfs.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse, query: URLSearchParams, path: string) => void;
@@ -64,7 +65,7 @@ describe('NameNodes', () => {
       refuse(response, 'StandbyException', 'Operation category READ is not supported in state standby'),
     );
     const safe = await serve((_, response) => refuse(response, 'SafeModeException', 'Name node is in safe mode.'));
-    const hdfs = client([await nobody(createServer()), standby, safe, active]);
+    const hdfs = client([NOBODYS_URL, standby, safe, active]);
     expect(await hdfs.status('/a')).toEqual({
       name: '',
       type: 'file',

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import net, { type AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
+import { NOBODY } from '../../hadoop/testing/nobody.ts';
 import { dialTls, serveTls } from './secure-channel.ts';
 
 const ringKey = Buffer.alloc(32, 7);
@@ -48,10 +49,6 @@ test('plain HTTP is refused', async () => {
 });
 
 test('a dial to where nobody listens fails', async () => {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  const [error] = await once(dialTls({ host: '127.0.0.1', port, ringKey }), 'error');
+  const [error] = await once(dialTls({ ...NOBODY, ringKey }), 'error');
   expect(error).toMatchObject({ code: 'ECONNREFUSED' });
 });
