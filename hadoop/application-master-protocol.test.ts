@@ -249,9 +249,12 @@ test('an answer that hangs is awaited until its deadline, over a new connection 
   client = connect([rm.endpoint], { callTimeoutMs: 100 });
   await client.register(ADDRESS);
   let hangs = 1;
-  rm.fault = () => (hangs-- > 0 ? (new Promise(() => {}) as never) : null);
+  rm.fault = ({ method }) => (method === 'allocate' && hangs-- > 0 ? (new Promise(() => {}) as never) : null);
   await client.heartbeat(0);
-  expect(rm.daemon?.connections).toHaveLength(2);
+  const allocates = rm.calls.filter(({ method }) => method === 'allocate');
+  const [hung, answered] = [allocates[0], allocates.at(-1)];
+  expect(requestOf(answered)).toEqual(requestOf(hung));
+  expect(answered?.connection).not.toBe(hung?.connection);
 });
 
 test('after a restart it registers again and asks only for what is missing', async () => {
