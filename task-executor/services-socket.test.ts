@@ -48,17 +48,19 @@ describe("the services' socket", () => {
   });
 
   it('tells the one who answers that nobody waits any more', async () => {
-    let gone = false;
+    const steps: string[] = [];
     const { folder } = await open(async (_service, _body, signal) => {
+      steps.push('asked');
       await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
-      gone = true;
+      steps.push('gone');
       return null;
     });
     const stop = new AbortController();
     const asking = new Services(folder).ask('count', null, stop.signal);
-    setTimeout(() => stop.abort(new Error('enough')), 50);
+    await expect.poll(() => steps).toEqual(['asked']);
+    stop.abort(new Error('enough'));
     await expect(asking).rejects.toThrow('enough');
-    await expect.poll(() => gone).toBe(true);
+    await expect.poll(() => steps).toEqual(['asked', 'gone']);
   });
 
   it('closes on whoever sends more than may be, or no request at all', async () => {
