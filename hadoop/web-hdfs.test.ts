@@ -240,7 +240,6 @@ describe('writing', () => {
       await bodyOf(request);
       response.writeHead(201).end();
     });
-    const hdfs = client([address], { idleTimeoutMs: 300, patienceMs: 0 });
     let release = (): void => undefined;
     const pause = new Promise<void>((resolve) => {
       release = resolve;
@@ -250,13 +249,13 @@ describe('writing', () => {
       await pause;
       yield Buffer.alloc(1);
     }
-    const written = hdfs.create('/a', slow(), { overwrite: true, permission: 0o644 });
-    // Three times the limit on silence.
-    setTimeout(release, 900);
+    const options = { overwrite: true, permission: 0o644 };
+    const written = client([address], { idleTimeoutMs: 2_000, patienceMs: 0 }).create('/a', slow(), options);
+    // Longer than the limit on silence.
+    setTimeout(release, 3_000);
     await written;
-    await expect(hdfs.create('/stuck', Buffer.alloc(50_000_000), { overwrite: true, permission: 0o644 })).rejects.toThrow(
-      'no progress for 300 ms',
-    );
+    const stuck = client([address], { idleTimeoutMs: 300, patienceMs: 0 }).create('/stuck', Buffer.alloc(50_000_000), options);
+    await expect(stuck).rejects.toThrow('no progress for 300 ms');
   });
 });
 
@@ -347,10 +346,10 @@ describe('reading', () => {
       connections += 1;
       response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes);
     });
-    const stream = await client([address], { idleTimeoutMs: 300 }).open('/a');
+    const stream = await client([address], { idleTimeoutMs: 2_000 }).open('/a');
     await once(stream, 'readable');
-    // Three times as long as a connection may be silent.
-    await new Promise((resolve) => setTimeout(resolve, 900));
+    // Longer than a connection may be silent.
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
     expect(stream.readableLength).toBeLessThan(500_000);
     expect(connections).toBe(1);
     expect(Buffer.concat(await stream.toArray()).equals(data)).toBe(true);
