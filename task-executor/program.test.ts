@@ -31,6 +31,8 @@ async function start(
     stderr: path.join(logs, 'stderr'),
     listener: port.descriptor,
     guard,
+    // Longer than any test lasts: who is ended gently here ends by itself.
+    graceMs: 60_000,
   });
   port.close();
   return { program, stdout };

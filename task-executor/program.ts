@@ -10,8 +10,7 @@ export const LISTENER_FD = 3;
 /** Waits for the word that the guard knows of it, so that no moment is left in which it could outlive this process; then becomes the program. */
 const LAUNCHER = 'read -r -u 4 word || exit 125; exec 4<&-; exec /bin/bash -c "$1"';
 const COMMAND_NOT_FOUND = 127;
-/** How long a program that is ended gently may take for a last checkpoint. */
-const GRACE_MS = 3_000;
+const DEFAULT_GRACE_MS = 3_000;
 
 export interface ProgramOptions {
   /** For bash. */
@@ -24,6 +23,8 @@ export interface ProgramOptions {
   /** Descriptor of a listening socket; the program gets it as LISTENER_FD. */
   readonly listener: number;
   readonly guard: Guard;
+  /** How long it may take for a last checkpoint when it is ended gently. */
+  readonly graceMs?: number;
 }
 
 export interface ProgramEnd {
@@ -40,10 +41,12 @@ export class Program {
   readonly tree: ProcessTree;
   /** Resolves when the program and all of its group are gone. */
   readonly ended: Promise<ProgramEnd>;
+  readonly #graceMs: number;
   #alive = true;
 
-  private constructor(pid: number, ended: Promise<ProgramEnd>) {
+  private constructor(pid: number, ended: Promise<ProgramEnd>, graceMs: number) {
     this.pid = pid;
+    this.#graceMs = graceMs;
     this.tree = new ProcessTree(pid, performance.now());
     this.ended = ended;
   }
@@ -80,7 +83,7 @@ export class Program {
         void tailOf(options.stderr, from).then((stderrTail) => resolve({ code: code ?? -1, signal: signal ?? '', stderrTail }));
       });
     });
-    program = new Program(pid, ended);
+    program = new Program(pid, ended, options.graceMs ?? DEFAULT_GRACE_MS);
     const word = child.stdio[4] as NodeJS.WritableStream;
     word.on('error', () => {});
     try {
@@ -99,7 +102,7 @@ export class Program {
     if (gently) {
       killGroup(this.pid, 'SIGTERM');
       killGroup(this.pid, 'SIGCONT');
-      setTimeout(() => this.kill(false), GRACE_MS).unref();
+      setTimeout(() => this.kill(false), this.#graceMs).unref();
       return;
     }
     // Those that left the group are not in it.
