@@ -14,20 +14,21 @@ it('reads what nvidia-smi writes', () => {
   expect(parseGpus('')).toEqual([]);
 });
 
-it('asks in the background, and not before the time', async () => {
+it('asks in the background', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'tony-gpu-'));
   const { PATH } = process.env;
   onTestFinished(() => {
     process.env.PATH = PATH;
     rmSync(folder, { recursive: true });
   });
-  const counter = path.join(folder, 'asked');
   const program = path.join(folder, 'nvidia-smi');
-  writeFileSync(program, `#!/bin/bash\necho >> ${counter}\necho "0, 50, 1, 2"\n`);
+  writeFileSync(program, '#!/bin/bash\necho "0, 50, 1, 2"\n');
   chmodSync(program, 0o755);
   process.env.PATH = `${folder}:${PATH}`;
   const gpus = new GpuUsage(true);
   expect(gpus.sample(0)).toEqual([]);
-  await expect.poll(() => gpus.sample(1)).toMatchObject([{ utilization: 0.5 }]);
+  let minute = 0;
+  // A minute at a time: one that was cut off at its deadline is asked again.
+  await expect.poll(() => gpus.sample(++minute * 60_000)).toMatchObject([{ utilization: 0.5 }]);
   expect(new GpuUsage(false).sample(0)).toEqual([]);
 });
