@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -155,7 +156,7 @@ test('containers with and without a GPU are handed out, run, and end in every wa
   const script = `printf %s "$NASTY" > ${file}.new; base64 -w0 < "$HADOOP_TOKEN_FILE_LOCATION" > ${file}.token; mv ${file}.new ${file}; exec sleep 600`;
   await Promise.all([
     master.nodes.start(first, context(script, { NASTY: nasty })),
-    master.nodes.start(second, context('exec sleep 600')),
+    master.nodes.start(second, context(`touch ${file}.second; exec sleep 600`)),
     master.nodes.start(third, context('exit 3')),
   ]);
   master.scheduler.release(spare.id);
@@ -168,6 +169,8 @@ test('containers with and without a GPU are handed out, run, and end in every wa
   expect((await master.nodes.statuses(first.node, [first.id])).get(first.id)).toMatchObject({ state: 'RUNNING' });
   const stopped = await master.nodes.stop(first.node, [first.id, third.id]);
   expect([...stopped.values()]).toEqual([null, null]);
+  // A signal that comes before the program runs is lost.
+  await until(() => existsSync(`${file}.second`), { describe: 'the second program runs' });
   await master.nodes.signal(second.node, second.id, 'kill');
   await master.beat(({ completed }) => completed.has(first.id) && completed.has(second.id));
   const ends = [first, second, third, spare].map(({ id }) => {
@@ -213,7 +216,7 @@ test('an ask that is withdrawn, raised and lowered is served as it was last want
   const master = await Master.registered();
   master.scheduler.setAsk(worker(2));
   master.scheduler.setAsk(evaluator(3));
-  await master.scheduler.heartbeat(0);
+  await master.beat();
   master.scheduler.setAsk(worker(0));
   master.scheduler.setAsk(evaluator(1));
   await master.beat(({ allocated }) => allocated.some(({ priority }) => priority === 2));
@@ -275,6 +278,8 @@ describe('when something between breaks', () => {
     for (const nodeManager of ['nodemanager1', 'nodemanager2'] as const) {
       await cluster.kill(nodeManager);
       await cluster.start(nodeManager);
+      // One at a time, as a node that is away for too long is given up.
+      await cluster.waitUntilReady();
     }
     expect((await master.nodes.statuses(container.node, [container.id])).get(container.id)).toMatchObject({ state: 'RUNNING' });
     expect((await master.nodes.stop(container.node, [container.id])).get(container.id)).toBeNull();
