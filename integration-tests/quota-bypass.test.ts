@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { siteFor } from '../client/site-for.ts';
 import { submit as submitJob } from '../client/submit.ts';
 import type { FrozenJob, Role } from '../conf/job.ts';
@@ -14,6 +14,8 @@ import { type Changes, HandmadeJobs } from './handmade-job.ts';
 import { jsonLines, USER, until, useCluster, type YarnApplication } from './harness.ts';
 
 /** Every way past the site file that is not the user's own ApplicationMaster, tried on the real daemons; what YARN says in the end counts. */
+
+vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 const SITE = `

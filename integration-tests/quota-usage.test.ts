@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { QuotaUsage } from '../client/quota-usage.ts';
 import type { JobStatus } from '../conf/status.ts';
 import { HadoopConfiguration } from '../hadoop/configuration.ts';
@@ -9,6 +9,8 @@ import { createStorage } from '../storage/create-storage.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
 
 /** `quotas usage` of a cluster on which jobs run and wait. */
+
+vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 const SITE = '/apps/tony-ts';

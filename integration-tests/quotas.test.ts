@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { JobStatus } from '../conf/status.ts';
 import { HadoopConfiguration } from '../hadoop/configuration.ts';
 import { ResourceManager } from '../hadoop/resource-manager.ts';
@@ -10,6 +10,8 @@ import type { Storage } from '../storage/storage.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
 
 /** What the admin allows, on the real daemons: the ApplicationMaster goes by the site file on HDFS, whatever the client's machine says. */
+
+vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 const SITE = '/apps/tony-ts';

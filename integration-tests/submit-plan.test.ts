@@ -1,10 +1,12 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { JobPlan } from '../client/plan/job-plan.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
 /** What a submit says before it begins, on the real daemons: two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
+
+vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 const HOME = '/user/alice';
