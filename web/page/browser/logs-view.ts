@@ -1,5 +1,5 @@
 import { h } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { JobStatus } from '../../../conf/status.ts';
 import type { LogFile } from '../../job-view.ts';
 import { choice, searchField } from './controls.ts';
@@ -70,7 +70,8 @@ function Log({ feeds, status, task, file, tail, follow, wrap, words, onMore }: L
   const atEnd = useRef(true);
   const text = useMemo(() => (data === null || data === 'none' ? '' : plainText(data.text)), [data]);
   const lines = useMemo(() => withWords(text, words), [text, words]);
-  useEffect(() => {
+  // Before it is painted: what is new would otherwise be seen from its beginning for a moment.
+  useLayoutEffect(() => {
     const element = box.current;
     // Who has scrolled back is reading.
     if (element !== null && atEnd.current) element.scrollTop = element.scrollHeight;
