@@ -11,9 +11,9 @@ export interface PageServer {
 }
 
 /** The job's site on loopback, as the ApplicationMaster serves it, of a scene that may change while it is shown. */
-export async function servePage(scene: Scene, port = 0): Promise<PageServer> {
+export async function servePage(scene: Scene): Promise<PageServer> {
   const log = pino({ level: 'silent' });
   const site = new JobSite({ view: sceneView(scene), tensorboard: NO_TENSORBOARD, access: { kind: 'judged' }, log });
-  const web = await WebServer.open({ address: '127.0.0.1', port, site, log });
+  const web = await WebServer.open({ address: '127.0.0.1', site, log });
   return { url: `http://127.0.0.1:${web.port}/tony/`, close: () => web.close() };
 }
