@@ -31,7 +31,7 @@ export async function openBrowser(context: TestContext): Promise<Browser> {
   }
   // Chromium refuses its sandbox to root.
   const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-  const browser = await chromium.launch({ executablePath, headless: true, args: [...QUIET, ...sandbox] });
+  const browser = await chromium.launch({ executablePath, headless: true, args: [...QUIET, ...sandbox], timeout: 120_000 });
   context.onTestFinished(() => browser.close());
   return browser;
 }
