@@ -12,10 +12,10 @@ export interface FollowOptions {
 
 /**
  * Each newest checkpoint as it appears, older ones that were missed left out; ends after the final one. Damaged ones are told and
- * skipped; while storage is away it waits.
+ * skipped, once they have been found so at two looks in a row: one that is replaced is not there for a moment. While storage is away it waits.
  */
 export async function* followCheckpoints(store: CheckpointStore, options: FollowOptions): AsyncGenerator<StoredCheckpoint, void> {
-  let last: StoredCheckpoint | null = null;
+  const seen: Seen = { last: null, doubtful: new Set() };
   const told = new Set<string>();
   const tell = (message: string) => {
     if (!told.has(message)) {
@@ -26,9 +26,9 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
   for (;;) {
     options.signal?.throwIfAborted();
     try {
-      const found = await newestBut(store, last, tell);
+      const found = await nextOf(store, seen, tell);
       if (found !== null) {
-        last = found;
+        seen.last = found;
         yield found;
       }
     } catch (error) {
@@ -37,6 +37,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
       }
       tell(`checkpoints cannot be read now: ${error.message}`);
     }
+    const { last } = seen;
     if (last?.position.final && (options.applicationId === null || last.manifest.applicationId === options.applicationId)) {
       return;
     }
@@ -44,27 +45,43 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
   }
 }
 
-/** The newest one that verifies, null when that is the last one seen; its tensors are only read when it is not. */
-async function newestBut(
-  store: CheckpointStore,
-  last: StoredCheckpoint | null,
-  onSkipped: (message: string) => void,
-): Promise<StoredCheckpoint | null> {
+interface Seen {
+  last: StoredCheckpoint | null;
+  /** Steps whose checkpoints could not be read at the last look. */
+  doubtful: ReadonlySet<number>;
+}
+
+/** The newest one that verifies, null when there is none since the last one seen; its tensors are only read when there is. */
+async function nextOf(store: CheckpointStore, seen: Seen, onSkipped: (message: string) => void): Promise<StoredCheckpoint | null> {
+  const { last, doubtful } = seen;
+  const unread = new Set<number>();
+  seen.doubtful = unread;
   for (const step of await store.steps()) {
     try {
       const { createdAt } = await store.manifest(step);
       if (last !== null && last.position.step === step && last.manifest.createdAt === createdAt) {
         return null;
       }
-      return await store.read(step);
+      if (last === null || isSince(last, step, createdAt)) {
+        return await store.read(step);
+      }
     } catch (error) {
       if (!isDamage(error)) {
         throw error;
+      }
+      unread.add(step);
+      if (!doubtful.has(step)) {
+        return null;
       }
       onSkipped(`checkpoint step-${step} is skipped: ${messageOf(error)}`);
     }
   }
   return null;
+}
+
+/** Of a lower step only where training has gone back: where the last one is not there any more, those before it are nothing new. */
+function isSince({ position, manifest }: StoredCheckpoint, step: number, createdAt: string): boolean {
+  return step >= position.step || createdAt > manifest.createdAt;
 }
 
 function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { TonyError } from '../conf/errors.ts';
 import { FileStorage } from '../storage/file-storage.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -299,7 +299,8 @@ describe('the best checkpoint', () => {
     expect(await store.hold('evaluator-0', 2)).toBe(false);
   });
 
-  test('is there whenever marking it has succeeded, wherever pruning stands at that moment', async () => {
+  // Hundreds of files, each on the disk before the next one is begun.
+  test('is there whenever marking it has succeeded, wherever pruning stands at that moment', { timeout: 120_000 }, async () => {
     for (const keepBy of ['best', 'hold'] as const) {
       for (let moment = 0; moment < 20; moment++) {
         let kept: boolean | undefined;
@@ -385,7 +386,7 @@ describe('a writer', () => {
     writer.offer(snapshot(2));
     await writer.record(async () => {
       // The first one is written meanwhile, and nothing follows it.
-      await vi.waitFor(() => expect(saved).toEqual([1]));
+      await expect.poll(() => saved).toEqual([1]);
       await new Promise((resolve) => setTimeout(resolve, 20));
       return snapshot(3);
     });
@@ -449,4 +450,33 @@ test('a follower sees the newest ones and ends after the final one of its applic
   }
   expect(steps).toEqual([1, 2, 2]);
   expect(troubles).toHaveLength(1);
+});
+
+test('a follower takes one that is being replaced neither for missing nor for damaged, and goes back to none that is older', async () => {
+  const { folder, again } = await openStore();
+  let looks = 0;
+  /** step-2 is between its two renames: in the midst of the second look, and all through the third. */
+  class Replacing extends FileStorage {
+    override async list(uri: string) {
+      looks++;
+      if (looks === 4) await again.save(snapshot(2, true), ORIGIN);
+      return (await super.list(uri)).filter(({ name }) => looks !== 3 || name !== 'step-2');
+    }
+    override async read(uri: string) {
+      if (looks === 2) throw new TonyError('NOT_FOUND', `${uri} does not exist`);
+      return await super.read(uri);
+    }
+  }
+  await again.save(snapshot(1), ORIGIN);
+  await again.save(snapshot(2), ORIGIN);
+  const [seen, troubles]: [[number, boolean][], string[]] = [[], []];
+  const options = { everyMs: 1, applicationId: ORIGIN.applicationId, onTrouble: (message: string) => troubles.push(message) };
+  for await (const { position } of followCheckpoints(new CheckpointStore(new Replacing(), fileUri(folder)), options)) {
+    seen.push([position.step, position.final]);
+  }
+  expect(seen).toEqual([
+    [2, false],
+    [2, true],
+  ]);
+  expect(troubles).toEqual([]);
 });
