@@ -53,10 +53,11 @@ export function onTheWire<T>(value: T): T {
 
 /** What fencing owes a job on any storage; `open` answers an empty folder each time. */
 export function describeFencing(kind: string, open: () => Promise<{ storage: Storage; dir: string }>): void {
+  // Hundreds of files, each on the disk before the next one is begun: a busy disk takes its time.
   describe.each([
     { by: 'one process', save: (store: CheckpointStore, step: number, origin: Origin) => store.save(snapshot(step), origin) },
     { by: 'several processes', save: saveSharded },
-  ])(`fencing on ${kind}, written by $by`, ({ save }) => {
+  ])(`fencing on ${kind}, written by $by`, { timeout: 180_000 }, ({ save }) => {
     test('whenever an old writer is overtaken, no checkpoint of its appears after that, and the newest stays good', async () => {
       // The new generation takes over before the old writer's first, second, ... operation.
       for (let moment = 0; moment < 16; moment++) {
