@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import type { ShardDescription, StoredTensor } from './checkpoint-format.ts';
@@ -24,7 +24,7 @@ async function train(path: string, generation: number, workers: number, until: n
   const reports: Report[][] = models.map(() => []);
   const onBatchEnd = async (_: number, { step }: { readonly step: number }) => {
     if (until !== null && step === until) {
-      await vi.waitFor(() => expect(reports[0]).toContainEqual({ type: 'checkpoint', step }));
+      await expect.poll(() => reports[0]).toContainEqual({ type: 'checkpoint', step });
       throw new Stopped();
     }
   };

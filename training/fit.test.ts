@@ -1,7 +1,7 @@
 import { readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import type { BatchLogs } from './callbacks.ts';
@@ -156,7 +156,7 @@ describe('a resumed run', () => {
     const reports: Report[] = [];
     const onBatchEnd = async (_: number, { step }: BatchLogs) => {
       if (world.everySteps !== undefined && step % world.everySteps === 0) {
-        await vi.waitFor(() => expect(reports).toContainEqual({ type: 'checkpoint', step }));
+        await expect.poll(() => reports).toContainEqual({ type: 'checkpoint', step });
       }
       if (step === steps) {
         throw new Stopped();
