@@ -2,7 +2,6 @@ import { Agent, type ClientRequestArgs, request as httpRequest, type IncomingHtt
 import { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
-import { messageOf } from '../conf/errors.ts';
 import type { TensorBoardTarget } from './tensorboard-target.ts';
 
 /** What is asked of the upstream server. */
@@ -54,11 +53,14 @@ const PASSED_ON = [
 export class ReverseProxy {
   readonly #target: TensorBoardTarget;
   readonly #agent: ConnectingAgent;
+  /** Each of its connections is a new one. */
+  readonly #agentAfresh: ConnectingAgent;
   #underWay = 0;
 
   constructor(target: TensorBoardTarget) {
     this.#target = target;
-    this.#agent = new ConnectingAgent(target);
+    this.#agent = new ConnectingAgent(target, { keepAlive: true });
+    this.#agentAfresh = new ConnectingAgent(target, { keepAlive: false });
   }
 
   /**
@@ -70,28 +72,29 @@ export class ReverseProxy {
     if (this.#underWay >= MAX_UNDER_WAY) throw new UpstreamError('busy', `${MAX_UNDER_WAY} requests are under way`);
     this.#underWay++;
     try {
-      const answered = await this.#try(asked, signal).catch((error: unknown) => {
-        // The other end may close an idle connection just when it is used again; a new one tells whether it is there.
-        if (error instanceof StaleConnection) return this.#try(asked, signal);
+      const answered = await this.#try(asked, signal, this.#agent).catch((error: unknown) => {
+        // The other end may close its idle connections just when one is used again; a new one tells whether it is there.
+        if (error instanceof StaleConnection) return this.#try(asked, signal, this.#agentAfresh);
         throw error;
       });
       answered.once('close', () => this.#underWay--);
       return answered;
     } catch (error) {
       this.#underWay--;
-      throw error instanceof StaleConnection ? new UpstreamError('absent', messageOf(error), { cause: error }) : error;
+      throw error;
     }
   }
 
   close(): void {
     this.#agent.destroy();
+    this.#agentAfresh.destroy();
   }
 
-  #try({ method, path, headers, body }: UpstreamRequest, signal: AbortSignal): Promise<IncomingMessage> {
+  #try({ method, path, headers, body }: UpstreamRequest, signal: AbortSignal, agent: Agent): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       const passed = Object.fromEntries(PASSED_ON.flatMap((name) => (headers[name] === undefined ? [] : [[name, headers[name]]])));
       const outgoing = httpRequest({
-        agent: this.#agent,
+        agent,
         method,
         path,
         signal,
@@ -125,8 +128,8 @@ class StaleConnection extends Error {}
 class ConnectingAgent extends Agent {
   readonly #target: TensorBoardTarget;
 
-  constructor(target: TensorBoardTarget) {
-    super({ keepAlive: true, maxSockets: MAX_CONNECTIONS, maxFreeSockets: MAX_IDLE, timeout: IDLE_MS });
+  constructor(target: TensorBoardTarget, { keepAlive }: { readonly keepAlive: boolean }) {
+    super({ keepAlive, maxSockets: MAX_CONNECTIONS, maxFreeSockets: MAX_IDLE, timeout: IDLE_MS });
     this.#target = target;
   }
 
