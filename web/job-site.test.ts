@@ -1,4 +1,5 @@
-import { connect as connectTo } from 'node:net';
+import type { ServerResponse } from 'node:http';
+import { connect as connectTo, type Socket } from 'node:net';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import type { TensorBoardStatus } from '../conf/status.ts';
@@ -179,5 +180,24 @@ describe('in front of TensorBoard', () => {
     const port = await serve({ tensorboard: counted });
     for (let count = 0; count < 20; count++) expect((await ask(port, '/x')).status).toBe(200);
     expect(connections).toBeGreaterThan(1);
+  });
+
+  test('a request is answered however many idle connections the other end has closed meanwhile', async () => {
+    const used = new Set<Socket>();
+    const waiting: ServerResponse[] = [];
+    const tensorboard = await upstream(({ socket }, response) => {
+      // Closed before the other end hears of it: what comes next finds nobody.
+      if (used.has(socket)) return void socket.destroy();
+      used.add(socket);
+      waiting.push(response);
+      // All of the first at once, so that each has a connection of its own.
+      if (used.size >= 3) for (const each of waiting.splice(0)) each.end('x');
+    });
+    const port = await serve({ tensorboard });
+    await Promise.all([1, 2, 3].map(() => ask(port, '/x')));
+    for (const connections of [4, 5, 6]) {
+      expect((await ask(port, '/x')).status).toBe(200);
+      expect(used.size).toBe(connections);
+    }
   });
 });
