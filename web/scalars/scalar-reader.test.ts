@@ -2,7 +2,7 @@ import { appendFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { fileUri } from '../../storage/uri.ts';
@@ -17,12 +17,12 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   reader?.close();
-  vi.useRealTimers();
   await rm(folder, { recursive: true });
 });
 
-function open(storage: Storage = new FileStorage()): ScalarReader {
-  reader = new ScalarReader({ storage, dir: fileUri(folder), log: pino({ level: 'silent' }), patienceMs: 10_000 });
+/** By default on a clock that stands, so that no look takes long and the next one is soon. */
+function open({ storage = new FileStorage(), clock = () => 0 }: { storage?: Storage; clock?: () => number } = {}): ScalarReader {
+  reader = new ScalarReader({ storage, dir: fileUri(folder), log: pino({ level: 'silent' }), patienceMs: 60_000, pauseMs: 50, clock });
   return reader;
 }
 
@@ -33,19 +33,6 @@ async function write(run: string, name: string, ...records: Buffer[]): Promise<v
 
 const loss = (step: number, value: number = step): Buffer => encodeScalars(1000 + step, step, [{ tag: 'loss', value }]);
 const stepsOf = (charts: ScalarCharts): number[][] => charts.runs.flatMap(({ scalars }) => scalars.map(({ steps }) => [...steps]));
-
-/** What is there once the reader has looked again. */
-async function afterLook(scalars: ScalarReader, before: ScalarCharts): Promise<ScalarCharts> {
-  let charts = before;
-  await vi.waitUntil(
-    async () => {
-      charts = await scalars.charts();
-      return charts !== before;
-    },
-    { timeout: 20_000, interval: 100 },
-  );
-  return charts;
-}
 
 test('the runs are the folders with event files', async () => {
   await write('.', '1', encodeFileVersion(1), loss(1));
@@ -87,14 +74,13 @@ test('only what is new is read, and a record once it is whole', async () => {
   }
   const third = loss(3);
   await write('train', '1', encodeFileVersion(1), loss(1), loss(2), third.subarray(0, 10));
-  const scalars = open(new Watched());
+  const scalars = open({ storage: new Watched() });
   const before = await scalars.charts();
   expect(stepsOf(before)).toEqual([[1, 2]]);
   expect(await scalars.charts()).toBe(before);
   await appendFile(path.join(folder, 'train', 'events.out.tfevents.1'), third.subarray(10));
   await write('train', '2', encodeFileVersion(1), loss(4));
-  const after = await afterLook(scalars, before);
-  expect(stepsOf(after)).toEqual([[1, 2, 3, 4]]);
+  await expect.poll(async () => stepsOf(await scalars.charts())).toEqual([[1, 2, 3, 4]]);
   expect(opened).toEqual([0, encodeFileVersion(1).length + 2 * loss(1).length + 10, 0]);
 });
 
@@ -130,12 +116,12 @@ test('storage that is away is said, and what was read stays', async () => {
     }
   }
   await write('train', '1', loss(1));
-  const scalars = open(new Flaky());
+  const scalars = open({ storage: new Flaky() });
   const before = await scalars.charts();
   away = true;
-  const meanwhile = await afterLook(scalars, before);
-  expect(meanwhile.message).toBe('The summaries cannot be read at the moment: nobody there');
-  expect(meanwhile.runs).toEqual(before.runs);
+  await expect
+    .poll(() => scalars.charts())
+    .toEqual({ runs: before.runs, message: 'The summaries cannot be read at the moment: nobody there' });
 });
 
 test('more curves than are drawn are cut, and it is said', async () => {
@@ -150,20 +136,19 @@ test('more curves than are drawn are cut, and it is said', async () => {
 test('nobody is held up while a long file is read', async () => {
   const values = Array.from({ length: 10 }, (_, at) => ({ tag: `metric/${at}`, value: at / 7 }));
   await write('train', '1', encodeFileVersion(1), ...Array.from({ length: 20_000 }, (_, step) => encodeScalars(step, step, values)));
-  // Processor time, not the clock's: other tests run on this machine as well.
-  let [worst, ticks] = [0, 0];
-  let since = process.cpuUsage();
-  const timer = setInterval(() => {
-    const { user, system } = process.cpuUsage(since);
-    worst = Math.max(worst, (user + system) / 1000);
-    since = process.cpuUsage();
-    ticks++;
-  }, 1);
-  const { runs } = await open().charts();
-  clearInterval(timer);
+  // Goes on by 1 ms whenever it is looked at.
+  let now = 0;
+  let [turnAt, longest] = [0, 0];
+  let next = setImmediate(function turned() {
+    longest = Math.max(longest, now - turnAt);
+    turnAt = now;
+    next = setImmediate(turned);
+  });
+  const { runs } = await open({ clock: () => ++now }).charts();
+  clearImmediate(next);
   expect(runs[0]?.scalars).toHaveLength(10);
   expect(runs[0]?.scalars[0]?.steps.at(-1)).toBe(19_999);
-  expect(ticks).toBeGreaterThan(10);
-  // The compiler's and the collector's threads count too.
-  expect(worst).toBeLessThan(60);
+  // Looked at often, and others had their turn whenever 4 ms were over.
+  expect(now).toBeGreaterThan(20_000 / 100);
+  expect(longest).toBeLessThan(8);
 });

@@ -8,7 +8,6 @@ import { RunReader } from './run-reader.ts';
 
 /** Nobody looks any more when nobody has asked for so long (ms). */
 const LOOKED_AT_MS = 60_000;
-/** Between two looks at the folders (ms); more where a look takes long, so that it takes a small share of the time. */
 const PAUSE_MS = 4_000;
 const LONGEST_PAUSE_MS = 60_000;
 const LOOK_SHARE = 0.05;
@@ -28,6 +27,10 @@ export interface ScalarReaderOptions {
   readonly log: Logger;
   /** How long the first answer may wait for the first look (ms); 1000 when it is left out. */
   readonly patienceMs?: number;
+  /** Between two looks at the folders (ms), 4000 when it is left out; more where a look takes long, so that it takes a small share of the time. */
+  readonly pauseMs?: number;
+  /** Now (ms since any moment). */
+  readonly clock?: () => number;
 }
 
 interface Run {
@@ -41,6 +44,7 @@ interface Run {
  */
 export class ScalarReader {
   readonly #options: ScalarReaderOptions;
+  readonly #clock: () => number;
   readonly #runs = new Map<string, RunReader>();
   readonly #closing = new AbortController();
   #askedAt = 0;
@@ -57,6 +61,7 @@ export class ScalarReader {
 
   constructor(options: ScalarReaderOptions) {
     this.#options = options;
+    this.#clock = options.clock ?? (() => performance.now());
     this.#firstLook = new Promise((resolve) => {
       this.#looked = resolve;
     });
@@ -64,7 +69,7 @@ export class ScalarReader {
 
   /** The same object while nothing has changed. */
   async charts(): Promise<ScalarCharts> {
-    this.#askedAt = performance.now();
+    this.#askedAt = this.#clock();
     this.#reading ??= this.#readWhileAsked().finally(() => {
       this.#reading = null;
     });
@@ -83,11 +88,12 @@ export class ScalarReader {
 
   async #readWhileAsked(): Promise<void> {
     const { signal } = this.#closing;
-    while (!signal.aborted && performance.now() - this.#askedAt < LOOKED_AT_MS) {
-      const began = performance.now();
+    const { pauseMs = PAUSE_MS } = this.#options;
+    while (!signal.aborted && this.#clock() - this.#askedAt < LOOKED_AT_MS) {
+      const began = this.#clock();
       await this.#look();
       this.#looked();
-      const pause = Math.min(LONGEST_PAUSE_MS, Math.max(PAUSE_MS, (performance.now() - began) / LOOK_SHARE));
+      const pause = Math.min(LONGEST_PAUSE_MS, Math.max(pauseMs, (this.#clock() - began) / LOOK_SHARE));
       await delay(pause, undefined, { signal, ref: false }).catch(() => {});
     }
   }
@@ -177,9 +183,9 @@ export class ScalarReader {
   }
 
   async #breathe(): Promise<void> {
-    if (performance.now() - this.#stretchBegan < STRETCH_MS) return;
+    if (this.#clock() - this.#stretchBegan < STRETCH_MS) return;
     await turn();
-    this.#stretchBegan = performance.now();
+    this.#stretchBegan = this.#clock();
   }
 
   #draw(): ScalarCharts {
