@@ -44,8 +44,8 @@ function scripted(looks: readonly (Observation | Error)[]): JobConnection {
   };
 }
 
-async function follow(looks: readonly (Observation | Error)[]): Promise<{ looks: Look[]; report: JobReport }> {
-  const following = followJob(scripted(looks), { intervalMs: 1, patienceMs: 100 });
+async function follow(looks: readonly (Observation | Error)[], patienceMs = 60_000): Promise<{ looks: Look[]; report: JobReport }> {
+  const following = followJob(scripted(looks), { intervalMs: 1, patienceMs });
   const all: Look[] = [];
   for (;;) {
     const next = await following.next();
@@ -113,7 +113,7 @@ test('a cluster that is away for a while is waited for, and said once', async ()
 
 test('a cluster that never answered, stays away, or does not know the job ends it', async () => {
   await expect(follow([unreachable])).rejects.toBe(unreachable);
-  await expect(follow([seen(), unreachable])).rejects.toBe(unreachable);
+  await expect(follow([seen(), unreachable], 100)).rejects.toBe(unreachable);
   const unknown = new TonyError('APPLICATION_UNKNOWN', 'gone');
   await expect(follow([seen(), unknown])).rejects.toBe(unknown);
 });
