@@ -28,7 +28,8 @@ const PATIENCE_MS = 2_000;
 export function askCluster(
   job: Job,
   cluster: Pick<Cluster, 'configuration' | 'user'>,
-  resourceManager: ResourceManager,
+  resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom' | 'applications'>,
+  patienceMs: number = PATIENCE_MS,
 ): { answers(owner: Owner, site: Site, jobWithAll: Pick<Job, 'roles'>): Promise<Answers> } {
   const nodes = outcome(resourceManager.nodes().then((all) => all.map(nodeRoom)));
   const queue = outcome(resourceManager.queueRoom(job.queue));
@@ -36,7 +37,7 @@ export function askCluster(
     answers: async (owner, site, whole) => {
       const running = outcome(setsTotals(site.quotas) ? runningJobs(cluster, resourceManager, site) : Promise.resolve([]));
       const expired = new AbortController();
-      const deadline = delay(PATIENCE_MS, 'no answer in time', { signal: expired.signal, ref: false }).catch(() => 'no answer in time');
+      const deadline = delay(patienceMs, 'no answer in time', { signal: expired.signal, ref: false }).catch(() => 'no answer in time');
       const within = <T>(asked: Promise<Outcome<T>>): Promise<Outcome<T>> => Promise.race([asked, deadline.then((why) => ({ why }))]);
       const [ofNodes, ofQueue, ofJobs] = await Promise.all([within(nodes), within(queue), within(running)]);
       expired.abort();
@@ -82,7 +83,7 @@ function nodeRoom({ host, state, labels, total, available }: Node): NodeRoom {
 
 async function runningJobs(
   cluster: Pick<Cluster, 'configuration' | 'user'>,
-  resourceManager: ResourceManager,
+  resourceManager: Pick<ResourceManager, 'applications'>,
   { quotas }: Site,
 ): Promise<readonly RunningJob[]> {
   const applications = await resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES });
