@@ -28,6 +28,7 @@ async function place(file: string, content: string): Promise<void> {
 /** A process that is known as the job's master by its environment, as the real one is. */
 async function master(script: string): Promise<number> {
   const paths = localPaths(root, ID);
+  await mkdir(paths.job, { recursive: true });
   const child = spawn(process.execPath, ['-e', `${script}; console.log('up')`], {
     env: {
       ...process.env,
