@@ -20,6 +20,7 @@ async function handshake(server: { cert: string; key: string }, client: { cert: 
   await once(listener.listen(0, '127.0.0.1'), 'listening');
   try {
     const socket = connect({
+      host: '127.0.0.1',
       port: (listener.address() as AddressInfo).port,
       ...client,
       ca: client.cert,
