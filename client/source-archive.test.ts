@@ -25,11 +25,11 @@ async function identity(folder: string): Promise<{ hash: string; bytes: string }
   };
 }
 
-/** As the NodeManager unpacks it. */
+/** As the NodeManager unpacks it, but with the archive's own modes whatever our umask is. */
 async function unpack(folder: string): Promise<string> {
   const target = await mkdtemp(path.join(root, 'unpacked-'));
   const archive = await buffer(packFolder(await hashFolder(await listFolder(folder, 'source folder'))));
-  execFileSync('tar', ['-xzf', '-', '-C', target], { input: archive });
+  execFileSync('tar', ['-xpzf', '-', '-C', target], { input: archive });
   return target;
 }
 
