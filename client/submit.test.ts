@@ -1,6 +1,6 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
-import { tmpdir, userInfo } from 'node:os';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { parseJob } from '../conf/load-job.ts';
@@ -15,7 +15,6 @@ import { submit, submitOn } from './submit.ts';
 /* A submit that is aborted after its first steps; integration-tests runs the rest. */
 
 const ID = 'application_1795225023264_0001';
-const user = userInfo().username;
 const job = parseJob('name: a\nframework: none\nruntime: system\ntensorboard: false\ncommand: sleep 1\nroles: {worker: {instances: 1}}\n', {
   file: 'job.yaml',
   folder: '/nowhere',
@@ -29,6 +28,10 @@ async function folder(): Promise<string> {
 
 /** A ResourceManager that knows one application, and staging on this machine; `posted` is called when the application has been submitted. */
 async function clusterWith(posted: () => void, mayKill: boolean): Promise<{ cluster: Cluster; root: string; requests: string[] }> {
+  const root = await folder();
+  const storage = new FileStorage();
+  const home = fileUri(root);
+  const user = (await storage.stat(home))?.owner ?? '';
   const requests: string[] = [];
   let state = 'ACCEPTED';
   const server = createServer((request, response) => {
@@ -59,14 +62,11 @@ async function clusterWith(posted: () => void, mayKill: boolean): Promise<{ clus
     server.closeAllConnections();
     server.close();
   });
-  const root = await folder();
   const configuration = HadoopConfiguration.fromProperties({
     'fs.defaultFS': 'hdfs://127.0.0.1:1',
     'yarn.resourcemanager.webapp.address': new URL(address).host,
   });
   const site = parseSite('', 'tony-site.yaml');
-  const storage = new FileStorage();
-  const home = fileUri(root);
   const cluster = { configuration, user, storage, home, root: `${home}/staging`, site: async () => site, close: () => storage.close() };
   return { cluster, root, requests };
 }

@@ -1,5 +1,5 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { parseSite } from '../../conf/site.ts';
@@ -31,7 +31,7 @@ test('what was written before the site changed is found still, but not in the pl
 
 test("the folder of a job is made for the group to read, in a folder that is the user's own", async () => {
   const storage = new FileStorage();
-  const me = userInfo().username;
+  const me = (await storage.stat(fileUri(folder)))?.owner ?? '';
   const place = { folder: fileUri(join(folder, 'all', me)), shared: true, url: null };
   mkdirSync(join(folder, 'all'));
   await openHistory(storage, place, me, 'application_1_0001');
