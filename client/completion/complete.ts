@@ -1,7 +1,6 @@
 import type { DescribedCommand } from '../command-description.ts';
 import { harmless } from '../terminal.ts';
-import { inTime } from './in-time.ts';
-import { type Candidate, wantedAt } from './typed-words.ts';
+import { type Candidate, type Typed, wantedAt } from './typed-words.ts';
 import { VALUES, type Values } from './values.ts';
 
 const LONGEST_DESCRIPTION = 60;
@@ -16,10 +15,18 @@ export async function completionLines(root: DescribedCommand, words: readonly st
   const wanted = wantedAt(root, words);
   if (wanted.kind === 'words') return ['words', ...wanted.candidates.filter(isPlain).map(candidateLine)];
   const current = (words.at(-1) ?? '').slice(wanted.prefix.length);
-  const find = Object.hasOwn(VALUES, wanted.name) ? VALUES[wanted.name] : undefined;
-  const values = await inTime<Values>(async () => find?.(wanted, current) ?? [], []);
+  const values = await valuesOf(wanted.name, wanted, current);
   if (typeof values === 'string') return [values];
   return ['words', ...values.filter(isPlain).map(({ value, describe }) => candidateLine({ value: `${wanted.prefix}${value}`, describe }))];
+}
+
+async function valuesOf(name: string, typed: Typed, current: string): Promise<Values> {
+  const find = Object.hasOwn(VALUES, name) ? VALUES[name] : undefined;
+  try {
+    return (await find?.(typed, current)) ?? [];
+  } catch {
+    return [];
+  }
 }
 
 /** bash puts what is completed onto the line as it is: nothing that a shell would take for more than a word. */

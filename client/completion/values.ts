@@ -8,7 +8,6 @@ export type Values = readonly Candidate[] | 'files' | 'folders';
 /** Most recent ones that are offered. */
 const MOST_JOBS = 200;
 const MOST_LOCAL_JOBS = 20;
-const MERGING_MS = 30;
 /** To these a job that has ended is no use. */
 const RUNNING_ONLY: ReadonlySet<string> = new Set(['kill', 'attach', 'top', 'feed']);
 
@@ -28,16 +27,16 @@ export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => 
 async function jobs({ command, values }: Typed): Promise<Candidate[]> {
   const ended = !RUNNING_ONLY.has(command.split(' ')[0] ?? '');
   // Those of this machine are offered also while the cluster is away.
-  const [cluster, local] = await Promise.all([
-    inTime(() => clusterJobs(ended, values), [], MERGING_MS),
-    inTime(() => localJobs(ended), [], MERGING_MS),
-  ]);
+  const [cluster, local] = await Promise.all([clusterJobs(ended, values), localJobs(ended).catch(() => [])]);
   return [...cluster, ...local];
 }
 
 async function clusterJobs(ended: boolean, values: Typed['values']): Promise<Candidate[]> {
   const { listJobs } = await import('../list-jobs.ts');
-  return (await listJobs({ ended, limit: MOST_JOBS, ...clusterOf(values) })).map(jobCandidate);
+  const list = (which: { readonly ended: boolean }) => listJobs({ ...which, limit: MOST_JOBS, ...clusterOf(values) });
+  // Where so many have ended that to tell of them takes too long, those that run are there.
+  const [running, all] = await Promise.all([inTime(() => list({ ended: false }), []), ended ? inTime(() => list({ ended }), null) : null]);
+  return (all ?? running).map(jobCandidate);
 }
 
 async function localJobs(ended: boolean): Promise<Candidate[]> {
@@ -51,8 +50,15 @@ function jobCandidate({ id, name, phase }: JobSummary): Candidate {
 }
 
 async function tasks({ positionals, values }: Typed): Promise<Candidate[]> {
+  const { checkId } = await import('../connect-job.ts');
+  const [id = ''] = positionals;
+  const look = () => tasksOf(id, values);
+  return checkId(id) === 'local' ? await look() : await inTime(look, []);
+}
+
+async function tasksOf(id: string, values: Typed['values']): Promise<Candidate[]> {
   const { connectJob } = await import('../connect-job.ts');
-  const connection = await connectJob(positionals[0] ?? '', clusterOf(values));
+  const connection = await connectJob(id, clusterOf(values));
   try {
     const { status } = await connection.observe();
     const all = status?.tasks ?? [];
@@ -70,14 +76,17 @@ async function tasks({ positionals, values }: Typed): Promise<Candidate[]> {
 async function queues({ values }: Typed): Promise<Candidate[]> {
   const { openCluster } = await import('../cluster.ts');
   const { ResourceManager } = await import('../../hadoop/resource-manager.ts');
-  const cluster = await openCluster(clusterOf(values));
-  const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
-  try {
-    return (await resourceManager.queues()).map(({ name }) => ({ value: name, describe: '' }));
-  } finally {
-    resourceManager.close();
-    cluster.close();
-  }
+  const list = async () => {
+    const cluster = await openCluster(clusterOf(values));
+    const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
+    try {
+      return await resourceManager.queues();
+    } finally {
+      resourceManager.close();
+      cluster.close();
+    }
+  };
+  return (await inTime(list, [])).map(({ name }) => ({ value: name, describe: '' }));
 }
 
 async function errorCodes(): Promise<Candidate[]> {
