@@ -1,13 +1,15 @@
 import { existsSync } from 'node:fs';
 import { readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import { CheckpointStore } from './checkpoint-store.ts';
-import { doneOf, type Gang, type ProgramEvent, stepsOf, type Task, useGangs } from './testing/gang.ts';
+import { doneOf, type Gang, type GangWishes, type ProgramEvent, stepsOf, type Task, useGangs } from './testing/gang.ts';
 
 const gangs = useGangs();
+
+const storeOf = (name: string) => new CheckpointStore(new FileStorage(), fileUri(path.join(gangs.folder, name, 'checkpoints')));
 
 let end: Promise<ProgramEvent | undefined> | null = null;
 /** What two workers come to that nobody disturbs. */
@@ -19,7 +21,7 @@ function undisturbed(): Promise<ProgramEvent | undefined> {
   return end;
 }
 
-test('two workers train together and an evaluator follows to the end, each exiting by itself', { timeout: 60_000 }, async () => {
+test('two workers train together and an evaluator follows to the end, each exiting by itself', { timeout: 120_000 }, async () => {
   const { workers, evaluator } = await gangs.start({ name: 'together', evaluator: true });
   const [first, second] = workers;
   expect(await Promise.all([first?.exited, second?.exited, evaluator?.exited])).toEqual([0, 0, 0]);
@@ -35,23 +37,31 @@ test('two workers train together and an evaluator follows to the end, each exiti
     expect((await task?.reports())?.filter(({ type }) => type === 'peer-lost')).toEqual([]);
   }
   expect((await readdir(path.join(gangs.folder, 'together', 'summaries'))).sort()).toEqual(['evaluator', 'train']);
-  expect((await readdir(path.join(gangs.folder, 'together', 'checkpoints'))).sort()).toEqual(['.pending', expect.any(String), 'step-40']);
+  // Two are kept; which the older one is depends on the disk: one is left out where a newer one is ready before its turn.
+  const kept = await storeOf('together').steps();
+  expect(kept).toEqual([40, expect.any(Number)]);
+  const names = ['.pending', ...kept.map((step) => `step-${step}`)];
+  expect((await readdir(path.join(gangs.folder, 'together', 'checkpoints'))).sort()).toEqual(names.sort());
 });
 
-test('a killed worker is reported by the other, and the next generation ends as if nothing had happened', { timeout: 60_000 }, async () => {
-  const [first, second] = (await gangs.start({ name: 'disturbed', stepMs: 30 })).workers as [Task, Task];
-  await vi.waitFor(() => expect(first.events).toContainEqual({ event: 'step', step: 13 }), { timeout: 20_000 });
+test('a killed worker is reported by the other, and the next generation ends as if nothing had happened', {
+  timeout: 120_000,
+}, async () => {
+  const wishes: GangWishes = { name: 'disturbed', hangAt: 'step-13', hanging: [1], graceMs: 3000 };
+  const [first, second] = (await gangs.start(wishes)).workers as [Task, Task];
+  await expect.poll(() => second.events, { timeout: 60_000 }).toContainEqual({ event: 'hangs' });
+  await expect.poll(() => first.reports()).toContainEqual({ type: 'checkpoint', step: 10 });
   second.child.kill('SIGKILL');
-  await vi.waitFor(async () => expect(await first.reports()).toContainEqual({ type: 'peer-lost', rank: 1 }), { timeout: 10_000 });
+  await expect.poll(() => first.reports()).toContainEqual({ type: 'peer-lost', rank: 1 });
   expect(first.child.exitCode).toBeNull();
-  expect(first.stderr()).toMatch(/rank 1 (broke|closed) the connection.*; waiting for the job to replace it/);
   // Nobody replaces it: after the grace the call throws.
   expect(await first.exited).toBe(1);
+  expect(first.stderr()).toMatch(/rank 1 (broke|closed) the connection.*; waiting for the job to replace it/);
   expect(first.stderr()).toContain('TonyError: rank 1');
 
   const again = (await gangs.start({ name: 'disturbed', generation: 2 })).workers as [Task, Task];
   expect(await Promise.all(again.map(({ exited }) => exited))).toEqual([0, 0]);
-  expect(stepsOf(again[0])[0]).toBeGreaterThanOrEqual(11);
+  expect(stepsOf(again[0])[0]).toBe(11);
   expect(doneOf(again[0])).toEqual(await undisturbed());
   expect(doneOf(again[1])).toEqual(await undisturbed());
   expect(existsSync(path.join(gangs.folder, 'disturbed', 'checkpoints', '.pending', 'application_1_0001', 'generation-1'))).toBe(true);
@@ -62,10 +72,10 @@ describe('the chief dies at its end, when no step is left', () => {
   async function killedAtItsEnd(hangAt: 'before-commit' | 'after-commit'): Promise<{ again: Gang; from: number | undefined }> {
     const first = await gangs.start({ name: hangAt, hangAt });
     const [chief, other] = first.workers as [Task, Task];
-    await vi.waitFor(() => expect(chief.events).toContainEqual({ event: 'hangs' }), { timeout: 20_000 });
+    await expect.poll(() => chief.events, { timeout: 60_000 }).toContainEqual({ event: 'hangs' });
     expect(stepsOf(chief).at(-1)).toBe(40);
     chief.child.kill('SIGKILL');
-    await vi.waitFor(async () => expect(await other.reports()).toContainEqual({ type: 'peer-lost', rank: 0 }), { timeout: 10_000 });
+    await expect.poll(() => other.reports()).toContainEqual({ type: 'peer-lost', rank: 0 });
     // It has not taken its own end for that of all.
     expect(await other.exited).toBe(1);
     expect(doneOf(other)).toBeUndefined();
@@ -76,9 +86,8 @@ describe('the chief dies at its end, when no step is left', () => {
     expect(doneOf(again.workers[1])).toEqual(doneOf(again.workers[0]));
     return { again, from };
   }
-  const storeOf = (name: string) => new CheckpointStore(new FileStorage(), fileUri(path.join(gangs.folder, name, 'checkpoints')));
 
-  test('before its last checkpoint is there: the next generation takes the last steps again', { timeout: 60_000 }, async () => {
+  test('before its last checkpoint is there: the next generation takes the last steps again', { timeout: 120_000 }, async () => {
     const { again, from = 0 } = await killedAtItsEnd('before-commit');
     expect(from).toBeLessThan(40);
     expect(stepsOf(again.workers[0])).toEqual(Array.from({ length: 40 - from }, (_, index) => from + 1 + index));
@@ -86,7 +95,7 @@ describe('the chief dies at its end, when no step is left', () => {
     expect(await storeOf('before-commit').manifest(40)).toMatchObject({ generation: 2, position: { final: true } });
   });
 
-  test('before it could say that its last checkpoint is there: the next generation takes no step', { timeout: 60_000 }, async () => {
+  test('before it could say that its last checkpoint is there: the next generation takes no step', { timeout: 120_000 }, async () => {
     const { again, from } = await killedAtItsEnd('after-commit');
     expect(from).toBe(40);
     for (const worker of again.workers) expect(stepsOf(worker)).toEqual([]);
@@ -97,20 +106,20 @@ describe('the chief dies at its end, when no step is left', () => {
 });
 
 test('a program that has lost the inherited socket listens on the announced port, though others still hold it', {
-  timeout: 60_000,
+  timeout: 120_000,
 }, async () => {
   const { workers } = await gangs.start({ name: 'npm', loseDescriptor: true });
   expect(await Promise.all(workers.map(({ exited }) => exited))).toEqual([0, 0]);
 });
 
-test('without a job it is a world of one', { timeout: 60_000 }, async () => {
+test('without a job it is a world of one', { timeout: 120_000 }, async () => {
   const task = gangs.run('', { TONY_BACKEND: 'wasm' });
   expect(await task.exited).toBe(0);
   expect(task.events[0]).toEqual({ event: 'joined', rank: 0, worldSize: 1, backend: 'wasm' });
   expect(doneOf(task)).toMatchObject({ steps: 80 });
 });
 
-test('a task file that is none gives a clear error', { timeout: 60_000 }, async () => {
+test('a task file that is none gives a clear error', { timeout: 120_000 }, async () => {
   const file = path.join(gangs.folder, 'bad.json');
   await writeFile(file, JSON.stringify({ version: 1, role: 3 }));
   const task = gangs.run(file);

@@ -35,10 +35,13 @@ export interface GangWishes {
   readonly generation?: number;
   readonly strategy?: Strategy;
   readonly stepMs?: number;
+  readonly graceMs?: number;
   /** As under `npm run`: the inherited socket does not reach the program. */
   readonly loseDescriptor?: boolean;
-  /** Of the chief, when it is started first: where in its end it is to stand still (see program.ts). */
-  readonly hangAt?: 'before-commit' | 'after-commit' | 'end';
+  /** Where workers, when they are started first, are to stand still (see program.ts). */
+  readonly hangAt?: `step-${number}` | 'before-commit' | 'after-commit' | 'end';
+  /** Which of them; the chief unless told. */
+  readonly hanging?: readonly number[];
 }
 
 export interface Gang {
@@ -64,7 +67,7 @@ export function useGangs(): Gangs {
 
 export class Gangs {
   folder = '';
-  readonly #children: ChildProcess[] = [];
+  readonly #tasks: Task[] = [];
 
   async open(): Promise<void> {
     this.folder = await mkdtemp(path.join(tmpdir(), 'gang-'));
@@ -76,8 +79,10 @@ export class Gangs {
     });
   }
 
-  killAll(): void {
-    for (const child of this.#children.splice(0)) child.kill('SIGKILL');
+  async killAll(): Promise<void> {
+    const tasks = this.#tasks.splice(0);
+    for (const { child } of tasks) child.kill('SIGKILL');
+    await Promise.all(tasks.map(({ exited }) => exited));
   }
 
   async close(): Promise<void> {
@@ -90,13 +95,14 @@ export class Gangs {
       stdio: ['ignore', 'pipe', 'pipe', listener ?? 'ignore'],
       env: { ...process.env, TONY_TASK_FILE: taskFile, TONY_BACKEND: 'cpu', ...env },
     });
-    this.#children.push(child);
-    return watch(child, reportFile);
+    const task = watch(child, reportFile);
+    this.#tasks.push(task);
+    return task;
   }
 
   async start(wishes: GangWishes): Promise<Gang> {
-    const { name, workers = 2, servers = 0, generation = 1, stepMs = 0, loseDescriptor = false, hangAt } = wishes;
-    const { strategy = { type: 'all-reduce', wire: 'float32' } } = wishes;
+    const { name, workers = 2, servers = 0, generation = 1, stepMs = 0, graceMs = 500, loseDescriptor = false } = wishes;
+    const { hangAt, hanging = [0], strategy = { type: 'all-reduce', wire: 'float32' } } = wishes;
     const places = [...placesOf('worker', workers), ...placesOf('ps', servers)];
     const bound = await Promise.all(places.map(() => bind(!loseDescriptor)));
     const members = places.map(({ role, index }, at) => {
@@ -124,11 +130,13 @@ export class Gangs {
       const listener = port === 0 ? null : { fd: 3, host: '127.0.0.1', port };
       const context: TaskContext = { ...common, role, index, rank, roleSize, listener, reportFile: `${file}.reports` };
       await writeFile(`${file}.json`, JSON.stringify(context));
-      return this.run(`${file}.json`, { STEP_MS: String(stepMs), ...env }, fd, context.reportFile);
+      return this.run(`${file}.json`, { STEP_MS: String(stepMs), GRACE_MS: String(graceMs), ...env }, fd, context.reportFile);
     };
-    const hang: Readonly<Record<string, string>> = hangAt === undefined ? {} : { HANG_AT: hangAt };
     const running = await Promise.all(
-      members.map((member, at) => startTask(member, loseDescriptor ? null : (bound[at]?.fd ?? null), member.rank === 0 ? hang : {})),
+      members.map((member, at) => {
+        const hangs = hangAt !== undefined && member.rank !== null && hanging.includes(member.rank);
+        return startTask(member, loseDescriptor ? null : (bound[at]?.fd ?? null), hangs ? { HANG_AT: hangAt } : {});
+      }),
     );
     const evaluator =
       wishes.evaluator === true ? await startTask({ role: 'evaluator', index: 0, rank: null, host: '', port: 0 }, null) : undefined;

@@ -1,12 +1,14 @@
 /**
  * A user's program, as gang.ts starts it: trains a small model, and prints its weights. STEP_MS makes its steps slow. With HANG_AT it stands
- * still, for somebody to kill it: when its last checkpoint is written but has no name yet (`before-commit`), as soon as it has (`after-commit`),
- * or with all of its training done (`end`).
+ * still, for somebody to kill it: at the end of a step (`step-12`), when its last checkpoint is written but has no name yet (`before-commit`),
+ * as soon as it has (`after-commit`), or with all of its training done (`end`). SIGUSR2 lets it go on. GRACE_MS is how long it waits to be
+ * replaced when it has lost a peer.
  */
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { join } from '../index.ts';
 
-const cluster = await join({ timeouts: { joinMs: 20_000, graceMs: 500 } });
+const cluster = await join({ timeouts: { joinMs: 20_000, graceMs: Number(process.env.GRACE_MS ?? 500) } });
 const { tf } = cluster;
 console.log(JSON.stringify({ event: 'joined', rank: cluster.rank, worldSize: cluster.worldSize, backend: cluster.backend }));
 
@@ -18,9 +20,12 @@ model.add(tf.layers.dense({ units: 1, kernelInitializer: initializer() }));
 model.compile({ optimizer: 'adam', loss: 'meanSquaredError' });
 
 const { HANG_AT = '' } = process.env;
-async function hang(): Promise<never> {
+async function hang(): Promise<void> {
+  const alive = setInterval(() => {}, 1000);
+  const released = once(process, 'SIGUSR2');
   console.log(JSON.stringify({ event: 'hangs' }));
-  return await new Promise(() => setInterval(() => {}, 1000));
+  await released;
+  clearInterval(alive);
 }
 if (HANG_AT.endsWith('-commit')) {
   const { storage } = cluster;
@@ -29,7 +34,8 @@ if (HANG_AT.endsWith('-commit')) {
     const isLast = to.endsWith('/step-40');
     if (isLast && HANG_AT === 'before-commit') await hang();
     const renamed = await rename(from, to);
-    return isLast ? await hang() : renamed;
+    if (isLast && HANG_AT === 'after-commit') await hang();
+    return renamed;
   };
 }
 
@@ -52,7 +58,7 @@ if (cluster.role === 'evaluator') {
       callbacks: {
         onBatchEnd: async (_, { step }) => {
           console.log(JSON.stringify({ event: 'step', step }));
-          // Slow enough for the test to interfere.
+          if (HANG_AT === `step-${step}`) await hang();
           await new Promise((resolve) => setTimeout(resolve, Number(process.env.STEP_MS ?? 0)));
         },
       },
