@@ -9,7 +9,7 @@ import { jsonLines, temporaryFolder } from './harness.ts';
 test('two workers learn from two lists of names to tell names apart that are in neither', async () => {
   const root = await temporaryFolder();
   const words = ['submit', '--local', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'text', 'job.yaml')];
-  const { exitCode, stdout, stderr } = await runCommand(words, { env: { TONY_LOCAL_DIR: root } });
+  const { exitCode, stdout, stderr } = await runCommand(words, { env: { TONY_LOCAL_DIR: root }, timeoutMs: 390_000 });
   expect(exitCode, stderr + stdout).toBe(0);
   const { applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
   const { history } = localPaths(root, applicationId);
