@@ -59,6 +59,8 @@ export class LocalNegotiator implements Negotiator {
   readonly #allocated = new Map<string, Container>();
   readonly #running = new Map<string, Running>();
   readonly #wanted = new Map<string, { role: Role; count: number }>();
+  /** What is being cleared away of containers. */
+  readonly #clearing = new Set<Promise<void>>();
   #sequence = 1;
   #watch: NodeJS.Timeout | null = null;
   #allocating: NodeJS.Immediate | null = null;
@@ -209,6 +211,13 @@ export class LocalNegotiator implements Negotiator {
   }
 
   async #forget(containerId: string): Promise<void> {
+    const clearing = this.#clearAway(containerId);
+    this.#clearing.add(clearing);
+    await clearing;
+    this.#clearing.delete(clearing);
+  }
+
+  async #clearAway(containerId: string): Promise<void> {
     const folder = path.join(this.#directory, containerId);
     await Promise.all([
       rm(path.join(folder, RECORD), { force: true }),
@@ -248,6 +257,8 @@ export class LocalNegotiator implements Negotiator {
     if (this.#watch !== null) clearInterval(this.#watch);
     if (this.#allocating !== null) clearImmediate(this.#allocating);
     for (const { killTimer } of this.#running.values()) if (killTimer !== null) clearTimeout(killTimer);
+    // This process goes after this, and what it leaves stays: a copy of the job's data may be large.
+    await Promise.all(this.#clearing);
   }
 
   /** Of all containers whose process lives or whose end nobody has seen. */
