@@ -1,10 +1,11 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { jobStatus } from '../conf/job-status.fixture.ts';
 import { killJob } from './kill-job.ts';
@@ -79,6 +80,18 @@ test('a master that died says so, with its last words', async () => {
       state: 'FAILED',
       diagnostics: `The ApplicationMaster ended before the job did; the last it wrote:\nError: boom\nSee tony-ts logs ${ID} master.`,
     });
+});
+
+test('a master that is killed is waited for while the one who starts another lives', async () => {
+  const paths = localPaths(root, ID);
+  await place(path.join(paths.job, 'job.json'), '{}');
+  const { pid: dead } = spawnSync('true');
+  await place(paths.masterPid, `${dead} ${process.pid}`);
+  const look = new LocalJob(ID, root).observe();
+  // Longer than it takes to call one dead that nobody starts again.
+  expect(await Promise.race([look, delay(1_500, 'waits')])).toBe('waits');
+  await master('setInterval(() => undefined, 1000)');
+  expect(await look).toMatchObject({ phase: 'STARTING', result: null });
 });
 
 test('a number that was given to another process is not the master', async () => {

@@ -17,7 +17,10 @@ import { orderContainers } from './task-containers.ts';
 const ANSWER_MS = 5_000;
 /** A job that is killed ends its programs first. */
 const KILL_MS = 30_000;
-const RESTART_MS = 1_000;
+/** Between the job's folder and its ApplicationMaster. */
+const START_MS = 1_000;
+/** Another ApplicationMaster may take so long to start, on a busy machine, while the one who starts it lives. */
+const RESTART_MS = 10_000;
 /** As long as an ApplicationMaster may take to start. */
 const LISTENING_MS = 10_000;
 const LOG_PIECE = 1 << 20;
@@ -167,13 +170,8 @@ export class LocalJob implements JobConnection {
 
   /** Its pid, if that process is this job's ApplicationMaster still: numbers are given out again. */
   async #masterPid(): Promise<number | null> {
-    const pid = Number(await readText(this.#paths.masterPid));
-    if (!Number.isInteger(pid) || pid <= 1) return null;
-    try {
-      process.kill(pid, 0);
-    } catch {
-      return null;
-    }
+    const [pid] = await this.#pids();
+    if (!isThere(pid)) return null;
     const environment = await readText(`/proc/${pid}/environ`);
     if (environment !== '') {
       const variables = environment.split('\0');
@@ -188,12 +186,18 @@ export class LocalJob implements JobConnection {
     return Array.from({ length: LOCAL_ATTEMPTS }, (_, at) => this.#paths.masterContainer(at + 1));
   }
 
-  /** False when there is none for as long as whoever follows the job may need to start another. */
+  /** Of the ApplicationMaster, and of who starts another one, should it be killed. */
+  async #pids(): Promise<(number | undefined)[]> {
+    return (await readText(this.#paths.masterPid)).split(' ').map(Number);
+  }
+
+  /** False when there is none for as long as it may take until there is one. */
   async #masterLives(): Promise<boolean> {
-    for (const deadline = performance.now() + RESTART_MS; performance.now() < deadline; await delay(50)) {
+    for (const began = performance.now(); ; await delay(50)) {
       if ((await this.#masterPid()) !== null) return true;
+      const [, starter] = await this.#pids();
+      if (performance.now() - began > (isThere(starter) ? RESTART_MS : START_MS)) return false;
     }
-    return false;
   }
 
   async #mustExist(): Promise<void> {
@@ -212,6 +216,16 @@ export class LocalJob implements JobConnection {
       state: 'FAILED',
       diagnostics: `The ApplicationMaster ended before the job did${last === '' ? '.' : `; the last it wrote:\n${last}`}\nSee tony-ts logs ${this.applicationId} master.`,
     };
+  }
+}
+
+function isThere(pid: number | undefined): pid is number {
+  if (pid === undefined || !Number.isInteger(pid) || pid <= 1) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
   }
 }
 

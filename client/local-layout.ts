@@ -10,7 +10,7 @@ export function localPaths(root: string, applicationId: string) {
     output: path.join(root, 'output', applicationId),
     /** host, ports and token of the ApplicationMaster; 0600. */
     masterAddress: path.join(job, 'am.json'),
-    /** pid of the ApplicationMaster, written by whoever started it. */
+    /** pid of the ApplicationMaster, written by whoever started it; behind it the pid of who starts another one, should it be killed. */
     masterPid: path.join(job, 'master.pid'),
     containers,
     /** Of an attempt of the ApplicationMaster, from 1. */

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdir, open, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, open, rename, symlink, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { messageOf, TonyError } from '../conf/errors.ts';
@@ -54,19 +54,27 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
       env: masterEnvironment(master, { containerId, credentials, logs }),
     });
     await started(child);
-    await writeFile(paths.masterPid, String(child.pid), { mode: 0o600 });
+    const isLast = attempt >= LOCAL_ATTEMPTS;
+    await tellPids(paths, isLast ? [child.pid] : [child.pid, process.pid]);
     if (detach) child.unref();
     // The pipe breaks when the ApplicationMaster goes; that is noticed by its exit.
     child.stdin?.on('error', () => undefined);
     child.once('exit', (_code, signal) => {
-      if (signal === null || attempt >= LOCAL_ATTEMPTS) return;
-      // One that cannot be started is missed by who looks at the job.
-      startAttempt(master, credentials, attempt + 1).catch(() => undefined);
+      // What cannot be started, or told, is missed by who looks at the job.
+      const next = signal === null || isLast ? tellPids(paths, [child.pid]) : startAttempt(master, credentials, attempt + 1);
+      next.catch(() => undefined);
     });
   } finally {
     await log.close();
     await errors.close();
   }
+}
+
+/** Others may read it at any moment: it is there whole. */
+async function tellPids({ masterPid }: LocalPaths, pids: readonly (number | undefined)[]): Promise<void> {
+  const whole = `${masterPid}.new`;
+  await writeFile(whole, pids.join(' '), { mode: 0o600 });
+  await rename(whole, masterPid);
 }
 
 function masterEnvironment(
