@@ -74,7 +74,7 @@ class Job {
     writeFileSync(path.join(this.out, 'go'), '');
     const application = await cluster.ended(this.id);
     expect(application).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
-    await noneLeft(cluster, this.id);
+    await noneLeft(cluster, this.id, 30_000);
     const staged = await cluster.hdfsTree(`/user/${USER}/.tony-ts/jobs`);
     expect(staged.filter((entry) => entry.path.includes(this.id))).toEqual([]);
     return this.final();
@@ -98,7 +98,6 @@ async function jobFile({ roles, lines = [], command = PROGRAM }: Options): Promi
     `env: {OUT: ${out}}`,
     'command: |',
     ...command.map((line) => `  ${line}`),
-    'heartbeat: {interval: 300ms, missed: 6}',
     `roles: ${roles ?? '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 1}}}'}`,
     'master: {memory: 512m}',
     ...lines,
@@ -108,8 +107,11 @@ async function jobFile({ roles, lines = [], command = PROGRAM }: Options): Promi
   return { file, out };
 }
 
+/** An executor that is silent is missed soon, and one that a busy machine holds up is not. */
+const HEARTBEAT = 'heartbeat: {interval: 500ms, missed: 12}';
+
 async function startJob(options: Options = {}): Promise<Job> {
-  const { file, out } = await jobFile(options);
+  const { file, out } = await jobFile({ ...options, lines: [HEARTBEAT, ...(options.lines ?? [])] });
   const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--detach']);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
   return new Job(/application_\d+_\d+/.exec(stdout)?.[0] ?? '', out);
@@ -125,7 +127,7 @@ async function failure(options: Options): Promise<{ client: string; yarn: YarnAp
   const yarn = await cluster.ended(result.applicationId);
   expect(yarn).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
   const status = await cluster.run(['status', result.applicationId]);
-  await noneLeft(cluster, result.applicationId);
+  await noneLeft(cluster, result.applicationId, 30_000);
   return { client: result.diagnostics, yarn, status: status.stdout };
 }
 
@@ -143,7 +145,7 @@ describe('a job goes on', () => {
     // Worker 0's executor ends the old program before it starts the new one. Worker 1's may be out of reach: its container ends while another
     // one starts, and until then the old generation is fenced off.
     expect(isAlive(first[0])).toBe(false);
-    await until(() => !isAlive(first[1]), { describe: 'the old program lives', timeoutMs: 5_000, everyMs: 20 });
+    await until(() => !isAlive(first[1]), { describe: 'the old program lives', timeoutMs: 30_000, everyMs: 20 });
     expect((await job.succeeds()).generations).toBe(2);
   });
 
@@ -200,7 +202,7 @@ test.each([
   await cluster.heal();
   await job.programs(2);
   // The lost node's executor has been told to end its program, which may take its grace.
-  await until(() => first.filter(isAlive).length === 0, { describe: 'the old programs live', timeoutMs: 5_000 });
+  await until(() => first.filter(isAlive).length === 0, { describe: 'the old programs live', timeoutMs: 30_000 });
   const final = await job.succeeds();
   expect(final.tasks.map(({ failures }) => failures)).toEqual([0, 0]);
   expect(final.masterAttempt).toBe(withMaster ? 2 : 1);
@@ -221,7 +223,7 @@ describe('a job fails with a sentence that names cause and next step', () => {
       lines: ['gang: {timeout: 4s}'],
     });
     for (const text of [client, yarn.diagnostics]) {
-      expect(text).toMatch(/worker:(8|9|10|11)/);
+      expect(text).toMatch(/worker:(\d+-)?11\b.* got no container/);
       expect(text).toContain('yarn.io/gpu');
     }
   });
@@ -241,7 +243,7 @@ describe('a job fails with a sentence that names cause and next step', () => {
   test('when a program is killed for its memory', async () => {
     const { client, yarn } = await failure({
       roles: '{worker: {instances: 1, restart: {policy: never}, resources: {memory: 256m}}}',
-      command: ["node -e 'const all = []; setInterval(() => all.push(Buffer.alloc(32 << 20, 1)), 100)'"],
+      command: ["node -e 'const all = []; setInterval(() => all.length < 20 && all.push(Buffer.alloc(32 << 20, 1)), 100)'"],
     });
     for (const text of [client, yarn.diagnostics]) {
       expect(text).toMatch(/memory/);
@@ -258,7 +260,7 @@ describe('a job fails with a sentence that names cause and next step', () => {
     const yarn = await cluster.ended(job.id);
     expect(yarn).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
     expect(yarn.diagnostics).toMatch(/worker:0/);
-    await noneLeft(cluster, job.id);
+    await noneLeft(cluster, job.id, 30_000);
   });
 });
 
@@ -267,7 +269,7 @@ test('a job is killed with all that belongs to it, and leaves nothing on HDFS bu
   const programs = await job.programs(1);
   expect((await cluster.run(['kill', job.id])).exitCode).toBe(0);
   expect(await cluster.ended(job.id)).toMatchObject({ state: 'KILLED' });
-  await noneLeft(cluster, job.id);
+  await noneLeft(cluster, job.id, 30_000);
   expect(programs.filter(isAlive)).toEqual([]);
   expect(existsSync(path.join(job.out, 'go'))).toBe(false);
 });
@@ -309,10 +311,6 @@ test('no secret is to be seen: not in arguments, environments, logs, job.json, h
       }
     }
   }
-  const logs = readFileSync(`/proc/${master}/environ`, 'utf8')
-    .split('\0')
-    .find((each) => each.startsWith('LOG_DIRS='));
-  const logFolder = path.dirname(logs?.slice('LOG_DIRS='.length) ?? '');
   // The launch scripts, and whatever else lies beside them, are for the user's eyes as well.
   for (const pid of [master, ...programs]) {
     const folder = readlinkSync(`/proc/${pid}/cwd`);
@@ -321,12 +319,14 @@ test('no secret is to be seen: not in arguments, environments, logs, job.json, h
         places.set(`${folder}/${name}`, readFileSync(path.join(folder, name), 'latin1'));
     }
   }
-  for (const container of readdirSync(logFolder)) {
-    for (const name of readdirSync(path.join(logFolder, container))) {
-      places.set(`log ${container}/${name}`, readFileSync(path.join(logFolder, container, name), 'latin1'));
-    }
+  const logFolders = [master, ...programs].map(
+    (pid) => /\0LOG_DIRS=([^\0]*)\0/.exec(`\0${readFileSync(`/proc/${pid}/environ`, 'utf8')}`)?.[1] ?? '',
+  );
+  for (const folder of logFolders) {
+    for (const name of readdirSync(folder)) places.set(`log ${folder}/${name}`, readFileSync(path.join(folder, name), 'latin1'));
   }
-  expect([...places.keys()].filter((place) => /log .*(tony\.log|stdout|stderr)/.test(place)).length).toBeGreaterThanOrEqual(5);
+  const read = [...places.keys()].filter((place) => /log .*\/(tony\.log|stdout|stderr)$/.test(place));
+  expect(read).toHaveLength(8);
   for (const what of ['', '/appattempts', `/appattempts/${job.id.replace('application', 'appattempt')}_000001/containers`]) {
     const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${job.id}${what}?user.name=${USER}`);
     places.set(`REST ${what}`, await answer.text());
