@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { Readable as ReadableStream } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { finished, pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createGunzip, createInflate } from 'node:zlib';
 import { messageOf, TonyError } from '../../conf/errors.ts';
@@ -67,16 +67,23 @@ async function* readBytes(file: DataFile, from: number, context: ReadContext): A
       if (now?.size !== file.size || now.modifiedAt !== file.modifiedAt) throw changed(file);
     } finally {
       signal.removeEventListener('abort', abort);
-      (stream as Readable | null)?.destroy();
+      if (stream !== null) await closed(stream as Readable);
     }
   }
+}
+
+/** Until it holds nothing any more: what it has read may still be on its way to a copy. */
+async function closed(stream: Readable): Promise<void> {
+  stream.destroy();
+  await finished(stream).catch(() => {});
 }
 
 async function* unpack(file: DataFile, compression: 'gzip' | 'zlib', context: ReadContext): AsyncGenerator<Buffer, void> {
   const create = compression === 'gzip' ? createGunzip : createInflate;
   const unpacked = create({ chunkSize: UNPACKED_CHUNK_BYTES });
+  const packed = ReadableStream.from(readBytes(file, 0, context));
   // A failure reaches the loop below through the stream.
-  const feeding = pipeline(ReadableStream.from(readBytes(file, 0, context)), unpacked).catch(() => {});
+  const feeding = pipeline(packed, unpacked).catch(() => {});
   let size = 0;
   try {
     for await (const bytes of unpacked as AsyncIterable<Buffer>) {
@@ -92,6 +99,7 @@ async function* unpack(file: DataFile, compression: 'gzip' | 'zlib', context: Re
   } finally {
     unpacked.destroy();
     await feeding;
+    await closed(packed);
   }
 }
 
