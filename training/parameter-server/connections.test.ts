@@ -4,7 +4,7 @@ import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Secret } from '../../conf/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
-import { freePort } from '../testing/free-port.ts';
+import { listening } from '../testing/listening.ts';
 import { ParameterServer } from './parameter-server.ts';
 import { ParameterServerWorker, type WorkerOptions } from './parameter-server-worker.ts';
 import { ServerGroup } from './server-group.ts';
@@ -22,19 +22,20 @@ beforeAll(async () => {
 
 async function start(workers: number, servers: number, staleness: number | null = null): Promise<(rank: number) => WorkerOptions> {
   const key = new Secret(randomBytes(32));
-  const addresses = await Promise.all(Array.from({ length: servers }, async () => ({ host: '127.0.0.1', port: await freePort() })));
+  const places = await Promise.all(Array.from({ length: servers }, listening));
+  const addresses = places.map(({ address }) => address);
   const running = await Promise.all(
-    addresses.map((address, index) =>
+    places.map(({ server }, index) =>
       ParameterServer.open({
         ...{ tf, storage: new FileStorage(), index, worldSize: workers, generation: 3, key, onNotice: () => {} },
-        listener: { fd: null, ...address },
+        listener: server,
       }),
     ),
   );
   cleanups.push(() => running.map((server) => server.close()));
   return (rank) => ({
     ...{ rank, worldSize: workers, generation: 3, key, addresses, staleness, onLost: () => {} },
-    timeouts: { joinMs: 500, graceMs: 200 },
+    timeouts: { graceMs: 200 },
   });
 }
 
@@ -53,7 +54,7 @@ describe('who may speak to a server', () => {
   ])('not %s', async (_what, wrong, message) => {
     const told = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const worker = await start(2, 1);
-    await expect(open({ ...worker(0), ...wrong })).rejects.toMatchObject({
+    await expect(open({ ...worker(0), ...wrong, timeouts: { joinMs: 2000 } })).rejects.toMatchObject({
       code: 'RING_JOIN_FAILED',
       message: expect.stringMatching(message),
     });
@@ -82,7 +83,7 @@ test('a second process of a rank takes the place of the first', async () => {
   const waiting = first.get(0, 'what nobody sends');
   waiting.catch(() => {});
   const second = await open(worker(0));
-  await vi.waitFor(() => expect(lost).toHaveLength(1));
+  await expect.poll(() => lost).toHaveLength(1);
   await expect(waiting).rejects.toMatchObject({ code: 'PEER_LOST' });
   await expect(second.states()).resolves.toEqual(['empty']);
 });

@@ -20,7 +20,8 @@ export interface ParameterServerOptions {
   readonly generation: number;
   /** That of the ring. */
   readonly key: Secret;
-  readonly listener: Listener;
+  /** Where it listens, or what it listens with already. */
+  readonly listener: Listener | Server;
   readonly onNotice: (message: string) => void;
   readonly timeouts?: Partial<ServerTimeouts>;
 }
@@ -72,7 +73,8 @@ export class ParameterServer {
 
   /** @throws TonyError RING_JOIN_FAILED when it cannot listen. */
   static async open(options: ParameterServerOptions): Promise<ParameterServer> {
-    return new ParameterServer(options, await openListener(options.listener));
+    const { listener } = options;
+    return new ParameterServer(options, 'host' in listener ? await openListener(listener) : listener);
   }
 
   close(): void {

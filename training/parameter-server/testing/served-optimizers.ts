@@ -10,7 +10,7 @@ import { loadBackend } from '../../backend.ts';
 import { fit as fitModel } from '../../fit.ts';
 import { Ring } from '../../ring.ts';
 import type { StrategyFactory } from '../../strategy.ts';
-import { freePort } from '../../testing/free-port.ts';
+import { listening } from '../../testing/listening.ts';
 import { ParameterServer } from '../parameter-server.ts';
 import { parameterServerStrategy } from '../parameter-server-strategy.ts';
 
@@ -19,12 +19,13 @@ const key = new Secret(Buffer.alloc(32, 7));
 const SERVERS = 3;
 const NONE = { generation: 1, rank: 0, worldSize: 1, onLost: () => {} };
 
-const addresses = await Promise.all(Array.from({ length: SERVERS }, async () => ({ host: '127.0.0.1', port: await freePort() })));
+const places = await Promise.all(Array.from({ length: SERVERS }, listening));
+const addresses = places.map(({ address }) => address);
 const servers = await Promise.all(
-  addresses.map((address, index) =>
+  places.map(({ server }, index) =>
     ParameterServer.open({
       ...{ tf, storage: new FileStorage(), index, worldSize: 1, generation: 1, key, onNotice: () => {} },
-      listener: { fd: null, ...address },
+      listener: server,
     }),
   ),
 );
