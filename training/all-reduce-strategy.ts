@@ -218,6 +218,7 @@ class AllReduceStrategy implements TrainingStrategy {
 
   /** Frees what native kernels hold; variables and the optimizer stay as they are. */
   dispose(): void {
+    this.#writer?.giveUp();
     this.#batchNorm?.uninstall();
     this.#batchNorm = null;
     this.#stepper.dispose();

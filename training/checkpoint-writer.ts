@@ -75,10 +75,7 @@ export class CheckpointWriter {
 
   /** Resolves when the newest snapshot is written. */
   async finish(): Promise<void> {
-    const deadline = setTimeout(() => {
-      this.#closing = true;
-      this.#wake?.();
-    }, this.#options.finishMs ?? DEFAULT_FINISH_MS);
+    const deadline = setTimeout(() => this.giveUp(), this.#options.finishMs ?? DEFAULT_FINISH_MS);
     try {
       await this.#work;
     } finally {
@@ -87,6 +84,12 @@ export class CheckpointWriter {
     if (this.#failure !== null) {
       throw this.#failure;
     }
+  }
+
+  /** What fails from now on is not tried again: a run that is over keeps no program from ending. */
+  giveUp(): void {
+    this.#closing = true;
+    this.#wake?.();
   }
 
   async #run(): Promise<void> {

@@ -430,6 +430,18 @@ describe('a writer', () => {
     writer.offer(snapshot(1));
     await expect(writer.finish()).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
   });
+
+  test('tries no more once it is to give up', async () => {
+    const { store } = await openStore((storage) =>
+      counted(storage, () => Promise.reject(new TonyError('HDFS_UNREACHABLE', 'the NameNode is away'))),
+    );
+    const troubles: string[] = [];
+    const writer = new CheckpointWriter(store, { ...options([], troubles), retry: { firstMs: 3_600_000, mostMs: 3_600_000 } });
+    writer.offer(snapshot(1));
+    await expect.poll(() => troubles).toHaveLength(1);
+    writer.giveUp();
+    await expect(writer.finish()).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+  });
 });
 
 test('a follower sees the newest ones and ends after the final one of its application', async () => {

@@ -386,6 +386,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   dispose(): void {
+    this.#writer?.giveUp();
     this.#servers?.close(this.#finished);
   }
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { TonyError } from '../../conf/errors.ts';
 import { Secret } from '../../conf/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
@@ -16,6 +17,7 @@ import type { FitOptions } from '../fit-options.ts';
 import { Ring } from '../ring.ts';
 import type { CheckpointPlan } from '../strategy.ts';
 import type { Report } from '../task-context.ts';
+import { counted } from '../testing/checkpoint-behaviour.ts';
 import { listening } from '../testing/listening.ts';
 import { ParameterServer } from './parameter-server.ts';
 import { parameterServerStrategy } from './parameter-server-strategy.ts';
@@ -531,6 +533,34 @@ describe('when somebody dies', () => {
     });
     await expect.poll(() => worker.lost).toEqual([expect.stringMatching(/^1 (closed|broke) the connection/)]);
     await expect(training).rejects.toMatchObject({ code: 'PEER_LOST', message: expect.stringMatching(/^parameter server 1/) });
+  });
+
+  test('nothing goes on trying to write the checkpoint of a run that has failed', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    cleanups.push(() => vi.useRealTimers());
+    let tries: number | null = null;
+    const storage = counted(new FileStorage(), async () => {
+      if (tries !== null) {
+        tries++;
+        throw new TonyError('HDFS_UNREACHABLE', 'the NameNode is away');
+      }
+    });
+    const world = await start({ workers: 1, servers: 2 });
+    const worker = world.worker(0);
+    const checkpoints = { store: new CheckpointStore(storage, fileUri(await folder())), everySteps: 1, keep: 3 };
+    const callbacks: FitOptions['callbacks'] = {
+      onBatchBegin: () => {
+        tries = 0;
+      },
+      onBatchEnd: async () => {
+        await expect.poll(() => worker.reports).toContainEqual({ type: 'notice', message: expect.stringMatching(/it is tried again$/) });
+        throw new Error('dies here');
+      },
+    };
+    await expect(fitModel({ ...worker, checkpoints }, model(), data, { callbacks })).rejects.toThrow('dies here');
+    await expect.poll(() => tries).toBe(2);
+    await vi.advanceTimersByTimeAsync(600_000);
+    expect(tries).toBe(2);
   });
 
   test('workers die at any step, again and again, and are replaced: all end, with equal weights', { timeout: 60_000 }, async () => {
