@@ -4,6 +4,7 @@ import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
+import type { BatchLogs } from './callbacks.ts';
 import { CheckpointStore } from './checkpoint-store.ts';
 import { fromArray } from './datasets/sources.ts';
 import { type EvaluateOptions, type Evaluation, Evaluator } from './evaluator.ts';
@@ -33,9 +34,12 @@ function evaluatorOf(dir: string, model: tf.LayersModel, data: ValidationData, o
   return { notices, values, evaluator: new Evaluator(world, model, data, { everyMs: 20, ...options }) };
 }
 
-/** A training that is slow enough to be watched. */
-async function train(dir: string, epochs: number) {
-  const onBatchEnd = () => new Promise<void>((resolve) => setTimeout(resolve, 10));
+/** A training that is slow enough to be watched. `afterStep`: on each of its ranks. */
+async function train(dir: string, epochs: number, afterStep: (step: number) => Promise<void> = async () => {}) {
+  const onBatchEnd = async (_: number, { step }: BatchLogs) => {
+    await new Promise<void>((resolve) => setTimeout(resolve, 10));
+    await afterStep(step);
+  };
   const models = [classifier(tf.train.adam(0.05)), classifier(tf.train.adam(0.05))];
   const options = { epochs, batchSize: 10, callbacks: { onBatchEnd } };
   return await fitTogether(models, examples(40), options, { folder: dir, everySteps: 5, applicationId: APPLICATION });
@@ -54,11 +58,14 @@ test('evaluates the checkpoints of a training until the last one, and names the 
   const seen: Evaluation[] = [];
   const onEvaluation = (evaluation: Evaluation) => void seen.push(evaluation);
   const watched = evaluatorOf(dir, model, held, { metric: 'acc', onEvaluation, restoreBest: true });
-  const [report, [history]] = await Promise.all([watched.evaluator.run(), train(dir, 40)]);
+  const waitForIt = async (step: number) => {
+    if ([5, 10, 15].includes(step)) await expect.poll(() => seen.map((evaluation) => evaluation.step)).toContain(step);
+  };
+  const [report, [history]] = await Promise.all([watched.evaluator.run(), train(dir, 40, waitForIt)]);
   expect(history?.endedEarly).toBeNull();
   expect(report.stopped).toBeNull();
   expect(report.evaluations).toEqual(seen);
-  expect(seen.length).toBeGreaterThan(2);
+  expect(seen.slice(0, 3).map(({ step }) => step)).toEqual([5, 10, 15]);
   expect(seen.at(-1)).toMatchObject({ step: 80, epoch: 40, final: true });
   const most = Math.max(...seen.map(({ values }) => values.acc as number));
   const best = seen.find(({ values }) => values.acc === most) as Evaluation;
