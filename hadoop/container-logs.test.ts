@@ -89,7 +89,10 @@ test('an end that is larger than a piece is read from where it begins, in one qu
   expect(questions).toBe(2);
 });
 
-test('the same from what was put together on HDFS', async () => {
+const STORED = { containerId: 'container_1795236426747_0003_02_000001', owner: 'alice' };
+
+/** A NameNode with one aggregated log, that of STORED, and a node that has removed its own files; where their server listens. */
+async function hdfs(): Promise<string | null> {
   const stored = readFileSync(path.join(import.meta.dirname, 'golden', 'aggregated-log-none.tfile'));
   const json = (response: ServerResponse, value: unknown): void =>
     void response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
@@ -100,7 +103,8 @@ test('the same from what was put together on HDFS', async () => {
   const { nodeHttp } = await node((request, response) => {
     const { searchParams, host, pathname } = new URL(request.url ?? '', `http://${request.headers.host}`);
     const operation = searchParams.get('op');
-    if (operation === 'LISTSTATUS') json(response, { FileStatuses: { FileStatus: [status] } });
+    if (pathname.startsWith('/ws/v1/node/')) response.writeHead(404).end('Cannot find this log on the local disk.');
+    else if (operation === 'LISTSTATUS') json(response, { FileStatuses: { FileStatus: [status] } });
     else if (operation === 'GETFILESTATUS') json(response, { FileStatus: status });
     else if (pathname !== '/data') json(response, { Location: `http://${host}/data?${searchParams}` });
     else {
@@ -109,12 +113,24 @@ test('the same from what was put together on HDFS', async () => {
       response.end(stored.subarray(offset, length === null ? stored.length : offset + Number(length)));
     }
   });
-  const logs = reader({ 'dfs.namenode.http-address': nodeHttp ?? '' });
-  const container = { containerId: 'container_1795236426747_0003_02_000001', nodeHttp: null, owner: 'alice' };
-  const read = (range: LogRange) => logs.read(container, 'tony.log', range);
+  return nodeHttp;
+}
+
+test('the same from what was put together on HDFS', async () => {
+  const logs = reader({ 'dfs.namenode.http-address': (await hdfs()) ?? '' });
+  const read = (range: LogRange) => logs.read({ ...STORED, nodeHttp: null }, 'tony.log', range);
   expect(await read({ tail: 11, limit: 4 })).toEqual({ bytes: Buffer.from('xxla'), offset: 109, size: 120, complete: false });
   expect(await read({ tail: 500, limit: 12 })).toMatchObject({ bytes: Buffer.from('first line\nx'), offset: 0 });
   expect(await read({ tail: 11 })).toMatchObject({ bytes: Buffer.from('xxlast line'), complete: true });
+});
+
+test('a file that its node has just removed is on HDFS; one that is on neither is not there, nor where there is no HDFS', async () => {
+  const nodeHttp = await hdfs();
+  const container = { ...STORED, nodeHttp };
+  const logs = reader({ 'dfs.namenode.http-address': nodeHttp ?? '' });
+  expect(await logs.read(container, 'tony.log', { tail: 9 })).toMatchObject({ bytes: Buffer.from('last line'), complete: true });
+  expect(await logs.read(container, 'none', { tail: 9 })).toBeNull();
+  expect(await reader({ 'fs.defaultFS': 's3a://bucket' }).read(container, 'tony.log', { tail: 9 })).toBeNull();
 });
 
 test('lists are read in all spellings', async () => {
