@@ -5,7 +5,7 @@ import { joinUri } from '../storage/uri.ts';
 import { persistently } from './persistently.ts';
 
 export interface DurableNotesOptions {
-  readonly storage: Storage;
+  readonly storage: Pick<Storage, 'read' | 'stat' | 'write'>;
   readonly staging: string;
   readonly attempt: number;
   /** All that is to be known, as it is now. */

@@ -1,18 +1,19 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { FileStorage } from '../storage/file-storage.ts';
+import type { Entry } from '../storage/storage.ts';
 import { createRandom } from '../training/random.ts';
 import { SPLITS_JOIN, SPLITS_NEXT } from '../training/service-names.ts';
-import { DurableNotes } from './durable-notes.ts';
+import { DurableNotes, type DurableNotesOptions } from './durable-notes.ts';
 import { Services } from './services.ts';
 
 const log = pino({ level: 'silent' });
-const storage = new FileStorage();
 let folder = '';
 
 beforeEach(async () => {
@@ -21,14 +22,54 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
+/** No disk: what is asked for happens some turns of the event loop later, and is told some more turns later. */
+class MemoryStorage {
+  readonly #files = new Map<string, Buffer>();
+  readonly #random: () => number;
+
+  constructor(random: () => number) {
+    this.#random = random;
+  }
+
+  async write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>): Promise<boolean> {
+    const bytes = Buffer.from(data as Uint8Array);
+    await this.#take(() => this.#files.set(uri, bytes));
+    return true;
+  }
+
+  async stat(uri: string): Promise<Entry | null> {
+    const size = await this.#take(() => this.#files.get(uri)?.length);
+    if (size === undefined) return null;
+    return { uri, name: path.basename(uri), type: 'file', size, modifiedAt: 0, permission: 0o600, owner: '' };
+  }
+
+  async read(uri: string): Promise<Buffer> {
+    return await this.#take(() => this.#files.get(uri) ?? Buffer.alloc(0));
+  }
+
+  async #take<T>(happen: () => T): Promise<T> {
+    await this.#pass();
+    const happened = happen();
+    await this.#pass();
+    return happened;
+  }
+
+  async #pass(): Promise<void> {
+    // Mostly at once, sometimes so late that whole conversations come in between.
+    for (let turns = Math.floor(this.#random() ** 4 * 30); turns > 0; turns--) await turn();
+  }
+}
+
 /** Attempts of one ApplicationMaster after the other, with one storage. */
 class Masters {
   attempt = 0;
   /** Containers whose programs live. */
   readonly alive = new Set<string>();
   services: Services;
+  readonly #storage: DurableNotesOptions['storage'];
 
-  constructor() {
+  constructor(storage: DurableNotesOptions['storage'] = new FileStorage()) {
+    this.#storage = storage;
     this.services = this.replace();
   }
 
@@ -38,7 +79,7 @@ class Masters {
     this.services = new Services({
       notes: (content) =>
         new DurableNotes({
-          storage,
+          storage: this.#storage,
           staging: pathToFileURL(folder).href,
           attempt,
           content,
@@ -92,9 +133,8 @@ describe('services', () => {
   it('give each split to one of the readers, while answers get lost and attempts are replaced', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer(), fc.integer({ min: 1, max: 15 }), async (seed, splits) => {
-        await rm(folder, { recursive: true, force: true });
         const random = createRandom(seed >>> 0);
-        const masters = new Masters();
+        const masters = new Masters(new MemoryStorage(createRandom(seed >>> 0, 1)));
         const opened = [masters.services];
         const read = async (index: number): Promise<number[]> => {
           const place = { ...pass, splits, share: { index, count: 3 } };
@@ -122,7 +162,7 @@ describe('services', () => {
         for (const each of opened) each.close();
         expect(logs.flat().sort((a, b) => a - b)).toEqual(Array.from({ length: splits }, (_, split) => split));
       }),
-      { numRuns: 40 },
+      { numRuns: 150 },
     );
   });
 
