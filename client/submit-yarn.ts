@@ -59,9 +59,13 @@ export async function submitToYarn(job: Job, cluster: Cluster, options: YarnSubm
   });
 }
 
+/** The plan is all that a rehearsal is for (ms). */
+const REHEARSAL_PATIENCE_MS = 15_000;
+
 /** All of a submit but uploading and asking: of the application there is an id, which is not used. */
 export async function rehearseOnYarn(job: Job, cluster: Cluster, options: Omit<YarnSubmitOptions, 'onPlan'>): Promise<Rehearsal> {
-  return onceReady(job, cluster, options, async ({ plan, applicationId, parts, site }) => {
+  const whole = { ...options, patienceMs: REHEARSAL_PATIENCE_MS };
+  return onceReady(job, cluster, whole, async ({ plan, applicationId, parts, site }) => {
     if (plan.verdict.type === 'never') return { plan, request: null };
     const staged = expectedParts(parts);
     const frozen = frozenFor(job, staged, { applicationId, submittedAt: Date.now(), cluster, site });
@@ -84,14 +88,14 @@ interface Ready {
 async function onceReady<T>(
   job: Job,
   cluster: Cluster,
-  { onEvent, onProgress, signal }: Omit<YarnSubmitOptions, 'onPlan'>,
+  { onEvent, onProgress, signal, patienceMs }: Omit<YarnSubmitOptions, 'onPlan'> & { readonly patienceMs?: number },
   action: (ready: Ready, resourceManager: ResourceManager) => Promise<T>,
 ): Promise<T> {
   const { configuration, user, storage, root, home } = cluster;
   const resourceManager = ResourceManager.of(configuration, user);
   try {
     const place: StagingPlace = { storage, root, onEvent, signal };
-    const asking = askCluster(job, cluster, resourceManager);
+    const asking = askCluster(job, cluster, resourceManager, patienceMs);
     // An id that is not used costs nothing.
     const [local, { applicationId, maximum }, site, hasStaging] = await untilAborted(
       Promise.all([localParts(job, onProgress), resourceManager.newApplication(), cluster.site(), isStagingThere(place, user)]),
