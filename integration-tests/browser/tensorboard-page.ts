@@ -1,5 +1,6 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
+import { until } from '../until.ts';
 
 /** TensorBoard 2.21's page, as a person looks at it. */
 
@@ -55,15 +56,18 @@ export interface TooltipRow {
 
 /** What the tooltip says with the pointer at a share of the chart's width. */
 export async function tooltip(page: Page, card: Locator, at: number): Promise<TooltipRow> {
-  const box = await card.locator('line-chart .series-view').boundingBox();
-  if (box === null) throw new Error('the chart is not to be seen');
-  await page.mouse.move(box.x + 2, box.y + box.height / 2);
-  await page.mouse.move(box.x + box.width * at, box.y + box.height / 2, { steps: 5 });
   const row = page.locator('.tooltip-row.closest');
-  await row.waitFor({ timeout: 10_000 });
-  const [run = '', , value = '', step = ''] = (await row.locator('td, .tooltip-cell').allInnerTexts())
-    .map((text) => text.trim())
-    .filter((text) => text !== '');
+  // A chart that is not whole yet does not see the pointer.
+  const told = async (): Promise<string[] | false> => {
+    const box = await card.locator('line-chart .series-view').boundingBox();
+    if (box === null) return false;
+    await page.mouse.move(box.x + 2, box.y + box.height / 2);
+    await page.mouse.move(box.x + box.width * at, box.y + box.height / 2, { steps: 5 });
+    await row.waitFor({ timeout: 2_000 });
+    const texts = (await row.locator('td, .tooltip-cell').allInnerTexts()).map((text) => text.trim()).filter((text) => text !== '');
+    return texts.length >= 4 && texts;
+  };
+  const [run = '', , value = '', step = ''] = await until(told, { describe: () => card.innerText() });
   return { run, value: Number(value.replace('−', '-')), step: Number(step.replaceAll(',', '')) };
 }
 

@@ -1,7 +1,8 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { BrowserContext, Page } from 'playwright-core';
-import { expect, onTestFinished, type TestContext, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, type TestContext, test, vi } from 'vitest';
+import { ensureTensorBoard } from '../../client/runtime/ensure-tensorboard.ts';
 import type { JobStatus } from '../../conf/status.ts';
 import { ROOT } from '../command.ts';
 import { temporaryFolder, USER, until, useCluster } from '../harness.ts';
@@ -11,6 +12,10 @@ import { expectCurve } from './tensorboard-page.ts';
 /** What a person sees who follows YARN's link: a real browser on the real cluster, through the ResourceManager's proxy alone. */
 
 const cluster = useCluster();
+/** A job, a browser and several starts of TensorBoard on a slow machine. */
+vi.setConfig({ testTimeout: 500_000 });
+// The first time it is downloaded.
+beforeAll(() => ensureTensorBoard(), 600_000);
 const PICTURES = path.join(ROOT, '.cache', 'screenshots');
 const loss = (step: number): number => Math.exp(-step / 50);
 
@@ -54,8 +59,26 @@ async function signIn(context: TestContext): Promise<{ browser: BrowserContext; 
     if (response.status() >= 400) refused.push(`${response.status()} ${response.request().method()} ${response.url()}`);
   });
   const page = await browser.newPage();
+  // Many tests may run on this machine at the same time.
+  page.setDefaultTimeout(90_000);
   await page.goto(`${cluster.resourceManager}/cluster/apps?user.name=${USER}`);
   return { browser, page, refused };
+}
+
+/** Waits until the TensorBoard that is at `place()` has read all that was logged: its page asks once for what there is. */
+async function hasRead(page: Page, place: () => string): Promise<void> {
+  const ask = async <T>(data: string, query: Readonly<Record<string, string>> = {}): Promise<T> => {
+    const answer = await page.request.get(`${place()}data/plugin/${data}?${new URLSearchParams(query)}`);
+    return (await answer.json()) as T;
+  };
+  const tags = () => ask<Record<string, Readonly<Record<string, unknown>>>>('scalars/tags');
+  const isWhole = async (): Promise<boolean> => {
+    const run = Object.entries(await tags()).find(([, own]) => 'train/loss' in own)?.[0];
+    if (run === undefined) return false;
+    const points = await ask<unknown[]>('scalars/scalars', { run, tag: 'train/loss' });
+    return points.length === 200 && (await ask<unknown[]>('text/text', { run, tag: 'notes' })).length === 1;
+  };
+  await until(isWhole, { describe: () => tags().catch(String), timeoutMs: 120_000, everyMs: 500 });
 }
 
 /** From YARN's page of the application by its own link. */
@@ -77,6 +100,7 @@ test("YARN's link opens a TensorBoard with all that was logged, and goes on to d
   const job = await startJob();
   const { page, refused } = await signIn(context);
   await until(async () => (await job.status()).step === 200, { describe: () => job.status(), timeoutMs: 120_000 });
+  await hasRead(page, () => `${cluster.resourceManager}/proxy/${job.id}/`);
   await follow(page, job.id, 'ApplicationMaster');
   await expectCurve(page, 'train/loss', loss);
   await pictures(page, 'tracking-url-time-series');
@@ -92,7 +116,7 @@ test("YARN's link opens a TensorBoard with all that was logged, and goes on to d
   ] as const;
   for (const [tab, content] of tabs) {
     await page.goto(page.url().replace(/#.*|$/, `#${tab}`));
-    await page.locator(content).first().waitFor({ timeout: 30_000 });
+    await page.locator(content).first().waitFor({ timeout: 60_000 });
     await pictures(page, `tracking-url-${tab}`);
   }
   expect(refused).toEqual([]);
@@ -106,8 +130,9 @@ test("YARN's link opens a TensorBoard with all that was logged, and goes on to d
   process.kill(first, 'SIGKILL');
   await until(async () => (await python()) !== first && (await job.status()).tensorboard.state === 'ready', {
     describe: () => job.status(),
-    timeoutMs: 60_000,
+    timeoutMs: 120_000,
   });
+  await hasRead(page, () => `${cluster.resourceManager}/proxy/${job.id}/`);
   await follow(page, job.id, 'ApplicationMaster');
   await expectCurve(page, 'train/loss', loss);
 
@@ -115,7 +140,7 @@ test("YARN's link opens a TensorBoard with all that was logged, and goes on to d
   await page
     .getByRole('heading', { name: /curves/ })
     .first()
-    .waitFor({ timeout: 10_000 });
+    .waitFor({ timeout: 60_000 });
   expect(new URL(page.url()).pathname).toBe(`/proxy/${job.id}/tony/`);
   await pictures(page, 'tracking-url-job');
 
@@ -134,6 +159,7 @@ test("after the end YARN's link leads on to the history, TensorBoard included", 
   };
   const serving = cluster.startCommand(['history', 'serve', '--auth', 'simple'], {
     env: { TONY_CONF_DIR: await site(`history: {dir: "${dir}"}\n`) },
+    timeoutMs: 490_000,
   });
   const [url = ''] = await serving.output(/http:\/\/[^/\s]+/);
   const folder = await site(`history: {dir: "${dir}", url: "${url}"}\n`);
@@ -146,15 +172,17 @@ test("after the end YARN's link leads on to the history, TensorBoard included", 
   // The history server is a server of its own, with no word of who is at YARN's.
   await page.locator('input[name="user.name"]').fill(USER);
   await page.keyboard.press('Enter');
+  await hasRead(page, () => new URL('.', page.url()).href);
+  await page.reload();
   await expectCurve(page, 'train/loss', loss);
   await pictures(page, 'history-tensorboard');
   await page.getByRole('link', { name: /job/i }).first().click();
   await page
     .getByRole('heading', { name: /curves/ })
     .first()
-    .waitFor({ timeout: 10_000 });
+    .waitFor({ timeout: 60_000 });
   await pictures(page, 'history-job');
   await page.goto(`${url}/`);
-  await page.getByText(job.id).first().waitFor({ timeout: 10_000 });
+  await page.getByText(job.id).first().waitFor({ timeout: 60_000 });
   await pictures(page, 'history-index');
 });
