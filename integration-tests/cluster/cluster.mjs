@@ -121,8 +121,9 @@ export class Cluster {
     // A process that was stopped with SIGSTOP hears nothing else.
     if (await isAlive(pid)) signal(pid, 'SIGKILL');
     while (await isAlive(pid)) await delay(20);
-    // The last threads of a killed JVM hold its sockets for a moment longer than its process seems to live.
-    for (const deadline = Date.now() + 2_000; Date.now() < deadline && (await this.portsInUse([name])).length > 0; ) await delay(20);
+    // The last threads of a killed JVM hold its sockets for a while longer than its process seems to live; `start` says who has them after that.
+    for (const deadline = Date.now() + READY_LIMIT_MS; Date.now() < deadline && (await this.portsInUse([name])).length > 0; )
+      await delay(20);
   }
 
   /** @returns {Promise<{ ready: boolean, daemons: DaemonStatus[] }>} */
