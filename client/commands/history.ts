@@ -147,8 +147,10 @@ const serveCommand: CommandModule<object, ServeArguments> = {
     const { serverLog } = await import('./serving.ts');
     const { untilSignal } = await import('../until-signal.ts');
     const server = await serveHistory({ ...options, log: serverLog(), onProgress: (line) => process.stderr.write(`${line}\n`) });
+    // Whoever reads the line may end it at once.
+    const ended = untilSignal();
     process.stdout.write(`history: ${server.url}\n`);
-    await untilSignal();
+    await ended;
     await server.close();
   },
 };
