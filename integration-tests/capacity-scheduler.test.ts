@@ -149,7 +149,7 @@ describe('the total of a queue', () => {
   test.each<[string, string[], boolean]>([
     ['in amounts, from what the ResourceManager tells of itself', [], true],
     ['in mixed mode, from its own file', ['--base', 'ORIGINAL', '--queue-mode', 'mixed'], false],
-  ])('holds, though no ApplicationMaster goes by the site file: %s', async (_, words, inAmounts) => {
+  ])('holds, though no ApplicationMaster goes by the site file: %s', { timeout: 300_000 }, async (_, words, inAmounts) => {
     const { stderr } = await emit('queues: {gpu: {total: {gpus: 3}}}', ...words.map((word) => (word === 'ORIGINAL' ? original : word)));
     expect(stderr.includes('leaves memory, vcores free')).toBe(inAmounts);
     await refreshQueues();
@@ -163,6 +163,8 @@ describe('the total of a queue', () => {
     await delay(2_000);
     expect(await gpusOf(wide)).toBe(3);
     await Promise.all([resourceManager.kill(wide), resourceManager.kill(other)]);
+    // A ResourceManager that is stopped before it has stored that goes on with them.
+    await Promise.all([cluster.ended(wide), cluster.ended(other)]);
   });
 });
 
