@@ -68,15 +68,16 @@ beforeAll(async () => {
   await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\n${hadoop} org.apache.hadoop.fs.FsShell "$@"`);
   [running, ended] = await Promise.all([
     startJob(
-      'name: goes-on\nframework: none\nruntime: system\ncommand: echo here; sleep 600\nroles: {worker: {resources: {memory: 512m}}}\n',
+      'name: goes-on\nframework: none\nruntime: system\ncommand: echo here; sleep infinity\nroles: {worker: {resources: {memory: 512m}}}\n',
     ),
     startJob('name: is-over\nframework: none\nruntime: system\ncommand: echo done\nroles: {worker: {resources: {memory: 512m}}}\n'),
   ]);
   await cluster.ended(ended);
   await until(async () => (await run(`tony-ts logs ${running}`, folder)).output.includes('here'), {
     describe: 'the job that goes on runs',
+    timeoutMs: 120_000,
   });
-});
+}, 300_000);
 
 afterAll(async () => {
   for (const { id, state } of await cluster.applications()) {
