@@ -152,7 +152,7 @@ async function trainThrough(name: string, deaths: Readonly<Record<number, Death>
           expect(await survivor.reports()).toContainEqual({ type: 'peer-lost', rank: death.rank });
         }
       },
-      { timeout: 20_000 },
+      { timeout: 60_000 },
     );
     for (const survivor of survivors) {
       survivor.child.kill('SIGKILL');
