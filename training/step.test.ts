@@ -1,12 +1,10 @@
-import { randomBytes } from 'node:crypto';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { Secret } from '../conf/secret.ts';
-import { Ring } from './ring.ts';
+import type { Ring } from './ring.ts';
 import { Stepper, type StepperOptions } from './step.ts';
 import type { StepPart } from './step-part.ts';
-import { freePort } from './testing/free-port.ts';
+import { joinRing } from './testing/join-ring.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -20,13 +18,7 @@ afterEach(() => {
 });
 
 async function ringsOf(worldSize: number): Promise<Ring[]> {
-  const key = new Secret(randomBytes(32));
-  const addresses = await Promise.all(Array.from({ length: worldSize }, async () => ({ host: '127.0.0.1', port: await freePort() })));
-  const made = await Promise.all(
-    addresses.map((address, rank) =>
-      Ring.join({ rank, worldSize, generation: 1, key, listener: { fd: null, ...address }, addresses, onLost: () => {} }),
-    ),
-  );
+  const made = await joinRing(worldSize);
   rings.push(...made);
   return made;
 }

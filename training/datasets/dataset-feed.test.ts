@@ -1,10 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Secret } from '../../conf/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { allReduceStrategy } from '../all-reduce-strategy.ts';
@@ -13,8 +11,8 @@ import { fit as fitModel } from '../fit.ts';
 import type { FitData } from '../fit-data.ts';
 import type { FitOptions } from '../fit-options.ts';
 import { peersOfRing } from '../peers.ts';
-import { Ring } from '../ring.ts';
-import { freePort } from '../testing/free-port.ts';
+import type { Ring } from '../ring.ts';
+import { joinRing } from '../testing/join-ring.ts';
 import type { Dataset } from './dataset.ts';
 import { DatasetFeed, sharesOfRank } from './dataset-feed.ts';
 import { encodeExample } from './example.ts';
@@ -27,18 +25,8 @@ import { folderWith, tfRecordFile } from './testing/files.ts';
 const storage = new FileStorage();
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
 
-async function ringsOf(worldSize: number): Promise<Ring[]> {
-  const key = new Secret(randomBytes(32));
-  const addresses = await Promise.all(numbers(worldSize).map(async () => ({ host: '127.0.0.1', port: await freePort() })));
-  return await Promise.all(
-    addresses.map((address, rank) =>
-      Ring.join({ rank, worldSize, generation: 1, key, listener: { fd: null, ...address }, addresses, onLost: () => {} }),
-    ),
-  );
-}
-
 async function withRings<R>(worldSize: number, work: (rings: Ring[]) => Promise<R>): Promise<R> {
-  const rings = await ringsOf(worldSize);
+  const rings = await joinRing(worldSize);
   try {
     return await work(rings);
   } finally {

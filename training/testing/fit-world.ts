@@ -1,11 +1,9 @@
 /** Ranks of a world in one process, each with its own end of a ring. */
-import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { onTestFinished } from 'vitest';
-import { Secret } from '../../conf/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { allReduceStrategy } from '../all-reduce-strategy.ts';
@@ -14,11 +12,11 @@ import type { TrainingData } from '../data.ts';
 import { type FitEnvironment, type FitHistory, fit as fitModel } from '../fit.ts';
 import type { FitData } from '../fit-data.ts';
 import type { FitOptions } from '../fit-options.ts';
-import { Ring } from '../ring.ts';
+import type { Ring } from '../ring.ts';
 import { StopOrders } from '../stop-order.ts';
 import type { SummaryWriter } from '../summary.ts';
 import type { Report } from '../task-context.ts';
-import { freePort } from './free-port.ts';
+import { joinRing } from './join-ring.ts';
 
 export interface World {
   /** Of the checkpoints; none unless given. */
@@ -33,13 +31,7 @@ export interface World {
 }
 
 export async function ringOf(worldSize: number): Promise<Ring[]> {
-  const key = new Secret(randomBytes(32));
-  const addresses = await Promise.all(Array.from({ length: worldSize }, async () => ({ host: '127.0.0.1', port: await freePort() })));
-  const rings = await Promise.all(
-    addresses.map((address, rank) =>
-      Ring.join({ rank, worldSize, generation: 1, key, listener: { fd: null, ...address }, addresses, onLost: () => {} }),
-    ),
-  );
+  const rings = await joinRing(worldSize);
   onTestFinished(() => {
     for (const ring of rings) ring.close();
   });

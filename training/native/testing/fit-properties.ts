@@ -1,10 +1,8 @@
 // Run by the runtime's Node, where the native backend is: prints `NAME ok`, or `NAME: what was wrong`, for each property, then `done`.
-import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type * as tfjs from '@tensorflow/tfjs';
-import { Secret } from '../../../conf/secret.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import { fileUri } from '../../../storage/uri.ts';
 import { allReduceStrategy } from '../../all-reduce-strategy.ts';
@@ -14,8 +12,7 @@ import { inspectModel } from '../../compiled-model.ts';
 import type { TrainingData } from '../../data.ts';
 import { fit as fitModel } from '../../fit.ts';
 import type { FitOptions } from '../../fit-options.ts';
-import { Ring } from '../../ring.ts';
-import { freePort } from '../../testing/free-port.ts';
+import { joinRing } from '../../testing/join-ring.ts';
 import { captureState } from '../../training-state.ts';
 import { installNativeKernels, uninstallNativeKernels } from '../native-kernels.ts';
 import { equal, holds } from './properties.ts';
@@ -83,21 +80,7 @@ function makeData(count: number): TrainingData {
 
 /** All ranks in this process; the model of each. */
 async function train(models: readonly tfjs.LayersModel[], options: FitOptions, checkpoints: string | null = null): Promise<void> {
-  const key = new Secret(randomBytes(32));
-  const addresses = await Promise.all(models.map(async () => ({ host: '127.0.0.1', port: await freePort() })));
-  const rings = await Promise.all(
-    addresses.map((address, rank) =>
-      Ring.join({
-        rank,
-        worldSize: models.length,
-        generation: 1,
-        key,
-        listener: { fd: null, ...address },
-        addresses,
-        onLost: () => {},
-      }),
-    ),
-  );
+  const rings = await joinRing(models.length);
   const storage = new FileStorage();
   const store = checkpoints === null ? null : { store: new CheckpointStore(storage, fileUri(checkpoints)), everySteps: 0, keep: 3 };
   try {
