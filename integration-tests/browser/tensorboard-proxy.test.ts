@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import path from 'node:path';
 import { pino } from 'pino';
 import type { Browser, Page } from 'playwright-core';
-import { expect, onTestFinished, type TestContext, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, type TestContext, test } from 'vitest';
 import { jobStatus } from '../../conf/job-status.fixture.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
@@ -11,11 +11,15 @@ import type { Access } from '../../web/access.ts';
 import { JobSite } from '../../web/job-site.ts';
 import type { JobView } from '../../web/job-view.ts';
 import { WebServer } from '../../web/server.ts';
-import { temporaryFolder } from '../harness.ts';
+import { temporaryFolder, until } from '../harness.ts';
 import { TensorBoardServer } from '../tensorboard-server.ts';
+import { tensorboardPython } from '../tensorboard-venv.ts';
 import { openBrowser } from './chromium.ts';
 import { expectCurve } from './tensorboard-page.ts';
 import { type Gateway, startGateway } from './tensorboard-proxy-gateway.ts';
+
+// The first time it is downloaded.
+beforeAll(() => tensorboardPython(), 600_000);
 
 const BEHIND_GATEWAY: Access = { kind: 'proxy', hosts: ['127.0.0.1'], mayView: () => true };
 /** YARN's proxy spoils some of these on their way. */
@@ -73,6 +77,13 @@ async function site(access: Access): Promise<{ readonly web: WebServer; readonly
   const folder = path.join(await temporaryFolder(), 'summaries');
   await writeSummaries(folder);
   const tensorboard = await TensorBoardServer.start(folder);
+  // Its page asks once for what there is: all of it has been read, of each run the texts last.
+  const isRead = async (run: string): Promise<boolean> =>
+    (await tensorboard.data<unknown[]>('text/text', { run, tag: 'note' })).length === 3;
+  await until(async () => (await isRead('train')) && (await isRead(ODD_RUN)), {
+    describe: () => tensorboard.tags('scalars'),
+    timeoutMs: 60_000,
+  });
   const log = pino({ level: 'silent' });
   const target = { status: () => ({ state: 'ready', message: '' }) as const, connect: () => connect(tensorboard.port, '127.0.0.1') };
   const job = new JobSite({ view: VIEW, tensorboard: target, access, log });
