@@ -1,16 +1,18 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 import { type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 
 /** What a person sees of a cluster and its jobs, and how logs go on when parts of the cluster do not. */
 
 const cluster = useCluster();
+/** Many commands, and jobs one after the other, on a slow machine. */
+vi.setConfig({ testTimeout: 500_000 });
 const ID = /application_\d+_\d+/;
 
-/** A job of two workers; `$GATE` is a file that is not there yet. */
-async function job(command: string): Promise<{ file: string; gate: string }> {
+/** A job of two workers, each with so many GPUs; `$GATE` is a file that is not there yet. */
+async function job(command: string, gpus = 0): Promise<{ file: string; gate: string }> {
   const folder = await temporaryFolder();
   const gate = path.join(folder, 'gate');
   const lines = [
@@ -19,7 +21,7 @@ async function job(command: string): Promise<{ file: string; gate: string }> {
     'runtime: system',
     `env: {GATE: ${gate}}`,
     `command: ${JSON.stringify(command)}`,
-    'roles: {worker: {instances: 2, ranked: true, resources: {memory: 512m}}}',
+    `roles: {worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: ${gpus}}}}`,
     'master: {memory: 512m}',
   ];
   await writeFile(path.join(folder, 'job.yaml'), `${lines.join('\n')}\n`);
@@ -80,20 +82,31 @@ test('Ctrl-C leaves a job alone or ends it, as the person says; every list of it
 });
 
 test('logs -f begins before the job does, and goes on over a ResourceManager that is away and a worker that is started again', async () => {
-  const { file, gate } = await job(`echo "begun $TONY_GENERATION"; ${UNTIL_GATE}; echo through`);
+  // It has all GPUs there are, and keeps them until somebody waits for them.
+  const other = await job(UNTIL_GATE, 4);
+  const otherId = ID.exec((await cluster.run(['submit', '--conf', other.file, '--detach'])).stdout)?.[0] ?? '';
+  const others = () => cluster.application(otherId);
+  await until(async () => (await others()).runningContainers === 3, { describe: others, timeoutMs: 120_000 });
+
+  const { file, gate } = await job(`echo "begun $TONY_GENERATION"; ${UNTIL_GATE}; echo through`, 1);
   const { stdout } = await cluster.run(['submit', '--conf', file, '--detach']);
   const id = ID.exec(stdout)?.[0] ?? '';
-  const logs = cluster.startCommand(['logs', id, '-f', '--output', 'json']);
-  await logs.output(/"task":"worker:1".*"text":"begun 1"/);
-  expect(logs.stderr).toMatch(new RegExp(`${id} has not started yet: \\w+|Waiting for containers`));
+  const logs = cluster.startCommand(['logs', id, '-f', '--output', 'json'], { timeoutMs: 490_000 });
+  await logs.output(new RegExp(`${id} has not started yet: \\w+|Waiting for containers`));
+  await writeFile(other.gate, '');
+  await logs.output(/"task":"worker:1".*"text":"begun 1"/, 120_000);
+  await cluster.ended(otherId);
 
   await cluster.kill('resourcemanager');
   await logs.output(/The job goes on; trying again\./);
   await cluster.heal();
   await logs.output(/The cluster answers again\./);
 
-  const program = (await cluster.containers(id)).find(({ command }) => /^\S*node .*task-executor\.mjs/.test(command));
-  process.kill(program?.pid ?? 0, 'SIGKILL');
+  const executor = await until(
+    async () => (await cluster.containers(id)).find(({ command }) => /^\S*node .*task-executor\.mjs/.test(command)),
+    { describe: () => cluster.containers(id) },
+  );
+  process.kill(executor.pid, 'SIGKILL');
   await logs.output(/worker:\d is started again, in container_/);
   await logs.output(/"text":"begun 2"/);
   await writeFile(gate, '');
@@ -114,7 +127,7 @@ test('logs -f begins before the job does, and goes on over a ResourceManager tha
       const { exitCode, stdout: text } = await cluster.run(['logs', id, '--tail', '1']);
       return exitCode === 0 && text.match(/through/g)?.length === 2 && text;
     },
-    { describe: 'the collected logs', timeoutMs: 60_000 },
+    { describe: 'the collected logs', timeoutMs: 120_000 },
   );
   expect(later).toMatch(/^worker:0 \| through$/m);
 });
@@ -132,7 +145,7 @@ test('completion knows your jobs, those that have ended too where they are of us
         expect(await offered(...words)).toEqual(lines);
         return true;
       },
-      { describe: async () => ({ words, offered: await offered(...words) }) },
+      { describe: async () => ({ words, offered: await offered(...words) }), timeoutMs: 120_000 },
     );
   try {
     await offers(['kill', ''], [`${id}\tshown, running`]);
