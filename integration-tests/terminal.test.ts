@@ -3,8 +3,9 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { DescribedCommand } from '../client/command-description.ts';
 import { describeCommandLine } from '../client/command-line.ts';
+import type { JobStatus } from '../conf/status.ts';
 import { type CommandOptions, runCommand } from './command.ts';
-import { temporaryFolder } from './harness.ts';
+import { temporaryFolder, until } from './harness.ts';
 import { type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 
 /** What a person sees of a job of this machine, in a narrow terminal and in a wide one. */
@@ -139,6 +140,13 @@ describe.each([80, 200])('%d columns', (columns) => {
     );
     const { stdout } = await runCommand([...submit(place), '--detach'], { env: place.env });
     const id = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
+    // What is said of a job that has yet to start is no line of a task.
+    const states = async (): Promise<string[]> => {
+      const { stdout: json } = await runCommand(['status', id, '--output', 'json'], { env: place.env });
+      return (JSON.parse(json) as { status: JobStatus }).status.tasks.map(({ state }) => state);
+    };
+    const running = async () => (await states()).filter((state) => state === 'running').length === 11;
+    await until(running, { describe: states, timeoutMs: 120_000 });
     const terminal = terminalCommand(['logs', id, '-f'], { columns, env: place.env });
     await terminal.sees(/worker:10 \| step 3/);
     await writeFile(place.gate, '');
