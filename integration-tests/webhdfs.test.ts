@@ -14,7 +14,7 @@ let hdfs: WebHdfs;
 beforeAll(async () => {
   configuration = await HadoopConfiguration.fromEnvironment(cluster.environment());
   authority = configuration.defaultFs.replace('hdfs://', '');
-  hdfs = WebHdfs.of(configuration, authority, USER, { patienceMs: 60_000 });
+  hdfs = WebHdfs.of(configuration, authority, USER, { patienceMs: 170_000 });
 });
 afterAll(async () => {
   await hdfs.remove(FOLDER);
@@ -91,7 +91,6 @@ test('a NameNode that is away is missed by the impatient, and waited for by othe
   });
   impatient.close();
   const written = hdfs.create(`${FOLDER}/patient`, Buffer.from('at last'), { overwrite: true, permission: 0o644 });
-  await cluster.heal();
-  await written;
+  await Promise.all([written, cluster.heal()]);
   expect(await hdfs.status(`${FOLDER}/patient`)).toMatchObject({ length: 7, owner: USER });
-});
+}, 240_000);
