@@ -13,6 +13,7 @@ test('trains MNIST on this machine with two workers to 98 % and better, and says
     cwd: ROOT,
     env: { ...process.env, TONY_LOCAL_DIR: root, NO_COLOR: '1' },
     maxBuffer: 1 << 20,
+    timeout: 580_000,
   });
   expect(stdout).toMatch(/^step \d+ .*train\/loss \d/m);
   expect(stdout).toMatch(/^worker:1 succeeded/m);
@@ -21,4 +22,4 @@ test('trains MNIST on this machine with two workers to 98 % and better, and says
   expect(await readdir(checkpoints)).toContain('step-1407');
   const summaries = /^summaries: file:\/\/(\S+)$/m.exec(stdout)?.[1] ?? '';
   expect((await readdir(summaries, { recursive: true })).some((name) => name.includes('events.out.tfevents'))).toBe(true);
-});
+}, 600_000);
