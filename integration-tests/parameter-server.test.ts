@@ -20,7 +20,10 @@ const accuracyIn = (text: string) => Number(/^(?:.*\| *)?test accuracy: (\d+\.\d
 test('on one machine: both workers end with the same good weights, the servers are stopped then', async () => {
   const root = await temporaryFolder();
   const env = { TONY_LOCAL_DIR: root };
-  const { exitCode, stdout, stderr } = await runCommand(['submit', '--local', '--output', 'json', '--conf', EXAMPLE], { env });
+  const { exitCode, stdout, stderr } = await runCommand(['submit', '--local', '--output', 'json', '--conf', EXAMPLE], {
+    env,
+    timeoutMs: 380_000,
+  });
   expect(exitCode, stderr + stdout).toBe(0);
   const { applicationId: id } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
   const final = JSON.parse(await readFile(path.join(localPaths(root, id).history, 'final.json'), 'utf8')) as JobStatus;
@@ -111,6 +114,7 @@ test('on YARN: a killed worker is replaced alone, a killed server with everybody
   await noneLeft(cluster, training.id);
   const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${training.id}/final.json`)).toString()) as JobStatus;
   expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, step: 1407, checkpointStep: 1407 });
-  const { stdout } = await cluster.run(['logs', training.id, 'worker:0']);
-  expect(accuracyIn(stdout)).toBeGreaterThan(97);
+  const logs = () => cluster.run(['logs', training.id, 'worker:0']);
+  const accuracy = await until(async () => accuracyIn((await logs()).stdout), { describe: logs });
+  expect(accuracy).toBeGreaterThan(97);
 });
