@@ -12,6 +12,7 @@ import { jsonl } from '../training/datasets/sources.ts';
 import { writeTfRecords } from '../training/datasets/tfrecord-writer.ts';
 import { parseIdx } from '../training/idx.ts';
 import { programEnvironment } from '../training/program-environment.ts';
+import { signal } from './cluster/processes.mjs';
 import { ROOT, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
@@ -198,7 +199,7 @@ const examples = tfrecords('${folder}/in')
   });
   const processes = await cluster.containers(id);
   const container = processes.find(({ pid }) => pid === second)?.containerId;
-  for (const { pid } of processes.filter(({ containerId }) => containerId === container)) process.kill(pid, 'SIGKILL');
+  for (const { pid } of processes.filter(({ containerId }) => containerId === container)) signal(pid, 'SIGKILL');
   const application = await cluster.ended(id, 200_000);
   expect(application).toMatchObject({ finalStatus: 'SUCCEEDED' });
   await noneLeft(cluster, id);
