@@ -90,7 +90,7 @@ it('sends nothing while there is no room, on one connection, and everything when
   };
   const writer = newWriter('p', read, ({ state }) => states.push(state));
   const writing = writer.write('late');
-  await vi.waitFor(() => expect(states).toContain('full'));
+  await vi.waitFor(() => expect(states).toContain('full'), { timeout: 8_000 });
   const asker = { containerId: 'c', role: 'worker', ranked: true, generation: 1 };
   const taken: string[] = [];
   let at = 0;
