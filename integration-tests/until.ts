@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
  */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { describe, timeoutMs = 30_000, everyMs = 100 }: { describe: string | (() => unknown); timeoutMs?: number; everyMs?: number },
+  { describe, timeoutMs = 60_000, everyMs = 100 }: { describe: string | (() => unknown); timeoutMs?: number; everyMs?: number },
 ): Promise<Exclude<T, false | null | undefined | 0 | ''>> {
   const started = performance.now();
   for (;;) {
