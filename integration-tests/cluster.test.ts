@@ -36,14 +36,18 @@ async function killApplication(id: string, user: string): Promise<number> {
 }
 
 test('two nodes offer GPUs as a countable resource', async () => {
-  const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/nodes`);
-  const { nodes } = (await answer.json()) as {
-    nodes: { node: { availableResource: { resourceInformations: { resourceInformation: { name: string; value: number }[] } } }[] };
+  const gpus = async () => {
+    const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/nodes`);
+    const { nodes } = (await answer.json()) as {
+      nodes: { node: { availableResource: { resourceInformations: { resourceInformation: { name: string; value: number }[] } } }[] };
+    };
+    return nodes.node.map(
+      ({ availableResource }) =>
+        availableResource.resourceInformations.resourceInformation.find(({ name }) => name === 'yarn.io/gpu')?.value,
+    );
   };
-  const gpus = nodes.node.map(({ availableResource }) =>
-    availableResource.resourceInformations.resourceInformation.find(({ name }) => name === 'yarn.io/gpu'),
-  );
-  expect(gpus).toMatchObject([{ value: 4 }, { value: 4 }]);
+  // A node takes its time to hear that what has used them is gone.
+  await until(async () => (await gpus()).join() === '4,4', { describe: gpus });
 });
 
 test('HDFS takes files and gives them back', async () => {
@@ -59,20 +63,20 @@ test('HDFS takes files and gives them back', async () => {
   expect(await cluster.hdfsTree('/no/such/folder')).toEqual([]);
 });
 
-test('the processes of an application are found, and another user may not kill it', async () => {
+test('the processes of an application are found, and another user may not kill it', { timeout: 300_000 }, async () => {
   const id = await submit('cd / && env -i sleep 600');
   const found = await until(
     async () => {
       const all = await cluster.containers(id);
       return all.some(({ command }) => command === 'sleep 600') && all;
     },
-    { describe: () => cluster.application(id) },
+    { describe: () => cluster.application(id), timeoutMs: 90_000 },
   );
   expect(found.every(({ containerId }) => containerId?.endsWith('_000001'))).toBe(true);
   expect(await killApplication(id, 'bob')).toBe(403);
   expect(await killApplication(id, USER)).toBe(202);
   expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED', user: USER });
-  await noneLeft(cluster, id);
+  await noneLeft(cluster, id, 40_000);
 });
 
 test('a container over its memory is killed with -104', async () => {
@@ -80,10 +84,13 @@ test('a container over its memory is killed with -104', async () => {
   expect(await cluster.ended(id)).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('exitCode: -104') });
 });
 
-test('containers outlive their NodeManager, and an application its ResourceManager', async () => {
+test('containers outlive their NodeManager, and an application its ResourceManager', { timeout: 300_000 }, async () => {
   const id = await submit('sleep 600');
   const running = () => cluster.containers(id).then((all) => all.filter(({ command }) => command === 'sleep 600').map(({ pid }) => pid));
-  const before = await until(async () => ((await running()).length > 0 ? running() : null), { describe: () => cluster.application(id) });
+  const before = await until(async () => ((await running()).length > 0 ? running() : null), {
+    describe: () => cluster.application(id),
+    timeoutMs: 90_000,
+  });
   await Promise.all((['resourcemanager', 'nodemanager1', 'nodemanager2'] as const).map((name) => cluster.kill(name)));
   expect(await cluster.status()).toMatchObject({ ready: false });
   expect(await running()).toEqual(before);
@@ -91,7 +98,7 @@ test('containers outlive their NodeManager, and an application its ResourceManag
   expect(await running()).toEqual(before);
   await until(async () => (await cluster.application(id)).state === 'ACCEPTED', { describe: () => cluster.application(id) });
   await killApplication(id, USER);
-  await noneLeft(cluster, id);
+  await noneLeft(cluster, id, 40_000);
 });
 
 test('a port in use is named with whoever holds it', async () => {
