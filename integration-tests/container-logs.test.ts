@@ -53,12 +53,12 @@ async function start(): Promise<LogOwner> {
       const attempts = await resourceManager.attempts(applicationId);
       return attempts[0]?.state === 'LAUNCHED' && attempts;
     },
-    { describe: () => resourceManager.application(applicationId) },
+    { describe: () => resourceManager.application(applicationId), timeoutMs: 90_000 },
   );
   return { containerId: attempt?.containerId ?? '', nodeHttp: attempt?.nodeHttp ?? null, owner: USER };
 }
 
-test('the same bytes while the container runs, and from HDFS after its end', async () => {
+test('the same bytes while the container runs, and from HDFS after its end', { timeout: 300_000 }, async () => {
   const container = await start();
   const read = async (range: LogRange): Promise<LogPiece> => {
     const piece = await logs.read(container, 'tony.log', range);
@@ -101,8 +101,9 @@ test('the same bytes while the container runs, and from HDFS after its end', asy
   expect((await logs.files(container)).length).toBeGreaterThan(2);
 
   const application = applicationOf(container.containerId);
-  const [process] = await cluster.containers(application);
-  await writeFile(`/proc/${process?.pid}/cwd/go`, '');
+  // Each sleep of the script is over in a moment.
+  const shell = (await cluster.containers(application)).find(({ command }) => !command.startsWith('sleep'));
+  await writeFile(`/proc/${shell?.pid}/cwd/go`, '');
   await cluster.ended(application);
   await until(async () => (await logs.read({ ...container, nodeHttp: null }, 'tony.log', { tail: 1 })) !== null, {
     describe: () => resourceManager.application(application),
