@@ -45,6 +45,11 @@ export class Mirror {
   readonly #incoming: string;
   readonly #copies = new Map<string, Copy>();
   readonly #closing = new AbortController();
+  #looked = (): void => {};
+  /** Resolves when what was there at the start has been copied, as far as it could be. */
+  readonly firstLook = new Promise<void>((resolve) => {
+    this.#looked = resolve;
+  });
   #trouble = '';
   #sequence = 0;
   #running: Promise<void> | null = null;
@@ -76,6 +81,7 @@ export class Mirror {
     while (!signal.aborted) {
       const from = performance.now();
       failures = (await this.refresh()) ? 0 : failures + 1;
+      this.#looked();
       const spent = performance.now() - from;
       const usual = performance.now() - startedAt < EAGER_MS ? FIRST_PAUSE_MS : PAUSE_MS;
       // Storage that has trouble, or much to list, is asked less often.

@@ -14,6 +14,8 @@ import { ServerProcess } from './server-process.ts';
 
 /** How long TensorBoard may take until it listens: its modules are read from a slow disk once. */
 const START_MS = 180_000;
+/** How long it waits for a copy of what is there already: its page asks once for that, and would show nothing. */
+const FIRST_COPY_MS = 20_000;
 /** It is asked whether it still answers, and has so long for it: reading a large run keeps it busy. */
 const PROBE_PAUSE_MS = 15_000;
 const PROBE_MS = 120_000;
@@ -124,6 +126,7 @@ export class TensorBoard {
       if (typeof pythons === 'string') this.#become('unavailable', pythons);
       else {
         this.#mirror?.start();
+        await Promise.race([this.#mirror?.firstLook, sleep(FIRST_COPY_MS, this.#closing.signal)]);
         await this.#keepRunning(pythons);
       }
     } catch (error) {
