@@ -77,7 +77,7 @@ async function watch(step: number) {
       return lines.map((line) => line.split(' ').map(Number) as [number, number]);
     },
     result: async () => {
-      await cluster.ended(id, 150_000);
+      await cluster.ended(id, 300_000);
       const { stdout: lines } = await cluster.run(['status', id, '--output', 'json']);
       await noneLeft(cluster, id);
       const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
