@@ -103,6 +103,8 @@ describe.each([
     expect(page.includes('attempt 1    RUNNING container_')).toBe(at.onYarn);
     await fail();
     await until(async () => (await at.run(['status', id])).stdout.includes(`${id} FAILED`), { describe: 'the job has failed' });
+    // The job says so first, then YARN.
+    if (at.onYarn) await cluster.ended(id);
     const over = (await at.run(['describe', id])).stdout;
     expect(over).toMatch(/^first failure\n {2}worker:1: .*code 3\n {4}TypeError: loss is not a function\n/);
     const [value] = jsonLines((await at.run(['describe', id, '--output', 'json'])).stdout);
@@ -126,7 +128,7 @@ describe.each([
     const at = await place();
     const { id, open } = await submitted(at);
     const following = at.start(['events', id, '-f', '--output', 'json']);
-    await following.output(/program-started.*[\s\S]*program-started/);
+    await following.output(/^(?=.*"event":"program-started")(?=.*"role":"worker")(?=.*"index":0\b).*$/m);
     expect((await at.run(['events', id, '--type', 'program-started'])).stdout).toMatch(/ worker:0 +program-started /);
     await open();
     const { exitCode, stdout } = await following.result;
@@ -264,7 +266,12 @@ test('a job that the ResourceManager has forgotten is shown as its history has k
   const at = await onYarn();
   const { id, fail } = await submitted(at);
   await fail();
-  await cluster.ended(id);
+  // YARN calls it ended while it still writes its last events.
+  const events = `/user/alice/.tony-ts/history/${id}/events-1.jsonl`;
+  await until(async () => (await cluster.hdfsRead(events)).includes('job-finished'), {
+    describe: () => cluster.application(id),
+    timeoutMs: 120_000,
+  });
   const old = 'application_1000000000000_0001';
   const [from, to] = [id, old].map((each) => `/user/alice/.tony-ts/history/${each}`);
   for (const file of ['job.json', 'events-1.jsonl', 'final.json']) {
