@@ -25,8 +25,11 @@ import { resultOf, unknownQueue, waitingReason } from './yarn-diagnostics.ts';
 /** While the ApplicationMaster answers, the ResourceManager need not be asked at each look. */
 const APPLICATION_EVERY_MS = 2_000;
 const MASTER_ANSWER_MS = 5_000;
-/** How long the nodes may take to collect the logs of a job that has just ended, how often they are looked for, and when they are long done. */
-const COLLECTING_MS = 15_000;
+/**
+ * How long the nodes may take to begin to collect the logs of a job that has just ended (some clusters never do), and to do it; how often they
+ * are looked for, and when they are long done.
+ */
+const COLLECTING_MS: Readonly<Record<string, number>> = { NOT_START: 15_000, RUNNING: 60_000 };
 const COLLECTED_EVERY_MS = 300;
 const LONG_COLLECTED_MS = 120_000;
 const ENDED = new Set(['FINISHED', 'FAILED', 'KILLED']);
@@ -143,12 +146,12 @@ export class YarnJob implements JobConnection {
    * written nothing. What takes longer than usual is not waited for.
    */
   async #collected(): Promise<Application> {
-    const deadline = performance.now() + COLLECTING_MS;
+    const begun = performance.now();
     for (;;) {
       const application = await this.#report();
       const fresh = application.finishedAt !== null && Date.now() - application.finishedAt < LONG_COLLECTED_MS;
-      const underWay = application.logAggregation === 'NOT_START' || application.logAggregation === 'RUNNING';
-      if (!ENDED.has(application.state) || !fresh || !underWay || performance.now() > deadline) return application;
+      const patience = COLLECTING_MS[application.logAggregation ?? ''] ?? 0;
+      if (!ENDED.has(application.state) || !fresh || performance.now() - begun >= patience) return application;
       await delay(COLLECTED_EVERY_MS);
     }
   }
