@@ -1,13 +1,15 @@
-import { execFile } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { build } from 'esbuild';
+import { bindPort } from './bind-port.ts';
 import type { CorrectnessCase, CorrectnessResult, CorrectnessStart } from './correctness-program.ts';
-import { freePort } from './free-port.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -36,21 +38,35 @@ export async function runGang(
       banner: { js: "import { createRequire as makeRequire } from 'node:module'; const require = makeRequire(import.meta.url);" },
       logLevel: 'error',
     });
-    const ports = await Promise.all(Array.from({ length: worldSize }, freePort));
+    const bound = await Promise.all(Array.from({ length: worldSize }, () => bindPort(true)));
+    const ports = bound.map(({ port }) => port);
     const key = randomBytes(32).toString('base64');
-    const outputs = await Promise.all(
-      ports.map(async (_, rank) => {
-        const start: CorrectnessStart = { rank, ports, key, cases };
-        const command = [path.join(folder, 'program.mjs'), JSON.stringify(start)];
-        const { stdout } = await promisify(execFile)(node, command, { env, timeout: 300_000 });
-        return stdout
-          .split('\n')
-          .filter((line) => line.startsWith('{'))
-          .map((line) => JSON.parse(line) as CorrectnessResult);
-      }),
+    const running = bound.map(({ fd }, rank) => {
+      const start: CorrectnessStart = { rank, ports, key, cases };
+      return outputOf(node, [path.join(folder, 'program.mjs'), JSON.stringify(start)], env, fd);
+    });
+    for (const { close } of bound) close();
+    const outputs = (await Promise.all(running)).map((output) =>
+      output
+        .split('\n')
+        .filter((line) => line.startsWith('{'))
+        .map((line) => JSON.parse(line) as CorrectnessResult),
     );
     return cases.map((_, index) => outputs.map((results) => results[index] as CorrectnessResult));
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+async function outputOf(node: string, command: readonly string[], env: NodeJS.ProcessEnv, listener: number): Promise<string> {
+  const child = spawn(node, command, { env, timeout: 300_000, stdio: ['ignore', 'pipe', 'pipe', listener] });
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout as Readable),
+    text(child.stderr as Readable),
+    once(child, 'close'),
+  ]);
+  if (code !== 0) {
+    throw new Error(`a rank ended with ${code}: ${stderr}`);
+  }
+  return stdout;
 }

@@ -1,6 +1,6 @@
 /**
  * One rank of several: trains the nets that it is told to together with the others, and, on rank 0, by itself with batches of all ranks.
- * Prints for each what differs. Started with a JSON text as its argument.
+ * Prints for each what differs. Started with a JSON text as its argument, and with its listening socket as descriptor 3.
  */
 import { createHash } from 'node:crypto';
 import type * as tfjs from '@tensorflow/tfjs';
@@ -156,7 +156,7 @@ async function run(given: CorrectnessCase, ring: Ring, alone: Ring): Promise<Cor
 const { rank, ports } = start;
 const key = new Secret(Buffer.from(start.key, 'base64'));
 const addresses = ports.map((port) => ({ host: '127.0.0.1', port }));
-const listener = { fd: null, host: '127.0.0.1', port: ports[rank] as number };
+const listener = { fd: 3, host: '127.0.0.1', port: ports[rank] as number };
 const onLost = (peer: number, cause: string) => {
   console.error(`rank ${peer} ${cause}`);
   process.exit(1);

@@ -4,7 +4,6 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,6 +12,7 @@ import { afterAll, afterEach, beforeAll } from 'vitest';
 import type { Strategy } from '../../conf/job.ts';
 import { fileUri } from '../../storage/uri.ts';
 import type { Report, TaskContext } from '../task-context.ts';
+import { bindPort } from './bind-port.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -104,7 +104,7 @@ export class Gangs {
     const { name, workers = 2, servers = 0, generation = 1, stepMs = 0, graceMs = 500, loseDescriptor = false } = wishes;
     const { hangAt, hanging = [0], strategy = { type: 'all-reduce', wire: 'float32' } } = wishes;
     const places = [...placesOf('worker', workers), ...placesOf('ps', servers)];
-    const bound = await Promise.all(places.map(() => bind(!loseDescriptor)));
+    const bound = await Promise.all(places.map(() => bindPort(!loseDescriptor)));
     const members = places.map(({ role, index }, at) => {
       return { role, index, rank: role === 'worker' ? index : null, host: '127.0.0.1', port: bound[at]?.port ?? 0 };
     });
@@ -151,27 +151,6 @@ export class Gangs {
 
 function placesOf(role: string, count: number): { readonly role: string; readonly index: number }[] {
   return Array.from({ length: count }, (_, index) => ({ role, index }));
-}
-
-/** Node offers the descriptor of a server, and a socket that is bound but does not listen, nowhere else. */
-interface Bound {
-  readonly fd: number;
-  getsockname(into: { port?: number }): void;
-  close(): void;
-}
-
-/** What the executor does: binds a port, and hands the socket on. */
-async function bind(listening: boolean): Promise<{ readonly port: number; readonly fd: number; close(): void }> {
-  if (listening) {
-    const server = createServer().listen(0, '127.0.0.1') as Server & { _handle: { fd: number } };
-    await once(server, 'listening');
-    return { port: (server.address() as { port: number }).port, fd: server._handle.fd, close: () => server.close() };
-  }
-  const net = (await import('node:net')) as unknown as { _createServerHandle(address: string, port: number, family: 4): Bound };
-  const handle = net._createServerHandle('127.0.0.1', 0, 4);
-  const address: { port?: number } = {};
-  handle.getsockname(address);
-  return { port: address.port as number, fd: handle.fd, close: () => handle.close() };
 }
 
 function watch(child: ChildProcess, reportFile: string): Task {
