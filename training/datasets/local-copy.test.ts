@@ -48,12 +48,15 @@ async function dataFolder(): Promise<string> {
   );
 }
 
+/** However little room the machine has. */
+const ANYWHERE = { keepFreeBytes: 0 };
+
 const KINDS: Readonly<Record<string, (folder: string, localCopy: LocalCopyOptions) => Dataset<string>>> = {
-  records: (folder, localCopy) => tfrecords(`${folder}/r*`, { localCopy }).map(String),
-  'compressed records': (folder, localCopy) => tfrecords(`${folder}/z*`, { localCopy }).map(String),
-  'parts of text': (folder, localCopy) => lines(`${folder}/t*`, { localCopy, splitBytes: 700_000 }),
+  records: (folder, localCopy) => tfrecords(`${folder}/r*`, { localCopy: { ...ANYWHERE, ...localCopy } }).map(String),
+  'compressed records': (folder, localCopy) => tfrecords(`${folder}/z*`, { localCopy: { ...ANYWHERE, ...localCopy } }).map(String),
+  'parts of text': (folder, localCopy) => lines(`${folder}/t*`, { localCopy: { ...ANYWHERE, ...localCopy }, splitBytes: 700_000 }),
   'whole files': (folder, localCopy) =>
-    binaryFiles(`${folder}/t*`, { localCopy }).flatMap(({ bytes }) => String(bytes).trimEnd().split('\n')),
+    binaryFiles(`${folder}/t*`, { localCopy: { ...ANYWHERE, ...localCopy } }).flatMap(({ bytes }) => String(bytes).trimEnd().split('\n')),
 };
 
 describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
@@ -96,7 +99,7 @@ describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
 
 describe('local copies', () => {
   const read = async (folder: string, localCopy: LocalCopyOptions, storage = new WatchedStorage(), notices: string[] = []) => {
-    const all = await tfrecords(`${folder}/r*`, { localCopy })
+    const all = await tfrecords(`${folder}/r*`, { localCopy: { ...ANYWHERE, ...localCopy } })
       .map(String)
       .toArray({ storage, onNotice: (message) => notices.push(message) });
     expect(all).toEqual(numbers(4).flatMap(records));
@@ -145,7 +148,7 @@ describe('local copies', () => {
     await writeFile(other, tfRecordFile(records(1).map((record) => record.replace('1/', '9/'))));
     await rename(other, `${folder}/r1`);
     await utimes(`${folder}/r1`, 1, 1);
-    const all = await tfrecords(`${folder}/r*`, { localCopy: { folder: place } })
+    const all = await tfrecords(`${folder}/r*`, { localCopy: { ...ANYWHERE, folder: place } })
       .map(String)
       .toArray({ storage: new FileStorage() });
     expect(all.filter((record) => record.startsWith('9/'))).toHaveLength(250);
@@ -156,16 +159,16 @@ describe('local copies', () => {
     const fail = (message: string) => {
       throw new Error(message);
     };
-    const first = await LocalBlocks.open({ folder });
+    const first = await LocalBlocks.open({ ...ANYWHERE, folder });
     await first.put('one', Buffer.from('1'.repeat(100)), fail);
     await first.put('two', Buffer.from('2'.repeat(100)), fail);
-    const beside = await LocalBlocks.open({ folder });
+    const beside = await LocalBlocks.open({ ...ANYWHERE, folder });
     expect(beside.has('one')).toBe(false);
     const { pid } = spawnSync('true');
     await writeFile(join(folder, '.tony-ts-copies', 'owner'), `${pid}`);
     // It was killed while it wrote.
     await writeFile(join(folder, '.tony-ts-copies', 'index'), '["three",200,1', { flag: 'a' });
-    const next = await LocalBlocks.open({ folder });
+    const next = await LocalBlocks.open({ ...ANYWHERE, folder });
     expect(String(await next.get('two', fail))).toBe('2'.repeat(100));
     await next.put('four', Buffer.from('4'), fail);
     expect(String(await next.get('four', fail))).toBe('4');
@@ -186,7 +189,7 @@ describe('local copies', () => {
     });
     await fc.assert(
       fc.asyncProperty(fc.array(part, { maxLength: 5 }), fc.nat(4), async (parts, blocks) => {
-        const options = { folder: await folderWith(), maxBytes: blocks * BLOCK_BYTES };
+        const options = { ...ANYWHERE, folder: await folderWith(), maxBytes: blocks * BLOCK_BYTES };
         const copying = await withLocalCopies(storage, files, options, () => {});
         for (const { offset, length, stopAfter } of parts) {
           const pieces: Buffer[] = [];
