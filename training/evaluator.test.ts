@@ -51,7 +51,7 @@ function misleading() {
   return { x, y: tf.reverse2d(y, 1) as tf.Tensor2D };
 }
 
-test('evaluates the checkpoints of a training until the last one, and names the best', { timeout: 30_000 }, async () => {
+test('evaluates the checkpoints of a training until the last one, and names the best', { timeout: 120_000 }, async () => {
   const dir = await folder();
   const held = examples(40, 500);
   const model = classifier(tf.train.sgd(0.1), { seed: 100 });
@@ -79,7 +79,7 @@ test('evaluates the checkpoints of a training until the last one, and names the 
   expect(accuracy.dataSync()[0]).toBeCloseTo(most, 5);
 });
 
-test('ends a training that has stopped to improve, and says why', { timeout: 30_000 }, async () => {
+test('ends a training that has stopped to improve, and says why', { timeout: 120_000 }, async () => {
   const dir = await folder();
   const { evaluator, notices } = evaluatorOf(dir, classifier(tf.train.sgd(0.1)), misleading(), { patience: 3 });
   const [report, histories] = await Promise.all([evaluator.run(), train(dir, 100_000)]);
