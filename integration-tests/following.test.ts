@@ -97,12 +97,16 @@ describe.each([
 
   test('logs -f shows lines as they are written, and ends with the job', async () => {
     const { run, start, submit } = await open();
-    const file = await job('for i in 1 2 3 4 5 6; do echo "line $i"; sleep 0.5; done\n');
+    const gate = path.join(await temporaryFolder(), 'go');
+    const file = await job(
+      `echo "line 1"; while [ ! -e ${gate} ]; do sleep 0.1; done; for i in 2 3 4 5 6; do echo "line $i"; sleep 0.2; done\n`,
+    );
     const { stdout } = await run([...submit, '--conf', file, '--detach']);
     const id = ID.exec(stdout)?.[0] ?? '';
     const logs = start(['logs', id, 'worker:0', '-f']);
     await logs.output(/^line 1$/m);
     expect((await run(['status', id, '--output', 'json'])).stdout).toContain('"result":null');
+    await writeFile(gate, '');
     expect(await logs.result).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/line 6\n$/) });
   });
 
@@ -126,7 +130,7 @@ describe.each([
     const { run, start, submit } = await open();
     const following = start([...submit, '--conf', await job('sleep 100\n')]);
     const id = (await following.output(ID))[0];
-    await following.output(/worker:1 running/);
+    await Promise.all([following.output(/worker:0 running/), following.output(/worker:1 running/)]);
     expect(await run(['kill', id])).toMatchObject({
       exitCode: 0,
       stdout: expect.stringContaining(`killed ${id} (followed, 2 of 2 tasks were running)`),
