@@ -61,12 +61,22 @@ export class TestCluster extends Cluster {
     return ((await answer.json()) as { apps: { app: YarnApplication[] } | null }).apps?.app ?? [];
   }
 
+  async killApplication(id: string): Promise<void> {
+    const answer = await fetch(`${this.resourceManager}/ws/v1/cluster/apps/${id}/state?user.name=${this.administrator}`, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ state: 'KILLED' }),
+      signal: AbortSignal.timeout(10_000),
+    });
+    if (!answer.ok) throw new Error(`killing ${id}: ${await answer.text()}`);
+  }
+
   /** Waits until YARN calls the application ended. */
   async ended(id: string, timeoutMs = 120_000): Promise<YarnApplication> {
     return until(
       async () => {
         const application = await this.application(id);
-        return ['FINISHED', 'FAILED', 'KILLED'].includes(application.state) && application;
+        return hasEnded(application) && application;
       },
       { timeoutMs, describe: () => this.application(id) },
     );
@@ -147,18 +157,41 @@ export class TestCluster extends Cluster {
 }
 
 /**
- * The cluster of this run, up before the file's first test. After the last one, what tests killed runs again, and no container's process may
- * be left: the file fails when one is.
+ * The cluster of this run, up before the file's first test. After the last one, what tests killed runs again, and neither an application nor a
+ * container's process may be left: the file fails when one is.
  */
 export function useCluster(): TestCluster {
   const cluster = new TestCluster(inject('clusterOffset'));
   beforeAll(() => cluster.up());
   afterAll(async () => {
     await cluster.heal();
-    // A NodeManager that has just been started again hears only by and by what has ended meanwhile.
-    await noneLeft(cluster, undefined, 40_000);
+    try {
+      await allEnded(cluster);
+    } finally {
+      // A NodeManager that has just been started again hears only by and by what has ended meanwhile.
+      await noneLeft(cluster, undefined, 40_000);
+    }
   });
   return cluster;
+}
+
+function hasEnded({ state }: YarnApplication): boolean {
+  return state === 'FINISHED' || state === 'FAILED' || state === 'KILLED';
+}
+
+/** Waits for the end of every application, also of those that wait and have no process. */
+async function allEnded(cluster: TestCluster): Promise<void> {
+  const left = async () => (await cluster.applications()).filter((application) => !hasEnded(application));
+  try {
+    await until(async () => (await left()).length === 0, {
+      timeoutMs: 40_000,
+      describe: async () => `applications that outlived their tests: ${JSON.stringify(await left(), null, 2)}`,
+    });
+  } catch (error) {
+    // The next file shall not find them.
+    for (const { id } of await left()) await cluster.killApplication(id);
+    throw error;
+  }
 }
 
 /** Waits for the end of every process of an application's containers, or of all containers. */

@@ -78,18 +78,10 @@ describe('a history for all users', () => {
     others = await submit('bob', 'others', 'echo mine');
     killed = await submit('alice', 'killed', 'sleep 600');
     await Promise.all([good, bad, others].map((id) => cluster.ended(id)));
-    await until(
-      async () => (await cluster.hdfsTree(`${SHARED}/alice/${killed}`)).some(({ path: name }) => name.endsWith('events-1.jsonl')),
-      {
-        describe: 'the job that is to be killed has written events',
-      },
-    );
+    const events = `${SHARED}/alice/${killed}/events-1.jsonl`;
+    await until(async () => (await cluster.hdfsRead(events)).includes('program-started'), { describe: () => cluster.application(killed) });
     // By YARN: its ApplicationMaster gets no chance to say goodbye.
-    await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${killed}/state?user.name=alice`, {
-      method: 'PUT',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ state: 'KILLED' }),
-    });
+    await cluster.killApplication(killed);
     await cluster.ended(killed);
     await noneLeft(cluster, killed);
   }, 240_000);
