@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { localPaths } from '../client/local-layout.ts';
 import { tfRecordFile } from '../training/datasets/testing/files.ts';
 import { runCommand } from './command.ts';
-import { jsonLines, temporaryFolder } from './harness.ts';
+import { jsonLines, temporaryFolder, until } from './harness.ts';
 
 test("what a rank has copied to its container outlives its program's restart, and does not outlive the job", async () => {
   const folder = await temporaryFolder();
@@ -76,7 +76,8 @@ if (cluster.generation === 1) await new Promise(() => setInterval(() => {}, 1000
 
   const { applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
   const { containers } = localPaths(root, applicationId);
+  // How the job ended is known before its containers are gone.
+  await until(() => !existsSync(survivor[0].scratch), { describe: () => readdir(containers, { recursive: true }) });
   const left = (await readdir(containers, { recursive: true })).filter((name) => name.includes('tony-ts-copies'));
   expect(left).toEqual([]);
-  expect(existsSync(survivor[0].scratch)).toBe(false);
 }, 400_000);
