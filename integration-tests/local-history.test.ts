@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
+import { localPaths } from '../client/local-layout.ts';
 import { jobStatus } from '../conf/job-status.fixture.ts';
 import type { JobStatus } from '../conf/status.ts';
 import { fileUri } from '../storage/uri.ts';
@@ -44,6 +46,9 @@ test('a job of this machine prints where its pages are, and leaves a history', a
   expect((await runCommand(['status', id], { env })).stdout).not.toContain('pages:');
   expect((await runCommand(['history', '--local'], { env })).stdout).toMatch(new RegExp(`^${id} +nap +KILLED`, 'm'));
   expect((await runCommand(['history', 'show', id], { env })).stdout).toMatch(/worker:0 +stopped/);
+  // How the job ended is known before it has written its last line.
+  const { masterAddress } = localPaths(path.join(folder, '.tony-ts', 'local'), id);
+  await until(() => !existsSync(masterAddress), { describe: 'the ApplicationMaster clears away' });
   expect((await runCommand(['history', 'prune', '--local', '--older-than', '0s'], { env })).stdout).toContain('1 history, ');
   expect((await runCommand(['history', '--local'], { env })).stdout).toBe('There are no such jobs.\n');
   expect(await runCommand(['history', 'show', id], { env })).toMatchObject({
@@ -63,7 +68,7 @@ test('a job that is followed prints where its pages are', async () => {
   expect((await command.result).stdout.match(/^pages: /gm)).toHaveLength(1);
 });
 
-test('tensorboard shows the curves of a job that has ended, and leaves nothing behind', { timeout: 300_000 }, async () => {
+test('tensorboard shows the curves of a job that has ended, and leaves nothing behind', { timeout: 400_000 }, async () => {
   const folder = await temporaryFolder();
   const id = 'local_1700000000000_0001';
   const history = path.join(folder, 'local', 'history', id);
