@@ -20,9 +20,14 @@ import { appendFileSync, existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fromFeed, lines } from 'tony-ts/training';
 
-const { OUT, TONY_INDEX, TONY_RANK, TONY_WORLD_SIZE, TONY_GENERATION, FILES, CLAIM, PRODUCERS = '1', PAUSE_MS = '0' } = process.env;
+const { OUT, TONY_INDEX, TONY_RANK, TONY_WORLD_SIZE, TONY_GENERATION, FILES, CLAIM, PRODUCERS = '1', PAUSE_MS = '0', SHARED = 'no' } = process.env;
 const note = (name, record) => appendFileSync(OUT + '/' + name + '-' + TONY_INDEX + '-' + TONY_GENERATION, record + '\\n');
+const there = async (name) => {
+  while (!existsSync(OUT + '/' + name)) await delay(10);
+};
 if (CLAIM) {
+  // Nobody takes everything before the first task, which is to die, has begun.
+  if (TONY_INDEX !== '0') await there('died');
   const dataset = lines(CLAIM);
   for await (const split of dataset.claimSplits()) {
     const records = [];
@@ -37,15 +42,18 @@ if (CLAIM) {
   }
 } else if (FILES) {
   const share = { index: Number(TONY_RANK), count: Number(TONY_WORLD_SIZE) };
-  // One that starts much earlier would have read everything.
-  note('begun', '');
-  while (!['0', '1'].every((index) => existsSync(OUT + '/begun-' + index + '-' + TONY_GENERATION))) await delay(10);
+  // The quick one would have read everything before the slow one has begun.
+  if (TONY_RANK !== '0') await there('lines-0-' + TONY_GENERATION);
   for await (const line of lines(FILES).dispatch().read({ share })) {
     note('lines', line);
     if (TONY_RANK === '0') await delay(Number(PAUSE_MS));
   }
 } else {
-  for await (const record of fromFeed('numbers', { producers: Number(PRODUCERS) })) note('feed', record);
+  for await (const record of fromFeed('numbers', { producers: Number(PRODUCERS) })) {
+    note('feed', record);
+    // Each leaves some for the other.
+    if (SHARED === 'yes') for (const index of ['0', '1']) await there('feed-' + index + '-' + TONY_GENERATION);
+  }
 }
 note('over', '');
 `;
@@ -68,7 +76,6 @@ framework: none
 source: source
 command: exec node read.mjs
 env: ${JSON.stringify({ OUT: out, ...options.env })}
-heartbeat: {interval: 200ms, missed: 5}
 ${options.roles ?? 'roles: {worker: {instances: 2, ranked: true, resources: {memory: 1g}}}'}
 master: {memory: 512m}
 `,
@@ -116,7 +123,7 @@ async function submitLocally(options: Parameters<typeof jobFolder>[0] = {}) {
 
 describe('on this machine', () => {
   test('a job takes what two producers give it, from a library and a command, once each, and ends when both have', async () => {
-    const { id, out, root, env, command, paths } = await submitLocally({ env: { PRODUCERS: '2' } });
+    const { id, out, root, env, command, paths } = await submitLocally({ env: { PRODUCERS: '2', SHARED: 'yes' } });
     const states = new Set<string>();
     const writer = await openFeed(id, 'numbers', { localRoot: root, onProgress: ({ state }) => states.add(state) });
     const typed = feed([id, 'numbers', '--format', 'tfrecord'], tfRecordFile(numbers(20_000, 21_000)), env);
@@ -129,7 +136,7 @@ describe('on this machine', () => {
     expect(readdirSync(out).filter((name) => name.startsWith('feed-'))).toHaveLength(2);
     expect(states).toContain('over');
     await expect(openFeed(id, 'numbers', { localRoot: root })).rejects.toMatchObject({ code: 'FEED_ENDED' });
-    expect(readdirSync(paths.job)).not.toContain('feed.json');
+    await until(() => !readdirSync(paths.job).includes('feed.json'), { describe: () => readdirSync(paths.job) });
   });
 
   test('what a producer has not been told to be taken reaches the next ApplicationMaster; a wrong token reaches nobody', async () => {
@@ -232,6 +239,8 @@ async function dispatchedJob(options: { readonly data: string; readonly yaml: st
   readonly root: string;
   /** Of a generation's rank: the records of each step. */
   used(rank: number, generation: number): number[][];
+  /** Both ranks of a first generation that is held have written of all that it does. */
+  held(): Promise<void>;
   kill(rank: number): void;
 }> {
   const { folder, out } = await jobFolder();
@@ -254,8 +263,11 @@ ${options.yaml}
     const steps = readFileSync(name, 'utf8').split('\n').slice(0, -1);
     return steps.map((line) => line.split(' ').filter(Boolean).map(Number));
   };
+  const held = async () => {
+    await until(() => [0, 1].every((rank) => used(rank, 1).length > 30), { describe: () => readdirSync(out) });
+  };
   const kill = (rank: number) => void process.kill(Number(readFileSync(path.join(out, `pid-${rank}`), 'utf8')), 'SIGKILL');
-  return { out, file, root: path.join(folder, 'root'), used, kill };
+  return { out, file, root: path.join(folder, 'root'), used, held, kill };
 }
 
 const PARTS = numbers(0, 12).map((part) => {
@@ -282,6 +294,7 @@ test('a training on dispatched files that goes back to a checkpoint uses each re
   const env = { TONY_LOCAL_DIR: job.root, HADOOP_CONF_DIR: undefined };
   const command = startCommand(['submit', '--local', '--conf', job.file, '--output', 'json'], { env });
   await command.output(/"type":"checkpoint"/);
+  await job.held();
   job.kill(1);
   expect(await command.result).toMatchObject({ exitCode: 0 });
   expect(sorted(usedInTwoGenerations(job))).toEqual(numbers(0, 600));
@@ -342,7 +355,7 @@ describe('on a cluster', () => {
       hold,
       yaml: `strategy: ${strategy}\n${TWO_WORKERS.replace('}}', '}, resources: {memory: 1g}}')}`,
     });
-    const command = cluster.startCommand(['submit', '--conf', job.file, '--output', 'json']);
+    const command = cluster.startCommand(['submit', '--conf', job.file, '--output', 'json'], { timeoutMs: 380_000 });
     const [id] = await command.output(/application_\d+_\d+/);
     return { ...job, id, command };
   }
@@ -351,12 +364,13 @@ describe('on a cluster', () => {
     const { id, command, ...job } = await dispatched('all-reduce', true);
     // However slow HDFS is: there is a checkpoint to go back to.
     await command.output(/"type":"checkpoint"/, 120_000);
+    await job.held();
     job.kill(1);
     const { exitCode, stdout } = await command.result;
     expect({ exitCode, last: jsonLines(stdout).at(-1) }, stdout).toMatchObject({ exitCode: 0, last: { generations: 2 } });
     expect(sorted(usedInTwoGenerations(job))).toEqual(numbers(0, 600));
     await noneLeft(cluster, id);
-  });
+  }, 400_000);
 
   test('files in HDFS are dispatched to workers of a parameter server in containers', async () => {
     const { id, command, ...job } = await dispatched('{type: parameter-server, staleness: 4}');
