@@ -63,7 +63,8 @@ export class DurableNotes {
   async #write(): Promise<boolean> {
     const { attempt, content, newestAttempt, storage } = this.#options;
     const isOurs = await this.#persistently('what was promised could not be written', async () => {
-      await storage.write(this.#uri(attempt), Buffer.from(content()), { permission: 0o600 });
+      // A job whose folder has been cleared away has ended.
+      await storage.write(this.#uri(attempt), Buffer.from(content()), { permission: 0o600, makeParents: false });
       return (await newestAttempt()) <= attempt;
     });
     return isOurs ?? false;

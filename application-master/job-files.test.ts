@@ -1,8 +1,8 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
-import { expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, type Mock, onTestFinished, vi } from 'vitest';
 import type { JobStatus } from '../conf/status.ts';
 import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
@@ -11,11 +11,14 @@ import { JobFiles } from './job-files.ts';
 
 const storage = new FileStorage();
 
-function newFolders(): { folder: string; of: (attempt: number) => JobFiles } {
+function newFolders(): { folder: string; gone: Mock<() => void>; of: (attempt: number) => JobFiles } {
   const folder = mkdtempSync(path.join(tmpdir(), 'tony-job-files-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const places = { staging: fileUri(path.join(folder, 'staging')), history: fileUri(path.join(folder, 'history')) };
-  return { folder, of: (attempt) => new JobFiles({ storage, ...places, attempt, log: pino({ level: 'silent' }) }) };
+  // The client has put the job there.
+  mkdirSync(path.join(folder, 'staging'));
+  const gone = vi.fn();
+  return { folder, gone, of: (attempt) => new JobFiles({ storage, ...places, attempt, gone, log: pino({ level: 'silent' }) }) };
 }
 
 const snapshot = (revision: number): Snapshot => ({
@@ -108,13 +111,35 @@ it('keeps events in order, all of them at the end, and clears away what only a r
 });
 
 it('goes on trying to say where it is', async () => {
-  const { of, folder } = newFolders();
-  writeFileSync(path.join(folder, 'staging'), '');
+  const { of, folder, gone } = newFolders();
+  // A folder where the file should be.
+  mkdirSync(path.join(folder, 'staging', 'am.json'));
   const files = of(1);
   const written = files.writeAddress({ attempt: 1 });
-  setTimeout(() => rmSync(path.join(folder, 'staging')), 100);
+  setTimeout(() => rmdirSync(path.join(folder, 'staging', 'am.json')), 100);
   await written;
-  await vi.waitFor(() => expect(readdirSync(path.join(folder, 'staging'))).toEqual(['am.json']));
+  expect(readFileSync(path.join(folder, 'staging', 'am.json'), 'utf8')).toBe('{"attempt":1}');
+  expect(gone).not.toHaveBeenCalled();
+});
+
+it('does not bring back a staging folder that was cleared away, and says that it has gone', async () => {
+  const { of, folder, gone } = newFolders();
+  rmdirSync(path.join(folder, 'staging'));
+  const uses = [
+    (files: JobFiles) => files.writeAddress({ attempt: 1 }),
+    (files: JobFiles) => files.writeFeedAddress({ host: 'a', port: 1, attempt: 1, token: 't', certificate: 'c' }),
+    async (files: JobFiles) => files.persist(snapshot(1), vi.fn(), vi.fn()),
+    (files: JobFiles) => files.staged('job.json').catch(() => {}),
+  ];
+  for (const use of uses) {
+    const files = of(1);
+    const used = use(files);
+    await vi.waitFor(() => expect(gone).toHaveBeenCalled());
+    await files.close();
+    await used;
+    gone.mockClear();
+  }
+  expect(readdirSync(folder)).toEqual([]);
 });
 
 it('leaves the address of the feeds to the newest attempt', async () => {

@@ -41,6 +41,7 @@ export class JobFiles {
   /** Of files in the history. */
   readonly #historyPermission: number;
   readonly #attempt: number;
+  readonly #gone: () => void;
   readonly #log: Logger;
   readonly #closing = new AbortController();
   #waiting: Snapshot | null = null;
@@ -50,12 +51,22 @@ export class JobFiles {
   #samples: () => readonly UsageSample[] = () => [];
   readonly #samplesFile: RewrittenFile;
 
-  constructor(options: { storage: Storage; staging: string; history: string; historyShared?: boolean; attempt: number; log: Logger }) {
+  /** `gone` hears when there is no staging folder any more. */
+  constructor(options: {
+    storage: Storage;
+    staging: string;
+    history: string;
+    historyShared?: boolean;
+    attempt: number;
+    gone: () => void;
+    log: Logger;
+  }) {
     this.#storage = options.storage;
     this.#staging = options.staging;
     this.#history = options.history;
     this.#historyPermission = options.historyShared === true ? 0o640 : 0o600;
     this.#attempt = options.attempt;
+    this.#gone = options.gone;
     this.#log = options.log;
     const file = (kind: 'events' | 'metrics', content: () => readonly string[], pauseMs: () => number): RewrittenFile =>
       new RewrittenFile({
@@ -92,7 +103,7 @@ export class JobFiles {
       const snapshot: Snapshot = this.#waiting;
       this.#waiting = null;
       try {
-        await this.#storage.write(this.#stateUri(this.#attempt), Buffer.from(JSON.stringify(snapshot)), { permission: 0o600 });
+        await this.#stage(this.#stateUri(this.#attempt), snapshot);
         const newest = await this.newestAttempt();
         if (newest > this.#attempt) {
           superseded(newest);
@@ -107,6 +118,23 @@ export class JobFiles {
         pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
       }
     }
+  }
+
+  /**
+   * For the job's user alone. The folder is not made anew: whoever kills a job clears it away as soon as the ResourceManager says that it has
+   * ended, and this process may live until its node hears of that.
+   */
+  async #stage(uri: string, content: object): Promise<void> {
+    try {
+      await this.#storage.write(uri, Buffer.from(JSON.stringify(content)), { permission: 0o600, makeParents: false });
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'NOT_FOUND') await this.#lookForStaging();
+      throw error;
+    }
+  }
+
+  async #lookForStaging(): Promise<void> {
+    if ((await this.#storage.stat(this.#staging)) === null) this.#gone();
   }
 
   /** An attempt first says where it is, then reads what the one before left. */
@@ -143,21 +171,18 @@ export class JobFiles {
 
   /** Until it is written, or this is closed. */
   async writeAddress(address: Readonly<Record<string, string | number>>): Promise<void> {
-    const data = Buffer.from(JSON.stringify(address));
     await this.#persistently('where this ApplicationMaster is could not be written', () =>
-      this.#storage.write(joinUri(this.#staging, 'am.json'), data, { permission: 0o600 }),
+      this.#stage(joinUri(this.#staging, 'am.json'), address),
     );
   }
 
   /**
-   * For the job's user alone: it holds the token of those who may feed the job. Not once a newer attempt has said where it is: producers
-   * would be led back to this one.
+   * It holds the token of those who may feed the job. Not once a newer attempt has said where it is: producers would be led back to this one.
    */
   async writeFeedAddress(address: FeedAddress): Promise<void> {
-    const data = Buffer.from(JSON.stringify(address));
     await this.#persistently("where the job's feeds are could not be written", async () => {
       if ((await this.newestAttempt()) > this.#attempt) return;
-      await this.#storage.write(joinUri(this.#staging, FEED_ADDRESS_FILE), data, { permission: 0o600 });
+      await this.#stage(joinUri(this.#staging, FEED_ADDRESS_FILE), address);
     });
   }
 
@@ -179,8 +204,9 @@ export class JobFiles {
   async staged(name: string): Promise<Entry> {
     const uri = joinUri(this.#staging, name);
     const entry = await this.#storage.stat(uri);
-    if (entry === null) throw new TonyError('NOT_FOUND', `${uri} is not there.`, { hint: 'Was the staging folder of the job removed?' });
-    return entry;
+    if (entry !== null) return entry;
+    await this.#lookForStaging();
+    throw new TonyError('NOT_FOUND', `${uri} is not there.`, { hint: 'Was the staging folder of the job removed?' });
   }
 
   async writeFrozenJob(text: string): Promise<void> {

@@ -74,7 +74,12 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
   const { frozen, attempt, host, secrets } = settings;
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
   const storage = createStorage({ hadoop, user: frozen.user });
-  const files = new JobFiles({ ...frozen, storage, attempt, log });
+  const gone = (): void => {
+    const reason = `${frozen.staging} has been removed, as when the job is killed`;
+    process.stderr.write(`${reason}\n`);
+    job.fence(reason);
+  };
+  const files = new JobFiles({ ...frozen, storage, attempt, gone, log });
   const token = randomBytes(32).toString('hex');
   let leave: (outcome: Outcome) => void = () => {};
   const left = new Promise<Outcome>((resolve) => {

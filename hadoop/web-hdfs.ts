@@ -139,18 +139,24 @@ export class WebHdfs {
     return ended.result;
   }
 
-  /** Writes a file; parents are made. Bytes in memory are sent again after a failure, a stream of them cannot be. */
+  /** Writes a file; parents are made unless told otherwise. Bytes in memory are sent again after a failure, a stream of them cannot be. */
   async create(
     path: string,
     data: Uint8Array | AsyncIterable<Uint8Array>,
     options: {
       readonly overwrite: boolean;
+      readonly makeParents?: boolean | undefined;
       readonly permission: number;
       readonly length?: number | undefined;
       readonly onProgress?: ((bytes: number) => void) | undefined;
     },
   ): Promise<void> {
-    const parameters = { overwrite: String(options.overwrite), permission: octal(options.permission), noredirect: 'true' };
+    const parameters = {
+      overwrite: String(options.overwrite),
+      ...(options.makeParents === false && { createparent: 'false' }),
+      permission: octal(options.permission),
+      noredirect: 'true',
+    };
     const ended = await this.#round.run<true>(async (address) => {
       const found = await this.#locate('PUT', this.#url(address, path, 'CREATE', parameters), path);
       if ('again' in found) return found;

@@ -1,7 +1,8 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
+import type { DaemonName } from './cluster/layout.mjs';
+import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
 /** What a submit puts on HDFS, and what it does not put there twice. */
 
@@ -24,7 +25,7 @@ async function jobFolder(): Promise<string> {
     'source: source',
     'command: bash wait.sh',
     'data: {numbers: data}',
-    'roles: {worker: {}}',
+    'roles: {worker: {ranked: true}}',
   ];
   await writeFile(path.join(folder, 'job.yaml'), `${job.join('\n')}\n`);
   return folder;
@@ -56,6 +57,11 @@ async function submit(folder: string): Promise<{ staged: Record<string, boolean 
   // Should the test fail, the next one must not find it running.
   onTestFinished(async () => void (await cluster.run(['kill', id])));
   return { staged, id };
+}
+
+/** What a job has on HDFS for itself alone. */
+async function ownFiles(id: string): Promise<string[]> {
+  return (await cluster.hdfsTree(`${STAGING}/jobs`)).map((entry) => entry.path).filter((name) => name.includes(id));
 }
 
 async function end(id: string): Promise<void> {
@@ -95,8 +101,36 @@ test('things are uploaded once, are private, and only what changed goes again', 
   expect(third.staged).toEqual({ source: true, tony: false, numbers: false });
   await end(third.id);
   // A job that was killed leaves none of its own files.
-  const left = (await cluster.hdfsTree(`${STAGING}/jobs`)).map((entry) => entry.path);
-  expect(left.filter((name) => [first.id, second.id, third.id].some((id) => name.includes(id)))).toEqual([]);
+  for (const { id } of [first, second, third]) expect(await ownFiles(id)).toEqual([]);
+});
+
+test('a job that was killed leaves none of its own files, however late its ApplicationMaster hears of that', async () => {
+  const { id } = await submit(await jobFolder());
+  const running = async (word: string): Promise<number | undefined> =>
+    (await cluster.containers(id)).find(({ command }) => command.includes(word))?.pid;
+  const program = await until(() => running('bash wait.sh'), { describe: () => cluster.containers(id), timeoutMs: 60_000 });
+  const stopped: number[] = [];
+  const stop = async (...names: readonly DaemonName[]): Promise<void> => {
+    for (const name of names) {
+      const pid = (await cluster.pidOf(name)) as number;
+      process.kill(pid, 'SIGSTOP');
+      stopped.push(pid);
+    }
+  };
+  try {
+    // As if their next heartbeats, which tell them to end the containers, were far away.
+    await stop('nodemanager1', 'nodemanager2');
+    await end(id);
+    expect(await ownFiles(id)).toEqual([]);
+    await stop('resourcemanager');
+    // A change of the job's state, which is to be written down.
+    process.kill(program, 'SIGKILL');
+    await until(async () => (await running('application-master.mjs')) === undefined, { describe: () => ownFiles(id) });
+    expect(await ownFiles(id)).toEqual([]);
+  } finally {
+    for (const pid of stopped) process.kill(pid, 'SIGCONT');
+  }
+  await noneLeft(cluster, id);
 });
 
 test('a person reads what was unchanged; a damaged file is replaced', async () => {

@@ -45,7 +45,7 @@ export class FileStorage implements Storage {
     const path = pathOf(uri);
     const temporary = join(dirname(path), temporaryName(basename(path)));
     if (options.ifAbsent && (await isThere(path))) return false;
-    await translated(uri, () => mkdir(dirname(path), { recursive: true, mode: FOLDER_PERMISSION }));
+    if (options.makeParents !== false) await translated(uri, () => mkdir(dirname(path), { recursive: true, mode: FOLDER_PERMISSION }));
     const handle = await translated(uri, () => open(temporary, 'wx', options.permission ?? FILE_PERMISSION));
     try {
       await fill(uri, handle, data, options);

@@ -45,6 +45,7 @@ export class HdfsStorage implements Storage {
     try {
       await fileSystem.create(temporary, data, {
         overwrite: true,
+        makeParents: options.makeParents,
         permission: options.permission ?? FILE_PERMISSION,
         length: options.length,
         onProgress: options.onProgress,

@@ -97,6 +97,23 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await names(folder)).toEqual(['file']);
     });
 
+    test('where parents are not to be made, a folder that is removed during a write stays away', async () => {
+      const folder = fresh();
+      const uri = joinUri(folder, 'file');
+      const options = { makeParents: false };
+      await expect(storage.write(uri, Buffer.from('x'), options)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+      expect(await storage.stat(folder)).toBeNull();
+      await storage.makeFolder(folder);
+      expect(await storage.write(uri, Buffer.from('x'), options)).toBe(true);
+      async function* slow(): AsyncIterable<Buffer> {
+        yield Buffer.alloc(1_500_000);
+        await storage.remove(folder);
+        yield Buffer.from('end');
+      }
+      await expect(storage.write(uri, slow(), options)).rejects.toMatchObject({ name: 'TonyError' });
+      expect(await storage.stat(folder)).toBeNull();
+    });
+
     test('of many exclusive writers exactly one succeeds', async () => {
       const folder = fresh();
       const uri = joinUri(folder, 'final.json');

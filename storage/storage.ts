@@ -9,7 +9,7 @@ export interface Storage {
   open(uri: string, range?: { offset?: number; length?: number }): Promise<Readable>;
   read(uri: string): Promise<Buffer>;
   /**
-   * Whole or not at all: written under a temporary name beside it and renamed. Parents are made.
+   * Whole or not at all: written under a temporary name beside it and renamed. Parents are made unless told otherwise.
    * `ifAbsent`: when the file is there already nothing changes and the answer is false (create-exclusive: of two writers one gets true).
    */
   write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<boolean>;
@@ -27,6 +27,8 @@ export interface Storage {
 
 export interface WriteOptions {
   readonly ifAbsent?: boolean;
+  /** False: NOT_FOUND where the folder is missing, so that a late write does not bring back what somebody has removed. */
+  readonly makeParents?: boolean;
   /** e.g. 0o600; default 0o644. */
   readonly permission?: number;
   /** What a stream will give, where that is known: HDFS takes it faster then. */
