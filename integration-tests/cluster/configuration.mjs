@@ -77,6 +77,7 @@ function yarnSite({ resourcemanager }, state) {
     'yarn.resourcemanager.recovery.enabled': true,
     'yarn.resourcemanager.store.class': 'org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore',
     'yarn.resourcemanager.fs.state-store.uri': `file://${state}/data/resourcemanager`,
+    'yarn.node-attribute.fs-store.root-dir': `file://${state}/data/node-attributes`,
     'yarn.resourcemanager.work-preserving-recovery.enabled': true,
     'yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms': 1000,
     'yarn.resourcemanager.am.max-attempts': 2,
