@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import { anySignal } from '../conf/any-signal.ts';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import type { Cluster } from './cluster.ts';
 import type { Dataset } from './datasets/dataset.ts';
@@ -224,7 +225,7 @@ class Predictor<T> {
         () => {},
       );
     }, LOOK_MS);
-    const signal = this.#signal === undefined ? overtaken.signal : AbortSignal.any([overtaken.signal, this.#signal]);
+    const signal = this.#signal === undefined ? overtaken.signal : anySignal([overtaken.signal, this.#signal]);
     let records = 0;
     const contents = Readable.from(
       this.#bytesOf(split, signal, (count) => {

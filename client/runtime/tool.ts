@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { anySignal } from '../../conf/any-signal.ts';
 import { TonyError } from '../../conf/errors.ts';
 
 export interface ToolCall {
@@ -43,7 +44,7 @@ export async function runTool(call: ToolCall): Promise<string> {
     cwd: call.cwd,
     env: { ...process.env, ...call.env },
     stdio: ['ignore', 'pipe', 'pipe'],
-    signal: AbortSignal.any([call.signal, AbortSignal.timeout(call.timeoutMs)]),
+    signal: anySignal([call.signal, AbortSignal.timeout(call.timeoutMs)]),
     killSignal: 'SIGKILL',
   });
   let stdout = '';

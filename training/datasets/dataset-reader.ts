@@ -1,3 +1,4 @@
+import { anySignal } from '../../conf/any-signal.ts';
 import { TonyError } from '../../conf/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { openStorage } from '../open-storage.ts';
@@ -58,7 +59,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     this.#place = { share: [index, count], seed: stored?.seed ?? options.seed ?? 1, epoch: stored?.epoch ?? options.epoch ?? 0 };
     const all = (options.states ?? []).map((state) => (state as unknown as ReaderState | null)?.splits ?? null);
     this.#dispatchLog = new DispatchLog({ index, count }, stored?.splits ?? null, all, options.splits ?? null);
-    const signal = options.signal === undefined ? this.#abort.signal : AbortSignal.any([options.signal, this.#abort.signal]);
+    const signal = options.signal === undefined ? this.#abort.signal : anySignal([options.signal, this.#abort.signal]);
     const context: Omit<ReadContext, 'storage'> = {
       share: { index, count },
       ...(options.split === undefined ? {} : { split: { index: options.split, onSplits: () => {} } satisfies SplitRead }),

@@ -1,3 +1,4 @@
+import { anySignal } from '../../conf/any-signal.ts';
 import { TonyError } from '../../conf/errors.ts';
 import { FEED_LEAVE, FEED_TAKE } from '../service-names.ts';
 import { type ServiceReply, Services } from '../services.ts';
@@ -89,7 +90,7 @@ class FeedStream implements ChunkStream<Buffer> {
 
   constructor(services: Services, { signal }: ReadContext, question: Question) {
     this.#services = services;
-    this.#signal = AbortSignal.any([signal, this.#closing.signal]);
+    this.#signal = anySignal([signal, this.#closing.signal]);
     this.#question = question;
   }
 

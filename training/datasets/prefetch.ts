@@ -1,3 +1,4 @@
+import { anySignal } from '../../conf/any-signal.ts';
 import { disposeElement } from './dispose.ts';
 import type { DatasetNode, ReadContext } from './read-context.ts';
 import type { Chunk, ChunkStream, Json } from './stream.ts';
@@ -46,7 +47,7 @@ export class PrefetchStream<T> implements ChunkStream<T> {
     this.#open = open;
     this.#from = from;
     this.#limits = limits;
-    this.#signal = AbortSignal.any([signal, this.#abort.signal]);
+    this.#signal = anySignal([signal, this.#abort.signal]);
   }
 
   /** Reads ahead from now on; otherwise from the first `next` on. */

@@ -2,6 +2,7 @@ import { type FileHandle, mkdir, open, rename, rm, rmdir } from 'node:fs/promise
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import { anySignal } from '../../conf/any-signal.ts';
 import { messageOf } from '../../conf/errors.ts';
 import type { Logger } from '../../conf/log.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -258,7 +259,7 @@ async function writeAt(handle: FileHandle, data: Buffer, position: number): Prom
 /** Ends the wait for what does not come; `late` gets what comes all the same. */
 async function within<T>(work: Promise<T>, ms: number, what: string, signal: AbortSignal, late: (value: T) => void = () => {}): Promise<T> {
   const ended = new AbortController();
-  const timeout = delay(ms, undefined, { signal: AbortSignal.any([signal, ended.signal]) }).then(
+  const timeout = delay(ms, undefined, { signal: anySignal([signal, ended.signal]) }).then(
     () => {
       throw new Error(`${what}: no answer within ${ms / 1000} s`);
     },
