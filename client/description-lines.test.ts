@@ -124,6 +124,13 @@ test('what failed first comes first, with its last lines', () => {
   ]);
 });
 
+test('where it failed is told whole, however narrow the terminal is', () => {
+  const place = 'file:///data/nodemanager2/local/usercache/alice/filecache/11/source.tar.gz/model/train.ts:5:45';
+  const failed = description({ failure: { task: 'worker:1', text: 'its program exited with code 1', lines: [`    at ${place}`] } });
+  const lines = descriptionLines(failed, plain(80), started);
+  expect(lines.slice(2, 5).map((line) => line.trim())).toEqual(['at', place.slice(0, 75), place.slice(75)]);
+});
+
 test('what YARN says has its own part', () => {
   const yarn = description({
     yarn: {

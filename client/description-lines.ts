@@ -6,7 +6,7 @@ import { fullTime } from './clock.ts';
 import type { DescribedCheckpoints, DescribedTask, JobDescription } from './describe-job.ts';
 import { type FittedColumn, fittedTable } from './fitted-table.ts';
 import { gpuText, hostOf, jobStyle, memoryText, metricsText, oneLine, STATE_STYLE, stateText, withoutProfile } from './job-table.ts';
-import { clip, harmless, type Terminal, wrap } from './terminal.ts';
+import { harmless, type Terminal, wrap } from './terminal.ts';
 
 const LABEL = 13;
 const INDENT = '  ';
@@ -41,7 +41,8 @@ function failureSection({ failure, result }: JobDescription, terminal: Terminal)
   return [
     terminal.paint('red', wentOn),
     ...indented(wrap(oneLine(`${who}${failure.text}`), width, FAILURE_LINES)),
-    ...failure.lines.map((line) => clip(`${INDENT}${INDENT}${harmless(line).replace(/\s/g, ' ')}`, width + INDENT.length)),
+    // Whole: at the end of a line stands where it failed.
+    ...indented(indented(failure.lines.flatMap((line) => wrap(harmless(line).replace(/\s/g, ' '), width - INDENT.length, FAILURE_LINES)))),
     '',
   ];
 }

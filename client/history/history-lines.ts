@@ -55,7 +55,7 @@ export function historyDetails(
   if (failure !== null) {
     const who = failure.task === null ? '' : `${failure.task}: `;
     lines.push('', terminal.paint('bold', 'first failure'), ...wrap(oneLine(`${who}${failure.text}`), width, 4));
-    for (const line of failure.lines) lines.push(clip(`  ${harmless(line)}`, width));
+    for (const line of failure.lines) lines.push(...wrap(harmless(line).replace(/\s/g, ' '), width - 2, 4).map((part) => `  ${part}`));
   }
   return lines;
 }
