@@ -153,8 +153,13 @@ function usage(message: string, words: readonly string[]): TonyError {
     );
   }
   if (unknown === undefined) return new TonyError('USAGE', sentence(message), { hint });
-  if (typed === undefined) return new TonyError('USAGE', `"${unknown}" is one word too many.`, { hint });
   const options = [...path, ...(found?.otherwise == null ? [] : [found.otherwise])].flatMap((command) => command.options);
+  if (typed === undefined) {
+    const isJob = /\.ya?ml$/.test(unknown) && options.some((option) => option.name === 'conf');
+    return new TonyError('USAGE', `"${unknown}" is one word too many.`, {
+      hint: isJob ? `The job file is named by --conf ${unknown}.` : hint,
+    });
+  }
   const meant = suggest(
     typed.replace(/^-+/, '').split('=')[0] ?? '',
     options.map((option) => option.name),

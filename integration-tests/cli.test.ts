@@ -35,7 +35,7 @@ describe('the command line', () => {
     [['sumbit'], 'There is no command "sumbit"; did you mean "submit"?'],
     [['submit', '--cnof', 'x'], 'There is no option --cnof; did you mean --conf?'],
     [['submit', '--conf'], '--conf wants a value.'],
-    [['submit', 'job.yaml'], '"job.yaml" is one word too many.'],
+    [['submit', 'job.yaml'], '"job.yaml" is one word too many.\nhint: The job file is named by --conf job.yaml.'],
     [['submit', '--output', 'xml'], '--output wants table, json or yaml, not xml.'],
     [['submit', '--no-such'], 'There is no option --no-such'],
     [['status'], 'tony-ts status wants an application id'],
