@@ -36,7 +36,7 @@ checkpoint:
 const cluster = await join();
 const { tf } = cluster;
 
-// Points on a plane, and whether they lie within a circle. Put your own data here: see cluster.idx, csv, tfrecords and others.
+// Points on a plane, and whether they lie within a circle. Put your own data here: see idx, csv, tfrecords and others in docs/training.md.
 const EXAMPLES = 4096;
 const points = Float32Array.from({ length: EXAMPLES * 2 }, (_, index) => 2 * ((index * 0.6180339887) % 1) - 1);
 const inside = Float32Array.from({ length: EXAMPLES }, (_, index) => (Math.hypot(points[2 * index]!, points[2 * index + 1]!) < 0.7 ? 1 : 0));

@@ -116,6 +116,8 @@ describe.each([80, 200])('%d columns', (columns) => {
     terminal.type('\x03');
     expect(await ended(terminal, 130)).toContain('Interrupted: nothing was written.');
     expect(await readdir(folder)).toEqual([]);
+    expect(await ended(terminalCommand(['init', '--yes'], { columns, cwd: folder }), 0)).toContain('tony-ts submit --local --conf');
+    expect((await readdir(folder)).sort()).toEqual(['.tonyignore', 'job.yaml', 'train.ts']);
   });
 
   test('--help of every command', async () => {

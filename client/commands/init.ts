@@ -7,6 +7,7 @@ interface InitArguments {
   readonly workers?: number | undefined;
   readonly gpus?: number | undefined;
   readonly queue?: string | undefined;
+  readonly yes: boolean;
 }
 
 export const initCommand: CommandModule<object, InitArguments> = {
@@ -18,16 +19,18 @@ export const initCommand: CommandModule<object, InitArguments> = {
       workers: { type: 'number', describe: 'How many tasks train together [2]', requiresArg: true },
       gpus: { type: 'number', describe: 'GPUs of each [0]', requiresArg: true },
       queue: { type: 'string', describe: 'YARN queue [default]', requiresArg: true },
+      yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask: what no option says is as in brackets' },
     }),
-  handler: async ({ folder, ...given }) => {
+  handler: async ({ folder, yes, ...given }) => {
     const path = await import('node:path');
     const { initJob } = await import('../new-job.ts');
-    const answers = await answersOf({
+    const questions = {
       name: [given.name, 'Name of the job', path.basename(path.resolve(folder)).replace(/^\W+|[^\w .:@+-]/g, '') || 'job'],
       workers: [given.workers, 'Workers', '2'],
       gpus: [given.gpus, 'GPUs of each worker', '0'],
       queue: [given.queue, 'YARN queue', 'default'],
-    });
+    } as const;
+    const answers = await answersOf(questions, !yes && process.stdin.isTTY && process.stdout.isTTY);
     const whole = (key: 'workers' | 'gpus', least: number): number => {
       const value = Number(answers[key]);
       if (Number.isInteger(value) && value >= least) return value;
@@ -44,8 +47,8 @@ export const initCommand: CommandModule<object, InitArguments> = {
 /** What was given; else what a person answers; else, where nobody can be asked, what is proposed. */
 async function answersOf<Key extends string>(
   questions: Readonly<Record<Key, readonly [string | number | undefined, string, string]>>,
+  asked: boolean,
 ): Promise<Record<Key, string>> {
-  const asked = process.stdin.isTTY && process.stdout.isTTY;
   const { createInterface } = await import('node:readline/promises');
   const reader = asked ? createInterface({ input: process.stdin, output: process.stdout }) : null;
   try {
