@@ -4,6 +4,7 @@ import { formatNumber } from '../conf/quantities.ts';
 import { formatDuration, formatMemory } from '../conf/units.ts';
 import { fullTime } from './clock.ts';
 import type { DescribedCheckpoints, DescribedTask, JobDescription } from './describe-job.ts';
+import { failureLines } from './failure-lines.ts';
 import { type FittedColumn, fittedTable } from './fitted-table.ts';
 import { gpuText, hostOf, jobStyle, memoryText, metricsText, oneLine, STATE_STYLE, stateText, withoutProfile } from './job-table.ts';
 import { harmless, type Terminal, wrap } from './terminal.ts';
@@ -11,7 +12,6 @@ import { harmless, type Terminal, wrap } from './terminal.ts';
 const LABEL = 13;
 const INDENT = '  ';
 const TEXT_LINES = 12;
-const FAILURE_LINES = 4;
 /** Checkpoints, containers and nodes of a long job are many: the newest matter. */
 const STEPS_NAMED = 12;
 
@@ -35,16 +35,8 @@ export function descriptionLines(job: JobDescription, terminal: Terminal, now: n
 
 function failureSection({ failure, result }: JobDescription, terminal: Terminal): string[] {
   if (failure === null) return [];
-  const width = roomOf(terminal);
-  const who = failure.task === null ? '' : `${failure.task}: `;
   const wentOn = result?.state === 'FAILED' ? 'first failure' : 'first failure, after which the job went on';
-  return [
-    terminal.paint('red', wentOn),
-    ...indented(wrap(oneLine(`${who}${failure.text}`), width, FAILURE_LINES)),
-    // Whole: at the end of a line stands where it failed.
-    ...indented(indented(failure.lines.flatMap((line) => wrap(harmless(line).replace(/\s/g, ' '), width - INDENT.length, FAILURE_LINES)))),
-    '',
-  ];
+  return [terminal.paint('red', wentOn), ...indented(failureLines(failure, roomOf(terminal))), ''];
 }
 
 function headSection(job: JobDescription, terminal: Terminal, now: number): string[] {

@@ -1,10 +1,11 @@
 import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
 import { formatDuration } from '../../conf/units.ts';
 import { clockTime, fullTime, shortTime } from '../clock.ts';
+import { failureLines } from '../failure-lines.ts';
 import { jobStyle, oneLine } from '../job-table.ts';
 import { statusLines } from '../status-lines.ts';
 import { tableLines } from '../table-lines.ts';
-import { clip, harmless, type Terminal, wrap } from '../terminal.ts';
+import { clip, type Terminal } from '../terminal.ts';
 import type { ListedJob } from './history-index.ts';
 
 /** The newest events are those that matter. */
@@ -52,11 +53,7 @@ export function historyDetails(
   const observation = { phase: status.state, waiting: '', status, result };
   lines.push(...statusLines({ applicationId: status.applicationId, pages: null }, observation, terminal, Date.now()));
   const { failure } = status;
-  if (failure !== null) {
-    const who = failure.task === null ? '' : `${failure.task}: `;
-    lines.push('', terminal.paint('bold', 'first failure'), ...wrap(oneLine(`${who}${failure.text}`), width, 4));
-    for (const line of failure.lines) lines.push(...wrap(harmless(line).replace(/\s/g, ' '), width - 2, 4).map((part) => `  ${part}`));
-  }
+  if (failure !== null) lines.push('', terminal.paint('bold', 'first failure'), ...failureLines(failure, width));
   return lines;
 }
 
