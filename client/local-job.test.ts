@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -21,13 +21,22 @@ afterEach(() => rm(root, { recursive: true, force: true }));
 
 const running = jobStatus({ applicationId: ID, tasks: [] });
 
+/** Whole from its first moment, as the product writes what others read meanwhile. */
 async function place(file: string, content: string): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true });
-  await writeFile(file, content);
+  await writeFile(`${file}.new`, content);
+  await rename(`${file}.new`, file);
 }
 
 /** A process that is known as the job's master by its environment, as the real one is. */
 async function master(script: string): Promise<number> {
+  const pid = await masterProcess(script);
+  await place(path.join(localPaths(root, ID).job, 'job.json'), '{}');
+  await place(localPaths(root, ID).masterPid, String(pid));
+  return pid;
+}
+
+async function masterProcess(script: string): Promise<number> {
   const paths = localPaths(root, ID);
   await mkdir(paths.job, { recursive: true });
   const child = spawn(process.execPath, ['-e', `${script}; console.log('up')`], {
@@ -41,8 +50,6 @@ async function master(script: string): Promise<number> {
   });
   onTestFinished(() => void child.kill('SIGKILL'));
   await once(child.stdout, 'data');
-  await place(path.join(paths.job, 'job.json'), '{}');
-  await place(paths.masterPid, String(child.pid));
   return child.pid ?? 0;
 }
 
@@ -86,11 +93,12 @@ test('a master that is killed is waited for while the one who starts another liv
   const paths = localPaths(root, ID);
   await place(path.join(paths.job, 'job.json'), '{}');
   const { pid: dead } = spawnSync('true');
+  const another = await masterProcess('setInterval(() => undefined, 1000)');
   await place(paths.masterPid, `${dead} ${process.pid}`);
   const look = new LocalJob(ID, root).observe();
   // Longer than it takes to call one dead that nobody starts again.
   expect(await Promise.race([look, delay(1_500, 'waits')])).toBe('waits');
-  await master('setInterval(() => undefined, 1000)');
+  await place(paths.masterPid, String(another));
   expect(await look).toMatchObject({ phase: 'STARTING', result: null });
 });
 
