@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../conf/errors.ts';
-import { categoricalCrossentropy, type LossFunction } from './native/categorical-crossentropy.ts';
+import { categoricalCrossentropy, type LossFunction, sparseCategoricalCrossentropy } from './native/categorical-crossentropy.ts';
 import type { StepLoss } from './step-part.ts';
 
 /**
@@ -53,6 +53,9 @@ export interface CompiledModel {
   evaluate(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): tfjs.Scalar[];
 }
 
+/** Losses that cost TensorFlow.js dozens of small operations. */
+const IN_ONE_PASS: Readonly<Record<string, typeof categoricalCrossentropy>> = { categoricalCrossentropy, sparseCategoricalCrossentropy };
+
 /** All weights of a model, compiled or not, in its own order. */
 export function weightsOf(model: tfjs.LayersModel): NamedWeight[] {
   const { weights } = model as unknown as CompiledInternals;
@@ -63,9 +66,7 @@ export function weightsOf(model: tfjs.LayersModel): NamedWeight[] {
 export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): CompiledModel {
   const outer = model as unknown as CompiledInternals;
   const inner = outer.model ?? outer;
-  const losses = inner.lossFunctions?.map((own, output) =>
-    lossNameOf(inner, output) === 'categoricalCrossentropy' ? categoricalCrossentropy(tf, own) : own,
-  );
+  const losses = inner.lossFunctions?.map((own, output) => IN_ONE_PASS[lossNameOf(inner, output) ?? '']?.(tf, own) ?? own);
   if (model.optimizer === undefined || losses === undefined) {
     throw new TonyError('MODEL_INVALID', 'the model is not compiled', { hint: 'Call model.compile({ optimizer, loss }) before fit.' });
   }

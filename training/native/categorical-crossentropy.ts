@@ -20,21 +20,54 @@ const MOST = Math.fround(1 - EPSILON);
  * @param own TensorFlow.js's; for what does not fit.
  */
 export function categoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {
-  return (target, output) => (fits(tf, target, output) ? fused(tf, target, output) : own(target, output));
+  return (target, output) => {
+    const isAlike = target.dtype !== 'complex64' && tf.util.arraysEqual(target.shape, output.shape);
+    return isAlike && fits(tf, output) ? inOnePass(tf, target.dataSync() as Float32Array, output) : own(target, output);
+  };
 }
 
-function fits(tf: typeof tfjs, target: tfjs.Tensor, output: tfjs.Tensor): boolean {
+/**
+ * The same of numbers of classes, one for each example; one that is no class counts as no target. TensorFlow.js clips p before it divides by
+ * the sum: what is clipped there gets no gradient.
+ */
+export function sparseCategoricalCrossentropy(tf: typeof tfjs, own: LossFunction): LossFunction {
+  return (target, output) => {
+    const isOfEach = target.dtype === 'float32' && target.size * (output.shape.at(-1) ?? 0) === output.size;
+    if (!isOfEach || !fits(tf, output)) return own(target, output);
+    const within = tf.customGrad((given) => {
+      const p = (given as tfjs.Tensor).dataSync() as Float32Array;
+      const gradFunc = (dy: tfjs.Tensor) => {
+        const gradient = dy.dataSync() as Float32Array;
+        return tf.tensor(
+          p.map((each, at) => (each === clipped(each) ? (gradient[at] as number) : 0)),
+          output.shape,
+        );
+      };
+      return { value: tf.tensor(p.map(clipped), output.shape), gradFunc };
+    })(output);
+    return inOnePass(tf, oneHot(target.dataSync() as Float32Array, output.shape.at(-1) as number), within);
+  };
+}
+
+function oneHot(labels: Float32Array, classes: number): Float32Array {
+  const targets = new Float32Array(labels.length * classes);
+  labels.forEach((label, example) => {
+    const target = Math.floor(label);
+    if (target >= 0 && target < classes) targets[example * classes + target] = 1;
+  });
+  return targets;
+}
+
+function fits(tf: typeof tfjs, output: tfjs.Tensor): boolean {
   // A gradient of this gradient could not be computed.
   const isFirstOrder = tf.engine().state.gradientDepth === 1;
-  const native = nativeKernelsOf(tf);
-  const isAlike = output.rank > 1 && output.dtype === 'float32' && tf.util.arraysEqual(target.shape, output.shape);
-  return native !== null && isFirstOrder && isAlike && target.dtype !== 'complex64' && native.isAtHand(output);
+  return isFirstOrder && output.rank > 1 && output.dtype === 'float32' && nativeKernelsOf(tf)?.isAtHand(output) === true;
 }
 
-function fused(tf: typeof tfjs, target: tfjs.Tensor, output: tfjs.Tensor): tfjs.Tensor {
+/** @param t as many as `output` has. */
+function inOnePass(tf: typeof tfjs, t: Float32Array, output: tfjs.Tensor): tfjs.Tensor {
   const classes = output.shape.at(-1) as number;
   const examples = output.shape.slice(0, -1);
-  const t = target.dataSync() as Float32Array;
   const compute = tf.customGrad((given) => {
     const p = (given as tfjs.Tensor).dataSync() as Float32Array;
     const count = p.length / classes;

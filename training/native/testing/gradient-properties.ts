@@ -2,7 +2,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { loadBackend } from '../../backend.ts';
-import { categoricalCrossentropy } from '../categorical-crossentropy.ts';
+import { categoricalCrossentropy, type LossFunction, sparseCategoricalCrossentropy } from '../categorical-crossentropy.ts';
 import { installNativeKernels, nativeKernelsOf, uninstallNativeKernels } from '../native-kernels.ts';
 import { equal, holds } from './properties.ts';
 
@@ -144,6 +144,23 @@ const crossentropyOfSoftmax = ({ shape, scale, labels, seed }: Classified) => {
   };
 };
 await property('categorical crossentropy of softmax', classified, crossentropyOfSoftmax, OF_DIFFERENCES);
+// Only a model has TensorFlow.js's own.
+const sparseModel = tf.sequential({ layers: [tf.layers.dense({ units: 2, inputShape: [1] })] });
+sparseModel.compile({ optimizer: 'sgd', loss: 'sparseCategoricalCrossentropy' });
+const [sparseOwn] = (sparseModel as unknown as { readonly model: { readonly lossFunctions: [LossFunction] } }).model.lossFunctions;
+const sparse = sparseCategoricalCrossentropy(tf, sparseOwn);
+await property(
+  'sparse categorical crossentropy of softmax',
+  classified,
+  ({ shape, scale, labels, seed }) => {
+    const classes = shape.at(-1) as number;
+    const beyond = labels === 'none' ? 1 : 0;
+    const indices = tf.randomUniform(shape.slice(0, -1), -beyond, classes + beyond, 'float32', seed);
+    const target = labels === 'smooth' ? tf.expandDims(indices, -1) : tf.floor(indices);
+    return { inputs: [normal(shape, seed, scale)], compute: (logits: tfjs.Tensor) => sparse(target, tf.softmax(logits)) };
+  },
+  OF_DIFFERENCES,
+);
 await property('categorical crossentropy of what does not add up to 1, and of what is clipped', fc.constantFrom(0.5, 1, 3), (factor) => {
   const rows = [
     [1, 0, 0],
@@ -157,7 +174,10 @@ await property('categorical crossentropy of what does not add up to 1, and of wh
       const targets = [0, 1, 2].map((shift) =>
         tf.tensor2d(rows.map((_, row) => [0, 1, 2].map((at) => ((row + shift) % 3 === at ? 1 : 0)))),
       );
-      return tf.stack(targets.map((target) => crossentropy(target, output as tfjs.Tensor)));
+      return tf.stack([
+        ...targets.map((target) => crossentropy(target, output as tfjs.Tensor)),
+        ...[0, 1, 2].map((label) => sparse(tf.fill([rows.length], label), output as tfjs.Tensor)),
+      ]);
     },
   };
 });
