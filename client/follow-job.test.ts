@@ -201,6 +201,7 @@ test('lines: changes only, metrics now and then, the accuracy at the end', async
     `${ID} SUCCEEDED`,
     'checkpoints: hdfs://nn/c (newest: step 30)',
     'summaries: hdfs://nn/s',
+    'logs: tony-ts logs application_1_0001',
     'test accuracy: 98.71 %',
     '',
   ]);
@@ -237,6 +238,7 @@ test('a terminal is redrawn in place and left as it was', async () => {
     `${ID} SUCCEEDED`,
     'checkpoints: hdfs://nn/c (newest: step 30)',
     'summaries: hdfs://nn/s',
+    'logs: tony-ts logs application_1_0001',
     'test accuracy: 98.71 %',
     '',
   ]);

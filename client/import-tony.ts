@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { Document, isCollection, visit } from 'yaml';
-import { messageOf, TonyError } from '../conf/errors.ts';
+import { fileErrorOf, TonyError } from '../conf/errors.ts';
 import { parseJob } from '../conf/load-job.ts';
 import { parseMemory } from '../conf/units.ts';
 import { parseHadoopXml } from '../hadoop/hadoop-xml.ts';
@@ -82,7 +82,7 @@ const LONGEST_GANG_S = 570;
  */
 export async function importTony(file: string, given: TonyArguments = {}): Promise<ImportedJob> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
-    throw new TonyError('JOB_UNREADABLE', `Cannot read the TonY configuration ${file}: ${messageOf(error)}.`, {
+    throw new TonyError('JOB_UNREADABLE', `Cannot read the TonY configuration ${file}: ${fileErrorOf(error)}.`, {
       hint: 'Check the path.',
       cause: error,
     });

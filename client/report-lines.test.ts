@@ -20,6 +20,8 @@ function report(metrics: Record<string, number>): JobReport {
   };
 }
 
+const LOGS = 'logs: tony-ts logs application_1_0001';
+
 test('where the time of a step went is one line, the largest part first', () => {
   const lines = reportLines(
     report({
@@ -35,20 +37,22 @@ test('where the time of a step went is one line, the largest part first', () => 
   );
   expect(lines).toEqual([
     'application_1_0001 SUCCEEDED',
+    LOGS,
     'train acc: 99.22 %',
     'time of a step: 6.2 ms exchange, 3.6 ms compute; rank 1 was the slowest',
   ]);
-  expect(reportLines(report({ 'train/acc': 1 }), PLAIN)).toEqual(['application_1_0001 SUCCEEDED', 'train acc: 100.00 %']);
+  expect(reportLines(report({ 'train/acc': 1 }), PLAIN)).toEqual(['application_1_0001 SUCCEEDED', LOGS, 'train acc: 100.00 %']);
 });
 
 test('training that has ended early says so right below the state', () => {
   const reason = 'stopped early at step 40: val_loss did not improve for 3 evaluations; best 0.31 at step 25';
-  expect(reportLines({ ...report({}), diagnostics: reason }, PLAIN)).toEqual(['application_1_0001 SUCCEEDED', reason]);
+  expect(reportLines({ ...report({}), diagnostics: reason }, PLAIN)).toEqual(['application_1_0001 SUCCEEDED', reason, LOGS]);
   const terminal = terminalOf({ isTTY: true, columns: 81 }, { NO_COLOR: '1' });
   expect(reportLines({ ...report({}), diagnostics: reason }, terminal)).toEqual([
     'application_1_0001 SUCCEEDED',
     'stopped early at step 40: val_loss did not improve for 3 evaluations; best 0.31',
     'at step 25',
+    LOGS,
   ]);
 });
 

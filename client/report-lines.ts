@@ -83,6 +83,7 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
   }
   if (report.summaryDir !== null && report.step > 0) lines.push(`summaries: ${report.summaryDir}`);
   if (report.state === 'SUCCEEDED') {
+    lines.push(`logs: tony-ts logs ${report.applicationId}`);
     for (const [name, value] of Object.entries(withoutProfile(report.metrics))) lines.push(describeMetric(harmless(name), value));
     lines.push(...profileLine(report.metrics));
   }

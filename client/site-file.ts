@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { messageOf, TonyError } from '../conf/errors.ts';
+import { fileErrorOf, TonyError } from '../conf/errors.ts';
 import { readIfThere } from '../conf/read-if-there.ts';
 import { parseSite, SITE_FILE, type Site } from '../conf/site.ts';
 import { siteOfCluster } from '../storage/cluster-site.ts';
@@ -22,7 +22,7 @@ export async function loadSite({ folders, storage, defaultFs }: SitePlaces): Pro
   for (const folder of folders) {
     const file = join(folder, SITE_FILE);
     const text = await readIfThere(file).catch((error: unknown) => {
-      throw new TonyError('SITE_UNREADABLE', `Cannot read the site file ${file}: ${messageOf(error)}.`, { cause: error });
+      throw new TonyError('SITE_UNREADABLE', `Cannot read the site file ${file}: ${fileErrorOf(error)}.`, { cause: error });
     });
     if (text !== null) return parseSite(text, file);
   }

@@ -1,5 +1,5 @@
 import { writeFile } from 'node:fs/promises';
-import { messageOf, TonyError } from '../conf/errors.ts';
+import { fileErrorOf, TonyError } from '../conf/errors.ts';
 
 /**
  * Writes a file that is not there yet; nothing is written over.
@@ -12,6 +12,6 @@ export async function writeNewFile(file: string, text: string, hint: string): Pr
     await writeFile(file, text, { flag: 'wx' });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw new TonyError('ALREADY_EXISTS', `${file} is there already.`, { hint });
-    throw new TonyError('STORAGE_REFUSED', `${file} cannot be written: ${messageOf(error)}.`, { cause: error });
+    throw new TonyError('STORAGE_REFUSED', `${file} cannot be written: ${fileErrorOf(error)}.`, { cause: error });
   }
 }

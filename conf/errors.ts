@@ -17,7 +17,7 @@ export const ERROR_CODES = {
     exit: 2,
     hint: 'Ask the admin of the cluster: the folder that history.dir of tony-site.yaml names has to be there, with mode 1777.',
   },
-  JOB_UNREADABLE: { exit: 2, hint: 'Check the path given to --conf.' },
+  JOB_UNREADABLE: { exit: 2, hint: 'Check the path given to --conf; tony-ts init writes a new one.' },
   SOURCE_MISSING: { exit: 2, hint: 'Correct `source` (or `data`) in job.yaml; it is relative to the folder of job.yaml.' },
   SOURCE_UNREADABLE: { exit: 2, hint: 'Make it readable, or name it in .tonyignore.' },
   SOURCE_UNSAFE: { exit: 2, hint: 'Put a copy in its place, or name it in .tonyignore.' },
@@ -158,4 +158,9 @@ export class TonyError extends Error {
 export function messageOf(thrown: unknown): string {
   const text = thrown instanceof Error ? thrown.message || thrown.name : String(thrown);
   return text.replace(/\s*\n\s*/g, ' ').trim();
+}
+
+/** Why a file could not be used, for a sentence that names it: of `ENOENT: no such file or directory, open 'x'` what is in the middle. */
+export function fileErrorOf(thrown: unknown): string {
+  return messageOf(thrown).replace(/^E[A-Z]+: (.+?), [a-z]+( '.*)?$/, '$1');
 }

@@ -260,7 +260,12 @@ gang: {timeout: 20m}
   });
 
   test('a missing file is JOB_UNREADABLE', async () => {
-    await expect(loadJob('/nowhere/job.yaml')).rejects.toMatchObject({ code: 'JOB_UNREADABLE', exitCode: 2 });
+    await expect(loadJob('/nowhere/job.yaml')).rejects.toMatchObject({
+      code: 'JOB_UNREADABLE',
+      message: 'Cannot read the job file /nowhere/job.yaml: no such file or directory.',
+      exitCode: 2,
+    });
+    await expect(loadJob('/')).rejects.toMatchObject({ message: 'Cannot read the job file /: illegal operation on a directory.' });
   });
 });
 

@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import { basename, dirname, isAbsolute, resolve } from 'node:path';
 import { type Document, isMap, parse } from 'yaml';
 import { withDefaults } from './default-values.ts';
-import { messageOf, TonyError } from './errors.ts';
+import { fileErrorOf, messageOf, TonyError } from './errors.ts';
 import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
 import { isUri } from './is-uri.ts';
 import type { Job, Role } from './job.ts';
@@ -32,7 +32,7 @@ export async function loadJob(path: string, options: LoadOptions = {}): Promise<
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    throw new TonyError('JOB_UNREADABLE', `Cannot read the job file ${path}: ${messageOf(error)}.`, { cause: error });
+    throw new TonyError('JOB_UNREADABLE', `Cannot read the job file ${path}: ${fileErrorOf(error)}.`, { cause: error });
   }
   return parseJob(text, { ...options, file: path, folder: dirname(resolve(path)) });
 }

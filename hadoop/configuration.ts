@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { homedir, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { messageOf, TonyError } from '../conf/errors.ts';
+import { fileErrorOf, TonyError } from '../conf/errors.ts';
 import { readIfThere } from '../conf/read-if-there.ts';
 import { parseHadoopXml } from './hadoop-xml.ts';
 
@@ -77,7 +77,7 @@ export class HadoopConfiguration {
     for (const name of FILES) {
       const file = join(folder, name);
       const text = await readIfThere(file).catch((error: unknown) => {
-        throw new TonyError('HADOOP_CONF_INVALID', `Cannot read ${file}: ${messageOf(error)}`, { cause: error });
+        throw new TonyError('HADOOP_CONF_INVALID', `Cannot read ${file}: ${fileErrorOf(error)}`, { cause: error });
       });
       if (text === null) continue;
       found += 1;

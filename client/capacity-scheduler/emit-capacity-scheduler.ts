@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { messageOf, TonyError } from '../../conf/errors.ts';
+import { fileErrorOf, TonyError } from '../../conf/errors.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration.ts';
 import { parseHadoopXml } from '../../hadoop/hadoop-xml.ts';
 import { propertiesOfDaemon } from '../../hadoop/remote-configuration.ts';
@@ -85,7 +85,7 @@ async function aclsOf({ resourceManagers }: HadoopConfiguration): Promise<boolea
 
 async function readBase(file: string): Promise<ReadonlyMap<string, string>> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
-    throw new TonyError('USAGE', `Cannot read the base ${file}: ${messageOf(error)}.`, { cause: error });
+    throw new TonyError('USAGE', `Cannot read the base ${file}: ${fileErrorOf(error)}.`, { cause: error });
   });
   // An empty list means nobody, or no label; Hadoop's own files say so by a space, which XML's readers like to drop.
   const written = (name: string, value: string): string => (value === '' && /\.(acl_\w+|accessible-node-labels)$/.test(name) ? ' ' : value);
