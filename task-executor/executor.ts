@@ -1,3 +1,4 @@
+import { appendFile } from 'node:fs/promises';
 import path from 'node:path';
 import { messageOf } from '../conf/errors.ts';
 import type { Logger } from '../conf/log.ts';
@@ -156,12 +157,15 @@ export class Executor {
       jobEnvironment: welcome.env ?? {},
     });
     const progress = new ProgressSoFar();
+    const stderr = path.join(this.#settings.logFolder, 'stderr');
+    // Who reads the log sees where a program that was started again begins anew.
+    if (generation > 1) await appendFile(stderr, `--- generation ${generation} ---\n`);
     const started = await Program.start({
       command: welcome.command,
       folder: prepared.folder,
       environment: prepared.environment,
       stdout: path.join(this.#settings.logFolder, 'stdout'),
-      stderr: path.join(this.#settings.logFolder, 'stderr'),
+      stderr,
       listener: port.descriptor,
       guard: this.#guard,
     });
