@@ -134,7 +134,7 @@ it('does not bring back a staging folder that was cleared away, and says that it
   for (const use of uses) {
     const files = of(1);
     const used = use(files);
-    await vi.waitFor(() => expect(gone).toHaveBeenCalled());
+    await expect.poll(() => gone).toHaveBeenCalled();
     await files.close();
     await used;
     gone.mockClear();
