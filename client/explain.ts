@@ -16,6 +16,7 @@ export const EXIT_CODES = {
 export interface ExplainedCode {
   readonly code: ErrorCode;
   readonly exitCode: 1 | 2 | 3 | 130;
+  /** When there is this error. */
   readonly meaning: string;
   /** The next step; empty where it depends on what happened. */
   readonly hint: string;
@@ -40,10 +41,10 @@ export function explainConfig(key = '', { site = false }: { readonly site?: bool
 
 /** What every code of an error means. */
 export function explainCodes(): ExplainedCode[] {
-  return Object.entries(ERROR_CODES).map(([code, { exit, hint }]) => ({
+  return Object.entries(ERROR_CODES).map(([code, { exit, means, hint }]) => ({
     code: code as ErrorCode,
     exitCode: exit,
-    meaning: EXIT_CODES[exit],
+    meaning: means,
     hint,
   }));
 }

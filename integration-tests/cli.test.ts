@@ -73,11 +73,11 @@ describe('the command line', () => {
     expect(await runCommand(['explain', 'rm_unreachable'])).toMatchObject({
       exitCode: 0,
       stdout: expect.stringMatching(
-        /^RM_UNREACHABLE: the cluster could not be reached \(exit code 3\)\.\nCheck that the ResourceManager runs/,
+        /^RM_UNREACHABLE \(exit code 3: the cluster could not be reached\)\nNo ResourceManager answers.*\nWhat to do: Check that the ResourceManager runs/,
       ),
     });
     const { stdout } = await runCommand(['explain']);
-    expect(stdout).toMatch(/^JOB_INVALID +2 {2}the request was wrong$/m);
+    expect(stdout).toMatch(/^JOB_INVALID +2 {2}job\.yaml \(or a --set\) has mistakes; /m);
   });
 
   test('import turns the configuration of a TonY job into one that runs', async () => {

@@ -64,7 +64,7 @@ function keysBelow(schema: JsonSchema, parent: string): ExplainedKey[] {
 
 function errorPage(): string {
   const rows = Object.entries(ERROR_CODES).map(
-    ([code, { exit, hint }]) => `| \`${code}\` | ${exit}: ${EXIT_CODES[exit]} | ${hint === '' ? '' : cell(hint)} |`,
+    ([code, { exit, means, hint }]) => `| \`${code}\` | ${cell(means)} | ${exit}: ${EXIT_CODES[exit]} | ${hint === '' ? '' : cell(hint)} |`,
   );
   return [
     '# Errors, code by code',
@@ -72,8 +72,8 @@ function errorPage(): string {
     'A command that fails says what happened, and as a hint what to do next; with `--output json` the code stands beside. Where the hint depends on',
     'what happened, what the command says counts. On the command line: `tony-ts explain CODE`.',
     '',
-    '| code | exit code | what to do |',
-    '| --- | --- | --- |',
+    '| code | it means | exit code | what to do |',
+    '| --- | --- | --- | --- |',
     ...rows.sort(),
     '',
   ].join('\n');

@@ -14,7 +14,7 @@ export const explainCommand: CommandModule<object, ExplainArguments> = {
   builder: (yargs): Argv<ExplainArguments> =>
     yargs.positional('code', { type: 'string', describe: 'e.g. RM_UNREACHABLE' }).options(OUTPUT_OPTION),
   handler: async ({ code, output }) => {
-    const { explainCode, explainCodes } = await import('../explain.ts');
+    const { EXIT_CODES, explainCode, explainCodes } = await import('../explain.ts');
     const found = code === undefined ? explainCodes() : [explainCode(code)];
     await show(output, found, async (terminal) => {
       if (code === undefined) {
@@ -27,9 +27,11 @@ export const explainCommand: CommandModule<object, ExplainArguments> = {
         return tableLines(found, columns, terminal);
       }
       const { wrap } = await import('../terminal.ts');
+      const width = Math.max(40, terminal.columns - 1);
       return found.flatMap(({ code: name, meaning, exitCode, hint }) => [
-        `${terminal.paint('bold', name)}: ${meaning} (exit code ${exitCode}).`,
-        ...wrap(hint, Math.max(40, terminal.columns - 1), 20),
+        `${terminal.paint('bold', name)} (exit code ${exitCode}: ${EXIT_CODES[exitCode]})`,
+        ...wrap(meaning, width, 20),
+        ...(hint === '' ? [] : wrap(`What to do: ${hint}`, width, 20)),
       ]);
     });
   },

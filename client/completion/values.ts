@@ -91,7 +91,7 @@ async function queues({ values }: Typed): Promise<Candidate[]> {
 
 async function errorCodes(): Promise<Candidate[]> {
   const { ERROR_CODES } = await import('../../conf/errors.ts');
-  return Object.entries(ERROR_CODES).map(([value, { hint }]) => ({ value, describe: hint }));
+  return Object.entries(ERROR_CODES).map(([value, { means }]) => ({ value, describe: means }));
 }
 
 /** Those at the level of what is being typed: `roles.w` is below `roles`. */
