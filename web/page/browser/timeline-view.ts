@@ -10,7 +10,7 @@ import { isOver, type JobFeeds } from './job-feeds.ts';
 import { plainText } from './plain-text.ts';
 import { formatRoute } from './route.ts';
 import { timeMarks } from './time-steps.ts';
-import { type End, type Phase, type Span, type TaskTimeline, type Timeline, timelineOf } from './timeline.ts';
+import { type End, isSpan, type Phase, type Span, type TaskTimeline, type Timeline, timelineOf } from './timeline.ts';
 
 const PHASES: Readonly<Record<Phase, string>> = {
   requested: 'waiting for a container',
@@ -117,12 +117,12 @@ function summary({ spans, ends }: TaskTimeline): string {
   return end === undefined ? 'no events' : `${end.outcome} at ${formatClock(end.at)}`;
 }
 
-function phaseTable({ task, spans, ends }: TaskTimeline): Content {
-  const rows = [
-    // Before what begins at the same moment.
-    ...ends.map((end) => ({ at: end.at, what: `${end.outcome}: ${plainText(end.text.split('\n')[0] ?? '')}`, span: null })),
-    ...spans.map((span) => ({ at: span.from, what: PHASES[span.phase], span })),
-  ].sort((a, b) => a.at - b.at);
+function phaseTable({ task, steps }: TaskTimeline): Content {
+  const rows = steps.map((step) =>
+    isSpan(step)
+      ? { at: step.from, what: PHASES[step.phase], span: step }
+      : { at: step.at, what: `${step.outcome}: ${plainText(step.text.split('\n')[0] ?? '')}`, span: null },
+  );
   return html`<div class="table-box"><table class="plain">
     <caption class="off-screen">What ${task} went through</caption>
     <thead><tr><th scope="col">At</th><th scope="col">What</th><th scope="col" class="number">For</th><th scope="col" class="number">Generation</th><th scope="col" class="number">Container</th><th scope="col">Node</th><th scope="col"><span class="off-screen">Log</span></th></tr></thead>

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { jobStatus, taskStatus } from '../../../conf/job-status.fixture.ts';
 import type { HistoryEntry, JobStatus } from '../../../conf/status.ts';
-import { type TaskTimeline, timelineOf } from './timeline.ts';
+import { isSpan, type TaskTimeline, timelineOf } from './timeline.ts';
 
 const WORKER = { role: 'worker', index: 0 };
 const FIRST = { ...WORKER, containerId: 'container_1', node: 'node1:8041', attempt: 1 };
@@ -61,6 +61,23 @@ describe('a task', () => {
     );
     expect(phases(task).at(-1)).toEqual(['running', 410, 800]);
     expect(task.ends).toEqual([{ at: 800, outcome: 'succeeded', text: 'exited with code 0' }]);
+  });
+
+  test('begins before it ends, also within one millisecond', () => {
+    const { steps } = worker([
+      ...START.slice(0, 5),
+      { at: 400, event: 'program-started', generation: 1, ...FIRST },
+      { at: 400, event: 'task-failed', detail: 'its program exited with code 3', generation: 1, ...FIRST },
+      { at: 400, event: 'task-requested', ...WORKER },
+      { at: 400, event: 'container-allocated', ...SECOND },
+    ]);
+    expect(steps.slice(2).map((step) => (isSpan(step) ? step.phase : step.outcome))).toEqual([
+      'registered',
+      'running',
+      'failed',
+      'requested',
+      'launching',
+    ]);
   });
 
   test('fails, and is asked for again', () => {
@@ -124,5 +141,5 @@ describe('a task', () => {
 test('a job without events has its tasks, and a length', () => {
   const { from, to, tasks } = timelineOf([], jobStatus({ startedAt: 500 }), 400);
   expect(to).toBeGreaterThan(from);
-  expect(tasks).toEqual([{ task: 'worker:0', spans: [], ends: [] }]);
+  expect(tasks).toEqual([{ task: 'worker:0', steps: [], spans: [], ends: [] }]);
 });

@@ -29,6 +29,8 @@ export interface End {
 
 export interface TaskTimeline {
   readonly task: string;
+  /** Both, in the order in which they came: some come within one millisecond. */
+  readonly steps: readonly (Span | End)[];
   readonly spans: readonly Span[];
   readonly ends: readonly End[];
 }
@@ -46,9 +48,12 @@ export interface Timeline {
   readonly moments: readonly Moment[];
 }
 
+export function isSpan(step: Span | End): step is Span {
+  return 'phase' in step;
+}
+
 interface Lane {
-  readonly spans: Span[];
-  readonly ends: End[];
+  readonly steps: (Span | End)[];
   attempt: number;
   current: Omit<Span, 'to' | 'open'> | null;
 }
@@ -85,14 +90,15 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
     to: Math.max(until, status.startedAt + 1),
     tasks: [...lanes].map(([task, lane]) => {
       leave(lane, until, goesOn(status, task));
-      return { task, spans: lane.spans, ends: lane.ends };
+      const { steps } = lane;
+      return { task, steps, spans: steps.filter(isSpan), ends: steps.filter((step) => !isSpan(step)) };
     }),
     moments,
   };
 }
 
 function newLane(): Lane {
-  return { spans: [], ends: [], attempt: 0, current: null };
+  return { steps: [], attempt: 0, current: null };
 }
 
 function follow(lane: Lane, entry: HistoryEntry): void {
@@ -118,11 +124,11 @@ function follow(lane: Lane, entry: HistoryEntry): void {
       return;
     case 'program-ended':
       leave(lane, at);
-      if (detail === 'exited with code 0') lane.ends.push({ at, outcome: 'succeeded', text: detail });
+      if (detail === 'exited with code 0') lane.steps.push({ at, outcome: 'succeeded', text: detail });
       return;
     case 'task-failed':
       leave(lane, at);
-      lane.ends.push({ at, outcome: 'failed', text: detail });
+      lane.steps.push({ at, outcome: 'failed', text: detail });
       return;
     case 'container-ended':
       // That of a task which has failed often ends when the next one has already come.
@@ -148,7 +154,7 @@ function enter(lane: Lane, phase: Phase, { at, generation, node, containerId }: 
 function leave(lane: Lane, at: number, open = false): void {
   const { current } = lane;
   if (current === null) return;
-  lane.spans.push({ ...current, to: Math.max(at, current.from), open });
+  lane.steps.push({ ...current, to: Math.max(at, current.from), open });
   lane.current = null;
 }
 
@@ -156,7 +162,7 @@ function leave(lane: Lane, at: number, open = false): void {
 function stop(lane: Lane, at: number): void {
   const { current } = lane;
   leave(lane, at);
-  if (current !== null && current.phase !== 'requested') lane.ends.push({ at, outcome: 'stopped', text: 'the job was over' });
+  if (current !== null && current.phase !== 'requested') lane.steps.push({ at, outcome: 'stopped', text: 'the job was over' });
 }
 
 function goesOn({ tasks, finishedAt }: JobStatus, name: string): boolean {
