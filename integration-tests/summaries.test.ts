@@ -275,7 +275,9 @@ describe.each(Object.keys(PLACES))('TensorBoard shows what was written to %s', (
     const run = 'a run/with parts';
     await readUpTo(server, run, 'strange', 3);
     // The last that was written.
-    await until(() => server.data('text/text', { run, tag: 'text of 1' }), { describe: () => server.tags('scalars') });
+    await until(async () => (await server.data<unknown[]>('text/text', { run, tag: 'text of 1' })).length === 1, {
+      describe: () => server.tags('scalars'),
+    });
     expect(await server.scalars(run, 'strange')).toEqual([
       [0, 'NaN'],
       [1, 'Infinity'],

@@ -130,7 +130,7 @@ test('a killed executor, a killed and a stopped program: training goes on from t
   const stopped = await training.pid(1, 3);
   process.kill(stopped, 'SIGSTOP');
   await training.pid(0, 4);
-  expect(isAlive(stopped)).toBe(false);
+  await until(() => !isAlive(stopped), { describe: 'the stopped program lives', everyMs: 20 });
   const { notices } = await training.status();
   expect(notices.filter((notice) => notice.includes('goes on from')).length).toBeGreaterThan(0);
   const result = await training.result();
