@@ -91,7 +91,7 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
     tasks: [...lanes].map(([task, lane]) => {
       leave(lane, until, goesOn(status, task));
       const { steps } = lane;
-      return { task, steps, spans: steps.filter(isSpan), ends: steps.filter((step) => !isSpan(step)) };
+      return { task, steps, spans: steps.filter(isSpan), ends: steps.filter((step): step is End => !isSpan(step)) };
     }),
     moments,
   };
