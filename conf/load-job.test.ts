@@ -195,6 +195,11 @@ gang: {timeout: 20m}
     ['no command anywhere', 'name: a\nroles: {worker: {}}\n', /roles\.worker: has no command, and neither has the job/],
     ['only sidecars', 'name: a\ncommand: x\nroles: {b: {sidecar: true}}\n', /at least one role must be tracked/],
     [
+      'nobody but servers that the strategy does not have',
+      'name: a\ncommand: x\nroles: {ps: {}}\n',
+      /nobody would train: write a role worker/,
+    ],
+    [
       'two chiefs',
       'name: a\ncommand: x\nroles: {b: {chief: true}, c: {chief: true}}\n',
       /only one role can be the chief, and `b` is already/,

@@ -14,7 +14,8 @@ test('roles are told by name, tasks and what these take together', () => {
 });
 
 test('what was told is understood, in as few tags as it fits into, each of 100 characters', () => {
-  const name = fc.stringMatching(/^[a-z][a-z0-9-]{0,30}$/);
+  // A role `ps` may mean nothing, by the strategy.
+  const name = fc.stringMatching(/^[a-z][a-z0-9-]{0,30}$/).filter((each) => each !== 'ps');
   const role = fc.record({ instances: fc.integer({ min: 1, max: 100_000 }), gpus: fc.integer({ min: 0, max: 1024 }) });
   fc.assert(
     fc.property(fc.dictionary(name, role, { minKeys: 1, maxKeys: 8 }), (roles) => {

@@ -73,6 +73,8 @@ export function strategyProblems(file: JobFile): Problem[] {
     if (file.framework === 'tfjs' && !names.some((name) => name !== SERVING_ROLE && isRanked(file, name, file.roles[name] as RoleFile)))
       refuse(['strategy'], 'nobody would train: write a role worker beside the role ps');
     if (file.framework !== 'tfjs' && ps === undefined) refuse(['strategy'], 'write a role ps: it comes by itself with framework tfjs only');
+  } else if (names.length > 0 && Object.keys(withStrategyRoles(file).roles).length === 0) {
+    refuse(['roles'], 'nobody would train: write a role worker beside the role ps');
   }
   const elastic = names.filter((name) => isElastic(file.roles[name]));
   for (const name of names) {
