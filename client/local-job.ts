@@ -84,7 +84,8 @@ export class LocalJob implements JobConnection {
       // One that has just been started does not listen to signals yet: it would die of it, and another attempt would go on with the job.
       const listens = (await this.#address())?.pid === pid || waited > LISTENING_MS;
       if (pid !== null && pid !== told && listens) {
-        process.kill(pid, 'SIGTERM');
+        // One that has ended meanwhile cannot be told: the next look says how it ended.
+        if (isThere(pid)) process.kill(pid, 'SIGTERM');
         told = pid;
       }
       await delay(50);

@@ -56,10 +56,16 @@ export async function unpackWheel(wheel: string, folder: string, place: (name: s
     // zlib inflates on threads of its own: the two large libraries of TensorFlow go at the same time.
     const queue = wanted.toSorted((a, b) => b.entry.size - a.entry.size);
     const worker = async () => {
-      for (let next = queue.shift(); next !== undefined; next = queue.shift())
-        await unpack(file, next.entry, path.join(folder, next.target));
+      try {
+        for (let next = queue.shift(); next !== undefined; next = queue.shift())
+          await unpack(file, next.entry, path.join(folder, next.target));
+      } finally {
+        queue.length = 0;
+      }
     };
-    await Promise.all([worker(), worker()]);
+    // Nothing is written any more when this ends, however it does.
+    const failed = (await Promise.allSettled([worker(), worker()])).find((end) => end.status === 'rejected');
+    if (failed !== undefined) throw failed.reason;
     return wanted.map(({ target }) => target);
   } finally {
     await file.close();
@@ -100,11 +106,11 @@ async function unpack(file: FileHandle, entry: Entry, target: string): Promise<v
   const header = await read(file, entry.offset, LOCAL_SIZE);
   if (header.readUInt32LE(0) !== LOCAL) throw new Error(`a broken zip archive: no header before ${entry.name}`);
   const start = entry.offset + LOCAL_SIZE + header.readUInt16LE(26) + header.readUInt16LE(28);
-  const bytes = pieces(file, start, entry.compressedSize);
+  if (![0, 8].includes(entry.method)) throw new Error(`${entry.name} is packed by method ${entry.method}; 0 and 8 are supported`);
+  const bytes = Readable.from(pieces(file, start, entry.compressedSize));
   const output = createWriteStream(target);
-  if (entry.method === 8) await pipeline(Readable.from(bytes), createInflateRaw({ chunkSize: PIECE }), output);
-  else if (entry.method === 0) await pipeline(Readable.from(bytes), output);
-  else throw new Error(`${entry.name} is packed by method ${entry.method}; 0 and 8 are supported`);
+  if (entry.method === 8) await pipeline(bytes, createInflateRaw({ chunkSize: PIECE }), output);
+  else await pipeline(bytes, output);
   if (output.bytesWritten !== entry.size) throw new Error(`${entry.name} is cut: ${output.bytesWritten} of ${entry.size} bytes`);
 }
 

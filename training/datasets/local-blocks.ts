@@ -1,4 +1,4 @@
-import { constants, type FileHandle, mkdir, open, readFile, rm, statfs, writeFile } from 'node:fs/promises';
+import { constants, type FileHandle, link, mkdir, open, readFile, rm, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { messageOf } from '../../conf/errors.ts';
@@ -172,13 +172,17 @@ async function takeFolder(place: string | undefined): Promise<string> {
   return folder;
 }
 
-/** False when it is there already. */
+/** Whole from its first moment, since others read it; false when it is there already. */
 async function create(path: string, text: string): Promise<boolean> {
+  const whole = `${path}-${process.pid}`;
+  await writeFile(whole, text, { mode: 0o600 });
   try {
-    await writeFile(path, text, { flag: 'wx', mode: 0o600 });
+    await link(whole, path);
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw error;
+  } finally {
+    await rm(whole, { force: true });
   }
 }
