@@ -8,7 +8,6 @@ import { Secret } from '../conf/secret.ts';
 import { Ring, type RingTimeouts } from './ring.ts';
 import { openEarlyListener } from './ring-connect.ts';
 import { CHALLENGE_BYTES, encodeChallenge, encodeHello, HELLO_BYTES } from './ring-handshake.ts';
-import { freePort } from './testing/free-port.ts';
 
 const closers: (() => void)[] = [];
 afterEach(() => {
@@ -281,7 +280,8 @@ describe('strangers', () => {
       generation: 1,
       key: KEY,
       listener: server,
-      addresses: [address, { host: '127.0.0.1', port: await freePort() }, { host: '127.0.0.1', port: await freePort() }],
+      // Nobody listens there, and nobody else comes to.
+      addresses: [address, { host: '127.0.0.1', port: 1 }, { host: '127.0.0.1', port: 2 }],
       onLost: () => {},
       timeouts: { joinMs: 2000 },
     });
