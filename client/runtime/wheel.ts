@@ -4,6 +4,7 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createInflateRaw } from 'node:zlib';
+import { sideBySide } from '../side-by-side.ts';
 
 /*
  * A Python wheel is a zip archive (PKWARE's APPNOTE.TXT). All numbers are little endian. What is read of it, from its end:
@@ -55,17 +56,12 @@ export async function unpackWheel(wheel: string, folder: string, place: (name: s
     }
     // zlib inflates on threads of its own: the two large libraries of TensorFlow go at the same time.
     const queue = wanted.toSorted((a, b) => b.entry.size - a.entry.size);
-    const worker = async () => {
-      try {
-        for (let next = queue.shift(); next !== undefined; next = queue.shift())
-          await unpack(file, next.entry, path.join(folder, next.target));
-      } finally {
-        queue.length = 0;
-      }
+    const worker = async (signal: AbortSignal) => {
+      for (let next = queue.shift(); next !== undefined && !signal.aborted; next = queue.shift())
+        await unpack(file, next.entry, path.join(folder, next.target));
     };
     // Nothing is written any more when this ends, however it does.
-    const failed = (await Promise.allSettled([worker(), worker()])).find((end) => end.status === 'rejected');
-    if (failed !== undefined) throw failed.reason;
+    await sideBySide((signal) => [worker(signal), worker(signal)]);
     return wanted.map(({ target }) => target);
   } finally {
     await file.close();
