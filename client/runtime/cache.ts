@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { link, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { createWhole } from '../../conf/create-whole.ts';
 
 /*
  * <cache>/runtime/
@@ -57,7 +58,7 @@ export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (
   await mkdir(runtimes, { recursive: true });
   const lock = path.join(runtimes, `.lock-${key}`);
   let told = false;
-  while (!(await take(lock))) {
+  while (!(await createWhole(lock, `${os.hostname()} ${process.pid}`))) {
     const [host = '', pid = ''] = await readFile(lock, 'utf8').then(
       (text) => text.split(' '),
       () => [],
@@ -76,21 +77,6 @@ export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (
     return await work();
   } finally {
     await rm(lock, { force: true });
-  }
-}
-
-/** The lock appears together with its content: by a link to a finished file. */
-async function take(lock: string): Promise<boolean> {
-  const mine = `${lock}-${process.pid}-${randomBytes(4).toString('hex')}`;
-  await writeFile(mine, `${os.hostname()} ${process.pid}`);
-  try {
-    await link(mine, lock);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw error;
-  } finally {
-    await rm(mine, { force: true });
   }
 }
 

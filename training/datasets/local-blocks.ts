@@ -1,6 +1,7 @@
-import { constants, type FileHandle, link, mkdir, open, readFile, rm, statfs, writeFile } from 'node:fs/promises';
+import { constants, type FileHandle, mkdir, open, readFile, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { createWhole } from '../../conf/create-whole.ts';
 import { messageOf } from '../../conf/errors.ts';
 import { crc32c } from '../crc32c.ts';
 import { containerScratch, createScratchFolder, isAlive, removeAtEnd } from './scratch-folder.ts';
@@ -162,27 +163,12 @@ async function takeFolder(place: string | undefined): Promise<string> {
   const folder = join(base, '.tony-ts-copies');
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const owner = join(folder, 'owner');
-  if (!(await create(owner, `${process.pid}`))) {
+  if (!(await createWhole(owner, `${process.pid}`, 0o600))) {
     const former = Number(await readFile(owner, 'utf8').catch(() => ''));
     if (former === process.pid || isAlive(former)) return await createScratchFolder(place);
     await rm(owner, { force: true });
-    if (!(await create(owner, `${process.pid}`))) return await createScratchFolder(place);
+    if (!(await createWhole(owner, `${process.pid}`, 0o600))) return await createScratchFolder(place);
   }
   removeAtEnd(folder);
   return folder;
-}
-
-/** Whole from its first moment, since others read it; false when it is there already. */
-async function create(path: string, text: string): Promise<boolean> {
-  const whole = `${path}-${process.pid}`;
-  await writeFile(whole, text, { mode: 0o600 });
-  try {
-    await link(whole, path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw error;
-  } finally {
-    await rm(whole, { force: true });
-  }
 }
