@@ -61,11 +61,21 @@ test.each([
   '--- a',
   '...',
   'a:',
+  'A::',
+  'a:\u0001',
+  'a:\ud800',
   '?',
   'a, b]',
   'No',
 ])('%j is read back as it was', (text) => {
   expect(parse(toYaml({ text, list: [text], [text]: 1 }))).toEqual({ text, list: [text], [text]: 1 });
+});
+
+test('every text of three characters that mean something to YAML is read back, as a value and as a key', () => {
+  const marks = [...'A0 :#-?,[{"\'&*!|>%@=~\\\n\t\r\0\x7f\x85\xa0é\u2028\ufeff', '\ud800'];
+  const texts = marks.flatMap((a) => marks.flatMap((b) => marks.map((c) => `${a}${b}${c}`)));
+  const values = texts.map((text) => ({ [text]: text }));
+  expect(parse(toYaml(values))).toEqual(values);
 });
 
 test('a parser reads any JSON value back', () => {
