@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Strategy } from './job.ts';
+import { meantResource } from './resource-key.ts';
 import { ROLE_NAME } from './role-name.ts';
 import { isRoleTag } from './role-tags.ts';
 import { count, duration, memory, text } from './value-schemas.ts';
@@ -22,13 +23,25 @@ const acl = z
   })
   .describe('Users and groups; "*" as a user is everybody.');
 
+/** `mem: 4g` is no number of a type that nobody has, but memory. */
+const otherResource = z
+  .int({
+    error: ({ path }) => {
+      const key = String(path?.at(-1));
+      const meant = meantResource(key);
+      return `${meant === undefined ? '' : `did you mean \`${meant}\`? `}YARN's resource type \`${key}\` needs a whole number`;
+    },
+  })
+  .min(0)
+  .max(1_000_000);
+
 const resources = z
   .object({
     memory: memory('Memory of each container; at least 1g where YARN checks virtual memory.').default(2048),
     vcores: count(1, 4096).describe('Virtual cores of each container.').default(1),
     gpus: count(0, 1024).describe('GPUs of each container (YARN resource type yarn.io/gpu).').default(0),
   })
-  .catchall(count(0).describe('Any other YARN resource type, by its name.'))
+  .catchall(otherResource.describe('Any other YARN resource type, by its name.'))
   .describe('What each container of the role gets.');
 
 export const roleSchema = z.strictObject({

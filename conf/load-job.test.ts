@@ -211,6 +211,17 @@ gang: {timeout: 20m}
       'name: a\ncommand: x\nroles: {b: {resources: {gpu: 1}}}',
       /resources\.gpu: is no resource type; did you mean `gpus`\?/,
     ],
+    [
+      'a short name with its unit',
+      'name: a\ncommand: x\nroles: {b: {resources: {mem: 4g}}}',
+      /resources\.mem: did you mean `memory`\? YARN's resource type `mem` needs a whole number, found `4g`/,
+    ],
+    [
+      'a part of another resource',
+      'name: a\ncommand: x\nroles: {b: {resources: {example.com/fpga: 0.5}}}',
+      /YARN's resource type `example.com\/fpga` needs a whole number, found `0.5`/,
+    ],
+    ['cores by another name', 'name: a\ncommand: x\nroles: {b: {resources: {cpus: 2}}}', /resources\.cpus: .*did you mean `vcores`\?/],
     ['GPUs by their YARN name', 'name: a\ncommand: x\nroles: {b: {resources: {yarn.io/gpu: 1}}}', /did you mean `gpus`\?/],
     ['a sidecar that serves', PS('sidecar: true'), /roles\.ps\.sidecar: parameter servers hold the weights/],
     ['a chief that serves', PS('chief: true'), /a parameter server cannot be the chief/],
