@@ -82,7 +82,8 @@ export class FileStorage implements Storage {
       await mkdir(dirname(target), { recursive: true, mode: FOLDER_PERMISSION });
       if (!status.isDirectory()) {
         const isFirst = await giveName(source, target, true);
-        if (isFirst) await unlink(source);
+        // Somebody may remove the folder that it was in.
+        if (isFirst) await unlink(source).catch(ifMissing(undefined));
         return isFirst;
       }
       // Of two folders renamed to one name at the same time the second meets a folder that is not empty.
@@ -101,9 +102,20 @@ export class FileStorage implements Storage {
     const path = pathOf(uri);
     if (path === '/') throw new TonyError('STORAGE_REFUSED', `${uri}: the root is not removed.`);
     return translated(uri, async () => {
-      const found = await isThere(path);
-      if (found) await rm(path, { recursive: true, force: true });
-      return found;
+      const status = await lstat(path).catch(ifMissing(null));
+      if (status === null) return false;
+      if (!status.isDirectory()) return unlink(path).then(() => true, ifMissing(false));
+      // It goes at once, as on HDFS: what somebody writes meanwhile goes with it, or comes into a new folder.
+      const aside = join(dirname(path), temporaryName(basename(path)));
+      if (!(await rename(path, aside).then(() => true, ifMissing(false)))) return false;
+      try {
+        await rm(aside, { recursive: true, force: true });
+      } catch (error) {
+        // What may not be removed keeps its name.
+        await rename(aside, path).catch(() => undefined);
+        throw error;
+      }
+      return true;
     });
   }
 

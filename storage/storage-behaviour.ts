@@ -189,6 +189,34 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       await expect(storage.remove(root.replace(/^(\w+:\/\/[^/]*).*$/, '$1/'))).rejects.toMatchObject({ code: 'STORAGE_REFUSED' });
     });
 
+    test('removes a folder at once while others write into it', async () => {
+      const folder = fresh();
+      const removed: boolean[] = [];
+      let isOver = false;
+      const write = async (writer: number): Promise<void> => {
+        while (!isOver) {
+          for (const file of ['a', 'b', 'c']) {
+            try {
+              await storage.write(joinUri(folder, `writer-${writer}`, file), Buffer.from(file));
+            } catch (error) {
+              // It was removed before its name was given.
+              expect(error).toMatchObject({ name: 'TonyError' });
+            }
+          }
+        }
+      };
+      const remove = async (): Promise<void> => {
+        try {
+          while (removed.filter(Boolean).length < 30) removed.push(await storage.remove(folder));
+        } finally {
+          isOver = true;
+        }
+      };
+      await Promise.all([remove(), remove(), ...[0, 1, 2, 3].map(write)]);
+      await storage.remove(folder);
+      expect(await storage.stat(folder)).toBeNull();
+    });
+
     test('makes folders, and does not mind those that are there', async () => {
       const folder = joinUri(fresh(), 'a', 'b');
       await storage.makeFolder(folder, 0o700);

@@ -19,7 +19,7 @@ export interface Storage {
   list(uri: string): Promise<Entry[]>;
   /** False, and nothing changed, when `from` is missing or `to` exists. Atomic. */
   rename(from: string, to: string): Promise<boolean>;
-  /** Folder or file, with everything in it; false when there was nothing. */
+  /** Folder or file, with everything in it, at once, whoever writes into it meanwhile; false when there was nothing. */
   remove(uri: string): Promise<boolean>;
   makeFolder(uri: string, permission?: number): Promise<void>;
   close(): void;

@@ -137,10 +137,9 @@ export class PredictOutput {
   async finish(): Promise<PredictManifest> {
     const file = joinUri(this.uri, SUCCESS);
     const manifest = (await this.#readManifest()) ?? (await this.#countAll());
-    if (await this.#storage.write(file, Buffer.from(`${JSON.stringify(manifest)}\n`), { ifAbsent: true })) {
-      await this.#storage.remove(joinUri(this.uri, COUNTS));
-    }
-    await this.#storage.remove(joinUri(this.uri, ATTEMPTS));
+    await this.#storage.write(file, Buffer.from(`${JSON.stringify(manifest)}\n`), { ifAbsent: true });
+    // Whoever is last takes away what others have still written after the first.
+    for (const folder of [COUNTS, ATTEMPTS]) await this.#storage.remove(joinUri(this.uri, folder));
     return manifest;
   }
 
