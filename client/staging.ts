@@ -1,4 +1,4 @@
-import { createReadStream, createWriteStream } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -7,6 +7,7 @@ import { TonyError } from '../conf/errors.ts';
 import { CONTAINER_LAYOUT, type Resource } from '../conf/job.ts';
 import type { Entry, Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
+import { intoFile } from './into-file.ts';
 import { type HashedFolder, packFolder } from './source-archive.ts';
 
 /*
@@ -159,7 +160,7 @@ async function pack(folder: HashedFolder, signal: AbortSignal | undefined): Prom
   const discard = (): Promise<void> => rm(temporary, { recursive: true, force: true });
   try {
     const file = path.join(temporary, 'archive');
-    await pipeline(packFolder(folder), createWriteStream(file, { mode: FILE_MODE }), { signal });
+    await intoFile(file, FILE_MODE, (stream) => pipeline(packFolder(folder), stream, { signal }));
     return { file, size: (await stat(file)).size, discard };
   } catch (error) {
     await discard();

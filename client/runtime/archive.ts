@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { create } from 'tar';
+import { intoFile } from '../into-file.ts';
 
 export interface Archive {
   readonly sha256: string;
@@ -31,18 +31,20 @@ export async function packFolder(folder: string, output: string): Promise<Archiv
   const hash = createHash('sha256');
   let size = 0;
   const tar = create({ cwd: folder, portable: true, mtime: MTIME, noDirRecurse: true, strict: true }, files);
-  await pipeline(
-    // A minipass stream is an async iterable of its chunks.
-    blocks(tar as AsyncIterable<Buffer>),
-    compressed,
-    async function* (members: AsyncIterable<Buffer>) {
-      for await (const member of members) {
-        hash.update(member);
-        size += member.length;
-        yield member;
-      }
-    },
-    createWriteStream(output, { mode: 0o644 }),
+  await intoFile(output, 0o644, (stream) =>
+    pipeline(
+      // A minipass stream is an async iterable of its chunks.
+      blocks(tar as AsyncIterable<Buffer>),
+      compressed,
+      async function* (members: AsyncIterable<Buffer>) {
+        for await (const member of members) {
+          hash.update(member);
+          size += member.length;
+          yield member;
+        }
+      },
+      stream,
+    ),
   );
   return { sha256: hash.digest('hex'), size };
 }

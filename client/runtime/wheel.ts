@@ -1,9 +1,9 @@
-import { createWriteStream } from 'node:fs';
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createInflateRaw } from 'node:zlib';
+import { intoFile } from '../into-file.ts';
 import { sideBySide } from '../side-by-side.ts';
 
 /*
@@ -104,10 +104,11 @@ async function unpack(file: FileHandle, entry: Entry, target: string): Promise<v
   const start = entry.offset + LOCAL_SIZE + header.readUInt16LE(26) + header.readUInt16LE(28);
   if (![0, 8].includes(entry.method)) throw new Error(`${entry.name} is packed by method ${entry.method}; 0 and 8 are supported`);
   const bytes = Readable.from(pieces(file, start, entry.compressedSize));
-  const output = createWriteStream(target);
-  if (entry.method === 8) await pipeline(bytes, createInflateRaw({ chunkSize: PIECE }), output);
-  else await pipeline(bytes, output);
-  if (output.bytesWritten !== entry.size) throw new Error(`${entry.name} is cut: ${output.bytesWritten} of ${entry.size} bytes`);
+  await intoFile(target, 0o666, async (output) => {
+    if (entry.method === 8) await pipeline(bytes, createInflateRaw({ chunkSize: PIECE }), output);
+    else await pipeline(bytes, output);
+    if (output.bytesWritten !== entry.size) throw new Error(`${entry.name} is cut: ${output.bytesWritten} of ${entry.size} bytes`);
+  });
 }
 
 const PIECE = 1024 * 1024;
