@@ -37,6 +37,10 @@ test('a narrow terminal has it in more lines, a pipe in one', () => {
   expect(eventLines(long, PIPE)[0]).toContain('x'.repeat(500));
 });
 
+test('a tab takes the room of a blank: nobody knows how wide it would be', () => {
+  expect(eventLines({ at, event: 'task-failed', detail: 'died\n\tat\tmain' }, plain(80))[1]).toBe('     at main');
+});
+
 test('no line is wider than the terminal, and none steers it', () => {
   const text = fc.string({ unit: 'binary', maxLength: 200 });
   const any = fc.record({ at: fc.double(), event: text, role: text, index: fc.nat(), node: text, detail: text });

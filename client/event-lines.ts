@@ -28,7 +28,7 @@ export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
   const lines = within(head, what, terminal);
   const paint = styleOf(event);
   const [begin = '', ...rest] = paint === null ? lines : lines.map((line) => terminal.paint(paint, line));
-  const below = more.filter((line) => line.trim() !== '').map((line) => cut(`${INDENT}${line}`, terminal));
+  const below = more.filter((line) => line.trim() !== '').map((line) => cut(`${INDENT}${line.replace(/\s/g, ' ')}`, terminal));
   return [begin, ...rest, ...below.map((line) => terminal.paint('dim', line))];
 }
 
