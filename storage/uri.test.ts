@@ -27,6 +27,8 @@ describe('URIs of files', () => {
     expect(parentUri('hdfs://nn/a')).toBe('hdfs://nn/');
     expect(parentUri('hdfs://nn/')).toBe('hdfs://nn/');
     expect(parentUri('hdfs://nn')).toBe('hdfs://nn');
+    expect(parentUri('hdfs://nn/\u2028')).toBe('hdfs://nn/');
+    expect(parentUri('hdfs://nn/\n/a')).toBe('hdfs://nn/\n');
     expect(parentUri('file:///a')).toBe('file:///');
     expect(fileUri('/')).toBe('file:///');
   });

@@ -54,7 +54,7 @@ export function joinUri(folder: string, ...names: readonly string[]): string {
 export function parentUri(uri: string): string {
   const trimmed = withoutSlash(uri);
   const cut = trimmed.lastIndexOf('/');
-  const isBelowRoot = /^[a-z0-9+.-]+:\/\/[^/]*\/./i.test(trimmed);
+  const isBelowRoot = /^[a-z0-9+.-]+:\/\/[^/]*\/./is.test(trimmed);
   if (!isBelowRoot) return uri;
   const parent = trimmed.slice(0, cut);
   return /^[a-z0-9+.-]+:\/\/[^/]*$/i.test(parent) ? `${parent}/` : parent;
