@@ -169,17 +169,22 @@ export class LocalJob implements JobConnection {
     }
   }
 
-  /** Its pid, if that process is this job's ApplicationMaster still: numbers are given out again. */
+  /** Its pid, if it runs. */
   async #masterPid(): Promise<number | null> {
     const [pid] = await this.#pids();
-    if (!isThere(pid)) return null;
+    return (await this.#isMaster(pid)) ? (pid ?? null) : null;
+  }
+
+  /** Whether a process is this job's ApplicationMaster still: numbers are given out again. */
+  async #isMaster(pid: number | undefined): Promise<boolean> {
+    if (!isThere(pid)) return false;
     const environment = await readText(`/proc/${pid}/environ`);
     if (environment !== '') {
       const variables = environment.split('\0');
-      return this.#masters.some((containerId) => variables.includes(`CONTAINER_ID=${containerId}`)) ? pid : null;
+      return this.#masters.some((containerId) => variables.includes(`CONTAINER_ID=${containerId}`));
     }
     // No /proc: what answers with the job's token is the job.
-    return (await this.#status()) === null ? null : pid;
+    return (await this.#status()) !== null;
   }
 
   /** Containers of all attempts that there may be. */
@@ -195,8 +200,9 @@ export class LocalJob implements JobConnection {
   /** False when there is none for as long as it may take until there is one. */
   async #masterLives(): Promise<boolean> {
     for (const began = performance.now(); ; await delay(50)) {
-      if ((await this.#masterPid()) !== null) return true;
-      const [, starter] = await this.#pids();
+      // Read once: between two looks a starter may have made way for the ApplicationMaster that it started.
+      const [pid, starter] = await this.#pids();
+      if (await this.#isMaster(pid)) return true;
       if (performance.now() - began > (isThere(starter) ? RESTART_MS : START_MS)) return false;
     }
   }
