@@ -121,7 +121,11 @@ export class PredictOutput {
     } finally {
       contents.destroy();
     }
-    await this.#storage.write(joinUri(this.uri, COUNTS, this.name(split)), Buffer.from(String(records())), { ifAbsent: true });
+    const count = joinUri(this.uri, COUNTS, this.name(split));
+    await this.#storage.write(count, Buffer.from(String(records())), { ifAbsent: true }).catch(async (error: unknown) => {
+      // Who found all done has counted the part itself, and clears the counts away.
+      if ((await this.#readManifest()) === null) throw error;
+    });
     return true;
   }
 

@@ -34,6 +34,21 @@ function worker(index: number, count: number, own: Storage = storage): Cluster &
   return parts as unknown as Cluster & { readonly told: Record<string, number>[] };
 }
 
+/** The storage, with writes of one's own. */
+function writingBy(write: Storage['write']): Storage {
+  return {
+    open: (...words) => storage.open(...words),
+    read: (uri) => storage.read(uri),
+    write,
+    stat: (uri) => storage.stat(uri),
+    list: (uri) => storage.list(uri),
+    rename: (from, to) => storage.rename(from, to),
+    remove: (uri) => storage.remove(uri),
+    makeFolder: (uri) => storage.makeFolder(uri),
+    close: () => {},
+  };
+}
+
 const FILES = 7;
 const RECORDS = 50;
 
@@ -152,6 +167,29 @@ test('each part is there once and whole, whoever dies when, again and again', as
     await expectWhole(output);
   }
 }, 60_000);
+
+test('a worker that is late with a count finds all done by another, and nothing is left of either', async () => {
+  const input = await numbers();
+  for (const late of ['before', 'meanwhile'] as const) {
+    const output = `${await folderWith()}/out`;
+    const other = (): Promise<PredictReport> => predict(worker(1, 2), jsonl<{ id: number }>(input), double, { output });
+    let isCounting = false;
+    const slow = writingBy(async (uri, data, options) => {
+      if (isCounting || !uri.includes('/_counts/') || !(data instanceof Uint8Array)) return storage.write(uri, data, options);
+      isCounting = true;
+      if (late === 'before') await other();
+      async function* pieces(): AsyncIterable<Uint8Array> {
+        yield data as Uint8Array;
+        if (late === 'meanwhile') await other();
+      }
+      return storage.write(uri, pieces(), options);
+    });
+    const report = await predict(worker(0, 2, slow), jsonl<{ id: number }>(input), double, { output });
+    expect(isCounting).toBe(true);
+    expect(report).toMatchObject({ parts: FILES, written: { parts: 1 } });
+    await expectWhole(output);
+  }
+});
 
 test('a folder of something else is left alone', async () => {
   const input = await numbers();
@@ -311,17 +349,7 @@ test('memory stays bounded: reading waits for storage', async () => {
       yield piece;
     }
   }
-  const slow: Storage = {
-    open: (...words) => storage.open(...words),
-    read: (uri) => storage.read(uri),
-    write: (uri, data, options) => storage.write(uri, data instanceof Uint8Array ? data : watched(data), options),
-    stat: (uri) => storage.stat(uri),
-    list: (uri) => storage.list(uri),
-    rename: (from, to) => storage.rename(from, to),
-    remove: (uri) => storage.remove(uri),
-    makeFolder: (uri) => storage.makeFolder(uri),
-    close: () => {},
-  };
+  const slow = writingBy((uri, data, options) => storage.write(uri, data instanceof Uint8Array ? data : watched(data), options));
   const results = (elements: readonly { id: number }[]) => {
     computed += elements.length;
     return elements.map(({ id }) => ({ id, text: 'x'.repeat(1000) }));
