@@ -156,8 +156,16 @@ function parsed(line: string): readonly [string, number, number, number] | null 
   }
 }
 
-/** The folder of earlier programs when none of them lives, otherwise one of our own. */
-async function takeFolder(place: string | undefined): Promise<string> {
+let taking: Promise<unknown> = Promise.resolve();
+
+/** The folder of earlier programs when none of them lives, otherwise one of our own. One at a time: of two only one inherits. */
+function takeFolder(place: string | undefined): Promise<string> {
+  const taken = taking.then(() => inheritFolder(place));
+  taking = taken.catch(() => undefined);
+  return taken;
+}
+
+async function inheritFolder(place: string | undefined): Promise<string> {
   const base = place ?? (await containerScratch());
   if (base === null) return await createScratchFolder();
   const folder = join(base, '.tony-ts-copies');

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readdir, readFile, rename, truncate, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, truncate, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
@@ -47,6 +47,10 @@ async function dataFolder(): Promise<string> {
     ),
   );
 }
+
+const fail = (message: string): never => {
+  throw new Error(message);
+};
 
 /** However little room the machine has. */
 const ANYWHERE = { keepFreeBytes: 0 };
@@ -156,9 +160,6 @@ describe('local copies', () => {
 
   test('of a program that was killed are taken over by the next one in its place; not those of one that lives', async () => {
     const folder = await folderWith();
-    const fail = (message: string) => {
-      throw new Error(message);
-    };
     const first = await LocalBlocks.open({ ...ANYWHERE, folder });
     await first.put('one', Buffer.from('1'.repeat(100)), fail);
     await first.put('two', Buffer.from('2'.repeat(100)), fail);
@@ -174,6 +175,19 @@ describe('local copies', () => {
     expect(String(await next.get('four', fail))).toBe('4');
     expect(String(await next.get('one', fail))).toBe('1'.repeat(100));
     expect((await readdir(folder)).length).toBe(2);
+  });
+
+  test('of a program that was killed are taken over by one of two datasets that begin at once', async () => {
+    const { pid: dead } = spawnSync('true');
+    for (let round = 0; round < 20; round++) {
+      const folder = await folderWith();
+      await mkdir(join(folder, '.tony-ts-copies'));
+      await writeFile(join(folder, '.tony-ts-copies', 'owner'), `${dead}`);
+      const both = await Promise.all([LocalBlocks.open({ ...ANYWHERE, folder }), LocalBlocks.open({ ...ANYWHERE, folder })]);
+      const bytes = both.map((_, at) => Buffer.from(`block of ${at}`));
+      await Promise.all(both.map((blocks, at) => blocks.put('block', bytes[at] as Buffer, fail)));
+      expect(await Promise.all(both.map((blocks) => blocks.get('block', fail)))).toEqual(bytes);
+    }
   });
 
   test('give any part of a file as it is', async () => {
