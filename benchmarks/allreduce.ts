@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Secret } from '../conf/secret.ts';
 import { Ring } from '../training/ring.ts';
-import { freePort } from '../training/testing/free-port.ts';
+import { freePort } from './free-port.ts';
 import { median } from './median.ts';
 import { openMpi } from './peers/openmpi.ts';
 import { openTcpLimit } from './peers/tcp-limit.ts';

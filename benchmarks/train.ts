@@ -15,7 +15,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import { programEnvironment } from '../training/program-environment.ts';
-import { freePort } from '../training/testing/free-port.ts';
+import { freePort } from './free-port.ts';
 import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';
 import { BATCH, INPUTS, type ModelKind, type RankStart, type Seconds, trainRank } from './training/train-rank.ts';

@@ -11,9 +11,9 @@ import { ensureRuntime, type Runtime } from '../client/runtime/ensure-runtime.ts
 import { fileUri } from '../storage/uri.ts';
 import { programEnvironment } from '../training/program-environment.ts';
 import type { Report, TaskContext } from '../training/task-context.ts';
+import { type BoundPort, bindPort } from '../training/testing/bind-port.ts';
 import { runGang } from '../training/testing/correctness-gang.ts';
 import type { CorrectnessCase } from '../training/testing/correctness-program.ts';
-import { freePort } from '../training/testing/free-port.ts';
 import type { Death } from './programs/dying.ts';
 
 const BUNDLES = path.resolve(import.meta.dirname, '..', 'dist', 'container');
@@ -79,10 +79,17 @@ interface Rank {
 
 const WORLD_SIZE = 3;
 
+/** Kept as long as somebody may listen there. */
+const ports: BoundPort[] = [];
+afterAll(() => {
+  for (const port of ports) port.close();
+});
+
 /** What an executor does for each rank of a generation. */
 async function startGeneration(name: string, generation: number, deaths: Readonly<Record<number, Death>>): Promise<Rank[]> {
-  const ports = await Promise.all(Array.from({ length: WORLD_SIZE }, freePort));
-  const members = ports.map((port, rank) => ({ role: 'worker', index: rank, rank, host: '127.0.0.1', port }));
+  const bound = await Promise.all(Array.from({ length: WORLD_SIZE }, () => bindPort(false)));
+  ports.push(...bound);
+  const members = bound.map(({ port }, rank) => ({ role: 'worker', index: rank, rank, host: '127.0.0.1', port }));
   const ringKey = randomBytes(32).toString('base64');
   return await Promise.all(
     members.map(async ({ role, index, host, port }) => {

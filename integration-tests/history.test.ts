@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { JobStatus } from '../conf/status.ts';
-import { freePort } from '../training/testing/free-port.ts';
+import { type BoundPort, bindPort } from '../training/testing/bind-port.ts';
 import type { HistoryList } from '../web/history-list.ts';
 import type { Command } from './command.ts';
 import { jsonLines, noneLeft, until, useCluster } from './harness.ts';
@@ -13,14 +13,14 @@ import { jsonLines, noneLeft, until, useCluster } from './harness.ts';
 const cluster = useCluster();
 const SHARED = '/shared/history';
 let folder: string;
-let port: number;
+let bound: BoundPort;
 let site: { TONY_CONF_DIR: string };
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-history-test-'));
-  port = await freePort();
+  bound = await bindPort(false);
   await mkdir(path.join(folder, 'conf'));
-  const text = `history:\n  dir: hdfs://${SHARED}\n  url: http://127.0.0.1:${port}\n`;
+  const text = `history:\n  dir: hdfs://${SHARED}\n  url: http://127.0.0.1:${bound.port}\n`;
   await writeFile(path.join(folder, 'conf', 'tony-site.yaml'), text);
   site = { TONY_CONF_DIR: path.join(folder, 'conf') };
   // What other tests' jobs have left.
@@ -29,6 +29,7 @@ beforeAll(async () => {
   await hdfs(SHARED, 'SETOWNER&group=historians', 'PUT');
 });
 afterAll(async () => {
+  bound.close();
   await cluster.hdfsRemove('/shared');
   await rm(folder, { recursive: true, force: true });
 });
@@ -132,8 +133,8 @@ describe('a history for all users', () => {
   });
 
   test('is served to each person as the jobs let them see', async () => {
-    const { server, url } = await serving(['--auth', 'simple', '--port', String(port)], 'historian');
-    expect(url).toBe(`http://127.0.0.1:${port}/`);
+    const { server, url } = await serving(['--auth', 'simple', '--port', String(bound.port)], 'historian');
+    expect(url).toBe(`http://127.0.0.1:${bound.port}/`);
     const asked = (user: string, target: string): Promise<Response> =>
       fetch(`${url}${target}${target.includes('?') ? '&' : '?'}user.name=${user}`);
     const names = async (user: string): Promise<string[]> =>

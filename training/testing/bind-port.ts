@@ -14,7 +14,10 @@ interface Bound {
   close(): void;
 }
 
-/** What the executor does: binds a port of loopback, for its socket to be handed on. */
+/**
+ * What the executor does: binds a port of loopback, for its socket to be handed on. One that does not listen keeps the port for
+ * another process of ours, which may bind it as well and listen there; nobody else is given it.
+ */
 export async function bindPort(listening: boolean): Promise<BoundPort> {
   if (listening) {
     const server = createServer().listen(0, '127.0.0.1') as Server & { _handle: { fd: number } };
