@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { FrozenJob } from '../conf/job.ts';
 import { jobStatus, taskStatus } from '../conf/job-status.fixture.ts';
 import type { JobStatus } from '../conf/status.ts';
@@ -41,6 +41,9 @@ async function write(folder: string, container: string, file: string, content: s
 
 test('the status has the master in it, and is made once for many viewers', async () => {
   const { view } = await open();
+  // One that is made is good for a while; here no time passes.
+  vi.useFakeTimers({ toFake: ['performance'] });
+  onTestFinished(() => void vi.useRealTimers());
   const status = await view.status();
   expect(status).toEqual(jobStatus({ master: MASTER }));
   expect(await view.status()).toBe(status);
