@@ -15,11 +15,10 @@ export default defineConfig({
             '{protos,conf,hadoop,storage,training,web,task-executor,application-master,client,tools}/**/*.test.ts',
             'integration-tests/layers.test.ts',
           ],
-          testTimeout: 20_000,
-          // Some build what they look at first.
+          // It ends what hangs and judges no speed: a busy machine takes its time. Some build what they look at first.
+          testTimeout: 60_000,
           hookTimeout: 60_000,
-          // A condition that is awaited may take its time on a busy machine.
-          expect: { poll: { timeout: 10_000 } },
+          expect: { poll: { timeout: 30_000 } },
         },
       },
       {
