@@ -206,7 +206,7 @@ describe('a training that has ended early', () => {
     expect(history).toMatchObject({ steps: 7, endedEarly: 'for a test' });
   });
 
-  test('by the order of an evaluator says so, and ends on all ranks', { timeout: 30_000 }, async () => {
+  test('by the order of an evaluator says so, and ends on all ranks', async () => {
     const dir = await folder();
     const orders = new StopOrders(new FileStorage(), fileUri(dir));
     const reports = [[], []] as never[][];

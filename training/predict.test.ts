@@ -105,7 +105,7 @@ test('workers share, and one that has no others does it all', async () => {
   const alone = `${await folderWith()}/out`;
   await predict(worker(2, 5), jsonl<{ id: number }>(input), double, { output: alone });
   await expectWhole(alone);
-}, 60_000);
+});
 
 test('what a worker has left that died in the middle is no result; the others finish, and so does the one that is started again', async () => {
   const input = await numbers();
@@ -132,7 +132,7 @@ test('what a worker has left that died in the middle is no result; the others fi
   const reports: PredictReport[] = await Promise.all([go(0), go(1)]);
   expect(reports.reduce((sum, { written }) => sum + written.parts, 0)).toBe(FILES - 3);
   await expectWhole(output);
-}, 60_000);
+});
 
 test('each part is there once and whole, whoever dies when, again and again', async () => {
   const input = await numbers();
@@ -166,7 +166,7 @@ test('each part is there once and whole, whoever dies when, again and again', as
     expect(new Set(reports.map(({ records }) => records)).size).toBe(1);
     await expectWhole(output);
   }
-}, 60_000);
+});
 
 test('a worker that is late with a count finds all done by another, and nothing is left of either', async () => {
   const input = await numbers();
