@@ -93,15 +93,16 @@ export async function readWhole(response: IncomingMessage, maximumBytes: number)
 }
 
 function watch(sent: ClientRequest, socket: Socket, request: HttpRequest): void {
+  const connectMs = Math.min(CONNECT_TIMEOUT_MS, request.idleTimeoutMs);
   const onTimeout = (): void => {
     if (request.isHeldByUs?.()) socket.setTimeout(request.idleTimeoutMs);
-    else sent.destroy(timeoutError(socket.connecting, socket.connecting ? CONNECT_TIMEOUT_MS : request.idleTimeoutMs));
+    else sent.destroy(timeoutError(socket.connecting, socket.connecting ? connectMs : request.idleTimeoutMs));
   };
   const onConnect = (): void => {
     socket.setTimeout(request.idleTimeoutMs);
   };
   if (socket.connecting) {
-    socket.setTimeout(Math.min(CONNECT_TIMEOUT_MS, request.idleTimeoutMs));
+    socket.setTimeout(connectMs);
     socket.once('connect', onConnect);
   } else {
     onConnect();
