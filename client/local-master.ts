@@ -55,15 +55,17 @@ async function startAttempt(master: LocalMaster, credentials: string, attempt: n
     });
     await started(child);
     const isLast = attempt >= LOCAL_ATTEMPTS;
-    await tellPids(paths, isLast ? [child.pid] : [child.pid, process.pid]);
-    if (detach) child.unref();
+    const told = tellPids(paths, isLast ? [child.pid] : [child.pid, process.pid]);
+    // Before anything is waited for: it may end at once.
+    child.once('exit', (_code, signal) => {
+      const next = async () => (signal === null || isLast ? tellPids(paths, [child.pid]) : startAttempt(master, credentials, attempt + 1));
+      // What cannot be started, or told, is missed by who looks at the job.
+      told.then(next).catch(() => undefined);
+    });
     // The pipe breaks when the ApplicationMaster goes; that is noticed by its exit.
     child.stdin?.on('error', () => undefined);
-    child.once('exit', (_code, signal) => {
-      // What cannot be started, or told, is missed by who looks at the job.
-      const next = signal === null || isLast ? tellPids(paths, [child.pid]) : startAttempt(master, credentials, attempt + 1);
-      next.catch(() => undefined);
-    });
+    if (detach) child.unref();
+    await told;
   } finally {
     await log.close();
     await errors.close();

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { messageOf, TonyError } from '../conf/errors.ts';
 import { isUri } from '../conf/is-uri.ts';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../conf/job.ts';
+import { FileStorage } from '../storage/file-storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import { bundlesFolder } from './bundles.ts';
 import { freezeJob } from './freeze-job.ts';
@@ -65,12 +66,13 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
     const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
     options.signal?.throwIfAborted();
     await startMaster({ paths, node, resources, user, detach, environment, secrets: createJobSecrets(submittedAt) });
-    await pruneJobs(root, applicationId);
-    return { applicationId };
   } catch (error) {
     await rm(paths.job, { recursive: true, force: true });
     throw error;
   }
+  // The job runs; what cannot be removed is tried again with the next one.
+  await pruneJobs(root, applicationId).catch(() => undefined);
+  return { applicationId };
 }
 
 /** What would be started and copied; nothing is. */
@@ -166,10 +168,12 @@ async function claimId(root: string): Promise<{ applicationId: string; submitted
   }
 }
 
+/** Those that have ended, some of which may still be writing their last lines. */
 async function pruneJobs(root: string, current: string): Promise<void> {
+  const storage = new FileStorage();
   const jobs = (await readdir(join(root, 'jobs'))).filter((name) => isLocalId(name) && name !== current).sort();
   for (const old of jobs.slice(0, Math.max(0, jobs.length - JOBS_KEPT))) {
     const { job, history } = localPaths(root, old);
-    if ((await stat(join(history, 'final.json')).catch(() => null)) !== null) await rm(job, { recursive: true, force: true });
+    if ((await stat(join(history, 'final.json')).catch(() => null)) !== null) await storage.remove(fileUri(job));
   }
 }

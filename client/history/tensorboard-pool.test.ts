@@ -54,6 +54,17 @@ test('the one that nobody has looked at for a while makes room; ones in use do n
   await expect.poll(() => living).toEqual(['a', 'c']);
 });
 
+test('the end waits for those that are ending already', async () => {
+  open();
+  pool.wake('a');
+  await expect.poll(() => living).toEqual(['a']);
+  now += 60 * MINUTE;
+  pool.endIdle();
+  expect(living).toEqual(['a']);
+  await pool.close();
+  expect(living).toEqual([]);
+});
+
 test('they end when they are idle, and with the server', async () => {
   open();
   pool.wake('a');

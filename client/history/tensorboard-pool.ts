@@ -43,6 +43,7 @@ export class TensorBoardPool {
   readonly #slots = new Map<string, Slot>();
   readonly #timer: NodeJS.Timeout;
   readonly #now: () => number;
+  readonly #endings = new Set<Promise<unknown>>();
   #started = 0;
   #closed = false;
 
@@ -67,7 +68,7 @@ export class TensorBoardPool {
       if (oldest === undefined || this.#now() - oldest[1].usedAt < SPARE_MS) {
         return `${taken.length} TensorBoards are in use, which is as many as run at once here: try again in some minutes.`;
       }
-      void this.#end(oldest[0]);
+      this.#end(oldest[0]);
     }
     const folder = join(this.#options.folder, `tensorboard-${++this.#started}`);
     const running = this.#options.start({ summaryDir, folder });
@@ -105,23 +106,24 @@ export class TensorBoardPool {
 
   /** Ends those that nobody has looked at for long. */
   endIdle(): void {
-    for (const [summaryDir, { usedAt }] of this.#slots) if (this.#now() - usedAt > IDLE_MS) void this.#end(summaryDir);
+    for (const [summaryDir, { usedAt }] of this.#slots) if (this.#now() - usedAt > IDLE_MS) this.#end(summaryDir);
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#timer);
-    await Promise.all([...this.#slots.keys()].map((summaryDir) => this.#end(summaryDir)));
+    for (const summaryDir of this.#slots.keys()) this.#end(summaryDir);
+    // Those too that were ending already.
+    await Promise.all(this.#endings);
   }
 
-  async #end(summaryDir: string): Promise<void> {
+  #end(summaryDir: string): void {
     const slot = this.#slots.get(summaryDir);
     this.#slots.delete(summaryDir);
-    try {
-      await (await slot?.running)?.close();
-    } catch (error) {
-      this.#options.log.warn({ error: messageOf(error) }, 'TensorBoard could not be ended');
-    }
+    const ending = (async () => (await slot?.running)?.close())()
+      .catch((error: unknown) => void this.#options.log.warn({ error: messageOf(error) }, 'TensorBoard could not be ended'))
+      .finally(() => this.#endings.delete(ending));
+    this.#endings.add(ending);
   }
 }
 
