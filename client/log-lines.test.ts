@@ -39,6 +39,7 @@ test('a line of a mebibyte is shown before anybody notices, with tabs as a termi
   const words = 'abc '.repeat(1 << 18);
   expect(lines.line(line('ps:0', words), PLAIN).split('\n').length).toBeGreaterThan(1 << 13);
   expect(lines.line(line('ps:0', 'x'.repeat(1 << 20)), PLAIN)).toHaveLength((1 << 20) + 'ps:0 | \n'.length);
+  expect(lines.line(line('ps:0', '学\tb'), PLAIN)).toBe('ps:0 | 学      b\n');
   expect(lines.line(line('ps:0', 'a\tb\tc\t'), PLAIN)).toBe('ps:0 | a       b       c       \n');
 });
 

@@ -1,6 +1,6 @@
 import type { LogLine } from './log-reader.ts';
 import { harmless, type Style, type Terminal } from './terminal.ts';
-import { fold } from './text-width.ts';
+import { fold, widthOf } from './text-width.ts';
 
 /** Red is for what went wrong. */
 const COLOURS: readonly Style[] = ['cyan', 'green', 'yellow', 'magenta', 'blue'];
@@ -52,5 +52,5 @@ function visible(text: string): string {
   const last = harmless(text.slice(text.lastIndexOf('\r') + 1));
   // Where a terminal's tabs end depends on what stands before the text.
   const parts = last.split('\t');
-  return parts.map((part, at) => (at === parts.length - 1 ? part : part + ' '.repeat(TAB - (part.length % TAB)))).join('');
+  return parts.map((part, at) => (at === parts.length - 1 ? part : part + ' '.repeat(TAB - (widthOf(part) % TAB)))).join('');
 }
