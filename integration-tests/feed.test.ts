@@ -20,7 +20,7 @@ import { appendFileSync, existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fromFeed, lines } from 'tony-ts/training';
 
-const { OUT, TONY_INDEX, TONY_RANK, TONY_WORLD_SIZE, TONY_GENERATION, FILES, CLAIM, PRODUCERS = '1', PAUSE_MS = '0', SHARED = 'no' } = process.env;
+const { OUT, TONY_INDEX, TONY_RANK, TONY_WORLD_SIZE, TONY_GENERATION, FILES, CLAIM, PRODUCERS = '1', PAUSE_MS = '0', SHARED = 'no', HELD = 'no' } = process.env;
 const note = (name, record) => appendFileSync(OUT + '/' + name + '-' + TONY_INDEX + '-' + TONY_GENERATION, record + '\\n');
 const there = async (name) => {
   while (!existsSync(OUT + '/' + name)) await delay(10);
@@ -46,6 +46,7 @@ if (CLAIM) {
   if (TONY_RANK !== '0') await there('lines-0-' + TONY_GENERATION);
   for await (const line of lines(FILES).dispatch().read({ share })) {
     note('lines', line);
+    if (HELD === 'yes') await there('replaced');
     if (TONY_RANK === '0') await delay(Number(PAUSE_MS));
   }
 } else {
@@ -181,10 +182,12 @@ describe('on this machine', () => {
   });
 
   test('splits go to whoever asks: a slow worker gets fewer, none is read twice, also when the ApplicationMaster is replaced', async () => {
-    const { out, command, paths } = await submitLocally({ env: { FILES: await partsOnDisk(), PAUSE_MS: '30' } });
-    await until(() => recordsIn(out, 'lines').length > 60, { describe: () => recordsIn(out, 'lines').length });
+    const { out, command, paths } = await submitLocally({ env: { FILES: await partsOnDisk(), PAUSE_MS: '30', HELD: 'yes' } });
+    // Both stand still in the middle of a split, and most splits are nobody's yet.
+    await until(() => recordsIn(out, 'lines').length === 2, { describe: () => recordsIn(out, 'lines').length });
     const { pid } = JSON.parse(readFileSync(paths.masterAddress, 'utf8')) as { pid: number };
     process.kill(pid, 'SIGKILL');
+    await writeFile(path.join(out, 'replaced'), '');
     expect(await command.result).toMatchObject({ exitCode: 0 });
     expect(sorted(recordsIn(out, 'lines'))).toEqual(numbers(0, 600));
     const own = (index: number) =>

@@ -139,7 +139,8 @@ describe('the job’s page', () => {
     const { page } = await shown(context, scene);
     const seen: string[] = [];
     page.on('request', (request) => seen.push(`asked ${new URL(request.url()).pathname}`));
-    page.on('requestfinished', (request) => seen.push(`answered ${new URL(request.url()).pathname}`));
+    // The head of an answer, which comes before the page can ask for anything because of it.
+    page.on('response', (response) => seen.push(`answered ${new URL(response.url()).pathname}`));
     const announced = page.locator('[aria-live=polite]').first();
     expect(await announced.textContent()).toBe('State of the job: running.');
     const { status } = endedScene();
