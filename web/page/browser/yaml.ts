@@ -42,7 +42,7 @@ function literal(text: string, depth: number): string {
 
 /** Quoted wherever a parser could see something else in it than this text. JSON's strings are YAML's, too. */
 function scalar(text: string): string {
-  const plain = /^[A-Za-z_/$][\w ./$@+=~%(){},;-]*(:[\w./$@+=~%(){},;-][\w ./$@+=~%(){},;-]*)*$/.test(text) && !text.endsWith(' ');
+  const plain = /^[A-Za-z_/$][\w ./$@+=~%(){},;:-]*$/.test(text) && !/:[ :]|[ :]$/.test(text);
   const word = /^(true|false|yes|no|on|off|null|y|n|nan|inf)$/i.test(text);
   return plain && !word ? text : JSON.stringify(text);
 }
