@@ -24,16 +24,11 @@ const acl = z
   .describe('Users and groups; "*" as a user is everybody.');
 
 /** `mem: 4g` is no number of a type that nobody has, but memory. */
-const otherResource = z
-  .int({
-    error: ({ path }) => {
-      const key = String(path?.at(-1));
-      const meant = meantResource(key);
-      return `${meant === undefined ? '' : `did you mean \`${meant}\`? `}YARN's resource type \`${key}\` needs a whole number`;
-    },
-  })
-  .min(0)
-  .max(1_000_000);
+const otherResource = count(0, undefined, ({ path }) => {
+  const key = String(path?.at(-1));
+  const meant = meantResource(key);
+  return `${meant === undefined ? '' : `did you mean \`${meant}\`? `}YARN's resource type \`${key}\` needs a whole number`;
+});
 
 const resources = z
   .object({

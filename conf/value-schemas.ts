@@ -40,5 +40,6 @@ export function duration(description: string, limits: { min?: number; max?: numb
     .describe(description);
 }
 
-export const count = (least: number, most = 1_000_000) => z.int({ error: 'expected a whole number' }).min(least).max(most);
+export const count = (least: number, most = 1_000_000, error: string | z.core.$ZodErrorMap = 'expected a whole number') =>
+  z.int({ error }).min(least).max(most);
 export const text = () => z.string({ error: 'expected a text' }).min(1, { error: 'must not be empty' });
