@@ -1,38 +1,49 @@
 import { availableParallelism } from 'node:os';
-import { defineConfig } from 'vitest/config';
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 
-// Vitest reads the configuration from a default export; it is the only one.
+/** Integration tests that need only this machine; the others need a Hadoop cluster. */
+const LOCAL = ['integration-tests/{local,executor,browser}/**/*.test.ts'];
+const UNIT = 'integration-tests/layers.test.ts';
+
+/** The files of one project run one after the other; the two projects run side by side. */
+function integration(
+  name: string,
+  files: { include?: string[]; exclude?: string[]; globalSetup: string[] },
+): TestProjectInlineConfiguration {
+  const { include = ['integration-tests/**/*.test.ts'], exclude = [], globalSetup } = files;
+  return {
+    test: {
+      name,
+      include,
+      exclude: [...exclude, UNIT],
+      globalSetup,
+      testTimeout: 180_000,
+      hookTimeout: 180_000,
+      fileParallelism: false,
+      expect: { poll: { timeout: 30_000 } },
+    },
+  };
+}
+
+// Vitest reads the configuration from a default export; this is the only default export.
 // biome-ignore lint/style/noDefaultExport: required by vitest
 export default defineConfig({
   test: {
-    // Many tests wait for other processes, so that one at a time would leave even the smallest machine idle.
+    // Many tests wait for other processes; with one test at a time even a small machine would be idle.
     maxWorkers: Math.max(2, availableParallelism() - 1),
     projects: [
       {
         test: {
           name: 'unit',
-          include: [
-            '{protos,conf,hadoop,storage,training,web,task-executor,application-master,client,tools}/**/*.test.ts',
-            'integration-tests/layers.test.ts',
-          ],
-          // It ends what hangs and judges no speed: a busy machine takes its time. Some build what they look at first.
+          include: ['{platform,protos,conf,hadoop,storage,training,web,task-executor,application-master,client,tools}/**/*.test.ts', UNIT],
+          // Ends tests that hang; it does not check speed, because a busy machine is slow. Some tests build their input first.
           testTimeout: 60_000,
           hookTimeout: 60_000,
           expect: { poll: { timeout: 30_000 } },
         },
       },
-      {
-        test: {
-          name: 'integration',
-          include: ['integration-tests/**/*.test.ts'],
-          exclude: ['integration-tests/layers.test.ts'],
-          globalSetup: 'integration-tests/setup.ts',
-          testTimeout: 180_000,
-          hookTimeout: 180_000,
-          fileParallelism: false,
-          expect: { poll: { timeout: 30_000 } },
-        },
-      },
+      integration('cluster', { exclude: LOCAL, globalSetup: ['integration-tests/build.ts', 'integration-tests/setup.ts'] }),
+      integration('local', { include: LOCAL, globalSetup: ['integration-tests/build.ts'] }),
     ],
   },
 });

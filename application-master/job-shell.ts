@@ -1,30 +1,30 @@
-import { messageOf, TonyError } from '../conf/errors.ts';
 import { CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
-import type { Logger } from '../conf/log.ts';
-import type { Secret } from '../conf/secret.ts';
 import type { HistoryEntry, JobResult, JobStatus } from '../conf/status.ts';
-import type { Action, Event, Snapshot } from './events.ts';
-import { containerProof, type ExecutorService, type Happening, ringKey } from './executor-service.ts';
-import type { JobFiles } from './job-files.ts';
-import { assignmentOf, createJob, type JobState, restoreJob, statusOf, step } from './job-machine.ts';
-import type { LaunchSpecification, Negotiator, NegotiatorListener } from './negotiator.ts';
-import { heartbeatIntervalMs } from './pace.ts';
+import { messageOf, TonyError } from '../platform/errors.ts';
+import type { Logger } from '../platform/log.ts';
+import type { Secret } from '../platform/secret.ts';
+import type { LaunchSpecification, Negotiator, NegotiatorListener } from './containers/negotiator.ts';
+import type { Action, Event, Snapshot } from './job/events.ts';
+import { assignmentOf, createJob, type JobState, restoreJob, statusOf, step } from './job/job-machine.ts';
+import { heartbeatIntervalMs } from './job/timeouts.ts';
+import type { JobFiles } from './records/job-files.ts';
+import { containerProof, type ExecutorService, ringKey, type UntimedEvent } from './rpc/executor-service.ts';
 
-/** What the job's end may take storage that is away (ms). */
+/** How long the end of the job waits for unavailable storage (ms). */
 const FINAL_PATIENCE_MS = 10_000;
 
 export interface JobShellOptions {
   readonly frozen: FrozenJob;
   readonly attempt: number;
   readonly secrets: { readonly jobSecret: Secret; readonly certificate: Secret; readonly privateKey: Secret };
-  /** What runs an executor: plain words for a shell, and variables of the container. */
+  /** Shell command that runs an executor, without special characters, and variables of its container. */
   readonly command: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly files: JobFiles;
   readonly log: Logger;
-  /** Hears of each entry of the job's history. */
+  /** Called for each entry of the job's history. */
   readonly recorded: (entry: HistoryEntry) => void;
-  /** All is over, or nothing can be done any more. Called once. */
+  /** Called once, when the job has ended or this attempt can do nothing more. */
   readonly ended: (outcome: Outcome) => void;
 }
 
@@ -32,21 +32,24 @@ export interface Outcome {
   readonly state: JobResult['state'] | 'FENCED';
 }
 
-/** The two sides that the shell speaks to; they come after it, since they speak to it from their first moment on. */
+/** The components that the shell calls. They are connected after its construction, because they call the shell from the start. */
 export interface Ends {
   readonly executors: ExecutorService;
   readonly negotiator: Negotiator;
-  /** Where executors reach this attempt, `host:port`. */
+  /** Address at which executors reach this attempt, `host:port`. */
   readonly masterAddress: string;
 }
 
-/** The shell around the job machine: feeds it what happens, with the time, and carries out what it wants. */
+/** The shell around the job machine: adds the time to events, feeds them to the machine and carries out its actions. */
 export class JobShell {
   readonly #options: JobShellOptions;
   #ends: Ends | null = null;
   #state: JobState | null = null;
-  /** What happened before the state of an earlier attempt was read, or while actions are carried out: an action may tell its outcome at once. */
-  readonly #waiting: Happening[] = [];
+  /**
+   * Events that arrive before the state of an earlier attempt is read, or while actions are carried out: an action may report its outcome
+   * synchronously.
+   */
+  readonly #waiting: UntimedEvent[] = [];
   #performing = false;
   #ticker: NodeJS.Timeout | null = null;
   #over = false;
@@ -61,7 +64,7 @@ export class JobShell {
     this.#ends = ends;
   }
 
-  /** From here on the job goes on; `snapshot` is what an earlier attempt left. */
+  /** Starts the job machine. `snapshot` is the state that an earlier attempt left, or null. */
   begin(snapshot: Snapshot | null): void {
     const { frozen, attempt } = this.#options;
     const options = { attempt, now: now() };
@@ -71,13 +74,13 @@ export class JobShell {
     this.#drain();
   }
 
-  readonly hear = (happening: Happening): void => {
+  readonly hear = (happening: UntimedEvent): void => {
     if (this.#over) return;
     this.#waiting.push(happening);
     this.#drain();
   };
 
-  /** One event after the other: all actions of one are under way before the next is looked at. */
+  /** Handles events one by one: all actions of an event are started before the next event is handled. */
   #drain(): void {
     if (this.#state === null || this.#performing) return;
     this.#performing = true;
@@ -103,23 +106,23 @@ export class JobShell {
     fenced: (message) => this.fence(message),
   };
 
-  /** Undefined until the state is there. */
+  /** Undefined until the job's state is loaded. */
   readonly assignmentOf = (containerId: string): { role: string; index: number } | null | undefined =>
     this.#state === null ? undefined : assignmentOf(this.#state, containerId);
 
-  /** Where a task's program listens, while it runs. */
+  /** The address of a task's program while it is running. */
   readonly endpointOf = (role: string, index: number): { host: string; port: number } | null => {
     const task = this.#state?.tasks.find((each) => each.role.name === role && each.index === index);
     return task?.state === 'running' && task.executor !== null ? { host: task.executor.host, port: task.executor.port } : null;
   };
 
-  /** Whether a program of that generation may run in the container, for all that is known. */
+  /** Whether a program of that generation may be running in the container, as far as this attempt knows. */
   readonly isAlive = (containerId: string, generation: number): boolean => {
     const slot = this.#state?.byContainer.get(containerId);
     const task = slot === undefined ? undefined : this.#state?.tasks[slot];
     if (this.#state === null) return true;
     if (task === undefined || task.state === 'succeeded' || task.state === 'failed') return false;
-    // An executor that has not come back yet may have a program.
+    // An executor that has not reattached yet may have a running program.
     const program = task.executor?.program ?? null;
     if (task.executor === null) return true;
     return program !== null && program.generation === generation && program.phase !== 'ended';
@@ -130,7 +133,7 @@ export class JobShell {
     return this.#final ?? statusOf(this.#state ?? createJob(frozen, { attempt, now: now() }), now());
   };
 
-  /** Another attempt goes on with the job, or nobody does: nothing of it may be touched any more. */
+  /** Ends this attempt without touching the job: another attempt has taken over, or the job is no longer managed. */
   fence(message: string): void {
     if (this.#over) return;
     this.#end();
@@ -138,7 +141,7 @@ export class JobShell {
     this.#options.ended({ state: 'FENCED' });
   }
 
-  /** What should never happen still ends the job with a word about it. */
+  /** Ends the job after an unexpected error, with diagnostics. */
   fail(error: unknown): void {
     if (this.#over) return;
     const known = error instanceof TonyError;
@@ -147,7 +150,7 @@ export class JobShell {
     void this.#finish({ state: 'FAILED', diagnostics: `The ApplicationMaster failed: ${messageOf(error)} ${hint}` });
   }
 
-  /** An earlier attempt has decided already: only the cluster has to be told. */
+  /** An earlier attempt has already decided the result: reports it to the cluster. */
   async conclude(final: JobStatus): Promise<void> {
     const state = final.state === 'SUCCEEDED' || final.state === 'KILLED' ? final.state : 'FAILED';
     this.#final = final;
@@ -177,7 +180,7 @@ export class JobShell {
         executors.start(action.containerId, action.generation, action.members);
         break;
       case 'stop-program':
-        executors.stop(action.containerId, action.reason);
+        executors.stop(action.containerId, action.reason, action.atOnce);
         break;
       case 'persist':
         if (action.snapshot.result !== null) this.#saveDecision(action.snapshot, action.snapshot.result);
@@ -189,7 +192,7 @@ export class JobShell {
           );
         break;
       case 'record':
-        // `attempt` is that of the ApplicationMaster in its log.
+        // In the ApplicationMaster's log, `attempt` is that of the ApplicationMaster.
         log.info({ ...action.entry, at: undefined, attempt: undefined }, action.entry.event);
         files.record(action.entry);
         this.#options.recorded(action.entry);
@@ -200,7 +203,7 @@ export class JobShell {
     }
   }
 
-  /** final.json is what another attempt looks at first: once it is there, no state of the job matters any more. */
+  /** A later attempt reads final.json first. Once it is written, the saved state of the job is irrelevant. */
   #saveDecision({ generation, revision }: Snapshot, result: JobResult): void {
     const decision = this.#decide(result);
     void decision.then(({ written }) => {
@@ -244,7 +247,7 @@ export class JobShell {
     if (this.#ticker !== null) clearInterval(this.#ticker);
   }
 
-  /** The first who writes how the job ended decides; then the cluster is told, and what only a running job needs goes. */
+  /** Ends the job: the first attempt to write final.json decides the result; then the cluster is informed and staging files are removed. */
   async #finish(result: JobResult): Promise<void> {
     if (this.#over) return;
     const { log, frozen } = this.#options;
@@ -276,7 +279,7 @@ export class JobShell {
   }
 }
 
-/** What a role's program gets is in its Welcome; but the shell that starts the executor looks for `node` in the PATH as well. */
+/** A program receives its environment in its Welcome. The shell that starts the executor also uses PATH to find `node`. */
 function pathOf(frozen: FrozenJob, name: string): { PATH?: string } {
   const role: Role | undefined = frozen.job.roles.find((each) => each.name === name);
   const PATH = role?.env.PATH ?? frozen.job.env.PATH;
@@ -287,7 +290,7 @@ function isEnd(state: JobStatus['state']): state is JobResult['state'] {
   return state === 'SUCCEEDED' || state === 'FAILED' || state === 'KILLED';
 }
 
-/** ms since the epoch, of a clock that does not go back. */
+/** The time in ms since the epoch, from a monotonic clock. */
 export function now(): number {
   return Math.round(performance.timeOrigin + performance.now());
 }

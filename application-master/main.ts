@@ -1,35 +1,35 @@
 import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
-import { messageOf, TonyError } from '../conf/errors.ts';
 import { CONTAINER_LAYOUT, type FrozenJob, type Resource, TENSORBOARD_ROLE } from '../conf/job.ts';
-import { createLogger, type Logger } from '../conf/log.ts';
 import type { MasterStatus } from '../conf/status.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { messageOf, TonyError } from '../platform/errors.ts';
+import { createLogger, type Logger } from '../platform/log.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { joinUri } from '../storage/uri.ts';
 import { JobSite } from '../web/job-site.ts';
 import { ScalarReader } from '../web/scalars/scalar-reader.ts';
 import { WebServer } from '../web/server.ts';
-import { judgeOf } from './admission.ts';
-import { DurableNotes } from './durable-notes.ts';
-import { ExecutorService, ringKey } from './executor-service.ts';
-import { FeedServer, feedToken } from './feed-server.ts';
-import { Gatekeeper } from './gatekeeper.ts';
-import { JobFiles } from './job-files.ts';
+import { admissionPolicy } from './admission/admission.ts';
+import { Gatekeeper } from './admission/gatekeeper.ts';
+import { LocalNegotiator } from './containers/local-negotiator.ts';
+import type { Negotiator } from './containers/negotiator.ts';
+import { YarnNegotiator } from './containers/yarn-negotiator.ts';
+import { heartbeatIntervalMs, leaseMs } from './job/timeouts.ts';
 import { JobShell, now, type Outcome } from './job-shell.ts';
-import { LiveJobView } from './live-job-view.ts';
-import { LiveTensorBoard } from './live-tensorboard.ts';
-import { LocalNegotiator } from './local-negotiator.ts';
-import { MasterVitals } from './master-vitals.ts';
-import type { Negotiator } from './negotiator.ts';
-import { heartbeatIntervalMs, leaseMs } from './pace.ts';
-import { Services } from './services.ts';
+import { LiveJobView } from './pages/live-job-view.ts';
+import { LiveTensorBoard } from './pages/live-tensorboard.ts';
+import { MasterVitals } from './pages/master-vitals.ts';
+import { viewAccess } from './pages/view-access.ts';
+import { JobFiles } from './records/job-files.ts';
+import { TaskLogs } from './records/task-logs.ts';
+import { ExecutorService, ringKey } from './rpc/executor-service.ts';
+import { FeedServer, feedToken } from './rpc/feed-server.ts';
+import { DurableNotes } from './services/durable-notes.ts';
+import { Services } from './services/services.ts';
 import { type MasterSettings, readSettings } from './settings.ts';
-import { TaskLogs } from './task-logs.ts';
-import { viewAccess } from './view-access.ts';
-import { YarnNegotiator } from './yarn-negotiator.ts';
 
-/** An executor does little and holds less; its container's memory is the user's. Measured: 20 MiB less than without. */
+/** Executors need little memory, and the container's memory belongs to the user. These flags were measured to save 20 MiB. */
 const EXECUTOR_NODE_FLAGS = [
   '--max-semi-space-size=1',
   '--max-old-space-size=64',
@@ -38,9 +38,9 @@ const EXECUTOR_NODE_FLAGS = [
   '--single-threaded',
   '--optimize-for-size',
 ] as const;
-/** The client that started this process on its own machine: when it goes, the job goes. */
+/** Set by a client that starts the ApplicationMaster on its own machine: the job ends when the client exits. */
 const END_WITH_STDIN = '--end-with-stdin';
-/** What is promised to programs is written to HDFS at most so often. */
+/** Minimum pause between writes of service promises to HDFS. */
 const NOTES_PAUSE_MS = 100;
 const EXIT_CODES: Readonly<Record<Outcome['state'], number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
 
@@ -54,7 +54,7 @@ function fail(error: unknown): void {
   }
   const hint = error instanceof TonyError ? error.hint : undefined;
   log.fatal({ error: error instanceof TonyError ? undefined : (error as Error).stack, hint }, messageOf(error));
-  // The last lines of stderr are what a cluster shows of an ApplicationMaster that died.
+  // YARN shows the last lines of stderr of a failed ApplicationMaster.
   process.stderr.write(`${messageOf(error)}\n${hint ?? ''}\n`);
   process.exit(1);
 }
@@ -184,7 +184,7 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
 
   const http = `http://${bracketed}:${web.port}`;
   const here = { host, port, attempt, ...(frozen.cluster.kind === 'local' && { pid: process.pid, http, token }) };
-  // An attempt says where it is before it reads what the one before left: see JobFiles.persist.
+  // An attempt publishes its address before it reads the previous attempt's state: see JobFiles.persist.
   void files.writeAddress(here).then(say);
   void files
     .writeFrozenJob(settings.frozenText)
@@ -192,7 +192,7 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
   const registered = negotiator
     .register({ host, rpcPort: port, trackingUrl: frozen.cluster.kind === 'yarn' ? `${http}/` : '' })
     .catch((error: unknown) => {
-      // Without the cluster's consent nothing is decided here; another attempt may have more luck.
+      // Registration failed: this attempt decides nothing, and a later attempt may succeed.
       process.stderr.write(`${messageOf(error)}\n`);
       job.fence(messageOf(error));
       return null;
@@ -203,7 +203,7 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
     log.info({ host, port, queue: registration.queue, survivors: registration.survivors.length }, 'registered');
     if (final !== null) return job.conclude(final);
     job.begin(snapshot);
-    if (gatekeeper !== null) void guard(gatekeeper, job, registration.queue, judgeOf(snapshot, registration.survivors.length));
+    if (gatekeeper !== null) void guard(gatekeeper, job, registration.queue, admissionPolicy(snapshot, registration.survivors.length));
     job.hear({ type: 'registered', ...registration });
   });
 
@@ -220,18 +220,24 @@ async function run(settings: MasterSettings, log: Logger): Promise<void> {
   process.exit(EXIT_CODES[state]);
 }
 
-/** Nothing is asked for before the cluster's admin allows it, and what runs is held to the limits. */
-async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, judgeJob: ReturnType<typeof judgeOf>): Promise<void> {
+/** Holds the job until the admin's limits admit it, then enforces the limits while it runs. */
+async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, judgeJob: ReturnType<typeof admissionPolicy>): Promise<void> {
   if (judgeJob !== null) {
     job.hear({ type: 'held', reason: '' });
     const judgement = await gatekeeper.decide(judgeJob, queue, (reason) => job.hear({ type: 'held', reason }));
     if (judgement === null) return;
     job.hear(judgement.type === 'admitted' ? { type: 'admitted' } : judgement);
   }
-  await gatekeeper.watch(queue, (limits) => job.hear({ type: 'limits', limits }));
+  await gatekeeper.watch(queue, judgeJob !== null, {
+    onLimits: (limits) => job.hear({ type: 'limits', limits }),
+    onRefused: (reason) => job.hear({ type: 'refused', reason }),
+  });
 }
 
-/** Its own Node, as the ApplicationMaster's: what the runtime brings, or what the node has. */
+/**
+ * The command that starts an executor, with the same Node.js as the ApplicationMaster: from the runtime if the job ships one, otherwise
+ * from the node.
+ */
 function executorCommand(frozen: FrozenJob): string {
   const hasRuntime = frozen.resources.some(({ name }) => name === CONTAINER_LAYOUT.runtime);
   const own = frozen.cluster.kind === 'local' ? `'${process.execPath.replaceAll("'", "'\\''")}'` : 'node';
@@ -239,7 +245,7 @@ function executorCommand(frozen: FrozenJob): string {
   return [node, ...EXECUTOR_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/task-executor.mjs`].join(' ');
 }
 
-/** What the client listed, and job.json, which cannot list itself. */
+/** The files that the client listed, and job.json, which cannot list itself. */
 async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<readonly Resource[]> {
   const name = CONTAINER_LAYOUT.job;
   const { size, modifiedAt } = await files.staged(name);
@@ -247,12 +253,17 @@ async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<r
   return [...frozen.resources, { name, uri, type: 'file', visibility: 'application', size, timestamp: modifiedAt }];
 }
 
+/** The client sends SIGINT to a local job when the user interrupts it, and SIGTERM when the user kills the job. */
+function endOfLocalJob(signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP'): string {
+  return signal === 'SIGINT' ? 'The user interrupted the command that ran the job.' : `The job was killed by ${signal}.`;
+}
+
 function onEndOfThisProcess(job: JobShell, frozen: FrozenJob, log: Logger): void {
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     process.on(signal, () => {
-      if (frozen.cluster.kind === 'local') job.hear({ type: 'kill', reason: `The job was killed by ${signal}.` });
+      if (frozen.cluster.kind === 'local') job.hear({ type: 'kill', reason: endOfLocalJob(signal) });
       else {
-        // The cluster has killed the application, and ends its containers itself; or it wants another attempt, which goes on with them.
+        // YARN has killed the application and ends its containers itself, or it starts another attempt, which keeps the containers.
         log.warn(`ended by ${signal}`);
         process.exit(1);
       }

@@ -1,32 +1,30 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { messageOf, TonyError } from '../conf/errors.ts';
 import { parseFrozenJob } from '../conf/frozen-job.ts';
 import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob } from '../conf/job.ts';
-import type { Secret } from '../conf/secret.ts';
-import { applicationOf, parseContainerId } from '../hadoop/application-id.ts';
-import { type Credentials, decodeCredentials } from '../hadoop/credentials.ts';
+import { applicationOf, parseContainerId } from '../hadoop/rpc/application-id.ts';
+import { type Credentials, decodeCredentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
+import { messageOf, TonyError } from '../platform/errors.ts';
+import type { Secret } from '../platform/secret.ts';
+import type { OwnNode } from './admission/gatekeeper.ts';
 
-/** What the ApplicationMaster is told by its container. */
+/** The ApplicationMaster's settings from its container: environment, credentials and job.json. */
 export interface MasterSettings {
   readonly frozen: FrozenJob;
-  /** job.json as it is. */
+  /** The unparsed text of job.json. */
   readonly frozenText: string;
   readonly attempt: number;
-  /** Name of this host, as others reach it. */
+  /** The name of this host for other hosts. */
   readonly host: string;
-  /** What the NodeManager itself says, over anything that an environment of the user's says: job.json may be anybody's. */
-  readonly node: {
-    readonly applicationId: string;
-    /** Empty on the user's own machine, where there is no NodeManager. */
-    readonly user: string;
-    /** Of its web server; 0 likewise. */
-    readonly httpPort: number;
-  };
+  readonly node: OwnNode;
   readonly credentials: Credentials;
   readonly secrets: { readonly jobSecret: Secret; readonly certificate: Secret; readonly privateKey: Secret };
 }
 
-/** @throws TonyError CONTAINER_INVALID, JOB_INVALID, CREDENTIALS_INVALID */
+/**
+ * Reads the settings from the environment and the container's folder.
+ * @throws TonyError CONTAINER_INVALID, JOB_INVALID, CREDENTIALS_INVALID
+ */
 export async function readSettings(environment: Readonly<Record<string, string | undefined>>, folder: string): Promise<MasterSettings> {
   const variable = (name: string): string => {
     const value = environment[name];
@@ -42,8 +40,11 @@ export async function readSettings(environment: Readonly<Record<string, string |
     if (value === undefined) throw new TonyError('CONTAINER_INVALID', `The container's credentials have no entry ${name}.`);
     return value;
   };
+  refuseReplaced(job, secret(CREDENTIALS.jobDigest));
+  const frozen = parseFrozenJob(frozenText);
+  refuseLocal(frozen, credentials);
   return {
-    frozen: parseFrozenJob(frozenText),
+    frozen,
     frozenText,
     attempt: parseContainerId(variable('CONTAINER_ID')).attempt,
     host: variable('NM_HOST'),
@@ -59,6 +60,27 @@ export async function readSettings(environment: Readonly<Record<string, string |
       privateKey: secret(CREDENTIALS.privateKey),
     },
   };
+}
+
+/**
+ * Rejects a modified job.json. Its digest is part of the credentials, which YARN keeps from the submission for every attempt; job.json lies
+ * in the user's own folder.
+ */
+function refuseReplaced(job: Buffer, digest: Secret): void {
+  const found = createHash('sha256').update(job).digest();
+  const submitted = digest.reveal();
+  if (found.length === submitted.length && timingSafeEqual(found, submitted)) return;
+  throw new TonyError('JOB_INVALID', 'job.json is not the one that was submitted: its digest differs from that in the credentials.', {
+    hint: 'Submit the job again.',
+  });
+}
+
+/** Rejects a local job in a YARN container: local jobs have no gatekeeper, so it would bypass every quota. */
+function refuseLocal({ cluster }: FrozenJob, { tokens }: Credentials): void {
+  if (cluster.kind === 'yarn' || !tokens.some(({ token }) => token.kind === MASTER_TOKEN_KIND)) return;
+  throw new TonyError('JOB_INVALID', `job.json is of a job with cluster.kind ${cluster.kind}, and YARN runs it.`, {
+    hint: 'Submit it with tony-ts submit, without --local.',
+  });
 }
 
 async function readContainerFile(file: string): Promise<Buffer> {

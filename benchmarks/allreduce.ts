@@ -3,36 +3,36 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { Secret } from '../conf/secret.ts';
-import { Ring } from '../training/ring.ts';
+import { Secret } from '../platform/secret.ts';
+import { Ring } from '../training/ring/ring.ts';
 import { freePort } from './free-port.ts';
 import { median } from './median.ts';
 import { openMpi } from './peers/openmpi.ts';
 import { openTcpLimit } from './peers/tcp-limit.ts';
 
 /**
- * All-reduce between processes on this machine, beside OpenMPI (over TCP, in place) and beside what plain TCP can do with the same bytes, in
- * turns within one run. Each call is timed from a barrier on, by the slowest rank; every sum is checked, also with a rank that reads slowly.
- * Ratios are those of neighbours within a round, medians over the rounds.
+ * All-reduce between processes on this machine, compared with OpenMPI (over TCP, in place) and with plain TCP that transfers the same
+ * bytes. The three take turns within one run. Each call is timed from a barrier to its slowest rank; every sum is checked, also with a
+ * rank that reads slowly. Each ratio compares adjacent measurements of one round; the results are medians over the rounds.
  *
  * npm run bench -- allreduce [--output json] [--rounds N] [--ranks 2,4] [--mebibytes 1,16,64]
  */
 const MIB = 1024 * 1024;
-/** OpenMPI's time over ours, at least; by ranks, then MiB. */
+/** Required ratio of OpenMPI's time to tony-ts's time; by ranks, then MiB. */
 const TARGETS: Readonly<Record<number, Readonly<Record<number, number>>>> = { 2: { 1: 0.7, 16: 1.1, 64: 1.5 }, 4: { 16: 0.9, 64: 1.2 } };
 
 interface Start {
   readonly rank: number;
   readonly size: number;
   readonly ports: readonly number[];
-  /** base64; a key for this run alone. */
+  /** base64; a key for this run only. */
   readonly key: string;
 }
 
 interface Request {
   readonly numbers: number;
   readonly calls: number;
-  /** This rank stops its event loop for some ms at a time while the call runs. */
+  /** Blocks this rank's event loop repeatedly for a few ms while the call runs. */
   readonly slow: boolean;
 }
 
@@ -46,13 +46,13 @@ interface Row {
   readonly ranks: number;
   readonly mebibytes: number;
   readonly milliseconds: number;
-  /** Of OpenMPI; null where it is not installed. */
+  /** OpenMPI's time; null where OpenMPI is not installed. */
   readonly theirMilliseconds: number | null;
   readonly limitMilliseconds: number;
-  /** theirs / ours: above 1 is faster than OpenMPI. */
+  /** OpenMPI's time / tony-ts's time: above 1 means faster than OpenMPI. */
   readonly ratio: number | null;
   readonly target: number | null;
-  /** limit / ours: 1 is as fast as plain TCP. */
+  /** TCP's time / tony-ts's time: 1 means as fast as plain TCP. */
   readonly limitRatio: number;
 }
 
@@ -85,8 +85,8 @@ async function rankMain(): Promise<void> {
 }
 
 /**
- * Fills the vector once, sums it again and again, and checks the end: each call multiplies the sum by the number of ranks, a power of two,
- * so every bit of the expected value is known. Nothing but a barrier lies between two timed calls.
+ * Fills the vector once, sums it repeatedly, and checks the result: each call multiplies the sum by the number of ranks, a power of two,
+ * so every bit of the expected value is known. Only a barrier separates two timed calls.
  */
 async function answer(ring: Ring, vectors: Map<number, Float32Array>, request: Request): Promise<Answer> {
   const vector = vectors.get(request.numbers) ?? ring.vector(request.numbers);
@@ -110,7 +110,7 @@ async function answer(ring: Ring, vectors: Map<number, Float32Array>, request: R
   return { elapsed, correct };
 }
 
-/** Stops this thread for 5 ms again and again. */
+/** Blocks this thread repeatedly for 5 ms. */
 function stall(): { stop(): void } {
   const cell = new Int32Array(new SharedArrayBuffer(4));
   const timer = setInterval(() => Atomics.wait(cell, 0, 0, 5), 1);
@@ -136,7 +136,7 @@ class Ranks {
     return new Ranks(children);
   }
 
-  /** ms of each call by its slowest rank. */
+  /** ms of each call, measured by the slowest rank. */
   async run(numbers: number, calls: number, slowRank: number | null): Promise<number[]> {
     const answers = await Promise.all(
       this.#children.map((child, rank) => {
@@ -190,7 +190,7 @@ async function benchmark(plan: Plan): Promise<{ limitBy: string; rows: Row[] }> 
     try {
       for (const mebibytes of plan.mebibytes) {
         const numbers = (mebibytes * MIB) / 4;
-        // An all-reduce sends all segments but one, twice.
+        // An all-reduce sends all segments except one, twice.
         const bytes = Math.floor((2 * (size - 1) * mebibytes * MIB) / size);
         const calls = mebibytes === 1 ? 20 : 4;
         await ranks.run(numbers, 3, null);

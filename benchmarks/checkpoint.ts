@@ -1,7 +1,8 @@
 /**
- * `npm run bench -- checkpoint [--rounds N] [--mebibytes N] [--output json]`: how long training stands still for a checkpoint, beside a plain
- * copy of the same bytes in memory; and how fast a checkpoint goes to HDFS, beside `curl -T` of the same bytes to the same WebHDFS. In turns
- * within one run, medians. On a cluster in a box, which is brought up when it is not.
+ * `npm run bench -- checkpoint [--rounds N] [--mebibytes N] [--output json]`: how long a checkpoint blocks training, compared with a
+ * plain copy of the same bytes in memory; and how fast a checkpoint is written to HDFS, compared with `curl -T` of the same bytes to the
+ * same WebHDFS. The measurements take turns within one run; the results are medians. Uses a local cluster, and starts it when it is not
+ * running.
  */
 import { execFile, spawn } from 'node:child_process';
 import { randomFillSync } from 'node:crypto';
@@ -12,12 +13,12 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { Cluster } from '../integration-tests/cluster/cluster.mjs';
 import { createStorage } from '../storage/create-storage.ts';
-import type { StoredTensor } from '../training/checkpoint-format.ts';
-import { CheckpointStore } from '../training/checkpoint-store.ts';
-import { programEnvironment } from '../training/program-environment.ts';
+import type { StoredTensor } from '../training/checkpoint/checkpoint-format.ts';
+import { CheckpointStore } from '../training/checkpoint/checkpoint-store.ts';
+import { programEnvironment } from '../training/process/program-environment.ts';
 import { type PauseRound, type PauseStart, trainWithCheckpoints } from './checkpoint/train-with-checkpoints.ts';
 import { median } from './median.ts';
 
@@ -31,7 +32,7 @@ interface Comparison {
   readonly unit: string;
   readonly ours: number;
   readonly theirs: number;
-  /** Median of the rounds' own ratios: what else the machine does changes from one to the next. */
+  /** Median of the per-round ratios: the machine's other load varies between rounds. */
   readonly ratio: number;
   readonly target: string;
   readonly isMet: boolean | null;
@@ -83,7 +84,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** In a process of its own, with the runtime that jobs have. */
+/** Runs in a separate process, with the runtime that jobs use. */
 async function measurePauses(tree: string, start: PauseStart, progress: (line: string) => void): Promise<PauseRound[]> {
   const environment = { ...process.env, HADOOP_USER_NAME: USER, TF_CPP_MIN_LOG_LEVEL: '2' };
   const env = { ...environment, ...programEnvironment(path.resolve('dist', 'container'), tree, environment) };
@@ -102,7 +103,7 @@ async function measurePauses(tree: string, start: PauseStart, progress: (line: s
   return rounds;
 }
 
-/** A few large ones and many small ones, as models have them; noise, which nothing on the way can compress. */
+/** A few large tensors and many small ones, as models have; random bytes, so that no layer can compress them. */
 function tensorsOf(mebibytes: number): StoredTensor[] {
   const all = new Uint8Array(mebibytes * MIB);
   randomFillSync(all);
@@ -116,7 +117,7 @@ function tensorsOf(mebibytes: number): StoredTensor[] {
 }
 
 function positionOf(step: number) {
-  return { step, epoch: 0, examples: 0, seed: 1, iterations: step, final: false };
+  return { step, phase: { name: 'fit-1', start: 0 }, epoch: 0, examples: 0, seed: 1, iterations: step, final: false };
 }
 
 async function uploadByCurl(cluster: Cluster, file: string): Promise<void> {

@@ -1,7 +1,8 @@
 /**
- * `npm run bench -- data [--rounds N] [--mebibytes N] [--only read|parse] [--output json]`: records from HDFS beside the bare bytes of the same file, by the same
- * storage and by curl; and the parsing of tf.train.Examples beside TensorFlow's tf.data in Python, both from the same local file. In turns,
- * medians. On a cluster in a box, which is brought up when it is not.
+ * `npm run bench -- data [--rounds N] [--mebibytes N] [--only read|parse] [--output json]`: reading records from HDFS, compared with
+ * reading the raw bytes of the same file with the same storage client and with curl; and parsing tf.train.Examples, compared with
+ * TensorFlow's tf.data in Python, both from the same local file. The measurements take turns; the results are medians. Uses a local
+ * cluster, and starts it when it is not running.
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,15 +10,15 @@ import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs, promisify } from 'node:util';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { Cluster } from '../integration-tests/cluster/cluster.mjs';
 import { createStorage } from '../storage/create-storage.ts';
 import { fileUri } from '../storage/uri.ts';
-import { encodeExample } from '../training/datasets/example.ts';
-import { fixedLenFeature, parseExample } from '../training/datasets/parse-example.ts';
-import { tfrecords } from '../training/datasets/sources.ts';
-import { writeTfRecords } from '../training/datasets/tfrecord-writer.ts';
-import { createRandom } from '../training/random.ts';
+import { encodeExample } from '../training/data/formats/example.ts';
+import { fixedLenFeature, parseExample } from '../training/data/formats/parse-example.ts';
+import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
+import { tfrecords } from '../training/data/sources/sources.ts';
+import { createRandom } from '../training/process/random.ts';
 import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';
 
@@ -41,11 +42,11 @@ const progress = (line: string): void => void process.stderr.write(`${line}\n`);
 
 interface Measurement {
   readonly name: string;
-  /** MiB a second of the file. */
+  /** MiB of the file per second. */
   readonly speed: number;
 }
 
-/** What a record holds; the first as images are stored, the second as tables are. */
+/** The contents of a record: the first like a stored image, the second like a table row. */
 const KINDS = {
   image: {
     encode: (random: () => number) => encodeExample({ image: noise(random, 784), label: BigInt(Math.floor(random() * 10)) }),
@@ -127,7 +128,7 @@ async function timed(name: string, file: string, work: () => Promise<unknown>): 
 async function readBytes(): Promise<Measurement> {
   return await timed('bytes, by the same storage', localFile('image'), async () => {
     for await (const _ of await storage.open(`${remote}/image.tfrecord`)) {
-      // Nothing is done with them.
+      // Discards the records.
     }
   });
 }
@@ -140,7 +141,7 @@ async function readByCurl(): Promise<Measurement> {
 async function readRecords(): Promise<Measurement> {
   return await timed('records, checksums verified', localFile('image'), async () => {
     for await (const _ of tfrecords(`${remote}/image.tfrecord`).read({ storage })) {
-      // Nothing is done with them.
+      // Discards the records.
     }
   });
 }
@@ -149,7 +150,7 @@ async function readExamples(): Promise<Measurement> {
   return await timed('batches of parsed examples', localFile('image'), async () => {
     const examples = tfrecords(`${remote}/image.tfrecord`).map(parseExample(KINDS.image.schema));
     for await (const _ of examples.batch(BATCH).prefetch(2).read({ storage })) {
-      // Nothing is done with them.
+      // Discards the records.
     }
   });
 }
@@ -157,12 +158,12 @@ async function readExamples(): Promise<Measurement> {
 async function parseHere(kind: keyof typeof KINDS): Promise<Measurement> {
   return await timed('tony-ts: parse, batch', localFile(kind), async () => {
     for await (const _ of tfrecords(localFile(kind)).map(parseExample(KINDS[kind].schema)).batch(BATCH).read({ storage })) {
-      // Nothing is done with them.
+      // Discards the records.
     }
   });
 }
 
-/** One thread, as here, in both orders; and with all the threads there are. */
+/** With one thread, as in this library, in both orders; and with all available threads. */
 async function parseByPython(kind: keyof typeof KINDS): Promise<Measurement[]> {
   const python = await tensorflowPython(progress);
   const script = `
@@ -204,7 +205,7 @@ for name, ds in (('parse, batch', bounded(one(None))), ('batch, parse', bounded(
 function report(type: 'read' | 'parse', kind: string, samples: readonly (readonly Measurement[])[]): void {
   const names = samples[0]?.map(({ name }) => name) ?? [];
   const speeds = names.map((_, index) => median(samples.map((sample) => sample[index]?.speed ?? 0)));
-  // Of each round, since what else the machine does changes from one to the next.
+  // Per round, because the machine's other load varies between rounds.
   const ratios = names.map((_, index) => median(samples.map((sample) => (sample[index]?.speed ?? 0) / (sample[0]?.speed ?? 1))));
   if (values.output === 'json') {
     names.forEach((name, index) => {

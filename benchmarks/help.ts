@@ -1,4 +1,4 @@
-/** `npm run bench -- help [--rounds N]`: how long `tony-ts --help` and each command's `--help` take, beside an empty Node. Medians, ms. */
+/** `npm run bench -- help [--rounds N]`: median ms of `tony-ts --help`, of each command's `--help`, and of an empty Node program. */
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -17,7 +17,7 @@ function run(words: readonly string[]): { readonly ms: number; readonly stdout: 
   return { ms: performance.now() - started, stdout };
 }
 
-/** As `--help` itself lists them. */
+/** The commands that `--help` lists. */
 const commands = [...run([COMMAND, '--help']).stdout.matchAll(/^ +tony-ts ([a-z]+)/gm)].map(([, command = '']) => command);
 const lines = new Map([
   ['node, an empty program', ['-e', '0']],

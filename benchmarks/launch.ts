@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- launch [--rounds N] [--output json]`: how long a job of `sleep 1` takes from the command to its end on an idle cluster in a
- * box, with everything staged before, and how much memory the ApplicationMaster and the executors hold. Medians.
+ * `npm run bench -- launch [--rounds N] [--output json]`: how long a job of `sleep 1` takes from the command to its end on an idle local
+ * cluster with everything already staged, and how much memory the ApplicationMaster and the executors hold. Medians.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,7 +15,7 @@ const COMMAND = path.join(ROOT, 'dist', 'tony-ts.js');
 const USER = 'alice';
 const WORKERS = [1, 4] as const;
 
-/** Milliseconds, and MiB of the greatest resident memory. */
+/** Milliseconds, and MiB of peak resident memory. */
 interface Sample {
   readonly commandToFirst: number;
   readonly commandToLast: number;
@@ -54,7 +54,7 @@ try {
   if (!wasUp) await cluster.up({ log: progress });
   const medians = new Map<number, Sample>();
   for (const workers of WORKERS) {
-    // Stages everything, and has the nodes cache it.
+    // Stages everything and fills the nodes' caches.
     for (let warm = 0; warm < 2; warm++) await measure(workers, 'warm');
     const samples: Sample[] = [];
     for (let round = 1; round <= rounds; round++) {
@@ -119,14 +119,14 @@ async function measure(workers: number, round: string): Promise<Sample> {
   };
 }
 
-/** The greatest resident memory (VmHWM) of any ApplicationMaster and executor of a container while it runs. */
+/** The peak resident memory (VmHWM) of any ApplicationMaster and any executor, sampled while they run. */
 function watchMemory(): { stop(): { master: number; executor: number } } {
   const peaks = { master: 0, executor: 0 };
   const look = async (): Promise<void> => {
     for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
       const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
       const kind = /application-master\.mjs/.test(args) ? 'master' : /task-executor\.mjs/.test(args) ? 'executor' : null;
-      // The shell that starts it has the same words on its command line.
+      // The shell that starts the process has the same words on its command line.
       if (kind === null || !/^[^\0]*node\0/.test(args)) continue;
       const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
       peaks[kind] = Math.max(peaks[kind], Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) / 1024);

@@ -1,7 +1,8 @@
 /**
- * `npm run bench -- pages [--tasks N] [--viewers N] [--seconds N] [--output json]`: a job of 200 tasks on a cluster in a box, looked at by 20
- * viewers through the ResourceManager's proxy as the job's page does: do the ApplicationMaster's heartbeats stay on time, and how much memory
- * does it hold? Measured from outside (the calls to the ResourceManager as they pass on the wire, questions to its web server) and as it says itself.
+ * `npm run bench -- pages [--tasks N] [--viewers N] [--seconds N] [--output json]`: runs a job of 200 tasks on a local cluster, with 20
+ * viewers that poll through the ResourceManager's proxy as the job's page does. Measures whether the ApplicationMaster's heartbeats stay
+ * on time and how much memory it holds: from outside (calls to the ResourceManager on the wire, requests to its web server) and by its
+ * own report.
  */
 import { spawn } from 'node:child_process';
 import { once, setMaxListeners } from 'node:events';
@@ -13,20 +14,20 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { isMainThread, Worker } from 'node:worker_threads';
 import type { JobStatus } from '../conf/status.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { Cluster } from '../integration-tests/cluster/cluster.mjs';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
-import { encodeFileVersion, encodeScalars } from '../training/event-file.ts';
+import { encodeFileVersion, encodeScalars } from '../training/summary/event-file.ts';
 import { type Answer, type Order, observe, proxied } from './pages/observer.ts';
 
 const ROOT = process.cwd();
 const COMMAND = path.join(ROOT, 'dist', 'tony-ts.js');
 const USER = 'alice';
-/** The ApplicationMaster's pause between its calls to the ResourceManager, once nothing is asked for (ms). */
+/** The ApplicationMaster's heartbeat interval to the ResourceManager while it has no open container requests (ms). */
 const BEAT_MS = 1000;
 const HEARTBEAT_MS = 1000;
-/** What the page asks for, and how often. */
+/** The resources that the page polls, and how often. */
 const POLLS = [
   { resource: 'job', everyMs: 2000 },
   { resource: 'usage', everyMs: 5000 },
@@ -36,7 +37,7 @@ const POLLS = [
 const [RUNS, TAGS, STEPS] = [8, 20, 1000] as const;
 const TARGETS = { latenessMs: 200, residentMiB: 200 };
 
-/** As a training script does: reports its progress, and no more. `read` waits without a process. */
+/** Reports progress as a training script does, and does nothing else. `read` waits without starting a process. */
 const PROGRAM = [
   'F=$(sed -n \'s/.*"reportFile":"\\([^"]*\\)".*/\\1/p\' "$TONY_TASK_FILE")',
   'exec 9<> <(:)',
@@ -65,7 +66,7 @@ async function main(): Promise<void> {
   const wait = (ms: number): Promise<void> => delay(ms, undefined, { signal: interrupted.signal });
   let applicationId: string | null = null;
   try {
-    // Memory is a promise only: the nodes promise what so many tasks ask for.
+    // Nodes offer nominal memory: enough for the requests of all tasks.
     const memoryMb = Math.max(8192, tasks * 128);
     const [memory, cpus] = ['yarn.nodemanager.resource.memory-mb', 'yarn.nodemanager.resource.cpu-vcores'];
     await cluster.up({ fresh: true, yarn: { [memory]: memoryMb, [cpus]: Math.max(8, tasks) }, log: progress });
@@ -170,7 +171,7 @@ class Observer {
   }
 }
 
-/** What viewers got to see. */
+/** The viewers' measurements. */
 class Sightings {
   latencies: number[] = [];
   lateness: number[] = [];
@@ -216,7 +217,7 @@ async function poll(url: string): Promise<unknown> {
   return answer.json();
 }
 
-/** Event files as `training` writes them. */
+/** Event files in the format that `training` writes. */
 async function writeCurves(storage: Storage, run: string, from: number, to: number): Promise<void> {
   const records = [encodeFileVersion(Date.now() / 1000)];
   for (let step = from; step < to; step++) {
@@ -234,7 +235,7 @@ async function keepWriting(storage: Storage, summaries: string, signal: AbortSig
   }
 }
 
-/** A client's configuration by which the ApplicationMaster reaches the scheduler at this port. */
+/** A client configuration with which the ApplicationMaster reaches the scheduler at this port. */
 async function leadThrough(cluster: Cluster, port: number, folder: string): Promise<Record<string, string>> {
   const configuration = path.join(folder, 'conf');
   await cp(cluster.configuration, configuration, { recursive: true });
@@ -270,7 +271,7 @@ async function run(words: readonly string[], environment: Record<string, string>
   return output;
 }
 
-/** The ApplicationMaster's process, and where its web server listens. */
+/** The ApplicationMaster's process, and the port of its web server. */
 async function findMaster(applicationId: string): Promise<{ pid: number; webPort: number }> {
   const serial = applicationId.replace('application_', '');
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
@@ -288,7 +289,7 @@ async function findMaster(applicationId: string): Promise<{ pid: number; webPort
   throw new Error('the ApplicationMaster was not found');
 }
 
-/** Ports on which the process listens: /proc/net/tcp, proc(5). */
+/** Ports on which the process listens; from /proc/net/tcp, see proc(5). */
 async function listening(pid: number): Promise<number[]> {
   const files = await readdir(`/proc/${pid}/fd`);
   const links = await Promise.all(files.map((file) => readlink(`/proc/${pid}/fd/${file}`).catch(() => '')));
@@ -340,6 +341,6 @@ function print(result: Readonly<Record<string, number | string | undefined>>, is
   }
 }
 
-// Here, since classes are there only from their line on.
+// At the end of the file, because classes are defined only from their line on.
 if (isMainThread) await main();
 else observe();

@@ -1,9 +1,9 @@
 /**
- * `npm run bench -- train [--rounds N] [--models mlp,cnn] [--without-tensorflow] [--output json]`: examples per second and process of the same
- * nets on the same data (adam, batches of 64), one thread each, by `fit` with native kernels, `fit` with TensorFlow.js's own, a loop
- * without `fit`, and TensorFlow; by one process, by two that exchange gradients, and by two that do not. In turns within one run; ratios are
- * those of neighbours within a round, medians over the rounds; beside those of the wall's time those of the processor's, which a busy machine
- * changes less (but a process that waits for another one looks good by them).
+ * `npm run bench -- train [--rounds N] [--models mlp,cnn] [--without-tensorflow] [--output json]`: examples per second and process, for
+ * the same networks on the same data (adam, batches of 64) with one thread each. Compares `fit` with native kernels, `fit` with
+ * TensorFlow.js's own kernels, a loop without `fit`, and TensorFlow; each with one process, with two that exchange gradients, and with
+ * two that do not. The variants take turns within one run. Ratios compare adjacent measurements of a round, as medians over the rounds,
+ * by wall-clock time and by CPU time. A busy machine affects CPU time less, but it favours a process that waits for another one.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -14,18 +14,18 @@ import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
-import { programEnvironment } from '../training/program-environment.ts';
+import { programEnvironment } from '../training/process/program-environment.ts';
 import { freePort } from './free-port.ts';
 import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';
 import { BATCH, INPUTS, type ModelKind, type RankStart, type Seconds, trainRank } from './training/train-rank.ts';
 
 const KINDS: readonly ModelKind[] = ['mlp', 'cnn'];
-/** Some seconds a turn. */
+/** Steps for a few seconds per measurement. */
 const STEPS: Readonly<Record<ModelKind, number>> = { mlp: 600, cnn: 24 };
 
 interface Contender {
-  /** Of the slowest of its processes. */
+  /** The rate of its slowest process. */
   run(steps: number): Promise<Rate>;
   close(): Promise<void>;
 }
@@ -36,7 +36,7 @@ interface Rate {
   readonly processor: number;
 }
 
-/** Ours over theirs, and what it should be at least. */
+/** The ratio of this library's speed to the compared one's, and the required minimum. */
 const RATIOS: readonly {
   readonly ours: string;
   readonly theirs: string;
@@ -50,7 +50,7 @@ const RATIOS: readonly {
   { ours: 'fit2', theirs: 'tensorflow2', what: 'fit, 2 workers : 2 TensorFlows that exchange nothing', target: { mlp: 0.55, cnn: 0.75 } },
 ];
 
-/** Lines in, lines out. */
+/** A process that answers each input line with an output line. */
 class Worker {
   readonly #child: ChildProcess;
   readonly #lines: Interface;
@@ -140,7 +140,7 @@ async function tensorflow(kind: ModelKind, data: string, python: string, size: n
   return await contenderOf(workers);
 }
 
-/** The same numbers for all: pictures of noise and one label of ten for each. */
+/** The same data for every variant: noise images, each with one of ten labels. */
 async function writeData(folder: string, kind: ModelKind): Promise<void> {
   const examples = kind === 'mlp' ? 8192 : 2048;
   let state = 1;
@@ -233,7 +233,7 @@ async function main(): Promise<void> {
     },
   });
   for (const kind of KINDS.filter((each) => values.models.split(',').includes(each))) {
-    // Kept: it is the same each time.
+    // Kept, because it is the same in each run.
     const folder = path.resolve('.cache', 'benchmarks', 'training-data', kind);
     await mkdir(folder, { recursive: true });
     print(kind, await measure(kind, Math.max(1, Number(values.rounds)), !values['without-tensorflow'], folder), values.output);

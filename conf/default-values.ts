@@ -1,12 +1,12 @@
 import { EVERY_ROLE } from './job-part.ts';
 
-/*
- * What a site file's `defaults` make of a job.yaml, both as they are written: what the job says stays as it is.
- */
+/* Merges the `defaults` of a site file into a job.yaml, both in their written form. Values of job.yaml take precedence. */
 
 type Mapping = Readonly<Record<string, unknown>>;
 
-/** @param said what job.yaml holds, well-formed or not: what is no mapping where one belongs stays as it is, for its reader to complain of. */
+/**
+ * @param said the content of job.yaml, valid or not. A value that should be a mapping but is not stays unchanged, and fails the validation.
+ */
 export function withDefaults(said: unknown, defaults: Mapping): unknown {
   if (!isMapping(said)) return said;
   const { roles, tensorboard, ...rest } = defaults;
@@ -18,7 +18,7 @@ export function withDefaults(said: unknown, defaults: Mapping): unknown {
   };
 }
 
-/** What defaults say of one role; the role's own name counts more than "*". */
+/** The defaults of one role; an entry with the role's name takes precedence over "*". */
 function defaultsOfRole(roles: Mapping, name: string): Mapping {
   return filledUp(ownMapping(roles, name), ownMapping(roles, EVERY_ROLE));
 }
@@ -29,21 +29,21 @@ function rolesWithDefaults(said: Mapping, defaults: Mapping, jobEnvironment: unk
     Object.entries(said).map(([name, role]) => {
       if (!isMapping(role)) return [name, role];
       const { env, ...rest } = defaultsOfRole(defaults, name);
-      // A role's variable would win over the one that the job says for all its roles.
+      // A variable of a role overrides the job's variable of the same name, so a default must not introduce it.
       const unsaid = Object.entries(isMapping(env) ? env : {}).filter(([variable]) => !Object.hasOwn(saidOfAll, variable));
       return [name, filledUp(role, unsaid.length === 0 ? rest : { ...rest, env: Object.fromEntries(unsaid) })];
     }),
   );
 }
 
-/** Only for a job that brings one, which `true` says as well as a mapping. */
+/** Applies only to a job that sets `tensorboard`, either to `true` or to a mapping. */
 function withTensorBoardDefaults(said: unknown, defaults: unknown): Mapping {
   if (!isMapping(defaults)) return {};
   if (said === true) return { tensorboard: defaults };
   return isMapping(said) ? { tensorboard: filledUp(said, defaults) } : {};
 }
 
-/** Mappings are filled up key by key; anything else is one value. */
+/** Merges mappings key by key; any other value is replaced as a whole. */
 function filledUp(said: Mapping, fill: Mapping): Mapping {
   const filled = new Map(Object.entries(said));
   for (const [key, value] of Object.entries(fill)) {

@@ -11,19 +11,19 @@ interface ExplainedSchema extends JsonSchema {
 export interface ExplainedKey {
   readonly key: string;
   readonly description: string;
-  /** What may be written, e.g. `a whole number, or a mapping`. */
+  /** The accepted values, e.g. `a whole number, or a mapping`. */
   readonly value: string;
-  /** As JSON; null when there is none. */
+  /** The default value as JSON; null when the key has none. */
   readonly fallback: string | null;
-  /** Keys below it, with what each is for. */
+  /** The keys below it and their descriptions. */
   readonly children: readonly { readonly key: string; readonly description: string }[];
 }
 
 /**
- * What a key of a file is for, by the schema of that file. A name that people choose (a role, a data folder) may stand as it is.
+ * Describes a key of a file, from the file's schema. In place of a user-chosen name (a role, a data folder), any name is valid.
  *
  * @param key e.g. `roles.worker.resources.memory`; empty for the file itself.
- * @returns null when there is no such key.
+ * @returns null when the schema has no such key.
  */
 export function explainKey(root: JsonSchema, key: string): ExplainedKey | null {
   let schema: ExplainedSchema = root;

@@ -2,20 +2,20 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Job, Role } from './job.ts';
 import { EVERY_ROLE, type JobPart, type RolePart } from './job-part.ts';
 import { tensorBoardRole } from './tensorboard-role.ts';
-import { writtenDuration, writtenMemory } from './units.ts';
+import { writtenDuration, writtenMemory } from './values/units.ts';
 
-/** A value that the site file has settled, where a job has another. */
+/** A value that the site file sets and that differs from the job's. */
 export interface FinalValue {
-  /** In job.yaml. */
+  /** Path of the key in job.yaml. */
   readonly path: readonly string[];
-  /** As it is written in job.yaml; null for none. */
+  /** The job's value, as job.yaml writes it; null for none. */
   readonly was: string | null;
   readonly is: string;
 }
 
 type Path = readonly string[];
 
-/** Where the job holds what job.yaml calls otherwise. */
+/** Paths in the Job that differ from those in job.yaml. */
 const PLACES: Readonly<Record<string, Path>> = {
   'gang.timeout': ['gang', 'timeoutMs'],
   'heartbeat.interval': ['heartbeat', 'intervalMs'],
@@ -27,8 +27,8 @@ const PLACES: Readonly<Record<string, Path>> = {
 const DURATIONS: ReadonlySet<string> = new Set(['gang.timeout', 'heartbeat.interval', 'timeout']);
 
 /**
- * The job as the site file will have it, and everything that this has changed. The client makes a job final by this, and the
- * ApplicationMaster tells by it whether one is: a final job comes out unchanged.
+ * Applies the final values of the site file, and returns the resulting job with every change. The client uses it to finalise a job. The
+ * ApplicationMaster uses it to verify one: a job that has all final values is returned without changes.
  */
 export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; readonly changed: readonly FinalValue[] } {
   const changed: FinalValue[] = [];
@@ -54,7 +54,7 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
   return { job: { ...result, roles }, changed };
 }
 
-/** The role as the part will have it; `env` is what the job says for all its roles. */
+/** Applies the part to one role; `env` holds the variables of the whole job. */
 export function withRoleValues(
   role: Role,
   part: RolePart,
@@ -75,19 +75,19 @@ export function withRoleValues(
   for (const { path, value } of leavesOf(others)) {
     const place = placeInRole(path);
     const was = valueAt(result, place) ?? (path[0] === 'env' ? valueAt(env, path.slice(1)) : undefined);
-    // Nothing of another resource type is the same as none of it.
+    // An absent amount of another resource type equals 0.
     if (isSame(was ?? (place[1] === 'other' ? 0 : null), value)) continue;
     change(path, written(path, was), written(path, value) ?? '', withValue(result, place, value));
   }
   return { role: result, changed };
 }
 
-/** For the person who wrote the job: `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
+/** Describes the change for the author of the job: `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
 export function describeFinalValue({ path, was, is }: FinalValue, saidBy = 'job.yaml'): string {
   return `the site file sets ${path.join('.')} to ${is} (${saidBy}: ${was ?? 'nothing'})`;
 }
 
-/** What a final variable says for all roles holds as well where a role says it anew. */
+/** A final variable for all roles also applies to roles that override it. */
 function partOfRole(role: Role, { env = {}, roles = {} }: JobPart): RolePart {
   const every = entryOf(roles, EVERY_ROLE);
   const named = entryOf(roles, role.name);
@@ -105,7 +105,10 @@ function entryOf(roles: Readonly<Record<string, RolePart>>, name: string): RoleP
   return (Object.hasOwn(roles, name) ? roles[name] : undefined) ?? {};
 }
 
-/** The role that comes with `tensorboard` has what `tensorboard` says, and is otherwise always the same; any other is its user's. */
+/**
+ * True for the role that `tensorboard` adds: its memory comes from `tensorboard`, and everything else is fixed. Any other role belongs to
+ * the user.
+ */
 function isBroughtTensorBoard(role: Role, { tensorboard }: Job): boolean {
   return tensorboard.serve && isDeepStrictEqual(role, tensorBoardRole(tensorboard.memoryMb));
 }
@@ -117,7 +120,7 @@ function placeInRole(path: Path): Path {
   return resource === 'vcores' || resource === 'gpus' ? path : ['resources', 'other', resource];
 }
 
-/** Mappings are gone into; a list is one value. */
+/** Descends into mappings; a list is one value. */
 function leavesOf(part: object, above: Path = []): { readonly path: Path; readonly value: unknown }[] {
   return Object.entries(part).flatMap(([key, value]: [string, unknown]) => {
     const path = [...above, key];
@@ -135,7 +138,7 @@ function valueAt(from: object, path: Path): unknown {
   return value;
 }
 
-/** `into` with another value at the path. */
+/** Returns a copy of `into` with another value at the path. */
 function withValue<T extends object>(into: T, [key = '', ...rest]: Path, value: unknown): T {
   const below = valueAt(into, [key]);
   const replaced = rest.length === 0 ? value : withValue(typeof below === 'object' && below !== null ? below : {}, rest, value);

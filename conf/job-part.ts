@@ -1,15 +1,15 @@
 import { z } from 'zod';
 import { explainKey } from './explain-key.ts';
 import { type JobFile, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema } from './job-schema.ts';
-import { ROLE_NAME_OR_ALL } from './role-name.ts';
-import { count } from './value-schemas.ts';
+import { taskCount } from './job-values.ts';
+import { ROLE_NAME_OR_ALL } from './values/role-name.ts';
 
 /*
- * The part of job.yaml that a site file may set for all jobs: how they run. What a job is (its name, code, data, commands, what its roles mean to
- * each other) is for each job to say.
+ * The keys of job.yaml that a site file may set for all jobs: they describe how jobs run. The keys that describe what a job is (its name,
+ * code, data, commands, and the relations of its roles) belong to each job.
  */
 
-/** Each role that the site file does not name. */
+/** Matches every role without an entry of its own in the site file. */
 export const EVERY_ROLE = '*';
 
 const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, master, tags } = jobSchema.shape;
@@ -18,17 +18,14 @@ const { resources, env: roleEnv, nodeLabel, restart } = roleSchema.shape;
 
 const roleName = z.string().regex(ROLE_NAME_OR_ALL, { error: 'is no name of a role (small letters, digits and -), and not *' });
 
-/** Everything may be left out, and what is left out has no value. */
+/** Every key is optional; an absent key has no value. */
 export const jobPartSchema = withoutDefaults(
   z.strictObject({
     queue,
     runtime,
     env,
     roles: z
-      .record(
-        roleName,
-        z.strictObject({ instances: count(1, 100_000).describe('How many tasks.'), resources, env: roleEnv, nodeLabel, restart }),
-      )
+      .record(roleName, z.strictObject({ instances: taskCount().describe('How many tasks.'), resources, env: roleEnv, nodeLabel, restart }))
       .describe('Roles by name; "*" is each role, and what its name says counts more. No role is added to a job.'),
     gang,
     heartbeat,
@@ -41,7 +38,7 @@ export const jobPartSchema = withoutDefaults(
   }),
 ) as z.ZodType<JobPart>;
 
-/** As the schema reads it: units are resolved. */
+/** The parsed form, with units resolved. */
 export type JobPart = DeepPartial<
   Pick<JobFile, 'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'master' | 'tags'> & {
     readonly checkpoint: Pick<JobFile['checkpoint'], 'every' | 'keep'>;
@@ -55,7 +52,7 @@ export type RolePart = DeepPartial<Pick<JobFile['roles'][string], 'resources' | 
 
 type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { readonly [K in keyof T]?: DeepPartial<T[K]> | undefined } : T;
 
-/** Why a site file cannot have a key that job.yaml has; undefined for what job.yaml does not have either. */
+/** Why a site file rejects a key of job.yaml; undefined for a key that job.yaml does not have either. */
 export function whyNotInSite(path: readonly (string | number)[]): string | undefined {
   return explainKey(jobJsonSchema(), path.join('.')) === null ? undefined : 'is for each job to say, not for a site file';
 }

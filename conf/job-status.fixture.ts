@@ -1,6 +1,6 @@
-import type { JobStatus, TaskStatus } from './status.ts';
+import type { JobStatus, OrphanedContainer, TaskStatus } from './status.ts';
 
-// A job in the middle of its life, for tests; each says only what matters to it.
+// A running job for tests; each test changes only the fields that matter to it.
 
 export function taskStatus(change: Partial<TaskStatus> = {}): TaskStatus {
   return {
@@ -19,6 +19,18 @@ export function taskStatus(change: Partial<TaskStatus> = {}): TaskStatus {
     silentMs: 10,
     exitCode: null,
     failure: null,
+    ...change,
+  };
+}
+
+export function orphanedContainer(change: Partial<OrphanedContainer> = {}): OrphanedContainer {
+  return {
+    role: 'worker',
+    index: 1,
+    containerId: 'container_1_0001_01_000003',
+    node: 'node2:8041',
+    attached: false,
+    mayRunForMs: 24_000,
     ...change,
   };
 }
@@ -46,6 +58,7 @@ export function jobStatus(change: Partial<JobStatus> = {}): JobStatus {
     elastic: null,
     master: null,
     tasks: [taskStatus()],
+    orphanedContainers: [],
     ...change,
   };
 }

@@ -1,33 +1,35 @@
-/** A job as everything below the schema sees it: every default filled in, every unit resolved. */
+/** A resolved job: every default is filled in, and every unit is converted. */
 export interface Job {
   readonly name: string;
   readonly queue: string;
-  /** The folder with the user's code, absolute on the submitting machine; null when the command needs none. */
+  /** The folder with the user's code, absolute on the submitting machine; null when the job has no source. */
   readonly source: { readonly path: string; readonly exclude: readonly string[] } | null;
-  /** What the user's program is told about the cluster: `tfjs` gets TONY_*; `none` the same without a tensor runtime being shipped. */
+  /**
+   * `tfjs`: programs get TONY_* variables and a tensor runtime. `none`: they get the same variables, and tony-ts ships no tensor runtime.
+   */
   readonly framework: 'tfjs' | 'none';
   /**
-   * Where Node and TensorFlow.js come from: `default` the archive that `tony-ts runtime build` makes, `gpu` that of
-   * `tony-ts runtime build --gpu`, `system` what is installed on the nodes, anything else the URI of such an archive.
+   * The origin of Node.js and TensorFlow.js. `default`: the archive that `tony-ts runtime build` makes; `gpu`: that of `tony-ts runtime
+   * build --gpu`; `system`: the installation on the nodes; any other value: the URI of such an archive.
    */
   readonly runtime: string;
-  /** Input folders by name: paths on the submitting machine are staged by content, hdfs:// URIs are passed on. */
+  /** Input folders by name: paths on the submitting machine are staged by content, hdfs:// URIs are passed on unchanged. */
   readonly data: Readonly<Record<string, string>>;
   readonly env: Readonly<Record<string, string>>;
   /** In the order of the file: earlier roles get their containers first. */
   readonly roles: readonly Role[];
-  /** `all`: every tracked task must end with 0. `chief`: the chief's end decides. */
+  /** `all`: every tracked task must exit with code 0. `chief`: the exit code of the chief decides. */
   readonly success: 'all' | 'chief';
   readonly gang: { readonly timeoutMs: number };
   readonly heartbeat: { readonly intervalMs: number; readonly missed: number };
   readonly checkpoint: { readonly dir: string | null; readonly everySteps: number; readonly keep: number };
-  /** `serve`: a TensorBoard comes with the job, as a role of its own that is never waited for. */
+  /** `serve`: runs a TensorBoard with the job, as a sidecar role of its own. */
   readonly tensorboard: { readonly logdir: string | null; readonly serve: boolean; readonly memoryMb: number };
   readonly strategy: Strategy;
-  /** The whole job's limit; null for none. */
+  /** Time limit for the whole job; null for none. */
   readonly timeoutMs: number | null;
   readonly acls: { readonly view: Acl; readonly modify: Acl };
-  /** The ApplicationMaster's own container. */
+  /** The container of the ApplicationMaster. */
   readonly master: { readonly memoryMb: number; readonly vcores: number; readonly nodeLabel: string | null };
   readonly tags: readonly string[];
 }
@@ -38,9 +40,9 @@ export interface Acl {
 }
 
 /**
- * How workers agree on the weights. `all-reduce`: gradients are averaged at each step, sent as numbers of type `wire` and summed as float32.
- * `parameter-server`: the tasks of the role that serves hold the weights; a worker may be up to `staleness` steps ahead of the slowest one,
- * null for any number (asynchronous).
+ * How workers agree on the weights. `all-reduce`: gradients are averaged at each step, sent as numbers of type `wire` and summed as
+ * float32. `parameter-server`: the tasks of the serving role hold the weights; a worker may be up to `staleness` steps ahead of the slowest
+ * worker, or any number of steps if `staleness` is null (asynchronous).
  */
 export type Strategy =
   | { readonly type: 'all-reduce'; readonly wire: 'float32' | 'float16' }
@@ -48,9 +50,9 @@ export type Strategy =
 
 export interface Role {
   readonly name: string;
-  /** Tasks that the job cannot do without. */
+  /** Number of tasks that the job requires. */
   readonly instances: number;
-  /** Tasks that it takes when there is room for them; as `instances` unless the role is elastic. */
+  /** Maximum number of tasks, used when the cluster has room; equals `instances` unless the role is elastic. */
   readonly maxInstances: number;
   readonly resources: {
     readonly memoryMb: number;
@@ -59,25 +61,25 @@ export interface Role {
     /** Other YARN resource types by name, e.g. `yarn.io/fpga`. */
     readonly other: Readonly<Record<string, number>>;
   };
-  /** Run by `bash -c` in the source folder. */
+  /** Run by `bash -c` in a copy of the source folder. */
   readonly command: string;
   readonly env: Readonly<Record<string, string>>;
   readonly nodeLabel: string | null;
   readonly restart: { readonly policy: 'never' | 'on-failure'; readonly maxRestarts: number };
   /**
-   * `tracked`: the job waits for it and fails with it. `untracked`: not waited for, but its failure fails the job (parameter servers).
-   * `sidecar`: neither waited for nor missed.
+   * `tracked`: the job waits for its tasks and fails with them. `untracked`: the job does not wait for them, but fails with them (parameter
+   * servers). `sidecar`: the job neither waits for them nor fails with them.
    */
   readonly tracking: 'tracked' | 'untracked' | 'sidecar';
-  /** The role whose task 0 is the chief; exactly one role of a job is. */
+  /** Task 0 of this role is the chief; exactly one role of a job is the chief's. */
   readonly chief: boolean;
-  /** Its tasks take part in all-reduce: they have a rank, and form a generation together. */
+  /** Its tasks take part in all-reduce: each has a rank, and they form generations together. */
   readonly ranked: boolean;
-  /** Its tasks hold the weights (strategy `parameter-server`): they have no rank, but every generation has all of them. */
+  /** Its tasks hold the weights (strategy `parameter-server`): they have no rank, but every generation includes all of them. */
   readonly servesParameters: boolean;
 }
 
-/** A file or archive that is put into a container's working directory under `name`. */
+/** A file or archive that YARN localises into a container's working directory under `name`. */
 export interface Resource {
   readonly name: string;
   readonly uri: string;
@@ -89,44 +91,48 @@ export interface Resource {
   readonly timestamp: number;
 }
 
-/** What YARN knows applications of tony-ts by. */
+/** YARN's application type of tony-ts applications. */
 export const APPLICATION_TYPE = 'TONY';
 
-/** The role that comes by itself when `tensorboard` is set. */
+/** The role that is added when `tensorboard` is set. */
 export const TENSORBOARD_ROLE = 'tensorboard';
 
-/** The environment variable of a task that names the file with all that the task is told. */
+/** The environment variable with the path of the task file, which contains all information for the task. */
 export const TASK_FILE_VARIABLE = 'TONY_TASK_FILE';
 
-/** Names in a container's working directory. A folder that is missing was not needed. */
+/** Names in a container's working directory. Folders that the container does not need are absent. */
 export const CONTAINER_LAYOUT = {
   job: 'job.json',
   /** Holds application-master.mjs, task-executor.mjs, training.mjs and register.mjs. */
   bundles: 'tony',
   /** bin/node and node_modules. */
   runtime: 'runtime',
-  /** The user's source folder. */
+  /** The user's source folder as localised: a link into a cache that containers and jobs share. Programs run in a copy. */
   source: 'source',
-  /** The Python packages of TensorBoard; in the containers of its role only. */
+  /** Holds the working directory of the user's program: a folder named by the generation. */
+  program: 'program',
+  /** The Python packages of TensorBoard; only in containers of the TensorBoard role. */
   tensorboard: 'tensorboard',
-  /** What the user's program keeps on this machine's disk while it runs. */
+  /** Local disk space for the user's program while it runs. */
   scratch: 'scratch',
 } as const;
 
 /** Names of the entries in a container's credentials file. */
 export const CREDENTIALS = {
-  /** AM only: 32 random bytes from which the others are derived. */
+  /** AM only: 32 random bytes from which the other secrets are derived. */
   jobSecret: 'tony.job',
-  /** PEM; one self-signed certificate per job, both ends of every gRPC connection present and pin it. */
+  /** PEM; one self-signed certificate per job. Both ends of every gRPC connection present and pin it. */
   certificate: 'tony.certificate',
   privateKey: 'tony.key',
-  /** Executors only: key of the ring's mutual challenge. */
+  /** AM only: SHA-256 of job.json as it was submitted. */
+  jobDigest: 'tony.job-digest',
+  /** Executors only: key for the mutual authentication of the ring. */
   ringKey: 'tony.ring',
-  /** Executors only: proves which container this is. */
+  /** Executors only: proves the identity of the container. */
   containerProof: 'tony.container',
 } as const;
 
-/** job.json: what the client froze. Nobody reads job.yaml after this. Holds no secret. */
+/** job.json, the job as the client froze it. Later processes read it instead of job.yaml. It contains no secrets. */
 export interface FrozenJob {
   readonly version: 1;
   readonly applicationId: string;
@@ -134,30 +140,32 @@ export interface FrozenJob {
   /** ms since the epoch. */
   readonly submittedAt: number;
   readonly job: Job;
-  /** URI of the folder that goes when the job ends: job state, the AM's address. */
+  /** URI of the folder that is removed when the job ends: job state, the AM's address. */
   readonly staging: string;
-  /** URI of the folder that stays: job.json, events, metrics, final.json, and the summaries unless job.yaml names another place for them. */
+  /**
+   * URI of the folder that remains: job.json, events, metrics, final.json, and the summaries unless job.yaml sets another place for them.
+   */
   readonly history: string;
-  /** Others than the user read the history: its group may. */
+  /** The history folder's group may read the history. */
   readonly historyShared: boolean;
-  /** Where the job's pages are after its end; null where nobody serves them. */
+  /** The URL of the job's pages after its end; null when no history server serves them. */
   readonly historyUrl: string | null;
   /** URIs, resolved from the job and the application id. */
   readonly checkpointDir: string;
   readonly summaryDir: string;
-  /** The job's own folder for what it computes; it stays. */
+  /** The job's folder for its results, which remains after the end. */
   readonly outputDir: string;
   readonly data: Readonly<Record<string, string>>;
-  /** What every executor's container gets. */
+  /** The resources of every executor's container. */
   readonly resources: readonly Resource[];
-  /** What the containers of one role get besides, by the role's name. */
+  /** Additional resources for the containers of one role, by role name. */
   readonly roleResources: Readonly<Record<string, readonly Resource[]>>;
   readonly cluster: YarnCluster | LocalCluster;
 }
 
 export interface YarnCluster {
   readonly kind: 'yarn';
-  /** The properties of the Hadoop configuration that AM, executors and training need. */
+  /** The properties of the Hadoop configuration that the AM, the executors and training need. */
   readonly hadoop: Readonly<Record<string, string>>;
 }
 

@@ -1,5 +1,6 @@
+import { homedir } from 'node:os';
 import { describe, expect, test } from 'vitest';
-import { TonyError } from './errors.ts';
+import { TonyError } from '../platform/errors.ts';
 import { loadJob, parseJob } from './load-job.ts';
 
 const parse = (text: string, set: readonly string[] = []) => parseJob(text, { file: 'job.yaml', folder: '/home/alice/mnist', set });
@@ -60,6 +61,32 @@ describe('a job file', () => {
     });
   });
 
+  test('the folder of the file is the source where a command names a file in it, unless the job says otherwise', () => {
+    const read = (text: string, folder = '/jobs/mnist') =>
+      parseJob(text, { file: 'job.yaml', folder, isFile: (path) => path === 'train.ts' }).source;
+    expect(read('name: a\ncommand: node train.ts\nroles: {worker: {}}')).toEqual({ path: '/jobs/mnist', exclude: [] });
+    expect(read('name: a\nroles: {worker: {command: node train.ts}}')).toEqual({ path: '/jobs/mnist', exclude: [] });
+    expect(read('name: a\ncommand: sleep 5\nroles: {worker: {}}')).toBeNull();
+    expect(read('name: a\nsource: none\ncommand: node train.ts\nroles: {worker: {}}')).toBeNull();
+    expect(read('name: a\nsource: src\ncommand: node train.ts\nroles: {worker: {}}')).toEqual({ path: '/jobs/mnist/src', exclude: [] });
+    expect(() => read('name: a\ncommand: node train.ts\nroles: {worker: {}}', homedir())).toThrow(
+      'a command names train.ts, which lies in',
+    );
+    expect(read('name: a\nsource: .\ncommand: node train.ts\nroles: {worker: {}}', homedir())).toEqual({ path: homedir(), exclude: [] });
+  });
+
+  test('variables that tony-ts sets, and places that it cannot reach, are mistakes', () => {
+    const found = mistakes(
+      'name: a\ncommand: b\nenv: {TONY_RANK: 1}\ncheckpoint: {dir: "s3://b/c"}\ntensorboard: {logdir: gs://x/y}\ndata: {d: http://h/x}\nroles: {w: {env: {TONY_ROLE: x}}}',
+    ).join('\n');
+    expect(found).toContain('env.TONY_RANK: `TONY_RANK` is set by tony-ts for each task');
+    expect(found).toContain('roles.w.env.TONY_ROLE');
+    const places = mistakes(
+      'name: a\ncommand: b\ncheckpoint: {dir: "s3://b/c"}\ntensorboard: {logdir: gs://x/y}\ndata: {d: http://h/x}\nroles: {w: {}}',
+    );
+    expect(places.map((line) => line.trim().split(/ +/)[1])).toEqual(['checkpoint.dir:', 'tensorboard.logdir:', 'data.d:']);
+  });
+
   test('resolves units, paths and other resource types', () => {
     const job = parse(`
 name: mnist
@@ -87,9 +114,15 @@ roles:
     expect(job.roles[0]?.resources).toEqual({ memoryMb: 1536, vcores: 2, gpus: 1, other: { 'yarn.io/fpga': 1 } });
   });
 
-  test('of another framework than tfjs has no ranks', () => {
-    expect(parse(`${MINIMAL}framework: none\n`).roles[0]?.ranked).toBe(false);
-  });
+  test.each(['tfjs', 'none'])(
+    'ranks tasks by default with framework %s, but for evaluators, servers, sidecars and untracked roles',
+    (framework) => {
+      const roles =
+        '{worker: {}, solo: {ranked: false}, evaluator: {}, ps: {command: serve}, board: {sidecar: true}, store: {untracked: true}}';
+      const job = parse(`name: x\nframework: ${framework}\ncommand: run\nroles: ${roles}\n`);
+      expect(job.roles.filter(({ ranked }) => ranked).map(({ name }) => name)).toEqual(['worker']);
+    },
+  );
 
   test.each([
     ['chief beside worker', '{worker: {}, chief: {}}', 'chief'],
@@ -167,7 +200,7 @@ source: {pth: .}
 gang: {timeout: 20m}
 `),
     ).toEqual([
-      'job.yaml:1:7  name: may hold letters, digits, spaces and . _ : @ + - only, and starts with a letter or digit',
+      'job.yaml:1:7  name: may hold letters, digits, spaces and . _ : @ + - only, and starts with a letter, a digit or _',
       expect.stringMatching(/^job\.yaml:2:1 {2}qeue: is no key here; did you mean `queue`\? \(known: name, queue, /),
       'job.yaml:3:10  command: expected a text, found `5`',
       'job.yaml:4:12  framework: `tfj` is none of tfjs, none; did you mean `tfjs`?',
@@ -195,6 +228,11 @@ gang: {timeout: 20m}
     ['no command anywhere', 'name: a\nroles: {worker: {}}\n', /roles\.worker: has no command, and neither has the job/],
     ['only sidecars', 'name: a\ncommand: x\nroles: {b: {sidecar: true}}\n', /at least one role must be tracked/],
     [
+      'only sidecars beside a role that all-reduce drops',
+      'name: a\ncommand: x\nroles: {b: {sidecar: true}, ps: {}}\n',
+      /at least one role must be tracked/,
+    ],
+    [
       'nobody but servers that the strategy does not have',
       'name: a\ncommand: x\nroles: {ps: {}}\n',
       /nobody would train: write a role worker/,
@@ -210,6 +248,11 @@ gang: {timeout: 20m}
       'a misspelt resource',
       'name: a\ncommand: x\nroles: {b: {resources: {gpu: 1}}}',
       /resources\.gpu: is no resource type; did you mean `gpus`\?/,
+    ],
+    [
+      'a number of tasks among resources',
+      'name: a\ncommand: x\nroles: {b: {resources: {instances: 2}}}',
+      /resources\.instances: is no resource type: `instances` stands beside the resources, not among them/,
     ],
     [
       'a short name with its unit',

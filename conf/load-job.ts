@@ -2,43 +2,61 @@ import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, dirname, isAbsolute, resolve } from 'node:path';
 import { type Document, isMap, parse } from 'yaml';
+import { checkOptions, type OptionNames } from '../platform/check-options.ts';
+import { fileErrorOf, messageOf, TonyError } from '../platform/errors.ts';
+import { fileBeside, isFileIn, isTooWide } from './default-source.ts';
 import { withDefaults } from './default-values.ts';
-import { fileErrorOf, messageOf, TonyError } from './errors.ts';
 import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
-import { isUri } from './is-uri.ts';
 import type { Job, Role } from './job.ts';
 import { EVERY_ROLE, jobPartSchema } from './job-part.ts';
 import { type JobFile, jobJsonSchema, jobSchema } from './job-schema.ts';
-import { meantResource } from './resource-key.ts';
-import type { Site } from './site.ts';
+import type { SiteConfig } from './site.ts';
 import { chiefOf, isRanked, isServing, strategyProblems, withStrategyRoles } from './strategy-roles.ts';
+import { isUri } from './values/is-uri.ts';
+import { resourceKeyProblem } from './values/resource-key.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
 
 export interface LoadOptions {
-  /** Overrides as `--set` takes them: `roles.worker.instances=4`; the value is YAML; a dot within a key is written `\.`. */
+  /** Overrides in the form of `--set`: `roles.worker.instances=4`. The value is YAML; a dot within a key is written `\.`. */
   readonly set?: readonly string[];
-  /** What the admin of the cluster has settled: its defaults fill gaps, its final values win. Jobs of one's own machine have none. */
-  readonly site?: Pick<Site, 'from' | 'defaults' | 'final'> | null;
-  /** Told of each value of the job that a final one takes the place of: `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
+  /** The cluster admin's site file: its defaults fill gaps, and its final values override the job. null for jobs on the local machine. */
+  readonly site?: Pick<SiteConfig, 'from' | 'defaults' | 'final'> | null;
+  /** Called for each value of the job that a final value overrides: `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
   readonly onOverridden?: (line: string) => void;
 }
 
+const LOAD_OPTIONS: OptionNames<LoadOptions> = { set: true, site: true, onOverridden: true };
+
 /**
  * Reads a job file.
- * @throws TonyError JOB_UNREADABLE when there is no such file, JOB_INVALID with every mistake: line, column, what to write instead.
+ * @throws TonyError JOB_UNREADABLE when the file does not exist, JOB_INVALID with every mistake: line, column, expected value.
  */
 export async function loadJob(path: string, options: LoadOptions = {}): Promise<Job> {
+  checkOptions('loadJob', options, LOAD_OPTIONS);
   let text: string;
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
     throw new TonyError('JOB_UNREADABLE', `Cannot read the job file ${path}: ${fileErrorOf(error)}.`, { cause: error });
   }
-  return parseJob(text, { ...options, file: path, folder: dirname(resolve(path)) });
+  const folder = dirname(resolve(path));
+  return parseJob(text, { ...options, file: path, folder, isFile: isFileIn(folder) });
 }
 
-/** The pure part of {@link loadJob}: `file` is the name that problems carry, `folder` what relative paths start from. */
-export function parseJob(text: string, options: LoadOptions & { readonly file: string; readonly folder: string }): Job {
+export interface ParseOptions extends LoadOptions {
+  /** The file name in error messages. */
+  readonly file: string;
+  /** The base of relative paths. */
+  readonly folder: string;
+  /**
+   * Whether a path below `folder` is a file: a job without `source` gets `folder` when a command names a file in it. By default no path is
+   * a file.
+   */
+  readonly isFile?: (path: string) => boolean;
+}
+
+/** The pure part of {@link loadJob}. */
+export function parseJob(text: string, options: ParseOptions): Job {
   const { site } = options;
   const yaml = new YamlFile(text, {
     file: options.file,
@@ -58,18 +76,18 @@ export function parseJob(text: string, options: LoadOptions & { readonly file: s
     },
     schema: jobJsonSchema,
     missing: { roles: 'write at least one role' },
-    meaning: meaningProblems,
+    meaning: (file) => [...meaningProblems(file), ...sourceProblems(file, options)],
     elsewhere: (path) => {
       const override = overriddenBy(path, overridden);
       if (override !== undefined) return `--set ${override}`;
       return site && !says(said, path) && says(filled, path) ? `${site.from} (defaults)` : undefined;
     },
   });
-  const job = toJob(withStrategyRoles(file), options.folder);
+  const job = toJob(withStrategyRoles(file), options);
   if (!site) return job;
   const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, said, site), site.final);
   for (const value of changed) {
-    // What is said of a variable for all roles holds for each.
+    // A variable set for all roles counts as set for each role.
     const [, , key, variable = ''] = value.path;
     const saying = [value.path, ...(key === 'env' ? [[key, variable]] : [])].find((path) => says(said, path));
     if (saying === undefined || value.was === value.is) continue;
@@ -80,10 +98,10 @@ export function parseJob(text: string, options: LoadOptions & { readonly file: s
 }
 
 /**
- * A role that the strategy brings is like the chief, which has the defaults of every role already. Left is what it does not have from the chief: the
- * node label, other resource types than the usual ones, and what is said of it by name.
+ * Applies site defaults to roles that the strategy adds. Such a role is a copy of the chief, which already has the defaults of every role.
+ * Only the values that are not copied from the chief remain: the node label, other resource types, and defaults for the role's name.
  */
-function withDefaultsOfStrategyRoles(job: Job, said: unknown, { defaults }: Pick<Site, 'defaults'>): Job {
+function withDefaultsOfStrategyRoles(job: Job, said: unknown, { defaults }: Pick<SiteConfig, 'defaults'>): Job {
   const parts = jobPartSchema.parse(defaults).roles ?? {};
   const { nodeLabel, resources: { memory: _m, vcores: _v, gpus: _g, ...other } = {} } = parts[EVERY_ROLE] ?? {};
   const roles = job.roles.map((role) => {
@@ -105,7 +123,7 @@ function says(said: unknown, path: readonly (string | number)[]): boolean {
   return true;
 }
 
-/** `roles.worker.instances=4` put into the document; what was there is replaced, what was missing is made. */
+/** Applies `roles.worker.instances=4` to the document; replaces an existing value and creates missing keys. */
 function applyOverride(document: Document, assignment: string, overridden: Map<string, string>): void {
   const equals = assignment.indexOf('=');
   const keys = splitKeys(assignment.slice(0, Math.max(0, equals)));
@@ -144,9 +162,27 @@ function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMa
   return undefined;
 }
 
-/** What is well-formed but means nothing. */
+/** URIs that no storage of tony-ts supports. */
+function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
+  const places: (readonly [Problem['path'], string | undefined])[] = [
+    [['checkpoint', 'dir'], checkpoint.dir],
+    [['tensorboard', 'logdir'], tensorboard.logdir],
+    ...Object.entries(data).map(([name, place]) => [['data', name], place] as const),
+  ];
+  return places.flatMap(([path, place]) => {
+    if (place === undefined || !isUri(place) || /^(hdfs|file):/i.test(place)) return [];
+    return [
+      {
+        path,
+        message: `${place.slice(0, place.indexOf(':'))} is no storage that tony-ts reads or writes: write an hdfs:// or file:// URI, or a path`,
+      },
+    ];
+  });
+}
+
+/** Problems of a file that the schema accepts. */
 function meaningProblems(file: JobFile): Problem[] {
-  const problems = strategyProblems(file);
+  const problems = [...strategyProblems(file), ...schemeProblems(file)];
   const names = Object.keys(file.roles);
   const complete = withStrategyRoles(file);
   if (names.length === 0) problems.push({ path: ['roles'], message: 'write at least one role' });
@@ -162,13 +198,8 @@ function meaningProblems(file: JobFile): Problem[] {
       });
     }
     for (const resource of Object.keys(role.resources)) {
-      const meant = meantResource(resource);
-      if (meant === undefined) continue;
-      problems.push({
-        path: ['roles', name, 'resources', resource],
-        atKey: true,
-        message: `is no resource type; did you mean \`${meant}\`?`,
-      });
+      const message = resourceKeyProblem(resource);
+      if (message !== undefined) problems.push({ path: ['roles', name, 'resources', resource], atKey: true, message });
     }
     if (role.sidecar && role.untracked) {
       problems.push({ path: ['roles', name, 'untracked'], message: 'a role is either sidecar or untracked' });
@@ -190,7 +221,9 @@ function meaningProblems(file: JobFile): Problem[] {
   for (const name of chiefs.slice(1)) {
     problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already` });
   }
-  if (names.length > 0 && names.every((name) => file.roles[name]?.sidecar || file.roles[name]?.untracked || isServing(file, name))) {
+  // all-reduce drops a role `ps`, so only the roles that remain count. strategyProblems reports a job without any.
+  const remaining = Object.entries(complete.roles);
+  if (remaining.length > 0 && remaining.every(([name, role]) => role.sidecar || role.untracked || isServing(file, name))) {
     problems.push({
       path: ['roles'],
       atKey: true,
@@ -200,9 +233,25 @@ function meaningProblems(file: JobFile): Problem[] {
   return problems;
 }
 
-function toJob(file: JobFile, folder: string): Job {
+/** The file beside job.yaml that makes its folder the source of a job without `source`. */
+function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = () => false): string | undefined {
+  if (file.source !== undefined) return undefined;
+  const commands = [file.command, ...Object.values(file.roles).map(({ command }) => command)];
+  return commands.map((command) => fileBeside(command ?? '', isFile)).find((found) => found !== undefined);
+}
+
+function sourceProblems(file: JobFile, { folder, isFile }: ParseOptions): Problem[] {
+  const named = namedFile(file, isFile);
+  if (named === undefined || !isTooWide(folder)) return [];
+  const message = `a command names ${named}, which lies in ${folder}: move the job to a folder of its own, or write \`source: .\` to send that folder`;
+  return [{ path: [], message }];
+}
+
+function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
   const names = Object.keys(file.roles);
   const chief = chiefOf(file);
+  const said = file.source === undefined && namedFile(file, isFile) !== undefined ? { path: '.', exclude: [] } : (file.source ?? null);
+  const source = said && { path: resolvePath(said.path, folder), exclude: said.exclude };
   const roles = names.map((name): Role => {
     const role = file.roles[name] as JobFile['roles'][string];
     const { memory, vcores, gpus, ...other } = role.resources;
@@ -219,14 +268,14 @@ function toJob(file: JobFile, folder: string): Job {
       restart: role.restart,
       tracking,
       chief: name === chief,
-      ranked: isRanked(file, name, role),
+      ranked: isRanked(name, role),
       servesParameters: serves,
     };
   });
   return {
     name: file.name,
     queue: file.queue,
-    source: file.source === undefined ? null : { path: resolvePath(file.source.path, folder), exclude: file.source.exclude },
+    source,
     framework: file.framework,
     runtime: file.runtime,
     data: Object.fromEntries(Object.entries(file.data).map(([name, place]) => [name, isUri(place) ? place : resolvePath(place, folder)])),

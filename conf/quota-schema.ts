@@ -1,5 +1,7 @@
 import { z } from 'zod';
-import { count, duration, memory, text } from './value-schemas.ts';
+import { resourceKeyProblem } from './values/resource-key.ts';
+import { ROLE_NAME_OR_ALL } from './values/role-name.ts';
+import { count, duration, memory, text } from './values/value-schemas.ts';
 
 /** `quotas` of tony-site.yaml as admins write it. */
 
@@ -28,7 +30,12 @@ const ofJobs = {
   nodeLabels: z.array(text()).describe('Node labels that jobs may ask for.').optional(),
 };
 
-const roleName = text();
+const roleName = z.string().regex(ROLE_NAME_OR_ALL, { error: 'is no name of a role (small letters, digits and -), and not *' });
+/** Limits are looked up by the last part of a queue's path; a limit under a full path would have no effect. */
+const queueName = text().regex(/^[^.]+$/, { error: 'is no name of a queue: write the last part of its path' });
+const groupName = text().refine((name) => name !== '*', {
+  error: 'is no name of a group: only roles, users and queues have an entry for all others',
+});
 const roleLimits = z.strictObject(limits);
 
 const jobLimits = z.strictObject({
@@ -48,14 +55,14 @@ export const quotaSchema = z
       .default('wait'),
     roles: z.record(roleName, roleLimits).describe('Limits of roles by name; "*" is each role that is not named.').default({}),
     users: z
-      .record(text(), jobLimits.extend({ queues: z.array(text()).describe('YARN queues that the user may name.').optional() }))
+      .record(text(), jobLimits.extend({ queues: z.array(queueName).describe('YARN queues that the user may name.').optional() }))
       .describe('Limits of users by name; "*" is each user that is not named.')
       .default({}),
     groups: z
-      .record(text(), jobLimits.extend({ queues: z.array(text()).describe('YARN queues that members may name.').optional() }))
+      .record(groupName, jobLimits.extend({ queues: z.array(queueName).describe('YARN queues that members may name.').optional() }))
       .describe("Limits of groups by name, as the NameNode knows users' groups; all members share a total.")
       .default({}),
-    queues: z.record(text(), jobLimits).describe('Limits of YARN queues by name; "*" is each queue that is not named.').default({}),
+    queues: z.record(queueName, jobLimits).describe('Limits of YARN queues by name; "*" is each queue that is not named.').default({}),
   })
   .describe('How much jobs may ask for, and have.');
 
@@ -64,3 +71,28 @@ export type Amounts = Readonly<Record<string, number | undefined>>;
 export type RoleLimits = z.output<typeof roleLimits>;
 export type JobLimits = z.output<typeof jobLimits> & { readonly queues?: readonly string[] | undefined };
 export type Quotas = z.output<typeof quotaSchema>;
+
+/** Finds keys that cannot be resource types, so limits under them would have no effect; returns their paths in the site file. */
+export function unknownAmounts(quotas: Quotas): { readonly path: readonly string[]; readonly message: string }[] {
+  return amountPaths(quotas).flatMap(({ path, resource }) => {
+    if (resource === 'instances' && path.at(-2) === 'total') return [];
+    const message = resourceKeyProblem(resource);
+    return message === undefined ? [] : [{ path: ['quotas', ...path], message }];
+  });
+}
+
+/** Returns the path below `quotas` of every limit on an amount. */
+export function amountPaths(quotas: Quotas): { readonly path: readonly string[]; readonly resource: string }[] {
+  return (['roles', 'users', 'groups', 'queues'] as const).flatMap((kind) =>
+    Object.entries<JobLimits>(quotas[kind]).flatMap(([name, limits]) => [
+      ...amountsBelow([kind, name], limits),
+      ...Object.entries(limits.roles ?? {}).flatMap(([role, ofRole]) => amountsBelow([kind, name, 'roles', role], ofRole)),
+    ]),
+  );
+}
+
+function amountsBelow(above: readonly string[], limits: RoleLimits): { readonly path: readonly string[]; readonly resource: string }[] {
+  return (['task', 'job', 'total'] as const).flatMap((key) =>
+    Object.keys(limits[key] ?? {}).map((resource) => ({ path: [...above, key, resource], resource })),
+  );
+}

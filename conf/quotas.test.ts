@@ -14,6 +14,7 @@ import {
   timeoutOf,
   violationsOf,
 } from './quotas.ts';
+import { demandOfTags, roleTags } from './role-tags.ts';
 import { parseSite } from './site.ts';
 
 const ALICE: Owner = { user: 'alice', groups: ['research'], queue: 'default' };
@@ -106,8 +107,24 @@ test('of several limits of time the shortest holds', () => {
 
 test('a total is shared by those it is for: all of a role, a user, a group or a queue', () => {
   const running: RunningJob[] = [
-    { applicationId: 'a1', user: 'alice', groups: ['research'], queue: 'ml', roles: { worker: { gpus: 2, instances: 1 } }, beyond: {} },
-    { applicationId: 'b1', user: 'bob', groups: [], queue: 'default', roles: { worker: { gpus: 3 }, evaluator: { gpus: 1 } }, beyond: {} },
+    {
+      applicationId: 'a1',
+      user: 'alice',
+      groups: ['research'],
+      queue: 'ml',
+      roles: { worker: { gpus: 2, instances: 1 } },
+      master: {},
+      beyond: {},
+    },
+    {
+      applicationId: 'b1',
+      user: 'bob',
+      groups: [],
+      queue: 'default',
+      roles: { worker: { gpus: 3 }, evaluator: { gpus: 1 } },
+      master: {},
+      beyond: {},
+    },
   ];
   const asked = job('roles: {worker: {instances: 2, resources: {gpus: 1}}}');
   const short = (text: string) => shortagesOf(asked, ALICE, quotas(text), running).map(({ path, used, holders }) => [path, used, holders]);
@@ -129,7 +146,7 @@ test('whoever is admitted in the order of ids stays within the total, and the fi
         const owner = { user: `u${index}`, groups: [], queue: 'ml' };
         const roles = { worker: { gpus: each, instances: 1 } };
         if (shortagesOf(asked, owner, limits, admitted).length === 0)
-          admitted.push({ ...owner, applicationId: `a${index}`, roles, beyond: {} });
+          admitted.push({ ...owner, applicationId: `a${index}`, roles, master: {}, beyond: {} });
         else expect(index).toBeGreaterThan(0);
       }
       expect(admitted.reduce((sum, { roles }) => sum + (roles.worker?.gpus ?? 0), 0)).toBeLessThanOrEqual(8);
@@ -138,16 +155,58 @@ test('whoever is admitted in the order of ids stays within the total, and the fi
 });
 
 test('what a job has beyond what it tells counts for every role, and what it tells counts before it has it', () => {
-  expect(takenBy({ worker: { gpus: 4, memory: 1024 } }, { gpus: 1, memory: 512, vcores: 0 })).toEqual({
+  expect(takenBy({ roles: { worker: { gpus: 4, memory: 1024 } }, master: {} }, { gpus: 1, memory: 512, vcores: 0 }, {})).toEqual({
     roles: { worker: { gpus: 4, memory: 1024 } },
+    master: {},
     beyond: {},
   });
-  const hiding = { ...ALICE, applicationId: 'x', ...takenBy({ evaluator: { gpus: 1 } }, { gpus: 4 }) };
+  const hiding = { ...ALICE, applicationId: 'x', ...takenBy({ roles: { evaluator: { gpus: 1 } }, master: {} }, { gpus: 4 }, {}) };
   expect(hiding.beyond).toEqual({ gpus: 3 });
   const asked = job('roles: {worker: {resources: {gpus: 1}}}');
   expect(shortagesOf(asked, ALICE, quotas(`roles: {worker: {total: {gpus: 3}}}`), [hiding])).toHaveLength(1);
   expect(shortagesOf(asked, ALICE, quotas(`roles: {worker: {total: {gpus: 4}}}`), [hiding])).toEqual([]);
-  expect(takenBy(null, { gpus: 2 })).toEqual({ roles: {}, beyond: { gpus: 2 } });
+  expect(takenBy(null, { gpus: 2 }, { memory: 1024 })).toEqual({ roles: {}, master: { memory: 1024 }, beyond: { gpus: 2 } });
+});
+
+test('the ApplicationMaster counts in limits of whole jobs, and in no limit of roles', () => {
+  const large = job('master: {memory: 100g, vcores: 60}\nroles: {worker: {resources: {memory: 1g}}}');
+  const paths = (asked: typeof large, text: string) => violationsOf(asked, ALICE, quotas(text)).map(({ path }) => path);
+  expect(paths(large, "users: {'*': {job: {memory: 50g}, total: {vcores: 60}}}")).toEqual([
+    'quotas.users.*.job.memory',
+    'quotas.users.*.total.vcores',
+  ]);
+  expect(paths(large, 'queues: {default: {task: {memory: 50g, vcores: 60}}}')).toEqual(['quotas.queues.default.task.memory']);
+  expect(paths(large, 'roles: {worker: {task: {memory: 1g}, job: {memory: 1g}, total: {memory: 1g}}}')).toEqual([]);
+  const usual = job('roles: {worker: {resources: {memory: 512m}}}');
+  expect(paths(usual, "users: {'*': {task: {memory: 512m}, job: {memory: 1536m}}}")).toEqual([]);
+  expect(violationsOf(usual, ALICE, quotas("users: {'*': {job: {memory: 1g}}}"))).toEqual([
+    {
+      path: 'quotas.users.*.job.memory',
+      message: 'the job asks for 1.5 GiB of memory in all, its ApplicationMaster included; 1 GiB of memory is allowed',
+      fits: 'instances times memory, and master.memory, of at most 1 GiB of memory',
+    },
+  ]);
+});
+
+test('the ApplicationMasters of jobs that go first count, by what they tell or by what YARN says when that is more', () => {
+  const first = (told: number, has: number): RunningJob => {
+    const demand = { roles: { worker: { memory: 1024 } }, master: { memory: told } };
+    return { ...ALICE, applicationId: 'a1', ...takenBy(demand, {}, { memory: has }) };
+  };
+  const asked = job('roles: {worker: {resources: {memory: 1g}}}');
+  const used = (running: RunningJob) =>
+    shortagesOf(asked, ALICE, quotas("users: {'*': {total: {memory: 4g}}}"), [running]).map((each) => each.used);
+  expect(used(first(1024, 0))).toEqual([]);
+  expect(used(first(2048, 1024))).toEqual([3072]);
+  expect(used(first(1024, 51_200))).toEqual([52_224]);
+});
+
+test('resource types that differ from what tags tell in capitals only are counted', () => {
+  const asked = job('roles: {worker: {resources: {nec.com/VE: 2}}}');
+  const told = demandOfTags(roleTags(asked).map((tag) => tag.toLowerCase()));
+  const running = { ...ALICE, applicationId: 'a1', ...takenBy(told, { 'nec.com/VE': 1 }, {}) };
+  expect(running.beyond).toEqual({});
+  expect(shortagesOf(asked, ALICE, quotas('roles: {worker: {total: {nec.com/VE: 3}}}'), [running])).toMatchObject([{ asked: 2, used: 2 }]);
 });
 
 test.each([

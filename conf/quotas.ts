@@ -1,78 +1,95 @@
 import type { Job, Role } from './job.ts';
 import type { Amounts, JobLimits, Quotas, RoleLimits } from './quota-schema.ts';
-import { formatDuration, formatMemory } from './units.ts';
+import { formatDuration, formatMemory } from './values/units.ts';
 
-/** Whose job it is. */
+/** The owner of a job. */
 export interface Owner {
   readonly user: string;
   readonly groups: readonly string[];
   readonly queue: string;
 }
 
-/** A job as sums count it. */
-export interface RunningJob extends Owner {
-  readonly applicationId: string;
-  /** What the tasks of each role have, or will have once all are there; `instances` is their number. */
+/** The resources of a job when all its tasks run. */
+export interface Demand {
+  /** The total of the tasks of each role; `instances` is their number. */
   readonly roles: Readonly<Record<string, Amounts>>;
-  /** What it has beyond that: of no role that it tells, so it counts for each. */
+  /** The resources of the ApplicationMaster's container, which belongs to the job but to no role. */
+  readonly master: Amounts;
+}
+
+/** A job as quota sums count it. */
+export interface RunningJob extends Owner, Demand {
+  readonly applicationId: string;
+  /** Resources of the tasks that exceed the tagged demand. Their role is unknown, so they count for every role. */
   readonly beyond: Amounts;
 }
 
+/** The default container of an ApplicationMaster. Limits on single containers never forbid it, because every job needs one. */
+export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amounts;
+
 /**
- * What a running job takes: what it says by its tags, and whatever the cluster says that it has beyond that.
+ * Calculates the resources of a running job: the demand in its tags, and the resources that the cluster reports beyond it.
  *
- * @param told null when it says nothing.
- * @param has of its tasks, as the cluster counts it; amounts by the names of the site file.
+ * @param told the demand in the tags; null without valid tags.
+ * @param tasks resources of its tasks according to the cluster, by the names of the site file.
+ * @param master resources of its ApplicationMaster according to the cluster.
  */
-export function takenBy(told: Readonly<Record<string, Amounts>> | null, has: Amounts): Pick<RunningJob, 'roles' | 'beyond'> {
-  const roles = told ?? {};
-  const said = sumOf(Object.values(roles));
-  const beyond = Object.entries(has).flatMap(([name, amount]) => {
-    const more = (amount ?? 0) - (said[name] ?? 0);
+export function takenBy(told: Demand | null, tasks: Amounts, master: Amounts): Pick<RunningJob, 'roles' | 'master' | 'beyond'> {
+  const { roles, master: toldMaster } = told ?? { roles: {}, master: {} };
+  const said = sumOf(Object.values(roles).map(inLowerCase));
+  const beyond = Object.entries(inLowerCase(tasks)).flatMap(([name, amount]) => {
+    const more = amount - (said[name] ?? 0);
     return more > 0 ? [[name, more] as const] : [];
   });
-  return { roles, beyond: Object.fromEntries(beyond) };
+  return { roles, master: largest([toldMaster, master]), beyond: Object.fromEntries(beyond) };
 }
 
-/** A queue by the last part of its path, which is how people name it: `root.a.b` is `b`. */
+/** Returns the maximum amount for each name. */
+function largest(all: readonly Amounts[]): Record<string, number> {
+  const most: Record<string, number> = {};
+  for (const amounts of all) for (const [name, amount] of Object.entries(amounts)) most[name] = Math.max(most[name] ?? 0, amount ?? 0);
+  return most;
+}
+
+/** Returns the last part of a queue's path, which users write: `root.a.b` becomes `b`. */
 export function queueName(queue: string): string {
   return queue.slice(queue.lastIndexOf('.') + 1);
 }
 
-/** One limit that a job meets, by its place in the site file. */
+/** A limit that applies to a job, with its path in the site file. */
 export interface Rule {
   /** e.g. `quotas.queues.research.roles.worker`. */
   readonly path: string;
   readonly limits: RoleLimits;
-  /** Only this role counts; null: all of the job. */
+  /** The role that the limit counts; null for the whole job. */
   readonly role: string | null;
-  /** Whose running jobs are summed. */
+  /** Whether a running job of this owner counts towards the total. */
   readonly shares: (owner: Owner) => boolean;
 }
 
-/** What a job asks for beyond a limit. */
+/** A limit that a job exceeds regardless of other jobs. */
 export interface Violation {
-  /** Of the limit, e.g. `quotas.roles.worker.task.gpus`. */
+  /** Path of the limit, e.g. `quotas.roles.worker.task.gpus`. */
   readonly path: string;
   readonly message: string;
-  /** What to write in job.yaml instead. */
+  /** The suggested change in job.yaml. */
   readonly fits: string;
 }
 
-/** A total of which too little is left. */
+/** A total without enough room for the job. */
 export interface Shortage {
   readonly path: string;
   readonly resource: string;
   readonly limit: number;
   readonly asked: number;
-  /** What jobs that go first have. */
+  /** Amount that jobs with precedence hold. */
   readonly used: number;
   readonly holders: readonly string[];
 }
 
 const EVERYBODY = '*';
 
-/** Every limit that the site file sets for a job of this owner. */
+/** Returns every limit in the site file that applies to a job of this owner. */
 export function rulesFor(quotas: Quotas, job: Pick<Job, 'roles'>, owner: Owner): Rule[] {
   return rulesOf(
     quotas,
@@ -127,7 +144,7 @@ function roleRules(
   });
 }
 
-/** The entry of a name: its own, or that of all who have none. */
+/** Returns the entry of a name, or the entry `*`, which applies to all names without one. */
 export function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): { readonly name: string; readonly entry: T } | null {
   for (const each of [name, EVERYBODY]) {
     const entry = Object.hasOwn(entries, each) ? entries[each] : undefined;
@@ -136,20 +153,44 @@ export function entryOf<T>(entries: Readonly<Record<string, T>>, name: string): 
   return null;
 }
 
-/** What the tasks of each role take together, at their most. */
-export function demandOf(job: Pick<Job, 'roles'>): Record<string, Amounts> {
-  return Object.fromEntries(
-    job.roles.map((role) => [role.name, { instances: role.maxInstances, ...scaled(taskOf(role), role.maxInstances) }]),
+/** The maximum resources of a job. */
+export function demandOf({ roles, master }: Pick<Job, 'roles' | 'master'>): Demand {
+  return {
+    roles: Object.fromEntries(
+      roles.map((role) => [role.name, { ...scaled(taskOf(role), role.maxInstances), instances: role.maxInstances }]),
+    ),
+    master: { memory: master.memoryMb, vcores: master.vcores },
+  };
+}
+
+/** Compares two demands with the precision of application tags: a missing amount equals 0, and YARN converts tags to lower case. */
+export function isSameDemand(one: Demand, other: Demand): boolean {
+  const names = Object.keys(one.roles);
+  const same = (a: Amounts, b: Amounts): boolean => {
+    const [left, right] = [inLowerCase(a), inLowerCase(b)];
+    return Object.keys({ ...left, ...right }).every((name) => (left[name] ?? 0) === (right[name] ?? 0));
+  };
+  return (
+    names.length === Object.keys(other.roles).length &&
+    same(one.master, other.master) &&
+    names.every((name) => Object.hasOwn(other.roles, name) && same(one.roles[name] ?? {}, other.roles[name] ?? {}))
   );
 }
 
 function taskOf(role: Role): Amounts {
   const { memoryMb, vcores, gpus, other } = role.resources;
-  return { memory: memoryMb, vcores, gpus, ...other };
+  const counted = { memory: memoryMb, vcores, gpus };
+  // The first spread sets the order; the last one prevents other resource types from replacing these values.
+  return { ...counted, ...other, ...counted };
 }
 
 function scaled(amounts: Amounts, factor: number): Amounts {
   return Object.fromEntries(Object.entries(amounts).map(([name, amount]) => [name, (amount ?? 0) * factor]));
+}
+
+/** Converts resource names to lower case, as in application tags. */
+function inLowerCase(amounts: Amounts): Record<string, number> {
+  return sumOf(Object.entries(amounts).map(([name, amount]) => ({ [name.toLowerCase()]: amount })));
 }
 
 export function sumOf(all: readonly Amounts[]): Record<string, number> {
@@ -158,34 +199,35 @@ export function sumOf(all: readonly Amounts[]): Record<string, number> {
   return sum;
 }
 
-/** Everything by which a job is beyond what is allowed whatever else runs, all at once. */
+/** Returns every limit that the job exceeds regardless of other jobs. */
 export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[] {
   const demand = demandOf(job);
   const found = rulesFor(quotas, job, owner).flatMap((rule): Violation[] => {
     const roles = job.roles.filter((role) => rule.role === null || role.name === rule.role);
-    const whole = sumOf(roles.map((role) => demand[role.name] ?? {}));
+    const whole = amountsOf({ ...demand, beyond: {} }, rule.role);
     const whose = rule.role === null ? 'the job' : `role ${rule.role}`;
     return [
       ...overInstances(rule, whole.instances ?? 0, whose),
       ...roles.flatMap((role) => overTask(rule, role)),
+      ...(rule.role === null ? overMaster(rule, demand.master) : []),
       ...overWhole(rule, 'job', rule.limits.job ?? {}, whole, whose),
-      // A job that asks for more than the total would wait for ever.
+      // A job that exceeds the total alone would wait forever.
       ...overWhole(rule, 'total', rule.limits.total ?? {}, whole, whose),
     ];
   });
   return [...found, ...outsideQueues(quotas, owner), ...scopesOf(quotas, owner).flatMap((scope) => overJobLimits(scope, job))];
 }
 
-/** Which queues an owner may name. */
+/** The queues to which an owner may submit. */
 export interface AllowedQueues {
   readonly queues: readonly string[];
-  /** Of the entry that says so, or of the first of several. */
+  /** Path of the entry that sets them, or of the first of several. */
   readonly path: string;
 }
 
 /**
- * By the entry that is closest to the owner: their own, else those of all their groups together, else that of everybody else. So a group may be
- * let into a queue from which others are kept out, as YARN's access lists can say it. null: any queue.
+ * The most specific entry applies: the user's own, otherwise the union of the entries of the user's groups, otherwise the entry for all
+ * users. A group can therefore get access to a queue that others cannot use, as with YARN's ACLs. Returns null when any queue is allowed.
  */
 export function allowedQueues(quotas: Quotas, { user, groups }: Pick<Owner, 'user' | 'groups'>): AllowedQueues | null {
   const own = entryOf(quotas.users, user);
@@ -239,16 +281,33 @@ function overTask({ path, limits }: Rule, role: Role): Violation[] {
   });
 }
 
-function overWhole({ path }: Rule, key: 'job' | 'total', limits: Amounts, asked: Amounts, whose: string): Violation[] {
+/** `task` limits of users, groups and queues apply to every container of a job, including the ApplicationMaster's. */
+function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
+  return Object.entries(DEFAULT_MASTER).flatMap(([resource, usual]) => {
+    const limit = limits.task?.[resource];
+    const amount = master[resource] ?? 0;
+    if (limit === undefined || amount <= Math.max(limit, usual)) return [];
+    return [
+      {
+        path: `${path}.task.${resource}`,
+        message: `the ApplicationMaster has ${describeAmount(resource, amount)}; ${describeAmount(resource, limit)} is allowed`,
+        fits: `master.${resource}: ${written(resource, Math.max(limit, usual))}`,
+      },
+    ];
+  });
+}
+
+function overWhole({ path, role }: Rule, key: 'job' | 'total', limits: Amounts, asked: Amounts, whose: string): Violation[] {
   return Object.entries(limits).flatMap(([resource, limit]) => {
-    const amount = asked[resource] ?? 0;
+    const amount = asked[resource.toLowerCase()] ?? 0;
     if (limit === undefined || amount <= limit) return [];
+    const withMaster = role === null && Object.hasOwn(DEFAULT_MASTER, resource) ? ', its ApplicationMaster included' : '';
     const together = key === 'total' ? ' for all running jobs together' : '';
     return [
       {
         path: `${path}.${key}.${resource}`,
-        message: `${whose} asks for ${describeAmount(resource, amount)} in all; ${describeAmount(resource, limit)} is allowed${together}`,
-        fits: `instances times ${resource} of at most ${describeAmount(resource, limit)}`,
+        message: `${whose} asks for ${describeAmount(resource, amount)} in all${withMaster}; ${describeAmount(resource, limit)} is allowed${together}`,
+        fits: `instances times ${resource}${withMaster === '' ? '' : `, and master.${resource},`} of at most ${describeAmount(resource, limit)}`,
       },
     ];
   });
@@ -285,28 +344,23 @@ function oneOf(names: readonly string[]): string {
 }
 
 /**
- * The totals that a job would go beyond beside the jobs that go first: those that were submitted before it, and those that have begun. Others do
- * not count, so of two jobs at the same moment one goes first, whoever looks.
+ * Returns the totals that a job would exceed together with the jobs that have precedence: those submitted earlier, and those that have
+ * started. Other jobs do not count. Ties are broken deterministically, so every ApplicationMaster reaches the same order.
  */
-export function shortagesOf(job: Pick<Job, 'roles'>, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
+export function shortagesOf(job: Pick<Job, 'roles' | 'master'>, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
   return shortagesWithin(demandOf(job), owner, quotas, first);
 }
 
-/** The same of what a job takes by role. */
-export function shortagesWithin(
-  demand: Readonly<Record<string, Amounts>>,
-  owner: Owner,
-  quotas: Quotas,
-  first: readonly RunningJob[],
-): Shortage[] {
-  return rulesOf(quotas, Object.keys(demand), owner).flatMap((rule) => {
-    const own = amountsOf(demand, {}, rule.role);
+/** Like shortagesOf, for a demand. */
+export function shortagesWithin(demand: Demand, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
+  return rulesOf(quotas, Object.keys(demand.roles), owner).flatMap((rule) => {
+    const own = amountsOf({ ...demand, beyond: {} }, rule.role);
     const sharing = first.filter((other) => rule.shares(other));
     return Object.entries(rule.limits.total ?? {}).flatMap(([resource, limit]): Shortage[] => {
-      const asked = own[resource] ?? 0;
+      const asked = own[resource.toLowerCase()] ?? 0;
       const held = sharing.map((other) => ({
         id: other.applicationId,
-        amount: amountsOf(other.roles, other.beyond, rule.role)[resource] ?? 0,
+        amount: amountsOf(other, rule.role)[resource.toLowerCase()] ?? 0,
       }));
       const used = held.reduce((sum, { amount }) => sum + amount, 0);
       if (limit === undefined || asked === 0 || used + asked <= limit) return [];
@@ -321,12 +375,16 @@ export function describeShortage({ path, resource, limit, asked, used, holders }
   return `${path} is ${describeAmount(resource, limit)}, of which ${others} ${holders.length === 1 ? 'has' : 'have'} ${describeAmount(resource, used)}, and this job asks for ${describeAmount(resource, asked)}`;
 }
 
-/** Of a role, or of all. */
-export function amountsOf(roles: Readonly<Record<string, Amounts>>, beyond: Amounts, role: string | null): Record<string, number> {
-  return sumOf([beyond, ...(role === null ? Object.values(roles) : [roles[role] ?? {}])]);
+/** Returns the amounts of one role, or of the whole job with its ApplicationMaster; resource names are in lower case. */
+export function amountsOf(
+  { roles, master, beyond }: Pick<RunningJob, 'roles' | 'master' | 'beyond'>,
+  role: string | null,
+): Record<string, number> {
+  const all = role === null ? [...Object.values(roles), master] : [roles[role] ?? {}];
+  return sumOf([beyond, ...all].map(inLowerCase));
 }
 
-/** Whether what other jobs have matters at all. */
+/** True if any limit depends on other jobs. */
 export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
   const scopes: JobLimits[] = [users, groups, queues].flatMap((entries) => Object.values(entries));
   return [...Object.values(roles), ...scopes, ...scopes.flatMap((scope) => Object.values(scope.roles ?? {}))].some(
@@ -334,12 +392,12 @@ export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
   );
 }
 
-/** The shortest run time that the site sets for the job; null for none. */
+/** The lowest run time limit that the site sets for the job; null for none. */
 export function timeoutOf(quotas: Quotas, owner: Owner): { readonly ms: number; readonly path: string } | null {
   return shortest(quotas, owner, 'timeout');
 }
 
-/** The shortest idle time that the site sets for the job; null for none. */
+/** The lowest idle time limit that the site sets for the job; null for none. */
 export function idleLimitOf(quotas: Quotas, owner: Owner): { readonly ms: number; readonly path: string } | null {
   return shortest(quotas, owner, 'idle');
 }
@@ -352,7 +410,7 @@ function shortest(quotas: Quotas, owner: Owner, key: 'timeout' | 'idle'): { read
   return all.sort((a, b) => a.ms - b.ms)[0] ?? null;
 }
 
-/** For people: `4 GiB of memory`, `2 gpus`. */
+/** Formats an amount for users: `4 GiB of memory`, `2 gpus`. */
 export function describeAmount(resource: string, amount: number): string {
   return resource === 'memory' ? `${formatMemory(amount)} of memory` : `${amount} ${resource}`;
 }

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseJob } from './load-job.ts';
-import { demandOf } from './quotas.ts';
-import { rolesOfTags, roleTags } from './role-tags.ts';
+import { demandOf, isSameDemand } from './quotas.ts';
+import { demandOfTags, roleTags } from './role-tags.ts';
 
 const job = (roles: string) => parseJob(`name: j\ncommand: c\nroles: ${roles}`, { file: 'job.yaml', folder: '/' });
 
@@ -10,11 +10,11 @@ test('roles are told by name, tasks and what these take together', () => {
   const asked = job(
     '{worker: {instances: 4, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2, resources: {yarn.io/fpga: 1}}}',
   );
-  expect(roleTags(asked)).toEqual(['tony-roles:worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2']);
+  expect(roleTags(asked)).toEqual(['tony-roles:*:0:m1024:v1+worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2']);
 });
 
 test('what was told is understood, in as few tags as it fits into, each of 100 characters', () => {
-  // A role `ps` may mean nothing, by the strategy.
+  // Depending on the strategy, a role `ps` may be dropped.
   const name = fc.stringMatching(/^[a-z][a-z0-9-]{0,30}$/).filter((each) => each !== 'ps');
   const role = fc.record({ instances: fc.integer({ min: 1, max: 100_000 }), gpus: fc.integer({ min: 0, max: 1024 }) });
   fc.assert(
@@ -25,15 +25,23 @@ test('what was told is understood, in as few tags as it fits into, each of 100 c
       const asked = job(`{${yaml.join(', ')}}`);
       const tags = roleTags(asked);
       for (const tag of tags) expect(tag.length).toBeLessThanOrEqual(100);
-      expect(tags.length).toBeLessThanOrEqual(Object.keys(roles).length);
-      const without = (all: ReturnType<typeof demandOf>) =>
-        Object.entries(all).map(([each, amounts]) => [
-          each,
-          Object.fromEntries(Object.entries(amounts).filter(([, amount]) => amount !== 0)),
-        ]);
-      expect(Object.entries(rolesOfTags(tags) ?? {})).toEqual(without(demandOf(asked)));
+      expect(tags.length).toBeLessThanOrEqual(Object.keys(roles).length + 1);
+      const told = demandOfTags(tags);
+      expect(told !== null && isSameDemand(told, demandOf(asked))).toBe(true);
+      expect(Object.keys(told?.roles ?? {})).toEqual(Object.keys(roles));
     }),
   );
+});
+
+test('demands that differ in anything are not the same', () => {
+  const asked = demandOf(job('{worker: {instances: 4, resources: {memory: 4g, gpus: 2}}}'));
+  const { worker = {} } = asked.roles;
+  expect(isSameDemand(asked, { roles: { worker: { ...worker, 'yarn.io/fpga': 0 } }, master: asked.master })).toBe(true);
+  expect(isSameDemand(asked, { roles: { worker: { ...worker, gpus: 9 } }, master: asked.master })).toBe(false);
+  expect(isSameDemand(asked, { roles: { worker: { ...worker, instances: 3 } }, master: asked.master })).toBe(false);
+  expect(isSameDemand(asked, { roles: { worker, ps: worker }, master: asked.master })).toBe(false);
+  expect(isSameDemand(asked, { roles: { ps: worker }, master: asked.master })).toBe(false);
+  expect(isSameDemand(asked, { roles: asked.roles, master: {} })).toBe(false);
 });
 
 test.each([
@@ -45,6 +53,10 @@ test.each([
   [['tony-roles:worker:1:q5']],
   [['tony-roles:worker:1:gpu=-1']],
   [['tony-roles:worker:1', 'tony-roles:worker:1']],
+  [['tony-roles:*:0:m1024']],
+  [['tony-roles:Worker:1']],
+  [['tony-roles:a:b:1']],
+  [['tony-roles:__proto__:1']],
 ])('%j says nothing', (tags) => {
-  expect(rolesOfTags(tags)).toBeNull();
+  expect(demandOfTags(tags)).toBeNull();
 });

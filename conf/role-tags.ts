@@ -1,30 +1,35 @@
 import type { Job } from './job.ts';
 import type { Amounts } from './quota-schema.ts';
-import { demandOf } from './quotas.ts';
+import { type Demand, demandOf } from './quotas.ts';
+import { ROLE_NAME } from './values/role-name.ts';
 
 /*
- * What a job asks for by role, as application tags: the one thing that everybody may read of every application of a cluster.
+ * A job's demand by role, encoded in application tags: the only data of an application that every user of the cluster may read.
  *
- *   tony-roles:worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2
+ *   tony-roles:*:0:m1024:v1+worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2
  *
- * For each role its name, its tasks, and what these take together: m memory (MiB), v vcores, g GPUs, others by their names. YARN takes ten tags of
- * an application, each of 100 ASCII characters, and writes them in small letters: roles are put together into as few tags as they fit into.
+ * For each role: its name, the number of tasks, and their total resources: m memory (MiB), v vcores, g GPUs, others by name. `*`, which no
+ * role can be named, is the ApplicationMaster. By default, YARN accepts ten tags per application of 100 ASCII characters each, and converts
+ * them to lower case. Each tag therefore holds as many roles as fit.
  */
 
 const PREFIX = 'tony-roles:';
-const MAX_TAG = 100;
+/** YARN's default limit, in characters. */
+export const LONGEST_TAG = 100;
+const MASTER = '*';
 const SHORT = { memory: 'm', vcores: 'v', gpus: 'g' } as const;
 
-export function roleTags(job: Pick<Job, 'roles'>): string[] {
-  const parts = Object.entries(demandOf(job)).map(([role, { instances = 0, ...amounts }]) =>
+export function roleTags(job: Pick<Job, 'roles' | 'master'>): string[] {
+  const { roles, master } = demandOf(job);
+  const parts = Object.entries({ [MASTER]: master, ...roles }).map(([role, { instances = 0, ...amounts }]) =>
     [role, String(instances), ...Object.entries(amounts).flatMap(([name, amount]) => fieldOf(name, amount ?? 0))].join(':'),
   );
   const tags: string[] = [];
-  // Nobody has so many resource types; who says nothing is counted by what the ResourceManager says.
-  if (parts.some((part) => PREFIX.length + part.length > MAX_TAG)) return [];
+  // A practical job never has that many resource types. For a job without tags, the amounts that the ResourceManager reports count.
+  if (parts.some((part) => PREFIX.length + part.length > LONGEST_TAG)) return [];
   for (const part of parts) {
     const last = tags.at(-1);
-    if (last !== undefined && last.length + 1 + part.length <= MAX_TAG) tags[tags.length - 1] = `${last}+${part}`;
+    if (last !== undefined && last.length + 1 + part.length <= LONGEST_TAG) tags[tags.length - 1] = `${last}+${part}`;
     else tags.push(`${PREFIX}${part}`);
   }
   return tags;
@@ -40,21 +45,23 @@ function fieldOf(name: string, amount: number): string[] {
   return [short === undefined ? `${name}=${amount}` : `${short}${amount}`];
 }
 
-/** What `roleTags` said; null when the tags say nothing that can be understood: another version's job, or one that hides what it takes. */
-export function rolesOfTags(tags: readonly string[]): Record<string, Amounts> | null {
-  const roles: Record<string, Amounts> = {};
+/** Decodes the result of `roleTags`; null when the tags cannot be decoded: the job comes from another version, or hides its demand. */
+export function demandOfTags(tags: readonly string[]): Demand | null {
+  const found = new Map<string, Amounts>();
   const parts = tags.filter((tag) => tag.startsWith(PREFIX)).flatMap((tag) => tag.slice(PREFIX.length).split('+'));
   for (const part of parts) {
-    const [role = '', instances = '', ...fields] = part.split(':');
+    const [name = '', instances = '', ...fields] = part.split(':');
     const amounts = fields.map(amountOf);
-    if (role === '' || !isCount(instances) || amounts.includes(null) || Object.hasOwn(roles, role)) return null;
-    roles[role] = { instances: Number(instances), ...Object.fromEntries(amounts as [string, number][]) };
+    if ((name !== MASTER && !ROLE_NAME.test(name)) || !isCount(instances) || amounts.includes(null) || found.has(name)) return null;
+    found.set(name, { ...Object.fromEntries(amounts as [string, number][]), instances: Number(instances) });
   }
-  return parts.length === 0 ? null : roles;
+  const { instances: _, ...master } = found.get(MASTER) ?? {};
+  found.delete(MASTER);
+  return found.size === 0 ? null : { roles: Object.fromEntries(found), master };
 }
 
 function amountOf(field: string): [string, number] | null {
-  const [, named, amount = ''] = /^(.+)=(\d+)$/.exec(field) ?? [];
+  const [, named, amount = ''] = /^([^=]+)=(\d+)$/.exec(field) ?? [];
   if (named !== undefined) return isCount(amount) ? [named, Number(amount)] : null;
   const name = Object.entries(SHORT).find(([, short]) => short === field[0])?.[0];
   return name !== undefined && isCount(field.slice(1)) ? [name, Number(field.slice(1))] : null;

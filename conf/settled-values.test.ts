@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { TonyError } from './errors.ts';
+import { TonyError } from '../platform/errors.ts';
 import { explainKey } from './explain-key.ts';
 import { withFinalValues } from './final-values.ts';
 import type { Job, Role } from './job.ts';
@@ -10,7 +10,7 @@ import { loadJob, parseJob } from './load-job.ts';
 import { parseSite, siteJsonSchema } from './site.ts';
 import { tensorBoardRole } from './tensorboard-role.ts';
 
-/** What a site file's defaults and final values make of a job. */
+/** Applies a site file's defaults and final values to a job. */
 
 const JOB = 'name: j\ncommand: node train.ts\n';
 
@@ -87,7 +87,7 @@ defaults:
       resources: { memoryMb: 1024, gpus: 1 },
       restart: { maxRestarts: 0 },
       nodeLabel: 't4',
-      // What the job says for all roles is not lost to what the site says of one.
+      // A default for one role does not override the job's value for all roles.
       env: { A: 'every' },
     });
   });
@@ -254,7 +254,7 @@ describe('all that a site file can say', () => {
     if (children.length === 0) return [key];
     return children.flatMap(({ key: child }) => leaves(section, key === '' ? child : `${key}.${child}`));
   };
-  /** A value for each leaf, unlike the one by default. */
+  /** For each key, a value that differs from the default. */
   const VALUES: Readonly<Record<string, unknown>> = {
     queue: 'q',
     runtime: 'system',
@@ -351,7 +351,7 @@ describe('whatever a job and a site file say', () => {
         const site = parseSite(stringify({ defaults, final }), 'site.yaml');
         const own = parseJob(text, { file: 'job.yaml', folder: '/', site: PLAIN });
         const filled = parseJob(text, { file: 'job.yaml', folder: '/', site: { ...site, final: {} } });
-        // Said as final values, what the job says changes nothing of the job with its gaps filled.
+        // As final values, the job's own values do not change the job with its gaps filled.
         const { name: _, command: __, ...sayings } = said;
         const asFinal = parseSite(stringify({ final: sayings }), 'x').final;
         expect(withFinalValues(filled, asFinal).changed).toEqual([]);
@@ -359,7 +359,7 @@ describe('whatever a job and a site file say', () => {
         const told: string[] = [];
         const settled = parseJob(text, { file: 'job.yaml', folder: '/', site, onOverridden: (line) => told.push(line) });
         expect(withFinalValues(settled, site.final)).toEqual({ job: settled, changed: [] });
-        // Each saying is still there, or is told to be another.
+        // Each value of the job is either kept or reported as overridden.
         const lost = withFinalValues(settled, asFinal).changed.map(({ path }) => path.join('.'));
         for (const path of lost) expect(told.some((line) => line.startsWith(`the site file sets ${path} to `))).toBe(true);
         expect(new Set(told).size).toBe(told.length);

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { TonyError } from './errors.ts';
+import { TonyError } from '../platform/errors.ts';
 import { DEFAULT_SITE, parseSite, siteJsonSchema } from './site.ts';
 
 const EXAMPLE = new URL('./tony-site.yaml', import.meta.url);
@@ -135,6 +135,36 @@ final:
   expect(mistakes("defaults: {roles: {'*': {resources: {gpu: 1}}}}\n")).toContain(
     'tony-site.yaml:1:38  defaults.roles.*.resources.gpu: is no resource type; did you mean `gpus`?',
   );
+});
+
+test('a limit under a name that nothing has is a mistake, not a missing limit', () => {
+  const text = `
+quotas:
+  roles: {Worker: {instances: 1}}
+  users:
+    '*': {queues: [root.research]}
+  groups: {'*': {instances: 1}}
+  queues: {root.research: {instances: 1}}
+`;
+  expect(mistakes(text).split('\n').slice(1)).toEqual([
+    '  tony-site.yaml:3:11  quotas.roles.Worker: `Worker` is no name of a role (small letters, digits and -), and not *',
+    '  tony-site.yaml:5:20  quotas.users.*.queues.0: is no name of a queue: write the last part of its path',
+    '  tony-site.yaml:6:12  quotas.groups.*: `*` is no name of a group: only roles, users and queues have an entry for all others',
+    '  tony-site.yaml:7:12  quotas.queues.root.research: `root.research` is no name of a queue: write the last part of its path',
+  ]);
+  const amounts = `
+quotas:
+  roles: {worker: {task: {gpu: 1}, total: {instances: 3, gpus: 3}}}
+  users: {'*': {job: {gpsu: 3, instances: 2}, roles: {ps: {total: {mem: 3}}}}}
+  queues: {gpu: {total: {yarn.io/gpu: 3, yarn.io/fpga: 2}}}
+`;
+  expect(mistakes(amounts).split('\n').slice(1)).toEqual([
+    '  tony-site.yaml:3:27  quotas.roles.worker.task.gpu: is no resource type; did you mean `gpus`?',
+    '  tony-site.yaml:4:23  quotas.users.*.job.gpsu: is no resource type; did you mean `gpus`?',
+    '  tony-site.yaml:4:32  quotas.users.*.job.instances: is no resource type: `instances` stands beside the resources, not among them',
+    '  tony-site.yaml:4:68  quotas.users.*.roles.ps.total.mem: is no resource type; did you mean `memory`?',
+    '  tony-site.yaml:5:26  quotas.queues.gpu.total.yarn.io/gpu: is no resource type; did you mean `gpus`?',
+  ]);
 });
 
 test('site.schema.json is what the schema says (UPDATE=1 writes it anew)', async () => {

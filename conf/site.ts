@@ -1,27 +1,29 @@
 import { z } from 'zod';
 import { type JobPart, jobPartSchema, whyNotInSite } from './job-part.ts';
 import type { JsonSchema } from './job-schema.ts';
-import { type Quotas, quotaSchema } from './quota-schema.ts';
-import { meantResource } from './resource-key.ts';
-import { duration, text } from './value-schemas.ts';
+import { type Quotas, quotaSchema, unknownAmounts } from './quota-schema.ts';
+import { resourceKeyProblem } from './values/resource-key.ts';
+import { duration, text } from './values/value-schemas.ts';
 import { type Problem, YamlFile } from './yaml-file.ts';
 
-/** What the admin of a cluster has settled for all its users: tony-site.yaml with every default filled in. */
-export interface Site {
-  /** The file that it was read from; null: nobody has settled anything. */
+/** The cluster admin's settings for all users: tony-site.yaml with every default filled in. */
+export interface SiteConfig {
+  /** The file from which the settings were read; null without a site file. */
   readonly from: string | null;
   readonly history: {
-    /** Folder with the histories of all users' jobs, an hdfs:// URI or a path on the default file system; null: each user's own home. */
+    /**
+     * Folder with the histories of all users' jobs, an hdfs:// URI or a path on the default file system; null for each user's home folder.
+     */
     readonly dir: string | null;
-    /** Address of the history server, without a slash at its end; null where there is none. */
+    /** URL of the history server, without a trailing slash; null without a history server. */
     readonly url: string | null;
-    /** How long histories are kept by `tony-ts history prune`. */
+    /** The age (ms) after which `tony-ts history prune` removes histories. */
     readonly keepMs: number;
   };
   readonly quotas: Quotas;
-  /** What fills the gaps of each job.yaml, as it is written. */
+  /** Default values for every job.yaml, in the written form. */
   readonly defaults: Readonly<Record<string, unknown>>;
-  /** What holds whatever job.yaml says. */
+  /** Values that override job.yaml. */
   readonly final: JobPart;
 }
 
@@ -55,15 +57,15 @@ export const siteSchema = z.strictObject({
   final: jobPartSchema.optional().describe('What holds whatever job.yaml and --set say, in the words of job.yaml.'),
 });
 
-/** What holds where there is no file. */
-export const DEFAULT_SITE: Site = { ...parseSite('', SITE_FILE), from: null };
+/** The settings without a site file. */
+export const DEFAULT_SITE: SiteConfig = { ...parseSite('', SITE_FILE), from: null };
 
 /**
- * Reads the text of a tony-site.yaml; `file` is the name that mistakes carry.
+ * Parses the text of a tony-site.yaml; `file` is the file name in error messages.
  *
- * @throws TonyError SITE_INVALID with every mistake: line, column, what to write instead.
+ * @throws TonyError SITE_INVALID with every mistake: line, column, expected value.
  */
-export function parseSite(text: string, file: string): Site {
+export function parseSite(text: string, file: string): SiteConfig {
   const yaml = new YamlFile(text, {
     file,
     what: 'site file',
@@ -76,7 +78,7 @@ export function parseSite(text: string, file: string): Site {
     unknown: ([first, ...path]) => (first === 'defaults' || first === 'final' ? whyNotInSite(path) : undefined),
     meaning: meaningProblems,
   });
-  const { defaults } = (yaml.written() ?? {}) as { readonly defaults?: Site['defaults'] };
+  const { defaults } = (yaml.written() ?? {}) as { readonly defaults?: SiteConfig['defaults'] };
   return {
     from: file,
     history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep },
@@ -91,8 +93,12 @@ export function siteJsonSchema(): JsonSchema {
   return { title: 'tony-ts site', ...z.toJSONSchema(siteSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
 }
 
-function meaningProblems({ history, defaults, final }: z.output<typeof siteSchema>): Problem[] {
-  const problems = [...resourceProblems('defaults', defaults), ...resourceProblems('final', final)];
+function meaningProblems({ history, quotas, defaults, final }: z.output<typeof siteSchema>): Problem[] {
+  const problems: Problem[] = [
+    ...unknownAmounts(quotas).map((problem) => ({ ...problem, atKey: true })),
+    ...resourceProblems('defaults', defaults),
+    ...resourceProblems('final', final),
+  ];
   if (history.url !== undefined && history.dir === undefined) {
     problems.push({ path: ['history', 'url'], message: "a server for everybody reads history.dir, not users' homes: set that too" });
   }
@@ -102,9 +108,9 @@ function meaningProblems({ history, defaults, final }: z.output<typeof siteSchem
 function resourceProblems(section: 'defaults' | 'final', part: JobPart = {}): Problem[] {
   return Object.entries(part.roles ?? {}).flatMap(([role, { resources = {} }]) =>
     Object.keys(resources).flatMap((resource): Problem[] => {
-      const meant = meantResource(resource);
+      const message = resourceKeyProblem(resource);
       const path = [section, 'roles', role, 'resources', resource];
-      return meant === undefined ? [] : [{ path, atKey: true, message: `is no resource type; did you mean \`${meant}\`?` }];
+      return message === undefined ? [] : [{ path, atKey: true, message }];
     }),
   );
 }

@@ -1,11 +1,11 @@
-/** What `GET /tony/api/job` answers and what final.json holds: the job as a person wants to see it. */
+/** The status of a job for users: the response of `GET /tony/api/job` and the content of final.json. */
 export interface JobStatus {
   readonly applicationId: string;
   readonly name: string;
   readonly user: string;
   readonly queue: string;
   readonly state: 'STARTING' | 'WAITING' | 'RUNNING' | 'RECOVERING' | JobResult['state'];
-  /** Why it waits, or how it ended. */
+  /** Why the job waits, or how it ended. */
   readonly message: string;
   readonly masterAttempt: number;
   readonly generations: number;
@@ -17,45 +17,63 @@ export interface JobStatus {
   readonly checkpointDir: string;
   readonly summaryDir: string;
   readonly notices: readonly string[];
-  /** What went wrong first; null when nothing has. */
+  /** The first failure; null when nothing has failed. */
   readonly failure: FirstFailure | null;
   readonly tensorboard: TensorBoardStatus;
-  /** Null for a job of fixed size. */
+  /** null for a job of fixed size. */
   readonly elastic: ElasticStatus | null;
   readonly master: MasterStatus | null;
   readonly tasks: readonly TaskStatus[];
+  /** Containers whose programs may still run although YARN no longer knows of them; usually empty. */
+  readonly orphanedContainers: readonly OrphanedContainer[];
+}
+
+/**
+ * A container that YARN has given up while its program may still run: its node is lost, or its NodeManager does not stop the container.
+ */
+export interface OrphanedContainer {
+  readonly role: string;
+  /** null when the ApplicationMaster does not know the task of the container. */
+  readonly index: number | null;
+  readonly containerId: string;
+  /** host:port of its NodeManager. */
+  readonly node: string;
+  /** Its executor is connected and has received the request to stop. */
+  readonly attached: boolean;
+  /** The remaining lease of its executor (ms), after which its program ends; each message of an `attached` executor renews the lease. */
+  readonly mayRunForMs: number;
 }
 
 export interface FirstFailure {
-  /** `worker:1`; null when it was no task's. */
+  /** `worker:1`; null when the failure concerns no task. */
   readonly task: string | null;
-  /** What happened, in a sentence. */
+  /** Describes the failure in one sentence. */
   readonly text: string;
   /** The last lines of the program's stderr. */
   readonly lines: readonly string[];
 }
 
 export interface TensorBoardStatus {
-  /** `off`: the job asks for none. `unavailable`: there is none, and `message` says why; the job's own charts serve. */
+  /** `off`: the job does not request it. `unavailable`: it cannot run, `message` gives the reason, and the job's own charts replace it. */
   readonly state: 'off' | 'waiting' | 'starting' | 'ready' | 'unavailable';
   readonly message: string;
 }
 
-/** A role whose tasks come and go with the room in the cluster. */
+/** An elastic role, whose number of tasks follows the free resources of the cluster. */
 export interface ElasticStatus {
   readonly role: string;
-  /** Tasks of the role in the generation that runs; 0 while one is formed. */
+  /** Tasks of the role in the current generation; 0 while a generation is being formed. */
   readonly running: number;
   readonly least: number;
   readonly most: number;
 }
 
-/** The ApplicationMaster's own process. */
+/** The process of the ApplicationMaster. */
 export interface MasterStatus {
   readonly node: string;
   readonly rssBytes: number;
   readonly cpuCores: number;
-  /** How late its timers fire: 99th percentile of the last minute, ms. */
+  /** Delay of its timers (99th percentile of the last minute), ms. */
   readonly latenessMs: number;
 }
 
@@ -89,7 +107,10 @@ export type TaskState = 'requested' | 'allocated' | 'launching' | 'registered' |
 
 export interface JobResult {
   readonly state: 'SUCCEEDED' | 'FAILED' | 'KILLED';
-  /** Cause and next step, in a sentence or two; when it succeeded, why training ended early, if it did. Goes into YARN's diagnostics. */
+  /**
+   * Cause and next step, in one or two sentences; after a success, the reason for an early end of training, if any. YARN shows it as
+   * diagnostics.
+   */
   readonly diagnostics: string;
 }
 
@@ -99,7 +120,7 @@ export interface HistoryEntry {
   readonly event: string;
   readonly role?: string;
   readonly index?: number;
-  /** Which container of the task it is about, counted from 1. */
+  /** The number of the task's container, counted from 1. */
   readonly attempt?: number;
   readonly generation?: number;
   readonly containerId?: string;
@@ -107,7 +128,7 @@ export interface HistoryEntry {
   readonly detail?: string;
 }
 
-/** One line of the history's metrics-N.jsonl: what all live tasks used at a moment. */
+/** One line of the history's metrics-N.jsonl: resource usage of all running tasks at one time. */
 export interface UsageSample {
   /** ms since the epoch. */
   readonly at: number;
@@ -120,7 +141,7 @@ export interface TaskUsageSample {
   readonly step: number;
   readonly rssBytes: number;
   readonly cpuCores: number;
-  /** Mean over the task's GPUs, 0..1; null without any. */
+  /** Mean over the task's GPUs, from 0 to 1; null without GPUs. */
   readonly gpuUtilization: number | null;
   readonly gpuMemoryBytes: number | null;
 }

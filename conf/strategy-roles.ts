@@ -1,23 +1,23 @@
 import type { JobFile } from './job-schema.ts';
 import type { Problem } from './yaml-file.ts';
 
-// What the strategy and elasticity mean for the roles. The role `ps` holds the weights with strategy `parameter-server`; the same file with
-// strategy `all-reduce` has none, so that one word changes the strategy.
+// The effects of strategy and elasticity on the roles. With strategy `parameter-server`, the role `ps` holds the weights. With strategy
+// `all-reduce`, the same file has no such role, so changing one word switches the strategy.
 
 type RoleFile = JobFile['roles'][string];
 
 /** The role that holds the weights with strategy `parameter-server`. */
 export const SERVING_ROLE = 'ps';
 
-/** Names of roles that take no part in all-reduce unless they say so. */
+/** Names of roles whose tasks have no rank by default. */
 const UNRANKED_ROLES: ReadonlySet<string> = new Set(['evaluator', 'ps', 'tensorboard']);
 
 export function isServing(file: JobFile, name: string): boolean {
   return file.strategy.type === 'parameter-server' && name === SERVING_ROLE;
 }
 
-export function isRanked(file: JobFile, name: string, role: RoleFile): boolean {
-  return role.ranked ?? (file.framework === 'tfjs' && !role.sidecar && !role.untracked && !UNRANKED_ROLES.has(name));
+export function isRanked(name: string, role: RoleFile): boolean {
+  return role.ranked ?? (!role.sidecar && !role.untracked && !UNRANKED_ROLES.has(name));
 }
 
 /** The name of the role whose task 0 is the chief. */
@@ -31,14 +31,14 @@ export function chiefOf(file: JobFile): string | undefined {
   );
 }
 
-/** The file with the roles that its strategy needs, and without those that it has no use for. */
+/** Adds the roles that the strategy needs and drops those that it does not use. */
 export function withStrategyRoles(file: JobFile): JobFile {
   if (file.framework !== 'tfjs') return file;
   const { [SERVING_ROLE]: given, ...others } = file.roles;
   if (file.strategy.type === 'all-reduce') return given === undefined || hasOwnMeaning(given) ? file : { ...file, roles: others };
   const chief = file.roles[chiefOf(file) ?? ''];
   if (chief === undefined) return file;
-  // The same script: what it joins as decides what it does there.
+  // Runs the same script as the chief; the task's role determines its behaviour.
   if (given !== undefined) {
     const command = given.command ?? chief.command ?? file.command;
     return { ...file, roles: { ...file.roles, [SERVING_ROLE]: { ...given, ...(command !== undefined && { command }) } } };
@@ -55,7 +55,7 @@ export function withStrategyRoles(file: JobFile): JobFile {
   return { ...file, roles: { ...file.roles, [SERVING_ROLE]: serving } };
 }
 
-/** Whoever writes how it runs means something else by the name than what the strategy would. */
+/** A role with settings of its own for how it runs does not serve parameters, despite its name. */
 function hasOwnMeaning(role: RoleFile): boolean {
   return role.command !== undefined || role.untracked || role.sidecar || role.ranked === true || role.chief === true;
 }
@@ -70,7 +70,7 @@ export function strategyProblems(file: JobFile): Problem[] {
     if (ps?.sidecar) refuse([...serving, 'sidecar'], 'parameter servers hold the weights: nobody can do without them');
     if (ps?.chief) refuse([...serving, 'chief'], 'a parameter server cannot be the chief: choose the role that trains');
     if (ps?.ranked) refuse([...serving, 'ranked'], 'a parameter server has no rank: it serves those who train');
-    if (file.framework === 'tfjs' && !names.some((name) => name !== SERVING_ROLE && isRanked(file, name, file.roles[name] as RoleFile)))
+    if (file.framework === 'tfjs' && !names.some((name) => name !== SERVING_ROLE && isRanked(name, file.roles[name] as RoleFile)))
       refuse(['strategy'], 'nobody would train: write a role worker beside the role ps');
     if (file.framework !== 'tfjs' && ps === undefined) refuse(['strategy'], 'write a role ps: it comes by itself with framework tfjs only');
   } else if (names.length > 0 && Object.keys(withStrategyRoles(file).roles).length === 0) {
@@ -84,7 +84,7 @@ export function strategyProblems(file: JobFile): Problem[] {
     if (role.instances.max < role.instances.min)
       refuse(path, `max (${role.instances.max}) is less than min (${role.instances.min}): exchange them`);
     else if (name === SERVING_ROLE && isServing(file, name)) refuse(path, 'the number of parameter servers is fixed: write one number');
-    else if (!isRanked(file, name, role))
+    else if (!isRanked(name, role))
       refuse(path, 'only a role that takes part in training grows and shrinks: write one number, or `ranked: true`');
     else if (elastic[0] !== name) refuse(path, `only one role can grow and shrink, and \`${elastic[0]}\` does already`);
   }

@@ -1,55 +1,55 @@
 import { type Document, isAlias, isMap, isPair, isScalar, LineCounter, type Node, parseDocument, type Range, visit } from 'yaml';
 import type { z } from 'zod';
-import { type ErrorCode, messageOf, TonyError } from './errors.ts';
+import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
+import { suggest } from '../platform/suggest.ts';
 import type { JsonSchema } from './job-schema.ts';
-import { suggest } from './suggest.ts';
 
-/** A mistake in a file, with where it stands. */
+/** A mistake in a file, with its position. */
 export interface Problem {
   readonly path: readonly (string | number)[];
   readonly message: string;
-  /** The mistake is the key itself, not its value. */
+  /** The mistake concerns the key, not its value. */
   readonly atKey?: boolean;
 }
 
 export interface YamlFileOptions {
-  /** The name that mistakes carry. */
+  /** The file name in error messages. */
   readonly file: string;
-  /** e.g. `job file`. */
+  /** What the file is, for messages, e.g. `job file`. */
   readonly what: string;
-  /** Of the error that tells the mistakes. */
+  /** The code of the error that reports the mistakes. */
   readonly code: ErrorCode;
-  /** What the whole file has to be, e.g. `a mapping with the key name`. */
+  /** The expected content of the whole file, e.g. `a mapping with the key name`. */
   readonly expected: string;
-  /** A file that says nothing is as good as `{}`; default false. */
+  /** Treats an empty file as `{}`; default false. */
   readonly mayBeEmpty?: boolean;
 }
 
 interface Terms {
-  /** For the names of the keys that there are; only made where there are mistakes. */
+  /** Supplies the known keys; called only when there are mistakes. */
   readonly schema: () => JsonSchema;
-  /** What to write where a key is missing, by its path. */
+  /** The hint for a missing key, by the key's path. */
   readonly missing?: Readonly<Record<string, string>>;
-  /** Why a key is not known here that people have a reason to expect; undefined for any other. */
+  /** Explains why a plausible key is not supported here; undefined for any other key. */
   readonly unknown?: (path: Problem['path']) => string | undefined;
 }
 
 export interface CheckOptions<T> extends Terms {
-  /** What is to be checked, of what is written. */
+  /** Transforms the content before validation. */
   readonly amend?: (written: unknown) => unknown;
-  /** Of what is well-formed: what means nothing. */
+  /** Finds problems in content that the schema accepts. */
   readonly meaning?: (value: T) => readonly Problem[];
-  /** Where a value comes from that is not the file's own; undefined for those that are. */
+  /** The origin of a value that does not come from the file; undefined for values of the file. */
   readonly elsewhere?: (path: Problem['path']) => string | undefined;
 }
 
-/** A file that people write, and every mistake in it at once: line, column, what to write instead. */
+/** A file written by users. Reports all mistakes at once: line, column, expected value. */
 export class YamlFile {
   readonly document: Document;
   readonly #options: YamlFileOptions;
   readonly #lines = new LineCounter();
 
-  /** @throws TonyError of the code given, when it is no YAML or no mapping. */
+  /** @throws TonyError with the given code when the text is not YAML or not a mapping. */
   constructor(text: string, options: YamlFileOptions) {
     this.#options = options;
     this.document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
@@ -61,17 +61,20 @@ export class YamlFile {
     }
   }
 
-  /** What the file says, before anybody makes anything of it. @throws TonyError of the code given, where an alias stands for nothing or for too much. */
+  /**
+   * Returns the content before any transformation. @throws TonyError with the given code for an unresolved alias, or too many alias
+   * expansions.
+   */
   written(): unknown {
     try {
       return this.document.toJS();
     } catch (error) {
-      // The parser takes aliases for granted; only now it looks for what they stand for.
+      // The parser resolves aliases only here.
       return this.#fail([`${this.#at(this.#aliasAt())}  ${messageOf(error)}`]);
     }
   }
 
-  /** Of the first alias that stands for nothing, else of the first one. */
+  /** Position of the first unresolved alias, otherwise of the first alias. */
   #aliasAt(): number {
     const anchors = new Set<string>();
     let first: number | undefined;
@@ -89,7 +92,7 @@ export class YamlFile {
     return lost ?? first ?? 0;
   }
 
-  /** What the schema makes of it. @throws TonyError of the code given, with all mistakes. */
+  /** Validates the content with the schema. @throws TonyError with the given code and all mistakes. */
   check<T>(schema: z.ZodType<T>, options: CheckOptions<T>): T {
     const written = this.written() ?? {};
     const parsed = schema.safeParse(options.amend === undefined ? written : options.amend(written));
@@ -119,7 +122,7 @@ export class YamlFile {
   }
 }
 
-/** Where the value at the path (or its key) starts; the nearest parent that exists when it is missing. */
+/** Position of the value (or its key) at the path; of the nearest existing parent when the value is missing. */
 function offsetOf(document: Document, problem: Problem): number {
   const { path } = problem;
   if (problem.atKey === true && path.length > 0) {
@@ -164,7 +167,7 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
       return [{ path, message: `${expectation}, found ${describe(document.getIn(path))}` }];
     }
     case 'invalid_union': {
-      // The alternative whose type fits is the one that was meant; its own mistakes say more than "none of these".
+      // The user meant the alternative whose type matches; its own mistakes are more specific than "none of these".
       const meant = issue.errors.find((branch) => branch.every((inner) => inner.path.length > 0 || inner.code !== 'invalid_type'));
       if (meant?.some((inner) => inner.code !== 'invalid_format')) {
         return meant.flatMap((inner) =>

@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { CapacityQueue } from '../hadoop/capacity-queues.ts';
-import { IpcConnection } from '../hadoop/ipc.ts';
-import { ResourceManager } from '../hadoop/resource-manager.ts';
+import { IpcConnection } from '../hadoop/rpc/ipc.ts';
+import type { CapacityQueue } from '../hadoop/yarn/capacity-queues.ts';
+import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
 
-/** The configuration that `quotas emit` writes, read by a real ResourceManager: it alone keeps users and jobs within the limits. */
+/** A real ResourceManager reads the configuration that `quotas emit` writes, and alone enforces the limits of users and jobs. */
 
 const cluster = useCluster();
-/** What the ResourceManager reads, and what it was. */
+/** The configuration file that the ResourceManager reads, and its original content. */
 const file = path.join(cluster.state, 'conf', 'resourcemanager', 'capacity-scheduler.xml');
 let folder: string;
 let original: string;
@@ -33,14 +33,14 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Not a refresh: of some settings the ResourceManager takes note at its start alone. */
+/** A restart instead of a refresh: the ResourceManager reads some settings only when it starts. */
 async function restart(): Promise<void> {
   await cluster.stop('resourcemanager');
   await cluster.start('resourcemanager');
   await cluster.waitUntilReady();
 }
 
-/** `yarn rmadmin -refreshQueues`; throws what the ResourceManager has against the file. */
+/** `yarn rmadmin -refreshQueues`; throws with the ResourceManager's objections to the file. */
 async function refreshQueues(): Promise<void> {
   const connection = new IpcConnection({
     endpoint: { host: 'localhost', port: cluster.ports.resourcemanager.admin },
@@ -50,14 +50,14 @@ async function refreshQueues(): Promise<void> {
     connectTimeoutMs: 10_000,
   });
   try {
-    // Its request is as empty as this one.
+    // The request message of refreshQueues is empty too, so both have the same encoding.
     await connection.call('refreshQueues', 'GetQueueUserAclsInfoRequestProto', {}, 30_000);
   } finally {
     connection.close();
   }
 }
 
-/** Writes a site file on the admin's machine alone: no ApplicationMaster goes by it. */
+/** Writes a site file on the admin's machine only: no ApplicationMaster reads it. */
 async function emit(quotas: string, ...words: string[]): Promise<{ stderr: string }> {
   await writeFile(path.join(folder, 'tony-site.yaml'), `quotas:\n${quotas.replace(/^/gm, '  ')}\n`);
   const emitted = path.join(folder, 'capacity-scheduler.xml');
@@ -76,7 +76,7 @@ async function queue(name: string): Promise<CapacityQueue> {
   return found;
 }
 
-/** An application of any type, as anybody may make one; what the ResourceManager answers. */
+/** An application of any type, as any user can submit one; returns the ResourceManager's response. */
 async function submitOther(user: string, to: string): Promise<{ status: number; text: string; id: string }> {
   const url = `${cluster.resourceManager}/ws/v1/cluster/apps`;
   const made = (await (await fetch(`${url}/new-application?user.name=${user}`, { method: 'POST' })).json()) as { 'application-id': string };
@@ -97,7 +97,7 @@ async function submitOther(user: string, to: string): Promise<{ status: number; 
   return { status: answer.status, text: await answer.text(), id };
 }
 
-/** A job with as many GPUs as tasks, that ends when it is killed. */
+/** A job with as many GPUs as tasks, that runs until it is killed. */
 async function submit(user: string, to: string, workers: number): Promise<string> {
   const conf = path.join(folder, `${user}-${to}.yaml`);
   await writeFile(
@@ -124,7 +124,7 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
 
   test('who is not let into a queue is refused by the ResourceManager, whatever the application is', async () => {
     const { stderr } = await emit(QUOTAS, '--base', original);
-    // As is said, and as it is.
+    // The command's warning, and the ResourceManager's actual behaviour.
     expect(stderr.replace(/\s+/g, ' ')).toContain(
       'The largest container becomes smaller in root.gpu: the ResourceManager refuses that when queues are refreshed',
     );
@@ -134,10 +134,10 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
       submitters: 'alice students',
       maximumLifetime: 7200,
       maximumAllocation: { 'memory-mb': 2048, vcores: 8, 'yarn.io/gpu': 1 },
-      // Nothing limits how much it has in all, so its size has stayed a share.
+      // No limit applies to its total, so its size remains a share.
       mode: 'percentage',
     });
-    // bob is a student, dave is nobody.
+    // bob is a student; dave belongs to no group.
     for (const user of ['alice', 'bob']) expect(await submitOther(user, 'gpu')).toMatchObject({ status: 202 });
     const refused = await submitOther('dave', 'gpu');
     expect(refused).toMatchObject({ status: 400, text: expect.stringMatching(/AccessControlException: User dave .*to queue gpu/) });
@@ -147,7 +147,7 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
 
 describe('the total of a queue', () => {
   test.each<[string, string[], boolean]>([
-    ['in amounts, from what the ResourceManager tells of itself', [], true],
+    ['in amounts, from what the ResourceManager tells of itself', ['--queue-mode', 'absolute'], true],
     ['in mixed mode, from its own file', ['--base', 'ORIGINAL', '--queue-mode', 'mixed'], false],
   ])('holds, though no ApplicationMaster goes by the site file: %s', { timeout: 300_000 }, async (_, words, inAmounts) => {
     const { stderr } = await emit('queues: {gpu: {total: {gpus: 3}}}', ...words.map((word) => (word === 'ORIGINAL' ? original : word)));
@@ -157,13 +157,13 @@ describe('the total of a queue', () => {
     expect(own?.maximum).toEqual({ 'memory-mb': 16_384, vcores: 16, 'yarn.io/gpu': 3 });
     const wide = await submit('alice', 'gpu', 4);
     await until(async () => (await gpusOf(wide)) === 3, { describe: `${wide} has 3 GPUs`, timeoutMs: 90_000 });
-    // There are more of them: the other queue gets them.
+    // The cluster has more GPUs: the job in the other queue receives them.
     const other = await submit('bob', 'default', 2);
     await until(async () => (await gpusOf(other)) === 2, { describe: `${other} has 2 GPUs`, timeoutMs: 90_000 });
     await delay(2_000);
     expect(await gpusOf(wide)).toBe(3);
     await Promise.all([resourceManager.kill(wide), resourceManager.kill(other)]);
-    // A ResourceManager that is stopped before it has stored that goes on with them.
+    // A ResourceManager that stops before it has stored the final state would recover the applications.
     await Promise.all([cluster.ended(wide), cluster.ended(other)]);
   });
 });

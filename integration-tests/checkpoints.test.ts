@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
-import { CheckpointStore } from '../training/checkpoint-store.ts';
-import { CheckpointWriter } from '../training/checkpoint-writer.ts';
+import { CheckpointStore } from '../training/checkpoint/checkpoint-store.ts';
+import { CheckpointWriter } from '../training/checkpoint/checkpoint-writer.ts';
 import { describeFencing, ORIGIN, onTheWire, saveSharded, snapshot } from '../training/testing/checkpoint-behaviour.ts';
 import { USER, until, useCluster } from './harness.ts';
 

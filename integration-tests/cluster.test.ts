@@ -3,7 +3,7 @@ import { noneLeft, TestCluster, USER, until, useCluster } from './harness.ts';
 
 const cluster = useCluster();
 
-/** An application without an ApplicationMaster of ours: its first container runs a shell command. */
+/** An application without tony-ts's ApplicationMaster: its first container runs a shell command. */
 async function submit(command: string, memoryMb = 128): Promise<string> {
   const post = async (path: string, body: unknown) => {
     const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps${path}?user.name=${USER}`, {
@@ -46,7 +46,7 @@ test('two nodes offer GPUs as a countable resource', async () => {
         availableResource.resourceInformations.resourceInformation.find(({ name }) => name === 'yarn.io/gpu')?.value,
     );
   };
-  // A node takes its time to hear that what has used them is gone.
+  // The ResourceManager learns with a delay that the process that used the GPUs has ended.
   await until(async () => (await gpus()).join() === '4,4', { describe: gpus });
 });
 
@@ -104,7 +104,7 @@ test('containers outlive their NodeManager, and an application its ResourceManag
 test('a port in use is named with whoever holds it', async () => {
   await cluster.up();
   const second = new TestCluster(cluster.offset + 10);
-  // Ten further on lie the ResourceManager's ports + 10: the NodeManager's.
+  // With an offset larger by ten, the ResourceManager's ports coincide with ports of the NodeManager.
   expect(await second.portsInUse(['resourcemanager'])).toEqual(
     expect.arrayContaining([expect.objectContaining({ port: cluster.ports.nodemanager1.localizer })]),
   );

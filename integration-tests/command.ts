@@ -16,13 +16,13 @@ export interface CommandResult {
 }
 
 export interface CommandOptions {
-  /** Added to what the command gets; undefined takes a variable away. */
+  /** Added to the command's environment; undefined removes a variable. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
   readonly timeoutMs?: number;
 }
 
-/** A `tony-ts` that runs. When the test ends before it does, it is killed. */
+/** A running `tony-ts`. The end of the test kills it. */
 export class Command {
   readonly result: Promise<CommandResult>;
   readonly #child: ChildProcess;
@@ -56,7 +56,7 @@ export class Command {
     return this.#child.pid;
   }
 
-  /** What it has written so far. */
+  /** The output so far. */
   get stdout(): string {
     return this.#stdout;
   }
@@ -65,7 +65,7 @@ export class Command {
     return this.#stderr;
   }
 
-  /** Waits until stdout or stderr holds `pattern`. */
+  /** Waits until stdout or stderr contains `pattern`. */
   async output(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
     return until(() => pattern.exec(this.#stdout) ?? pattern.exec(this.#stderr), {
       timeoutMs,
@@ -78,20 +78,20 @@ export class Command {
   }
 }
 
-/** Starts `tony-ts` as `npm run build` left it. To be called inside a test. */
+/** Starts the `tony-ts` that `npm run build` produced. Call it inside a test. */
 export function startCommand(words: readonly string[], options: CommandOptions = {}): Command {
   const command = new Command(words, options);
   onTestFinished(() => command.signal('SIGKILL'));
   return command;
 }
 
-/** Runs `tony-ts` to its end; the exit code is the caller's to judge. Also for `beforeAll`. */
+/** Runs `tony-ts` until it exits; the caller checks the exit code. Also usable in `beforeAll`. */
 export async function runCommand(words: readonly string[], options: CommandOptions = {}): Promise<CommandResult> {
   await access(COMMAND);
   return new Command(words, options).result;
 }
 
-/** The lines of `--output json`. */
+/** Parses the lines of `--output json`. */
 export function jsonLines(stdout: string): Record<string, unknown>[] {
   return stdout
     .split('\n')
@@ -99,10 +99,10 @@ export function jsonLines(stdout: string): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Runtimes are built once: a test that gives the command another HOME shall not build one there. */
+/** Runtimes are built once: a test that gives the command another HOME must not build one there. */
 const TONY_CACHE_DIR = process.env.TONY_CACHE_DIR ?? path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'tony-ts');
 
-/** Ours, without what would lead the command to a cluster or a user that the test did not choose. */
+/** This process's environment, without the variables that select a cluster or a user. */
 export function environment(changes: Readonly<Record<string, string | undefined>>): NodeJS.ProcessEnv {
   const own = Object.entries({ ...process.env, NO_COLOR: '1' }).filter(
     ([name]) => !/^(HADOOP_|TONY_|VITEST|NODE_OPTIONS$|FORCE_COLOR$)/.test(name),

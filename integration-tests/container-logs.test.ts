@@ -1,10 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { applicationOf } from '../hadoop/application-id.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
-import { ContainerLogs, type LogOwner, type LogPiece, type LogRange } from '../hadoop/container-logs.ts';
-import { launchCommand } from '../hadoop/launch-script.ts';
-import { ResourceManager } from '../hadoop/resource-manager.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { ContainerLogs, type LogOwner, type LogPiece, type LogRange } from '../hadoop/logs/container-logs.ts';
+import { applicationOf } from '../hadoop/rpc/application-id.ts';
+import { launchCommand } from '../hadoop/yarn/launch-script.ts';
+import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';
 import { USER, until, useCluster } from './harness.ts';
 
 const cluster = useCluster();
@@ -22,7 +22,7 @@ afterAll(() => {
   resourceManager.close();
 });
 
-/** Not text, and longer than one chunk of an aggregated log. */
+/** Binary data, longer than one chunk of an aggregated log. */
 const SCRIPT = `
 printf 'first line\\n'; head -c 3000000 /dev/zero | tr '\\000' '\\377'; printf 'last line'
 until [ -e go ]; do sleep 0.1; done
@@ -101,7 +101,7 @@ test('the same bytes while the container runs, and from HDFS after its end', { t
   expect((await logs.files(container)).length).toBeGreaterThan(2);
 
   const application = applicationOf(container.containerId);
-  // Each sleep of the script is over in a moment.
+  // Each sleep of the script ends shortly.
   const shell = (await cluster.containers(application)).find(({ command }) => !command.startsWith('sleep'));
   await writeFile(`/proc/${shell?.pid}/cwd/go`, '');
   await cluster.ended(application);
@@ -109,7 +109,7 @@ test('the same bytes while the container runs, and from HDFS after its end', { t
     describe: () => resourceManager.application(application),
   });
   await check(true, ', and more');
-  // Without knowing where it ran.
+  // Without knowing the container's node.
   expect((await logs.read({ ...container, nodeHttp: null }, 'tony.log', { tail: 9 }))?.bytes.toString()).toBe(' and more'.slice(-9));
 });
 

@@ -1,17 +1,17 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
-import { encodeExample } from '../training/datasets/example.ts';
-import { idx, jsonl, lines, tfrecords } from '../training/datasets/sources.ts';
-import { writeTfRecords } from '../training/datasets/tfrecord-writer.ts';
-import { type Column, parseIdx } from '../training/idx.ts';
+import { encodeExample } from '../training/data/formats/example.ts';
+import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
+import { idx, jsonl, lines, tfrecords } from '../training/data/sources/sources.ts';
+import { type Column, parseIdx } from '../training/encoding/idx.ts';
 import { ROOT } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, useCluster } from './harness.ts';
 
-/** Datasets on a real HDFS, read here and by the ranks of a job. */
+/** Datasets on a real HDFS, read by this process and by the ranks of a job. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -33,7 +33,7 @@ test('two ranks train on TFRecords in HDFS, each of which they use once in an ep
   const records = Array.from(labels, (label, index) =>
     encodeExample({ image: Uint8Array.from(images.subarray(index * 784, (index + 1) * 784)), label: BigInt(label), id: BigInt(index) }),
   );
-  // Files of different length, so that one rank is through before the other.
+  // Files of different lengths, so that one rank finishes before the other.
   for (const [name, from, to] of [
     ['a', 0, 5000],
     ['b', 5000, 8000],
@@ -102,7 +102,7 @@ checkpoint: {every: 30}
   const times = new Uint8Array(10_000);
   for (const id of ids.flat()) times[id] = (times[id] as number) + 1;
   expect(new Set(times)).toEqual(new Set([2]));
-  // The longer share is a file of 5000, or two of them.
+  // The longer share is a file of 5000 records, or two files with 5000 in total.
   expect(result.metrics.steps).toBe(200);
   expect(result.metrics.right).toBeGreaterThan(0.85);
 });

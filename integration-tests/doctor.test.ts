@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'vitest';
 import { runCommand } from './command.ts';
 import { jsonLines, temporaryFolder, useCluster } from './harness.ts';
 
-/** What an admin and a newcomer ask first: does the cluster fit, and what runs on it? */
+/** The first questions of an admin and of a new user: does the cluster meet the requirements, and which jobs run on it? */
 
 const cluster = useCluster();
 afterAll(() => cluster.heal());
@@ -33,6 +33,7 @@ test('a cluster that fits is found to, thing by thing', async () => {
   expect(findings.get('room on nodes')?.text).toMatch(
     /^localhost:\d+ keeps 10 GiB of unpacked archives and does not check virtual memory$/,
   );
+  expect(findings.get('lost master')?.text).toContain('within 14 s; programs go on without one for 2 min');
   expect(findings.get('room on HDFS')?.text).toMatch(/^[\d.]+ [GT]B are free$/);
   expect(findings.get('room here')?.text).toMatch(/^the runtime is built \(2\d\d(\.\d)? MB in /);
   const leftovers = (await cluster.hdfsTree('/user/alice/.tony-ts')).filter((entry) => entry.path.includes('doctor-'));
@@ -65,8 +66,8 @@ test('init writes a job that the cluster runs, and list shows it while it runs a
   const folder = path.join(await temporaryFolder(), 'circle');
   const made = await runCommand(['init', folder, '--workers', '1', '--name', 'a circle']);
   expect(made).toMatchObject({ exitCode: 0, stderr: '' });
-  const { stdout, exitCode } = await cluster.run(['submit', '--conf', path.join(folder, 'job.yaml')]);
-  expect(exitCode).toBe(0);
+  const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', path.join(folder, 'job.yaml')]);
+  expect(exitCode, stderr).toBe(0);
   const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
   expect((await cluster.run(['logs', id, 'worker:0'])).stdout).toMatch(/^accuracy: (9\d|100)\.\d\d %$/m);
 

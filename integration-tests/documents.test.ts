@@ -9,11 +9,11 @@ import { ROOT } from './command.ts';
 import { jsonLines, USER, until, useCluster } from './harness.ts';
 
 /**
- * Every command of every `sh` block in README.md and docs/ is run, from the top of each document to its end, as somebody would who follows it:
- * in a home of their own, against the cluster. Places and ids that stand for the reader's own are filled in; nothing else is changed.
+ * Runs every command of every `sh` block in README.md and docs/, from the top of each document to its end, as a reader who follows the
+ * document would: in a separate home folder, against the cluster. Only paths and IDs that stand for the reader's own are replaced.
  */
 
-/** What cannot be run here, with the reason. A command that is not named here is run, and has to succeed. */
+/** Commands that cannot run here, with the reason. Every other command runs and must succeed. */
 const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm test$/, 'this test is a part of it'],
   [/^npm run quickstart$/, 'quickstart.test.ts runs it'],
@@ -23,7 +23,7 @@ const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^tony-ts runtime build --gpu/, 'it downloads 2.4 GB'],
 ];
 
-/** What goes on until Ctrl-C, by what it has said when it does its work. */
+/** Commands that run until Ctrl-C, each with the output that shows that it works. */
 const SERVERS: readonly (readonly [command: RegExp, ready: RegExp])[] = [
   [/^tony-ts history serve/, /^history: http/m],
   [/^tony-ts tensorboard /, /^tensorboard: http/m],
@@ -32,7 +32,7 @@ const SERVERS: readonly (readonly [command: RegExp, ready: RegExp])[] = [
 const cluster = useCluster();
 let folder: string;
 let environment: Record<string, string>;
-/** A job that goes on until the tests are over, and one that has ended. */
+/** A job that runs until the tests have ended, and a job that has ended. */
 let running: string;
 let ended: string;
 let jobs = 0;
@@ -63,7 +63,7 @@ beforeAll(async () => {
     TONY_CLUSTER_OFFSET: String(cluster.offset),
   };
   await script(path.join(bin, 'tony-ts'), `exec '${process.execPath}' '${path.join(ROOT, 'dist', 'tony-ts.js')}' "$@"`);
-  // Hadoop's own shell, as the admin has it.
+  // Hadoop's own shell, as an admin uses it.
   const hadoop = `HADOOP_USER_NAME='${cluster.administrator}' exec java -Xmx128m -cp "$HADOOP_CONF_DIR:${await hadoopJars()}/*"`;
   await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\n${hadoop} org.apache.hadoop.fs.FsShell "$@"`);
   [running, ended] = await Promise.all([
@@ -83,7 +83,7 @@ afterAll(async () => {
   for (const { id, state } of await cluster.applications()) {
     if (!['FINISHED', 'FAILED', 'KILLED'].includes(state)) await run(`tony-ts kill ${id}`, folder);
   }
-  // What admins have made there.
+  // Folders that admins have created.
   for (const made of ['/apps', '/tony']) await cluster.hdfsRemove(made);
   await rm(folder, { recursive: true, force: true, maxRetries: 10 });
 });
@@ -112,7 +112,7 @@ async function follow({ place, text }: DocumentedCommand, cwd: string): Promise<
   expect({ place, command, exitCode, output }).toEqual({ place, command, exitCode: 0, output: expect.any(String) });
 }
 
-/** What a reader has at hand: a job, and some data. */
+/** Files that a reader has: a job, and some data. */
 async function readersFiles(place: string): Promise<void> {
   const job = 'name: a-job\nframework: none\nruntime: system\ncommand: echo hello\nroles: {worker: {resources: {memory: 512m}}}\n';
   await writeFile(path.join(place, 'job.yaml'), job);
@@ -125,7 +125,7 @@ async function readersFiles(place: string): Promise<void> {
   await writeFile(path.join(place, 'tony-site.yaml'), 'quotas: {roles: {worker: {instances: 100}}}\n');
 }
 
-/** The reader's own in place of the documents' examples. */
+/** Replaces the documents' example paths and IDs with the reader's own. */
 async function filledIn(text: string): Promise<string> {
   let filled = text
     .replaceAll('ROLE[:INDEX]', 'worker:0')
@@ -140,7 +140,7 @@ async function filledIn(text: string): Promise<string> {
   return filled;
 }
 
-/** The id of a job that the command makes sense for. */
+/** The ID of a job in a state that the command accepts. */
 async function jobFor(command: string): Promise<string> {
   if (/\bkill\b/.test(command)) {
     return await startJob(
@@ -168,13 +168,13 @@ async function startJob(job: string, option = ''): Promise<string> {
 }
 
 interface RunOptions {
-  /** Keeps where earlier commands have gone with `cd`, and what they have exported, for the next one. */
+  /** Preserves the working directory and the exported variables of earlier commands for the next one. */
   readonly shell?: string;
-  /** What it says when it does its work; then it is ended by Ctrl-C. */
+  /** The output that shows that the command works; Ctrl-C then ends it. */
   readonly ready?: RegExp | undefined;
 }
 
-/** Runs a command in a shell. What npm and npx are asked to do they do in the checkout. */
+/** Runs a command in a shell. npm and npx run in the checkout. */
 async function run(
   command: string,
   cwd: string,
@@ -184,7 +184,7 @@ async function run(
   const line = inCheckout ? `pushd '${ROOT}' > /dev/null\n${command}\ncode=$?; popd > /dev/null` : `${command}\ncode=$?`;
   const keep = `{ printf 'cd %q\\n' "$PWD"; export -p; } > '${shell}'`;
   const restore = `[ ! -e '${shell}' ] || . '${shell}'`;
-  // A server takes the shell's place, so that the signal reaches it.
+  // A server replaces the shell process, so that it receives the signal.
   const text = ready === undefined ? `${restore}\n${line}\n${keep}\nexit $code` : `${restore}\nexec ${command}`;
   const child = spawn('bash', ['-c', text], { cwd, env: environment, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   let output = '';
@@ -214,7 +214,7 @@ function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   try {
     if (pid !== undefined) process.kill(-pid, signal);
   } catch {
-    // Nothing of it is left.
+    // None of its files remain.
   }
 }
 

@@ -1,12 +1,12 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { localPaths } from '../client/local-layout.ts';
+import { localPaths } from '../client/files/local-layout.ts';
 import type { HistoryEntry, JobStatus } from '../conf/status.ts';
 import { runCommand, startCommand } from './command.ts';
 import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** Jobs that take what room there is: they begin small, grow when others end, and shrink instead of failing. */
+/** Elastic jobs use the available resources: they start small, grow when other jobs end, and shrink instead of failing. */
 
 const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-steps.mjs');
 
@@ -36,7 +36,7 @@ async function jobFile(name: string, lines: readonly string[]): Promise<{ file: 
   return { file, out, go: () => writeFileSync(path.join(out, 'go'), '') };
 }
 
-/** What all programs of a generation said when they began. */
+/** The values that all programs of a generation printed when they started. */
 async function generation(out: string, number: number, size: number): Promise<Start[]> {
   return until(
     () => {
@@ -67,7 +67,7 @@ describe('on a cluster', () => {
   test('a job begins with what there is, grows when another one ends, and shrinks when one of its own has no room any more', {
     timeout: 300_000,
   }, async () => {
-    // One of these fits a node.
+    // One of these fits on a node.
     const large = 'resources: {memory: 512m, gpus: 3}';
     const first = await jobFile('first', [`roles: {worker: {ranked: true, ${large}}}`]);
     const second = await jobFile('second', ['queue: gpu', `roles: {worker: {ranked: true, ${large}}}`]);
@@ -86,7 +86,7 @@ describe('on a cluster', () => {
     expect(grown.map(({ index }) => index)).toEqual([0, 1]);
     expect(Math.min(...grown.map(({ from }) => from))).toBeGreaterThan(0);
 
-    // It has waited for room for longer than the elastic job will have when one of that job's ends.
+    // The second job starts to wait for resources before the elastic job, which waits only after one of its workers ends.
     const secondId = await submit(second.file);
     await until(async () => /^second {2}WAITING/m.test((await cluster.run(['status', secondId])).stdout), {
       describe: () => cluster.application(secondId),
@@ -130,12 +130,12 @@ describe('on a cluster', () => {
     const [alone, together] = [trained(steps, 1), trained(steps, 2)];
     expect(together.every(({ workers }) => workers === 2)).toBe(true);
     const from = (together[0]?.step ?? 0) - 1;
-    // A checkpoint: none of its steps is lost.
+    // Training resumes from a checkpoint; none of the checkpoint's steps is lost.
     expect(from % 20).toBe(0);
     expect(from).toBeGreaterThan(0);
     expect(alone.length).toBeGreaterThanOrEqual(from);
     expect(together.map(({ step }) => step)).toEqual(together.map((_, at) => from + 1 + at));
-    // What was learnt is there: with the same batch of all, the very next step costs what it would have cost.
+    // The learned state survives: with the same global batch, the next step has the loss that it would have had without the change.
     const same = alone.find(({ step }) => step === from + 1);
     expect(together[0]?.loss).toBeCloseTo(same?.loss ?? Number.NaN, 4);
   });
@@ -168,12 +168,12 @@ test('training goes on from the checkpoint with fewer workers, at the rate that 
   expect(first.map(({ step }) => step)).toEqual(first.map((_, at) => at + 1));
   expect(first.length).toBeGreaterThanOrEqual(44);
   expect(new Set(first.map(({ workers, rate }) => `${workers} ${rate.toFixed(3)}`))).toEqual(new Set(['3 0.030']));
-  // Steps 41 and on are done again, by two.
+  // Two workers repeat the steps from 41 on.
   expect(second.map(({ step }) => step)).toEqual(Array.from({ length: 160 }, (_, at) => 41 + at));
   expect(new Set(second.map(({ workers, rate }) => `${workers} ${rate.toFixed(3)}`))).toEqual(new Set(['2 0.020']));
 });
 
-/** A job that trains; `endless`: until `go`. */
+/** A job that trains; `endless`: until the file `go` exists. */
 async function trainingFile(
   lines: readonly string[],
   options: { readonly endless?: boolean } = {},
@@ -198,7 +198,7 @@ interface TrainedStep {
   readonly loss: number;
 }
 
-/** What the chief has noted in a generation. */
+/** The values that the chief recorded in a generation. */
 function trained(steps: string, generation: number): TrainedStep[] {
   if (!existsSync(steps)) return [];
   const lines = readFileSync(steps, 'utf8').trim().split('\n');

@@ -1,15 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, test, vi } from 'vitest';
-import { localPaths } from '../client/local-layout.ts';
+import { localPaths } from '../client/files/local-layout.ts';
 import type { JobStatus } from '../conf/status.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { ROOT, runCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, useCluster } from './harness.ts';
 
-/** The example of an evaluator that ends a training which learns no more: a chief and a worker train, and know nothing of it. */
+/** The example of an evaluator that stops a training that no longer improves; the chief and the worker are unaware of the evaluator. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -17,7 +17,7 @@ const cluster = useCluster();
 const WORDS = ['submit', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'evaluation', 'job.yaml')];
 const EARLY_END = /^stopped early at step (\d+): (loss on held-out data did not improve for 5 evaluations; best [\d.e-]+ at step \d+)$/;
 
-/** As many as there would be: 1000 epochs of 2000 digits, of which the chief and the worker take 32 each at a time. */
+/** Number of steps of the full training: 1000 epochs of 2000 digits, of which the chief and the worker take 32 each per step. */
 const ALL_STEPS = 32_000;
 
 test('ends early on this machine, names the best checkpoint, and says why', async () => {
@@ -63,7 +63,7 @@ async function expectEarlyEnd(applicationId: string, final: JobStatus, storage: 
   const { checkpointDir, step, notices, metrics, message } = final;
   const read = async (name: string) => JSON.parse((await storage.read(`${checkpointDir}/${name}`)).toString('utf8')) as object;
 
-  // The job's last word is why training has ended; the evaluator says what was best.
+  // The job's final message states why training ended; the evaluator reports the best result.
   const [, ended, reason] = EARLY_END.exec(message) ?? [];
   expect(Number(ended), message).toBe(step);
   expect(step).toBeLessThan(ALL_STEPS);
@@ -80,7 +80,7 @@ async function expectEarlyEnd(applicationId: string, final: JobStatus, storage: 
   expect(metrics['evaluator/loss']).toBeGreaterThan(best.value);
   expect(metrics['evaluator/acc']).toBeGreaterThan(0.8);
 
-  // Why it was as slow as it was: each rank's own profile, and which one held up the others.
+  // The cause of the speed: each rank's profile, and the rank that held up the others.
   for (const task of final.tasks.filter(({ role }) => role !== 'evaluator')) {
     const phases = ['input', 'compute', 'exchange', 'update'].map((phase) => `profile/${phase} ms`);
     expect(Object.keys(task.metrics), task.role).toEqual(expect.arrayContaining(phases));

@@ -3,14 +3,14 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ensureRuntime, type Runtime } from '../client/runtime/ensure-runtime.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
-import { programEnvironment } from '../training/program-environment.ts';
+import { programEnvironment } from '../training/process/program-environment.ts';
 import { ROOT } from './command.ts';
 import { USER, useCluster } from './harness.ts';
 
-/** Models on their way to HDFS and back, traced and read on every backend that is there. */
+/** Models exported to HDFS and loaded again, traced and read on every available backend. */
 
 const cluster = useCluster();
 const FOLDER = `hdfs:///user/${USER}/export-test`;

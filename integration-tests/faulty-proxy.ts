@@ -2,7 +2,7 @@ import { EventEmitter, once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Seen from whoever dials the proxy: what it sends, or what it gets back. */
+/** From the point of view of the client that dials the proxy: the bytes that it sends, or the bytes that it receives. */
 export type Direction = 'request' | 'answer';
 
 interface Link {
@@ -10,7 +10,7 @@ interface Link {
   readonly target: Socket;
 }
 
-/** A TCP proxy on the loopback interface whose wires a test can cut, hold and slow down. */
+/** A TCP proxy on the loopback interface whose connections a test can cut, hold and delay. */
 export class FaultyProxy {
   readonly #server: Server;
   readonly #target: { readonly host: string; readonly port: number };
@@ -38,7 +38,7 @@ export class FaultyProxy {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Connections taken since the beginning. */
+  /** Number of connections accepted so far. */
   get accepted(): number {
     return this.#accepted;
   }
@@ -47,7 +47,7 @@ export class FaultyProxy {
     return this.#links.size;
   }
 
-  /** Resets every connection. New ones are taken. */
+  /** Resets every connection. New connections are accepted. */
   cut(): void {
     for (const { client, target } of this.#links) {
       client.resetAndDestroy();
@@ -56,23 +56,23 @@ export class FaultyProxy {
     this.#links.clear();
   }
 
-  /** Resets every connection, and each new one at once. */
+  /** Resets every connection, and immediately resets each new one. */
   refuse(): void {
     this.#refusing = true;
     this.cut();
   }
 
-  /** Connections stay and nothing comes through, as when a switch loses packets: until `restore`, or lost for good with a `cut`. */
+  /** Keeps connections open but forwards nothing, as a network that drops packets: until `restore`, or lost permanently on `cut`. */
   hold(...directions: Direction[]): void {
     for (const direction of directions.length === 0 ? (['request', 'answer'] as const) : directions) this.#held.add(direction);
   }
 
-  /** Every piece comes this much later. */
+  /** Delays every chunk by this time. */
   slow(delayMs: number): void {
     this.#delayMs = delayMs;
   }
 
-  /** All wires are whole again; what was held goes on its way. */
+  /** Restores all connections; forwards the held bytes. */
   restore(): void {
     this.#refusing = false;
     this.#delayMs = 0;
@@ -97,7 +97,7 @@ export class FaultyProxy {
     this.#links.add(link);
     for (const socket of [client, target]) {
       socket.setNoDelay(true);
-      // An orderly end is carried over behind the last piece; a reset is passed on at once, by `close`.
+      // A FIN is forwarded after the last chunk; `close` forwards a reset immediately.
       socket.on('error', () => {});
       socket.on('close', (reset) => {
         if (reset) {
@@ -113,7 +113,7 @@ export class FaultyProxy {
 
   async #carry(from: Socket, to: Socket, direction: Direction): Promise<void> {
     try {
-      // Not destroyed at the end of its input: the other direction may still be under way.
+      // Not destroyed at the end of its input: the other direction may still transfer data.
       for await (const piece of from.iterator({ destroyOnReturn: false })) {
         if (this.#delayMs > 0) await delay(this.#delayMs);
         while (this.#held.has(direction)) await once(this.#restored, 'restored');
@@ -121,7 +121,7 @@ export class FaultyProxy {
       }
       to.end();
     } catch {
-      // Cut: both sockets are destroyed already.
+      // After a cut: both sockets are already destroyed.
     }
   }
 }

@@ -4,17 +4,17 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openFeed } from '../client/feed.ts';
-import { localPaths } from '../client/local-layout.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { openFeed } from '../client/feed/feed.ts';
+import { localPaths } from '../client/files/local-layout.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
-import { tfRecordFile } from '../training/datasets/testing/files.ts';
+import { tfRecordFile } from '../training/data/testing/files.ts';
 import { ROOT, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** Data that the ApplicationMaster divides: a feed that other processes fill while the job runs, and the splits of files. */
+/** Data that the ApplicationMaster distributes: a feed that other processes fill while the job runs, and splits of files. */
 
-/** Writes what it reads to `$OUT/<name>-<index>-<generation>`: of the feed, or of the files that FILES or CLAIM names. */
+/** Writes the records that it reads to `$OUT/<name>-<index>-<generation>`: from the feed, or from the files that FILES or CLAIM names. */
 const PROGRAM = `
 import { appendFileSync, existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -65,7 +65,7 @@ async function jobFolder(
   const folder = await temporaryFolder();
   const out = path.join(folder, 'out');
   await mkdir(out);
-  // The containers of a cluster may run as another user.
+  // The cluster may run containers as another user.
   chmodSync(out, 0o777);
   await mkdir(path.join(folder, 'source'));
   await writeFile(path.join(folder, 'source', 'read.mjs'), PROGRAM);
@@ -93,7 +93,7 @@ function recordsIn(out: string, name: string): string[] {
 const numbers = (from: number, to: number): string[] => Array.from({ length: to - from }, (_, at) => String(from + at));
 const sorted = (records: readonly string[]): string[] => [...records].sort((a, b) => Number(a) - Number(b));
 
-/** `tony-ts feed` with something to read; gives its exit code and what it said. */
+/** Runs `tony-ts feed` with the given input; returns its exit code and output. */
 function feed(
   words: readonly string[],
   input: string | Buffer,
@@ -133,7 +133,7 @@ describe('on this machine', () => {
     expect(await typed).toMatchObject({ code: 0 });
     expect(await command.result).toMatchObject({ exitCode: 0 });
     expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 21_000));
-    // Both workers had some of it.
+    // Both workers received some of the records.
     expect(readdirSync(out).filter((name) => name.startsWith('feed-'))).toHaveLength(2);
     expect(states).toContain('over');
     await expect(openFeed(id, 'numbers', { localRoot: root })).rejects.toMatchObject({ code: 'FEED_ENDED' });
@@ -183,7 +183,7 @@ describe('on this machine', () => {
 
   test('splits go to whoever asks: a slow worker gets fewer, none is read twice, also when the ApplicationMaster is replaced', async () => {
     const { out, command, paths } = await submitLocally({ env: { FILES: await partsOnDisk(), PAUSE_MS: '30', HELD: 'yes' } });
-    // Both stand still in the middle of a split, and most splits are nobody's yet.
+    // Both workers pause in the middle of a split, and most splits are still unassigned.
     await until(() => recordsIn(out, 'lines').length === 2, { describe: () => recordsIn(out, 'lines').length });
     const { pid } = JSON.parse(readFileSync(paths.masterAddress, 'utf8')) as { pid: number };
     process.kill(pid, 'SIGKILL');
@@ -219,7 +219,7 @@ roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRe
   const writer = await openFeed(id, 'numbers', { localRoot: root });
   for (const record of numbers(0, 200)) await writer.write(record);
   await until(() => recordsIn(out, 'fed').length === 200, { describe: () => readdirSync(out), timeoutMs: 60_000 });
-  // Longer than ranks wait before they tell each other that they have nothing.
+  // Longer than the interval after which ranks report to each other that they have no data.
   await delay(11_000);
   for (const record of numbers(200, 300)) await writer.write(record);
   await until(() => recordsIn(out, 'fed').length === 300, { describe: () => readdirSync(out) });
@@ -234,15 +234,15 @@ roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRe
   expect(steps[0]).toMatch(/^\d+$/);
 });
 
-/** Trains on dispatched files; programs/fit-dispatch.mjs says what each rank has used in each of its steps. */
-/** `hold`: the first generation goes on to step 30, and no further. */
+/** Trains on dispatched files; programs/fit-dispatch.mjs records the data that each rank uses in each step. */
+/** `hold`: the first generation stops at step 30. */
 async function dispatchedJob(options: { readonly data: string; readonly yaml: string; readonly hold?: boolean }): Promise<{
   readonly out: string;
   readonly file: string;
   readonly root: string;
-  /** Of a generation's rank: the records of each step. */
+  /** The records of each step of one rank in one generation. */
   used(rank: number, generation: number): number[][];
-  /** Both ranks of a first generation that is held have written of all that it does. */
+  /** Waits until both ranks of a held first generation have recorded all of their steps. */
   held(): Promise<void>;
   kill(rank: number): void;
 }> {
@@ -283,7 +283,7 @@ async function partsOnDisk(): Promise<string> {
   return data;
 }
 
-/** What all have used up to the checkpoint from which generation 2 went on, and behind it. */
+/** The records that all ranks used up to the checkpoint from which generation 2 resumed, and after it. */
 function usedInTwoGenerations({ out, used }: Pick<Awaited<ReturnType<typeof dispatchedJob>>, 'out' | 'used'>): string[] {
   const from = Number(readFileSync(path.join(out, 'steps'), 'utf8')) - used(0, 2).length;
   expect(from).toBeGreaterThan(1);
@@ -316,7 +316,7 @@ test.each([
   expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0, last: { generations: 1 } });
   const [others, own] = [job.used(0, 1).flat().map(String), job.used(1, 1).flat().map(String)];
   expect(sorted([...others, ...new Set(own)])).toEqual(numbers(0, 600));
-  // It is known where it was a fraction of a second before.
+  // The recorded position is a fraction of a second old, so the restarted worker reads a few records again.
   expect(own.length - new Set(own).size).toBeLessThan(own.length / 2);
 });
 
@@ -343,7 +343,7 @@ describe('on a cluster', () => {
     const { exitCode, stdout } = await command.result;
     expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0 });
     expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 5000));
-    // Another user finds no way in.
+    // Another user cannot connect.
     expect(await feed([id, 'numbers'], '', cluster.clientEnvironment('bob'))).toMatchObject({ code: 1 });
     await noneLeft(cluster, id);
   });
@@ -365,7 +365,7 @@ describe('on a cluster', () => {
 
   test('files in HDFS are dispatched to ranks in containers, also behind a death', async () => {
     const { id, command, ...job } = await dispatched('all-reduce', true);
-    // However slow HDFS is: there is a checkpoint to go back to.
+    // Independent of HDFS's speed: a checkpoint exists to resume from.
     await command.output(/"type":"checkpoint"/, 120_000);
     await job.held();
     job.kill(1);

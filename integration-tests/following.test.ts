@@ -1,10 +1,11 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { listJobs } from '../client/listing/list-jobs.ts';
 import { type Command, type CommandOptions, type CommandResult, runCommand, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** A job's life as its client sees it, on YARN and on this machine alike: follow, status, logs, kill, and the exit code. */
+/** The client's view of a job on YARN and on this machine: follow, status, logs, kill, and the exit code. */
 
 const cluster = useCluster();
 
@@ -27,7 +28,7 @@ async function onThisMachine(): Promise<Place> {
   };
 }
 
-/** Two workers that run `script`; answers the path of job.yaml. */
+/** Two workers that run `script`; returns the path of job.yaml. */
 async function job(script: string): Promise<string> {
   const folder = await temporaryFolder();
   await mkdir(path.join(folder, 'source'));
@@ -122,7 +123,7 @@ describe.each([
     const { exitCode, stdout: followed } = await attached.result;
     expect(exitCode).toBe(1);
     expect(jsonLines(followed).at(-1)).toMatchObject({ type: 'result', state: 'FAILED', applicationId: id });
-    // Of one that is over, how it ended.
+    // For an ended job, the final status.
     expect(await run(['attach', id])).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`${id} FAILED`) });
   });
 
@@ -159,6 +160,20 @@ test.each(['SIGINT', 'SIGKILL'] as const)('on this machine a job ends with the c
   const id = (await following.output(ID))[0];
   await following.output(/worker:1 running/);
   following.signal(signal);
-  await following.result;
+  const { exitCode, stdout } = await following.result;
+  if (signal === 'SIGINT') {
+    expect(exitCode).toBe(130);
+    expect(stdout).toMatch(new RegExp(`${id} KILLED\nThe user interrupted the command that ran the job\\.\n$`));
+  }
   await until(async () => (await run(['status', id])).stdout.includes(`${id} KILLED`), { describe: 'the job is killed' });
+});
+
+test('listJobs({ local: true }) lists what the command lists with --local', async () => {
+  const home = await temporaryFolder();
+  const env = { HOME: home, HADOOP_CONF_DIR: undefined };
+  await runCommand(['submit', '--local', '--conf', await job('true\n')], { env });
+  const jobs = await listJobs({ local: true, ended: true, localRoot: path.join(home, '.tony-ts', 'local') });
+  expect(jobs).toMatchObject([{ name: 'followed', phase: 'SUCCEEDED' }]);
+  const { stdout } = await runCommand(['list', '--local', '--ended', '--output', 'json'], { env });
+  expect(jsonLines(stdout)).toEqual(JSON.parse(JSON.stringify(jobs)));
 });

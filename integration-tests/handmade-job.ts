@@ -1,24 +1,28 @@
-import { createJobSecrets } from '../client/job-secrets.ts';
+import { createJobSecrets } from '../client/job/job-secrets.ts';
 import { APPLICATION_TYPE, type FrozenJob } from '../conf/job.ts';
 import { roleTags } from '../conf/role-tags.ts';
-import { submissionBody } from '../hadoop/application-submission.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
-import { launchCommand } from '../hadoop/launch-script.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { submissionBody } from '../hadoop/yarn/application-submission.ts';
+import { launchCommand } from '../hadoop/yarn/launch-script.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { TestCluster } from './harness.ts';
 
-/** What a user who does without this client changes of an honest submission. */
+/** The changes that a user without this client makes to an honest submission. */
 export interface Changes {
-  /** To submit under, instead of one that has just been given out. */
+  /** Application ID to submit under, instead of a new one. */
   readonly id?: string;
   readonly job?: (honest: FrozenJob) => FrozenJob;
-  /** Instead of those that tell what job.json asks for. */
+  /** Replaces the tags that describe the resources requested by job.json. */
   readonly tags?: (honest: readonly string[]) => readonly string[];
   readonly type?: string;
   readonly environment?: Readonly<Record<string, string>>;
+  /** Memory of the ApplicationMaster's container (MiB), regardless of job.json. */
+  readonly masterMb?: number;
+  /** File that YARN localises in place of job.json; everything else is that of the job. */
+  readonly replaced?: (submitted: FrozenJob) => FrozenJob;
 }
 
-/** Stages and submits a job by hand, with the bundles that an honest submission has staged. */
+/** Stages and submits a job without the client, with the bundles that an honest submission has staged. */
 export class HandmadeJobs {
   readonly #cluster: TestCluster;
   readonly #user: string;
@@ -30,7 +34,7 @@ export class HandmadeJobs {
     this.#honest = honest;
   }
 
-  /** @param id of the user's honest job, which is over. */
+  /** @param id of the user's honest job, which has ended. */
   static async like(id: string, user: string, cluster: TestCluster): Promise<HandmadeJobs> {
     const text = await cluster.hdfsRead(`/user/${user}/.tony-ts/history/${id}/job.json`);
     return new HandmadeJobs(cluster, user, text.toString());
@@ -42,15 +46,18 @@ export class HandmadeJobs {
     tags = (honest) => honest,
     type = APPLICATION_TYPE,
     environment = {},
+    masterMb = 1024,
+    replaced = (submitted) => submitted,
   }: Changes): Promise<string> {
     const id = given ?? (await this.takeId());
     const honest = JSON.parse(this.#honest) as FrozenJob;
     const frozen = job(JSON.parse(this.#honest.replaceAll(honest.applicationId, id)) as FrozenJob);
     const hadoop = await HadoopConfiguration.fromEnvironment(this.#cluster.environment());
     const storage = createStorage({ hadoop, user: this.#user });
+    const text = JSON.stringify(frozen);
     const uri = `${frozen.staging}/job.json`;
     try {
-      await storage.write(uri, Buffer.from(JSON.stringify(frozen)));
+      await storage.write(uri, Buffer.from(JSON.stringify(replaced(frozen))));
       const { size = 0, modifiedAt = 0 } = (await storage.stat(uri)) ?? {};
       await this.#post('', {
         ...submissionBody({
@@ -59,7 +66,7 @@ export class HandmadeJobs {
           type,
           queue: frozen.job.queue,
           tags: tags(['tony-ts', ...roleTags(frozen.job)]),
-          memoryMb: 1024,
+          memoryMb: masterMb,
           vcores: 1,
           nodeLabel: null,
           maxAttempts: 1,
@@ -67,7 +74,7 @@ export class HandmadeJobs {
           command: launchCommand(['node', 'tony/application-master.mjs'], { stdout: 'tony.log', stderr: 'stderr' }),
           environment,
           resources: [{ name: 'job.json', uri, type: 'file', visibility: 'application', size, timestamp: modifiedAt }, ...honest.resources],
-          secrets: new Map([...createJobSecrets(Date.now())].map(([name, secret]) => [name, secret.reveal()])),
+          secrets: new Map([...createJobSecrets(Date.now(), text)].map(([name, secret]) => [name, secret.reveal()])),
           acls: null,
         }),
       });
@@ -77,7 +84,7 @@ export class HandmadeJobs {
     }
   }
 
-  /** What costs nothing, and may be used at any time. */
+  /** Requests a new application ID. This uses no quota, and the ID can be used at any later time. */
   async takeId(): Promise<string> {
     const answer = JSON.parse(await this.#post('/new-application', undefined)) as { 'application-id': string };
     return answer['application-id'];

@@ -1,4 +1,4 @@
-/** What integration tests stand on: the run's one cluster, the `tony-ts` command against it, and folders that go with the test. */
+/** Fixtures of the integration tests: the run's shared cluster, the `tony-ts` command against it, and temporary folders. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
@@ -12,10 +12,10 @@ import { until } from './until.ts';
 export { jsonLines } from './command.ts';
 export { until } from './until.ts';
 
-/** Not HDFS's superuser, so that a missing permission shows. */
+/** A user other than HDFS's superuser, so that missing permissions cause failures. */
 export const USER = 'alice';
 
-/** What the ResourceManager says of an application; the fields that tests look at. */
+/** The ResourceManager's report of an application; only the fields that tests read. */
 export interface YarnApplication {
   readonly id: string;
   readonly user: string;
@@ -36,17 +36,17 @@ export interface HdfsEntry {
 }
 
 export class TestCluster extends Cluster {
-  /** Environment of a client that is `user`. */
+  /** Environment of a client that runs as `user`. */
   clientEnvironment(user: string = USER): Record<string, string> {
     return { ...this.environment(), HADOOP_USER_NAME: user };
   }
 
-  /** `tony-ts WORDS` against this cluster, to its end. */
+  /** Runs `tony-ts WORDS` against this cluster and waits until it exits. */
   run(words: readonly string[], options: CommandOptions = {}): Promise<CommandResult> {
     return runCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
 
-  /** The same, while it runs. */
+  /** The same, without waiting for the exit. */
   startCommand(words: readonly string[], options: CommandOptions = {}): Command {
     return startCommand(words, { ...options, env: { ...this.clientEnvironment(), ...options.env } });
   }
@@ -71,7 +71,7 @@ export class TestCluster extends Cluster {
     if (!answer.ok) throw new Error(`killing ${id}: ${await answer.text()}`);
   }
 
-  /** Waits until YARN calls the application ended. */
+  /** Waits until YARN reports that the application has ended. */
   async ended(id: string, timeoutMs = 120_000): Promise<YarnApplication> {
     return until(
       async () => {
@@ -82,7 +82,7 @@ export class TestCluster extends Cluster {
     );
   }
 
-  /** All files and folders below an HDFS path; none when it does not exist. */
+  /** All files and folders below an HDFS path; empty when the path does not exist. */
   async hdfsTree(folder: string): Promise<HdfsEntry[]> {
     const answer = await fetch(this.#hdfs(folder, 'LISTSTATUS'), { signal: AbortSignal.timeout(10_000) });
     if (answer.status === 404) return [];
@@ -106,7 +106,7 @@ export class TestCluster extends Cluster {
       signal: AbortSignal.timeout(10_000),
     });
     const { Location } = (await answer.json()) as { Location: string };
-    // Not fetch: a DataNode says "100 Continue" unasked, and fetch takes that for a broken answer.
+    // Not fetch: a DataNode sends an unrequested "100 Continue", which fetch rejects as a malformed response.
     const request = httpRequest(Location, { method: 'PUT', signal: AbortSignal.timeout(60_000) }).end(content);
     const [written] = (await once(request, 'response')) as [IncomingMessage];
     written.resume();
@@ -121,7 +121,7 @@ export class TestCluster extends Cluster {
     if (!answer.ok) throw new Error(`making ${folder}: ${await answer.text()}`);
   }
 
-  /** Makes somebody the owner. */
+  /** Changes the owner of a path. */
   async hdfsGive(file: string, user: string): Promise<void> {
     const answer = await fetch(this.#hdfs(file, `SETOWNER&owner=${user}`), { method: 'PUT', signal: AbortSignal.timeout(10_000) });
     if (!answer.ok) throw new Error(`giving ${file} to ${user}: ${await answer.text()}`);
@@ -131,7 +131,7 @@ export class TestCluster extends Cluster {
     await fetch(this.#hdfs(file, 'DELETE&recursive=true'), { method: 'DELETE', signal: AbortSignal.timeout(10_000) });
   }
 
-  /** Starts what a test has killed, and waits until all of it serves: a DataNode finds out only on its next call that its NameNode is a new one. */
+  /** Restarts daemons that a test has killed, and waits until all serve: a DataNode notices a new NameNode only on its next call. */
   async heal(): Promise<void> {
     await this.up();
     const probe = '/.readiness';
@@ -144,7 +144,7 @@ export class TestCluster extends Cluster {
     );
   }
 
-  /** As the superuser, who may see and change everything. */
+  /** Uses the superuser, who may read and change everything. */
   #hdfs(file: string, operation: string): string {
     return `${this.nameNode}/webhdfs/v1${file.split('/').map(encodeURIComponent).join('/')}?op=${operation}&user.name=${this.administrator}`;
   }
@@ -157,8 +157,8 @@ export class TestCluster extends Cluster {
 }
 
 /**
- * The cluster of this run, up before the file's first test. After the last one, what tests killed runs again, and neither an application nor a
- * container's process may be left: the file fails when one is.
+ * The run's cluster, started before the file's first test. After the last test it restarts the daemons that tests killed, and fails the
+ * file when an application or a container process is still running.
  */
 export function useCluster(): TestCluster {
   const cluster = new TestCluster(inject('clusterOffset'));
@@ -168,7 +168,7 @@ export function useCluster(): TestCluster {
     try {
       await allEnded(cluster);
     } finally {
-      // A NodeManager that has just been started again hears only by and by what has ended meanwhile.
+      // A restarted NodeManager learns only gradually which containers have ended meanwhile.
       await noneLeft(cluster, undefined, 40_000);
     }
   });
@@ -179,7 +179,7 @@ function hasEnded({ state }: YarnApplication): boolean {
   return state === 'FINISHED' || state === 'FAILED' || state === 'KILLED';
 }
 
-/** Waits for the end of every application, also of those that wait and have no process. */
+/** Waits until every application has ended, including those that wait for resources and have no process. */
 async function allEnded(cluster: TestCluster): Promise<void> {
   const left = async () => (await cluster.applications()).filter((application) => !hasEnded(application));
   try {
@@ -188,13 +188,13 @@ async function allEnded(cluster: TestCluster): Promise<void> {
       describe: async () => `applications that outlived their tests: ${JSON.stringify(await left(), null, 2)}`,
     });
   } catch (error) {
-    // The next file shall not find them.
+    // They must not affect the next file.
     for (const { id } of await left()) await cluster.killApplication(id);
     throw error;
   }
 }
 
-/** Waits for the end of every process of an application's containers, or of all containers. */
+/** Waits until every process of an application's containers, or of all containers, has ended. */
 export async function noneLeft(cluster: Cluster, applicationId?: string, timeoutMs = 10_000): Promise<void> {
   try {
     await until(async () => (await cluster.containers(applicationId)).length === 0, {
@@ -203,16 +203,16 @@ export async function noneLeft(cluster: Cluster, applicationId?: string, timeout
         `processes that outlived their application: ${JSON.stringify(await cluster.containers(applicationId), null, 2)}`,
     });
   } catch (error) {
-    // The next file shall not stumble over them.
+    // They must not affect the next file.
     await cluster.killContainers();
     throw error;
   }
 }
 
-/** An empty folder that is removed when the test ends. */
+/** An empty folder, deleted when the test ends. */
 export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));
-  // A local job that is over may still be writing its last line.
+  // A local job that has ended may still be writing its last line.
   onTestFinished(() => rm(folder, { recursive: true, force: true, maxRetries: 10 }));
   return folder;
 }

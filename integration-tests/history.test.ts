@@ -8,7 +8,7 @@ import type { HistoryList } from '../web/history-list.ts';
 import type { Command } from './command.ts';
 import { jsonLines, noneLeft, until, useCluster } from './harness.ts';
 
-/** What jobs leave behind, on the real daemons: a folder for all users, and a server that shows each person what is theirs to see. */
+/** Histories of jobs on the real daemons: a shared folder, and a history server that shows each user the jobs that they may view. */
 
 const cluster = useCluster();
 const SHARED = '/shared/history';
@@ -23,7 +23,7 @@ beforeAll(async () => {
   const text = `history:\n  dir: hdfs://${SHARED}\n  url: http://127.0.0.1:${bound.port}\n`;
   await writeFile(path.join(folder, 'conf', 'tony-site.yaml'), text);
   site = { TONY_CONF_DIR: path.join(folder, 'conf') };
-  // What other tests' jobs have left.
+  // Histories from other tests' jobs.
   for (const user of ['alice', 'bob']) await cluster.hdfsRemove(`/user/${user}/.tony-ts/history`);
   await cluster.hdfsMakeFolder(SHARED, '1777');
   await hdfs(SHARED, 'SETOWNER&group=historians', 'PUT');
@@ -81,7 +81,7 @@ describe('a history for all users', () => {
     await Promise.all([good, bad, others].map((id) => cluster.ended(id)));
     const events = `${SHARED}/alice/${killed}/events-1.jsonl`;
     await until(async () => (await cluster.hdfsRead(events)).includes('program-started'), { describe: () => cluster.application(killed) });
-    // By YARN: its ApplicationMaster gets no chance to say goodbye.
+    // YARN kills it: its ApplicationMaster cannot write a final status.
     await cluster.killApplication(killed);
     await cluster.ended(killed);
     await noneLeft(cluster, killed);
@@ -128,7 +128,7 @@ describe('a history for all users', () => {
     const [{ status, events }] = jsonLines(json.stdout) as [{ status: JobStatus; events: unknown[] }];
     expect(status).toMatchObject({ state: 'KILLED', user: 'alice', name: 'killed', tasks: [{ role: 'worker', state: 'stopped' }] });
     expect(events.length).toBeGreaterThan(2);
-    // `status` of the same: it is found in the folder for all.
+    // `status` finds the same history in the shared folder.
     expect((await cluster.run(['status', good], { env: site })).stdout).toContain('worker:0');
   });
 
@@ -155,21 +155,27 @@ describe('a history for all users', () => {
       expect((await asked('alice', `${job}tony/api/${resource}`)).status).toBe(200);
     }
 
-    // The person's browser: a form, a cookie, a clean address.
+    // The user's browser: a form, a cookie, a clean address.
     const form = await fetch(`${url}${job}`, { headers: { accept: 'text/html' } });
     expect([form.status, form.headers.get('www-authenticate'), await form.text()]).toEqual([
       401,
       'PseudoAuth',
       expect.stringContaining('name="user.name"'),
     ]);
-    const entered = await fetch(`${url}${job}?user.name=alice`, { headers: { accept: 'text/html' }, redirect: 'manual' });
+    const secret = /name="sign-in" value="([\w-]+)"/.exec(
+      await (await fetch(`${url}${job}`, { headers: { accept: 'text/html' } })).text(),
+    )?.[1];
+    const entered = await fetch(`${url}${job}?user.name=alice&sign-in=${secret}`, {
+      headers: { accept: 'text/html', cookie: `tony-history-form=${secret}` },
+      redirect: 'manual',
+    });
     expect([entered.status, entered.headers.get('location')]).toEqual([303, './']);
     const cookie = entered.headers.get('set-cookie')?.split(';')[0] ?? '';
     expect((await fetch(`${url}${job}tony/`, { headers: { cookie, accept: 'text/html' } })).status).toBe(200);
     const forged = cookie.replace(/=[\w-]+/, `=${Buffer.from('bob').toString('base64url')}`);
     expect((await fetch(`${url}jobs/bob/${others}/tony/`, { headers: { cookie: forged } })).status).toBe(401);
 
-    // YARN's own link of the job that has ended leads here.
+    // YARN's own link of the ended job leads here.
     expect((await cluster.application(good)).trackingUrl).toContain(`/proxy/${good}/`);
     const link = await fetch(`${cluster.resourceManager}/proxy/${good}/`, { redirect: 'manual' });
     expect([link.status, link.headers.get('location')]).toEqual([302, `${url}${job}`]);
@@ -186,7 +192,7 @@ describe('a history for all users', () => {
     const { jobs } = (await (await fetch(`${origin}/tony/api/history`, { headers })).json()) as HistoryList;
     expect(jobs.map(({ applicationId }) => applicationId)).toEqual([killed, bad, good]);
     expect((await fetch(`${origin}/jobs/bob/${others}/tony/`, { headers })).status).not.toBe(200);
-    // Logs are what YARN has collected.
+    // The logs are those that YARN has aggregated.
     const log = await until(
       async () => {
         const answer = await fetch(`${origin}/jobs/alice/${bad}/tony/api/log?task=worker:0&file=stderr`, { headers });

@@ -5,18 +5,19 @@ import { expect, test } from 'vitest';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 
-/** Every room, and the rooms below it that it may know. */
+/** Every folder, and the lower folders that it may import. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
-  conf: [],
-  protos: [],
-  hadoop: ['conf', 'protos'],
-  storage: ['hadoop', 'conf'],
-  training: ['storage', 'hadoop', 'conf', 'protos'],
-  web: ['training', 'storage', 'hadoop', 'conf', 'protos'],
-  'task-executor': ['training', 'storage', 'hadoop', 'conf', 'protos'],
-  'application-master': ['web', 'training', 'storage', 'hadoop', 'conf', 'protos'],
-  client: ['web', 'training', 'storage', 'hadoop', 'conf', 'protos'],
-  // People copy these: they name the package, as any user's script does.
+  platform: [],
+  conf: ['platform'],
+  protos: ['platform'],
+  hadoop: ['conf', 'protos', 'platform'],
+  storage: ['hadoop', 'conf', 'platform'],
+  training: ['storage', 'hadoop', 'conf', 'protos', 'platform'],
+  web: ['training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
+  'task-executor': ['training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
+  'application-master': ['web', 'training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
+  client: ['web', 'training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
+  // Users copy the examples: they import the package by name, as any user's script does.
   examples: [],
 };
 
@@ -27,14 +28,14 @@ interface Import {
 
 const tracked = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT, encoding: 'utf8' })
   .split('\0')
-  // What git knows and somebody has just removed.
+  // Files that git tracks but that have been deleted from the working tree.
   .filter((file) => file !== '' && existsSync(path.join(ROOT, file)));
 
 /** `import ... from 'x'`, `export ... from 'x'`, `import 'x'`, `import('x')`. */
 const SPECIFIER = /\b(?:from|import)\s*\(?\s*['"]([^'"\n]+)['"]/g;
 
 function importsOf(file: string): Import[] {
-  // A comment may show how the package is used.
+  // A comment may contain an import as an example of use.
   const text = readFileSync(path.join(ROOT, file), 'utf8').replace(/^\s*(\*|\/\*|\/\/).*$/gm, '');
   return [...text.matchAll(SPECIFIER)].map(([, specifier = '']) => ({ file, specifier }));
 }
@@ -56,6 +57,32 @@ test('rooms import downwards only', () => {
   expect(upwards).toEqual([]);
 });
 
+test('the folders of a room import in one direction', () => {
+  const known = new Map<string, Set<string>>();
+  for (const { file, specifier } of imports) {
+    if (!specifier.startsWith('.') || /\.(test|fixture)\.|\/testing\//.test(file)) continue;
+    const [from, to] = [path.posix.dirname(file), path.posix.dirname(path.posix.join(path.posix.dirname(file), specifier))];
+    if (from !== to && roomOf(to) === roomOf(file)) known.set(from, (known.get(from) ?? new Set()).add(to));
+  }
+  const reaches = (from: string, to: string, seen = new Set<string>()): boolean =>
+    [...(known.get(from) ?? [])].some((next) => next === to || (!seen.has(next) && reaches(next, to, seen.add(next))));
+  expect([...known.keys()].filter((folder) => reaches(folder, folder))).toEqual([]);
+});
+
+test('docs/architecture.md describes every folder with source files, and no other', () => {
+  const described = [...readFileSync(path.join(ROOT, 'docs/architecture.md'), 'utf8').matchAll(/^\| `([a-z/-]+)\/` \|/gm)].map(
+    ([, folder]) => folder,
+  );
+  const folders = new Set(
+    sources
+      .filter((file) => !/\.(test|fixture)\.|\/testing\//.test(file) && roomOf(file) !== 'examples')
+      .map((file) => path.posix.dirname(file)),
+  );
+  const here = described.filter((folder = '') => roomOf(folder) in MAY_IMPORT && roomOf(folder) !== 'examples');
+  const withFiles = [...folders].filter((folder) => folder !== 'client' && folder !== 'training');
+  expect(here.toSorted()).toEqual(withFiles.toSorted());
+});
+
 test('only examples name the package itself', () => {
   const named = imports.filter(({ file, specifier }) => /^tony-ts(\/|$)/.test(specifier) && roomOf(file) !== 'examples');
   expect(named).toEqual([]);
@@ -63,11 +90,11 @@ test('only examples name the package itself', () => {
 
 test('the rule sees what it is for', () => {
   expect(sources.length).toBeGreaterThan(20);
-  expect(imports).toContainEqual({ file: 'conf/log.ts', specifier: 'pino' });
+  expect(imports).toContainEqual({ file: 'platform/log.ts', specifier: 'pino' });
 });
 
 test('no file names a place of the machine it was written on', () => {
-  // Alice and Bob are the users of tests.
+  // Alice and Bob are the users in tests.
   const somebodysHome = /(?<![\w.~-])\/(?:home|Users)\/(?!alice\b|bob\b)[a-z][\w.-]*\//;
   const top = `/${ROOT.split('/')[1]}/`;
   const usual = ['/home/', '/Users/', '/tmp/', '/var/', '/usr/', '/opt/', '/srv/', '/mnt/', '/root/', '/private/', '/builds/'];

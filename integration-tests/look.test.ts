@@ -5,7 +5,7 @@ import { COMMAND, type Command, type CommandOptions, type CommandResult, runComm
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 import { openTerminal, type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 
-/** Looking into jobs: describe, events, top, kill and list, on YARN and on this machine alike. */
+/** Inspection of jobs with describe, events, top, kill and list, both on YARN and on this machine. */
 
 const cluster = useCluster();
 const ID = /(?:application|local)_\d+_\d+/;
@@ -42,7 +42,7 @@ async function onThisMachine(): Promise<Place> {
   };
 }
 
-/** Two workers and a watcher, who do `script` and then wait for the gate to open; the second worker fails when its other gate is there. */
+/** Two workers and a watcher that run `script` and then wait for the gate file; the second worker fails when its own gate file appears. */
 async function submitted(
   { run, submit }: Place,
   name = 'looked at',
@@ -73,7 +73,7 @@ async function submitted(
   const { stdout, stderr } = await run([...submit, '--conf', path.join(folder, 'job.yaml')]);
   const id = ID.exec(stdout)?.[0];
   if (id === undefined) throw new Error(`no id in ${stdout}${stderr}`);
-  // Should the test fail, the next one must find room.
+  // If this test fails, the next one still needs free resources.
   onTestFinished(async () => void (await run(['kill', id])));
   return { id, open: () => writeFile(gate, ''), fail: () => writeFile(failing, '') };
 }
@@ -103,7 +103,7 @@ describe.each([
     expect(page.includes('attempt 1    RUNNING container_')).toBe(at.onYarn);
     await fail();
     await until(async () => (await at.run(['status', id])).stdout.includes(`${id} FAILED`), { describe: 'the job has failed' });
-    // The job says so first, then YARN.
+    // The job reports the end first, then YARN.
     if (at.onYarn) await cluster.ended(id);
     const over = (await at.run(['describe', id])).stdout;
     expect(over).toMatch(/^first failure\n {2}worker:1: .*code 3\n {4}TypeError: loss is not a function\n/);
@@ -177,7 +177,7 @@ describe.each([
     const refused = at.terminal(['kill', id], 80);
     await refused.sees(/Kill it\? \[y\/N\] $/);
     expect(refused.text()).toMatch(
-      new RegExp(`^${id} {2}looked at {2}RUNNING\n {2}2 worker on \\S+; 1 watcher on \\S+\n {2}it has run for `),
+      new RegExp(`^${id} {2}looked at {2}RUNNING\n {2}2 worker on \\S+(, \\S+)?; 1 watcher on \\S+\n {2}it has run for `),
     );
     refused.type('\r');
     expect(await refused.exitCode).toBe(1);
@@ -243,7 +243,7 @@ test('list says why a job waits, how far it is, and finds jobs by state', async 
   expect(jsonLines(await list('--name', 'BE LISTED', '--output', 'json'))).toMatchObject([
     { id, phase: 'RUNNING', waiting: '', job: { tasksRunning: 3, tasks: 3 } },
   ]);
-  // More than any node has: it waits, and says for what.
+  // More than any node has: the job waits and reports the reason.
   const folder = await temporaryFolder();
   const large =
     'name: large\nframework: none\nruntime: system\nmaster: {memory: 512m}\nroles: {worker: {command: sleep 600, instances: 40, resources: {memory: 1g}}}\n';
@@ -266,7 +266,7 @@ test('a job that the ResourceManager has forgotten is shown as its history has k
   const at = await onYarn();
   const { id, fail } = await submitted(at);
   await fail();
-  // YARN calls it ended while it still writes its last events.
+  // YARN reports the application as ended while the ApplicationMaster still writes its last events.
   const events = `/user/alice/.tony-ts/history/${id}/events-1.jsonl`;
   await until(async () => (await cluster.hdfsRead(events)).includes('job-finished'), {
     describe: () => cluster.application(id),

@@ -1,18 +1,18 @@
 import { cp, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, test, vi } from 'vitest';
-import { localPaths } from '../client/local-layout.ts';
+import { localPaths } from '../client/files/local-layout.ts';
 import type { JobStatus } from '../conf/status.ts';
 import { ROOT, runCommand } from './command.ts';
 import { isAlive } from './executor/test-master.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** examples/mnist-ps: two workers, two parameter servers, the script of examples/mnist. */
+/** examples/mnist-ps: two workers and two parameter servers that run the script of examples/mnist. */
 
 const EXAMPLE = path.join(ROOT, 'examples', 'mnist-ps', 'job.yaml');
 const cluster = useCluster();
 
-/** Trainings of a minute on a slow machine. */
+/** Time limit for trainings that take a minute on a slow machine. */
 vi.setConfig({ testTimeout: 400_000 });
 
 const accuracyIn = (text: string) => Number(/^(?:.*\| *)?test accuracy: (\d+\.\d\d) %$/m.exec(text)?.[1]);
@@ -44,11 +44,11 @@ test('on one machine: both workers end with the same good weights, the servers a
 interface Training {
   readonly id: string;
   status(): Promise<JobStatus>;
-  /** Of a task's program, as often as it has been started. */
+  /** The pids of a task's program, one for each start. */
   pid(task: string, start: number): Promise<number>;
 }
 
-/** The example on YARN; each program leaves its pids, one a line, in a file of its own. */
+/** The example on YARN; each program appends its pids, one per line, to its own file. */
 async function train(): Promise<Training> {
   const folder = await temporaryFolder();
   await cp(path.join(ROOT, 'examples'), path.join(folder, 'examples'), { recursive: true });

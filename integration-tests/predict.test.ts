@@ -4,19 +4,19 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
-import { encodeExample } from '../training/datasets/example.ts';
-import { jsonl } from '../training/datasets/sources.ts';
-import { writeTfRecords } from '../training/datasets/tfrecord-writer.ts';
-import { parseIdx } from '../training/idx.ts';
-import { programEnvironment } from '../training/program-environment.ts';
+import { encodeExample } from '../training/data/formats/example.ts';
+import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
+import { jsonl } from '../training/data/sources/sources.ts';
+import { parseIdx } from '../training/encoding/idx.ts';
+import { programEnvironment } from '../training/process/program-environment.ts';
 import { signal } from './cluster/processes.mjs';
 import { ROOT, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** examples/batch-inference, here and on a cluster, with workers that are killed in the middle. */
+/** examples/batch-inference on this machine and on a cluster, with workers that are killed in the middle. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -37,7 +37,7 @@ async function labels(): Promise<number[]> {
   return [...parseIdx(await readFile(path.join(MNIST, 't10k-labels-idx1-ubyte')), 'labels').values];
 }
 
-/** The example with its trained model, where its programs say who they are and take their time. */
+/** The example with its trained model, modified so that its programs record their pids and run slowly. */
 async function example(
   change: (script: string) => string = (script) => script,
 ): Promise<{ source: string; pids: string; words: string[] }> {
@@ -79,7 +79,7 @@ async function example(
   };
 }
 
-/** The pid of the newest program of a task. */
+/** The pid of a task's newest program. */
 async function programOf(index: number, pids: string): Promise<number> {
   const names = (await readdir(pids)).filter((name) => name.startsWith(`${index}-`));
   const times = await Promise.all(names.map(async (name) => ({ name, at: (await stat(path.join(pids, name))).mtimeMs })));
@@ -88,7 +88,7 @@ async function programOf(index: number, pids: string): Promise<number> {
 
 const partsIn = (names: readonly string[]): string[] => names.filter((name) => name.startsWith('part-')).sort();
 
-/** All of MNIST's test images, in their order, most of them right. */
+/** All of MNIST's test images in order, most of them classified correctly. */
 async function expectPredictions(storage: Storage, uri: string): Promise<void> {
   const manifest = JSON.parse((await storage.read(`${uri}/_SUCCESS`)).toString()) as Manifest;
   expect(manifest.records).toBe(10_000);
@@ -131,7 +131,7 @@ test('two workers predict on this machine, and one is killed; a second job finds
   const again = await startCommand(['submit', ...submit], { env, timeoutMs: 300_000 }).result;
   expect(again.exitCode).toBe(0);
   expect(await Promise.all((await parts()).map(async (name) => (await stat(path.join(output, name))).mtimeMs))).toEqual(times);
-  // Another model does not write into the folder of this one's results.
+  // Another model must not write to the folder with this model's results.
   await writeFile(
     path.join(source, 'predict.ts'),
     (await readFile(path.join(source, 'predict.ts'), 'utf8')).replace('batchSize: 256', "batchSize: 256, version: 'b'"),

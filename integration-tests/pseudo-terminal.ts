@@ -13,17 +13,17 @@ export interface TerminalOptions extends CommandOptions {
   readonly rows?: number;
 }
 
-/** A command that runs in a terminal of its own, and what a person would see there. */
+/** A command that runs in a pseudo-terminal, and the screen that its user would see. */
 export class PseudoTerminal {
   readonly exitCode: Promise<number | null>;
   readonly columns: number;
   readonly #child: ChildProcess;
   readonly #terminal: xterm.Terminal;
   readonly #words: readonly string[];
-  /** Resolves when the emulator has taken in all that came. */
+  /** Resolves when the emulator has processed all output received so far. */
   #shown: Promise<void> = Promise.resolve();
   #raw = '';
-  /** Rows that a line of text took more than the first: the terminal has broken it. */
+  /** Lines that the terminal has wrapped, because they were wider than its width. */
   readonly #broken = new Set<string>();
 
   constructor(words: readonly string[], { columns, rows = ROWS, env = {}, cwd = ROOT, timeoutMs = 170_000 }: TerminalOptions) {
@@ -54,12 +54,12 @@ export class PseudoTerminal {
     });
   }
 
-  /** All that came, with its control sequences. */
+  /** All output, including control sequences. */
   get raw(): string {
     return this.#raw;
   }
 
-  /** All lines, those that have scrolled away too, without colours; none after the last one with text. */
+  /** All lines including the scrollback, without colours and without trailing empty lines. */
   lines(): string[] {
     const { active } = this.#terminal.buffer;
     const lines = Array.from({ length: active.length }, (_, at) => active.getLine(at)?.translateToString(true) ?? '');
@@ -70,17 +70,17 @@ export class PseudoTerminal {
     return this.lines().join('\n');
   }
 
-  /** Lines that have ever been wider than the terminal. */
+  /** Lines that were wider than the terminal at any time. */
   get brokenLines(): readonly string[] {
     return [...this.#broken];
   }
 
-  /** Whether the person sees where they type. */
+  /** Whether the cursor is visible. */
   get cursorShown(): boolean {
     return this.#raw.lastIndexOf('\x1b[?25h') >= this.#raw.lastIndexOf('\x1b[?25l');
   }
 
-  /** Waits until the person would see `pattern`. */
+  /** Waits until the screen shows `pattern`. */
   async sees(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
     return until(() => pattern.exec(this.text()), {
       timeoutMs,
@@ -93,7 +93,7 @@ export class PseudoTerminal {
     this.#child.stdin?.write(keys);
   }
 
-  /** Closes the window. */
+  /** Closes the terminal window. */
   close(): void {
     this.#child.kill('SIGKILL');
   }
@@ -107,14 +107,14 @@ export class PseudoTerminal {
   }
 }
 
-/** A program in a terminal of its own; it is ended with the test. */
+/** Runs a program in a pseudo-terminal; the end of the test ends it. */
 export function openTerminal(words: readonly string[], options: TerminalOptions): PseudoTerminal {
   const terminal = new PseudoTerminal(words, options);
   onTestFinished(() => terminal.close());
   return terminal;
 }
 
-/** `tony-ts WORDS` in a terminal of its own. */
+/** Runs `tony-ts WORDS` in a pseudo-terminal. */
 export function terminalCommand(words: readonly string[], options: TerminalOptions): PseudoTerminal {
   return openTerminal([process.execPath, COMMAND, ...words], options);
 }

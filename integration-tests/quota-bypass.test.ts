@@ -4,16 +4,16 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { siteFor } from '../client/site-for.ts';
-import { submit as submitJob } from '../client/submit.ts';
+import { siteFor } from '../client/cluster/site-for.ts';
+import { submit as submitJob } from '../client/submit/submit.ts';
 import type { FrozenJob, Role } from '../conf/job.ts';
 import { parseJob } from '../conf/load-job.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { type Changes, HandmadeJobs } from './handmade-job.ts';
 import { jsonLines, USER, until, useCluster, type YarnApplication } from './harness.ts';
 
-/** Every way past the site file that is not the user's own ApplicationMaster, tried on the real daemons; what YARN says in the end counts. */
+/** Attempts to bypass the site file, except by replacing the ApplicationMaster, on real daemons. YARN's final status decides each test. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -21,7 +21,8 @@ const cluster = useCluster();
 const SITE = `
 quotas:
   roles: {worker: {instances: 2, task: {gpus: 1}, total: {gpus: 3}}}
-  users: {bob: {instances: 9}}
+  users: {bob: {instances: 9}, '*': {task: {memory: 1536m}}}
+  queues: {gpu: {instances: 1}}
 final:
   heartbeat: {interval: 3s}
 `;
@@ -29,7 +30,7 @@ const ALLOWED = 'roles: {worker: {instances: 1, resources: {memory: 512m}}}\n';
 const EVERYBODYS = '/everybodys';
 let folder: string;
 let handmade: HandmadeJobs;
-/** What a cheat names as the cluster's file system and as the node: each allows everything. */
+/** The server that an attacker names as the cluster's file system and as the node: in both roles it allows everything. */
 let elsewhere: Server;
 const asked: string[] = [];
 
@@ -66,11 +67,11 @@ afterAll(async () => {
 interface Ended {
   readonly id: string;
   readonly end: YarnApplication;
-  /** All that the command has written. */
+  /** All output of the command. */
   readonly said: string;
 }
 
-/** By the command. */
+/** Submitted with the command. */
 async function submit(job: string, words: readonly string[] = [], environment: Readonly<Record<string, string>> = {}): Promise<Ended> {
   const file = path.join(folder, 'job.yaml');
   await writeFile(file, `name: bypass\nframework: none\nruntime: system\ncommand: 'true'\n${job}`);
@@ -84,6 +85,10 @@ function withWorker(change: (worker: Role) => Role): (honest: FrozenJob) => Froz
   return (honest) => ({ ...honest, job: { ...honest.job, roles: honest.job.roles.map(change) } });
 }
 
+function withOther(other: Readonly<Record<string, number>>): (honest: FrozenJob) => FrozenJob {
+  return withWorker((worker) => ({ ...worker, resources: { ...worker.resources, other } }));
+}
+
 function withHadoop(properties: Readonly<Record<string, string>>): (honest: FrozenJob) => FrozenJob {
   return (honest) => {
     if (honest.cluster.kind !== 'yarn') throw new Error('a local job');
@@ -91,14 +96,14 @@ function withHadoop(properties: Readonly<Record<string, string>>): (honest: Froz
   };
 }
 
-/** Where everybody may write, so that the job's files stand in nobody's way. */
+/** A folder that every user may write to, so that permissions do not stop the job's files. */
 const asBob = (honest: FrozenJob): FrozenJob => {
   const everybodys = new URL(EVERYBODYS, honest.staging).href;
   return { ...withWorker(larger)(honest), user: 'bob', staging: everybodys, history: everybodys };
 };
 const larger = (worker: Role): Role => ({ ...worker, instances: 3, maxInstances: 3 });
 const port = () => (elsewhere.address() as AddressInfo).port;
-/** A file system in which no site file lies; places of the honest job are found as before. */
+/** A file system without a site file; paths of the honest job are still found. */
 const otherFileSystem = () =>
   withHadoop({
     'fs.defaultFS': 'hdfs://elsewhere',
@@ -152,6 +157,11 @@ describe('a job that is made and submitted by hand', () => {
       }),
       /job\.json is of application_1_0001; YARN runs it as application_\d{13}_/,
     ],
+    [
+      'with a larger ApplicationMaster than job.json tells of',
+      () => ({ masterMb: 2048 }),
+      /quotas\.users\.\*\.task\.memory: the ApplicationMaster has 2 GiB of memory; 1\.5 GiB of memory is allowed/,
+    ],
     ['with another file system', () => ({ job: otherFileSystem() }), TOO_MANY],
     [
       'with another file system, and another node in its environment',
@@ -162,6 +172,67 @@ describe('a job that is made and submitted by hand', () => {
     const end = await cluster.ended(await handmade.submit(changes()));
     expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
     expect(end.diagnostics).toMatch(expected);
+  });
+
+  test.each<[string, (honest: FrozenJob) => FrozenJob, RegExp]>([
+    ["GPUs under YARN's own name", withOther({ 'yarn.io/gpu': 4 }), /resources\.other\.yarn\.io\/gpu: is no resource type/],
+    ["memory under YARN's own name", withOther({ 'memory-mb': 3072 }), /resources\.other\.memory-mb: is no resource type/],
+    ['a number of tasks among resources', withOther({ instances: 0 }), /resources\.other\.instances: is no resource type/],
+    [
+      'a second role of one name',
+      (honest) => {
+        const { roles } = honest.job;
+        const many = roles.map((worker) => ({ ...worker, instances: 9, maxInstances: 9 }));
+        const few = roles.map((worker) => ({ ...worker, chief: false }));
+        return { ...honest, job: { ...honest.job, roles: [...many, ...few] } };
+      },
+      /roles\.1\.name: is the name of another role/,
+    ],
+    [
+      'a name of a role that tags cannot tell',
+      withWorker((worker) => ({ ...worker, name: 'a:b' })),
+      /roles\.0\.name: is no name of a role/,
+    ],
+  ])('with %s ends before it registers', async (_, change, expected) => {
+    const end = await cluster.ended(await handmade.submit({ job: change }));
+    expect(end).toMatchObject({ state: 'FAILED', finalStatus: 'FAILED' });
+    expect(end.diagnostics).toMatch(expected);
+  });
+
+  test.each<[string, Changes, RegExp]>([
+    ['a job.json that was replaced after the submission', { replaced: withWorker(larger) }, /job\.json is not the one that was submitted/],
+    [
+      'a local job in job.json, which has no gatekeeper',
+      { job: (honest) => ({ ...withWorker(larger)(honest), cluster: { kind: 'local', directory: '/tmp' } }) },
+      /cluster\.kind local, and YARN runs it/,
+    ],
+  ])('with %s ends before it registers', async (_, changes, expected) => {
+    const end = await cluster.ended(await handmade.submit(changes));
+    expect(end).toMatchObject({ state: 'FAILED', finalStatus: 'FAILED' });
+    expect(end.diagnostics).toMatch(expected);
+  });
+
+  test('that is moved to a queue with a lower limit, once it runs, ends', async () => {
+    const id = await handmade.submit({
+      job: withWorker((worker) => ({ ...worker, instances: 2, maxInstances: 2, command: 'sleep 600' })),
+    });
+    const address = `${cluster.resourceManager}/ws/v1/cluster/apps/${id}`;
+    await until(
+      async () => {
+        const { app } = (await (await fetch(`${address}?user.name=${USER}`)).json()) as { app: { runningContainers: number } };
+        return app.runningContainers === 3;
+      },
+      { describe: 'both tasks have containers', timeoutMs: 90_000 },
+    );
+    const moved = await fetch(`${address}/queue?user.name=${USER}`, {
+      method: 'PUT',
+      headers: { 'Content-Type': 'application/json' },
+      body: '{"queue":"gpu"}',
+    });
+    expect(await moved.json()).toMatchObject({ queue: expect.stringMatching(/gpu$/) });
+    const end = await cluster.ended(id);
+    expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
+    expect(end.diagnostics).toMatch(/admitted in queue default and moved to queue gpu; .*quotas\.queues\.gpu\.instances/);
   });
 
   test('has nobody asked elsewhere for what is allowed', () => {
@@ -199,7 +270,7 @@ describe('a job that is submitted later waits for those before it, which its use
     const [bobs] = /application_\d+_\d+/.exec(stdout) ?? [];
     if (bobs === undefined) throw new Error(stderr);
     await until(async () => (await status(bobs, BOB))?.state === 'RUNNING', { describe: 'the job of bob runs', timeoutMs: 90_000 });
-    // Nobody but bob is told since when.
+    // Only bob learns the start time.
     const seen = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${bobs}?user.name=${USER}`);
     expect(await seen.json()).toMatchObject({ app: { startedTime: 0 } });
 
@@ -232,7 +303,7 @@ describe('a job that is submitted later waits for those before it, which its use
         };
       },
     });
-    // Neither has a container when the other looks: whoever came first by the ResourceManager's clock is first.
+    // Neither has a container when the other checks: the ResourceManager's submission time decides the order.
     await handmade.submit({ id: early, job: twoGpus });
     await until(async () => (await status(holds, USER))?.state === 'RUNNING', { describe: 'the first job runs', timeoutMs: 90_000 });
     await until(async () => (await status(early, USER))?.state === 'WAITING', { describe: 'the second job waits', timeoutMs: 90_000 });
@@ -243,7 +314,7 @@ describe('a job that is submitted later waits for those before it, which its use
 });
 
 describe('what a user changes for the command', () => {
-  /** A folder with a site file that allows everything, and perhaps a copy of Hadoop's configuration. */
+  /** A folder with a site file that allows everything, and optionally a copy of Hadoop's configuration. */
   async function cheating(name: string, from: string | null): Promise<string> {
     const conf = path.join(folder, name);
     await mkdir(conf);

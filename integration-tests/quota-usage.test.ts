@@ -2,13 +2,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import type { QuotaUsage } from '../client/quota-usage.ts';
+import type { QuotaUsage } from '../client/quotas/quota-usage.ts';
 import type { JobStatus } from '../conf/status.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
 
-/** `quotas usage` of a cluster on which jobs run and wait. */
+/** `quotas usage` on a cluster with running and waiting jobs. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
@@ -61,7 +61,7 @@ async function reaches(id: string, user: string, state: string): Promise<void> {
   );
 }
 
-/** As carol sees it, who may look into none of these jobs. */
+/** The view of carol, who may not inspect any of these jobs. */
 async function usage(...words: string[]): Promise<QuotaUsage> {
   const { stdout, stderr } = await cluster.run(['quotas', 'usage', '--output', 'json', ...words], { env: { HADOOP_USER_NAME: 'carol' } });
   const [said] = jsonLines(stdout);
@@ -85,7 +85,7 @@ test('what runs and what waits is counted by role, user, group and queue, and wh
   expect(seen).toMatchObject({ from: expect.stringMatching(/^hdfs:.*site\.yaml$/), over: 'wait', untold: [] });
   expect(rows(seen)).toEqual([
     'worker: gpus 3/8, 1 + 0',
-    'alice: memory 1536/8192, 1 + 0',
+    'alice: memory 2560/8192, 1 + 0',
     'alice: gpus 3/3, 1 + 0',
     'bob: memory 0/8192, 0 + 0',
     'bob: gpus 0/3, 0 + 0',

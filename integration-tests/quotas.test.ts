@@ -3,23 +3,23 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { JobStatus } from '../conf/status.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
-import { ResourceManager } from '../hadoop/resource-manager.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
 
-/** What the admin allows, on the real daemons: the ApplicationMaster goes by the site file on HDFS, whatever the client's machine says. */
+/** Quotas on the real daemons: the ApplicationMaster applies the site file on HDFS, whatever the client's configuration says. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 const SITE = '/apps/tony-ts';
 let configuration: HadoopConfiguration;
-/** The admin's. */
+/** The admin's storage client. */
 let storage: Storage;
 let folder: string;
-/** Of a user who has made a site file of their own that allows everything. */
+/** Configuration folder of a user who has created a site file that allows everything. */
 let cheating: string;
 
 beforeAll(async () => {
@@ -99,7 +99,7 @@ function reaches(id: string, user: string, state: string): Promise<JobStatus> {
   );
 }
 
-/** When the ResourceManager took it on, which it tells its user. */
+/** The time at which the ResourceManager accepted the application, which it reports to the application's user. */
 async function startOf(id: string, user: string): Promise<number> {
   const resourceManager = ResourceManager.of(configuration, user);
   try {
@@ -119,12 +119,12 @@ test('of two jobs at the same moment that are too much together, one runs and th
       return { ...job, user, startedAt: await startOf(job.id, user) };
     }),
   );
-  // Who took an id first may have submitted last.
+  // The job with the older ID may have been submitted later.
   const [first, second] = submitted.sort((a, b) => a.startedAt - b.startedAt || (a.id < b.id ? -1 : 1)) as [
     (typeof submitted)[0],
     (typeof submitted)[0],
   ];
-  // A third user's job in the other queue is not held up.
+  // A third user's job in the other queue is not delayed.
   const other = await submit({ user: 'carol', workers: 3, queue: 'default' });
   await reaches(first.id, first.user, 'RUNNING');
   const waiting = await reaches(second.id, second.user, 'WAITING');
@@ -133,7 +133,8 @@ test('of two jobs at the same moment that are too much together, one runs and th
   );
   expect(waiting.tasks.every(({ containerId }) => containerId === null)).toBe(true);
   await reaches(other.id, 'carol', 'RUNNING');
-  // By this, jobs that do not say what they take are counted: everybody is told what everybody's have, but not in how many containers.
+  // Jobs without a resource tag are counted by these figures: the ResourceManager shows every user the resources that a job uses, but not
+  // its number of containers.
   const resourceManager = ResourceManager.of(configuration, 'carol');
   try {
     expect(await resourceManager.application(first.id)).toMatchObject({ runningContainers: 0, used: { 'yarn.io/gpu': 3 } });
@@ -158,7 +159,7 @@ describe('what the client has let pass is refused by the ApplicationMaster', () 
     expect(message).toMatch(
       /^The job is beyond what hdfs:\S+\/apps\/tony-ts\/site\.yaml allows\. quotas\.roles\.worker\.instances: role worker asks for 3 tasks; 2 are allowed/,
     );
-    // The ApplicationMaster has said so before the ResourceManager has taken note.
+    // The ApplicationMaster reports the end before the ResourceManager has processed it.
     const ended = await until(
       async () => {
         const application = await cluster.application(id);

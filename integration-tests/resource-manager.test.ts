@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { ApplicationSubmission } from '../hadoop/application-submission.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
-import { launchCommand } from '../hadoop/launch-script.ts';
-import { configurationOfResourceManager } from '../hadoop/remote-configuration.ts';
-import { ResourceManager } from '../hadoop/resource-manager.ts';
-import { groupsOfUser } from '../hadoop/user-groups.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { configurationOfResourceManager } from '../hadoop/configuration/remote-configuration.ts';
+import { groupsOfUser } from '../hadoop/configuration/user-groups.ts';
+import type { ApplicationSubmission } from '../hadoop/yarn/application-submission.ts';
+import { launchCommand } from '../hadoop/yarn/launch-script.ts';
+import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { USER, until, useCluster } from './harness.ts';
@@ -26,7 +26,7 @@ afterAll(() => {
   storage.close();
 });
 
-/** An application without an ApplicationMaster: a shell that YARN gives up on after a while. */
+/** An application without an ApplicationMaster: a shell command that YARN gives up on after a timeout. */
 function shell(applicationId: string, script: string, more: Partial<ApplicationSubmission> = {}): ApplicationSubmission {
   return {
     applicationId,
@@ -98,7 +98,7 @@ test('what an application is given arrives in its container, and its end is told
   expect(await resourceManager.applications({ types: ['A TYPE THAT NOBODY HAS'] })).toEqual([]);
   const containers = await resourceManager.containers(applicationId, attempt?.attemptId ?? '');
   expect(containers).toMatchObject([{ containerId: attempt?.containerId, state: 'RUNNING', nodeHttp: attempt?.nodeHttp }]);
-  // It has not registered: there are no pages of it.
+  // The application has not registered, so it has no pages.
   expect(await resourceManager.proxy(applicationId, 'tony/api/job')).toBeNull();
 
   const log = async (file: string): Promise<string> => {
@@ -114,7 +114,7 @@ test('what an application is given arrives in its container, and its end is told
     code: 'RM_REFUSED',
     message: expect.stringContaining('bob'),
   });
-  // It answers with the state of that moment, which may be the one before.
+  // The response contains the state at that moment, which may be the state before the kill.
   expect(['ACCEPTED', 'KILLING', 'KILLED']).toContain(await resourceManager.kill(applicationId, 'the test is over'));
   const ended = await until(
     async () => {
@@ -183,7 +183,7 @@ test('a ResourceManager that is killed is waited for, and missed when it does no
     code: 'RM_UNREACHABLE',
     exitCode: 3,
   });
-  // While it starts it must not be taken for one that does not know the application.
+  // A starting ResourceManager must not appear as one that does not know the application.
   const patient = ResourceManager.of(configuration, USER, { patienceMs: 60_000 });
   const found = Promise.all([patient.application(endedApplication), patient.clusterInfo()]);
   found.catch(() => {});

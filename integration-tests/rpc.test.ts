@@ -2,22 +2,22 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { createLogger } from '../conf/log.ts';
-import { Secret } from '../conf/secret.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { decodeCredentials, findToken, MASTER_TOKEN_KIND, type Token } from '../hadoop/rpc/credentials.ts';
+import type { Endpoint } from '../hadoop/rpc/ipc.ts';
 import {
   type AllocatedContainer,
   type AllocateResult,
   ApplicationMasterClient,
   type Ask,
   type CompletedContainer,
-} from '../hadoop/application-master-protocol.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
-import { containerEnd } from '../hadoop/container-exit.ts';
-import { type LaunchContext, NodeManagerClient } from '../hadoop/container-management-protocol.ts';
-import { decodeCredentials, findToken, MASTER_TOKEN_KIND, type Token } from '../hadoop/credentials.ts';
-import type { Endpoint } from '../hadoop/ipc.ts';
-import { launchCommand } from '../hadoop/launch-script.ts';
-import { ResourceManager } from '../hadoop/resource-manager.ts';
+} from '../hadoop/yarn/application-master-protocol.ts';
+import { containerEnd } from '../hadoop/yarn/container-exit.ts';
+import { type LaunchContext, NodeManagerClient } from '../hadoop/yarn/container-management-protocol.ts';
+import { launchCommand } from '../hadoop/yarn/launch-script.ts';
+import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';
+import { createLogger } from '../platform/log.ts';
+import { Secret } from '../platform/secret.ts';
 import { FaultyProxy } from './faulty-proxy.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 
@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 afterAll(() => resourceManager.close());
 
-/** The token of an ApplicationMaster whose container only waits for the folder to go: this process speaks in its place. */
+/** The token of an ApplicationMaster whose container only waits until the folder is deleted: this process acts in its place. */
 async function waitingMaster(folder: string): Promise<{ applicationId: string; token: Token }> {
   const { applicationId } = await resourceManager.newApplication();
   const file = path.join(folder, applicationId);
@@ -60,7 +60,7 @@ async function waitingMaster(folder: string): Promise<{ applicationId: string; t
   return { applicationId, token };
 }
 
-/** An ApplicationMaster, and all that it has heard. */
+/** An ApplicationMaster, and all responses that it has received. */
 class Master {
   readonly allocated: AllocatedContainer[] = [];
   readonly completed = new Map<string, CompletedContainer>();
@@ -72,12 +72,15 @@ class Master {
   private constructor(applicationId: string, scheduler: ApplicationMasterClient) {
     this.applicationId = applicationId;
     this.scheduler = scheduler;
-    this.nodes = new NodeManagerClient({ tokens: scheduler.nodeTokens, log });
+    this.nodes = new NodeManagerClient({ tokens: scheduler.nodeTokens, minimumQop: 'auth', log });
   }
 
   static async waiting(schedulers: readonly Endpoint[] = configuration.schedulers): Promise<Master> {
     const { applicationId, token } = await waitingMaster(await temporaryFolder());
-    const master = new Master(applicationId, new ApplicationMasterClient({ schedulers, token, log, callTimeoutMs: 3000 }));
+    const master = new Master(
+      applicationId,
+      new ApplicationMasterClient({ schedulers, token, minimumQop: 'auth', log, callTimeoutMs: 3000 }),
+    );
     onTestFinished(async () => {
       master.scheduler.close();
       master.nodes.close();
@@ -92,7 +95,7 @@ class Master {
     return master;
   }
 
-  /** Beats until it holds. */
+  /** Sends heartbeats until the condition holds. */
   async beat(condition: (master: Master) => boolean = () => true): Promise<void> {
     await until(
       async () => {
@@ -169,7 +172,7 @@ test('containers with and without a GPU are handed out, run, and end in every wa
   expect((await master.nodes.statuses(first.node, [first.id])).get(first.id)).toMatchObject({ state: 'RUNNING' });
   const stopped = await master.nodes.stop(first.node, [first.id, third.id]);
   expect([...stopped.values()]).toEqual([null, null]);
-  // A signal that comes before the program runs is lost.
+  // A signal that arrives before the program runs is lost.
   await until(() => existsSync(`${file}.second`), { describe: 'the second program runs' });
   await master.nodes.signal(second.node, second.id, 'kill');
   await master.beat(({ completed }) => completed.has(first.id) && completed.has(second.id));
@@ -183,7 +186,7 @@ test('containers with and without a GPU are handed out, run, and end in every wa
     [3, 'exited'],
     [-100, 'released'],
   ]);
-  // The NodeManager knows the ended ones no more; stopping them again is no error.
+  // The NodeManager no longer knows the ended containers; stopping them again is not an error.
   expect((await master.nodes.stop(first.node, [first.id])).get(first.id)).toBeNull();
 
   await master.scheduler.finish({ status: 'SUCCEEDED', diagnostics: 'all is well', trackingUrl: '' });
@@ -205,7 +208,7 @@ test('of several asks the impossible ones are refused, each with its reason, and
     [3, expect.stringContaining('A container with memory-mb 1000000 was asked for, and the largest that the cluster gives has 8192.')],
     [4, expect.stringMatching(/label/i)],
   ]);
-  // What was refused is withdrawn in a way that the ResourceManager takes.
+  // The withdrawal of the refused requests is itself valid for the ResourceManager.
   await master.beat();
   await master.beat();
   expect(master.results.slice(-2).flatMap(({ refusedAsks }) => refusedAsks)).toEqual([]);
@@ -221,7 +224,7 @@ test('an ask that is withdrawn, raised and lowered is served as it was last want
   master.scheduler.setAsk(evaluator(1));
   await master.beat(({ allocated }) => allocated.some(({ priority }) => priority === 2));
   for (let beats = 0; beats < 8; beats++) await master.beat();
-  // What was allocated before the change may still arrive; after it nothing more.
+  // Containers allocated before the change may still arrive; no further ones are allocated after it.
   const seen = master.allocated.length;
   master.scheduler.setAsk(worker(1));
   await master.beat(({ allocated }) => allocated.length > seen);
@@ -240,7 +243,7 @@ describe('when something between breaks', () => {
       const wanted = master.allocated.length + 1;
       proxy.hold(round % 2 === 0 ? 'answer' : 'request');
       const beat = master.beat();
-      // Long enough for a whole heartbeat: what the ResourceManager makes of it cannot be seen from here.
+      // Long enough for a whole heartbeat: this test cannot observe when the ResourceManager has processed it.
       await new Promise((resolve) => setTimeout(resolve, 300));
       proxy.cut();
       proxy.restore();
@@ -278,7 +281,7 @@ describe('when something between breaks', () => {
     for (const nodeManager of ['nodemanager1', 'nodemanager2'] as const) {
       await cluster.kill(nodeManager);
       await cluster.start(nodeManager);
-      // One at a time, as a node that is away for too long is given up.
+      // One at a time, because YARN gives up a node that is away for too long.
       await cluster.waitUntilReady();
     }
     expect((await master.nodes.statuses(container.node, [container.id])).get(container.id)).toMatchObject({ state: 'RUNNING' });

@@ -8,7 +8,7 @@ import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import { ROOT } from './command.ts';
 import { noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** Functions that are called on workers, here and on a cluster; and jobs that are held by a handle. */
+/** Functions called on workers, on this machine and on a cluster; and jobs controlled through a handle. */
 
 vi.setConfig({ testTimeout: 400_000 });
 

@@ -1,29 +1,27 @@
-/** Runs once before and after all integration tests of one `vitest` run, in vitest's own process. */
+/** Runs once before and after all tests of one `vitest` run that need a cluster, in Vitest's own process. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { buildAll } from '../tools/build.mjs';
 import { Cluster } from './cluster/cluster.mjs';
 import { LARGEST_OFFSET } from './cluster/layout.mjs';
 import { processesWithArgument } from './cluster/processes.mjs';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Port offset of the run's one cluster, which the first test that needs it brings up. */
+    /** Port offset of the run's shared cluster, which the first test that needs it starts. */
     clusterOffset: number;
   }
 }
 
 const WATCHDOG = path.join(import.meta.dirname, 'cluster', 'watchdog.mjs');
-/** Where the search for free ports begins: out of the way of a cluster that a person has up. */
+/** The search for free ports starts here, away from the ports of a cluster started with `npm run cluster`. */
 const FIRST_OFFSET = 11_000;
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  await buildAll({ types: false });
   const cluster = await clusterOfThisRun();
   await cluster.wipe();
-  // It holds the reading end of a pipe whose writing end is ours: should this process be killed, the cluster goes all the same.
+  // The watchdog reads a pipe whose writing end this process holds: when this process is killed, the watchdog stops the cluster.
   const watchdog = spawn(process.execPath, [WATCHDOG, String(cluster.offset)], { stdio: ['pipe', 'inherit', 'inherit'], detached: true });
   project.provide('clusterOffset', cluster.offset);
   return async () => {
@@ -33,7 +31,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 }
 
 async function clusterOfThisRun(): Promise<Cluster> {
-  // A name of its own: this cluster is emptied, and the one that `npm run cluster` speaks of may hold somebody's work.
+  // Its own name: tests erase this cluster, and the cluster that `npm run cluster` controls may hold a developer's data.
   const given = process.env.TONY_TEST_CLUSTER_OFFSET;
   if (given !== undefined) return new Cluster(Number(given));
   const watched = new Set((await processesWithArgument(WATCHDOG)).map(({ args }) => args.at(-1)));

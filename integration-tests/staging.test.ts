@@ -1,10 +1,11 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import type { CacheEntry } from '../client/cache/prune-cache.ts';
 import type { DaemonName } from './cluster/layout.mjs';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** What a submit puts on HDFS, and what it does not put there twice. */
+/** The files that a submit uploads to HDFS, and those that it does not upload again. */
 
 const cluster = useCluster();
 const STAGING = '/user/alice/.tony-ts';
@@ -12,7 +13,7 @@ const STAGING = '/user/alice/.tony-ts';
 async function jobFolder(): Promise<string> {
   const folder = await temporaryFolder();
   for (const name of ['source', 'data/sub']) await mkdir(path.join(folder, name), { recursive: true });
-  // Of this run alone: what other tests have staged must not count.
+  // Unique to this run: files staged by other tests must not count.
   await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 60\n`);
   await writeFile(path.join(folder, 'source', 'notes.log'), 'x'.repeat(1000));
   await writeFile(path.join(folder, 'source', '.tonyignore'), '*.log\n');
@@ -38,15 +39,12 @@ interface Line {
   readonly applicationId?: string;
 }
 
-async function submit(folder: string): Promise<{ staged: Record<string, boolean | undefined>; id: string }> {
-  const { exitCode, stdout, stderr } = await cluster.run([
-    'submit',
-    '--conf',
-    path.join(folder, 'job.yaml'),
-    '--detach',
-    '--output',
-    'json',
-  ]);
+async function submit(
+  folder: string,
+  env: Record<string, string> = {},
+): Promise<{ staged: Record<string, boolean | undefined>; id: string }> {
+  const words = ['submit', '--conf', path.join(folder, 'job.yaml'), '--detach', '--output', 'json'];
+  const { exitCode, stdout, stderr } = await cluster.run(words, { env });
   expect(stderr).toBe('');
   expect(exitCode).toBe(0);
   const lines = jsonLines(stdout) as unknown as Line[];
@@ -54,18 +52,18 @@ async function submit(folder: string): Promise<{ staged: Record<string, boolean 
   const last = lines.at(-1);
   expect(last).toMatchObject({ type: 'submitted' });
   const id = last?.applicationId ?? '';
-  // Should the test fail, the next one must not find it running.
-  onTestFinished(async () => void (await cluster.run(['kill', id])));
+  // If this test fails, the next one must not find the job running.
+  onTestFinished(async () => void (await cluster.run(['kill', id], { env })));
   return { staged, id };
 }
 
-/** What a job has on HDFS for itself alone. */
+/** The files on HDFS that belong to one job only. */
 async function ownFiles(id: string): Promise<string[]> {
   return (await cluster.hdfsTree(`${STAGING}/jobs`)).map((entry) => entry.path).filter((name) => name.includes(id));
 }
 
-async function end(id: string): Promise<void> {
-  const { exitCode, stdout } = await cluster.run(['kill', id]);
+async function end(id: string, env: Record<string, string> = {}): Promise<void> {
+  const { exitCode, stdout } = await cluster.run(['kill', id], { env });
   expect(stdout).toContain(`killed ${id}`);
   expect(exitCode).toBe(0);
   expect(await cluster.application(id)).toMatchObject({ state: 'KILLED' });
@@ -75,9 +73,9 @@ test('things are uploaded once, are private, and only what changed goes again', 
   const folder = await jobFolder();
   const first = await submit(folder);
   expect(first.staged).toMatchObject({ source: true, numbers: true });
-  // What programs write, checkpoints and summaries, is theirs; the root keeps others out of it.
+  // Programs own the files that they write, such as checkpoints and summaries; the root folder's permissions exclude other users.
   const programs = new RegExp(`^${STAGING}/(output|history/[^/]+/summaries)(/|$)`);
-  // Jobs of others that were made by hand lie there as well.
+  // The folder also contains other tests' handmade jobs.
   const foreign = (place: string): boolean => /application_/.test(place) && !place.includes(first.id);
   const tree = (await cluster.hdfsTree(STAGING)).filter((entry) => !programs.test(entry.path) && !foreign(entry.path));
   expect(tree.filter(({ owner, type, permission }) => owner !== 'alice' || permission !== (type === 'FILE' ? '600' : '700'))).toEqual([]);
@@ -95,12 +93,12 @@ test('things are uploaded once, are private, and only what changed goes again', 
   await end(second.id);
 
   await writeFile(path.join(folder, 'source', 'wait.sh'), `# ${folder}\nsleep 61\n`);
-  // What is ignored does not count as a change.
+  // Changes to ignored files do not count.
   await writeFile(path.join(folder, 'source', 'notes.log'), 'y');
   const third = await submit(folder);
   expect(third.staged).toEqual({ source: true, tony: false, numbers: false });
   await end(third.id);
-  // A job that was killed leaves none of its own files.
+  // A killed job leaves none of its own files.
   for (const { id } of [first, second, third]) expect(await ownFiles(id)).toEqual([]);
 });
 
@@ -118,12 +116,12 @@ test('a job that was killed leaves none of its own files, however late its Appli
     }
   };
   try {
-    // As if their next heartbeats, which tell them to end the containers, were far away.
+    // Simulates a delay of the next heartbeats, which order the nodes to end the containers.
     await stop('nodemanager1', 'nodemanager2');
     await end(id);
     expect(await ownFiles(id)).toEqual([]);
     await stop('resourcemanager');
-    // A change of the job's state, which is to be written down.
+    // Causes a change of the job's state, which the ApplicationMaster must store.
     process.kill(program, 'SIGKILL');
     await until(async () => (await running('application-master.mjs')) === undefined, { describe: () => ownFiles(id) });
     expect(await ownFiles(id)).toEqual([]);
@@ -148,4 +146,73 @@ test('a person reads what was unchanged; a damaged file is replaced', async () =
   const { staged, id } = await submit(folder);
   expect(staged.source).toBe(true);
   await end(id);
+});
+
+test("a prune removes entries that no job uses and keeps those that a running job's next containers need", {
+  timeout: 240_000,
+}, async () => {
+  const folder = await jobFolder();
+  // A cache for this test only, so that jobs of other tests neither add nor remove files.
+  const root = `/user/alice/prune-${path.basename(folder)}`;
+  onTestFinished(() => cluster.hdfsRemove(root));
+  const env = { TONY_STAGING: root };
+  const source = (version: number): Promise<void> =>
+    writeFile(path.join(folder, 'source', 'wait.sh'), `# ${version}\nwhile [ ! -e ${folder}/go ]; do sleep 0.2; done\n`);
+  const listed = async () =>
+    jsonLines((await cluster.run(['cache', 'list', '--output', 'json'], { env })).stdout) as unknown as CacheEntry[];
+  const prune = async (...words: string[]): Promise<string> => {
+    const { exitCode, stdout, stderr } = await cluster.run(['cache', 'prune', ...words], { env });
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    return stdout;
+  };
+  const files = async (): Promise<string[]> =>
+    (await cluster.hdfsTree(`${root}/cache`)).filter(({ type }) => type === 'FILE').map(({ path: name }) => name);
+  const started = async (id: string, times: number): Promise<void> => {
+    const events = async () => (await cluster.hdfsRead(`${root}/history/${id}/events-1.jsonl`).catch(() => '')).toString();
+    const starts = async () => (await events()).split('"program-started"').length - 1;
+    await until(async () => (await starts()) === times, { describe: events, timeoutMs: 90_000 });
+  };
+
+  await source(1);
+  const first = await submit(folder, env);
+  // A job killed before it starts leaves no history.
+  await started(first.id, 1);
+  await end(first.id, env);
+  await noneLeft(cluster, first.id);
+  const before = await files();
+  await source(2);
+  const second = await submit(folder, env);
+  expect(second.staged).toEqual({ source: true, tony: false, numbers: false });
+  await started(second.id, 1);
+
+  const sources = (await listed()).filter(({ contents }) => contents[0]?.kind === 'source');
+  expect(sources).toMatchObject([
+    { usedBy: [second.id], lastUse: { applicationId: second.id, name: 'staged' } },
+    { usedBy: [], lastUse: { applicationId: first.id } },
+  ]);
+  expect((await cluster.run(['cache'], { env })).stdout).toMatch(new RegExp(`^source +\\d.* ${second.id} +now$`, 'm'));
+  expect(await prune()).toBe('0 entries, 0 B removed\n');
+  const dry = await prune('--older-than', '0s', '--dry-run');
+  expect(dry).toMatch(new RegExp(`^would remove source [0-9a-f]{8} \\(.*last used by ${first.id} .*\n1 entry, .* would go\n$`));
+  const all = await files();
+  expect(await prune('--older-than', '0s')).toMatch(/^removed source .*\n1 entry, .* removed\n$/);
+  const kept = await files();
+  const removed = all.filter((name) => !kept.includes(name));
+  expect(removed).toEqual([expect.stringMatching(/\/source-\d+\.tar\.gz$/)]);
+  expect(before).toContain(removed[0]);
+
+  // The job's next containers localise every file that it named, with the timestamps that it named.
+  const executor = (await cluster.containers(second.id)).find(({ command }) => /^\S*node .*task-executor\.mjs/.test(command));
+  process.kill(executor?.pid as number, 'SIGKILL');
+  await started(second.id, 2);
+  await writeFile(path.join(folder, 'go'), '');
+  expect(await cluster.ended(second.id)).toMatchObject({ finalStatus: 'SUCCEEDED' });
+  await noneLeft(cluster, second.id);
+
+  expect(await prune('--older-than', '1h')).toBe('0 entries, 0 B removed\n');
+  expect(await prune('--older-than', '0s')).toMatch(/^3 entries, .* removed$/m);
+  expect(await listed()).toEqual([]);
+  const again = await submit(folder, env);
+  expect(again.staged).toEqual({ source: true, tony: true, numbers: true });
+  expect(await cluster.ended(again.id)).toMatchObject({ finalStatus: 'SUCCEEDED' });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { describeStorage } from '../storage/storage-behaviour.ts';
@@ -33,7 +33,7 @@ test("another user's files are denied by name", async () => {
       code: 'ACCESS_DENIED',
       message: expect.stringContaining('user=bob'),
     });
-    // Refused by the DataNode in the middle of a long upload.
+    // The DataNode refuses it in the middle of a long upload.
     await expect(bob.write(joinUri(folder, 'other'), Buffer.alloc(20_000_000))).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
     await expect(bob.makeFolder(joinUri(folder, 'other'))).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
     await expect(bob.remove(folder)).rejects.toMatchObject({ code: 'ACCESS_DENIED' });

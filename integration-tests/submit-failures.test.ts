@@ -3,7 +3,7 @@ import path from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { temporaryFolder, useCluster } from './harness.ts';
 
-/** A cluster that is away or says no: a sentence, an exit code, and nothing left behind on HDFS. */
+/** Submits to a cluster that is unavailable or refuses: each prints one sentence, returns an exit code, and leaves nothing on HDFS. */
 
 const cluster = useCluster();
 const STAGING = '/user/alice/.tony-ts';
@@ -53,9 +53,14 @@ describe('a request that the cluster refuses', () => {
     expect(stderr).toMatch(/^error: The staging folder hdfs:\/\/\S+\/user\/bob\/staging cannot be written/);
     expect(exitCode).toBe(2);
     expect((await cluster.hdfsTree('/user/bob')).filter((entry) => entry.path.startsWith('/user/bob/staging'))).toEqual([]);
-    // A user without a home on HDFS.
+    // A user without a home directory on HDFS.
     const carol = await cluster.run(['submit', '--conf', file], { env: { HADOOP_USER_NAME: 'carol' } });
-    expect(carol).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('/user/carol/.tony-ts cannot be written') });
+    expect(carol).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringMatching(
+        /\/user\/carol\/\.tony-ts cannot be made: hdfs:\S+\/user\/carol does not exist\.\nhint: .*-mkdir -p \/user\/carol;/,
+      ),
+    });
   });
 
   test('more than the admin allows: exit code 2, every limit with what would fit, and nothing is uploaded', async () => {
@@ -73,8 +78,8 @@ describe('a request that the cluster refuses', () => {
       '    fits: instances: 0 in all',
       '  quotas.roles.worker.task.memory: each task of role worker asks for 2 GiB of memory; 1 GiB of memory is allowed',
       '    fits: roles.worker.resources.memory: 1024m',
-      '  quotas.groups.research.total.vcores: the job asks for 1 vcores in all; 0 vcores is allowed for all running jobs together',
-      '    fits: instances times vcores of at most 0 vcores',
+      '  quotas.groups.research.total.vcores: the job asks for 2 vcores in all, its ApplicationMaster included; 0 vcores is allowed for all running jobs together',
+      '    fits: instances times vcores, and master.vcores, of at most 0 vcores',
     ]);
     expect(await cluster.hdfsTree(STAGING)).toEqual(before);
 
@@ -94,15 +99,23 @@ describe('a request that the cluster refuses', () => {
     expect(shown.stdout).toMatch(/^role worker +each task +1 GiB$/m);
   });
 
-  test('an unknown queue: the job FAILED, and the sentence is in the client, in status and in YARN', async () => {
-    const before = await cluster.hdfsTree(`${STAGING}/jobs`);
-    const { exitCode, stdout } = await cluster.run(['submit', '--conf', await job('queue: defualt\n')]);
-    expect(exitCode).toBe(1);
-    expect(stdout).toContain('The queue defualt does not exist. Correct `queue` in job.yaml. Did you mean default?');
+  test('an unknown queue: exit code 2, before anything is uploaded or submitted', async () => {
+    const before = { files: await cluster.hdfsTree(STAGING), applications: (await cluster.applications()).length };
+    const { exitCode, stderr } = await cluster.run(['submit', '--conf', await job('queue: defualt\n')]);
+    expect(stderr).toContain('defualt');
+    expect(stderr).toContain('did you mean');
+    expect(exitCode).toBe(2);
+    expect({ files: await cluster.hdfsTree(STAGING), applications: (await cluster.applications()).length }).toEqual(before);
+  });
+
+  test("the end of another user's job: exit code 2, and whom to ask", async () => {
+    const file = await job();
+    const { stdout } = await cluster.run(['submit', '--conf', file, '--set', 'command=sleep 100', '--detach']);
     const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
-    expect(await cluster.application(id)).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('defualt') });
-    expect((await cluster.run(['status', id])).stdout).toContain('The queue defualt does not exist.');
-    expect(await cluster.hdfsTree(`${STAGING}/jobs`)).toEqual(before);
+    const refused = await cluster.run(['kill', id, '--yes'], { env: { HADOOP_USER_NAME: 'bob' } });
+    expect(refused.stderr).toContain(`error: ${id} is a job of alice, and bob may not end it.\nhint: Ask alice,`);
+    expect(refused.exitCode).toBe(2);
+    expect((await cluster.run(['kill', id, '--yes'])).exitCode).toBe(0);
   });
 
   test('an application that nobody knows: exit code 2', async () => {

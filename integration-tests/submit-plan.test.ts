@@ -4,13 +4,13 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { JobPlan } from '../client/plan/job-plan.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
-/** What a submit says before it begins, on the real daemons: two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
+/** The plan that submit prints before it starts, on the real daemons: two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
 
 vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 const HOME = '/user/alice';
-/** Apart from what other tests have staged. */
+/** Separate from the files that other tests have staged. */
 const STAGING = `${HOME}/plans`;
 let number = 0;
 
@@ -21,7 +21,7 @@ interface Request {
   readonly staging?: string;
 }
 
-/** A folder with a job that sleeps until it is killed, and words that submit it. */
+/** A folder with a job that sleeps until it is killed, and the arguments that submit it. */
 async function request({ workers = 1, gpus = 0, lines = [], staging = STAGING }: Request = {}): Promise<{ file: string; words: string[] }> {
   const folder = await temporaryFolder();
   await mkdir(path.join(folder, 'source'));
@@ -44,7 +44,7 @@ async function values(words: readonly string[], exitCode = 0, env: Readonly<Reco
 
 const planIn = (all: readonly Value[]) => all.find(({ type }) => type === 'plan') as unknown as PlanValue;
 
-/** As it is submitted, with how it is ended. */
+/** The submitted job, with a function that ends it. */
 async function start(words: readonly string[]): Promise<{ id: string; plan: PlanValue; end: () => Promise<void> }> {
   const all = await values([...words, '--detach']);
   const id = String(all.find(({ type }) => type === 'submitted')?.applicationId);
@@ -81,9 +81,9 @@ describe('a dry run', () => {
     const body = asked?.body as { 'application-id': string; 'am-container-spec': Record<string, { secrets?: { entry: unknown[] } }> };
     expect(body).toMatchObject({ 'application-name': 'plan', queue: 'gpu', resource: { memory: 1024, vCores: 1 } });
     expect(body['am-container-spec'].credentials?.secrets?.entry).toEqual(
-      ['tony.job', 'tony.certificate', 'tony.key'].map((key) => ({ key, value: '***' })),
+      ['tony.job', 'tony.job-digest', 'tony.certificate', 'tony.key'].map((key) => ({ key, value: '***' })),
     );
-    // Neither a key as it is nor in base64.
+    // The key is neither in plain text nor in base64.
     expect(JSON.stringify(body)).not.toMatch(/-----BEGIN|LS0tLS1CRUdJTi/);
     expect(await cluster.hdfsTree(HOME)).toEqual(before.files);
     expect((await cluster.applications()).length).toBe(before.applications);
@@ -152,7 +152,7 @@ test('a job waits for GPUs that another one holds, and the reason was told befor
     expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus and the job asks for 3 gpus'] });
     expect(plan.containers.map(({ fitNow }) => fitNow)).toEqual([1, 2]);
     expect(plan.headroom?.free.gpus).toBe(2);
-    // A total of the site file is taken as well, by the same job.
+    // The same job also uses up a total of the site file.
     const site = await temporaryFolder();
     const settle = (over: string) =>
       writeFile(path.join(site, 'tony-site.yaml'), `quotas: {over: ${over}, users: {alice: {total: {gpus: 7}}}}\n`);
@@ -161,12 +161,30 @@ test('a job waits for GPUs that another one holds, and the reason was told befor
     const limited = planIn(await values([...words, '--dry-run'], 0, { TONY_CONF_DIR: site }));
     expect(limited.verdict).toEqual({ type: 'waits', reasons: [...('reasons' in plan.verdict ? plan.verdict.reasons : []), taken] });
     await settle('fail');
-    const refused = planIn(await values([...words, '--dry-run'], 0, { TONY_CONF_DIR: site }));
+    const refused = planIn(await values([...words, '--dry-run'], 2, { TONY_CONF_DIR: site }));
     expect(refused.verdict).toEqual({ type: 'refused', reasons: [taken] });
-    // It is submitted all the same.
+    // The job is submitted nevertheless.
     const second = await start(words);
     expect(second.plan.verdict).toEqual(plan.verdict);
     await second.end();
+    // Each node runs some of the workers, so no node has all of its vcores free for an ApplicationMaster; YARN's own diagnostics omit this.
+    const third = await start((await request({ lines: ['master: {vcores: 8}'] })).words);
+    try {
+      const short = /: no node has 8 vcores free for ApplicationMaster: the most is \d vcores\.$/;
+      const waiting = await until(
+        async () => {
+          const { stdout } = await cluster.run(['status', third.id, '--output', 'json']);
+          const said = String(JSON.parse(stdout).waiting);
+          return short.test(said) && said;
+        },
+        { describe: async () => (await cluster.application(third.id)).diagnostics, timeoutMs: 30_000 },
+      );
+      expect(waiting).toMatch(/^Application is Activated, waiting for resources to be assigned for AM: /);
+      const { stdout } = await cluster.run(['list', '--output', 'json']);
+      expect((jsonLines(stdout) as { id: string }[]).find(({ id }) => id === third.id)).toMatchObject({ waiting, phase: 'ACCEPTED' });
+    } finally {
+      await third.end();
+    }
   } finally {
     await first.end();
   }

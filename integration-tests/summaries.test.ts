@@ -5,11 +5,11 @@ import path from 'node:path';
 import { inflateSync } from 'node:zlib';
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { fileUri, joinUri } from '../storage/uri.ts';
-import { SummaryWriter } from '../training/summary.ts';
+import { SummaryWriter } from '../training/summary/summary.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 import { TensorBoardServer } from './tensorboard-server.ts';
 import { tensorboardPython } from './tensorboard-venv.ts';
@@ -19,7 +19,7 @@ const ROOT = `hdfs:///user/${USER}/summaries-test`;
 let storage: Storage;
 let folders = 0;
 
-// The first time it is downloaded.
+// The first run downloads TensorBoard.
 beforeAll(() => tensorboardPython(), 600_000);
 beforeAll(async () => {
   storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
@@ -31,7 +31,7 @@ afterAll(async () => {
 
 interface Place {
   readonly uri: string;
-  /** A folder on this machine with what has been written. */
+  /** A local folder with a copy of the written files. */
   fetch(): Promise<string>;
 }
 
@@ -74,7 +74,7 @@ function open(place: Place, run: string, now: () => number = Date.now): SummaryW
   });
 }
 
-/** Waits until TensorBoard has read a run up to a step. What was written after that step it may not have read yet. */
+/** Waits until TensorBoard has read a run up to a step. It may not have read later records yet. */
 async function readUpTo(
   server: TensorBoardServer,
   run: string,
@@ -96,7 +96,7 @@ interface SessionGroup {
   readonly sessions: readonly { readonly name: string; readonly status?: string }[];
 }
 
-/** Waits until TensorBoard has read that the session `train` was a success, which is the last that its run says: the rows of the HParams tab. */
+/** Waits for the success of session `train`, the last record of its run, to appear in TensorBoard; returns the rows of the HParams tab. */
 async function readToTheEnd(server: TensorBoardServer): Promise<readonly SessionGroup[]> {
   const groups = async (): Promise<readonly SessionGroup[]> => {
     const answer = await server.post<{ sessionGroups: SessionGroup[] }>('hparams/session_groups', {
@@ -122,7 +122,7 @@ interface Program {
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
 }
 
-/** A program of integration-tests/programs that is in no job. */
+/** Runs a program of integration-tests/programs outside a job. */
 function start(name: string, ...words: readonly string[]): Program {
   const program = path.join(import.meta.dirname, 'programs', name);
   const env = { ...process.env, ...cluster.clientEnvironment(), TONY_BACKEND: 'cpu' };
@@ -246,7 +246,7 @@ describe.each(Object.keys(PLACES))('TensorBoard shows what was written to %s', (
     const graph = await (await server.get('data/plugin/graphs/graph', { run: 'train', tag: 'keras', conceptual: 'true' })).text();
     expect(graph).toMatch(/name: "[^"]*first"[\s\S]*name: "[^"]*second"\s+input: "[^"]*first"/);
 
-    // The Time Series tab.
+    // The API of the Time Series tab.
     const series =
       await server.data<Record<string, { tagDescriptions?: unknown; runTagInfo?: unknown; tagRunSampledInfo?: unknown }>>(
         'timeseries/tags',
@@ -274,7 +274,7 @@ describe.each(Object.keys(PLACES))('TensorBoard shows what was written to %s', (
     const server = await TensorBoardServer.start(await written.fetch());
     const run = 'a run/with parts';
     await readUpTo(server, run, 'strange', 3);
-    // The last that was written.
+    // The last record written.
     await until(async () => (await server.data<unknown[]>('text/text', { run, tag: 'text of 1' })).length === 1, {
       describe: () => server.tags('scalars'),
     });
@@ -282,7 +282,7 @@ describe.each(Object.keys(PLACES))('TensorBoard shows what was written to %s', (
       [0, 'NaN'],
       [1, 'Infinity'],
       [2, '-Infinity'],
-      // Scalars are 32-bit numbers.
+      // Scalars are 32-bit floats.
       [3, 'Infinity'],
     ]);
     for (const tag of tags) {
@@ -339,7 +339,7 @@ test('a run of 100,000 steps: few files, every point', { timeout: 400_000 }, asy
   const steps = 100_000;
   for (let step = 1; step <= steps; step++) {
     writer.scalars({ loss: 1 / step, 'train/accuracy': step / steps }, step);
-    // As a training loop does.
+    // Yields to the event loop, as a training loop does.
     if (step % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
   await writer.flush();
@@ -348,7 +348,7 @@ test('a run of 100,000 steps: few files, every point', { timeout: 400_000 }, asy
   expect(bytes / steps).toBeLessThan(100);
   expect(files.length).toBeLessThan(12);
   const server = await TensorBoardServer.start(await written.fetch(), '--samples_per_plugin', `scalars=${2 * steps}`);
-  // Each look takes TensorBoard a while.
+  // Each poll takes TensorBoard a while.
   await readUpTo(server, 'train', 'train/accuracy', steps, { everyMs: 5000, timeoutMs: 300_000 });
   const points = await server.scalars('train', 'train/accuracy');
   expect(points).toHaveLength(steps);

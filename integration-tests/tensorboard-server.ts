@@ -1,4 +1,4 @@
-/** The real TensorBoard on a port of its own, and what its plugins' HTTP API answers. */
+/** A real TensorBoard on its own port, and the responses of its plugins' HTTP API. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { onTestFinished } from 'vitest';
@@ -12,10 +12,10 @@ export class TensorBoardServer {
     this.#base = base;
   }
 
-  /** Shows a folder and all in it until the test has finished. @param words further options. */
+  /** Serves a folder and its subfolders until the test has finished. @param words further options. */
   static async start(folder: string, ...words: readonly string[]): Promise<TensorBoardServer> {
     const python = await tensorboardPython();
-    // Not the reader of its own in another process, which some platforms lack.
+    // Not the separate reader process, which some platforms lack.
     const options = ['--logdir', folder, '--host', '127.0.0.1', '--port', '0', '--load_fast=false', '--reload_interval=1', ...words];
     const child = spawn(python, ['-m', 'tensorboard.main', ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
     onTestFinished(async () => {
@@ -40,7 +40,7 @@ export class TensorBoardServer {
     return await this.#fetch(`${path}?${new URLSearchParams(query)}`, {});
   }
 
-  /** What a plugin answers, as JSON. */
+  /** A plugin's response, parsed as JSON. */
   async data<T>(plugin: string, query: Readonly<Record<string, string>> = {}): Promise<T> {
     return (await (await this.get(`data/plugin/${plugin}`, query)).json()) as T;
   }
@@ -51,13 +51,13 @@ export class TensorBoardServer {
     return (await answer.json()) as T;
   }
 
-  /** Tags of a plugin, by run. */
+  /** The tags of a plugin, by run. */
   async tags(plugin: string): Promise<Record<string, string[]>> {
     const runs = await this.data<Record<string, Record<string, unknown>>>(`${plugin}/tags`);
     return Object.fromEntries(Object.entries(runs).map(([run, tags]) => [run, Object.keys(tags).sort()]));
   }
 
-  /** [step, value] of each point; NaN and infinite values as TensorBoard writes them, in strings. */
+  /** [step, value] of each point; TensorBoard encodes NaN and infinite values as strings. */
   async scalars(run: string, tag: string): Promise<[number, number | string][]> {
     const points = await this.data<[number, number, number | string][]>('scalars/scalars', { run, tag });
     return points.map(([, step, value]) => [step, value]);

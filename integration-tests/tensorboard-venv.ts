@@ -1,4 +1,4 @@
-/** The real TensorBoard, from a virtual environment that is kept between runs. */
+/** A real TensorBoard, in a virtual environment that is kept between runs. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
@@ -9,11 +9,11 @@ import { promisify } from 'node:util';
 const execute = promisify(execFile);
 const VERSION = '2.21.0';
 
-/** Path of a Python that has TensorBoard. */
+/** Path of a Python interpreter that has TensorBoard installed. */
 export async function tensorboardPython(): Promise<string> {
   const folder = fileURLToPath(new URL(`../.cache/tensorboard-${VERSION}`, import.meta.url));
   if (!existsSync(folder)) {
-    // Under a name of its own until it is whole: two runs may build at the same time. `python -m` does not mind the move.
+    // Built under a temporary name until it is complete, because two runs may build at the same time. `python -m` works after the move.
     const building = `${folder}.${process.pid}`;
     await mkdir(path.dirname(folder), { recursive: true });
     await execute('python3', ['-m', 'venv', building]);

@@ -3,21 +3,21 @@ import path from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ensureTensorBoard } from '../client/runtime/ensure-tensorboard.ts';
 import type { JobStatus } from '../conf/status.ts';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { joinUri } from '../storage/uri.ts';
-import { encodeFileVersion, encodeScalars } from '../training/event-file.ts';
+import { encodeFileVersion, encodeScalars } from '../training/summary/event-file.ts';
 import { processesWithArgument } from './cluster/processes.mjs';
 import { runCommand, startCommand } from './command.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** The TensorBoard that comes with a job: the real one, in a container of its own, reached through the job's ApplicationMaster alone. */
+/** The TensorBoard sidecar of a job: a real TensorBoard in its own container, reached only through the job's ApplicationMaster. */
 
 beforeAll(async () => {
   await ensureTensorBoard((line) => console.log(line));
 }, 600_000);
 
-/** A TensorBoard may take as long until it serves, or is begun anew, on a busy machine. */
+/** Time limit for TensorBoard to serve or to restart on a busy machine. */
 const STARTS_MS = 120_000;
 
 interface Yaml {
@@ -25,7 +25,7 @@ interface Yaml {
   readonly go: () => Promise<void>;
 }
 
-/** A job that goes on until it is told. */
+/** A job that runs until a test ends it. */
 async function jobFile(more = ''): Promise<Yaml> {
   const folder = await temporaryFolder();
   const lines = [
@@ -43,7 +43,7 @@ async function jobFile(more = ''): Promise<Yaml> {
   return { file, go: () => writeFile(path.join(folder, 'go'), '') };
 }
 
-/** An event file with points of a tag. */
+/** An event file with points of one tag. */
 function events(tag: string, steps: readonly number[]): Buffer {
   return Buffer.concat([
     encodeFileVersion(1_700_000_000),
@@ -51,13 +51,13 @@ function events(tag: string, steps: readonly number[]): Buffer {
   ]);
 }
 
-/** Pids of the Pythons that serve TensorBoard from below a folder. */
+/** Pids of the Python processes that serve TensorBoard from below a folder. */
 async function pythons(below: string): Promise<number[]> {
   const all = await processesWithArgument(`{"packages":["${below}`);
   return all.map(({ pid }) => pid);
 }
 
-/** Waits until it serves; the job as it is then. */
+/** Waits until TensorBoard serves; returns the job's status at that time. */
 async function served(status: () => Promise<JobStatus>): Promise<JobStatus> {
   const look = async () => {
     const now = await status();
@@ -66,12 +66,12 @@ async function served(status: () => Promise<JobStatus>): Promise<JobStatus> {
   return until(look, { describe: status, timeoutMs: STARTS_MS, everyMs: 500 });
 }
 
-/** The container that a job's TensorBoard is in. */
+/** The container in which a job's TensorBoard runs. */
 function containerOf(status: JobStatus): string | null {
   return status.tasks.find(({ role }) => role === 'tensorboard')?.containerId ?? null;
 }
 
-/** What the TensorBoard behind a job's site has read. */
+/** The data that the TensorBoard behind a job's pages has read. */
 async function runs(get: (place: string) => Promise<Response>): Promise<string[]> {
   const answer = await get('data/runs');
   if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
@@ -151,7 +151,7 @@ describe('on this machine', () => {
   });
 });
 
-/** The one whose environment names this container. */
+/** The process whose environment names this container. */
 async function executorOf(pids: readonly number[], containerId: string | null): Promise<number | null> {
   for (const pid of pids) {
     const environment = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
@@ -184,7 +184,7 @@ describe('on YARN', () => {
       return ((await answer.json()) as [number, number, number][]).map(([, step]) => step);
     };
     await until(async () => (await points()).length === 2, { describe: points });
-    // The file is replaced by itself and more, as the training library does.
+    // Replaces the file with its content and additional records, as the training library does.
     await storage.write(eventFile, events('loss', [1, 2, 3, 4]));
     await until(async () => (await points()).length === 4, { describe: points, timeoutMs: 60_000 });
 

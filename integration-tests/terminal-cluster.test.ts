@@ -4,14 +4,14 @@ import { expect, test, vi } from 'vitest';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 import { type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 
-/** What a person sees of a cluster and its jobs, and how logs go on when parts of the cluster do not. */
+/** Terminal output for a cluster and its jobs, and how `logs` continues when parts of the cluster fail. */
 
 const cluster = useCluster();
-/** Many commands, and jobs one after the other, on a slow machine. */
+/** Time limit for many commands and consecutive jobs on a slow machine. */
 vi.setConfig({ testTimeout: 500_000 });
 const ID = /application_\d+_\d+/;
 
-/** A job of two workers, each with so many GPUs; `$GATE` is a file that is not there yet. */
+/** A job of two workers, each with the given number of GPUs; `$GATE` is a file that does not exist yet. */
 async function job(command: string, gpus = 0): Promise<{ file: string; gate: string }> {
   const folder = await temporaryFolder();
   const gate = path.join(folder, 'gate');
@@ -33,7 +33,7 @@ const UNTIL_GATE = 'while [ ! -e $GATE ]; do sleep 0.1; done';
 const show = (words: readonly string[], columns: number): PseudoTerminal =>
   terminalCommand(words, { columns, env: cluster.clientEnvironment() });
 
-/** Lines that the terminal had to break, but for those with an address that is a line of its own. */
+/** Lines that the terminal wrapped, except those that consist of an address only. */
 function broken(terminal: PseudoTerminal): string[] {
   return terminal.brokenLines.filter((line) => !line.split(' ').some((word) => word.length >= terminal.columns - 24));
 }
@@ -82,7 +82,7 @@ test('Ctrl-C leaves a job alone or ends it, as the person says; every list of it
 });
 
 test('logs -f begins before the job does, and goes on over a ResourceManager that is away and a worker that is started again', async () => {
-  // It has all GPUs there are, and keeps them until somebody waits for them.
+  // This job holds all GPUs until the job under test waits for them.
   const other = await job(UNTIL_GATE, 4);
   const otherId = ID.exec((await cluster.run(['submit', '--conf', other.file, '--detach'])).stdout)?.[0] ?? '';
   const others = () => cluster.application(otherId);
@@ -121,7 +121,7 @@ test('logs -f begins before the job does, and goes on over a ResourceManager tha
   expect(lines[0]).toEqual({ task: expect.any(String), container: expect.stringMatching(/^container_/), file: 'stdout', text: 'begun 1' });
   expect(lines.map(({ text }) => text)).toContain('begun 2');
 
-  // From HDFS, now that the nodes have put them there.
+  // From HDFS, once the nodes have uploaded the logs.
   const later = await until(
     async () => {
       const { exitCode, stdout: text } = await cluster.run(['logs', id, '--tail', '1']);
@@ -138,7 +138,7 @@ test('completion knows your jobs, those that have ended too where they are of us
   const id = ID.exec(stdout)?.[0] ?? '';
   const offered = async (...words: string[]): Promise<string[]> =>
     (await cluster.run(['completion', '--words', ...words])).stdout.trimEnd().split('\n').slice(1);
-  // On a busy machine the answer may be cut short: a person presses TAB again.
+  // A busy machine may truncate the completion; a user would press TAB again.
   const offers = (words: readonly string[], lines: unknown): Promise<unknown> =>
     until(
       async () => {

@@ -6,27 +6,27 @@ import { ROOT } from './command.ts';
 import { isAlive } from './executor/test-master.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 
-/** examples/mnist on YARN and HDFS, with workers, executors and the ApplicationMaster killed and stopped in the middle of training. */
+/** examples/mnist on YARN and HDFS, with workers, executors and the ApplicationMaster killed and stopped during training. */
 
 const cluster = useCluster();
 
-/** Four trainings' starts on a slow machine. */
+/** Time limit for four training starts on a slow machine. */
 vi.setConfig({ testTimeout: 500_000 });
 
 interface Training {
   readonly id: string;
   status(): Promise<JobStatus>;
-  /** Of the training process of a worker in a generation. */
+  /** The pid of a worker's training process in a generation. */
   pid(index: number, generation: number): Promise<number>;
-  /** Ends the wait of one that waits in the middle. */
+  /** Resumes a worker that waits at `waitsAt`. */
   goOn(): Promise<void>;
-  /** [generation, step] of each step of rank 0, in the order in which they were done. */
+  /** [generation, step] of each step of rank 0, in execution order. */
   steps(): Promise<[number, number][]>;
-  /** The result that a client gets which follows the job to its end. */
+  /** The result that a client which follows the job receives at the end. */
   result(): Promise<{ state: string; metrics: Record<string, number>; generations: number; diagnostics: string }>;
 }
 
-/** @param waitsAt the step after which rank 0, and so everybody, waits until it is told to go on; by default none does */
+/** @param waitsAt the step after which rank 0, and therefore every rank, waits until the test resumes it; by default no rank waits */
 async function train(settings: readonly string[] = [], waitsAt = 0): Promise<Training> {
   const folder = await temporaryFolder();
   const source = path.join(folder, 'mnist');
@@ -87,7 +87,7 @@ async function watch(step: number) {
   };
 }
 
-/** Waits until a checkpoint beyond `step` is committed; answers its step. */
+/** Waits until a checkpoint after `step` is committed; returns its step. */
 async function checkpointBeyond(training: Training, step: number): Promise<number> {
   return until(
     async () => {
@@ -98,7 +98,7 @@ async function checkpointBeyond(training: Training, step: number): Promise<numbe
   );
 }
 
-/** Waits until a generation trains, and has made a checkpoint that is newer than what it began with; answers its step. */
+/** Waits until a generation trains and has written a checkpoint newer than the one it started from; returns that checkpoint's step. */
 async function checkpointOf(training: Training, generation: number): Promise<number> {
   await training.pid(0, generation);
   const { checkpointStep } = await until(
@@ -140,7 +140,7 @@ test('a killed executor, a killed and a stopped program: training goes on from t
   const steps = await training.steps();
   for (const generation of [1, 2, 3, 4]) {
     const own = steps.filter(([of]) => of === generation).map(([, step]) => step);
-    // One after the other, none twice, from the one after a checkpoint at least as new as the newest that was known.
+    // Consecutive and without repetition, starting after a checkpoint at least as new as the newest known one.
     expect(own).toEqual(own.map((_, at) => (own[0] as number) + at));
     expect(own[0]).toBeGreaterThan(generation === 1 ? 0 : (known[generation - 2] as number));
   }

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * Waits until `condition` gives something truthy, and returns that. A condition that throws counts as not yet met.
- * @throws after `timeoutMs`, with what `describe` says of the state then
+ * Waits until `condition` returns a truthy value, and returns that value. An exception from the condition counts as not yet met.
+ * @throws after `timeoutMs`, with the description of the current state that `describe` returns
  */
 export async function until<T>(
   condition: () => T | Promise<T>,

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { HadoopConfiguration } from '../hadoop/configuration.ts';
-import { WebHdfs } from '../hadoop/web-hdfs.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { WebHdfs } from '../hadoop/hdfs/web-hdfs.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { USER, useCluster } from './harness.ts';
 
@@ -21,7 +21,7 @@ afterAll(async () => {
   hdfs.close();
 });
 
-/** As the superuser. */
+/** Runs as the superuser. */
 async function setQuota(folder: string, bytes: number): Promise<void> {
   const url = `${cluster.nameNode}/webhdfs/v1${folder}?op=SETQUOTA&namespacequota=1000&storagespacequota=${bytes}&user.name=${cluster.administrator}`;
   const answer = await fetch(url, { method: 'PUT' });
@@ -45,7 +45,7 @@ test('a NameNode of an HA list that is down is passed over', async () => {
 test('a quota that is used up ends a long write at once, and says so', async () => {
   const folder = `${FOLDER}/quota`;
   await hdfs.makeFolder(folder, 0o755);
-  // One block of 128 MiB may be begun.
+  // The quota allows starting one block of 128 MiB.
   await setQuota(folder, 140_000_000);
   const block = Buffer.alloc(8_000_000);
   async function* long(): AsyncIterable<Buffer> {

@@ -1,17 +1,18 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFailed, test } from 'vitest';
 import { CREDENTIALS } from '../conf/job.ts';
 import type { JobStatus } from '../conf/status.ts';
-import { decodeCredentials } from '../hadoop/credentials.ts';
+import { decodeCredentials } from '../hadoop/rpc/credentials.ts';
+import { parseEntries } from '../web/history-files.ts';
 import { isAlive } from './executor/test-master.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster, type YarnApplication } from './harness.ts';
 
-/** A job's bad days on a real YARN and HDFS. */
+/** Failures during a job on a real YARN and HDFS cluster. */
 
 const cluster = useCluster();
 
-/** Says where it runs and goes on until the file `go` is there. `$OUT/<role>-<index>-<generation>` holds its pid. */
+/** Prints where it runs, and runs until the file `go` exists. `$OUT/<role>-<index>-<generation>` contains its pid. */
 const PROGRAM = [
   'me=$TONY_ROLE-$TONY_INDEX',
   'echo $$ > $OUT/tmp-$me && mv $OUT/tmp-$me $OUT/$me-$TONY_GENERATION',
@@ -48,7 +49,7 @@ class Job {
     return (await answer.json()) as JobStatus;
   }
 
-  /** The Node process of a container of the job that runs `bundle`, for one of its tasks. */
+  /** The Node process in one of the job's containers that runs `bundle` for a given task. */
   async process(bundle: string, containerId?: string | null): Promise<number> {
     const all = await cluster.containers(this.id);
     const found = all.find(
@@ -85,9 +86,10 @@ interface Options {
   readonly roles?: string;
   readonly lines?: readonly string[];
   readonly command?: readonly string[];
+  readonly master?: string;
 }
 
-async function jobFile({ roles, lines = [], command = PROGRAM }: Options): Promise<{ file: string; out: string }> {
+async function jobFile({ roles, lines = [], command = PROGRAM, master = '512m' }: Options): Promise<{ file: string; out: string }> {
   const folder = await temporaryFolder();
   const out = path.join(folder, 'out');
   mkdirSync(out);
@@ -99,7 +101,7 @@ async function jobFile({ roles, lines = [], command = PROGRAM }: Options): Promi
     'command: |',
     ...command.map((line) => `  ${line}`),
     `roles: ${roles ?? '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 1}}}'}`,
-    'master: {memory: 512m}',
+    `master: {memory: ${master}}`,
     ...lines,
   ];
   const file = path.join(folder, 'job.yaml');
@@ -107,17 +109,20 @@ async function jobFile({ roles, lines = [], command = PROGRAM }: Options): Promi
   return { file, out };
 }
 
-/** An executor that is silent is missed soon, and one that a busy machine holds up is not. */
+/** Timeouts that detect a silent executor soon, but tolerate one that a busy machine delays. */
 const HEARTBEAT = 'heartbeat: {interval: 500ms, missed: 12}';
 
-async function startJob(options: Options = {}): Promise<Job> {
-  const { file, out } = await jobFile({ ...options, lines: [HEARTBEAT, ...(options.lines ?? [])] });
+async function startJob({ heartbeat = HEARTBEAT, ...options }: Options & { heartbeat?: string } = {}): Promise<Job> {
+  const { file, out } = await jobFile({ ...options, lines: [heartbeat, ...(options.lines ?? [])] });
   const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--detach']);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
-  return new Job(/application_\d+_\d+/.exec(stdout)?.[0] ?? '', out);
+  const job = new Job(/application_\d+_\d+/.exec(stdout)?.[0] ?? '', out);
+  // The tests after a failed one need the cluster's resources.
+  onTestFailed(() => cluster.run(['kill', job.id]).then(() => undefined));
+  return job;
 }
 
-/** Runs a job to its end; answers what the client said last, what YARN says, and what `status` says. */
+/** Runs a job to its end; returns the client's last line, YARN's report and the output of `status`. */
 async function failure(options: Options): Promise<{ client: string; yarn: YarnApplication; status: string }> {
   const { file } = await jobFile(options);
   const { stdout, exitCode } = await cluster.run(['submit', '--conf', file, '--output', 'json']);
@@ -142,8 +147,8 @@ describe('a job goes on', () => {
     const first = await job.programs(1);
     process.kill(who === 'executor' ? await job.executor(1) : first[1], signal);
     await job.programs(2);
-    // Worker 0's executor ends the old program before it starts the new one. Worker 1's may be out of reach: its container ends while another
-    // one starts, and until then the old generation is fenced off.
+    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable: its container ends
+    // while its replacement starts, and until then the ApplicationMaster rejects the old generation.
     expect(isAlive(first[0])).toBe(false);
     await until(() => !isAlive(first[1]), { describe: 'the old program lives', timeoutMs: 30_000, everyMs: 20 });
     expect((await job.succeeds()).generations).toBe(2);
@@ -187,25 +192,140 @@ test.each([
   ['a node that is lost takes its tasks to another one', false],
   ['so does the node of the ApplicationMaster', true],
 ])('%s; what still runs there is ended', async (_, withMaster) => {
-  // One fits a node, besides the ApplicationMaster.
-  const job = await startJob({ roles: '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 3}}}' });
+  // A node has room for one of these besides the ApplicationMaster.
+  const roles = '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 3}}}';
+  // The ResourceManager declares the node lost before the ApplicationMaster misses the heartbeats of a stopped executor.
+  const job = await startJob({ roles, ...(!withMaster && { heartbeat: 'heartbeat: {interval: 500ms, missed: 60}' }) });
   const first = await job.programs(1);
   const master = await job.process('application-master.mjs');
   const [, port] = /\0NM_PORT=(\d+)\0/.exec(`\0${readFileSync(`/proc/${master}/environ`, 'utf8')}`) ?? [];
   const isFirst = Number(port) === cluster.ports.nodemanager1.containers;
-  await cluster.kill(isFirst === withMaster ? 'nodemanager1' : 'nodemanager2');
-  // No room for both on the node that is left: the lost one comes back.
-  await until(async () => (await job.status()).generations > 1 || (await job.status()).state !== 'RUNNING', {
-    describe: () => job.status().catch(String),
-    timeoutMs: 60_000,
-  });
+  const lost = isFirst === withMaster ? 'nodemanager1' : 'nodemanager2';
+  const lostPort = cluster.ports[lost].containers;
+  const index = first.findIndex((pid) => nodePortOf(pid) === lostPort);
+  // A running executor carries out a stop order within milliseconds, too soon for the status to show it.
+  const stopped = withMaster ? null : await job.executor(index);
+  if (stopped !== null) process.kill(stopped, 'SIGSTOP');
+  try {
+    await cluster.kill(lost);
+    // The remaining node has no room for both, so the test restarts the lost node.
+    await until(async () => (await job.status()).generations > 1 || (await job.status()).state !== 'RUNNING', {
+      describe: () => job.status().catch(String),
+      timeoutMs: 60_000,
+    });
+    if (stopped !== null) {
+      const [orphan, ...others] = (await job.status()).orphanedContainers;
+      expect(orphan).toMatchObject({ role: 'worker', index, node: expect.stringMatching(new RegExp(`:${lostPort}$`)) });
+      expect(orphan?.mayRunForMs).toBeGreaterThan(0);
+      expect(others).toEqual([]);
+      const { stdout } = await cluster.run(['status', job.id]);
+      expect(stdout.replace(/\s+/g, ' ')).toContain(`worker:${index} may still run on ${orphan?.node}`);
+    }
+  } finally {
+    if (stopped !== null) process.kill(stopped, 'SIGCONT');
+  }
   await cluster.heal();
   await job.programs(2);
-  // The lost node's executor has been told to end its program, which may take its grace.
+  // The lost node's executor has been ordered to end its program, which may take the whole grace period.
   await until(() => first.filter(isAlive).length === 0, { describe: 'the old programs live', timeoutMs: 30_000 });
   const final = await job.succeeds();
   expect(final.tasks.map(({ failures }) => failures)).toEqual([0, 0]);
+  expect(final).toMatchObject({ masterAttempt: withMaster ? 2 : 1, orphanedContainers: [] });
+  const events = (await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${job.id}/events-${final.masterAttempt}.jsonl`)).toString();
+  const losses = parseEntries(events).filter(({ event }) => event === 'node-lost');
+  expect(losses).toMatchObject([{ node: expect.stringMatching(new RegExp(`:${lostPort}$`)) }]);
+});
+
+/** Like PROGRAM, but in a process group that ignores SIGTERM, with its start time and its last time alive (ms) in a separate file. */
+const LOGGING_PROGRAM = [
+  "trap '' TERM",
+  'me=$TONY_ROLE-$TONY_INDEX',
+  'mine=$OUT/run-$me-$$',
+  'date +%s%3N > $mine.start',
+  '(while :; do date +%s%3N > $mine.tmp && mv $mine.tmp $mine.last; sleep 0.05; done) &',
+  'echo $$ > $OUT/tmp-$me-$$ && mv $OUT/tmp-$me-$$ $OUT/$me-$TONY_GENERATION',
+  'while [ ! -e $OUT/go ]; do sleep 0.1; done',
+  'kill -9 %1',
+];
+
+interface Run {
+  readonly pid: number;
+  readonly start: number;
+  readonly last: number;
+}
+
+/** All programs of a task, in the order of their starts. */
+function runsOf(job: Job, task: string): Run[] {
+  const time = (name: string) => Number(readFileSync(path.join(job.out, name), 'utf8'));
+  return readdirSync(job.out)
+    .flatMap((name) => new RegExp(`^run-${task}-(\\d+)\\.last$`).exec(name)?.[1] ?? [])
+    .map((pid) => ({ pid: Number(pid), start: time(`run-${task}-${pid}.start`), last: time(`run-${task}-${pid}.last`) }))
+    .sort((a, b) => a.start - b.start);
+}
+
+/** Occupies resources on a node, so that YARN can place another job's containers only on the other node. */
+async function fill(resources: string): Promise<Job> {
+  const job = await startJob({ roles: `{filler: {instances: 1, resources: {${resources}}}}` });
+  await job.pid('filler-0', 1);
+  return job;
+}
+
+async function remove(job: Job): Promise<void> {
+  await cluster.killApplication(job.id);
+  await noneLeft(cluster, job.id, 60_000);
+}
+
+/** The port of the NodeManager that started a container's process; null when the process has ended. */
+function nodePortOf(pid: number): number | null {
+  try {
+    return Number(/\0NM_PORT=(\d+)\0/.exec(`\0${readFileSync(`/proc/${pid}/environ`, 'utf8')}`)?.[1]);
+  } catch {
+    return null;
+  }
+}
+
+/** Runs a job with both evaluators on the node that is lost, and its ApplicationMaster on that node or on the other one. */
+async function loseNodeOfEvaluators(withMaster: boolean): Promise<void> {
+  // GPUs determine the evaluators' node, memory the ApplicationMaster's.
+  const fillers = [await fill(withMaster ? 'memory: 7000m, gpus: 3' : 'memory: 1500m, gpus: 3')];
+  if (!withMaster) fillers.push(await fill('memory: 7000m'));
+  const worker = 'worker: {instances: 2, ranked: true, resources: {memory: 256m}}';
+  const evaluator = 'evaluator: {instances: 2, ranked: false, resources: {memory: 512m, gpus: 2}}';
+  const job = await startJob({ roles: `{${worker}, ${evaluator}}`, master: '2g', command: LOGGING_PROGRAM });
+  const master = await until(() => job.process('application-master.mjs'), { describe: 'no ApplicationMaster', timeoutMs: 60_000 });
+  if (!withMaster) await remove(fillers[1] as Job);
+  const evaluators = ['evaluator-0', 'evaluator-1'];
+  const [first] = await Promise.all([job.pid('evaluator-0', 1), job.pid('evaluator-1', 1), job.programs(1)]);
+  await remove(fillers[0] as Job);
+  const port = nodePortOf(first);
+  expect(nodePortOf(master) === port).toBe(withMaster);
+  const there = (await cluster.containers(job.id)).filter(({ pid }) => nodePortOf(pid) === port);
+  await cluster.kill(port === cluster.ports.nodemanager1.containers ? 'nodemanager1' : 'nodemanager2');
+  await until(() => evaluators.every((task) => runsOf(job, task).length === 2), {
+    describe: async () => ({ runs: evaluators.map((task) => runsOf(job, task)), status: await job.status().catch(String) }),
+    timeoutMs: 120_000,
+  });
+  for (const task of evaluators) {
+    const [before, after] = runsOf(job, task);
+    expect(before?.last, task).toBeLessThanOrEqual(after?.start ?? 0);
+    expect(isAlive(before?.pid ?? 0), task).toBe(false);
+  }
+  // The node is still lost, so no NodeManager has cleaned up there.
+  await until(() => there.every(({ pid }) => !isAlive(pid)), {
+    describe: () => there.filter(({ pid }) => isAlive(pid)),
+    timeoutMs: 60_000,
+  });
+  await cluster.heal();
+  const final = await job.succeeds();
+  expect(final.tasks.map(({ failures }) => failures)).toEqual([0, 0, 0, 0]);
   expect(final.masterAttempt).toBe(withMaster ? 2 : 1);
+}
+
+test.each([
+  ['evaluators', false],
+  ['evaluators and the ApplicationMaster', true],
+])('the programs of a lost node with %s end before new ones start, and nothing of the job is left there', async (_, withMaster) => {
+  await loseNodeOfEvaluators(withMaster);
 });
 
 describe('a job fails with a sentence that names cause and next step', () => {
@@ -264,6 +384,36 @@ describe('a job fails with a sentence that names cause and next step', () => {
   });
 });
 
+test('an ApplicationMaster that hangs is named: in status, list, logs and top; the job goes on when it answers again', async () => {
+  const job = await startJob({ command: ['echo alive', ...PROGRAM] });
+  const programs = await job.programs(1);
+  const master = await job.process('application-master.mjs');
+  // The file that `logs` reads when the ApplicationMaster does not respond.
+  const events = `/user/${USER}/.tony-ts/history/${job.id}/events-1.jsonl`;
+  await until(async () => (await cluster.hdfsRead(events)).includes('container_'), { describe: 'the history names no container' });
+  const sentence = /The ApplicationMaster has not answered for \d+ s\./;
+  process.kill(master, 'SIGSTOP');
+  try {
+    for (const command of [['status', job.id], ['list'], ['top', job.id]]) {
+      const shown = await cluster.run(command);
+      expect(shown, command.join(' ')).toMatchObject({ stdout: expect.stringMatching(sentence), exitCode: 0 });
+    }
+    const { stdout } = await cluster.run(['status', job.id, '--output', 'json']);
+    expect(JSON.parse(stdout)).toMatchObject({ phase: 'RUNNING', masterSilentMs: expect.any(Number) });
+    // The history contains the container IDs.
+    const logs = await cluster.run(['logs', job.id, 'worker:0']);
+    expect(logs).toMatchObject({ stdout: expect.stringContaining('alive'), stderr: expect.stringMatching(sentence), exitCode: 0 });
+  } finally {
+    process.kill(master, 'SIGCONT');
+  }
+  await until(async () => !sentence.test((await cluster.run(['status', job.id])).stdout), {
+    describe: () => job.status(),
+    timeoutMs: 60_000,
+  });
+  expect(programs.filter(isAlive)).toEqual(programs);
+  expect(await job.succeeds()).toMatchObject({ generations: 1, masterAttempt: 1 });
+});
+
 test('a job is killed with all that belongs to it, and leaves nothing on HDFS but its history', async () => {
   const job = await startJob();
   const programs = await job.programs(1);
@@ -306,12 +456,12 @@ test('no secret is to be seen: not in arguments, environments, logs, job.json, h
       try {
         places.set(`${what} of ${command}`, readFileSync(`/proc/${pid}/${what}`, 'latin1'));
       } catch (error) {
-        // One that has ended since it was seen has nothing to show any more.
+        // A process that has ended in the meantime has no environment to read.
         if (!['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
       }
     }
   }
-  // The launch scripts, and whatever else lies beside them, are for the user's eyes as well.
+  // The user also has access to the launch scripts and the files beside them.
   for (const pid of [master, ...programs]) {
     const folder = readlinkSync(`/proc/${pid}/cwd`);
     for (const name of readdirSync(folder)) {
@@ -342,7 +492,7 @@ test('no secret is to be seen: not in arguments, environments, logs, job.json, h
   for (const canary of canaries) expect([...places].filter(([, text]) => text.includes(canary)).map(([place]) => place)).toEqual([]);
 });
 
-/** Of worker 0; only its user may read it. */
+/** Worker 0's task file, which only its user may read. */
 async function taskFile(job: Job): Promise<string> {
   const [pid] = await job.programs(1);
   const [, file = ''] = /\0TONY_TASK_FILE=([^\0]*)\0/.exec(`\0${readFileSync(`/proc/${pid}/environ`, 'utf8')}`) ?? [];

@@ -4,8 +4,8 @@ import type * as protobuf from 'protobufjs';
 import descriptor from './tony.json' with { type: 'json' };
 
 /*
- * The stream between an executor and the ApplicationMaster as TypeScript sees it; what each field means stands in tony.proto.
- * Absent sub-messages are undefined; scalars that were not sent have their zero value.
+ * The TypeScript types of the stream between an executor and the ApplicationMaster. tony.proto documents the fields. Absent sub-messages
+ * are undefined; absent scalars have their zero value.
  */
 
 export interface ExecutorMessage {
@@ -14,6 +14,7 @@ export interface ExecutorMessage {
   readonly ready?: { readonly generation: number; readonly port: number };
   readonly started?: { readonly generation: number; readonly pid: number };
   readonly exited?: Exited;
+  readonly left?: Readonly<Record<string, never>>;
 }
 
 export interface Hello {
@@ -27,7 +28,7 @@ export interface Hello {
   readonly port: number;
   readonly masterAttempt: number;
   readonly exited?: Exited | null;
-  /** All that was reported so far. */
+  /** The cumulative progress so far. */
   readonly progress?: ProgressMessage | null;
 }
 
@@ -54,9 +55,15 @@ export interface ProgressMessage {
   readonly metrics?: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
   readonly lostRank?: number;
-  readonly notices?: readonly string[];
+  readonly notices?: readonly Notice[];
   readonly earlyEnd?: { readonly step: number; readonly reason: string };
   readonly ending?: boolean;
+}
+
+/** `about`: a newer notice of the same task with the same value replaces this one; notices with an empty value are never replaced. */
+export interface Notice {
+  readonly text: string;
+  readonly about: string;
 }
 
 export interface Exited {
@@ -70,8 +77,7 @@ export interface MasterMessage {
   readonly welcome?: Welcome;
   readonly prepare?: { readonly generation: number };
   readonly start?: { readonly generation: number; readonly members?: readonly MemberMessage[] };
-  readonly stop?: { readonly reason: string };
-  readonly interval?: { readonly intervalMs: number };
+  readonly stop?: { readonly reason: string; readonly atOnce?: boolean };
 }
 
 export interface Welcome {
@@ -91,7 +97,7 @@ export interface MemberMessage {
   readonly rank?: number;
 }
 
-/** A program's request, passed on by its executor. */
+/** A program's request, forwarded by its executor. */
 export interface ServiceRequest {
   readonly containerId: string;
   readonly proof: Uint8Array;
@@ -105,7 +111,7 @@ export interface ServiceAnswer {
   readonly body: Uint8Array;
 }
 
-/** The gRPC service of tony.proto for executors, for servers and clients. */
+/** The gRPC service of tony.proto for executors, used by servers and clients. */
 export function executorService(): ServiceDefinition {
   return serviceNamed('tony.ApplicationMaster');
 }
@@ -116,5 +122,5 @@ export function serviceNamed(name: 'tony.ApplicationMaster' | 'tony.Feed'): Serv
   ] as ServiceDefinition;
 }
 
-/** The DNS name in every job's certificate, whatever host serves it. */
+/** The DNS name in every job's certificate, independent of the host that serves it. */
 export const CERTIFICATE_NAME = 'tony-ts';

@@ -1,7 +1,7 @@
 import type { ServiceDefinition } from '@grpc/grpc-js';
 import { serviceNamed } from './executor-protocol.ts';
 
-/* The stream between a feed's producer and the ApplicationMaster as TypeScript sees it; what each field means stands in tony.proto. */
+/* The TypeScript types of the stream between a feed's producer and the ApplicationMaster. tony.proto documents the fields. */
 
 export interface ProducerMessage {
   readonly opening?: { readonly feed: string; readonly producer: string; readonly first: number };
@@ -17,7 +17,7 @@ export interface FeedMessage {
   readonly readers?: number;
 }
 
-/** What a producer needs to know, as the ApplicationMaster leaves it in the staging folder for the job's user alone. */
+/** The connection data for a producer. The ApplicationMaster writes it to the staging folder, readable only by the job's user. */
 export interface FeedAddress {
   readonly host: string;
   readonly port: number;
@@ -28,13 +28,13 @@ export interface FeedAddress {
   readonly certificate: string;
 }
 
-/** In the staging folder. */
+/** A file in the staging folder. */
 export const FEED_ADDRESS_FILE = 'feed.json';
 export const FEED_TOKEN_METADATA = 'tony-feed-token';
-/** Of one record. A chunk holds several as long as they are smaller. */
+/** Maximum size of one record. A chunk holds several smaller records within the same limit. */
 export const MAXIMUM_RECORD_BYTES = 16 * 1024 * 1024;
 export const MAXIMUM_CHUNK_RECORDS = 4096;
-/** Of one message: a record, and what frames it. */
+/** Maximum size of one message: a record and its framing. */
 export const MAXIMUM_MESSAGE_BYTES = MAXIMUM_RECORD_BYTES + 64 * 1024;
 
 /** The gRPC service of tony.proto for producers. */

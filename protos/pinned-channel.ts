@@ -3,11 +3,13 @@ import { createSecureContext, type PeerCertificate } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
 import { CERTIFICATE_NAME } from './executor-protocol.ts';
 
-/** A master whose machine is gone says nothing more, not even that it is gone. */
+/** A failed machine closes no connections, so only keepalive pings detect the loss of an ApplicationMaster's machine. */
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_ANSWER_MS = 10_000;
+/** Each end of a connection detects within this time that the other end's machine no longer responds. */
+export const LINK_LOSS_MS = KEEPALIVE_MS + KEEPALIVE_ANSWER_MS;
 
-/** What every connection to a job's ApplicationMaster is opened with: straight to it, and missed soon when it is gone. */
+/** Options of every connection to a job's ApplicationMaster: no proxy, and keepalive pings that detect its loss quickly. */
 export const PINNED_CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.ssl_target_name_override': CERTIFICATE_NAME,
   'grpc.default_authority': CERTIFICATE_NAME,
@@ -21,10 +23,10 @@ export const PINNED_CHANNEL_OPTIONS: ChannelOptions = {
 };
 
 /**
- * TLS 1.3 with whoever has the job's certificate, and nobody else.
+ * TLS 1.3, accepting only a server with the job's certificate.
  *
- * @param certificate PEM, of the job.
- * @param key PEM, for who proves to be of the job as well.
+ * @param certificate the job's certificate, PEM.
+ * @param key PEM; also authenticates this end as part of the job.
  */
 export function pinnedCredentials(certificate: string | Buffer, key?: Buffer): ChannelCredentials {
   const { fingerprint256 } = new X509Certificate(certificate);

@@ -1,18 +1,18 @@
-import { TonyError } from '../conf/errors.ts';
-import { DEFAULT_SITE, parseSite, type Site } from '../conf/site.ts';
+import { DEFAULT_SITE, parseSite, type SiteConfig } from '../conf/site.ts';
+import { TonyError } from '../platform/errors.ts';
 import type { Storage } from './storage.ts';
 import { joinUri } from './uri.ts';
 
-/** Where the admin's word lies on the cluster itself. */
+/** The location of the admin's site file on the cluster's default file system. */
 const PLACE = ['apps', 'tony-ts', 'site.yaml'];
 
 /**
- * What the admin has settled on the cluster itself; the defaults where nothing is there.
+ * Reads the site file on the cluster; returns the defaults when it does not exist.
  *
  * @param defaultFs e.g. `hdfs://namenode:8020`.
- * @throws TonyError SITE_INVALID with every mistake, or that HDFS cannot be reached
+ * @throws TonyError SITE_INVALID with every mistake, or when HDFS is unreachable.
  */
-export async function siteOfCluster(storage: Storage, defaultFs: string): Promise<Site> {
+export async function siteOfCluster(storage: Storage, defaultFs: string): Promise<SiteConfig> {
   if (!defaultFs.startsWith('hdfs:')) return DEFAULT_SITE;
   const uri = joinUri(defaultFs, ...PLACE);
   try {

@@ -1,22 +1,24 @@
 import type { Readable } from 'node:stream';
-import { TonyError } from '../conf/errors.ts';
-import type { Secret } from '../conf/secret.ts';
-import type { HadoopConfiguration } from '../hadoop/configuration.ts';
+import type { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { TonyError } from '../platform/errors.ts';
+import type { Secret } from '../platform/secret.ts';
 import { FileStorage } from './file-storage.ts';
 import { HdfsStorage } from './hdfs-storage.ts';
-import type { Entry, Storage, WriteOptions } from './storage.ts';
+import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
 import { parseUri } from './uri.ts';
 
 export interface StorageOptions {
-  /** null where there is no cluster: hdfs:// is then refused. */
+  /** null without a cluster: hdfs:// URIs are then rejected. */
   readonly hadoop: HadoopConfiguration | null;
   readonly user: string;
-  /** How long an operation may look for a NameNode that serves it. */
+  /** How long an operation may search for an active NameNode. */
   readonly patienceMs?: number;
+  /** The same limit until a NameNode has responded once; default `patienceMs`. */
+  readonly firstPatienceMs?: number;
   readonly delegation?: Secret;
 }
 
-/** One storage for any file:// or hdfs:// URI. */
+/** Creates one storage for all file:// and hdfs:// URIs. */
 export function createStorage(options: StorageOptions): Storage {
   const { hadoop, ...rest } = options;
   return new StorageByScheme(new FileStorage(), hadoop === null ? null : new HdfsStorage({ configuration: hadoop, ...rest }));
@@ -47,8 +49,8 @@ class StorageByScheme implements Storage {
     return this.#of(uri).stat(uri);
   }
 
-  async list(uri: string): Promise<Entry[]> {
-    return this.#of(uri).list(uri);
+  async list(uri: string, options?: ListingOptions): Promise<Entry[]> {
+    return this.#of(uri).list(uri, options);
   }
 
   async rename(from: string, to: string): Promise<boolean> {

@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -30,6 +30,19 @@ test('permissions do not depend on the umask, and nothing is left beside the fil
     expect(await readdir(folder)).toEqual(['open']);
   } finally {
     process.umask(umask);
+    await rm(folder, { recursive: true });
+  }
+});
+
+test('a raw list has links as files', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'storage-test-'));
+  try {
+    const storage = createStorage({ hadoop: null, user: 'alice' });
+    await symlink('.', join(folder, 'loop'));
+    const kinds = async (raw: boolean) => (await storage.list(fileUri(folder), { raw })).map(({ name, type }) => [name, type]);
+    expect(await kinds(false)).toEqual([['loop', 'folder']]);
+    expect(await kinds(true)).toEqual([['loop', 'file']]);
+  } finally {
     await rm(folder, { recursive: true });
   }
 });

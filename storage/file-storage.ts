@@ -1,10 +1,11 @@
 import { createReadStream } from 'node:fs';
-import { chmod, type FileHandle, link, lstat, mkdir, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises';
+import { chmod, type FileHandle, link, lstat, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
-import { type ErrorCode, messageOf, TonyError } from '../conf/errors.ts';
-import type { Entry, Storage, WriteOptions } from './storage.ts';
+import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
+import { makeFolders } from '../platform/make-folders.ts';
+import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
 import { isTemporaryName, temporaryName } from './temporary-name.ts';
 import { joinUri, parseUri } from './uri.ts';
 
@@ -12,7 +13,7 @@ const FILE_PERMISSION = 0o644;
 const FOLDER_PERMISSION = 0o755;
 const READ_CHUNK_BYTES = 256 * 1024;
 
-/** file:// URIs of this machine. */
+/** Storage for file:// URIs on this machine. */
 export class FileStorage implements Storage {
   async open(uri: string, range: { offset?: number; length?: number } = {}): Promise<Readable> {
     const path = pathOf(uri);
@@ -27,7 +28,7 @@ export class FileStorage implements Storage {
           await handle.close();
           return Readable.from([]);
         }
-        // `end` is inclusive there.
+        // createReadStream includes `end`.
         return createReadStream('', { fd: handle, start, end: end - 1, highWaterMark: READ_CHUNK_BYTES });
       } catch (error) {
         await handle.close();
@@ -45,13 +46,13 @@ export class FileStorage implements Storage {
     const path = pathOf(uri);
     const temporary = join(dirname(path), temporaryName(basename(path)));
     if (options.ifAbsent && (await isThere(path))) return false;
-    if (options.makeParents !== false) await translated(uri, () => mkdir(dirname(path), { recursive: true, mode: FOLDER_PERMISSION }));
+    if (options.makeParents !== false) await translated(uri, () => makeFolders(dirname(path), FOLDER_PERMISSION));
     const handle = await translated(uri, () => open(temporary, 'wx', options.permission ?? FILE_PERMISSION));
     try {
       await fill(uri, handle, data, options);
       return await translated(uri, () => giveName(temporary, path, options.ifAbsent ?? false));
     } finally {
-      // After a rename there is nothing left under this name; after a link there is.
+      // A rename has removed the temporary name; a link has not.
       await rm(temporary, { force: true }).catch(() => undefined);
     }
   }
@@ -61,16 +62,17 @@ export class FileStorage implements Storage {
     return entryOf(uri, basename(path), path);
   }
 
-  async list(uri: string): Promise<Entry[]> {
+  async list(uri: string, { raw = false, most = Number.POSITIVE_INFINITY }: ListingOptions = {}): Promise<Entry[]> {
     const path = pathOf(uri);
     const names = await translated(uri, () => readdir(path).catch(ifMissing([])));
     const entries = await Promise.all(
       names
-        .filter((name) => !isTemporaryName(name))
+        .filter((name) => raw || !isTemporaryName(name))
         .sort()
-        .map((name) => entryOf(joinUri(uri, name), name, join(path, name))),
+        .slice(0, most)
+        .map((name) => entryOf(joinUri(uri, name), name, join(path, name), raw ? lstat : stat)),
     );
-    // What went away in between is not there.
+    // Skips entries that were removed in the meantime.
     return entries.filter((entry) => entry !== null);
   }
 
@@ -79,14 +81,14 @@ export class FileStorage implements Storage {
     return translated(`${from} to ${to}`, async () => {
       const status = await lstat(source).catch(ifMissing(null));
       if (status === null || (await isThere(target))) return false;
-      await mkdir(dirname(target), { recursive: true, mode: FOLDER_PERMISSION });
+      await makeFolders(dirname(target), FOLDER_PERMISSION);
       if (!status.isDirectory()) {
         const isFirst = await giveName(source, target, true);
-        // Somebody may remove the folder that it was in.
+        // Another process may remove the source's folder in the meantime.
         if (isFirst) await unlink(source).catch(ifMissing(undefined));
         return isFirst;
       }
-      // Of two folders renamed to one name at the same time the second meets a folder that is not empty.
+      // If two folders are renamed to one name concurrently, the second rename fails, because the target is not empty.
       return rename(source, target).then(
         () => true,
         (error: NodeJS.ErrnoException) => {
@@ -105,13 +107,13 @@ export class FileStorage implements Storage {
       const status = await lstat(path).catch(ifMissing(null));
       if (status === null) return false;
       if (!status.isDirectory()) return unlink(path).then(() => true, ifMissing(false));
-      // It goes at once, as on HDFS: what somebody writes meanwhile goes with it, or comes into a new folder.
+      // The rename removes the folder atomically, as HDFS does: concurrent writes are removed with it, or go to a new folder.
       const aside = join(dirname(path), temporaryName(basename(path)));
       if (!(await rename(path, aside).then(() => true, ifMissing(false)))) return false;
       try {
         await rm(aside, { recursive: true, force: true });
       } catch (error) {
-        // What may not be removed keeps its name.
+        // If the removal fails, the folder gets its name back.
         await rename(aside, path).catch(() => undefined);
         throw error;
       }
@@ -122,20 +124,20 @@ export class FileStorage implements Storage {
   async makeFolder(uri: string, permission = FOLDER_PERMISSION): Promise<void> {
     const path = pathOf(uri);
     await translated(uri, async () => {
-      const made = await mkdir(path, { recursive: true, mode: permission });
-      // mkdir's mode passes through the umask.
+      const made = await makeFolders(path, permission);
+      // The umask restricts mkdir's mode.
       if (made !== undefined) await chmod(path, permission);
     });
   }
 
   close(): void {
-    // Nothing is kept open.
+    // This storage keeps nothing open.
   }
 }
 
 async function fill(uri: string, handle: FileHandle, data: Uint8Array | AsyncIterable<Uint8Array>, options: WriteOptions): Promise<void> {
   try {
-    // open's mode passes through the umask.
+    // The umask restricts open's mode.
     await translated(uri, () => handle.chmod(options.permission ?? FILE_PERMISSION));
     let bytes = 0;
     for await (const chunk of data instanceof Uint8Array ? [data] : data) {
@@ -143,14 +145,14 @@ async function fill(uri: string, handle: FileHandle, data: Uint8Array | AsyncIte
       bytes += chunk.byteLength;
       options.onProgress?.(bytes);
     }
-    // Without it a machine that loses power may have the name, but not the bytes.
+    // Without it, a power failure could leave the name without the bytes.
     await translated(uri, () => handle.datasync());
   } finally {
     await handle.close();
   }
 }
 
-/** False when `exclusive` and the name is taken. */
+/** Returns false when `exclusive` is set and the name exists. */
 async function giveName(temporary: string, path: string, exclusive: boolean): Promise<boolean> {
   if (!exclusive) {
     await rename(temporary, path).catch((error: NodeJS.ErrnoException) => {
@@ -158,7 +160,7 @@ async function giveName(temporary: string, path: string, exclusive: boolean): Pr
     });
     return true;
   }
-  // Unlike rename, link refuses to replace.
+  // Unlike rename, link fails when the target exists.
   return link(temporary, path).then(
     () => true,
     (error: NodeJS.ErrnoException) => {
@@ -168,8 +170,8 @@ async function giveName(temporary: string, path: string, exclusive: boolean): Pr
   );
 }
 
-async function entryOf(uri: string, name: string, path: string): Promise<Entry | null> {
-  const status = await translated(uri, () => stat(path).catch(ifMissing(null)));
+async function entryOf(uri: string, name: string, path: string, look: typeof stat | typeof lstat = stat): Promise<Entry | null> {
+  const status = await translated(uri, () => look(path).catch(ifMissing(null)));
   if (status === null) return null;
   return {
     uri,
@@ -186,7 +188,7 @@ function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    // This user id has no entry in the password file.
+    // The password file has no entry for this user ID.
     return String(process.getuid?.() ?? '');
   }
 }
@@ -201,7 +203,7 @@ function isThere(path: string): Promise<boolean> {
   return lstat(path).then(() => true, ifMissing(false));
 }
 
-/** Answers for ENOENT and ENOTDIR, passes everything else on. */
+/** Returns `answer` for ENOENT and ENOTDIR; rethrows every other error. */
 function ifMissing<T>(answer: T): (error: NodeJS.ErrnoException) => T {
   return (error) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return answer;

@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream';
-import { TonyError } from '../conf/errors.ts';
-import type { Secret } from '../conf/secret.ts';
-import type { HadoopConfiguration } from '../hadoop/configuration.ts';
-import { type FileStatus, WebHdfs } from '../hadoop/web-hdfs.ts';
-import type { Entry, Storage, WriteOptions } from './storage.ts';
+import type { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { type FileStatus, WebHdfs } from '../hadoop/hdfs/web-hdfs.ts';
+import { TonyError } from '../platform/errors.ts';
+import type { Secret } from '../platform/secret.ts';
+import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
 import { isTemporaryName, temporaryName } from './temporary-name.ts';
 import { joinUri, nameOf, parseUri } from './uri.ts';
 
@@ -11,6 +11,7 @@ export interface HdfsStorageOptions {
   readonly configuration: HadoopConfiguration;
   readonly user: string;
   readonly patienceMs?: number;
+  readonly firstPatienceMs?: number;
   readonly idleTimeoutMs?: number;
   readonly delegation?: Secret;
 }
@@ -18,7 +19,7 @@ export interface HdfsStorageOptions {
 const FILE_PERMISSION = 0o644;
 const FOLDER_PERMISSION = 0o755;
 
-/** hdfs:// URIs of any cluster that the configuration leads to. */
+/** Storage for hdfs:// URIs of every cluster that the configuration can reach. */
 export class HdfsStorage implements Storage {
   readonly #options: HdfsStorageOptions;
   readonly #fileSystems = new Map<string, WebHdfs>();
@@ -50,7 +51,7 @@ export class HdfsStorage implements Storage {
         length: options.length,
         onProgress: options.onProgress,
       });
-      // The NameNode decides which of two writers is first.
+      // The NameNode decides which of two concurrent writers succeeds.
       const outcome = await fileSystem.rename(temporary, path, { overwrite: !options.ifAbsent });
       isThere = outcome !== 'renamed';
       if (outcome === 'source-missing')
@@ -67,11 +68,11 @@ export class HdfsStorage implements Storage {
     return status === null ? null : entryOf(uri, nameOf(uri), status);
   }
 
-  async list(uri: string): Promise<Entry[]> {
+  async list(uri: string, { raw = false, most }: ListingOptions = {}): Promise<Entry[]> {
     const { fileSystem, path } = this.#locate(uri);
-    const found = (await fileSystem.list(path)) ?? [];
-    return found
-      .filter((status) => !isTemporaryName(status.name))
+    const found = most === undefined ? await fileSystem.list(path) : await fileSystem.listFirst(path, most);
+    return (found ?? [])
+      .filter((status) => raw || !isTemporaryName(status.name))
       .map((status) => entryOf(joinUri(uri, status.name), status.name, status))
       .sort(byName);
   }

@@ -2,9 +2,10 @@ import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Storage } from './storage.ts';
+import { temporaryName } from './temporary-name.ts';
 import { joinUri, nameOf, parentUri } from './uri.ts';
 
-/** What every storage owes its users, checked on a real one. `open` answers the storage and the URI of an empty folder in it. */
+/** The tests that every storage must pass. `open` returns the storage and the URI of an empty folder in it. */
 export function describeStorage(kind: string, open: () => Promise<{ storage: Storage; root: string; close: () => Promise<void> }>): void {
   describe(`${kind} storage`, () => {
     let storage: Storage;
@@ -123,7 +124,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await text(uri)).toBe(writers[wins.indexOf(true)]);
       expect(await storage.write(uri, Buffer.from('late'), { ifAbsent: true })).toBe(false);
       expect(await names(folder)).toEqual(['final.json']);
-      // A folder in the place is there, too.
+      // A folder of that name counts as existing, too.
       expect(await storage.write(folder, Buffer.from('x'), { ifAbsent: true })).toBe(false);
       expect(await names(folder)).toEqual(['final.json']);
     });
@@ -148,7 +149,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       await storage.write(joinUri(from, 'weights'), Buffer.from('other'));
       expect(await storage.rename(from, to)).toBe(false);
       expect(await text(joinUri(to, 'weights'))).toBe('w');
-      // Not into the folder either.
+      // The rename must not move into the folder either.
       expect(await storage.rename(b, to)).toBe(false);
       expect(await names(to)).toEqual(['weights']);
     });
@@ -171,11 +172,22 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       for (const name of ['c', 'a', 'B', 'a b%41 é?#;&=+', '10', '9']) await storage.write(joinUri(folder, name), Buffer.from(name));
       const listed = await storage.list(folder);
       expect(listed.map((entry) => entry.name)).toEqual(['10', '9', 'B', 'a', 'a b%41 é?#;&=+', 'b', 'c']);
-      // The URI of each entry leads to it.
+      // Each entry's URI opens that entry.
       for (const entry of listed.filter(({ type }) => type === 'file'))
         expect([nameOf(entry.uri), await text(entry.uri)]).toEqual([entry.name, entry.name]);
+      expect((await storage.list(folder, { most: 3 })).map(({ name }) => name)).toEqual(['10', '9', 'B']);
+      expect(await storage.list(folder, { most: 100 })).toEqual(listed);
+      expect(await storage.list(fresh(), { most: 3 })).toEqual([]);
       expect(await storage.list(joinUri(folder, 'a'))).toEqual([]);
       expect(await storage.list(joinUri(folder, 'a', 'below'))).toEqual([]);
+    });
+
+    test('a raw list has unfinished files too', async () => {
+      const folder = fresh();
+      const left = temporaryName('a');
+      for (const name of ['a', left]) await storage.write(joinUri(folder, name), Buffer.from(name));
+      expect(await names(folder)).toEqual(['a']);
+      expect((await storage.list(folder, { raw: true })).map(({ name }) => name)).toEqual([left, 'a']);
     });
 
     test('removes files and folders with all in them', async () => {
@@ -199,7 +211,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
             try {
               await storage.write(joinUri(folder, `writer-${writer}`, file), Buffer.from(file));
             } catch (error) {
-              // It was removed before its name was given.
+              // The folder was removed before the writer renamed the temporary file.
               expect(error).toMatchObject({ name: 'TonyError' });
             }
           }

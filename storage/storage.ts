@@ -1,39 +1,49 @@
 import type { Readable } from 'node:stream';
 
 /**
- * One interface over hdfs:// and file://. Every path is a whole URI. Missing files are a TonyError with code NOT_FOUND,
- * denied ones with code ACCESS_DENIED, an unreachable cluster with code HDFS_UNREACHABLE.
+ * One interface over hdfs:// and file://. Every path is a complete URI. Operations throw a TonyError: NOT_FOUND for missing files,
+ * ACCESS_DENIED for denied access, HDFS_UNREACHABLE for an unreachable cluster.
  */
 export interface Storage {
-  /** The bytes from `offset` on (`length` of them, or to the end). */
+  /** Streams the bytes from `offset` on: `length` bytes, or up to the end. */
   open(uri: string, range?: { offset?: number; length?: number }): Promise<Readable>;
   read(uri: string): Promise<Buffer>;
   /**
-   * Whole or not at all: written under a temporary name beside it and renamed. Parents are made unless told otherwise.
-   * `ifAbsent`: when the file is there already nothing changes and the answer is false (create-exclusive: of two writers one gets true).
+   * Atomic: writes to a temporary name in the same folder and renames it. Creates missing parents by default. `ifAbsent`
+   * (create-exclusive): when the file exists, nothing changes and the result is false; of two concurrent writers, one gets true.
    */
   write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<boolean>;
-  /** null when there is none. */
+  /** null when the path does not exist. */
   stat(uri: string): Promise<Entry | null>;
-  /** Empty when the folder is missing. Sorted by name. */
-  list(uri: string): Promise<Entry[]>;
-  /** False, and nothing changed, when `from` is missing or `to` exists. Atomic. */
+  /** Sorted by name; empty when the folder does not exist. */
+  list(uri: string, options?: ListingOptions): Promise<Entry[]>;
+  /** Atomic. Returns false and changes nothing when `from` does not exist or `to` exists. */
   rename(from: string, to: string): Promise<boolean>;
-  /** Folder or file, with everything in it, at once, whoever writes into it meanwhile; false when there was nothing. */
+  /** Removes a file, or a folder with its content, atomically even during concurrent writes; returns false when the path does not exist. */
   remove(uri: string): Promise<boolean>;
   makeFolder(uri: string, permission?: number): Promise<void>;
   close(): void;
 }
 
+export interface ListingOptions {
+  /** Returns at most this number of entries, the first by name, and fetches no more. */
+  readonly most?: number;
+  /**
+   * Returns the raw content of the folder, including temporary files that are being written or that a crashed writer left, and reports each
+   * symbolic link as a file. By default temporary files are omitted and links are followed.
+   */
+  readonly raw?: boolean;
+}
+
 export interface WriteOptions {
   readonly ifAbsent?: boolean;
-  /** False: NOT_FOUND where the folder is missing, so that a late write does not bring back what somebody has removed. */
+  /** If false, throws NOT_FOUND when the folder does not exist, so that a late write does not recreate a removed folder. */
   readonly makeParents?: boolean;
   /** e.g. 0o600; default 0o644. */
   readonly permission?: number;
-  /** What a stream will give, where that is known: HDFS takes it faster then. */
+  /** Length of a stream, if known: it speeds up uploads to HDFS. */
   readonly length?: number;
-  /** Called with the bytes sent so far. */
+  /** Called with the number of bytes sent so far. */
   readonly onProgress?: (bytes: number) => void;
 }
 

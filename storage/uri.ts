@@ -1,9 +1,9 @@
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { TonyError } from '../conf/errors.ts';
+import { TonyError } from '../platform/errors.ts';
 
 /*
- * URIs of files. Each world keeps its own habit: file:// is percent-encoded as `pathToFileURL` writes it, hdfs:// is plain as in Hadoop,
+ * File URIs. Each scheme keeps its own encoding: file:// is percent-encoded as `pathToFileURL` does it; hdfs:// is plain as in Hadoop,
  * where `%3A` in a name is three characters.
  */
 
@@ -19,7 +19,7 @@ export interface HdfsUri {
   readonly path: string;
 }
 
-/** Throws STORAGE_REFUSED for what is not a file:// or hdfs:// URI with an absolute path. */
+/** Throws STORAGE_REFUSED unless `uri` is a file:// or hdfs:// URI with an absolute path. */
 export function parseUri(uri: string): FileUri | HdfsUri {
   const match = /^([a-zA-Z][a-zA-Z0-9+.-]*):(?:\/\/([^/]*))?(\/.*)?$/s.exec(uri);
   const [, scheme, authority = '', rawPath = '/'] = match ?? [];
@@ -37,20 +37,20 @@ export function parseUri(uri: string): FileUri | HdfsUri {
   }
 }
 
-/** The URI of an absolute path on this machine. */
+/** Converts an absolute local path to a URI. */
 export function fileUri(path: string): string {
   if (!isAbsolute(path)) throw new TonyError('INTERNAL', `fileUri wants an absolute path, not ${path}.`);
   return pathToFileURL(path).href.replace(/(?<=[^/])\/$/, '');
 }
 
-/** What lies in a folder under these names. */
+/** Appends plain names to the URI of a folder. */
 export function joinUri(folder: string, ...names: readonly string[]): string {
   const isFile = /^file:/i.test(folder);
   const parts = names.flatMap((name) => name.split('/')).filter((part) => part !== '');
   return [withoutSlash(folder), ...(isFile ? parts.map(encodeURIComponent) : parts)].join('/');
 }
 
-/** The folder that something lies in; the root is its own. */
+/** The parent folder; the root is its own parent. */
 export function parentUri(uri: string): string {
   const trimmed = withoutSlash(uri);
   const cut = trimmed.lastIndexOf('/');
@@ -60,13 +60,13 @@ export function parentUri(uri: string): string {
   return /^[a-z0-9+.-]+:\/\/[^/]*$/i.test(parent) ? `${parent}/` : parent;
 }
 
-/** The last name of a URI, plain. */
+/** The last component of a URI, decoded. */
 export function nameOf(uri: string): string {
   const { path } = parseUri(uri);
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
-/** `hdfs://nn/a/` as `hdfs://nn/a`, `file:///` as `file://`. */
+/** Removes trailing slashes: `hdfs://nn/a/` becomes `hdfs://nn/a`, and `file:///` becomes `file://`. */
 function withoutSlash(uri: string): string {
   const [, start = '', path = ''] = /^([a-zA-Z0-9+.-]+:\/\/[^/]*)?(.*)$/s.exec(uri) ?? [];
   return start + path.replace(/\/+$/, '');
@@ -84,7 +84,7 @@ function decode(path: string): string {
   try {
     return decodeURIComponent(path);
   } catch {
-    // A stray percent sign: the path was never encoded.
+    // A stray percent sign means that the path is not encoded.
     return path;
   }
 }

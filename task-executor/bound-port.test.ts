@@ -4,7 +4,7 @@ import { connect, createServer } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
 import { bindFreePort } from './bound-port.ts';
 
-/** What a client is told that dials the port. */
+/** Returns the data that a client receives when it connects to the port. */
 async function dial(port: number): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   try {
@@ -42,7 +42,7 @@ it('lets a program that did not inherit the socket listen at the port, while ano
 });
 
 it('gives out different ports, also where the name is none of this machine', async () => {
-  // A label has 63 letters at most: this one is known to be none without asking a name server.
+  // A label longer than 63 letters is invalid, so no name server is queried.
   const unknown = 'x'.repeat(64);
   const ports = await Promise.all(['127.0.0.1', '127.0.0.1', unknown, '192.0.2.1'].map(bindFreePort));
   expect(new Set(ports.map(({ port }) => port)).size).toBe(ports.length);

@@ -3,14 +3,14 @@ import net from 'node:net';
 import { getSystemErrorName } from 'node:util';
 
 /**
- * A port that is taken before anybody hears of it. Its socket is bound and does not listen: who dials before the program does is refused
- * and tries again; and a program that could not inherit the socket (npm closes what it does not know, and holds it itself) can still listen
- * at the port, as the kernel allows that beside a socket that is only bound.
+ * A port that is bound before it is announced. Its socket is bound but not listening, so a client that connects before the program listens
+ * is refused and retries. A program that cannot inherit the socket (npm closes descriptors that it does not know, while holding the socket
+ * itself) can still listen on the port: the kernel allows that beside a socket that is only bound.
  */
 export interface BoundPort {
   readonly port: number;
   readonly descriptor: number;
-  /** Gives up this process's share of the socket; a program that has inherited it keeps it. */
+  /** Closes this process's descriptor of the socket; a program that has inherited the socket keeps it. */
   close(): void;
 }
 
@@ -20,10 +20,12 @@ interface TcpHandle {
   close(): void;
 }
 
-/** What Node's own cluster module binds with: no public interface can bind without listening. A number is an error's. */
+/**
+ * The internal function that Node's cluster module binds with: no public API binds without listening. A returned number is an error code.
+ */
 type CreateServerHandle = (address: string, port: number, family: 4 | 6) => TcpHandle | number;
 
-/** At the host's address, or at all of the machine's where that name is not one of them (behind address translation). */
+/** Binds to the host's address, or to all interfaces if the host name resolves to none of this machine's addresses (behind NAT). */
 export async function bindFreePort(host: string): Promise<BoundPort> {
   const found = await lookup(host).catch(() => null);
   const handle = (found && bind(found.address, found.family === 6 ? 6 : 4)) ?? bind('0.0.0.0', 4);

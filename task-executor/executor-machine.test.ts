@@ -77,13 +77,16 @@ describe('the executor', () => {
     const { state, actions } = run([exit(3, 2)], run(startedOnce).state);
     expect(actions).toMatchObject([{ type: 'say-exited', exit: { code: 2 } }]);
     expect(run([{ type: 'start', generation: 3, members: [] }], state).actions).toMatchObject([{ type: 'say-exited' }]);
-    expect(run([{ type: 'stop', reason: 'done' }], state).actions).toEqual([{ type: 'leave', exitCode: 0, reason: 'done' }]);
+    expect(run([{ type: 'stop', reason: 'done', atOnce: false }], state).actions).toEqual([
+      { type: 'say-left' },
+      { type: 'leave', exitCode: 0, reason: 'done' },
+    ]);
   });
 
   it('ends the program before it leaves, and does not wait for ever', () => {
-    const { state, actions } = run([{ type: 'stop', reason: 'done' }], run(startedOnce).state);
+    const { state, actions } = run([{ type: 'stop', reason: 'done', atOnce: false }], run(startedOnce).state);
     expect(actions).toMatchObject([{ type: 'note' }, { type: 'kill', gently: true }]);
-    expect(run([exit(3, -1)], state).actions).toMatchObject([{ type: 'say-exited' }, { type: 'leave', exitCode: 0 }]);
+    expect(run([exit(3, -1)], state).actions).toMatchObject([{ type: 'say-exited' }, { type: 'say-left' }, { type: 'leave', exitCode: 0 }]);
     expect(step(state, { type: 'tick', now: 14_000 }).actions).toEqual([]);
     expect(step(state, { type: 'tick', now: 16_000 }).actions).toMatchObject([{ type: 'leave' }]);
   });
@@ -153,9 +156,9 @@ describe('the executor', () => {
       }),
       fc.constant({ type: 'disconnected' as const }),
       fc.constant({ type: 'tick' as const }),
-      fc.record({ type: fc.constant('stop' as const), reason: fc.constant('') }),
+      fc.record({ type: fc.constant('stop' as const), reason: fc.constant(''), atOnce: fc.boolean() }),
     );
-    // What the world does when its turn comes: bind what is to be bound, start and end what is to be started and ended.
+    // The simulated environment's response in each round: complete a pending bind, start a pending program, end a killed one, or nothing.
     const world = fc.constantFrom('bind', 'start', 'end', 'none');
     fc.assert(
       fc.property(fc.array(fc.tuple(happening, world), { maxLength: 60 }), (turns) => {

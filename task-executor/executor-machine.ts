@@ -1,26 +1,27 @@
+import { LEAST_LEASE_MS } from '../conf/values/lease.ts';
 import type { Exited, MemberMessage } from '../protos/executor-protocol.ts';
 
 /*
- * What an executor does, as a function from values to values: `step(state, event) -> { state, actions }`. Time comes with the events.
+ * The executor's state machine, a pure function: `step(state, event) -> { state, actions }`. Events carry the time.
  *
- *   program   none -> starting -> running -> ended          (one program a generation, one at a time)
- *   port      bound before it is announced, given to one program, never to a second
+ *   program   none -> starting -> running -> ended          (one program per generation, one at a time)
+ *   port      bound before it is announced, given to one program and never reused
  */
 
 export interface ExecutorState {
   readonly link: 'open' | 'lost';
-  /** The highest attempt of the ApplicationMaster seen. Lower ones are out of date, whatever they say. */
+  /** The highest attempt of the ApplicationMaster seen so far. Messages from lower attempts are rejected. */
   readonly masterAttempt: number;
-  /** When the master was surely there (ms), and for how long that is good. */
+  /** When the ApplicationMaster was last known to be reachable (ms). The lease `leaseMs` runs from this time. */
   readonly lastContact: number;
   readonly lastTick: number;
   readonly leaseMs: number;
-  /** Of the program, or that the port is bound for; 0 before the first. */
+  /** The generation of the program, or the one the port is bound for; 0 before the first. */
   readonly generation: number;
-  /** 0 while none is bound. */
+  /** 0 while no port is bound. */
   readonly port: number;
   readonly program: Program | null;
-  /** The generation that a port is to be bound for as soon as no program lives. */
+  /** The generation to bind a port for once the current program has ended; null if none is pending. */
   readonly preparing: number | null;
   readonly leaving: Leaving | null;
 }
@@ -30,11 +31,11 @@ export type Program =
   | { readonly phase: 'running'; readonly pid: number }
   | { readonly phase: 'ended'; readonly exit: Exited };
 
-/** What a hello tells of the program and its port. */
+/** The state of the program and its port as a hello reports it. */
 export interface Said {
   readonly generation: number;
   readonly phase: 'IDLE' | 'RUNNING' | 'ENDED';
-  /** 0 while none is bound. */
+  /** 0 while no port is bound. */
   readonly port: number;
 }
 
@@ -46,34 +47,36 @@ export interface Leaving {
 
 export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'bound'; readonly generation: number; readonly port: number }
-  /** The master has taken the hello; `said` is what stood in it. */
+  /** The ApplicationMaster has accepted the hello; `said` is the content of that hello. */
   | { readonly type: 'connected'; readonly masterAttempt: number; readonly leaseMs: number; readonly said: Said }
   | { readonly type: 'disconnected' }
-  /** The master says that this container has no part in the job; `masterAttempt` is 0 when it does not say which attempt it is. */
+  /** The ApplicationMaster has rejected this container as no part of the job; `masterAttempt` is 0 if the attempt is unknown. */
   | { readonly type: 'refused'; readonly masterAttempt: number; readonly reason: string }
   | { readonly type: 'prepare'; readonly generation: number }
   | { readonly type: 'start'; readonly generation: number; readonly members: readonly MemberMessage[] }
-  | { readonly type: 'stop'; readonly reason: string }
+  | { readonly type: 'stop'; readonly reason: string; readonly atOnce: boolean }
   | { readonly type: 'started'; readonly generation: number; readonly pid: number }
-  /** The program and all of its process group are gone. */
+  /** The program and all processes of its group have ended. */
   | { readonly type: 'exited'; readonly exit: Exited }
-  /** The container is told to end. */
+  /** The container was asked to terminate. */
   | { readonly type: 'terminated'; readonly exitCode: number; readonly reason: string }
   | { readonly type: 'tick' }
 );
 
-/** Carried out in order; none is awaited. */
+/** The executor carries out the actions in order and awaits none of them. */
 export type ExecutorAction =
   | { readonly type: 'bind'; readonly generation: number }
   | { readonly type: 'spawn'; readonly generation: number; readonly members: readonly MemberMessage[] }
-  /** `gently`: it may write a checkpoint first. */
+  /** `gently`: the program gets time to write a checkpoint first. */
   | { readonly type: 'kill'; readonly gently: boolean }
   | { readonly type: 'say-ready'; readonly generation: number; readonly port: number }
   | { readonly type: 'say-started'; readonly generation: number; readonly pid: number }
   | { readonly type: 'say-exited'; readonly exit: Exited }
+  /** Report that no process of the program is left. */
+  | { readonly type: 'say-left' }
   | { readonly type: 'disconnect'; readonly reason: string }
   | { readonly type: 'note'; readonly text: string }
-  /** End this process; nothing follows. */
+  /** End this process. It is always the last action. */
   | { readonly type: 'leave'; readonly exitCode: number; readonly reason: string };
 
 export interface Step {
@@ -81,11 +84,9 @@ export interface Step {
   readonly actions: readonly ExecutorAction[];
 }
 
-/** Until the first master says otherwise. */
-export const FIRST_LEASE_MS = 120_000;
-/** A pause between ticks longer than this means that this process was stopped: the master may have given it up meanwhile. */
+/** If ticks are further apart than this, the process was stopped, and the ApplicationMaster may have given it up in the meantime. */
 const HELD_UP_MS = 5_000;
-/** A program that is killed may take so long to go (a disk or a driver holds it); then this process leaves without its report. */
+/** If a killed program takes longer than this to exit (a disk or a driver may block it), the executor exits without reporting the end. */
 const LEAVE_MS = 15_000;
 
 export function createExecutor(now: number): ExecutorState {
@@ -94,7 +95,8 @@ export function createExecutor(now: number): ExecutorState {
     masterAttempt: 0,
     lastContact: now,
     lastTick: now,
-    leaseMs: FIRST_LEASE_MS,
+    // Applies until the first ApplicationMaster sends its own lease.
+    leaseMs: LEAST_LEASE_MS,
     generation: 0,
     port: 0,
     program: null,
@@ -120,7 +122,7 @@ export function step(state: ExecutorState, event: ExecutorEvent): Step {
     case 'start':
       return start(state, event.generation, event.members);
     case 'stop':
-      return leave(state, event.now, 0, event.reason, true);
+      return leave(state, event.now, 0, event.reason, !event.atOnce);
     case 'started':
       return started(state, event.generation, event.pid);
     case 'exited':
@@ -146,7 +148,7 @@ function lives(program: Program | null): boolean {
 
 function bound(state: ExecutorState, generation: number, port: number): Step {
   if (state.leaving !== null || state.preparing === null) return only(state);
-  // Another generation has been asked for while this port was being bound.
+  // A newer generation was requested while this port was being bound.
   if (state.preparing !== generation) return { state, actions: [{ type: 'bind', generation: state.preparing }] };
   return {
     state: { ...state, preparing: null, generation, port },
@@ -162,7 +164,7 @@ export function saidOf({ generation, port, program, preparing }: ExecutorState):
   };
 }
 
-/** What has happened while the hello was under way was said to nobody: there was no link. */
+/** Reports what changed while the hello was in flight: those reports could not be sent because the link was not open. */
 function connected(state: ExecutorState, { masterAttempt, leaseMs, now, said }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
   if (masterAttempt < state.masterAttempt)
     return { state, actions: [{ type: 'disconnect', reason: `attempt ${masterAttempt} of the ApplicationMaster is out of date` }] };
@@ -188,7 +190,7 @@ function prepare(state: ExecutorState, generation: number): Step {
   }
   const next = { ...state, preparing: generation };
   if (lives(state.program)) return { state: next, actions: [{ type: 'kill', gently: false }] };
-  // While a port is being bound, its `bound` goes on from there.
+  // While a port is being bound, its `bound` event continues with the newest generation.
   if (state.preparing !== null) return only(next);
   return { state: { ...next, program: null, port: 0 }, actions: [{ type: 'bind', generation }] };
 }
@@ -204,7 +206,7 @@ function start(state: ExecutorState, generation: number, members: readonly Membe
     }
     return ignore(state, `Start of generation ${generation} has no port of its own yet`);
   }
-  // A port that no program has had serves any generation; one that was bound for a generation serves that one.
+  // A port bound for generation 0 serves any generation until a program has used it; a port bound for a generation serves only that one.
   if (state.generation !== 0 && state.generation !== generation)
     return ignore(state, `Start of generation ${generation} while the port is bound for ${state.generation}`);
   return { state: { ...state, generation, program: { phase: 'starting' } }, actions: [{ type: 'spawn', generation, members }] };
@@ -213,7 +215,7 @@ function start(state: ExecutorState, generation: number, members: readonly Membe
 function started(state: ExecutorState, generation: number, pid: number): Step {
   if (state.program?.phase !== 'starting' || state.generation !== generation) return only(state);
   const next: ExecutorState = { ...state, program: { phase: 'running', pid } };
-  // Whoever asked for its end meanwhile may have asked before there was a process.
+  // A stop or a newer generation may have been requested before the process existed.
   if (state.leaving !== null || state.preparing !== null) return { state: next, actions: [{ type: 'kill', gently: false }] };
   return { state: next, actions: [{ type: 'say-started', generation, pid }] };
 }
@@ -221,8 +223,8 @@ function started(state: ExecutorState, generation: number, pid: number): Step {
 function exited(state: ExecutorState, exit: Exited): Step {
   if (!lives(state.program) || exit.generation !== state.generation) return only(state);
   const ended: ExecutorState = { ...state, program: { phase: 'ended', exit } };
-  if (state.leaving !== null) return { state: ended, actions: [{ type: 'say-exited', exit }, left(state.leaving)] };
-  // Killed for the sake of the next generation: that is no news.
+  if (state.leaving !== null) return { state: ended, actions: [{ type: 'say-exited', exit }, { type: 'say-left' }, left(state.leaving)] };
+  // The program was killed to make way for the next generation: its exit is not reported.
   if (state.preparing !== null)
     return { state: { ...ended, program: null, port: 0 }, actions: [{ type: 'bind', generation: state.preparing }] };
   return { state: ended, actions: [{ type: 'say-exited', exit }] };
@@ -230,7 +232,7 @@ function exited(state: ExecutorState, exit: Exited): Step {
 
 function leave(state: ExecutorState, now: number, exitCode: number, reason: string, gently: boolean): Step {
   if (state.leaving !== null) {
-    // A container that is being ended has no time for gentleness.
+    // A container that is already ending does not wait: an ungraceful termination kills the program at once.
     return !gently && lives(state.program) ? { state, actions: [{ type: 'kill', gently: false }] } : only(state);
   }
   const leaving = { since: now, exitCode, reason };
@@ -242,7 +244,7 @@ function leave(state: ExecutorState, now: number, exitCode: number, reason: stri
           { type: 'kill', gently },
         ],
       }
-    : { state: { ...state, leaving }, actions: [left(leaving)] };
+    : { state: { ...state, leaving }, actions: [{ type: 'say-left' }, left(leaving)] };
 }
 
 function left({ exitCode, reason }: Leaving): ExecutorAction {
@@ -251,7 +253,7 @@ function left({ exitCode, reason }: Leaving): ExecutorAction {
 
 function tick(state: ExecutorState, now: number): Step {
   const heldUp = now - state.lastTick > HELD_UP_MS;
-  // An open link of a process that was stopped may have been cut long ago: only the next tick knows.
+  // After a stop of this process, an open link may have been cut long ago; only the next tick proves that it still works.
   const next = { ...state, lastTick: now, lastContact: state.link === 'open' && !heldUp ? now : state.lastContact };
   if (next.leaving !== null) {
     return now - next.leaving.since > LEAVE_MS ? { state: next, actions: [left(next.leaving)] } : only(next);

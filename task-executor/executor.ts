@@ -1,7 +1,7 @@
 import { appendFile } from 'node:fs/promises';
 import path from 'node:path';
-import { messageOf } from '../conf/errors.ts';
-import type { Logger } from '../conf/log.ts';
+import { messageOf } from '../platform/errors.ts';
+import type { Logger } from '../platform/log.ts';
 import type { Exited, Hello, MasterMessage, UsageMessage, Welcome } from '../protos/executor-protocol.ts';
 import { type BoundPort, bindFreePort } from './bound-port.ts';
 import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, saidOf, step } from './executor-machine.ts';
@@ -16,12 +16,14 @@ import type { ExecutorSettings } from './settings.ts';
 import { prepareRun } from './task-folder.ts';
 
 const TICK_MS = 500;
-/** How long a request of the program waits for an ApplicationMaster that is away; then the program hears that, and asks again. */
+/**
+ * How long a service request of the program waits for an unreachable ApplicationMaster. After that the program gets an error and retries.
+ */
 const SERVICE_PATIENCE_MS = 60_000;
-/** Until a master says how often. */
+/** The heartbeat interval until an ApplicationMaster sets one. */
 const FIRST_INTERVAL_MS = 1_000;
 
-/** An event without its time, which is added here. */
+/** An event without its time, which the executor adds. */
 type Happening = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
 
 interface Run {
@@ -31,7 +33,7 @@ interface Run {
   readonly program: Program | null;
 }
 
-/** The shell around the executor's machine: sockets, processes and timers become events, and actions become calls. */
+/** Connects the executor's state machine to the outside: turns sockets, processes and timers into events, and actions into calls. */
 export class Executor {
   readonly #settings: ExecutorSettings;
   readonly #environment: Readonly<Record<string, string | undefined>>;
@@ -47,7 +49,7 @@ export class Executor {
   #intervalMs = FIRST_INTERVAL_MS;
   #beat: NodeJS.Timeout | null = null;
   #resolveLeft: (exitCode: number) => void = () => {};
-  /** Resolves with the exit code when all is over. */
+  /** Resolves with the exit code when the executor may exit. */
   readonly left: Promise<number>;
 
   constructor(settings: ExecutorSettings, environment: Readonly<Record<string, string | undefined>>, log: Logger) {
@@ -76,7 +78,7 @@ export class Executor {
     });
   }
 
-  /** @throws when no port can be bound */
+  /** @throws if no port can be bound */
   async start(): Promise<void> {
     await this.#bind(0);
     this.#link.open();
@@ -87,7 +89,7 @@ export class Executor {
     this.#happened({ type: 'terminated', exitCode, reason });
   }
 
-  /** Nothing else works any more: no program stays behind. */
+  /** Kills the program after an unexpected error, so that it does not outlive the executor. */
   abandon(): void {
     this.#run?.program?.kill(false);
   }
@@ -122,6 +124,9 @@ export class Executor {
       case 'say-exited':
         this.#sayExited(action.exit);
         break;
+      case 'say-left':
+        this.#link.send({ left: {} });
+        break;
       case 'disconnect':
         this.#link.disconnect(action.reason);
         break;
@@ -139,7 +144,7 @@ export class Executor {
     this.#port?.close();
     this.#port = null;
     const port = await bindFreePort(this.#settings.host);
-    // Only one is bound at a time: the machine asks for the next one when it has heard of this one.
+    // One port is bound at a time: the state machine requests the next one after it has received this event.
     this.#port = port;
     this.#happened({ type: 'bound', generation, port: port.port });
   }
@@ -149,16 +154,13 @@ export class Executor {
     const welcome = this.#welcome;
     if (port === null || welcome === null) throw new Error('there is no port, or no command');
     const services = await this.#openServices(generation);
-    const prepared = await prepareRun(this.#settings, this.#environment, {
-      generation,
-      members,
-      port: port.port,
-      services,
-      jobEnvironment: welcome.env ?? {},
-    });
+    const request = { generation, members, port: port.port, services, jobEnvironment: welcome.env ?? {} };
+    const prepared = await prepareRun(this.#settings, this.#environment, request, (folder, error) =>
+      this.#log.warn({ folder, error: messageOf(error) }, 'a working directory of an earlier program could not be removed'),
+    );
     const progress = new ProgressSoFar();
     const stderr = path.join(this.#settings.logFolder, 'stderr');
-    // Who reads the log sees where a program that was started again begins anew.
+    // Marks in the log where a restarted program begins.
     if (generation > 1) await appendFile(stderr, `--- generation ${generation} ---\n`);
     const started = await Program.start({
       command: welcome.command,
@@ -169,7 +171,7 @@ export class Executor {
       listener: port.descriptor,
       guard: this.#guard,
     });
-    // From here on whoever dials reaches the program.
+    // From now on, connections to the port reach the program.
     port.close();
     this.#port = null;
     if (!(started instanceof Program)) {
@@ -188,7 +190,7 @@ export class Executor {
     });
   }
 
-  /** Null when there can be none: most programs need no services. */
+  /** Returns null if the socket cannot be created: most programs do not use the services. */
   async #openServices(generation: number): Promise<string | null> {
     this.#services?.close();
     this.#services = null;
@@ -205,7 +207,7 @@ export class Executor {
     }
   }
 
-  /** What the program reported last is known before its end is judged. */
+  /** Sends the program's last report before its exit, so that the ApplicationMaster has it when it judges the exit. */
   #sayExited(exit: Exited): void {
     this.#heartbeat();
     this.#link.send({ exited: exit });
@@ -221,8 +223,7 @@ export class Executor {
   #told(message: MasterMessage): void {
     if (message.prepare) this.#happened({ type: 'prepare', generation: message.prepare.generation });
     else if (message.start) this.#happened({ type: 'start', generation: message.start.generation, members: message.start.members ?? [] });
-    else if (message.stop) this.#happened({ type: 'stop', reason: message.stop.reason });
-    else if (message.interval) this.#beatEvery(message.interval.intervalMs);
+    else if (message.stop) this.#happened({ type: 'stop', reason: message.stop.reason, atOnce: message.stop.atOnce ?? false });
   }
 
   #beatEvery(intervalMs: number): void {

@@ -8,10 +8,10 @@ const MEBIBYTE = 1 << 20;
 const EVERY_MS = 10_000;
 const DEADLINE_MS = 5_000;
 const MAX_OUTPUT = 64 * 1024;
-/** A driver that hangs is not asked all the time. */
+/** Limits how often a hanging driver is queried. */
 const PAUSE_AFTER_FAILURE_MS = 120_000;
 
-/** Lines such as `0, 37, 1024, 81559`; a card that does not tell a figure says `[N/A]`, and counts as 0 there. */
+/** Parses lines such as `0, 37, 1024, 81559`. A value that the GPU does not report (`[N/A]`) counts as 0. */
 export function parseGpus(text: string): Gpu[] {
   return text
     .split('\n')
@@ -25,13 +25,15 @@ export function parseGpus(text: string): Gpu[] {
     }));
 }
 
-/** What nvidia-smi last said; it is asked in the background, since it can take seconds, and no more where there is none. */
+/**
+ * The latest output of nvidia-smi. Queries run in the background because they can take seconds, and stop if nvidia-smi is not installed.
+ */
 export class GpuUsage {
   #latest: readonly Gpu[] = [];
   #askAgainAt: number;
   #asking = false;
 
-  /** `present`: the task has asked for GPUs. */
+  /** `present`: the task has requested GPUs. */
   constructor(present: boolean) {
     this.#askAgainAt = present ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   }

@@ -1,22 +1,34 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-import { messageOf } from '../conf/errors.ts';
-import type { Logger } from '../conf/log.ts';
+import { messageOf } from '../platform/errors.ts';
+import type { Logger } from '../platform/log.ts';
 
 /**
- * Remembers the last process group named on its input, and says so by an empty line; when the input ends, because its writer is gone, that
- * group is killed. A session of its own keeps it out of reach of whatever kills the writer.
+ * Remembers the last process group written to its standard input and acknowledges each with an empty line. When the input closes because
+ * the writer has ended, the script kills that group, then every other group of the session led by the group's leader (field 6 of
+ * /proc/PID/stat, the fourth after the command's name). The guard runs in its own session so that a signal that kills the writer does not
+ * reach it.
  */
-const SCRIPT = `trap '' PIPE; group=; while read -r line; do group=$line; echo; done; [ -z "$group" ] || kill -KILL -- "-$group" 2>/dev/null`;
+const SCRIPT = `trap '' PIPE
+group=
+while read -r line; do group=$line; echo; done
+[ -n "$group" ] || exit 0
+exec 2>/dev/null
+kill -KILL -- "-$group"
+for file in /proc/[0-9]*/stat; do
+  read -r line <"$file" || continue
+  set -- \${line##*) }
+  if [ "$4" = "$group" ]; then pid=\${file#/proc/}; kill -KILL "\${pid%/stat}"; fi
+done`;
 const PAUSE_MS = 100;
 
-/** Sees to it that the user's processes do not outlive this one, however it ends: a tiny process holds the other end of a pipe. */
+/** Ends the user's processes when this process ends for any reason: a small helper process watches the other end of a pipe. */
 export class Guard {
   readonly #log: Logger;
   #process: ChildProcess;
   #group = '';
   #closed = false;
-  /** One thing is told after the other: each is answered by one line. */
+  /** Serialises the writes: the guard acknowledges each with one line. */
   #telling: Promise<void> = Promise.resolve();
 
   constructor(log: Logger) {
@@ -24,7 +36,7 @@ export class Guard {
     this.#process = this.#spawn();
   }
 
-  /** From the time that this resolves the group dies with this process; null: no group does. */
+  /** Once resolved, the group dies with this process. Null: no group is watched. */
   async watch(group: number | null): Promise<void> {
     this.#group = group === null ? '' : String(group);
     await this.#tell();
@@ -41,7 +53,7 @@ export class Guard {
     return told;
   }
 
-  /** A guard that has gone may be known only by the pipe that it left, or by its silence: another one is told then. */
+  /** A closed pipe or a missing acknowledgement shows that the guard has died. In that case a new guard is started and gets the group. */
   async #tellNow(): Promise<void> {
     if (this.#process.stdin === null || this.#process.stdin.destroyed) this.#process = this.#spawn();
     try {
@@ -52,7 +64,7 @@ export class Guard {
     }
   }
 
-  /** Resolves when the guard has read it: what is only written may be lost with a guard that dies. */
+  /** Resolves when the guard has acknowledged the group: data that is only written may be lost with a guard that dies. */
   #write({ stdin, stdout }: ChildProcess): Promise<void> {
     return new Promise((resolve, reject) => {
       if (stdin === null || stdout === null || stdout.destroyed) return reject(new Error('the guard has gone'));

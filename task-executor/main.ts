@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
-import { messageOf, TonyError } from '../conf/errors.ts';
-import { createLogger } from '../conf/log.ts';
+import { messageOf, TonyError } from '../platform/errors.ts';
+import { createLogger } from '../platform/log.ts';
 import { Executor } from './executor.ts';
 import { EXECUTOR_ENVIRONMENT, readSettings } from './settings.ts';
 
@@ -11,7 +11,7 @@ const log = createLogger({
 });
 let executor: Executor | null = null;
 
-// A NodeManager waits 250 ms before it kills.
+// A NodeManager sends SIGKILL 250 ms after SIGTERM.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
   process.on(signal, () => {
     const exitCode = 128 + constants.signals[signal];

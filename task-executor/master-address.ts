@@ -1,6 +1,6 @@
-import { messageOf } from '../conf/errors.ts';
 import type { FrozenJob } from '../conf/job.ts';
-import type { Logger } from '../conf/log.ts';
+import { messageOf } from '../platform/errors.ts';
+import type { Logger } from '../platform/log.ts';
 
 export interface MasterAddress {
   readonly host: string;
@@ -8,10 +8,12 @@ export interface MasterAddress {
   readonly attempt: number;
 }
 
-/** How long one look at storage may take. */
+/** The deadline for one read from storage. */
 const DEADLINE_MS = 5_000;
 
-/** Where the newest attempt of the ApplicationMaster says that it is; null when that cannot be told now. */
+/**
+ * Reads the address that the newest attempt of the ApplicationMaster has stored. Returns null if the address cannot be read at the moment.
+ */
 export async function findMaster(frozen: FrozenJob, log: Logger): Promise<MasterAddress | null> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<null>((resolve) => {
@@ -28,11 +30,11 @@ export async function findMaster(frozen: FrozenJob, log: Logger): Promise<Master
 }
 
 async function readAddress(frozen: FrozenJob): Promise<MasterAddress | null> {
-  // Most executors never need storage, which costs memory.
+  // Loaded on demand to save memory: most executors never need storage.
   const [{ createStorage }, { joinUri }, { HadoopConfiguration }] = await Promise.all([
     import('../storage/create-storage.ts'),
     import('../storage/uri.ts'),
-    import('../hadoop/configuration.ts'),
+    import('../hadoop/configuration/configuration.ts'),
   ]);
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
   const storage = createStorage({ hadoop, user: frozen.user, patienceMs: DEADLINE_MS });

@@ -8,9 +8,9 @@ import {
   type ServiceError,
   status,
 } from '@grpc/grpc-js';
-import { messageOf } from '../conf/errors.ts';
-import type { Logger } from '../conf/log.ts';
-import type { Secret } from '../conf/secret.ts';
+import { messageOf } from '../platform/errors.ts';
+import type { Logger } from '../platform/log.ts';
+import type { Secret } from '../platform/secret.ts';
 import {
   type ExecutorMessage,
   executorService,
@@ -24,11 +24,11 @@ import { grpcAddress, PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../proto
 import type { MasterAddress } from './master-address.ts';
 
 export interface MasterLinkEvents {
-  /** Answers `hello`, which was said when the link was dialled. */
+  /** The ApplicationMaster has accepted `hello`, which was sent when the link was opened. */
   readonly welcome: (welcome: Welcome, hello: Hello) => void;
   readonly message: (message: MasterMessage) => void;
   readonly lost: () => void;
-  /** For good: this container has no part in the job. `masterAttempt` is 0 when it is not told. */
+  /** Permanent: this container is no part of the job. `masterAttempt` is 0 if unknown. */
   readonly refused: (masterAttempt: number, reason: string) => void;
 }
 
@@ -37,25 +37,25 @@ export interface MasterLinkOptions {
   readonly certificate: Secret;
   readonly privateKey: Secret;
   readonly hello: () => Hello;
-  /** Where the newest master is, should the present one not answer. */
+  /** Looks up the address of the newest ApplicationMaster, for when the current one does not answer. */
   readonly findMaster: () => Promise<MasterAddress | null>;
   readonly events: MasterLinkEvents;
   readonly log: Logger;
 }
 
-/** From dialling to Welcome. */
+/** The time allowed from connecting to Welcome. */
 const WELCOME_MS = 10_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 3_000;
-/** What stays unsent when the process leaves is lost. */
+/** How long to wait for unsent messages before the process exits; after that they are lost. */
 const FLUSH_MS = 200;
-/** Beside a refusal: the attempt of the ApplicationMaster that refused. */
+/** The metadata key with which a refusal names the attempt of the ApplicationMaster. */
 const ATTEMPT_METADATA = 'tony-attempt';
-/** How long one request of the program may take, and the least and the most of a pause before it is said again. */
+/** The deadline for one service request of the program, and the shortest and longest pause between retries. */
 const SERVE_MS = 30_000;
 const SERVE_FIRST_PAUSE_MS = 50;
 const SERVE_LONGEST_PAUSE_MS = 1_000;
-/** Answers may carry a record of a feed. */
+/** Responses may carry a record of a feed. */
 const LARGEST_ANSWER_BYTES = 17 * 1024 * 1024;
 
 const AttachClient = makeClientConstructor(executorService(), 'ApplicationMaster');
@@ -72,12 +72,12 @@ interface Connection {
   readonly deadline: NodeJS.Timeout;
 }
 
-/** The stream to the ApplicationMaster, opened again and again until it holds; to a newer attempt when there is one. */
+/** The stream to the ApplicationMaster. Reconnects until it is accepted, and switches to a newer attempt when one exists. */
 export class MasterLink {
   readonly #options: MasterLinkOptions;
   readonly #credentials: ChannelCredentials;
   #address: { readonly host: string; readonly port: number };
-  /** Of the address; an older one found on storage is not followed. */
+  /** The attempt that `#address` belongs to; an older address found on storage is ignored. */
   #attempt = 0;
   #connection: Connection | null = null;
   #failures = 0;
@@ -107,7 +107,7 @@ export class MasterLink {
     stream.write({ hello });
   }
 
-  /** False when there is no link, or when it is so slow that what was sent before has not left yet. */
+  /** Returns false if no link is open, or if earlier messages are still buffered because the link is slow. */
   send(message: ExecutorMessage): boolean {
     const connection = this.#connection;
     if (connection === null || !connection.welcomed) return false;
@@ -116,8 +116,8 @@ export class MasterLink {
   }
 
   /**
-   * Passes a request of the program on, over the connection that was welcomed last; again and again until it is answered, `patienceMs` have
-   * passed (then null) or nobody wants it any more (null as well). Who answers may be another attempt than who was asked first.
+   * Forwards a request of the program over the current connection and retries until it is answered. Returns null after `patienceMs` or when
+   * `signal` aborts. The answer may come from a later attempt than the one first asked.
    */
   async serve(
     request: Omit<ServiceRequest, 'containerId' | 'proof'>,
@@ -161,17 +161,17 @@ export class MasterLink {
     });
   }
 
-  /** What was said before has not left yet: say nothing that can wait. */
+  /** Whether earlier messages are still buffered; if so, send nothing that can wait. */
   get congested(): boolean {
     return this.#connection?.stream.writableNeedDrain ?? true;
   }
 
-  /** Ends the present stream and tries again. */
+  /** Closes the current stream and reconnects. */
   disconnect(reason: string): void {
     if (this.#connection !== null) this.#fail(this.#connection, reason);
   }
 
-  /** Waits a moment for what was said last. */
+  /** Waits briefly until the last messages are sent. */
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#retry !== null) clearTimeout(this.#retry);
@@ -210,7 +210,7 @@ export class MasterLink {
   }
 
   #failWith(connection: Connection, error: ServiceError): void {
-    if (error.code === status.PERMISSION_DENIED || error.code === status.FAILED_PRECONDITION) {
+    if (error.code === status.PERMISSION_DENIED) {
       if (connection.over) return;
       const attempt = Number(error.metadata?.get(ATTEMPT_METADATA)[0] ?? 0);
       this.#fail(connection, error.details);
@@ -239,7 +239,7 @@ export class MasterLink {
   #retryLater(): void {
     if (this.#retry !== null) return;
     const pause = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
-    // The first failure is most often a connection that broke; after the second the master itself may have gone.
+    // The first failure is usually a broken connection; from the second on, the ApplicationMaster may have moved.
     const look = this.#failures > 0;
     this.#failures++;
     this.#retry = setTimeout(async () => {

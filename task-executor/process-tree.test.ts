@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { expect, it, onTestFinished } from 'vitest';
 import { ProcessTree, parseStat, readStat } from './process-tree.ts';
 
-// From a Linux 6 kernel; the name of the program is its own choice.
+// From a Linux 6 kernel; the program chooses its own name.
 const STAT =
   '4242 (a) b) R 17 4242 4242 0 -1 4194304 1093 0 0 0 150 50 0 0 20 0 1 0 987654 8445952 1024 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0';
 

@@ -1,22 +1,22 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /*
- * /proc/PID/stat, proc(5), the fields that count here:
+ * The fields of /proc/PID/stat that are used here, see proc(5):
  *
  *   1 pid   2 (comm)   3 state   4 ppid   5 pgrp   6 session   14 utime   15 stime   22 starttime   24 rss in pages
  *
- * comm is the program's own choice and may hold blanks and parentheses: what follows begins after the last one.
+ * The program chooses comm, which may contain blanks and parentheses: the remaining fields begin after the last closing parenthesis.
  */
 export interface ProcessStat {
   readonly pid: number;
-  /** One letter; T is stopped by a signal. */
+  /** One letter; T means stopped by a signal. */
   readonly state: string;
   readonly parent: number;
   readonly group: number;
   readonly session: number;
   /** User and system time, in clock ticks. */
   readonly ticks: number;
-  /** Clock ticks after boot; with the pid it names a process for ever. */
+  /** Clock ticks after boot; together with the pid it identifies a process uniquely. */
   readonly startTime: number;
   readonly pages: number;
 }
@@ -47,7 +47,7 @@ export function readStat(pid: number): ProcessStat | null {
   }
 }
 
-/** The auxiliary vector of this process: pairs of 64-bit words. */
+/** Keys of this process's auxiliary vector: pairs of 64-bit words. */
 const AT_PAGE_SIZE = 6;
 const AT_CLOCK_TICKS = 17;
 
@@ -58,7 +58,7 @@ function auxiliary(key: number, otherwise: number): number {
       if (bytes.readBigUInt64LE(at) === BigInt(key)) return Number(bytes.readBigUInt64LE(at + 8));
     }
   } catch {
-    // No /proc, no numbers: what nearly every Linux has.
+    // Without /proc, fall back to the value of nearly every Linux.
   }
   return otherwise;
 }
@@ -66,8 +66,8 @@ function auxiliary(key: number, otherwise: number): number {
 const PAGE_BYTES = auxiliary(AT_PAGE_SIZE, 4096);
 const TICKS_PER_SECOND = auxiliary(AT_CLOCK_TICKS, 100);
 /**
- * How often all processes of the machine are looked through; between that only the known ones are read. Where there are thousands, or many
- * executors that look, a search takes long: it is to take a small share of the time.
+ * The pause between searches of all processes of the machine; in between, only the known processes are read. A search is slow on a machine
+ * with thousands of processes or many executors, so the pause grows with its duration: to 1 / SEARCH_SHARE of it, up to LONGEST_SEARCH_MS.
  */
 const SEARCH_MS = 5_000;
 const LONGEST_SEARCH_MS = 60_000;
@@ -76,11 +76,11 @@ const SEARCH_SHARE = 0.005;
 export interface TreeUsage {
   readonly rssBytes: number;
   readonly cpuCores: number;
-  /** One of them is stopped by a signal. */
+  /** Whether any of the processes is stopped by a signal. */
   readonly stopped: boolean;
 }
 
-/** The process that leads a session and group of its own, and all that came from it, as far as it can be told. */
+/** A process that leads its own session and group, and all of its descendants that can be identified. */
 export class ProcessTree {
   readonly #root: number;
   #known: readonly number[];
@@ -109,9 +109,20 @@ export class ProcessTree {
     };
   }
 
-  /** Everything that is there now, the root included. */
+  /** All living processes, including the root. */
   members(): readonly number[] {
-    return this.#search(Number.NEGATIVE_INFINITY).map(({ pid }) => pid);
+    return this.#living().map(({ pid }) => pid);
+  }
+
+  /** Living processes that a signal to the root's process group does not reach: `timeout` and job control create their own groups. */
+  membersOutsideGroup(): readonly number[] {
+    return this.#living()
+      .filter(({ group }) => group !== this.#root)
+      .map(({ pid }) => pid);
+  }
+
+  #living(): readonly ProcessStat[] {
+    return this.#search(Number.NEGATIVE_INFINITY).filter(({ state }) => state !== 'Z');
   }
 
   #search(now: number): readonly ProcessStat[] {
@@ -126,7 +137,7 @@ export class ProcessTree {
       if (stat === undefined) return false;
       const known = belongs.get(stat.pid);
       if (known !== undefined) return known;
-      // Before its parent is asked: a pid that was given anew while this went on could close a circle.
+      // Set before checking the parent: a pid reused during the search could otherwise cause a cycle.
       belongs.set(stat.pid, false);
       const member = stat.pid === this.#root || stat.session === this.#root || stat.group === this.#root || isMember(all.get(stat.parent));
       belongs.set(stat.pid, member);

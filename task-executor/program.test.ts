@@ -13,7 +13,7 @@ const log = pino({ level: 'silent' });
 
 async function start(
   command: string,
-  options: { folder?: string; guard?: Guard } = {},
+  options: { folder?: string; guard?: Guard; graceMs?: number } = {},
 ): Promise<{ program: Program | ProgramEnd; stdout: string }> {
   const logs = mkdtempSync(path.join(tmpdir(), 'tony-program-'));
   const guard = options.guard ?? new Guard(log);
@@ -31,8 +31,8 @@ async function start(
     stderr: path.join(logs, 'stderr'),
     listener: port.descriptor,
     guard,
-    // Longer than any test lasts: who is ended gently here ends by itself.
-    graceMs: 60_000,
+    // Longer than any test: a program that is ended gently here exits by itself.
+    graceMs: options.graceMs ?? 60_000,
   });
   port.close();
   return { program, stdout };
@@ -57,6 +57,38 @@ it('kills those that left the group too', async () => {
   await expect.poll(() => readStat(left)?.session).toBe(left);
   (program as Program).kill(false);
   expect(await (program as Program).ended).toMatchObject({ code: -1, signal: 'SIGKILL' });
+  await expect.poll(() => isGone(left)).toBe(true);
+});
+
+it.each([
+  ['exits', (program: Program) => process.kill(program.pid, 'SIGKILL')],
+  ['is killed', (program: Program) => program.kill(false)],
+])('kills other process groups of its session, which `timeout` makes, when it %s', async (_, end) => {
+  const { program, stdout } = await start(`timeout 1000 bash -c "trap '' TERM; echo \\$\\$; while :; do sleep 0.05; done"; true`);
+  await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toMatch(/\d+\n/);
+  const left = Number(readFileSync(stdout, 'utf8'));
+  expect(readStat(left)).toMatchObject({ session: (program as Program).pid });
+  expect(readStat(left)?.group).not.toBe((program as Program).pid);
+  end(program as Program);
+  expect(await (program as Program).ended).toMatchObject({ signal: 'SIGKILL' });
+  await expect.poll(() => isGone(left)).toBe(true);
+});
+
+it('lets what a shell waits for end gently though the shell itself dies at once', async () => {
+  const inner = `trap 'sleep 0.3; echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done`;
+  const { program, stdout } = await start(`bash -c "${inner}"; true`);
+  await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toBe('up\n');
+  (program as Program).kill(true);
+  expect(await (program as Program).ended).toMatchObject({ code: -1, signal: 'SIGTERM' });
+  expect(readFileSync(stdout, 'utf8')).toBe('up\nbye\n');
+});
+
+it('kills what ignores SIGTERM when the grace period is over', async () => {
+  const { program, stdout } = await start(`bash -c "trap '' TERM; echo \\$\\$; while :; do sleep 0.05; done" & wait`, { graceMs: 200 });
+  await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toMatch(/\d+\n/);
+  const left = Number(readFileSync(stdout, 'utf8'));
+  (program as Program).kill(true);
+  await (program as Program).ended;
   await expect.poll(() => isGone(left)).toBe(true);
 });
 
@@ -87,7 +119,7 @@ it('has another guard when one is gone', async () => {
   await expect.poll(() => before.every(isGone)).toBe(true);
   const victim = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' });
   await guard.watch(victim.pid as number);
-  // What its writer's death would do.
+  // Closes the guard's input, as the death of its writer would.
   guard.close();
   await expect.poll(() => isGone(victim.pid as number)).toBe(true);
 });

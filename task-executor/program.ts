@@ -1,47 +1,55 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
-import { messageOf } from '../conf/errors.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf } from '../platform/errors.ts';
 import type { Guard } from './guard.ts';
 import { ProcessTree } from './process-tree.ts';
 import { tailOf } from './stderr-tail.ts';
 
-/** The descriptor at which the user's program inherits its listening socket. */
+/** The file descriptor through which the user's program inherits its listening socket. */
 export const LISTENER_FD = 3;
-/** Waits for the word that the guard knows of it, so that no moment is left in which it could outlive this process; then becomes the program. */
+/**
+ * Blocks until the guard has registered the process group, because the program could otherwise outlive the executor; then executes the
+ * program.
+ */
 const LAUNCHER = 'read -r -u 4 word || exit 125; exec 4<&-; exec /bin/bash -c "$1"';
 const COMMAND_NOT_FOUND = 127;
 const DEFAULT_GRACE_MS = 3_000;
+const REST_POLL_MS = 50;
+const KILL_ROUNDS = 3;
 
 export interface ProgramOptions {
-  /** For bash. */
+  /** A bash command. */
   readonly command: string;
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
-  /** Files to append to. */
+  /** Files to append the output to. */
   readonly stdout: string;
   readonly stderr: string;
   /** Descriptor of a listening socket; the program gets it as LISTENER_FD. */
   readonly listener: number;
   readonly guard: Guard;
-  /** How long it may take for a last checkpoint when it is ended gently. */
+  /** How long a program that is ended gently may take to write its last checkpoint (ms). */
   readonly graceMs?: number;
 }
 
 export interface ProgramEnd {
-  /** -1 when a signal ended it. */
+  /** -1 if a signal ended the program. */
   readonly code: number;
   readonly signal: string;
-  /** The last lines of its own stderr. */
+  /** The last lines that this run wrote to stderr. */
   readonly stderrTail: string;
 }
 
-/** The user's program: a process group and session of its own, gone as a whole when it ends. */
+/** The user's program. It runs in its own session and is ended with all of its processes. */
 export class Program {
   readonly pid: number;
   readonly tree: ProcessTree;
-  /** Resolves when the program and all of its group are gone. */
+  /** Resolves when the program has ended and SIGKILL was sent to all processes it left behind. */
   readonly ended: Promise<ProgramEnd>;
   readonly #graceMs: number;
+  /** The end of the grace period of a gentle end (performance.now()). */
+  #graceEnds = 0;
   #alive = true;
 
   private constructor(pid: number, ended: Promise<ProgramEnd>, graceMs: number) {
@@ -51,7 +59,7 @@ export class Program {
     this.ended = ended;
   }
 
-  /** A program that cannot even be started has ended with 127, and its stderr says why. */
+  /** Returns an end with code 127 if the program cannot be started; its stderr states the reason. */
   static async start(options: ProgramOptions): Promise<Program | ProgramEnd> {
     const stdout = openSync(options.stdout, 'a');
     const stderr = openSync(options.stderr, 'a');
@@ -75,12 +83,10 @@ export class Program {
     const pid = child.pid as number;
     let program: Program | null = null;
     const ended = new Promise<ProgramEnd>((resolve) => {
-      child.once('exit', (code, signal) => {
-        // What it left behind would hold its GPU and its port.
-        killGroup(pid, 'SIGKILL');
-        if (program !== null) program.#alive = false;
+      child.once('exit', async (code, signal) => {
+        if (program !== null) await program.#endRest();
         void options.guard.watch(null).catch(() => {});
-        void tailOf(options.stderr, from).then((stderrTail) => resolve({ code: code ?? -1, signal: signal ?? '', stderrTail }));
+        resolve({ code: code ?? -1, signal: signal ?? '', stderrTail: await tailOf(options.stderr, from) });
       });
     });
     program = new Program(pid, ended, options.graceMs ?? DEFAULT_GRACE_MS);
@@ -96,19 +102,37 @@ export class Program {
     return program;
   }
 
-  /** Gently: SIGTERM first, which reaches a stopped program too. */
+  /** Gently: sends SIGTERM, which also reaches a stopped program, then SIGKILL when the grace period is over. */
   kill(gently: boolean): void {
     if (!this.#alive) return;
     if (gently) {
-      killGroup(this.pid, 'SIGTERM');
-      killGroup(this.pid, 'SIGCONT');
+      this.#graceEnds = performance.now() + this.#graceMs;
+      this.#signal('SIGTERM');
+      this.#signal('SIGCONT');
       setTimeout(() => this.kill(false), this.#graceMs).unref();
       return;
     }
-    // Those that left the group are not in it.
-    const members = this.tree.members();
-    killGroup(this.pid, 'SIGKILL');
-    for (const pid of members) killQuietly(pid, 'SIGKILL');
+    this.#graceEnds = 0;
+    this.#signal('SIGKILL');
+  }
+
+  /**
+   * Ends the processes that a program leaves behind when it exits, because they would hold its GPU and its port. A shell exits on SIGTERM
+   * at once while the command it waits for still writes the last checkpoint; during a gentle end the remaining processes therefore keep the
+   * grace period.
+   */
+  async #endRest(): Promise<void> {
+    while (performance.now() < this.#graceEnds && this.tree.members().length > 0) await delay(REST_POLL_MS);
+    // A process may fork between the search and the signal.
+    for (let round = 0; round < KILL_ROUNDS && (round === 0 || this.tree.members().length > 0); round++) this.#signal('SIGKILL');
+    this.#alive = false;
+  }
+
+  /** Signals the group, then the processes of the session or the tree that have left the group. */
+  #signal(signal: NodeJS.Signals): void {
+    const outside = this.tree.membersOutsideGroup();
+    killQuietly(-this.pid, signal);
+    for (const pid of outside) killQuietly(pid, signal);
   }
 }
 
@@ -116,14 +140,10 @@ function spawned(child: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => child.once('spawn', resolve).once('error', reject));
 }
 
-function killGroup(group: number, signal: NodeJS.Signals): void {
-  killQuietly(-group, signal);
-}
-
 function killQuietly(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It is gone already.
+    // The process has already ended.
   }
 }

@@ -47,7 +47,13 @@ describe('ReportFile', () => {
       'ress","step":2,"metrics":{"accuracy":1}}\n{"type":"peer-lost","rank":3}\n{"type":"notice","message":"n"}\n{"type":"checkpoint","step":9}',
     );
     reports.read();
-    expect(progress.take()).toEqual({ step: 2, metrics: { loss: 2, accuracy: 1 }, checkpointStep: 0, lostRank: 3, notices: ['n'] });
+    expect(progress.take()).toEqual({
+      step: 2,
+      metrics: { loss: 2, accuracy: 1 },
+      checkpointStep: 0,
+      lostRank: 3,
+      notices: [{ text: 'n', about: '' }],
+    });
     reports.read(true);
     expect(progress.take()).toMatchObject({ checkpointStep: 9, lostRank: 3, notices: [] });
   });
@@ -60,6 +66,15 @@ describe('ReportFile', () => {
     for (const message of [progress.take(), progress.all()]) expect(message).toMatchObject(expected);
   });
 
+  it('takes back that training ends when another phase of it takes steps', () => {
+    const progress = new ProgressSoFar();
+    progress.add({ type: 'last-step', step: 3 });
+    progress.add({ type: 'progress', step: 3 });
+    expect(progress.take()).toMatchObject({ ending: true });
+    progress.add({ type: 'progress', step: 4 });
+    expect(progress.take()?.ending).toBeUndefined();
+  });
+
   it('passes over lines that are no reports, with one notice, and over lines without end', () => {
     const file = newFile();
     const progress = new ProgressSoFar();
@@ -68,7 +83,7 @@ describe('ReportFile', () => {
     for (let look = 0; look < 5; look++) reports.read();
     appendFileSync(file, '\n{"type":"progress","step":5}\n');
     for (let look = 0; look < 5; look++) reports.read();
-    expect(progress.take()).toMatchObject({ step: 5, notices: [expect.stringContaining('no report')] });
+    expect(progress.take()).toMatchObject({ step: 5, notices: [{ text: expect.stringContaining('no report') }] });
   });
 
   it('makes news again of what could not be sent', () => {
@@ -77,7 +92,17 @@ describe('ReportFile', () => {
     const taken = progress.take();
     progress.add({ type: 'notice', message: 'second' });
     if (taken !== null) progress.giveBack(taken);
-    expect(progress.take()).toMatchObject({ notices: ['first', 'second'] });
+    expect(progress.take()).toMatchObject({ notices: [{ text: 'first' }, { text: 'second' }] });
+  });
+
+  it('replaces a notice by a newer one about the same thing', () => {
+    const progress = new ProgressSoFar();
+    for (let at = 0; at < 100; at++) progress.add(parseReport(`{"type":"notice","message":"${at}","about":"storage"}`));
+    const taken = progress.take();
+    expect(taken?.notices).toEqual([{ text: '99', about: 'storage' }]);
+    progress.add({ type: 'notice', message: 'written again', about: 'storage' });
+    if (taken !== null) progress.giveBack(taken);
+    expect(progress.take()?.notices).toEqual([{ text: 'written again', about: 'storage' }]);
   });
 
   it('keeps no more metrics and notices than it may', () => {

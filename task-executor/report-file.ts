@@ -1,17 +1,17 @@
 import { closeSync, openSync, readSync } from 'node:fs';
-import type { ProgressMessage } from '../protos/executor-protocol.ts';
-import type { Report } from '../training/task-context.ts';
+import type { Notice, ProgressMessage } from '../protos/executor-protocol.ts';
+import type { Report } from '../training/process/task-context.ts';
 
-/** A line longer than this is no report. */
+/** Longer lines are not parsed as reports. */
 const MAX_LINE_BYTES = 64 * 1024;
-/** What one look at the file reads at most; the rest waits for the next. */
+/** The most bytes that one read takes from the file; the rest waits for the next read. */
 const MAX_READ_BYTES = 1 << 20;
 const MAX_METRICS = 200;
 const MAX_NAME_LENGTH = 200;
 const MAX_NOTICES = 20;
 const MAX_NOTICE_LENGTH = 1000;
 
-/** A line of the report file, checked; null when it is none. Any program in any language may have written it. */
+/** Parses and validates a line of the report file; null if it is invalid. Programs in any language may write the file. */
 export function parseReport(line: string): Report | null {
   let value: unknown;
   try {
@@ -20,14 +20,17 @@ export function parseReport(line: string): Report | null {
     return null;
   }
   if (typeof value !== 'object' || value === null) return null;
-  const { type, step, rank, message, metrics, reason } = value as Readonly<Record<string, unknown>>;
+  const { type, step, rank, message, about, metrics, reason } = value as Readonly<Record<string, unknown>>;
   if (type === 'progress' && isCount(step)) return { type, step, metrics: numbersOf(metrics) };
   if (type === 'checkpoint' && isCount(step)) return { type, step };
   if (type === 'peer-lost' && isCount(rank)) return { type, rank };
   if (type === 'last-step' && isCount(step)) return { type, step };
   if (type === 'early-end' && isCount(step) && typeof reason === 'string')
     return { type, step, reason: reason.slice(0, MAX_NOTICE_LENGTH) };
-  if (type === 'notice' && typeof message === 'string') return { type, message: message.slice(0, MAX_NOTICE_LENGTH) };
+  if (type === 'notice' && typeof message === 'string') {
+    const subject = typeof about === 'string' ? { about: about.slice(0, MAX_NAME_LENGTH) } : {};
+    return { type, message: message.slice(0, MAX_NOTICE_LENGTH), ...subject };
+  }
   return null;
 }
 
@@ -35,7 +38,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** What is not a number (a loss of NaN arrives as null) is left out. */
+/** Omits values that are not finite numbers (a NaN loss arrives as null). */
 function numbersOf(metrics: unknown): Record<string, number> {
   if (typeof metrics !== 'object' || metrics === null) return {};
   const numbers = Object.entries(metrics).filter(
@@ -44,15 +47,16 @@ function numbersOf(metrics: unknown): Record<string, number> {
   return Object.fromEntries(numbers.slice(0, MAX_METRICS));
 }
 
-/** All that one run of the program has reported. */
+/** The accumulated reports of one run of the program. */
 export class ProgressSoFar {
   #step = 0;
   readonly #metrics = new Map<string, number>();
   #checkpointStep = 0;
   #lostRank: number | undefined;
-  #notices: string[] = [];
+  #notices: readonly Notice[] = [];
   #earlyEnd: ProgressMessage['earlyEnd'];
-  #ending = false;
+  /** The last step of the training phase that is about to end. */
+  #lastStep: number | null = null;
   #any = false;
   #news = false;
   #malformed = false;
@@ -61,26 +65,28 @@ export class ProgressSoFar {
     if (report === null) {
       if (this.#malformed) return;
       this.#malformed = true;
-      this.#note('A line of the report file is no report; such lines are ignored.');
+      this.#note({ text: 'A line of the report file is no report; such lines are ignored.', about: '' });
     } else if (report.type === 'progress') {
       this.#step = report.step;
+      // A step beyond the last one shows that another phase of the program's training has begun.
+      if (this.#lastStep !== null && report.step > this.#lastStep) this.#lastStep = null;
       for (const [name, value] of Object.entries(report.metrics ?? {})) {
         if (this.#metrics.size < MAX_METRICS || this.#metrics.has(name)) this.#metrics.set(name, value);
       }
     } else if (report.type === 'checkpoint') this.#checkpointStep = Math.max(this.#checkpointStep, report.step);
     else if (report.type === 'peer-lost') this.#lostRank = report.rank;
-    else if (report.type === 'last-step') this.#ending = true;
+    else if (report.type === 'last-step') this.#lastStep = report.step;
     else if (report.type === 'early-end') this.#earlyEnd = { step: report.step, reason: report.reason };
-    else this.#note(report.message);
+    else this.#note({ text: report.message, about: report.about ?? '' });
     this.#any = true;
     this.#news = true;
   }
 
-  #note(notice: string): void {
-    if (this.#notices.length < MAX_NOTICES) this.#notices.push(notice);
+  #note(notice: Notice): void {
+    this.#notices = withNotice(this.#notices, notice).slice(0, MAX_NOTICES);
   }
 
-  /** What is new since it was last taken, with the newest value of everything; null when nothing is. */
+  /** Returns the newest value of everything if anything has changed since the last call; otherwise null. */
   take(): ProgressMessage | null {
     if (!this.#news) return null;
     const message = this.all();
@@ -89,13 +95,13 @@ export class ProgressSoFar {
     return message;
   }
 
-  /** What was taken could not be sent: it is news again. */
+  /** Restores a message that could not be sent, so that the next `take` returns it again. */
   giveBack(message: ProgressMessage): void {
     this.#news = true;
-    this.#notices = [...(message.notices ?? []), ...this.#notices].slice(0, MAX_NOTICES);
+    this.#notices = this.#notices.reduce(withNotice, message.notices ?? []).slice(0, MAX_NOTICES);
   }
 
-  /** Everything; null when nothing was ever reported. */
+  /** Returns everything reported so far; null if nothing was reported. */
   all(): ProgressMessage | null {
     if (!this.#any) return null;
     return {
@@ -105,18 +111,22 @@ export class ProgressSoFar {
       notices: [...this.#notices],
       ...(this.#lostRank !== undefined && { lostRank: this.#lostRank }),
       ...(this.#earlyEnd !== undefined && { earlyEnd: this.#earlyEnd }),
-      ...(this.#ending && { ending: true }),
+      ...(this.#lastStep !== null && { ending: true }),
     };
   }
 }
 
-/** Reads what a program appends to a file of JSON lines. */
+function withNotice(notices: readonly Notice[], notice: Notice): readonly Notice[] {
+  return [...notices.filter(({ about }) => about === '' || about !== notice.about), notice];
+}
+
+/** Reads the JSON lines that a program appends to a file. */
 export class ReportFile {
   readonly #path: string;
   readonly #progress: ProgressSoFar;
   #offset = 0;
   #begun: Buffer = Buffer.alloc(0);
-  /** The rest of a line that is too long is being passed over. */
+  /** Whether the rest of an overlong line is being skipped. */
   #passing = false;
 
   constructor(path: string, progress: ProgressSoFar) {
@@ -124,7 +134,7 @@ export class ReportFile {
     this.#progress = progress;
   }
 
-  /** `atEnd`: nothing more will be written, so a last line without its line feed is one too. */
+  /** `atEnd`: the file is complete, so a last line without a line feed counts too. */
   read(atEnd = false): void {
     let chunk = this.#next();
     while (chunk.length > 0) {

@@ -1,28 +1,28 @@
 import { chmod, mkdir, rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import path from 'node:path';
-import { messageOf } from '../conf/errors.ts';
-import type { Logger } from '../conf/log.ts';
-import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFrame } from '../training/service-frame.ts';
-import { socketPath } from '../training/service-socket.ts';
+import { messageOf } from '../platform/errors.ts';
+import type { Logger } from '../platform/log.ts';
+import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFrame } from '../training/process/service-frame.ts';
+import { socketPath } from '../training/process/service-socket.ts';
 
-/** Requests of one program at a time; each holds up to an answer's size. */
+/** The maximum number of concurrent requests of one program; each buffers up to the size of a response. */
 const AT_ONCE = 16;
-/** From the connection to the whole request. */
+/** The deadline from the connection to the complete request. */
 const REQUEST_MS = 10_000;
 const UNAVAILABLE: ServiceFrame = { head: Buffer.from(JSON.stringify({ unavailable: true })), body: Buffer.alloc(0) };
 
 export interface ServicesSocketOptions {
-  /** Absolute; made here, for this user alone. */
+  /** Absolute path; the folder is created with access for this user only. */
   readonly folder: string;
-  /** Passes a request on; null when nobody can answer now. */
+  /** Forwards a request; null if no ApplicationMaster can answer at the moment. */
   readonly ask: (service: string, body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
   readonly log: Logger;
 }
 
 /**
- * Where the user's program finds the ApplicationMaster's services: a unix socket in a folder that only this user may enter. One for each run,
- * so that a program of an earlier generation that still lives has nobody to talk to.
+ * The unix socket through which the user's program reaches the ApplicationMaster's services, in a folder that only this user can enter.
+ * Each run gets its own socket, so a surviving program of an earlier generation cannot reach the services.
  */
 export class ServicesSocket {
   readonly folder: string;
@@ -39,12 +39,12 @@ export class ServicesSocket {
     server.on('connection', (socket) => void this.#serve(socket));
   }
 
-  /** @throws when the socket cannot be made. */
+  /** @throws if the socket cannot be created */
   static async open(options: ServicesSocketOptions): Promise<ServicesSocket> {
     const { folder } = options;
     await rm(folder, { recursive: true, force: true });
     await mkdir(folder, { mode: 0o700, recursive: true });
-    // Whatever the umask made of it.
+    // Sets the mode independently of the umask.
     await chmod(folder, 0o700);
     const place = socketPath(folder);
     const server = createServer();

@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { messageOf, TonyError } from '../conf/errors.ts';
 import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
-import type { Secret } from '../conf/secret.ts';
-import { decodeCredentials } from '../hadoop/credentials.ts';
+import { decodeCredentials } from '../hadoop/rpc/credentials.ts';
+import { messageOf, TonyError } from '../platform/errors.ts';
+import type { Secret } from '../platform/secret.ts';
 
-/** What an executor is told by its container: environment, working directory and credentials file. */
+/** The executor's settings, read from the container's environment, its working directory and the credentials file. */
 export interface ExecutorSettings {
   readonly frozen: FrozenJob;
   readonly role: Role;
@@ -14,7 +14,7 @@ export interface ExecutorSettings {
   /** Absolute path of the container's working directory. */
   readonly folder: string;
   readonly logFolder: string;
-  /** Where peers reach this container. */
+  /** The host name under which peers reach this container. */
   readonly host: string;
   readonly master: { readonly host: string; readonly port: number };
   /** PEM. */
@@ -24,7 +24,7 @@ export interface ExecutorSettings {
   readonly containerProof: Secret;
 }
 
-/** Where the executor's own settings come from; the user's program gets none of these. */
+/** The environment variables with the executor's own settings. */
 export const EXECUTOR_ENVIRONMENT = {
   master: 'TONY_MASTER',
   role: 'TONY_ROLE',
@@ -35,7 +35,7 @@ export const EXECUTOR_ENVIRONMENT = {
   host: 'NM_HOST',
 } as const;
 
-/** @throws TonyError CONTAINER_INVALID when something is missing, CREDENTIALS_INVALID */
+/** @throws TonyError CONTAINER_INVALID if a setting is missing or invalid, CREDENTIALS_INVALID */
 export async function readSettings(environment: Readonly<Record<string, string | undefined>>, folder: string): Promise<ExecutorSettings> {
   const variable = (name: string): string => {
     const value = environment[name];
@@ -80,7 +80,7 @@ async function readContainerFile(file: string): Promise<Buffer> {
   }
 }
 
-/** The ApplicationMaster has checked every field of the very same file; to do it again would cost each container 2 MiB. */
+/** The ApplicationMaster has already validated this file; validating it again would cost each container 2 MiB. */
 function parseCheckedJob(text: string): FrozenJob {
   let job: FrozenJob;
   try {
@@ -92,7 +92,7 @@ function parseCheckedJob(text: string): FrozenJob {
   return job;
 }
 
-/** `host:port`; an IPv6 address may stand in brackets or not. */
+/** Parses `host:port`; an IPv6 address may be enclosed in brackets. */
 export function parseAddress(text: string): { host: string; port: number } {
   const [, host = '', digits = ''] = /^(.*):(\d{1,5})$/.exec(text) ?? [];
   const port = Number(digits);

@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises';
 const MAX_LINES = 20;
 const MAX_BYTES = 4096;
 
-/** The last lines that were written to a file after `from`, as text; empty when there is nothing to be read. */
+/** Returns the last lines written to a file after offset `from`; empty if the file cannot be read or contains nothing. */
 export async function tailOf(file: string, from: number): Promise<string> {
   try {
     const handle = await open(file, 'r');
@@ -21,7 +21,7 @@ export async function tailOf(file: string, from: number): Promise<string> {
   }
 }
 
-/** `cut`: the bytes begin in the middle of something, maybe of a character. */
+/** `cut`: the bytes may begin in the middle of a line or of a character. */
 export function lastLines(bytes: Uint8Array, cut: boolean): string {
   let text = Buffer.from(bytes).toString('utf8').trimEnd();
   if (cut) {

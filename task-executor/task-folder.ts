@@ -3,13 +3,14 @@ import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT, type Job } from '../conf/job.ts';
 import type { MemberMessage } from '../protos/executor-protocol.ts';
-import { programEnvironment } from '../training/program-environment.ts';
-import type { Member, TaskContext } from '../training/task-context.ts';
+import { programEnvironment } from '../training/process/program-environment.ts';
+import type { Member, TaskContext } from '../training/process/task-context.ts';
 import { LISTENER_FD } from './program.ts';
+import { createProgramFolder } from './program-folder.ts';
 import type { ExecutorSettings } from './settings.ts';
 import { userEnvironment } from './user-environment.ts';
 
-/** Everything that one run of the user's program stands on. */
+/** The folders, files and environment of one run of the user's program. */
 export interface PreparedRun {
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
@@ -20,17 +21,21 @@ export interface RunRequest {
   readonly generation: number;
   readonly members: readonly MemberMessage[];
   readonly port: number;
-  /** Folder of the socket of the ApplicationMaster's services; null when there is none. */
+  /** The folder of the services socket; null if there is none. */
   readonly services: string | null;
-  /** The job's and role's variables. */
+  /** The variables of the job and the role. */
   readonly jobEnvironment: Readonly<Record<string, string>>;
 }
 
-/** Writes the task file, and removes those of the run before: a program that outlived its kill could still write its report there. */
+/**
+ * Writes the task file and creates the program's working directory. Removes those of the previous run, because a program that survived its
+ * kill could still write there.
+ */
 export async function prepareRun(
   settings: ExecutorSettings,
   container: Readonly<Record<string, string | undefined>>,
   request: RunRequest,
+  onLeftOver: (folder: string, error: unknown) => void,
 ): Promise<PreparedRun> {
   const { folder } = settings;
   const { generation } = request;
@@ -41,7 +46,7 @@ export async function prepareRun(
   const old = path.join(folder, `services-${generation - 1}`);
   await Promise.all([taskFile, reportFile, ...before, old].map((file) => rm(file, { force: true, recursive: true })));
   await Promise.all([
-    // It holds the key of the ring.
+    // The file contains the ring key.
     writeFile(taskFile, `${JSON.stringify(context)}\n`, { mode: 0o600, flag: 'wx' }),
     writeFile(reportFile, '', { mode: 0o600, flag: 'wx' }),
   ]);
@@ -58,7 +63,7 @@ export async function prepareRun(
   const runtime = path.join(folder, CONTAINER_LAYOUT.runtime);
   const source = path.join(folder, CONTAINER_LAYOUT.source);
   return {
-    folder: existsSync(source) ? source : folder,
+    folder: await createProgramFolder(folder, generation, existsSync(source) ? source : null, onLeftOver),
     environment: existsSync(path.join(bundles, 'register.mjs'))
       ? { ...environment, ...programEnvironment(bundles, existsSync(runtime) ? runtime : null, environment) }
       : environment,

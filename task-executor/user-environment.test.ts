@@ -1,4 +1,6 @@
 import { expect, it } from 'vitest';
+import { TASK_VARIABLES } from '../conf/values/task-variables.ts';
+import { TASK_ENVIRONMENT } from '../training/process/task-context.ts';
 import { userEnvironment } from './user-environment.ts';
 
 const task = {
@@ -28,4 +30,8 @@ it("gives the job's variables over the container's, and the task's over both; no
 
 it('gives no rank to a task that has none', () => {
   expect(userEnvironment({}, {}, { ...task, rank: null })).not.toHaveProperty('TONY_RANK');
+});
+
+it('job.yaml refuses every variable that is set for a task', () => {
+  expect([...TASK_VARIABLES].sort()).toEqual(Object.values(TASK_ENVIRONMENT).sort());
 });

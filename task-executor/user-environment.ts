@@ -1,4 +1,4 @@
-import { TASK_ENVIRONMENT } from '../training/task-context.ts';
+import { TASK_ENVIRONMENT } from '../training/process/task-context.ts';
 import { EXECUTOR_ENVIRONMENT } from './settings.ts';
 
 export interface TaskIdentity {
@@ -11,10 +11,10 @@ export interface TaskIdentity {
   readonly generation: number;
 }
 
-/** What leads to the executor's own credentials and connections stays with the executor. */
+/** The variables that lead to the executor's credentials and connections; the program does not get them. */
 const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials, EXECUTOR_ENVIRONMENT.master]);
 
-/** The user's program gets the container's environment, then the job's and role's, then what says which task it is. */
+/** The environment of the user's program: the container's variables, overridden by the job's and role's, then by the task's identity. */
 export function userEnvironment(
   container: Readonly<Record<string, string | undefined>>,
   job: Readonly<Record<string, string>>,

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** `npm run bench -- NAME [ARGUMENT ...]`: builds the package, then bundles and runs benchmarks/NAME.ts. */
+/** `npm run bench -- NAME [ARGUMENT ...]`: builds the package, then bundles benchmarks/NAME.ts and runs it. */
 import { spawn } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -20,7 +20,7 @@ await buildAll({ types: false });
 const program = path.join(ROOT, '.cache', 'benchmarks', `${name}.mjs`);
 await bundle({ source: `benchmarks/${name}.ts`, output: program, external: ['@tensorflow/*', 'esbuild'] }, program);
 const child = spawn(process.execPath, [program, ...args], { cwd: ROOT, stdio: 'inherit' });
-// Ctrl-C reaches both; the benchmark shall clean up first.
+// Ctrl-C reaches both processes; this one waits while the benchmark cleans up.
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) process.on(signal, () => {});
 child.once('close', (code) => {
   process.exitCode = code ?? 1;

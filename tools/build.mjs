@@ -3,17 +3,17 @@
  * Builds dist/:
  *   tony-ts.js                        the command
  *   index.js                          the library `tony-ts`
- *   container/application-master.mjs  what the client ships to the cluster as the folder `tony/`;
+ *   container/application-master.mjs  the folder that the client ships to the cluster as `tony/`;
  *   container/task-executor.mjs       container/training.mjs is also the library `tony-ts/training`
  *   container/training.mjs
  *   container/register.mjs
  *   container/checkpoint-thread.mjs, sync-ring-worker.mjs    threads of training.mjs
  *   container/tensorboard.mjs
- *   tensorboard-server.py             Python's part of the same, beside every bundle that may start it
+ *   tensorboard-server.py             the Python part of tensorboard.mjs, beside every bundle that may start it
  *   container/tensorboard-server.py
- *   tony-ts.bash, tony-ts.zsh, tony-ts.fish   what `tony-ts completion` prints
- *   types/                            declarations of the two libraries
- * and first of all web/page/built-assets.json, the pages' scripts and style as the ApplicationMaster and the command serve them.
+ *   tony-ts.bash, tony-ts.zsh, tony-ts.fish   the output of `tony-ts completion`
+ *   types/                            type declarations of the two libraries
+ * Builds web/page/built-assets.json first: the pages' scripts and styles that the ApplicationMaster and the command serve.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -31,19 +31,19 @@ const DIST = path.join(ROOT, 'dist');
 
 /** @type {Bundle[]} */
 export const BUNDLES = [
-  { source: 'client/main.ts', output: 'tony-ts.js', executable: true },
+  { source: 'client/cli/main.ts', output: 'tony-ts.js', executable: true },
   { source: 'client/index.ts', output: 'index.js' },
   { source: 'application-master/main.ts', output: 'container/application-master.mjs' },
   { source: 'task-executor/main.ts', output: 'container/task-executor.mjs' },
-  // One copy of TensorFlow.js per process: the one that the user's script imports.
+  // One copy of TensorFlow.js per process: the copy that the user's script imports.
   { source: 'training/index.ts', output: 'container/training.mjs', external: ['@tensorflow/*'] },
-  { source: 'training/register.ts', output: 'container/register.mjs' },
-  { source: 'training/checkpoint-thread-main.ts', output: 'container/checkpoint-thread.mjs' },
-  { source: 'training/sync-ring-worker.ts', output: 'container/sync-ring-worker.mjs' },
+  { source: 'training/process/register.ts', output: 'container/register.mjs' },
+  { source: 'training/checkpoint/checkpoint-thread-main.ts', output: 'container/checkpoint-thread.mjs' },
+  { source: 'training/ring/sync-ring-worker.ts', output: 'container/sync-ring-worker.mjs' },
   { source: 'web/tensorboard/main.ts', output: 'container/tensorboard.mjs' },
 ];
 
-/** Bundled CommonJS packages call `require` for Node's own modules; an ES module has none, and a dependency may declare that very name. */
+/** Bundled CommonJS packages call `require` for Node's built-in modules; ES modules have no `require`, and a dependency may declare one. */
 const REQUIRE_BANNER =
   "import { createRequire as createRequireForBundle } from 'node:module'; const require = createRequireForBundle(import.meta.url);";
 
@@ -53,7 +53,7 @@ const REQUIRE_BANNER =
  */
 export async function bundle({ source, executable = false, external = [] }, outfile) {
   const { build } = await import('esbuild');
-  // Renamed when it is whole: a job may be starting from the one before.
+  // Renamed once it is complete: a starting job may be reading the previous bundle.
   const unfinished = `${outfile}.${process.pid}`;
   await build({
     entryPoints: [path.join(ROOT, source)],
@@ -62,8 +62,8 @@ export async function bundle({ source, executable = false, external = [] }, outf
     platform: 'node',
     format: 'esm',
     target: 'node20.19',
-    // Names stay, so that a stack trace from a cluster can be read; white space goes, since the bundles travel. Not that of the user's library:
-    // of an uncaught error Node prints the whole line, and stderr's last lines are what the user gets to read.
+    // Names are kept for readable stack traces; white space is removed because the bundles travel over the network. The user's library
+    // keeps it: for an uncaught error Node prints the whole source line, and the user sees only the last lines of stderr.
     minifyWhitespace: !source.startsWith('training/'),
     minifySyntax: true,
     legalComments: 'none',
@@ -77,18 +77,18 @@ export async function bundle({ source, executable = false, external = [] }, outf
 }
 
 /**
- * What the pages need besides their HTML: source below web/page/browser, and the media type.
+ * The pages' assets besides their HTML: source below web/page/browser, and the media type.
  * @satisfies {Record<string, { source: string, type: string, format: import('esbuild').Format }>}
  */
 const PAGE_ASSETS = {
-  // Runs in TensorBoard's page, before that page's own scripts: it must not leave names behind.
+  // Runs in TensorBoard's page before that page's own scripts, so it must not define globals.
   'tunnel.js': { source: 'tunnel.ts', type: 'text/javascript; charset=utf-8', format: 'iife' },
   'job.js': { source: 'job.ts', type: 'text/javascript; charset=utf-8', format: 'esm' },
   'history.js': { source: 'history.ts', type: 'text/javascript; charset=utf-8', format: 'esm' },
   'page.css': { source: 'page.css', type: 'text/css; charset=utf-8', format: 'esm' },
 };
 
-/** The bytes are part of the other bundles, compressed once and for all, under names that change with them. */
+/** The other bundles contain these assets, compressed once, under names that contain the hash of their content. */
 export async function buildPage(outfile = path.join(ROOT, 'web', 'page', 'built-assets.json')) {
   const { build } = await import('esbuild');
   const assets = await Promise.all(
@@ -150,7 +150,7 @@ export async function buildAll({ types = true, log = () => {} } = {}) {
       log(`dist/${each.output}  ${((await stat(outfile)).size / 1000).toFixed(0)} kB`);
     }),
     ...['', 'container'].map((folder) => copyWhole('web/tensorboard/tensorboard-server.py', path.join(DIST, folder))),
-    ...['bash', 'zsh', 'fish'].map((shell) => copyWhole(`client/completion/tony-ts.${shell}`, DIST)),
+    ...['bash', 'zsh', 'fish'].map((shell) => copyWhole(`client/cli/completion/tony-ts.${shell}`, DIST)),
     types && declarations(),
   ]);
   log(`built in ${((performance.now() - started) / 1000).toFixed(1)} s`);
@@ -162,7 +162,7 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
     if (process.argv.includes('--page')) await buildPage();
     else await buildAll({ log: quiet ? () => {} : console.log });
   } catch (error) {
-    // esbuild has printed where it failed.
+    // esbuild has already printed the location of the error.
     console.error(`build failed: ${/** @type {Error} */ (error).message}`);
     process.exitCode = 1;
   }

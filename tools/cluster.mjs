@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** `npm run cluster -- up | down | status | env | kill NAME | start NAME`: a real Hadoop on this machine, for trying things and for tests. */
+/** `npm run cluster -- up | down | status | env | kill NAME | start NAME`: a real local Hadoop cluster, for experiments and tests. */
 import { parseArgs } from 'node:util';
 import { Cluster } from '../integration-tests/cluster/cluster.mjs';
 import { DAEMONS, daemonNamed } from '../integration-tests/cluster/layout.mjs';
@@ -16,7 +16,7 @@ const USAGE = `Usage: npm run cluster -- COMMAND [--port-offset N]
 
 A second cluster beside the first: --port-offset 1000, or TONY_CLUSTER_OFFSET=1000.`;
 
-/** Something that the person who typed the command can correct. */
+/** An error that the user can correct. */
 class UsageError extends Error {}
 
 async function main() {

@@ -1,11 +1,11 @@
-import type { DescribedCommand, DescribedOption, DescribedPositional } from '../client/command-description.ts';
-import { describeCommandLine } from '../client/command-line.ts';
-import { CLUSTER_OPTIONS, OUTPUT_OPTION } from '../client/commands/shared-options.ts';
+import { describeCommandLine } from '../client/cli/command-line.ts';
+import { CLUSTER_OPTIONS, OUTPUT_OPTION } from '../client/cli/commands/shared-options.ts';
+import type { DescribedCommand, DescribedOption, DescribedPositional } from '../client/cli/help/command-description.ts';
 
-/** Described once, since they go with most commands. */
+/** Options that most commands share, described once. */
 const SHARED = new Set(Object.keys({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }));
 
-/** docs/commands.md: what commands there are and what they take. */
+/** Generates docs/commands.md: the commands and their arguments and options. */
 export function commandPage(): string {
   const { commands, options } = describeCommandLine();
   const shared = new Map(commands.flatMap((command) => command.options).map((option) => [option.name, option]));
@@ -23,7 +23,7 @@ export function commandPage(): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** The command that `words` begin with; null when there is none, or when it takes fewer words. */
+/** The command that `words` start with; null when there is no such command, or when it takes fewer words. */
 export function commandOf(root: DescribedCommand, words: readonly string[]): DescribedCommand | null {
   const end = words.findIndex((word) => word.startsWith('-'));
   const plain = end < 0 ? words : words.slice(0, end);
@@ -35,7 +35,7 @@ export function commandOf(root: DescribedCommand, words: readonly string[]): Des
     found = next;
     taken++;
   }
-  // What does without a further word takes the options of that one.
+  // A command whose subcommand is optional takes the options of that subcommand.
   const command = found.otherwise ?? found;
   return found === root || plain.length - taken > command.positionals.length ? null : command;
 }

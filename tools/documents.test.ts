@@ -5,15 +5,15 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
-import { describeCommandLine } from '../client/command-line.ts';
-import { LISTED_STATES } from '../client/list-jobs.ts';
-import { ERROR_CODES } from '../conf/errors.ts';
+import { describeCommandLine } from '../client/cli/command-line.ts';
+import { LISTED_STATES } from '../client/listing/job-lister.ts';
 import { parseJob } from '../conf/load-job.ts';
 import { parseSite, SITE_FILE, siteJsonSchema } from '../conf/site.ts';
+import { ERROR_CODES } from '../platform/errors.ts';
 import { commandOf } from './command-reference.ts';
 import { anchorsOf, type Block, blocksOf, commandsOf, type Document, inlineCode, linksOf, ROOT, readDocuments } from './documents.ts';
 
-/** What can be said of README.md and docs/ without a cluster; integration-tests/documents.test.ts runs their commands. */
+/** Checks of README.md and docs/ that need no cluster; integration-tests/documents.test.ts runs their commands. */
 
 let documents: Document[];
 let blocks: Block[];
@@ -118,7 +118,7 @@ test('every yaml block is a job or a site file, or a part of one, by our own sch
   expect(wrong).toEqual([]);
 });
 
-/** What blocks leave to the reader: their model, their data. */
+/** Names that code blocks leave undefined for the reader to supply: a model, data. */
 const READERS = `
 import type * as tf from '@tensorflow/tfjs';
 import type * as training from '${path.join(ROOT, 'training', 'index.ts')}';
@@ -150,7 +150,7 @@ test('every ts block has right types', { timeout: 120_000 }, async () => {
   const files = new Map<string, string>();
   for (const block of blocks.filter(({ language }) => language === 'ts')) {
     const file = `${block.document.replaceAll(/\W/g, '-')}-${block.line}.ts`;
-    // A part of fit's options by itself.
+    // An excerpt of fit's options.
     const text = /^\w+:/.test(block.text)
       ? `export const options: import('${path.join(ROOT, 'training', 'index.ts')}').FitOptions = {\n${block.text}\n};`
       : block.text;
@@ -172,7 +172,7 @@ test('every ts block has right types', { timeout: 120_000 }, async () => {
     () => '',
     (error: { stdout: string }) => error.stdout,
   );
-  // What is wrong elsewhere is for `npm run check` to say.
+  // `npm run check` reports the errors in other files.
   expect(said.split('\n').filter((line) => line.includes(path.basename(folder)))).toEqual([]);
 });
 
@@ -185,7 +185,45 @@ test('every function that docs/library.md names is exported', async () => {
   expect(functions.filter((name) => !(name in library))).toEqual([]);
 });
 
-/** Environment variables, which are in capitals too. */
+/** Types whose fields docs/job-api.md lists, each below a heading with its name. */
+const DESCRIBED_TYPES: Readonly<Record<string, readonly string[]>> = {
+  'conf/status.ts': [
+    'JobStatus',
+    'TaskStatus',
+    'OrphanedContainer',
+    'FirstFailure',
+    'TensorBoardStatus',
+    'ElasticStatus',
+    'MasterStatus',
+    'Usage',
+    'HistoryEntry',
+    'UsageSample',
+    'TaskUsageSample',
+  ],
+  'client/connections/job-connection.ts': ['Observation'],
+  'client/listing/job-lister.ts': ['JobSummary', 'JobProgress'],
+  'hadoop/yarn/resource-manager-answers.ts': ['Application'],
+};
+
+test('docs/job-api.md lists every field of the values that it describes, and no other', async () => {
+  const page = documents.find(({ name }) => name === 'docs/job-api.md')?.text ?? '';
+  for (const [file, types] of Object.entries(DESCRIBED_TYPES)) {
+    const source = await readFile(path.join(ROOT, file), 'utf8');
+    for (const type of types) {
+      const [, body = ''] = new RegExp(`^export interface ${type}\\b[^{]*\\{\\n([^]*?)^\\}`, 'm').exec(source) ?? [];
+      const fields = [...body.matchAll(/^ {2}readonly (\w+)(\??):/gm)].map(([, name = '', optional = '']) => `${name}${optional}`);
+      const [, section = ''] = page.split(`### \`${type}\`\n`);
+      const rows = (section.split(/^##/m)[0] ?? '').split('\n').filter((line) => line.startsWith('| `'));
+      const listed = rows.flatMap((row) =>
+        [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`(\??)/g)].map(([, name, mark]) => `${name}${mark}`),
+      );
+      expect({ type, fields: listed.sort() }).toEqual({ type, fields: fields.sort() });
+      expect(fields.length, type).toBeGreaterThan(1);
+    }
+  }
+});
+
+/** Environment variables, which are also in capitals. */
 const VARIABLE = /^(TONY|HADOOP)_\w+$|^(NO_COLOR|CXX)$/;
 
 test('every error code that is named is one', () => {

@@ -2,22 +2,22 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 
 /*
- * README.md, docs/ and the examples' READMEs, taken apart: what tests hold them to. Only the Markdown that these pages use is understood.
+ * Parses README.md, docs/ and the examples' READMEs for the tests. It supports only the Markdown that these pages use.
  */
 
 export const ROOT = path.resolve(import.meta.dirname, '..');
 
 export interface Document {
-  /** Relative to the package, e.g. `docs/training.md`. */
+  /** Path relative to the package, e.g. `docs/training.md`. */
   readonly name: string;
   readonly text: string;
 }
 
 export interface Block {
   readonly document: string;
-  /** Of the opening fence, counted from 1. */
+  /** Line number of the opening fence, counted from 1. */
   readonly line: number;
-  /** What stands behind the opening fence; empty when nothing does. */
+  /** The info string of the opening fence; empty when there is none. */
   readonly language: string;
   readonly text: string;
 }
@@ -25,7 +25,7 @@ export interface Block {
 export interface DocumentedCommand {
   /** `docs/training.md:17` */
   readonly place: string;
-  /** As it is written, without a comment behind it. */
+  /** The command as written, without a trailing comment. */
   readonly text: string;
 }
 
@@ -52,7 +52,7 @@ export function blocksOf({ name, text }: Document): Block[] {
   return blocks;
 }
 
-/** The commands of a `sh` block, in order: one a line, unless `\` goes on with it. */
+/** The commands of a `sh` block, in order: one per line, where `\` continues a line. */
 export function commandsOf(block: Block): DocumentedCommand[] {
   const commands: DocumentedCommand[] = [];
   let begun: { readonly line: number; readonly parts: string[] } | null = null;
@@ -68,18 +68,18 @@ export function commandsOf(block: Block): DocumentedCommand[] {
   return commands;
 }
 
-/** What stands between single backticks outside of blocks. */
+/** The text between single backticks outside blocks. */
 export function inlineCode({ text }: Document): string[] {
   return [...withoutBlocks(text).matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code.replaceAll('\\|', '|'));
 }
 
-/** Targets of `[text](target)` and `![text](target)`, outside of blocks. */
+/** Targets of `[text](target)` and `![text](target)`, outside blocks. */
 export function linksOf({ text }: Document): string[] {
   const prose = withoutBlocks(text).replace(/`[^`\n]*`/g, '``');
   return [...prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target);
 }
 
-/** Anchors of the headings, as GitHub and others make them. */
+/** Anchors of the headings, as GitHub generates them. */
 export function anchorsOf({ text }: Document): Set<string> {
   const counts = new Map<string, number>();
   const anchors = new Set<string>();

@@ -1,4 +1,4 @@
-/** Brings node_modules in line with package-lock.json; needs nothing but Node and npm. */
+/** Installs node_modules according to package-lock.json; requires only Node and npm. */
 import { spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -8,13 +8,13 @@ export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '
 
 /** @typedef {Record<string, { version?: string, optional?: boolean, peer?: boolean }>} Packages */
 
-/** Runs `npm ci` unless what is installed is what the lock file says. */
+/** Runs `npm ci` unless the installed packages match the lock file. */
 export async function ensureInstalled() {
   if (await isCurrent()) return;
   await runInherited('npm', ['ci']);
 }
 
-/** npm leaves a list of what it installed; optional packages may lack in it, where they could not be built. */
+/** npm writes a list of the installed packages; it may omit optional packages that could not be built. */
 async function isCurrent() {
   try {
     const [wanted, present] = await Promise.all(['package-lock.json', 'node_modules/.package-lock.json'].map(readPackages));
@@ -34,15 +34,16 @@ async function readPackages(file) {
 }
 
 /**
- * Runs a program at the terminal, in the repository's folder.
+ * Runs a program with this terminal's stdin, in the repository's folder.
  * @param {string} program
  * @param {string[]} args
- * @param {{ timeoutMs?: number, env?: NodeJS.ProcessEnv }} [options]
- * @returns {Promise<void>} rejected when it does not end with 0
+ * @param {{ timeoutMs?: number, env?: NodeJS.ProcessEnv, output?: number | undefined }} [options] `output`: file descriptor for its output
+ * @returns {Promise<void>} rejected when the exit code is not 0
  */
-export function runInherited(program, args, { timeoutMs = 30 * 60_000, env = process.env } = {}) {
+export function runInherited(program, args, { timeoutMs = 30 * 60_000, env = process.env, output } = {}) {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'], signal: AbortSignal.timeout(timeoutMs), env });
+    const streams = output ?? 'inherit';
+    const child = spawn(program, args, { cwd: ROOT, stdio: ['ignore', streams, streams], signal: AbortSignal.timeout(timeoutMs), env });
     child.once('error', reject);
     child.once('close', (code, signal) => {
       if (code === 0) resolve();

@@ -1,4 +1,4 @@
-// Turns the .proto files into JSON descriptors, so that a bundle carries them and starts without a parser:
+// Converts the .proto files to JSON descriptors, so that bundles include them and start without a parser:
 //   protos/tony.proto -> protos/tony.json, protos/hadoop/*.proto -> protos/hadoop.json
 // `--check` writes nothing and fails when a descriptor is out of date.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ const folder = fileURLToPath(new URL('../protos', import.meta.url));
 
 const TARGETS = [
   { output: 'tony.json', sources: ['tony.proto'], keepCase: false },
-  // Hadoop mixes snake_case and camelCase in one message; as written there, a name can be looked up.
+  // Hadoop mixes snake_case and camelCase in one message; keepCase preserves the names as written in the .proto files.
   {
     output: 'hadoop.json',
     sources: readdirSync(path.join(folder, 'hadoop'))
@@ -30,7 +30,7 @@ function descriptorOf({ sources, keepCase }) {
 }
 
 /**
- * JSON as the project's formatter wants it: objects open, lists on one line.
+ * Serialises JSON as the project's formatter does: objects expanded, lists on one line.
  * @param {unknown} value
  * @returns {string}
  */

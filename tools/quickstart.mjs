@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * `npm run quickstart`: from a fresh checkout to a trained model, on this machine, with two workers. Needs nothing set up but the programs
- * that are named when they lack. What it does can be done by hand as well: each command is printed before it runs.
+ * `npm run quickstart`: from a fresh checkout to a trained model, on this machine, with two workers. It names the programs that are missing
+ * and needs no other set-up. Every step can also be run by hand: the script prints each command before it runs it.
  */
 import { spawn } from 'node:child_process';
 import { ensureInstalled, ROOT, runInherited } from './install.mjs';
@@ -36,7 +36,7 @@ function announce(command) {
   console.log(`\n> ${command}`);
 }
 
-/** @returns {Promise<string[]>} a sentence for each thing that lacks */
+/** @returns {Promise<string[]>} a sentence for each missing prerequisite */
 async function missingPrerequisites() {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   const compiler = process.env.CXX || 'g++';
@@ -69,7 +69,7 @@ function runs(program, args) {
 }
 
 /**
- * Runs a program that talks with the person, and returns its exit code. Ctrl-C is the program's: it asks what to do with the job.
+ * Runs an interactive program and returns its exit code. The program handles Ctrl-C: it asks whether to stop the job.
  * @param {string} program
  * @param {string[]} args
  * @returns {Promise<number>}

@@ -1,13 +1,13 @@
-import { EXIT_CODES } from '../client/explain.ts';
-import { ERROR_CODES } from '../conf/errors.ts';
+import { EXIT_CODES } from '../client/cli/help/explain.ts';
 import { type ExplainedKey, explainKey } from '../conf/explain-key.ts';
 import { type JsonSchema, jobJsonSchema } from '../conf/job-schema.ts';
+import { ERROR_CODES } from '../platform/errors.ts';
 import { commandPage } from './command-reference.ts';
 import { tonyKeyTable } from './tony-key-table.ts';
 
 /*
- * The pages of docs/ that say again what the code says: made from it, so that they cannot be wrong. Their test compares them
- * (UPDATE=1 writes them anew).
+ * Generates the pages of docs/ that repeat facts from the code, so that they always agree with it. Their test compares them
+ * with the generated text (UPDATE=1 rewrites them).
  */
 
 export const REFERENCE_PAGES: Readonly<Record<string, () => string>> = {
@@ -16,7 +16,7 @@ export const REFERENCE_PAGES: Readonly<Record<string, () => string>> = {
   'commands.md': commandPage,
 };
 
-/** Parts of pages that people write, between two comments. */
+/** Generated parts of otherwise hand-written pages, each between two marker comments. */
 export const REFERENCE_PARTS: Readonly<Record<string, () => string>> = {
   'moving-from-tony.md': tonyKeyTable,
 };
@@ -28,7 +28,7 @@ export function withPart(page: string, part: string): string {
   return page.replace(PART, (_, before: string, after: string) => `${before}${part}\n${after}`);
 }
 
-/** What people choose below a key. */
+/** Placeholders for the names that users choose below a key. */
 const CHOSEN: Readonly<Record<string, string>> = { roles: 'ROLE', data: 'NAME', env: 'VARIABLE', resources: 'RESOURCE' };
 
 function jobPage(): string {
@@ -55,7 +55,7 @@ function keysBelow(schema: JsonSchema, parent: string): ExplainedKey[] {
     const name = key === 'NAME' ? (CHOSEN[parent.split('.').at(-1) ?? ''] ?? key) : key;
     const full = parent === '' ? name : `${parent}.${name}`;
     const own = explainKey(schema, full);
-    // Alternatives may have keys of one name.
+    // Alternatives may have keys with the same name.
     if (own === null || seen.has(full)) return [];
     seen.add(full);
     return [own.children.length > 0 ? { ...own, fallback: null } : own, ...keysBelow(schema, full)];

@@ -1,32 +1,36 @@
 #!/usr/bin/env node
 /**
- * `npm test [-- checks | unit | integration [FILTER ...]]`: all set-up, then every check and test; or one part of them.
- * Runs on a fresh machine with Node, npm, Python 3, Java and Maven. Its last line is `N passed, N failed`.
+ * `npm test [-- checks | unit | integration [FILTER ...]]`: the set-up, then every check and test, or one group of them.
+ * `npm test -- changed [COMMIT]`: the checks, and the tests that import files changed since the commit (default: uncommitted changes).
+ * Runs on a fresh machine with Node, npm, Python 3, Java and Maven. The last line of the output is `N passed, N failed`.
  */
-import { mkdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, open, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { hadoopJars } from '../integration-tests/cluster/jars.mjs';
 import { ensureInstalled, ROOT, runInherited } from './install.mjs';
 
-const PARTS = ['checks', 'unit', 'integration'];
+const PARTS = ['checks', 'unit', 'integration', 'changed'];
 const REPORTS = path.join(ROOT, '.cache', 'test-reports');
 
 /** @typedef {{ name: string, passed: number, failed: number, skipped: number, seconds: number, failures: string[] }} Outcome */
 
-const [part, ...filters] = process.argv.slice(2);
+const [part, ...words] = process.argv.slice(2);
+const filters = part === 'changed' ? [] : words;
+/** Vitest arguments that select the tests that import changed files. */
+const changed = part === 'changed' ? [words[0] === undefined ? '--changed' : `--changed=${words[0]}`] : [];
 if (part !== undefined && !PARTS.includes(part)) {
-  console.error(`there is no part \`${part}\`: npm test -- ${PARTS.join(' | ')} [FILTER ...]`);
+  console.error(`there is no part \`${part}\`: npm test -- ${PARTS.join(' | ')} [FILTER ... | COMMIT]`);
   process.exit(2);
 }
 /** @param {string} name */
-const wanted = (name) => part === undefined || part === name;
+const wanted = (name) => part === undefined || part === name || part === 'changed';
 
 /** @type {Outcome[]} */
 const outcomes = [];
-// Begun first: it waits for the network while everything else waits for the processor.
+// Started first: the download waits for the network while the other steps use the CPU.
 const jars = wanted('integration') ? hadoopJars({ log: (line) => console.log(`[hadoop] ${line}`) }) : null;
-jars?.catch(() => {}); // judged below, where it is needed
+jars?.catch(() => {}); // awaited below, where it is needed
 
 if (await check('dependencies', ensureInstalled)) {
   const built = await check('build', async () => (await import('./build.mjs')).buildAll({ log: console.log }));
@@ -35,11 +39,18 @@ if (await check('dependencies', ensureInstalled)) {
     await check('types of the pages', () => runTool('tsc', ['--noEmit', '-p', 'web/page/browser']));
     await check('lint and format', () => runTool('biome', ['ci', `--colors=${process.stdout.isTTY ? 'force' : 'off'}`, '.']));
   }
-  if (wanted('unit')) await vitest('unit');
+  if (wanted('unit')) outcomes.push(await vitest('unit'));
   if (wanted('integration') && built) {
     const cluster = await check('hadoop', () => jars);
     const runtime = await check('runtime', () => runInherited(process.execPath, ['dist/tony-ts.js', 'runtime', 'build']));
-    if (cluster && runtime) await vitest('integration');
+    // Run side by side: tests on a cluster mostly wait. The second project's output is printed when it is complete.
+    if (cluster && runtime) {
+      const both = await Promise.all([vitest('cluster'), vitest('local', { later: true })]);
+      outcomes.push(...both);
+      const none = filters.length > 0 && both.every(({ passed, failed, skipped }) => passed + failed + skipped === 0);
+      if (none)
+        await check('filter', () => Promise.reject(new Error(`no integration test's file has ${filters.join(' or ')} in its path`)));
+    }
   }
 }
 summarize();
@@ -65,26 +76,47 @@ async function check(name, action) {
   return failed === 0;
 }
 
-/** @param {'unit' | 'integration'} project */
-async function vitest(project) {
-  heading(`${project} tests`);
+/**
+ * @param {'unit' | 'cluster' | 'local'} project
+ * @param {{ later?: boolean }} [options] `later`: prints the output after the run has ended
+ * @returns {Promise<Outcome>}
+ */
+async function vitest(project, { later = false } = {}) {
+  const name = `${project} tests`;
+  if (!later) heading(name);
   const started = performance.now();
   const report = path.join(REPORTS, `${project}.json`);
   await mkdir(REPORTS, { recursive: true });
   await rm(report, { force: true });
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
+  // The filter may match only files of the other project.
+  const args = [
+    'run',
+    '--project',
+    project,
+    ...reporters,
+    ...(filters.length + changed.length > 0 ? ['--passWithNoTests'] : []),
+    ...changed,
+    ...filters,
+  ];
   /** @type {Error | null} */
   let ending = null;
-  await runTool('vitest', ['run', '--project', project, ...reporters, ...filters]).catch((error) => {
+  const output = later ? await open(path.join(REPORTS, `${project}.txt`), 'w') : null;
+  await runTool('vitest', args, output?.fd).catch((error) => {
     ending = error;
   });
+  await output?.close();
+  if (later) {
+    heading(name);
+    console.log(await readFile(path.join(REPORTS, `${project}.txt`), 'utf8'));
+  }
   const tests = await readReport(report);
-  // A file that does not load, or a hook that fails behind the last test, is no failed test: it counts as one all the same.
+  // A file that does not load, or a hook that fails after the last test, is not a failed test; this counts it as one.
   if (ending !== null && tests.failed === 0) {
     tests.failed = 1;
     tests.failures.push(/** @type {Error} */ (ending).message);
   }
-  outcomes.push({ name: `${project} tests`, ...tests, seconds: secondsSince(started) });
+  return { name, ...tests, seconds: secondsSince(started) };
 }
 
 /** @param {string} report */
@@ -99,7 +131,7 @@ async function readReport(report) {
       else if (result === 'failed') tests.failures.push([`${file}: ${fullName}`, ...failureMessages].join('\n'));
       else tests.skipped += 1;
     }
-    // A hook that failed, or a file that does not load.
+    // A failed hook, or a file that does not load.
     if (status === 'failed' && !assertionResults.some((each) => each.status === 'failed')) tests.failures.push(`${file}\n${message ?? ''}`);
   }
   tests.failed = tests.failures.length;
@@ -109,9 +141,10 @@ async function readReport(report) {
 /**
  * @param {string} name
  * @param {string[]} args
+ * @param {number} [output] file descriptor for its output; default: this process's output
  */
-function runTool(name, args) {
-  return runInherited(path.join(ROOT, 'node_modules', '.bin', name), args, { timeoutMs: 50 * 60_000 });
+function runTool(name, args, output) {
+  return runInherited(path.join(ROOT, 'node_modules', '.bin', name), args, { timeoutMs: 50 * 60_000, output });
 }
 
 function summarize() {
@@ -129,7 +162,7 @@ function summarize() {
 }
 
 /**
- * What failed and how: where only the end of a long output is kept, the summary must be enough to go on.
+ * The failure's name and message: where only the end of a long output is kept, the summary must suffice to investigate it.
  * @param {string} failure
  */
 function brief(failure) {

@@ -1,12 +1,12 @@
-import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from '../client/tony-keys.ts';
+import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from '../client/tony-import/tony-keys.ts';
 
-/** What is said of a key may depend on its value. */
+/** The description of a key may depend on its value. */
 const USUAL: Readonly<Record<string, string>> = {
   'tony.application.framework': 'the framework',
   'tony.application.fail-on-worker-failure-enabled': 'false',
 };
 
-/** The table of docs/moving-from-tony.md. */
+/** Generates the table of docs/moving-from-tony.md. */
 export function tonyKeyTable(): string {
   const rows: [string, Carrying][] = [
     ...Object.entries(APPLICATION_KEYS).map(([key, carrying]): [string, Carrying] => [
@@ -26,7 +26,7 @@ export function tonyKeyTable(): string {
   ].join('\n');
 }
 
-/** `/^tony\.docker\./` as people write it: `tony.docker.*`. */
+/** `/^tony\.docker\./` in the usual notation: `tony.docker.*`. */
 function familyOf({ source }: RegExp): string {
   const plain = source
     .replace(/^\^/, '')

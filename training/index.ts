@@ -1,15 +1,13 @@
-/** What a training program imports: `import { join } from 'tony-ts/training'`. */
-export { TonyError } from '../conf/errors.ts';
+/** The public API of the training library: `import { join } from 'tony-ts/training'`. */
+export { TonyError } from '../platform/errors.ts';
 export type { Storage } from '../storage/storage.ts';
-export type { BackendName } from './backend.ts';
-export type { BatchLogs, EpochLogs, FitCallbacks } from './callbacks.ts';
-export type { Checkpoint, Cluster } from './cluster.ts';
-export type { Column, TrainingData } from './data.ts';
-export type { CacheOptions } from './datasets/cache.ts';
-export type { Batched } from './datasets/collate.ts';
-export type { ColumnConfig, CsvOptions, CsvRow, LabelledCsvRow } from './datasets/csv.ts';
-export { Dataset } from './datasets/dataset.ts';
-export type { DatasetReader, ReadOptions } from './datasets/dataset-reader.ts';
+export type { BackendName } from './backend/backend.ts';
+export type { Checkpoint, Cluster } from './cluster/cluster.ts';
+export { type JoinOptions, join } from './cluster/join.ts';
+export { runCall } from './cluster/run-call.ts';
+export type { Column, TrainingData } from './data/data.ts';
+export type { FitData, ValidationData } from './data/fit-data.ts';
+export type { ColumnConfig, CsvOptions, CsvRow, LabelledCsvRow } from './data/formats/csv.ts';
 export {
   decodeExample,
   decodeSequenceExample,
@@ -19,17 +17,10 @@ export {
   type Features,
   type FeatureValue,
   type SequenceExample,
-} from './datasets/example.ts';
-export { type FeedOptions, fromFeed } from './datasets/feed-source.ts';
-export type { FileContents } from './datasets/file-format.ts';
-export type { DataFile, Files } from './datasets/file-set.ts';
-export type { SourceOptions } from './datasets/file-source.ts';
-export type { IdxOptions, IdxRecord } from './datasets/idx-format.ts';
-export { type Channels, type DecodeImageOptions, decodeImage } from './datasets/image.ts';
-export type { ImageElement, ImageOptions } from './datasets/image-files.ts';
-export type { InterleaveOptions } from './datasets/interleave.ts';
-export type { LocalCopyOptions } from './datasets/local-blocks.ts';
-export type { PaddedBatchOptions } from './datasets/pad.ts';
+} from './data/formats/example.ts';
+export type { FileContents } from './data/formats/file-format.ts';
+export type { IdxOptions, IdxRecord } from './data/formats/idx-format.ts';
+export { type Channels, type DecodeImageOptions, decodeImage } from './data/formats/image.ts';
 export {
   type ExampleSchema,
   type FixedLenFeature,
@@ -38,8 +29,16 @@ export {
   parseExample,
   type VarLenFeature,
   varLenFeature,
-} from './datasets/parse-example.ts';
-export type { SampleOptions } from './datasets/sample.ts';
+} from './data/formats/parse-example.ts';
+export type { SourceOptions } from './data/formats/source-options.ts';
+export type { RecordOptions } from './data/formats/tfrecord-format.ts';
+export { shardName, type WriteTfRecordOptions, type WrittenTfRecords, writeTfRecords } from './data/formats/tfrecord-writer.ts';
+export type { LocalCopyOptions } from './data/local-copy/local-blocks.ts';
+export type { DataFile, Files } from './data/reading/file-set.ts';
+export { Dataset } from './data/sources/dataset.ts';
+export type { DatasetReader, ReadOptions } from './data/sources/dataset-reader.ts';
+export { type FeedOptions, fromFeed } from './data/sources/feed-source.ts';
+export type { ImageElement, ImageOptions } from './data/sources/image-files.ts';
 export {
   binaryFiles,
   csv,
@@ -55,28 +54,34 @@ export {
   sampleFrom,
   tfrecords,
   zip,
-} from './datasets/sources.ts';
-export type { RecordOptions } from './datasets/tfrecord-format.ts';
-export { shardName, type WriteTfRecordOptions, type WrittenTfRecords, writeTfRecords } from './datasets/tfrecord-writer.ts';
-export type { TrainingElement } from './datasets/training-element.ts';
-export type { EvaluateOptions, Evaluation, EvaluationReport } from './evaluator.ts';
-export type { ClassWeight, ClassWeights } from './example-weights.ts';
+} from './data/sources/sources.ts';
+export type { ColumnLike, ColumnsLike, Examples } from './data/standard-data.ts';
+export type { TrainingElement } from './data/training-element.ts';
+export type { CacheOptions } from './data/transforms/cache.ts';
+export type { Batched } from './data/transforms/collate.ts';
+export type { InterleaveOptions } from './data/transforms/interleave.ts';
+export type { PaddedBatchOptions } from './data/transforms/pad.ts';
+export type { SampleOptions } from './data/transforms/sample.ts';
+export type { EvaluateOptions, Evaluation, EvaluationReport } from './evaluation/evaluator.ts';
 export { exportGraphModel, loadGraphModel } from './export/graph-model.ts';
 export { type ExportLayersOptions, exportLayersModel, loadLayersModel, type ModelWorld } from './export/layers-model.ts';
 export type { LoadedCheckpoint, Models } from './export/models.ts';
 export type { WarmStart, WarmStartOptions } from './export/warm-start.ts';
-export type { FitHistory } from './fit.ts';
-export type { FitData, ValidationData } from './fit-data.ts';
-export type { FitOptions, FitSummaries } from './fit-options.ts';
-export { type JoinOptions, join } from './join.ts';
-export type { LearningRate, ScheduleStep } from './learning-rate.ts';
-export type { Placement } from './parameter-server/placement.ts';
-export { type ModelPredictOptions, type PredictFunction, type PredictOptions, type PredictReport, predict } from './predict.ts';
-export type { PredictFormat } from './predict-format.ts';
-export type { InferenceModel, Prediction, Values } from './predict-model.ts';
-export { runCall } from './run-call.ts';
-export type { Numbers, Summaries } from './summary.ts';
-export type { Hyperparameters, HyperparameterValue, Metric } from './summary-hparams.ts';
-export { type SweepOptions, type SweepReport, sweep, type Trial } from './sweep.ts';
-export { type Configuration, type Drawn, grid, type Range, randomSearch } from './sweep-space.ts';
-export type { Goal, TrialResult } from './sweep-table.ts';
+export type { BatchLogs, EpochLogs, FitCallbacks } from './fit/callbacks.ts';
+export type { ClassWeight, ClassWeights } from './fit/example-weights.ts';
+export type { FitHistory } from './fit/fit.ts';
+export type { FitOptions, FitSummaries } from './fit/fit-options.ts';
+export type { LearningRate, ScheduleStep } from './fit/learning-rate.ts';
+export type { BatchTensors, LoopOptions, LoopStep, LoopStepOptions, TrainingLoop } from './fit/loop.ts';
+export { type ModelPredictOptions, type PredictFunction, type PredictOptions, type PredictReport, predict } from './inference/predict.ts';
+export type { PredictFormat } from './inference/predict-format.ts';
+export type { InferenceModel, Prediction, Values } from './inference/predict-model.ts';
+export type { LayerWeight, Trainable } from './model/trainables.ts';
+export type { CustomStepOptions } from './strategy/custom-steps.ts';
+export type { LoopParts } from './strategy/loop-state.ts';
+export type { Placement } from './strategy/placement.ts';
+export type { Numbers, Summaries } from './summary/summary.ts';
+export type { Hyperparameters, HyperparameterValue, Metric } from './summary/summary-hparams.ts';
+export { type SweepOptions, type SweepReport, sweep, type Trial } from './sweep/sweep.ts';
+export { type Configuration, type Drawn, grid, type Range, randomSearch } from './sweep/sweep-space.ts';
+export type { Goal, TrialResult } from './sweep/sweep-table.ts';

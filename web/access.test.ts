@@ -64,7 +64,7 @@ describe('behind YARN', () => {
 
   test('asks whether the user that the proxy names may look', async () => {
     const mayView = (user: string | null): boolean => user === 'alice';
-    // No name has a part of more than 63 letters, so that nobody is asked for it.
+    // A label longer than 63 letters is invalid, so no name server is queried.
     const unknown = `${'a'.repeat(64)}.invalid`;
     const port = await serve({ access: { kind: 'proxy', hosts: ['localhost', unknown], mayView } });
     expect((await ask(port, JOB, { headers: { cookie: 'a=b; proxy-user=alice' } })).status).toBe(200);

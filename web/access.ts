@@ -5,31 +5,32 @@ import { isIP } from 'node:net';
 import { answer, answerText } from './answer.ts';
 
 /**
- * Who may look. Behind YARN every request comes from a proxy's host, which has authenticated the person and names them in a cookie
- * (the contract of YARN's AmIpFilter). On one machine a token is asked for: in the printed URL, then in a cookie, or as a bearer token.
+ * Who may view the pages. Behind YARN every request comes from a proxy's host, which has authenticated the user and passes the name in a
+ * cookie (the contract of YARN's AmIpFilter). On a single machine requests need a token: in the printed URL, then in a cookie, or as a
+ * bearer token.
  */
 export type Access =
-  /** Whoever hands requests on has judged them. */
+  /** The server in front of this one has already authorised the request. */
   | { readonly kind: 'judged' }
   | { readonly kind: 'proxy'; readonly hosts: readonly string[]; readonly mayView: (user: string | null) => boolean }
   | {
       readonly kind: 'token';
       readonly token: string;
-      /** Names under which the server may be addressed, besides this machine's own. */
+      /** Host names under which clients may address the server, besides this machine's own names. */
       readonly hosts?: readonly string[];
     };
 
 export type Verdict =
   | { readonly kind: 'admitted' }
   | { readonly kind: 'refused'; readonly sentence: string }
-  /** The token was right: it goes into a cookie, and out of the address. */
+  /** The token was correct: the response moves it from the URL into a cookie. */
   | { readonly kind: 'entered'; readonly cookie: string; readonly location: string };
 
 const ADMITTED: Verdict = { kind: 'admitted' };
-/** Addresses of proxy hosts are looked up again after this (ms). */
+/** How long resolved addresses of proxy hosts are reused (ms). */
 const LOOKUP_LIFE_MS = 60_000;
 
-/** Decides for each request whether it is answered. */
+/** Authorises each request. */
 export class Gate {
   readonly #access: Access;
   readonly #cookieName: string;
@@ -38,16 +39,25 @@ export class Gate {
 
   constructor(access: Access) {
     this.#access = access;
-    // Browsers keep one set of cookies for all ports of a host: each job has a name of its own.
+    // Browsers share cookies among all ports of a host, so each job uses its own cookie name.
     this.#cookieName = access.kind === 'token' ? `tony-${createHash('sha256').update(access.token).digest('hex').slice(0, 12)}` : '';
   }
 
-  /** Answers the request itself when it may not go on. */
+  /** Returns whether the request may proceed; if not, the response has been sent. */
   async admits(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
     const verdict = await this.judge(request);
     if (verdict.kind === 'refused') answerText(request, response, 403, verdict.sentence);
     if (verdict.kind === 'entered') letIn(request, response, verdict);
     return verdict.kind === 'admitted';
+  }
+
+  /** Whether requests from this address may be admitted; true as long as the proxy's addresses are unknown. */
+  expects(address: string): boolean {
+    if (this.#access.kind !== 'proxy') return true;
+    const known = this.#proxies;
+    // Refreshes the addresses for the next connection.
+    if (known === null || performance.now() - known.at >= LOOKUP_LIFE_MS) void this.#proxyAddresses(this.#access.hosts);
+    return known === null || known.addresses.has(address);
   }
 
   async judge(request: IncomingMessage): Promise<Verdict> {
@@ -62,9 +72,7 @@ export class Gate {
   }
 
   #byToken(request: IncomingMessage, { token, hosts = [] }: Access & { kind: 'token' }): Verdict {
-    const host = hostname(request.headers.host ?? '');
-    // A name that somebody else's DNS leads to this machine (rebinding) comes with that name.
-    if (!isOwnName(host) && host !== plainAddress(request.socket.localAddress ?? '') && !hosts.includes(host)) {
+    if (!isAddressedHere(request, hosts)) {
       return refused('This address leads here under a name that is not this machine’s: use the printed URL.');
     }
     const bearer = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
@@ -92,12 +100,12 @@ export class Gate {
     return mayView(user) ? ADMITTED : refused(`User ${user ?? '(none)'} may not view this job: ask its owner to add you to acls.view.`);
   }
 
-  /** While names are looked up again the addresses known so far hold: no request waits for a resolver but the first. */
+  /** During a refresh the known addresses stay valid: only the first request waits for the resolver. */
   async #proxyAddresses(hosts: readonly string[]): Promise<ReadonlySet<string>> {
     const known = this.#proxies;
     if (known !== null && performance.now() - known.at < LOOKUP_LIFE_MS) return known.addresses;
     this.#lookup ??= lookUp(hosts).then((addresses) => {
-      // A resolver that fails for a moment does not lock everybody out.
+      // A temporary resolver failure must not lock out all users.
       this.#proxies = { addresses: addresses.size === 0 && known !== null ? known.addresses : addresses, at: performance.now() };
       this.#lookup = null;
       return this.#proxies.addresses;
@@ -116,7 +124,7 @@ async function lookUp(hosts: readonly string[]): Promise<ReadonlySet<string>> {
 function letIn(request: IncomingMessage, response: ServerResponse, { cookie, location }: Verdict & { kind: 'entered' }): void {
   const headers = { 'Set-Cookie': cookie };
   if (/^(?:cross|same)-site$/.test(String(request.headers['sec-fetch-site'] ?? ''))) {
-    // A link in another site's page: the browser keeps a strict cookie out of what it is redirected to, but sends it where our page leads.
+    // For a link on another site's page, the browser withholds a strict cookie after a redirect, but sends it when our own page navigates.
     const to = location.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
     const body = `<!doctype html><meta http-equiv="refresh" content="0; url=${to}"><a href="${to}">Go on</a>\n`;
     answer(request, response, { type: 'text/html; charset=utf-8', body, headers });
@@ -127,7 +135,16 @@ function refused(sentence: string): Verdict {
   return { kind: 'refused', sentence };
 }
 
-/** Of a Host header; lower case, without port and brackets. */
+/**
+ * Whether the Host header names this machine or one of `hosts`. In a DNS rebinding attack, another site's name resolves to this machine and
+ * the browser would let that site's scripts read the responses; the Host header then carries that site's name.
+ */
+export function isAddressedHere(request: IncomingMessage, hosts: readonly string[]): boolean {
+  const host = hostname(request.headers.host ?? '');
+  return isOwnName(host) || host === plainAddress(request.socket.localAddress ?? '') || hosts.includes(host);
+}
+
+/** The host of a Host header: lower case, without port and brackets. */
 function hostname(header: string): string {
   return header
     .toLowerCase()
@@ -139,7 +156,9 @@ function isOwnName(host: string): boolean {
   return host === 'localhost' || host.endsWith('.localhost') || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }
 
-/** Relative, so that whatever leads here stays in front of it; `./` keeps a segment with a colon from being a scheme. */
+/**
+ * Returns a relative URL, so that the path prefix of a gateway is kept; `./` prevents a segment with a colon from being parsed as a scheme.
+ */
 function withoutToken(target: string): string {
   const [path = '', query = ''] = target.split('?', 2);
   const rest = query
@@ -149,7 +168,7 @@ function withoutToken(target: string): string {
   return `./${path.slice(path.lastIndexOf('/') + 1)}${rest === '' ? '' : `?${rest}`}`;
 }
 
-/** An IPv4 address that came over an IPv6 socket is the same host. */
+/** Maps an IPv4-mapped IPv6 address to the IPv4 address. */
 export function plainAddress(address: string): string {
   return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
 }
@@ -164,7 +183,7 @@ export function cookieOf(header: string, name: string): string | null {
   return null;
 }
 
-/** Takes as long for a near miss as for a far one. */
+/** Compares texts of equal length in constant time. */
 export function sameText(a: string, b: string): boolean {
   const left = Buffer.from(a);
   const right = Buffer.from(b);

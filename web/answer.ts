@@ -1,6 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
-/** For every answer that is ours. */
+/** Headers of every response that this server creates itself. */
 const HEADERS: OutgoingHttpHeaders = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'self'",
   'Cross-Origin-Opener-Policy': 'same-origin',
@@ -13,17 +13,17 @@ export interface Answer {
   readonly status?: number;
   readonly type: string;
   readonly body: Buffer | string;
-  /** The same, compressed. */
+  /** `body`, compressed with gzip. */
   readonly gzip?: Buffer | undefined;
   readonly headers?: OutgoingHttpHeaders;
 }
 
-/** Answers with what is ours: never kept by a cache unless its headers say so. */
+/** Sends a response of this server's own. It is not cacheable unless `headers` says otherwise. */
 export function answer(request: IncomingMessage, response: ServerResponse, { status = 200, type, body, gzip, headers }: Answer): void {
   const plain = typeof body === 'string' ? Buffer.from(body) : body;
   const compressed = gzip !== undefined && takesGzip(request);
   const bytes = compressed ? gzip : plain;
-  // A body that nobody wants is not waited for.
+  // Closes the connection instead of reading a request body that is not needed.
   if (hasBody(request) && !request.complete) response.setHeader('Connection', 'close');
   response.writeHead(status, {
     ...HEADERS,

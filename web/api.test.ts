@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { TonyError } from '../conf/errors.ts';
 import { jobStatus } from '../conf/job-status.fixture.ts';
+import { TonyError } from '../platform/errors.ts';
 import { ask, jobView, serve } from './job-site.fixture.ts';
 
 test('every resource is JSON, and HEAD has its headers', async () => {
@@ -90,7 +90,7 @@ test('twenty viewers cost as much as one, and what is long is compressed', async
   const answers = await Promise.all(
     Array.from({ length: 20 }, () => ask(port, '/tony/api/job', { headers: { 'accept-encoding': 'gzip' } })),
   );
-  // More than one only where this machine took longer for them than an answer is shared.
+  // More than one query only if this machine needed longer for the requests than a response is shared.
   expect(asked).toBeLessThan(20);
   const askAgain = async (): Promise<number> => {
     await ask(port, '/tony/api/job');

@@ -1,9 +1,9 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { TonyError } from '../conf/errors.ts';
+import { TonyError } from '../platform/errors.ts';
 import type { JobView, LogFile } from './job-view.ts';
 
-/** A resource as it goes out: JSON, or `{"error": sentence}`. */
+/** A response of the API: JSON, or `{"error": sentence}`. */
 export interface ApiAnswer {
   readonly status: number;
   readonly body: Buffer;
@@ -13,12 +13,12 @@ export interface ApiAnswer {
 type Query = URLSearchParams;
 type Resource = (view: JobView, query: Query) => Promise<unknown>;
 
-/** Below it, compressing costs more than it saves. */
+/** Smaller responses are not worth compressing. */
 const WORTH_COMPRESSING = 1024;
-/** For so long (ms) the same question gets the same answer: any number of viewers costs as much as one. */
+/** Equal queries within this time (ms) share one response, so the cost does not grow with the number of viewers. */
 const SHARED_MS = 250;
 const MAX_SHARED = 64;
-/** A view may read storage for its answer. */
+/** Allows for views that read storage. */
 const DEADLINE_MS = 30_000;
 const DEFAULT_TAIL = 64 << 10;
 const MAX_TAIL = 1 << 20;
@@ -41,14 +41,14 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
     return log;
   },
 };
-/** What may change the answer; what gateways add to a query does not. */
+/** The query parameters that affect the response; others, which gateways may add, are ignored. */
 const PARAMETERS = ['after', 'task', 'file', 'tail'];
 
-/** The JSON below `/tony/api/` of one job. */
+/** Serves one job's JSON below `/tony/api/`. */
 export class Api {
   readonly #view: JobView;
   readonly #shared = new Map<string, { readonly at: number; readonly answer: Promise<ApiAnswer> }>();
-  /** A view answers with the same object while nothing has changed. */
+  /** Serialised responses by object: a view returns the same object while nothing has changed. */
   readonly #serialised = new WeakMap<object, Promise<ApiAnswer>>();
 
   constructor(view: JobView) {
@@ -83,7 +83,7 @@ export class Api {
       return await fresh;
     } catch (error) {
       if (error instanceof Refusal) return failure(error.status, error.message);
-      // What a TonyError says is meant for people; anything else is a defect, and the caller's log is the place for it.
+      // The message of a TonyError is written for users; any other error is a defect and belongs in the caller's log.
       if (error instanceof TonyError) return failure(503, error.message);
       return failure(500, 'This could not be read.');
     }

@@ -1,7 +1,8 @@
-import { isRecord } from '../conf/is-record.ts';
-import type { HistoryEntry, UsageSample } from '../conf/status.ts';
+import type { HistoryEntry, TaskUsageSample, UsageSample } from '../conf/status.ts';
+import { TASK_NAME } from '../conf/values/role-name.ts';
+import { isRecord } from '../platform/is-record.ts';
 
-// What each attempt of an ApplicationMaster leaves in the history as JSON lines: events-<attempt>.jsonl, metrics-<attempt>.jsonl.
+// The JSON lines files that each attempt of an ApplicationMaster writes to the history: events-<attempt>.jsonl, metrics-<attempt>.jsonl.
 
 export interface HistoryFile {
   readonly name: string;
@@ -12,7 +13,7 @@ export function historyFileName(kind: 'events' | 'metrics', attempt: number): st
   return `${kind}-${attempt}.jsonl`;
 }
 
-/** Of the names in a job's history, the files of a kind; the first attempt's first. */
+/** The files of one kind among the names in a job's history, ordered by attempt. */
 export function historyFiles(names: readonly string[], kind: 'events' | 'metrics'): HistoryFile[] {
   return names
     .flatMap((name) => {
@@ -22,15 +23,25 @@ export function historyFiles(names: readonly string[], kind: 'events' | 'metrics
     .sort((a, b) => a.attempt - b.attempt);
 }
 
-/** The lines of a file of events; one that was cut short by a crash is passed over. */
+/** Parses the lines of an event file; skips lines that a crash has truncated. */
 export function parseEntries(text: string): HistoryEntry[] {
-  return linesOf(text).filter(isEntry);
+  return text.split('\n').flatMap((line) => parseEntry(line) ?? []);
 }
 
-const TEXTS = ['role', 'containerId', 'node', 'detail'];
-const NUMBERS = ['index', 'generation', 'attempt'];
+/** Parses one event and drops unknown fields; null if the line is damaged or no event. */
+export function parseEntry(line: string): HistoryEntry | null {
+  const value = parsed(line);
+  if (!isEntry(value)) return null;
+  const { at, event } = value;
+  const rest = KEYS.flatMap((key) => (value[key] === undefined ? [] : [[key, value[key]] as const]));
+  return { at, event, ...Object.fromEntries(rest) };
+}
 
-/** An event as it is written down; what else stands where events do is none. */
+const TEXTS = ['role', 'containerId', 'node', 'detail'] as const;
+const NUMBERS = ['index', 'generation', 'attempt'] as const;
+const KEYS = [...TEXTS, ...NUMBERS];
+
+/** Whether a value has the form of a stored event. */
 export function isEntry(value: unknown): value is HistoryEntry {
   return (
     isRecord(value) &&
@@ -42,21 +53,35 @@ export function isEntry(value: unknown): value is HistoryEntry {
 }
 
 export function parseSamples(text: string): UsageSample[] {
-  return linesOf(text).filter(
-    (value): value is UsageSample =>
-      isRecord(value) &&
-      typeof value.at === 'number' &&
-      Array.isArray(value.tasks) &&
-      value.tasks.every((task) => isRecord(task) && typeof task.task === 'string'),
-  );
+  return text.split('\n').flatMap((line) => parseSample(line) ?? []);
 }
 
-function linesOf(text: string): unknown[] {
-  return text.split('\n').map((line) => {
-    try {
-      return line === '' ? null : JSON.parse(line);
-    } catch {
-      return null;
-    }
-  });
+/**
+ * Parses a line of metrics as parseEntry does. Drops entries without a valid task name, because any other text could fill the whole line.
+ */
+export function parseSample(line: string): UsageSample | null {
+  const value = parsed(line);
+  if (!isRecord(value) || typeof value.at !== 'number' || !Array.isArray(value.tasks)) return null;
+  return { at: value.at, tasks: value.tasks.map(taskSample).filter((task) => task !== null) };
+}
+
+function taskSample(value: unknown): TaskUsageSample | null {
+  if (!isRecord(value) || typeof value.task !== 'string' || !TASK_NAME.test(value.task)) return null;
+  const number = (key: string): number | null => (typeof value[key] === 'number' ? value[key] : null);
+  return {
+    task: value.task,
+    step: number('step') ?? 0,
+    rssBytes: number('rssBytes') ?? 0,
+    cpuCores: number('cpuCores') ?? 0,
+    gpuUtilization: number('gpuUtilization'),
+    gpuMemoryBytes: number('gpuMemoryBytes'),
+  };
+}
+
+function parsed(line: string): unknown {
+  try {
+    return line === '' ? null : JSON.parse(line);
+  } catch {
+    return null;
+  }
 }

@@ -1,9 +1,9 @@
 import type { JobStatus } from '../conf/status.ts';
 
-/** What `GET api/history` beside the index of finished jobs answers; the newest job first. */
+/** The response to `GET api/history`, which the index of finished jobs shows; the newest job first. */
 export interface HistoryList {
   readonly jobs: readonly HistorySummary[];
-  /** Why some are missing; empty when nothing is to be said. */
+  /** Why some jobs are missing; empty if none are. */
   readonly message: string;
 }
 
@@ -14,11 +14,11 @@ export interface HistorySummary {
   readonly queue: string;
   readonly state: JobStatus['state'];
   readonly startedAt: number;
-  /** Null for a job that has not ended, or was cut off before it could tell. */
+  /** Null for a job that is still running or ended without recording it. */
   readonly finishedAt: number | null;
   readonly step: number;
-  /** How it ended. */
+  /** The job's final message. */
   readonly message: string;
-  /** Of its page, relative to the index page. */
+  /** The URL of the job's page, relative to the index page. */
   readonly href: string;
 }

@@ -30,7 +30,7 @@ describe('without TensorBoard', () => {
       });
       expect(asset.headers).toMatchObject({ 'content-encoding': 'gzip', 'cache-control': expect.stringContaining('immutable') });
     }
-    // The slash that a gateway left away is found missing at the root only.
+    // Only the root checks for a trailing slash that a gateway has dropped.
     expect(root.body).toContain("endsWith('/')");
     expect(page.body).not.toContain("endsWith('/')");
     expect((await ask(port, '/data/runs')).status).toBe(state === 'off' ? 404 : 503);
@@ -166,7 +166,7 @@ describe('in front of TensorBoard', () => {
     const tensorboard = await upstream((request, response) => {
       response.setHeader('Content-Type', 'text/plain');
       response.end('x');
-      // Says that it keeps the connection, and does not.
+      // Announces keep-alive but closes the connection.
       setImmediate(() => request.socket.destroy());
     });
     const counted: TensorBoardTarget = {
@@ -186,11 +186,11 @@ describe('in front of TensorBoard', () => {
     const used = new Set<Socket>();
     const waiting: ServerResponse[] = [];
     const tensorboard = await upstream(({ socket }, response) => {
-      // Closed before the other end hears of it: what comes next finds nobody.
+      // Closes before the proxy notices: the next request meets a dead connection.
       if (used.has(socket)) return void socket.destroy();
       used.add(socket);
       waiting.push(response);
-      // All of the first at once, so that each has a connection of its own.
+      // Answers the first requests together, so that each uses its own connection.
       if (used.size >= 3) for (const each of waiting.splice(0)) each.end('x');
     });
     const port = await serve({ tensorboard });

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { messageOf } from '../conf/errors.ts';
-import type { Logger } from '../conf/log.ts';
+import { messageOf } from '../platform/errors.ts';
+import type { Logger } from '../platform/log.ts';
 import { type Access, Gate } from './access.ts';
 import { answer, answerText } from './answer.ts';
 import { Api } from './api.ts';
@@ -18,10 +18,10 @@ import { WAITING_POLICY, waitingPage } from './waiting-page.ts';
 const HTML = 'text/html; charset=utf-8';
 const JSON_TYPE = 'application/json; charset=utf-8';
 const READ = ['GET', 'HEAD'];
-/** Any that TensorBoard's pages need, and whose answer may take long: the tunnel's. */
+/** The methods of the tunnel's requests, see tunnel.ts. */
 const TUNNEL = ['GET', 'PUT'];
 const FOREVER = { 'Cache-Control': 'public, max-age=31536000, immutable' };
-/** Complaints about TensorBoard in the log: one in so many ms, however many viewers there are. */
+/** The minimum interval between log messages about TensorBoard (ms), regardless of the number of viewers. */
 const COMPLAINT_MS = 60_000;
 
 const UPSTREAM_STATUS: Readonly<Record<UpstreamError['kind'], readonly [number, string]>> = {
@@ -31,8 +31,8 @@ const UPSTREAM_STATUS: Readonly<Record<UpstreamError['kind'], readonly [number, 
 };
 
 /**
- * One job's site: TensorBoard at `/` (the job's page where there is none), the job's page at `/tony/`, JSON at `/tony/api/`.
- * All links are relative: what leads here (YARN's proxy, a history's path) is not known.
+ * One job's pages: TensorBoard at `/` (the job's page if the job has none), the job's page at `/tony/`, JSON at `/tony/api/`. All links are
+ * relative, because the public prefix (YARN's proxy, a history's path) is unknown.
  */
 export class JobSite {
   readonly #api: Api;
@@ -53,7 +53,7 @@ export class JobSite {
     this.#log = options.log;
   }
 
-  /** @param target path and query below where the site stands, with its slash: `/tony/api/job?x=1` */
+  /** @param target path and query relative to the site's root, with a leading slash: `/tony/api/job?x=1` */
   async handle(request: IncomingMessage, response: ServerResponse, target: string = request.url ?? '/'): Promise<void> {
     if (!isPath(target)) return answerText(request, response, 400, 'This is no path.');
     if (!(await this.#gate.admits(request, response))) return;
@@ -70,6 +70,10 @@ export class JobSite {
     if (path !== '/') return answerText(request, response, state === 'off' ? 404 : 503, `There is no TensorBoard here now (${state}).`);
     if (state === 'waiting' || state === 'starting') return this.#waiting(request, response);
     return jobPage(request, response, 'tony/');
+  }
+
+  expects(address: string): boolean {
+    return this.#gate.expects(address);
   }
 
   close(): void {
@@ -92,7 +96,7 @@ export class JobSite {
     return answerText(request, response, 404, 'There is no such page.');
   }
 
-  /** A gateway may follow redirects itself, and the browser would not learn of it: the page leads on. */
+  /** Redirects with a page instead of a status: a gateway may follow redirects itself, without the browser learning of it. */
   #slash(request: IncomingMessage, response: ServerResponse): void {
     const body = '<!doctype html><meta http-equiv="refresh" content="0; url=tony/"><a href="tony/">The job</a>\n';
     answer(request, response, { type: HTML, body });
@@ -113,7 +117,7 @@ export class JobSite {
       }
       if (path !== '/tony/tunnel') return answerText(request, response, 404, 'There is no such page.');
       const asked = await this.#tunnel.received(request, query);
-      // The page's own cache knows nothing of what is in the envelope.
+      // The browser's cache must not store the response, because the cache key does not contain the envelope.
       await this.#fromTensorBoard(request, response, path, { ...asked, body: asked.method === 'GET' ? null : asked.body }, NO_STORE);
     } catch (error) {
       if (!(error instanceof TunnelError)) throw error;
@@ -128,7 +132,7 @@ export class JobSite {
     asked: UpstreamRequest,
     headers: OutgoingHttpHeaders = {},
   ): Promise<void> {
-    // Nobody waits for what a browser has given up.
+    // Cancels the upstream request when the browser disconnects.
     const gone = new AbortController();
     response.once('close', () => gone.abort(new Error('the browser has gone')));
     try {
@@ -148,7 +152,7 @@ export class JobSite {
   #pageChange(path: string) {
     const atRoot = path === '/';
     const root = wayToRoot(path);
-    // `data-job`: the page that a person has open, and not one that TensorBoard shows inside.
+    // `data-job` marks the page at the site's root, as opposed to pages that TensorBoard embeds.
     const tunnel = `<script src="${root}tony/assets/${assetName('tunnel.js')}" data-token="${this.#token}"${atRoot ? ' data-job' : ''}></script>`;
     const inserted = atRoot ? `<script>${SLASH_SCRIPT}</script>${tunnel}` : tunnel;
     return {
@@ -167,7 +171,7 @@ export class JobSite {
 const NO_STORE = { 'cache-control': 'no-store' };
 
 function jobPage(request: IncomingMessage, response: ServerResponse, base: string): void {
-  // The slash that is missing is that of the site's root, and of nothing below it.
+  // Only the site's root can lack its slash.
   const atRoot = base !== '';
   const shell = pageShell({ base });
   const body = atRoot ? withInHead(shell, `<script>${SLASH_SCRIPT}</script>`, '') : shell;
@@ -175,14 +179,16 @@ function jobPage(request: IncomingMessage, response: ServerResponse, base: strin
   answer(request, response, { type: HTML, body, headers: { 'Content-Security-Policy': policy } });
 }
 
-/** Answers with 405 when the method is none of `methods`. */
+/** Returns false and answers with 405 if the method is not in `methods`. */
 function allowed(request: IncomingMessage, response: ServerResponse, methods: readonly string[]): boolean {
   if (methods.includes(request.method ?? '')) return true;
   answerText(request, response, 405, `Only ${methods.join(' and ')} are answered here.`, { Allow: methods.join(', ') });
   return false;
 }
 
-/** Below the site: neither another host, nor a way out of a folder, nor what an HTTP client would not send. */
+/**
+ * Whether the target is a valid path below the site: no other host, no traversal out of a folder, only characters that HTTP clients send.
+ */
 function isPath(target: string): boolean {
   if (!/^\/(?!\/)[\x21-\x7e]*$/.test(target)) return false;
   const segments = (target.split('?', 1)[0] ?? '').split('/');

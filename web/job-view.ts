@@ -1,21 +1,24 @@
 import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status.ts';
 
 /**
- * What the job's pages show, of a running job (the ApplicationMaster's) or of one that has ended (its history's). Each is one resource under
- * `/tony/api/`; what a page polls is cheap to ask for again and again.
+ * The data that the job's pages show, of a running job (from the ApplicationMaster) or a finished one (from its history). Each method is
+ * one resource under `/tony/api/`; those that a page polls are cheap to read repeatedly.
  */
 export interface JobView {
   /** `GET /tony/api/job`. */
   status(): Promise<JobStatus>;
-  /** `GET /tony/api/configuration`: job.json as it was frozen; values that look like secrets are `***`. */
+  /** `GET /tony/api/configuration`: the stored job.json; values that look like secrets are `***`. */
   configuration(): Promise<unknown>;
   /** `GET /tony/api/events?after=N`. */
   events(after: number): Promise<EventPage>;
-  /** `GET /tony/api/usage?after=MS`: what programs used of the machines since. */
+  /** `GET /tony/api/usage?after=MS`: the resource usage of the programs since then. */
   usage(after: number): Promise<UsagePage>;
-  /** `GET /tony/api/scalars`: the curves of the summaries. */
+  /** `GET /tony/api/scalars`: the scalar curves of the summaries. */
   scalars(): Promise<ScalarCharts>;
-  /** `GET /tony/api/log?task=worker:0&file=stderr&tail=BYTES`; the files are stdout, stderr and tony.log, the tasks also `master`. Null when there is none. */
+  /**
+   * `GET /tony/api/log?task=worker:0&file=stderr&tail=BYTES`. Files: stdout, stderr and tony.log. Tasks: the job's, and `master`. Null if
+   * the log does not exist.
+   */
   log(task: string, file: LogFile, tail: number): Promise<LogTail | null>;
 }
 
@@ -23,19 +26,19 @@ export type LogFile = 'stdout' | 'stderr' | 'tony.log';
 
 export interface EventPage {
   readonly entries: readonly HistoryEntry[];
-  /** What to ask for as `after` next time. */
+  /** The value of `after` for the next request. */
   readonly next: number;
 }
 
 export interface UsagePage {
   readonly samples: readonly UsageSample[];
-  /** What to ask for as `after` next time, ms since the epoch. */
+  /** The value of `after` for the next request, ms since the epoch. */
   readonly next: number;
 }
 
 export interface ScalarCharts {
   readonly runs: readonly ScalarRun[];
-  /** Why curves are missing or late; empty when nothing is to be said. */
+  /** Why curves are missing or late; empty if none are. */
   readonly message: string;
 }
 
@@ -47,16 +50,16 @@ export interface ScalarRun {
 
 export interface ScalarSeries {
   readonly tag: string;
-  /** Thinned evenly to at most 500 points, the first and the newest among them; all three of equal length. */
+  /** Thinned evenly to at most 500 points, including the first and the newest; all three arrays have the same length. */
   readonly steps: readonly number[];
   /** s since the epoch. */
   readonly times: readonly number[];
-  /** What JSON has no word for (NaN, infinities) is null. */
+  /** Null for values that JSON cannot represent (NaN, infinities). */
   readonly values: readonly (number | null)[];
 }
 
 export interface LogTail {
   readonly text: string;
-  /** Bytes of the file before `text`. */
+  /** The number of bytes of the file before `text`. */
   readonly skipped: number;
 }

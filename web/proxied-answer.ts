@@ -6,7 +6,7 @@ import { createGunzip, gzip } from 'node:zlib';
 import { takesGzip } from './answer.ts';
 import { wayToRoot, withRelativeUrls } from './tensorboard-page.ts';
 
-/** The only headers of an answer that go on: neither what concerns one connection, nor cookies. */
+/** The response headers that are forwarded: no hop-by-hop headers and no cookies. */
 const PASSED_ON = [
   'accept-ranges',
   'cache-control',
@@ -23,28 +23,28 @@ const PASSED_ON = [
   'vary',
 ];
 
-/** Without any byte of the answer, ms. */
+/** The longest time without a byte of the response, ms. */
 const SILENCE_MS = 60_000;
-/** Of a page or a style sheet that is changed on its way. */
+/** The maximum size of a page or style sheet that is rewritten. */
 const MAX_REWRITTEN = 16 << 20;
-/** The same page is asked for again and again: what it was compressed to is kept. */
+/** Limits of the cache of compressed pages. */
 const MAX_KEPT = 8;
 const MAX_KEPT_BYTES = 1 << 20;
 
-/** How a page of the upstream server is changed: its HTML, and the policy that comes with it. */
+/** How to change a page of the upstream server: its HTML and its content security policy. */
 export interface PageChange {
   html(text: string): string;
   policy(policy: string | undefined): string;
 }
 
-/** Hands an upstream server's answers on. */
+/** Forwards the upstream server's responses. */
 export class Relay {
   readonly #kept = new Map<string, Buffer>();
 
   /**
-   * @param options.path at which the person's browser asked: what links are relative to
-   * @param options.upstreamPath at which we asked
-   * @throws when either end breaks off; once headers are sent, the response is destroyed then
+   * @param options.path path in the browser's request, to which links are relative
+   * @param options.upstreamPath path in the upstream request
+   * @throws when either connection fails; if headers were already sent, the response is destroyed
    */
   async pass(
     answered: IncomingMessage,
@@ -68,7 +68,7 @@ export class Relay {
     const whole = status === 200 && rewrite !== null;
     if (whole)
       for (const name of ['accept-ranges', 'content-length', 'content-encoding', 'etag', 'last-modified', 'vary']) delete headers[name];
-    // It holds what only this process knows.
+    // A rewritten page contains the token of this process.
     if (whole && type === 'text/html') headers['cache-control'] = 'no-store';
     Object.assign(headers, options.headers);
 
@@ -137,7 +137,7 @@ async function wholeBody(answered: IncomingMessage): Promise<Buffer> {
   const collect = async (source: AsyncIterable<Buffer>): Promise<void> => {
     for await (const part of source) {
       length += part.length;
-      // Counted unpacked: a small body may unpack to any size.
+      // Limits the decompressed size: a small body may decompress to any size.
       if (length > MAX_REWRITTEN) throw new Error(`TensorBoard sent a page of more than ${MAX_REWRITTEN >> 20} MiB`);
       parts.push(part);
     }
@@ -147,10 +147,12 @@ async function wholeBody(answered: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(parts, length);
 }
 
-/** Where a redirect leads, as a relative reference of whoever has `root` as its way to the site's root; null when it leads out of the site. */
+/**
+ * Converts a redirect's target to a relative reference by way of `root`, the relative path to the site's root; null if it leaves the site.
+ */
 export function relativeLocation(location: string, path: string, root: string): string | null {
   try {
-    // Any name will do, as long as nobody else has it.
+    // An arbitrary base, to recognise redirects to other hosts.
     const site = 'http://tensorboard';
     const to = new URL(location, `${site}${path}`);
     return to.origin === site && !to.pathname.startsWith('//') ? `${root || './'}${to.pathname.slice(1)}${to.search}${to.hash}` : null;

@@ -47,6 +47,10 @@ test.each([
   ["node train.js --api-key='x y'; echo done", 'node train.js --api-key=***; echo done'],
   ['node token.js data', 'node token.js data'],
   ['node train.js --token --verbose', 'node train.js --token --verbose'],
+  ['train --password abc', 'train --password ***'],
+  ['train --verbose --password abc', 'train --verbose --password ***'],
+  ['train --token=-abc  --secret   x', 'train --token=***  --secret   ***'],
+  ['curl https://bob:hunter2@host/x', 'curl https://bob:***@host/x'],
 ])('within the command %s', (command, shown) => {
   expect(redacted({ command })).toEqual({ command: shown });
 });
@@ -54,4 +58,22 @@ test.each([
 test('everything else stays as it is', () => {
   const job = { name: 'a', steps: [1, 2.5, null, true], roles: [{ name: 'worker', env: {} }], acls: { view: { users: ['bob'] } } };
   expect(redacted(job)).toEqual(job);
+});
+
+/** A quadratic pattern exceeds the time limit of a test by far. */
+test.each([
+  ['a word', 'a'],
+  ['options', '-'],
+  ['spaces', ' '],
+  ['schemes', 'a://'],
+  ['users', '://a:'],
+  ['quotes', 'a="'],
+  ['other quotes', "-a '"],
+  ['assignments', 'a='],
+  ['keys', '-----BEGIN '],
+  ['tokens', 'eyJ'],
+])('400 kB of %s take linear time', (_, part) => {
+  const text = part.repeat(400_000 / part.length);
+  const shown = redacted({ command: text, text, [text]: text }) as Record<string, unknown>;
+  expect(Object.keys(shown)).toEqual(['command', 'text', text]);
 });

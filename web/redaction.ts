@@ -1,24 +1,30 @@
-/** A name that says its value is nobody's business. */
+/** Matches names of secret values. */
 const SECRET_NAME =
   /passw|passphrase|(^|[._-])pwd?($|[._-])|secret|token|credential|(^|[._-])auth($|[._-])|(api|access|private|signing|encryption|ssh)[._-]?key/i;
-/** What a secret is not: a switch, or where one is kept. */
+/** Values that are no secrets: switches and small numbers. */
 const HARMLESS = /^(?:true|false|yes|no|\d{1,2}|)$/i;
 const SECRET_VALUE =
   /-----BEGIN [A-Z ]*PRIVATE KEY-----|^(?:gh[pousr]_\w{20,}|xox[abpr]-[\w-]{10,}|AKIA[A-Z0-9]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)$/;
-/** `scheme://user:password@host` */
-const USER_INFO = /([a-z][a-z0-9+.-]*:\/\/[^\s/:@]*):[^\s/@]+@/gi;
-/** `NAME=value` and `--name value`, quoted or not, within a command. */
-const ASSIGNMENT = /(--?)?([A-Za-z][\w.-]*)(=|\s+)("[^"]*"|'[^']*'|[^\s;&|]+)/g;
+/*
+ * The input contains other users' texts of up to many megabytes, so every pattern below runs in linear time. A match cannot start within
+ * text that has just failed to match, because a start is bound to `://` or to the beginning of a word.
+ */
+/** The part behind `scheme` of `scheme://user:password@host`. */
+const USER_INFO = /:\/\/([^\s/:@]*):[^\s/@]+@/g;
+/**
+ * Matches `NAME=value` and `--name value` within a command, quoted or not. A word that begins with `-` is the next option and not a value.
+ */
+const ASSIGNMENT = /(?<![\w.-])(-[\w.-]*\s+(?!-)|[\w.-]+=)("[^"]*"|'[^']*'|[^\s;&|]+)/g;
 const HIDDEN = '***';
 
 /**
- * The same JSON with what looks like a secret replaced by `***`: values of names that say so (environment variables, Hadoop's properties),
- * values of a well-known form, passwords within URIs, and both within commands.
+ * Returns the same JSON with secrets replaced by `***`: values of secret names (environment variables, Hadoop properties), values of a
+ * well-known form, passwords within URIs, and secrets within commands.
  */
 export function redacted(value: unknown, name = ''): unknown {
   if (typeof value === 'string') {
     if (SECRET_VALUE.test(value) || (SECRET_NAME.test(name) && !HARMLESS.test(value))) return HIDDEN;
-    const plain = value.replace(USER_INFO, `$1:${HIDDEN}@`);
+    const plain = value.replace(USER_INFO, `://$1:${HIDDEN}@`);
     return name === 'command' ? redactedCommand(plain) : plain;
   }
   if (Array.isArray(value)) return value.map((each) => redacted(each, name));
@@ -27,9 +33,10 @@ export function redacted(value: unknown, name = ''): unknown {
 }
 
 function redactedCommand(command: string): string {
-  return command.replace(ASSIGNMENT, (whole: string, dashes: string | undefined, name: string, between: string, value: string) => {
-    // A word behind a word is its value only behind an option.
-    if (between !== '=' && dashes === undefined) return whole;
-    return SECRET_NAME.test(name) && !value.startsWith('-') ? `${dashes ?? ''}${name}${between}${HIDDEN}` : whole;
-  });
+  return command.replace(ASSIGNMENT, (whole: string, name: string) => (SECRET_NAME.test(nameIn(name)) ? `${name}${HIDDEN}` : whole));
+}
+
+/** Returns the name of `--db-password ` or `DB_PASSWORD=` without the characters that follow it. */
+function nameIn(assigned: string): string {
+  return assigned.endsWith('=') ? assigned.slice(0, -1) : assigned.trimEnd();
 }

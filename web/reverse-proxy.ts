@@ -4,17 +4,17 @@ import { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import type { TensorBoardTarget } from './tensorboard-target.ts';
 
-/** What is asked of the upstream server. */
+/** A request to the upstream server. */
 export interface UpstreamRequest {
   readonly method: string;
-  /** With its query, beginning with a slash. */
+  /** Path and query, beginning with a slash. */
   readonly path: string;
-  /** Lower-case names. What this hop or the person's access is about stays behind. */
+  /** Lower-case names, without hop-by-hop headers and credentials. */
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer | null;
 }
 
-/** `absent`: nobody answers there now. `late`: the deadline passed. `busy`: too many requests are under way. */
+/** `absent`: TensorBoard cannot be reached. `late`: the deadline passed. `busy`: too many requests are in progress. */
 export class UpstreamError extends Error {
   readonly kind: 'absent' | 'late' | 'busy';
 
@@ -24,18 +24,16 @@ export class UpstreamError extends Error {
   }
 }
 
-/** For a connection; until an answer's headers (TensorBoard reads its files for some); in ms. */
+/** Deadlines for a connection and for the headers of a response, ms. TensorBoard reads its files for some responses. */
 const CONNECT_MS = 5_000;
 const ANSWER_MS = 60_000;
-/** A connection that nobody uses is closed. */
+/** How long an idle connection is kept, ms. */
 const IDLE_MS = 15_000;
 const MAX_CONNECTIONS = 16;
 const MAX_IDLE = 4;
 const MAX_UNDER_WAY = 256;
 
-/**
- * The only headers of a request that go on. Cookies, Authorization and what says who asks from where stay here; Host is ours.
- */
+/** The request headers that are forwarded. Cookies, Authorization and headers that identify the client are dropped; Host is set here. */
 const PASSED_ON = [
   'accept',
   'accept-language',
@@ -49,11 +47,11 @@ const PASSED_ON = [
   'x-xsrf-protected',
 ];
 
-/** Asks TensorBoard over connections that its target makes; they are kept for a moment and used again. */
+/** Sends requests to TensorBoard over connections that its target creates, with a short keep-alive. */
 export class ReverseProxy {
   readonly #target: TensorBoardTarget;
   readonly #agent: ConnectingAgent;
-  /** Each of its connections is a new one. */
+  /** Opens a new connection for each request. */
   readonly #agentAfresh: ConnectingAgent;
   #underWay = 0;
 
@@ -64,7 +62,7 @@ export class ReverseProxy {
   }
 
   /**
-   * The answer, its body unread; whoever gets it reads or destroys it.
+   * Returns the response with its body unread; the caller reads or destroys it.
    * @throws UpstreamError, or the reason of `signal`
    */
   async ask(asked: UpstreamRequest, signal: AbortSignal): Promise<IncomingMessage> {
@@ -73,7 +71,7 @@ export class ReverseProxy {
     this.#underWay++;
     try {
       const answered = await this.#try(asked, signal, this.#agent).catch((error: unknown) => {
-        // The other end may close its idle connections just when one is used again; a new one tells whether it is there.
+        // TensorBoard may have closed the idle connection just before it was reused; a new one shows whether TensorBoard is reachable.
         if (error instanceof StaleConnection) return this.#try(asked, signal, this.#agentAfresh);
         throw error;
       });
@@ -101,7 +99,7 @@ export class ReverseProxy {
         headers: {
           ...passed,
           Host: 'tensorboard',
-          // What is rewritten is unpacked here: no more than we can read is offered.
+          // The proxy decompresses pages to rewrite them, so it offers only an encoding that it can read.
           'Accept-Encoding': 'gzip',
           ...(body !== null && { 'Content-Length': body.length }),
         },
@@ -111,7 +109,7 @@ export class ReverseProxy {
         clearTimeout(timer);
         resolve(answered);
       });
-      // Stays for all of the exchange: what comes after the headers shows on the answer as well.
+      // Stays registered for the whole exchange; errors after the headers also occur on the response.
       outgoing.on('error', (error) => {
         clearTimeout(timer);
         if (signal.aborted || error instanceof UpstreamError) reject(signal.aborted ? signal.reason : error);
@@ -140,17 +138,17 @@ class ConnectingAgent extends Agent {
       closeUnlessConnected(connection);
       return connection;
     } catch (error) {
-      // Thrown here, it would end whichever request freed the place for this one.
+      // Thrown here, the error would reach the request that freed this slot.
       const failed = new Duplex({ read() {}, write() {} });
       process.nextTick(() => failed.destroy(error as Error));
       return failed;
     }
   }
 
-  /** Only a socket can be kept. */
+  /** Only sockets support keep-alive. */
   override keepSocketAlive(connection: Duplex): boolean {
     if (!(connection instanceof Socket)) return false;
-    // Documented to return whether; declared to return nothing.
+    // Node documents a boolean result, but the types declare void.
     return (super.keepSocketAlive(connection) as unknown as boolean | undefined) !== false;
   }
 }

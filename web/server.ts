@@ -1,25 +1,31 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { messageOf } from '../conf/errors.ts';
-import type { Logger } from '../conf/log.ts';
+import type { AddressInfo, Socket } from 'node:net';
+import { ConnectionLimit } from '../platform/connection-limit.ts';
+import { messageOf } from '../platform/errors.ts';
+import type { Logger } from '../platform/log.ts';
+import { plainAddress } from './access.ts';
 import { answerText } from './answer.ts';
 
-/** What a server shows. */
-export interface Site {
-  /** Answers the request wholly; a rejection is answered with 500. */
+/** The pages that a server serves. */
+export interface JobPages {
+  /** Sends the complete response; the server answers a rejection with 500. */
   handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
+  /** Whether viewers connect from this address. Without this method any address is expected. */
+  expects?(address: string): boolean;
 }
 
-/** A ResourceManager passes on up to 64 KiB of request line and headers; other gateways may add their own. */
+/** A ResourceManager forwards up to 64 KiB of request line and headers; other gateways may add their own. */
 const MAX_HEADER_BYTES = 128 << 10;
-/** For the headers of a request; for all of it; without any byte in either direction. */
+/** The deadlines for the headers and for the complete request, and the longest time without a byte in either direction. */
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 60_000;
 const SILENCE_MS = 120_000;
-/** Beyond it, connections are refused: somebody opens them without end. */
+/** Beyond this limit the oldest connection without a request is closed in favour of a new one. */
 const MAX_CONNECTIONS = 512;
+/** The limit for connections from unexpected addresses, which receive a refusal. */
+const MAX_STRANGERS = 16;
 
-/** An HTTP server for one site, with bounds on what a client may take of its time and memory. */
+/** An HTTP server for one site that limits the time and memory that clients can use. */
 export class WebServer {
   readonly #server: Server;
 
@@ -27,17 +33,30 @@ export class WebServer {
     this.#server = server;
   }
 
-  /** @param options.port 0, the default, lets the system choose. */
-  static async open(options: { address: string; port?: number; site: Site; log: Logger }): Promise<WebServer> {
-    const { address, port = 0, site, log } = options;
+  /** @param options.port default 0: the system chooses the port. `mostConnections` defaults to 512. */
+  static async open(options: {
+    address: string;
+    port?: number;
+    site: JobPages;
+    log: Logger;
+    mostConnections?: number;
+  }): Promise<WebServer> {
+    const { address, port = 0, site, log, mostConnections = MAX_CONNECTIONS } = options;
     const limits = {
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: HEADERS_MS,
       requestTimeout: REQUEST_MS,
       connectionsCheckingInterval: 5000,
     };
+    const expected = new ConnectionLimit({ mostUnproven: mostConnections, most: mostConnections });
+    const strangers = new ConnectionLimit({ mostUnproven: MAX_STRANGERS, most: MAX_STRANGERS });
+    const limitOf = new WeakMap<Socket, ConnectionLimit>();
     const server = createServer(limits, (request, response) => {
-      // A client that has gone is no error of ours.
+      const { socket } = request;
+      const limit = limitOf.get(socket);
+      limit?.proven(socket);
+      response.once('close', () => limit?.answered(socket));
+      // A disconnected client is not an error.
       response.on('error', () => {});
       site.handle(request, response).catch((error: unknown) => {
         log.error({ error: messageOf(error), path: request.url?.split('?', 1)[0] }, 'a request for the pages failed');
@@ -45,7 +64,11 @@ export class WebServer {
         else answerText(request, response, 500, 'This page could not be made: the log says why.');
       });
     });
-    server.maxConnections = MAX_CONNECTIONS;
+    server.on('connection', (socket: Socket) => {
+      const limit = (site.expects?.(plainAddress(socket.remoteAddress ?? '')) ?? true) ? expected : strangers;
+      limitOf.set(socket, limit);
+      limit.admit(socket);
+    });
     server.setTimeout(SILENCE_MS);
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);

@@ -1,26 +1,26 @@
 import { createHash } from 'node:crypto';
 
-// What is changed in TensorBoard's own pages, so that they work behind any path and behind gateways that refuse POST.
+// Changes TensorBoard's own pages so that they work behind any path and behind gateways that refuse POST.
 
 /**
- * A gateway may serve `/proxy/application_1` without its slash, and every relative link would lead astray.
- * By way of URL: a path that begins with two slashes must not become another host.
+ * A gateway may serve `/proxy/application_1` without its trailing slash, which breaks every relative link. Uses the URL class, because a
+ * path that begins with two slashes must not become another host.
  */
 export const SLASH_SCRIPT =
   "if(!location.pathname.endsWith('/')){const to=new URL(location.href);to.pathname+='/';location.replace(to.href)}";
 export const SLASH_SOURCE = sourceOf(SLASH_SCRIPT);
 
-/** How a policy names an inline script or style. */
+/** The hash source by which a policy allows an inline script or style. */
 export function sourceOf(inline: string): string {
   return `'sha256-${createHash('sha256').update(inline).digest('base64')}'`;
 }
 
-/** From a page's path to the site's root: '' for `/`, `../` for each folder below. */
+/** The relative path from a page to the site's root: '' for `/`, `../` for each folder below. */
 export function wayToRoot(path: string): string {
   return '../'.repeat((path.split('?', 1)[0]?.split('/').length ?? 2) - 2);
 }
 
-/** The page with `inserted` before everything else of its head, and with links from the root made relative. */
+/** Inserts `inserted` at the beginning of the page's head and makes links from the root relative. */
 export function withInHead(html: string, inserted: string, root: string): string {
   const relative = withRelativeUrls(html, root);
   const head = /<head(?:\s[^>]*)?>/i.exec(relative) ?? /<html(?:\s[^>]*)?>/i.exec(relative) ?? /<!doctype[^>]*>/i.exec(relative);
@@ -28,14 +28,14 @@ export function withInHead(html: string, inserted: string, root: string): string
   return relative.slice(0, at) + inserted + relative.slice(at);
 }
 
-/** `url(/font-roboto/x.woff2)` would leave the site. */
+/** Makes URLs relative: `url(/font-roboto/x.woff2)` would lead out of the site. */
 export function withRelativeUrls(css: string, root: string): string {
   return css.replace(/url\((\s*["']?)\/(?!\/)/gi, (_, before: string) => `url(${before}${root === '' ? './' : root}`);
 }
 
 /**
- * A page's own policies, with `scripts` allowed besides and framed by this site alone: TensorBoard allows everybody, and that would
- * switch off what the gateway says.
+ * The page's own policies, amended to allow `scripts` and framing by this site alone. TensorBoard allows framing by every site, which would
+ * override the gateway's policy.
  */
 export function withScripts(policies: string | undefined, scripts: readonly string[]): string {
   const own = (policies ?? '').split(',').filter((policy) => policy.trim() !== '');
@@ -47,7 +47,7 @@ function amended(policy: string, scripts: readonly string[]): string {
   const directives = new Map<string, string[]>();
   for (const each of policy.split(';')) {
     const [name, ...sources] = each.trim().split(/\s+/);
-    // The first of a name is what counts.
+    // The first directive of a name applies.
     if (name && !directives.has(name.toLowerCase())) directives.set(name.toLowerCase(), sources);
   }
   const allow = (name: string, added: readonly string[]): void => {

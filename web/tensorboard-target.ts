@@ -1,12 +1,15 @@
 import type { Duplex } from 'node:stream';
 import type { TensorBoardStatus } from '../conf/status.ts';
 
-/** The TensorBoard that stands at the root of a job's site. */
+/** The TensorBoard at the root of a job's pages. */
 export interface TensorBoardTarget {
   status(): TensorBoardStatus;
-  /** Makes a connection to TensorBoard's HTTP server, which may still be under way; null (or it throws) while there is none. */
+  /**
+   * Opens a connection to TensorBoard's HTTP server; it may still be connecting when returned. Null, or throws, while TensorBoard is
+   * unavailable.
+   */
   readonly connect: (() => Duplex) | null;
 }
 
-/** A job without TensorBoard: its own page stands at the root. */
+/** A job without TensorBoard: the job's own page is at the root. */
 export const NO_TENSORBOARD: TensorBoardTarget = { status: () => ({ state: 'off', message: '' }), connect: null };

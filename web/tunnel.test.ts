@@ -10,7 +10,7 @@ interface Heard {
   readonly body: string;
 }
 
-/** TensorBoard that says what it has heard, with its page's token. */
+/** A TensorBoard that records the requests it receives, and the token of its page. */
 async function site(): Promise<{ readonly port: number; readonly token: string; readonly heard: Heard[] }> {
   const heard: Heard[] = [];
   const tensorboard = await upstream((request, response) => {
@@ -50,7 +50,7 @@ test('PUT, one GET, and GETs in parts bring the very same request', async () => 
   const chunks = whole.match(/.{1,20}/g) ?? [];
   const last = `/tony/tunnel?t=${token}&id=abcdefgh&n=${chunks.length}`;
   for (const index of chunks.keys()) {
-    // Backwards, and each of them twice.
+    // In reverse order, each part twice.
     const at = chunks.length - 1 - index;
     for (const _ of [1, 2]) await ask(port, `/tony/tunnel/part?t=${token}&id=abcdefgh&i=${at}&d=${chunks[at]}`);
     if (index < chunks.length - 1) expect((await ask(port, last)).status).toBe(409);
@@ -61,7 +61,7 @@ test('PUT, one GET, and GETs in parts bring the very same request', async () => 
   }
   const expected = { method: 'POST', url: u, type: 'text/x; boundary=1', body: '686920e282ac0a2078' };
   expect(heard).toEqual([expected, expected, expected]);
-  // The parts are gone with the request.
+  // The parts are discarded after the request.
   expect((await ask(port, last)).status).toBe(409);
 });
 
@@ -117,7 +117,7 @@ test('headers that would break out are left out, and damage is told from wrong t
 test('a body has a bound, and so has what waits for its rest', async () => {
   const { port, token } = await site();
   const large = await put(port, `${token}.${'x'.repeat(17 << 20)}`).catch(() => null);
-  // Closed while the body was still being sent: either is a refusal.
+  // The server may close the connection while the body is still being sent: both outcomes are refusals.
   if (large !== null) expect(large.status).toBe(413);
   expect((await ask(port, `/tony/tunnel/part?t=${token}&id=abcdefgh&i=4096&d=x`)).status).toBe(400);
   expect((await ask(port, `/tony/tunnel/part?t=${token}&id=ab&i=0&d=x`)).status).toBe(400);

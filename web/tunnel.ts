@@ -1,20 +1,21 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { sameText } from './access.ts';
 
-// YARN's proxy refuses POST, drops most headers and some queries, and damages bodies that are not plain text. A script in TensorBoard's page
-// (page/browser/tunnel.ts) therefore packs such a request into letters that all gateways pass on, and sends it
+// YARN's proxy refuses POST, drops most headers and some queries, and corrupts bodies that are not plain text. A script in TensorBoard's
+// page (page/browser/tunnel.ts) therefore encodes such a request in characters that all gateways pass on, and sends it as
 //
-//   PUT tony/tunnel                       with the envelope as a text/plain body; or, where a gateway refuses PUT,
-//   GET tony/tunnel?e=ENVELOPE            or, where that would be too long for an address,
-//   GET tony/tunnel/part?t=TOKEN&id=ID&i=INDEX&d=CHUNK  for each part of it, in any order, and then
+//   PUT tony/tunnel                       with the envelope as a text/plain body; or, if a gateway refuses PUT,
+//   GET tony/tunnel?e=ENVELOPE            or, if that URL would be too long,
+//   GET tony/tunnel/part?t=TOKEN&id=ID&i=INDEX&d=CHUNK  for each part of the envelope, in any order, and finally
 //   GET tony/tunnel?t=TOKEN&id=ID&n=PARTS
 //
 //   envelope = TOKEN "." base64url(JSON {m: method, u: path and query below the site's root, h: [[header, value], ...]}) "." base64url(body)
 //
-// The answer is TensorBoard's. PUT and GET of tony/tunnel/probe (body, or ?e=: TOKEN "." NONCE) answer the nonce: so the script finds out what passes.
-// TOKEN stands in the page alone and keeps other sites' pages from having requests made here: a GET has effects now.
+// The response is TensorBoard's. PUT and GET of tony/tunnel/probe (body, or ?e=: TOKEN "." NONCE) return the nonce, by which the script
+// finds out which method passes. Only the page contains TOKEN, which prevents request forgery by other sites: a GET of the tunnel has side
+// effects.
 
-/** A request as the page made it. */
+/** A request as the page sent it. */
 export interface TunnelledRequest {
   readonly method: string;
   readonly path: string;
@@ -31,17 +32,17 @@ export class TunnelError extends Error {
   }
 }
 
-/** Of one envelope. TensorBoard refuses forms of more than 1000 parts: some 200 KiB. */
+/** The maximum size of one envelope. TensorBoard refuses forms of more than 1000 parts: about 200 KiB. */
 const MAX_ENVELOPE = 16 << 20;
-/** Of all bodies that are being read, and of all parts that wait for the rest. */
+/** The maximum size of all bodies being read, and of all parts of incomplete envelopes. */
 const MAX_READING = 64 << 20;
 const MAX_WAITING = 32 << 20;
 const MAX_PARTS = 4096;
-/** How long parts wait for the rest, ms. */
+/** How long incomplete envelopes are kept, ms. */
 const PART_LIFE_MS = 60_000;
 const METHODS: readonly string[] = ['GET', 'POST'];
 
-/** The receiving end of the tunnel. */
+/** The server side of the tunnel. */
 export class Tunnel {
   readonly #token: string;
   readonly #parts = new Map<string, { readonly chunks: Map<number, string>; length: number; readonly timer: NodeJS.Timeout }>();
@@ -57,7 +58,7 @@ export class Tunnel {
     return this.#opened(await this.#envelope(request, query));
   }
 
-  /** What the script compares with what it has sent. @throws TunnelError */
+  /** Returns the nonce, which the script compares with the one it sent. @throws TunnelError */
   async probed(request: IncomingMessage, query: URLSearchParams): Promise<string> {
     const [token = '', nonce = ''] = (await this.#envelope(request, query)).split('.');
     this.#check(token);
@@ -146,19 +147,19 @@ export class Tunnel {
     const { m: method, u: path, h: pairs } = asked ?? {};
     if (typeof method !== 'string' || !METHODS.includes(method))
       throw new TunnelError(405, `TensorBoard is asked by ${METHODS.join(' and ')}.`);
-    // What Node's HTTP client takes as a path, less what means another host or ours.
+    // A path that Node's HTTP client accepts, except those that lead to another host or to this site's own pages.
     if (typeof path !== 'string' || !/^\/(?!\/|tony(?:[/?]|$))[\x21-\x7e]*$/.test(path))
       throw new TunnelError(400, 'This is no path of TensorBoard.');
     return { method, path, headers: headersOf(pairs), body: Buffer.from(body, 'base64url') };
   }
 
   #check(token: string): void {
-    // The script knows this sentence: see page/browser/tunnel.ts.
+    // The script compares this text: see page/browser/tunnel.ts.
     if (!sameText(token, this.#token)) throw new TunnelError(403, 'This page is of an earlier server: reload it.');
   }
 }
 
-/** Those that no HTTP client would take are left out. */
+/** Drops headers that HTTP clients cannot send. */
 function headersOf(pairs: unknown): IncomingHttpHeaders {
   const headers: IncomingHttpHeaders = {};
   for (const pair of Array.isArray(pairs) ? (pairs as unknown[]).slice(0, 100) : []) {

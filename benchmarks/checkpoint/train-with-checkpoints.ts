@@ -1,19 +1,19 @@
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { HadoopConfiguration } from '../../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { createStorage } from '../../storage/create-storage.ts';
-import { loadBackend } from '../../training/backend.ts';
-import { CheckpointStore } from '../../training/checkpoint-store.ts';
-import { CheckpointThread } from '../../training/checkpoint-thread.ts';
-import { CheckpointWriter } from '../../training/checkpoint-writer.ts';
-import { inspectModel } from '../../training/compiled-model.ts';
-import { captureState } from '../../training/training-state.ts';
+import { loadBackend } from '../../training/backend/backend.ts';
+import { CheckpointStore } from '../../training/checkpoint/checkpoint-store.ts';
+import { CheckpointThread } from '../../training/checkpoint/checkpoint-thread.ts';
+import { CheckpointWriter } from '../../training/checkpoint/checkpoint-writer.ts';
+import { inspectModel } from '../../training/model/compiled-model.ts';
+import { captureState } from '../../training/model/training-state.ts';
 
 export interface PauseStart {
   readonly dir: string;
   readonly user: string;
   readonly rounds: number;
-  /** About so much is to be in a checkpoint, the optimizer's slots included. */
+  /** Approximate size of a checkpoint, including the optimizer's slots. */
   readonly mebibytes: number;
 }
 
@@ -23,9 +23,9 @@ export interface PauseRound {
   readonly pause: number;
   readonly copy: number;
   readonly stepAlone: number;
-  /** While a checkpoint is being written. */
+  /** Time of a step while a checkpoint is being written. */
   readonly stepBeside: number;
-  /** Until the checkpoint is there, while training goes on. */
+  /** Until the checkpoint is complete, while training continues. */
   readonly upload: number;
 }
 
@@ -34,11 +34,11 @@ const INPUTS = 784;
 const BATCH = 64;
 const STEPS = 5;
 
-/** One training process of the benchmark: says on a line for each round what a checkpoint has cost it. */
+/** One training process of the benchmark: prints one line per round with the cost of a checkpoint. */
 export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: PauseStart): Promise<void> {
   const { tf } = await loadBackend(1);
   const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user });
-  // Weights, and two moments of each.
+  // The weights, and two moments per weight.
   const parameters = (mebibytes * MIB) / 4 / 3;
   const units = Math.max(1, Math.round((-INPUTS + Math.sqrt(INPUTS ** 2 + 4 * parameters)) / 2));
   const model = tf.sequential();
@@ -53,12 +53,12 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
     const before = performance.now();
     for (let step = 0; step < STEPS; step++) {
       await model.trainOnBatch(x, y);
-      // As between two steps of `fit`, where the ring and the data are waited for.
+      // As between two steps of `fit`, which wait for the ring and the data.
       await new Promise((resolve) => setImmediate(resolve));
     }
     return (performance.now() - before) / STEPS;
   };
-  // As `join` opens it; its program lies beside the training library's.
+  // Opened as `join` opens it; the thread's program is beside the training library's.
   const thread = CheckpointThread.open(pathToFileURL(path.resolve('dist', 'container', 'checkpoint-thread.mjs')));
   let failure: string | null = null;
   const writer = new CheckpointWriter(new CheckpointStore(storage, dir, () => thread), {
@@ -72,7 +72,7 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
   });
   for (let round = 0; round <= rounds; round++) {
     const stepAlone = await steps();
-    const position = { step: round, epoch: 0, examples: 0, seed: 1, iterations: round, final: false };
+    const position = { step: round, phase: { name: 'fit-1', start: 0 }, epoch: 0, examples: 0, seed: 1, iterations: round, final: false };
     let taken: readonly { readonly bytes: Uint8Array }[] = [];
     const before = performance.now();
     await writer.record(async () => {
@@ -81,7 +81,7 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
       return { position, tensors };
     });
     const pause = performance.now() - before;
-    // Training goes on until it is written.
+    // Training continues until the checkpoint is written.
     let isWritten = false;
     const written = writer.finish().finally(() => {
       isWritten = true;
@@ -98,7 +98,7 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
     const copy = performance.now() - copying;
     const size = copies.reduce((sum, { length }) => sum + length, 0) / MIB;
     copies = [];
-    // The first round warms up.
+    // The first round is a warm-up.
     if (round > 0)
       process.stdout.write(`${JSON.stringify({ mebibytes: size, pause, copy, stepAlone, stepBeside, upload } satisfies PauseRound)}\n`);
   }

@@ -2,13 +2,13 @@ import { Agent, get } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { parentPort } from 'node:worker_threads';
 
-/** How an ApplicationMaster looks from outside. Runs in a thread of its own, so that whoever makes the load does not hold it up. */
+/** Observes an ApplicationMaster from outside. Runs in its own thread, so that the load generator does not delay it. */
 export type Order =
-  /** Carries connections to this port, and notes when calls and answers pass. */
+  /** Proxies connections to this port, and records when calls and responses pass. */
   | { readonly type: 'record'; readonly host: string; readonly port: number }
-  /** Asks a web server for something small, again and again. */
+  /** Repeatedly requests a small resource from a web server. */
   | { readonly type: 'probe'; readonly host: string; readonly port: number; readonly user: string }
-  /** Forgets what was seen so far. */
+  /** Discards the measurements so far. */
   | { readonly type: 'forget' }
   | { readonly type: 'report' };
 
@@ -16,19 +16,19 @@ export type Answer =
   | { readonly type: 'recording'; readonly port: number }
   | {
       readonly type: 'seen';
-      /** From each answer to the next call, ms. */
+      /** Time from each response to the next call, ms. */
       readonly pauses: readonly number[];
-      /** From when each question was due to its answer, ms. */
+      /** Time from each request's due time to its response, ms. */
       readonly answers: readonly number[];
       readonly lost: number;
-      /** How late timers of this thread were, which has next to nothing to do: what the machine itself is late by, ms. */
+      /** Lateness of this thread's timers, ms. The thread is almost idle, so this is the delay that the machine itself adds. */
       readonly idle: readonly number[];
     };
 
 const PROBE_MS = 50;
 const ANSWER_MS = 5_000;
 
-/** As the ResourceManager's proxy names who asks. */
+/** The header in which the ResourceManager's proxy names the user. */
 export function proxied(user: string): { Cookie: string } {
   return { Cookie: `proxy-user=${user}` };
 }
@@ -63,7 +63,7 @@ export function observe(): void {
     const headers = proxied(user);
     const agent = new Agent({ keepAlive: true });
     let due = performance.now();
-    // Whatever became of the ones before: a question that waits for another would count that one's time as its own.
+    // Independent of earlier requests: a request that waited for another would include that request's time in its own.
     const ask = (): void => {
       for (; due <= performance.now(); due += PROBE_MS) question(due);
       setTimeout(ask, due - performance.now()).unref();
@@ -79,7 +79,7 @@ export function observe(): void {
 
   let tick = performance.now() + PROBE_MS;
   const beat = (): void => {
-    // Each that would have been due in the meantime, as with the questions.
+    // Also counts the timers that would have been due in the meantime, as for the requests.
     for (; tick <= performance.now(); tick += PROBE_MS) idle.push(performance.now() - tick);
     setTimeout(beat, tick - performance.now()).unref();
   };

@@ -9,12 +9,12 @@ const NUMPY = '2.4.6';
 
 /** OpenMPI's all-reduce over TCP, in place, between processes on this machine. */
 export interface OpenMpi {
-  /** ms of each call by its slowest rank. */
+  /** ms of each call, measured by the slowest rank. */
   run(numbers: number, calls: number): Promise<readonly number[]>;
   close(): Promise<void>;
 }
 
-/** null where there is no mpirun: Debian's openmpi-bin has it. */
+/** null where mpirun is not installed (Debian: the package openmpi-bin). */
 export async function openMpi(size: number, progress: (line: string) => void): Promise<OpenMpi | null> {
   if (spawnSync('mpirun', ['--version']).status !== 0) {
     return null;

@@ -6,12 +6,12 @@ import { promisify } from 'node:util';
 
 const execute = promisify(execFile);
 
-/** Path of a Python that has these packages, from a virtual environment that is kept between runs under this name. */
+/** Path of a Python interpreter with these packages, from a virtual environment with this name that is kept between runs. */
 export async function pythonWith(name: string, packages: readonly string[], progress: (line: string) => void): Promise<string> {
   const folder = path.resolve('.cache', 'benchmarks', name);
   if (!existsSync(folder)) {
     progress(`installing ${packages.join(', ')} for Python`);
-    // Under a name of its own until it is whole. `python -m` does not mind the move.
+    // Built under a temporary name until it is complete. `python -m` works after the move.
     const building = `${folder}.${process.pid}`;
     await mkdir(path.dirname(folder), { recursive: true });
     await execute('python3', ['-m', 'venv', building]);

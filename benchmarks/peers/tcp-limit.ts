@@ -7,18 +7,18 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 /**
- * What TCP on this machine can do at best: the same bytes as an all-reduce's, between as many processes in the same ring, both ways at
- * once, without any arithmetic.
+ * The upper limit of TCP on this machine: transfers the same bytes as an all-reduce, between as many processes in the same ring, in both
+ * directions at once, without any arithmetic.
  */
 export interface TcpLimit {
-  /** How it was measured. */
+  /** The method of measurement. */
   readonly by: 'c' | 'node';
-  /** Each rank sends and receives so many bytes; ms of the slowest. */
+  /** Each rank sends and receives this number of bytes; returns the ms of the slowest rank. */
   exchange(bytes: number): Promise<number>;
   close(): Promise<void>;
 }
 
-/** Reads a number of bytes per line, answers with milliseconds. */
+/** Reads a number of bytes per line and answers with milliseconds. */
 const PROGRAM = `
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -102,7 +102,7 @@ export async function openTcpLimit(size: number, maxBytes: number): Promise<TcpL
   };
 }
 
-/** Where there is no C compiler: ordinary Node sockets, all ranks in this process. */
+/** Used where there is no C compiler: ordinary Node sockets, with all ranks in this process. */
 async function openNodeLimit(size: number): Promise<TcpLimit> {
   const pairs = await Promise.all(
     Array.from({ length: size }, async (): Promise<{ out: Socket; in: Socket }> => {

@@ -2,33 +2,34 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type * as tfjs from '@tensorflow/tfjs';
-import { Secret } from '../../conf/secret.ts';
+import { Secret } from '../../platform/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
-import { allReduceStrategy } from '../../training/all-reduce-strategy.ts';
-import { loadBackend } from '../../training/backend.ts';
-import { inspectModel } from '../../training/compiled-model.ts';
-import { batchOf, type TrainingData } from '../../training/data.ts';
-import { type FitEnvironment, fit as fitModel } from '../../training/fit.ts';
-import { FusedOptimizer } from '../../training/native/fused-optimizer.ts';
-import { shuffledOrder } from '../../training/random.ts';
-import { Ring } from '../../training/ring.ts';
+import { loadBackend } from '../../training/backend/backend.ts';
+import { FusedOptimizer } from '../../training/backend/native/fused-optimizer.ts';
+import { Phases } from '../../training/checkpoint/phases.ts';
+import { batchOf, type TrainingData } from '../../training/data/data.ts';
+import { type FitEnvironment, fit as fitModel } from '../../training/fit/fit.ts';
+import { inspectModel } from '../../training/model/compiled-model.ts';
+import { shuffledOrder } from '../../training/process/random.ts';
+import { Ring } from '../../training/ring/ring.ts';
+import { allReduceStrategy } from '../../training/strategy/all-reduce-strategy.ts';
 
-/** One training process of the benchmark: reads what it is to do, then a number of steps per line, and answers each with its time. */
+/** One training process of the benchmark: reads its task, then a number of steps per line, and answers each line with the time taken. */
 export type ModelKind = 'mlp' | 'cnn';
 
 export interface RankStart {
-  /** `own`: TensorFlow.js's kernels; `loop`: native kernels without `fit`. */
+  /** `own`: TensorFlow.js's kernels; `loop`: native kernels, without `fit`. */
   readonly mode: 'fit' | 'own' | 'loop';
   readonly kind: ModelKind;
-  /** Folder of x.f32 and y.f32. */
+  /** Folder with x.f32 and y.f32. */
   readonly data: string;
   readonly rank: number;
   readonly ports: readonly number[];
-  /** base64; a key for this run alone. */
+  /** base64; a key for this run only. */
   readonly key: string;
 }
 
-/** `processor`: of all of the process's threads. */
+/** `processor`: CPU time of all threads of the process. */
 export interface Seconds {
   readonly wall: number;
   readonly processor: number;
@@ -37,7 +38,7 @@ export interface Seconds {
 export const INPUTS: Readonly<Record<ModelKind, readonly number[]>> = { mlp: [784], cnn: [28, 28, 1] };
 
 export const BATCH = 64;
-/** Steps before the clock starts. */
+/** Number of steps before the measurement starts. */
 const WARM = 5;
 
 export async function trainRank(): Promise<void> {
@@ -62,6 +63,7 @@ export async function trainRank(): Promise<void> {
     strategy: allReduceStrategy(ring),
     applicationId: '',
     generation: 1,
+    phase: new Phases('').begin('fit'),
     checkpoints: null,
     storage: new FileStorage(),
     summaries: null,
@@ -86,11 +88,11 @@ function between(begin: Seconds, end: Seconds): Seconds {
   return { wall: end.wall - begin.wall, processor: end.processor - begin.processor };
 }
 
-/** From step WARM to the last one. */
+/** From step WARM to the last step. */
 async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, data: TrainingData, steps: number): Promise<Seconds> {
   let [begun, ended] = [now(), now()];
   const onBatchEnd = (batch: number) => {
-    // Not in each step: with threads that run, it takes long.
+    // Not in each step: with running threads the measurement takes long.
     if (batch === WARM - 1) begun = now();
     if (batch === steps - 1) ended = now();
   };
@@ -101,7 +103,7 @@ async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, da
 function bareLoop(tf: typeof tfjs, model: tfjs.LayersModel, data: TrainingData, steps: number): Seconds {
   const { trainable, optimizer, lossOf } = inspectModel(tf, model);
   const update = new FusedOptimizer(tf, optimizer);
-  // As fit takes them.
+  // In the order in which fit takes the examples.
   const order = shuffledOrder(steps * BATCH, 1, 0);
   let begun = now();
   for (let step = 0; step < steps; step++) {
@@ -142,7 +144,7 @@ function numbersOf(file: Buffer): Float32Array {
   return new Float32Array(file.buffer.slice(file.byteOffset, file.byteOffset + file.byteLength));
 }
 
-/** So many examples, from the beginning again where there are fewer. */
+/** The first `count` examples, repeated from the beginning when there are fewer. */
 function sample(kind: ModelKind, x: Float32Array, y: Float32Array, count: number): TrainingData {
   const repeated = (values: Float32Array, width: number) => {
     const all = new Float32Array(count * width);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { bad, type Check, diagnose, doubtful, type Finding, good } from './diagnosis.ts';
 
 async function findings(checks: readonly Check[]): Promise<Finding[]> {

@@ -1,16 +1,16 @@
-import { messageOf, TonyError } from '../../conf/errors.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
 
-/** What looking at one thing came to. */
+/** The result of one check. */
 export interface Finding {
   readonly name: string;
-  /** `bad`: jobs do not run like this. `doubtful`: some do not. `unknown`: what it depends on is bad. */
+  /** `bad`: jobs cannot run. `doubtful`: some jobs cannot. `unknown`: a check that this one depends on is bad. */
   readonly state: 'good' | 'doubtful' | 'bad' | 'unknown';
   readonly text: string;
-  /** The next step for the person; empty when there is nothing to do. */
+  /** The next step for the user; empty if none is needed. */
   readonly remedy: string;
 }
 
-/** What a check says of what it has looked at. */
+/** The outcome of a check, without its name. */
 export type Verdict = Omit<Finding, 'name'>;
 
 export const good = (text: string): Verdict => ({ state: 'good', text, remedy: '' });
@@ -19,12 +19,12 @@ export const bad = (text: string, remedy: string): Verdict => ({ state: 'bad', t
 
 export interface Check {
   readonly name: string;
-  /** Names of checks that must not be bad for this one to mean anything. */
+  /** Names of checks that must not be bad before this one can run. */
   readonly needs: readonly string[];
   readonly look: () => Promise<Verdict>;
 }
 
-/** Looks at one after the other, each finding told as soon as it is there. What fails is a finding too. */
+/** Runs the checks in order and yields each finding as soon as it is available. A check that throws yields a finding too. */
 export async function* diagnose(checks: readonly Check[]): AsyncGenerator<Finding, void> {
   const failed = new Set<string>();
   for (const { name, needs, look } of checks) {

@@ -1,41 +1,52 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, statfs } from 'node:fs/promises';
-import { messageOf } from '../../conf/errors.ts';
-import { formatBytes } from '../../conf/quantities.ts';
-import { formatDuration, formatMemory } from '../../conf/units.ts';
-import { queuesForSubmission } from '../../hadoop/queue-access.ts';
-import { propertiesOfDaemon } from '../../hadoop/remote-configuration.ts';
-import { ResourceManager } from '../../hadoop/resource-manager.ts';
-import { groupsOfUser } from '../../hadoop/user-groups.ts';
-import { WebHdfs } from '../../hadoop/web-hdfs.ts';
+import { statfs } from 'node:fs/promises';
+import { formatBytes } from '../../conf/values/quantities.ts';
+import { formatDuration, formatMemory } from '../../conf/values/units.ts';
+import { queuesForSubmission } from '../../hadoop/configuration/queue-access.ts';
+import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
+import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
+import { WebHdfs } from '../../hadoop/hdfs/web-hdfs.ts';
+import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { makeFolders } from '../../platform/make-folders.ts';
 import { joinUri, parseUri } from '../../storage/uri.ts';
-import { type Cluster, type ClusterOptions, openCluster } from '../cluster.ts';
+import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster, openCluster } from '../cluster/cluster.ts';
+import { knownNames, unknownNameLines, unknownNames } from '../cluster/unknown-quota-names.ts';
 import { cacheFolder } from '../runtime/cache.ts';
 import { findRuntime } from '../runtime/ensure-runtime.ts';
-import { openStaging } from '../staging.ts';
+import { openStaging } from '../staging/staging.ts';
 import { bad, type Check, diagnose, doubtful, type Finding, good, type Verdict } from './diagnosis.ts';
+import { homesVerdict } from './homes-verdict.ts';
+import { masterLoss } from './master-loss.ts';
+import { settingsVerdict } from './settings-verdict.ts';
 
-/** Tokens are good for hours and leases for seconds; clocks that differ by more than this make logs lie. */
+/** The tolerated clock skew. Tokens are valid for hours and leases for seconds, but a larger skew makes timestamps in logs misleading. */
 const SKEW_MS = 5_000;
-/** What Node, TensorFlow and a small model need. */
+/** The memory for Node, TensorFlow and a small model. */
 const LEAST_CONTAINER_MB = 1024;
 const CLOCK_TIMEOUT_MS = 5_000;
-/** A cluster's nodes are alike. */
+/** The number of nodes to try: the nodes of a cluster usually have the same settings. */
 const NODES_TO_ASK = 3;
-/** Node, TensorFlow.js and its native library, unpacked (measured: 609). */
+/** The unpacked size of Node, TensorFlow.js and its native library (measured: 609 MB). */
 const RUNTIME_MB = 700;
-/** The archive (measured: 214 MB) with three copies, as HDFS counts quotas. */
+/** The size of the archive (measured: 214 MB) with three replicas, as HDFS counts quotas. */
 const HDFS_BYTES = 700e6;
-/** Downloads, tree and archive. */
+/** The number of files and folders of a first job: staging, history, and a few checkpoints and summaries. */
+const HDFS_NAMES = 100;
+/** The size of downloads, tree and archive. */
 const BUILD_BYTES = 2e9;
 
 export interface DoctorOptions extends ClusterOptions {
-  /** The YARN queue to look at; default `default`. */
+  /** The YARN queue to check; default `default`. */
   readonly queue?: string | undefined;
 }
 
-/** Looks at everything that a job needs of a cluster, one thing after the other; what is wrong is a finding, not an error. */
+const DOCTOR_OPTIONS: OptionNames<DoctorOptions> = { ...CLUSTER_OPTIONS, queue: true };
+
+/** Checks everything that a job needs from a cluster, in order. A problem is reported as a finding and does not throw. */
 export async function* doctor(options: DoctorOptions = {}): AsyncGenerator<Finding, void> {
+  checkOptions('doctor', options, DOCTOR_OPTIONS);
   const { checks, close } = clusterChecks(options);
   try {
     yield* diagnose(checks);
@@ -45,11 +56,11 @@ export async function* doctor(options: DoctorOptions = {}): AsyncGenerator<Findi
 }
 
 interface Opened {
-  readonly cluster: Cluster;
+  readonly cluster: HadoopCluster;
   readonly resourceManager: ResourceManager;
 }
 
-/** Everything that a job needs of a cluster, in the order in which it is needed. */
+/** The checks of a cluster, in the order in which a job needs their subjects. */
 function clusterChecks(options: DoctorOptions): { readonly checks: readonly Check[]; readonly close: () => void } {
   const { environment = process.env, queue: wanted = 'default' } = options;
   let opened: Opened | null = null;
@@ -108,10 +119,12 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
           : good(text);
       },
     },
+    { name: 'cluster settings', needs: ['ResourceManager'], look: async () => await clusterSettings(there().cluster) },
     { name: 'queue', needs: ['ResourceManager'], look: async () => await queue(there().resourceManager, wanted) },
     { name: 'queue access', needs: ['queue'], look: async () => await queueAccess(there().cluster, wanted) },
     { name: 'nodes', needs: ['ResourceManager'], look: async () => await nodes(there().resourceManager) },
     { name: 'room on nodes', needs: ['nodes'], look: async () => await roomOnNodes(there()) },
+    { name: 'lost master', needs: ['ResourceManager'], look: async () => await lossOfMaster(there().cluster) },
     { name: 'staging folder', needs: ['who am I'], look: async () => await staging(there().cluster) },
     { name: 'room on HDFS', needs: ['staging folder'], look: async () => await roomOnHdfs(there().cluster) },
     { name: 'room here', needs: [], look: async () => await roomHere(environment) },
@@ -123,6 +136,15 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
         return good(from ?? 'none: the defaults hold');
       },
     },
+    {
+      name: "users' homes",
+      needs: ['site file'],
+      look: async () => {
+        const { storage, configuration, site } = there().cluster;
+        return await homesVerdict(storage, joinUri(configuration.defaultFs, 'user'), Object.keys((await site()).quotas.users));
+      },
+    },
+    { name: 'quotas', needs: ['site file', 'submission by REST'], look: async () => await quotas(there()) },
   ];
   const close = (): void => {
     opened?.resourceManager.close();
@@ -131,7 +153,7 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
   return { checks, close };
 }
 
-async function identity({ configuration, user, home, storage }: Cluster): Promise<Verdict> {
+async function identity({ configuration, user, home, storage }: HadoopCluster): Promise<Verdict> {
   const groups = await groupsOfUser(configuration, user, user);
   const text = `${user}, ${groups.length === 0 ? 'in no group that the cluster knows' : `in ${groups.join(', ')}`}`;
   if (user === 'dr.who') return bad(text, 'Set HADOOP_USER_NAME: dr.who is everybody who does not say who they are.');
@@ -154,13 +176,13 @@ async function clocks(addresses: readonly string[]): Promise<Verdict> {
     : good(`agree within ${formatDuration(SKEW_MS)}`);
 }
 
-/** By the Date of an answer, which has whole seconds; null when there is none. */
+/** Measures the clock skew by the Date header of a response, which has whole seconds; null if the header is missing. */
 async function skewOf(address: string): Promise<{ readonly address: string; readonly ms: number } | null> {
   try {
     const before = Date.now();
     const response = await fetch(`${address}/ws/v1/cluster/info`, { signal: AbortSignal.timeout(CLOCK_TIMEOUT_MS), redirect: 'manual' });
     await response.body?.cancel();
-    // Hadoop says it twice.
+    // Hadoop sends the header twice.
     const said = Date.parse(/^[^,]*,[^,]*/.exec(response.headers.get('date') ?? '')?.[0] ?? '');
     const here = (before + Date.now()) / 2;
     return Number.isNaN(said) ? null : { address, ms: Math.round(said + 500 - here) };
@@ -194,8 +216,18 @@ async function nodes(resourceManager: ResourceManager): Promise<Verdict> {
   return unhealthy > 0 ? doubtful(text, 'yarn node -list -all says what the others suffer from.') : good(text);
 }
 
-/** By YARN's own lists, which only its RPC tells to everybody. */
-async function queueAccess({ configuration, user }: Cluster, wanted: string): Promise<Verdict> {
+async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
+  const site = await cluster.site();
+  const unknown = unknownNames(site.quotas, await knownNames(resourceManager));
+  if (unknown.length === 0) return good('name resource types and queues that the cluster has');
+  return doubtful(
+    unknownNameLines(unknown).join('; '),
+    `Correct the names in ${site.from}, or add the resource types and queues to the cluster.`,
+  );
+}
+
+/** Checks access by the ResourceManager's own list of queues, which is available to all users only over RPC. */
+async function queueAccess({ configuration, user }: HadoopCluster, wanted: string): Promise<Verdict> {
   let allowed: readonly string[];
   try {
     allowed = await queuesForSubmission(configuration, user);
@@ -210,7 +242,19 @@ async function queueAccess({ configuration, user }: Cluster, wanted: string): Pr
   );
 }
 
-/** What nodes do with archives and with memory, as the first of them that says it. */
+async function clusterSettings({ configuration }: HadoopCluster): Promise<Verdict> {
+  let failure = 'no ResourceManager is known';
+  for (const address of configuration.resourceManagers) {
+    try {
+      return settingsVerdict(new Map((await propertiesOfDaemon(new URL(address))).map(({ name, value }) => [name, value])));
+    } catch (error) {
+      failure = `${address}: ${messageOf(error)}`;
+    }
+  }
+  return doubtful(`the ResourceManager does not show them (${failure})`, "Look at its /conf page, or ask the cluster's admin.");
+}
+
+/** Checks the nodes' settings for archives and memory, as reported by the first node that answers. */
 async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdict> {
   const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) => (state === 'RUNNING' && nodeHttp ? [nodeHttp] : []));
   const scheme = cluster.configuration.get('yarn.http.policy') === 'HTTPS_ONLY' ? 'https' : 'http';
@@ -218,7 +262,7 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
   for (const address of addresses.slice(0, NODES_TO_ASK)) {
     try {
       const all = await propertiesOfDaemon(new URL(`${scheme}://${address}`));
-      return settingsVerdict(address, new Map(all.map(({ name, value }) => [name, value])));
+      return nodeVerdict(address, new Map(all.map(({ name, value }) => [name, value])));
     } catch (error) {
       failure = `${address}: ${messageOf(error)}`;
     }
@@ -229,7 +273,24 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
   );
 }
 
-function settingsVerdict(address: string, settings: ReadonlyMap<string, string>): Verdict {
+/** Reads the settings from the ResourceManager, because the local files may be a client's configuration. */
+async function lossOfMaster({ configuration }: HadoopCluster): Promise<Verdict> {
+  let failure = '';
+  for (const address of configuration.resourceManagers) {
+    try {
+      const all = await propertiesOfDaemon(new URL(address));
+      return masterLoss(new Map(all.map(({ name, value }) => [name, value])));
+    } catch (error) {
+      failure = `${address}: ${messageOf(error)}`;
+    }
+  }
+  return doubtful(
+    `not told by the ResourceManager (${failure})`,
+    'Open its web page /conf to this user if you want to know; jobs do not need it.',
+  );
+}
+
+function nodeVerdict(address: string, settings: ReadonlyMap<string, string>): Verdict {
   const cacheMb = Number(settings.get('yarn.nodemanager.localizer.cache.target-size-mb') ?? 0);
   const checksVirtual = settings.get('yarn.nodemanager.vmem-check-enabled') === 'true';
   const text = `${address} keeps ${formatMemory(cacheMb)} of unpacked archives and ${checksVirtual ? 'checks' : 'does not check'} virtual memory`;
@@ -246,34 +307,42 @@ function settingsVerdict(address: string, settings: ReadonlyMap<string, string>)
     : good(text);
 }
 
-async function roomOnHdfs({ configuration, user, home }: Cluster): Promise<Verdict> {
+const MAKE_ROOM = 'Remove what is not needed (tony-ts cache prune, tony-ts history prune), or ask for more';
+
+async function roomOnHdfs({ configuration, user, home }: HadoopCluster): Promise<Verdict> {
   const place = parseUri(home);
   if (place.scheme !== 'hdfs') return good(`your home is ${home}`);
   const { authority, path } = place;
   const hdfs = WebHdfs.of(configuration, authority, user);
   try {
-    const { ofQuota, ofFileSystem } = await hdfs.room(path);
+    const { ofQuota, ofNames, ofFileSystem } = await hdfs.room(path);
     const told = [
       ...(ofFileSystem === null ? [] : [`${formatBytes(ofFileSystem)} are free`]),
       ...(ofQuota === null ? [] : [`${formatBytes(ofQuota)} of your space quota are left`]),
+      ...(ofNames === null ? [] : [`${ofNames} files and folders of your name quota are left`]),
     ];
     const least = Math.min(ofQuota ?? Number.POSITIVE_INFINITY, ofFileSystem ?? Number.POSITIVE_INFINITY);
     if (told.length === 0)
       return doubtful('the NameNode does not say', 'hdfs dfs -df -h / and hdfs dfs -count -q -h say how much is free.');
+    if (ofNames !== null && ofNames < HDFS_NAMES)
+      return bad(told.join('; '), `${MAKE_ROOM}: a job writes up to ${HDFS_NAMES} files and folders.`);
     return least < HDFS_BYTES
-      ? bad(told.join('; '), `Remove what is not needed, or ask for more: the runtime takes ${formatBytes(HDFS_BYTES)} with its copies.`)
+      ? bad(told.join('; '), `${MAKE_ROOM}: the runtime takes ${formatBytes(HDFS_BYTES)} with its copies.`)
       : good(told.join('; '));
   } finally {
     hdfs.close();
   }
 }
 
-/** Where the runtime is built and kept. */
+/** Checks the disk space where the runtime is built and cached. */
 async function roomHere(environment: NodeJS.ProcessEnv): Promise<Verdict> {
   const folder = cacheFolder(environment);
-  const runtime = await findRuntime().catch(() => null);
+  const runtime = await findRuntime().catch((error: unknown) => {
+    if (error instanceof TonyError && error.code === 'FOLDER_UNSAFE') throw error;
+    return null;
+  });
   if (runtime !== null) return good(`the runtime is built (${formatBytes(runtime.size)} in ${folder})`);
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolders(folder, 0o755);
   const { bavail, bsize } = await statfs(folder);
   const text = `${formatBytes(bavail * bsize)} are free in ${folder}; the runtime is not built yet`;
   return bavail * bsize < BUILD_BYTES
@@ -281,7 +350,7 @@ async function roomHere(environment: NodeJS.ProcessEnv): Promise<Verdict> {
     : good(`${text}: the first submit does it`);
 }
 
-async function staging({ storage, root, user }: Cluster): Promise<Verdict> {
+async function staging({ storage, root, user }: HadoopCluster): Promise<Verdict> {
   await openStaging({ storage, root, onEvent: () => {} }, user);
   const file = joinUri(root, `doctor-${randomUUID()}`);
   const bytes = Buffer.alloc(64 * 1024, 1);

@@ -1,23 +1,23 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { cookieOf, Gate, sameText } from '../../web/access.ts';
+import { cookieOf, Gate, isAddressedHere, sameText } from '../../web/access.ts';
 import { answer, answerText } from '../../web/answer.ts';
-import type { JobPlace } from './history-store.ts';
+import type { JobPlace } from '../records/job-place.ts';
 
-/** Who asks. */
+/** The sender of a request. */
 export interface Visitor {
-  /** Null: whoever has the token; they look with the rights of who started the server. */
+  /** Null for a holder of the token, who has the rights of the user who started the server. */
   readonly user: string | null;
 }
 
-/** Who may look at which histories. */
+/** Authenticates requests and authorizes access to histories. */
 export interface HistoryAccess {
-  /** Null when the request has been answered: refused, or sent on. */
+  /** Null when the request has already been answered: rejected or redirected. */
   admit(request: IncomingMessage, response: ServerResponse): Promise<Visitor | null>;
   mayView(visitor: Visitor, place: JobPlace): Promise<boolean>;
 }
 
-/** For the person who started the server: the token of the printed URL opens everything that this person may read. */
+/** Access for the user who started the server: the token of the printed URL grants everything that this user may read. */
 export class TokenAccess implements HistoryAccess {
   readonly #gate: Gate;
 
@@ -35,46 +35,80 @@ export class TokenAccess implements HistoryAccess {
 }
 
 const COOKIE = 'tony-history-user';
+/** Holds the value that the form's hidden field must repeat; other sites cannot read it. */
+const FORM_COOKIE = 'tony-history-form';
+const FORM_FIELD = 'sign-in';
+const FORM_SECRET = /^[\w-]{24}$/;
+const CHALLENGE = { 'WWW-Authenticate': 'PseudoAuth' };
 const LIFE_MS = 12 * 3_600_000;
-/** As systems name users, and not more than a header holds. */
+/** Matches system user names, with a length that fits into a header. */
 const USER = /^[A-Za-z0-9_][\w.@-]{0,127}\$?$/;
 
 /**
- * For everybody on a cluster without Kerberos, where people say who they are: by `?user.name=`, as for Hadoop's own pages, then in a signed cookie. What
- * they may see is for each job's view ACL to say.
+ * Access for all users of a cluster without Kerberos, where users state their own names. Programs add `?user.name=` to each request, as for
+ * Hadoop's own pages. In a browser, users sign in with the server's form and get a signed cookie; a link with `?user.name=` only prefills
+ * the form, since an attacker could make a user follow such a link. Each job's view ACL determines what a user may see.
  */
 export class SimpleAccess implements HistoryAccess {
   readonly #key = randomBytes(32);
   readonly #viewers: (place: JobPlace) => Promise<(user: string | null) => boolean>;
+  readonly #hosts: readonly string[];
   readonly #now: () => number;
 
-  constructor(viewers: (place: JobPlace) => Promise<(user: string | null) => boolean>, now: () => number = Date.now) {
-    this.#viewers = viewers;
-    this.#now = now;
+  /** @param options.hosts further host names of the server, in lower case, besides this machine's own. */
+  constructor(options: {
+    readonly viewers: (place: JobPlace) => Promise<(user: string | null) => boolean>;
+    readonly hosts: readonly string[];
+    readonly now?: () => number;
+  }) {
+    this.#viewers = options.viewers;
+    this.#hosts = options.hosts;
+    this.#now = options.now ?? Date.now;
   }
 
   async admit(request: IncomingMessage, response: ServerResponse): Promise<Visitor | null> {
+    if (!isAddressedHere(request, this.#hosts)) {
+      answerText(
+        request,
+        response,
+        403,
+        'This server does not go by that name: set history.url of tony-site.yaml to the address that people use.',
+      );
+      return null;
+    }
     const target = request.url ?? '/';
-    const named = new URLSearchParams(target.split('?', 2)[1] ?? '').get('user.name')?.trim();
-    if (named !== undefined && USER.test(named)) {
+    const query = new URLSearchParams(target.split('?', 2)[1] ?? '');
+    const named = query.get('user.name')?.trim();
+    const isName = named !== undefined && USER.test(named);
+    if (isName && !wantsPage(request)) return { user: named };
+    if (isName && this.#isOwnForm(request, query)) {
       response.setHeader('Set-Cookie', `${COOKIE}=${this.#signed(named)}; Path=/; HttpOnly; SameSite=Lax`);
-      if (!wantsPage(request)) return { user: named };
       answerText(request, response, 303, 'Go on under that name.', { Location: withoutName(target) });
       return null;
     }
     const user = this.#verified(cookieOf(request.headers.cookie ?? '', COOKIE));
-    if (user !== null) return { user };
-    const headers = { 'WWW-Authenticate': 'PseudoAuth' };
-    const sentence = named === undefined || named === '' ? 'Say who you are.' : 'That is no name of a user.';
-    if (wantsPage(request)) {
-      answer(request, response, {
-        status: 401,
-        type: 'text/html; charset=utf-8',
-        body: signInPage(sentence),
-        headers: { ...headers, 'Content-Security-Policy': POLICY },
-      });
-    } else answerText(request, response, 401, `${sentence} Add ?user.name=YOU to the address.`, headers);
+    if (user !== null && (named === undefined || named === user)) return { user };
+    const sentence = named === undefined || isName ? 'Say who you are.' : 'That is no name of a user.';
+    if (wantsPage(request)) this.#askWho(request, response, sentence, isName ? named : '');
+    else answerText(request, response, 401, `${sentence} Add ?user.name=YOU to the address.`, CHALLENGE);
     return null;
+  }
+
+  #isOwnForm(request: IncomingMessage, query: URLSearchParams): boolean {
+    const expected = cookieOf(request.headers.cookie ?? '', FORM_COOKIE);
+    return expected !== null && sameText(query.get(FORM_FIELD) ?? '', expected);
+  }
+
+  #askWho(request: IncomingMessage, response: ServerResponse, sentence: string, name: string): void {
+    const form = cookieOf(request.headers.cookie ?? '', FORM_COOKIE) ?? '';
+    const secret = FORM_SECRET.test(form) ? form : randomBytes(18).toString('base64url');
+    response.setHeader('Set-Cookie', `${FORM_COOKIE}=${secret}; Path=/; HttpOnly; SameSite=Strict`);
+    answer(request, response, {
+      status: 401,
+      type: 'text/html; charset=utf-8',
+      body: signInPage(sentence, name, secret),
+      headers: { ...CHALLENGE, 'Content-Security-Policy': POLICY },
+    });
   }
 
   async mayView({ user }: Visitor, place: JobPlace): Promise<boolean> {
@@ -106,7 +140,7 @@ function withoutName(target: string): string {
   const [path = '', query = ''] = target.split('?', 2);
   const rest = query
     .split('&')
-    .filter((each) => !/^user(\.|%2e)name=/i.test(each))
+    .filter((each) => !/^(?:user(?:\.|%2e)name|sign-in)=/i.test(each))
     .join('&');
   return `./${path.slice(path.lastIndexOf('/') + 1)}${rest === '' ? '' : `?${rest}`}`;
 }
@@ -116,7 +150,8 @@ const STYLE =
 
 const POLICY = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'`;
 
-function signInPage(sentence: string): string {
+/** `name` and `secret` contain no HTML special characters. */
+function signInPage(sentence: string, name: string, secret: string): string {
   return `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Job history - tony-ts</title><style>${STYLE}</style></head>
@@ -124,7 +159,8 @@ function signInPage(sentence: string): string {
 <h1>Job history</h1>
 <form method="get">
 <p><label for="name">${sentence} This cluster takes your word for it.</label></p>
-<p><input id="name" name="user.name" autocomplete="username" autofocus required maxlength="128"> <button>Show jobs</button></p>
+<input type="hidden" name="${FORM_FIELD}" value="${secret}">
+<p><input id="name" name="user.name" value="${name}" autocomplete="username" autofocus required maxlength="128"> <button>Show jobs</button></p>
 </form>
 </body>
 </html>

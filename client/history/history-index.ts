@@ -1,23 +1,36 @@
-import { messageOf, TonyError } from '../../conf/errors.ts';
 import type { JobStatus } from '../../conf/status.ts';
-import { byAge, type HistoryStore, type JobPlace } from './history-store.ts';
-import { readRecord } from './job-record.ts';
-import { type JobRecord, parseFinal, storedStatus } from './stored-status.ts';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { within } from '../../platform/within.ts';
+import { byAge, type HistoryStore } from '../records/history-store.ts';
+import { listed, type OutlineFiles, outlineFiles, type ReadOutline, readOutline } from '../records/job-outline.ts';
+import type { JobPlace } from '../records/job-place.ts';
+import { type ClusterAnswer, outlineStatus } from '../records/stored-status.ts';
+import { ListBudget, type ListLimits } from './list-budget.ts';
 
 const AT_ONCE = 16;
-/** Of jobs that have ended, which change no more. */
+/** Maximum number of jobs with a cached outline. */
 const REMEMBERED = 2_000;
+/** Enough for some thousand jobs of usual size; a list omits jobs beyond these limits. */
+const LIMITS: ListLimits = { userBytes: 128 << 20, userMs: 10_000, ms: 30_000 };
+/** Cost charged for listing a job's folder, whatever its content. */
+const FOLDER_BYTES = 4 << 10;
+/** Timeout for the files of one job. */
+const JOB_MS = 10_000;
+const MOST_MESSAGES = 3;
 
 export interface HistoryQuery {
-  /** Null: of all users. */
+  /** Null: all users. */
   readonly user: string | null;
   readonly state?: JobStatus['state'] | undefined;
-  /** A part of the job's name, whatever its case. */
+  /** Part of the job's name; case-insensitive. */
   readonly name?: string | undefined;
   readonly limit: number;
-  /** Whether the asker may see the job; asked of those only that match. */
+  /** Whether the requester may see the job; called only for matching jobs. */
   readonly mayView?: ((place: JobPlace) => Promise<boolean>) | undefined;
 }
+
+const QUERY_OPTIONS: OptionNames<HistoryQuery> = { user: true, state: true, name: true, limit: true, mayView: true };
 
 export interface ListedJob {
   readonly place: JobPlace;
@@ -26,86 +39,164 @@ export interface ListedJob {
 
 export interface HistoryListing {
   readonly jobs: readonly ListedJob[];
-  /** Why some are missing; empty when nothing is to be said. */
+  /** Why some jobs are missing; empty if the list is complete. */
   readonly message: string;
 }
 
-/** Finds jobs in their histories, the newest first, and reads no more of them than needed. */
+interface Known {
+  readonly found: ReadOutline['found'];
+  /** See OutlineFiles. */
+  readonly stamp: string;
+}
+
+interface Looked {
+  readonly place: JobPlace;
+  /** Null when it was omitted, or cannot be read. */
+  readonly found: Known['found'] | null;
+  readonly bytes: number;
+}
+
+/** Lists jobs from their histories, newest first, and reads as few files as possible. */
 export class HistoryIndex {
   readonly #store: HistoryStore;
-  /** By folder. */
-  readonly #ended = new Map<string, JobStatus>();
+  readonly #limits: ListLimits;
+  readonly #now: () => number;
+  /** Keyed by folder. */
+  readonly #known = new Map<string, Known>();
 
-  constructor(store: HistoryStore) {
+  constructor(store: HistoryStore, options: { readonly limits?: ListLimits; readonly now?: () => number } = {}) {
     this.#store = store;
+    this.#limits = options.limits ?? LIMITS;
+    this.#now = options.now ?? (() => performance.now());
   }
 
   /** @throws TonyError HDFS_UNREACHABLE */
   async list(query: HistoryQuery): Promise<HistoryListing> {
+    checkOptions('HistoryIndex.list', query, QUERY_OPTIONS);
+    const budget = new ListBudget(this.#limits, this.#now);
+    const general: string[] = [];
     const messages: string[] = [];
-    if (query.user === null && this.#store.limits !== '') messages.push(this.#store.limits);
-    const users = query.user === null ? await this.#store.users() : [query.user];
-    const places: JobPlace[] = [];
-    for (const user of users) {
-      try {
-        places.push(...(await this.#store.places(user)));
-      } catch (error) {
-        messages.push(passOver(error, `The histories of ${user} cannot be read`));
-      }
-    }
-    places.sort(byAge);
+    if (query.user === null && this.#store.limits !== '') general.push(this.#store.limits);
+    const users = query.user === null ? await this.#store.users() : { found: [query.user], message: '' };
+    if (users.message !== '') general.push(users.message);
+    const places = await this.#places(users.found, messages);
     const jobs: ListedJob[] = [];
     for (let at = 0; at < places.length && jobs.length < query.limit; at += AT_ONCE) {
-      const read = await this.#statuses(places.slice(at, at + AT_ONCE), messages);
-      for (const job of read) {
-        if (jobs.length < query.limit && matches(job, query) && ((await query.mayView?.(job.place)) ?? true)) jobs.push(job);
+      for (const job of await this.#statuses(places.slice(at, at + AT_ONCE), budget, messages)) {
+        if (jobs.length < query.limit && matches(job, query) && (await this.#mayView(job.place, query, budget))) jobs.push(job);
       }
     }
-    return { jobs, message: messages.slice(0, 3).join(' ') };
+    if (budget.message !== '') general.push(budget.message);
+    return { jobs, message: [...general, ...messages.slice(0, MOST_MESSAGES)].join(' ') };
   }
 
-  async #statuses(places: readonly JobPlace[], messages: string[]): Promise<ListedJob[]> {
-    const records = await Promise.all(places.map((place) => this.#record(place, messages)));
-    const open = records.flatMap((record) => (record !== null && 'final' in record && record.final === '' ? [record.applicationId] : []));
+  /** The jobs of all `users`, newest first. */
+  async #places(users: readonly string[], messages: string[]): Promise<JobPlace[]> {
+    const places: JobPlace[] = [];
+    for (let at = 0; at < users.length; at += AT_ONCE) {
+      const asked = users.slice(at, at + AT_ONCE).map(async (user) => {
+        try {
+          return await this.#store.places(user);
+        } catch (error) {
+          return { found: [], message: passOver(error, `The histories of ${user} cannot be read`) };
+        }
+      });
+      for (const { found, message } of await Promise.all(asked)) {
+        for (const place of found) places.push(place);
+        if (message !== '') messages.push(message);
+      }
+    }
+    return places.sort(byAge);
+  }
+
+  async #statuses(places: readonly JobPlace[], budget: ListBudget, messages: string[]): Promise<ListedJob[]> {
+    const begun = this.#now();
+    const looked = await Promise.all(places.map((place) => this.#look(place, budget, messages)));
+    const open = looked.flatMap(({ place, found }) => (found !== null && 'open' in found ? [place] : []));
     const answers = await this.#store.answers(open);
-    return records.flatMap((record, at): ListedJob[] => {
-      const place = places[at];
-      if (record === null || place === undefined) return [];
-      if (!('entries' in record)) return [{ place, status: record }];
-      return [{ place, status: storedStatus(record, answers.get(place.applicationId) ?? 'forgotten') }];
-    });
+    budget.spend(
+      this.#now() - begun,
+      looked.map(({ place: { user }, bytes }) => ({ user, bytes })),
+    );
+    return looked.flatMap(({ place, found }) => (found === null ? [] : [{ place, status: statusOf(found, answers.get(place.folder)) }]));
   }
 
-  async #record(place: JobPlace, messages: string[]): Promise<JobRecord | JobStatus | null> {
-    const known = this.#ended.get(place.folder);
-    if (known !== undefined) return known;
+  async #look(place: JobPlace, budget: ListBudget, messages: string[]): Promise<Looked> {
+    const { storage } = this.#store;
+    const { user, folder, applicationId } = place;
+    const known = this.#known.get(folder);
+    // The outline of a finished job does not change.
+    if (known !== undefined && 'ended' in known.found) return { place, found: known.found, bytes: 0 };
+    let bytes = 0;
+    const take = (more: number): boolean => {
+      if (!budget.take(user, more)) {
+        budget.leaveOut(user);
+        return false;
+      }
+      bytes += more;
+      return true;
+    };
+    const what = `${applicationId} of ${user} cannot be read`;
+    if (!take(FOLDER_BYTES)) return { place, found: null, bytes };
     try {
-      const record = await readRecord(this.#store.storage, place, false);
-      if (parseFinal(record.final, place.applicationId) === null) return record;
-      const status = storedStatus(record, 'forgotten');
-      this.#remember(place.folder, status);
-      return status;
+      const files = await outlineFiles(storage, place);
+      if (known?.stamp === files.stamp) return { place, found: known.found, bytes };
+      if (!take(files.bytes)) return { place, found: null, bytes };
+      const { found, bytes: read } = await this.#read(place, files);
+      budget.takeMore(user, read - files.bytes);
+      this.#remember(folder, { found, stamp: files.stamp });
+      return { place, found, bytes: FOLDER_BYTES + read };
     } catch (error) {
-      messages.push(passOver(error, `${place.applicationId} of ${place.user} cannot be read`));
-      return null;
+      messages.push(passOver(error, what));
+      return { place, found: null, bytes };
     }
   }
 
-  #remember(folder: string, status: JobStatus): void {
-    for (const [oldest] of this.#ended) {
-      if (this.#ended.size < REMEMBERED) break;
-      this.#ended.delete(oldest);
+  /**
+   * The file system has just answered, so an error here concerns this job's files, which their owner may have damaged; it must not fail the
+   * list.
+   */
+  async #read(place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
+    try {
+      const late = (): Error => new Error(`no answer within ${JOB_MS / 1000} s`);
+      return await within(JOB_MS, readOutline(this.#store.storage, place, files), late);
+    } catch (error) {
+      throw new TonyError('STORAGE_REFUSED', messageOf(error), { cause: error });
     }
-    // A list shows no tasks, and there may be thousands.
-    this.#ended.set(folder, { ...status, tasks: [] });
   }
+
+  async #mayView(place: JobPlace, { mayView }: HistoryQuery, budget: ListBudget): Promise<boolean> {
+    if (mayView === undefined) return true;
+    // The access check reads files, too, and counts against the time budget.
+    if (budget.isOver(place.user)) {
+      budget.leaveOut(place.user);
+      return false;
+    }
+    const begun = this.#now();
+    const may = await mayView(place);
+    budget.spend(this.#now() - begun, [{ user: place.user, bytes: 1 }]);
+    return may;
+  }
+
+  #remember(folder: string, known: Known): void {
+    this.#known.delete(folder);
+    for (const [oldest] of this.#known) {
+      if (this.#known.size < REMEMBERED) break;
+      this.#known.delete(oldest);
+    }
+    this.#known.set(folder, known);
+  }
+}
+
+function statusOf(found: Known['found'], answer: ClusterAnswer | undefined): JobStatus {
+  return 'ended' in found ? found.ended : listed(outlineStatus(found.open, answer ?? 'forgotten'));
 }
 
 function matches({ status }: ListedJob, { state, name }: HistoryQuery): boolean {
   return (state === undefined || status.state === state) && (name === undefined || status.name.toLowerCase().includes(name.toLowerCase()));
 }
 
-/** One job that is not to be read hides no other; storage that is away hides them all. */
+/** An unreadable job must not hide others; an unreachable storage fails the whole list. */
 function passOver(error: unknown, what: string): string {
   if (error instanceof TonyError && error.exitCode === 3) throw error;
   return `${what}: ${messageOf(error)}`;

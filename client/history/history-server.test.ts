@@ -1,6 +1,8 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { get, type IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { pino } from 'pino';
 import { afterAll, afterEach, expect, test } from 'vitest';
 import { jobStatus } from '../../conf/job-status.fixture.ts';
@@ -60,10 +62,34 @@ async function open(access: HistoryAccess, anywhere = false): Promise<{ url: str
 }
 
 const everybody = (): SimpleAccess =>
-  new SimpleAccess(
-    async (place) => (user) => user === place.user || user === 'root',
-    () => now,
-  );
+  new SimpleAccess({
+    viewers: async (place) => (user) => user === place.user || user === 'root',
+    hosts: ['history.example'],
+    now: () => now,
+  });
+
+/** Sends a request as a browser does when it opens a page, with `cookie` and the host name from the address bar. */
+function browse(
+  url: string,
+  { cookie = '', host = '127.0.0.1' } = {},
+): Promise<{ status: number; headers: IncomingHttpHeaders; body: string }> {
+  return new Promise((resolve, reject) => {
+    const headers = { accept: 'text/html', host, ...(cookie !== '' && { cookie }) };
+    get(url, { headers }, (response) => {
+      text(response).then((body) => resolve({ status: response.statusCode ?? 0, headers: response.headers, body }), reject);
+    }).on('error', reject);
+  });
+}
+
+const cookieIn = (headers: IncomingHttpHeaders): string => headers['set-cookie']?.[0]?.split(';')[0] ?? '';
+
+/** Signs in as a user does: opens the page, fills in the form and sends it. */
+async function signedIn(url: string, name: string, cookie = ''): Promise<{ location: string | undefined; cookie: string }> {
+  const form = await browse(`${url}?user.name=${name}`, { cookie });
+  const secret = /name="sign-in" value="([\w-]+)"/.exec(form.body)?.[1] ?? '';
+  const { headers } = await browse(`${url}?user.name=${name}&sign-in=${secret}&x=1`, { cookie: `${cookie}; ${cookieIn(form.headers)}` });
+  return { location: headers.location, cookie: cookieIn(headers) };
+}
 
 test('the token opens everything, nothing else does', async () => {
   const { url } = await open(new TokenAccess('secret-token', []), true);
@@ -89,7 +115,8 @@ test('the list, the newest first, and its filters', async () => {
   expect((await list('state=FAILED')).jobs).toEqual([]);
   expect((await list('limit=1')).jobs).toHaveLength(1);
   expect((await list('user=bob')).jobs).toEqual([]);
-  for (const wrong of ['limit=x', 'state=x']) expect((await fetch(`${url}tony/api/history?user.name=alice&${wrong}`)).status).toBe(400);
+  for (const wrong of ['limit=x', 'state=x', 'user=../..', 'user=', 'user=a%2fb', 'user=..'])
+    expect((await fetch(`${url}tony/api/history?user.name=alice&${wrong}`)).status).toBe(400);
 });
 
 test('a job is not shown to who may not see it, nor whether there is one', async () => {
@@ -109,9 +136,8 @@ test('a name that is none, a cookie that is forged or old', async () => {
   for (const name of ['', 'a b', '../x', 'a%0d%0ab', 'x'.repeat(200)]) {
     expect((await fetch(`${url}tony/api/history?user.name=${name}`)).status).toBe(401);
   }
-  const entered = await fetch(`${url}?user.name=alice&x=1`, { headers: { accept: 'text/html' }, redirect: 'manual' });
-  expect(entered.headers.get('location')).toBe('./?x=1');
-  const cookie = entered.headers.get('set-cookie')?.split(';')[0] ?? '';
+  const { location, cookie } = await signedIn(url, 'alice');
+  expect(location).toBe('./?x=1');
   const get = async (value: string): Promise<number> => (await fetch(`${url}tony/api/history`, { headers: { cookie: value } })).status;
   expect(await get(cookie)).toBe(200);
   expect(await get(`${cookie}x`)).toBe(401);
@@ -142,7 +168,7 @@ test('TensorBoard starts when a job that has summaries is opened; why it cannot 
   expect(woken).toEqual([fileUri(join(root, 'history', FIRST, 'summaries'))]);
   await expect.poll(tensorboard).toEqual({ state: 'unavailable', message: 'There is no Python.' });
   const moved = await fetch(`${job}?user.name=alice`, { redirect: 'manual' });
-  expect([moved.status, moved.headers.get('location')]).toEqual([308, `${FIRST}/?user.name=alice`]);
+  expect([moved.status, moved.headers.get('location')]).toEqual([308, `./${FIRST}/?user.name=alice`]);
 });
 
 test('the configuration has no secrets', async () => {
@@ -150,4 +176,37 @@ test('the configuration has no secrets', async () => {
   const get = (id: string) => fetch(`${url}jobs/alice/${id}/tony/api/configuration?user.name=alice`);
   expect(await (await get(FIRST)).json()).toEqual({ env: { API_TOKEN: '***' } });
   expect(await (await get(SECOND)).json()).toEqual({ error: 'job.json of this job is missing or damaged.' });
+});
+
+test('a link cannot make somebody another user: it fills in the form, and only the form signs in', async () => {
+  const { url } = await open(everybody());
+  const { cookie } = await signedIn(url, 'alice');
+  const linked = await browse(`${url}?user.name=mallory&sign-in=guessed`, { cookie });
+  expect([linked.status, linked.headers.location]).toEqual([401, undefined]);
+  expect(linked.body).toContain('value="mallory"');
+  expect(cookieIn(linked.headers)).toMatch(/^tony-history-form=/);
+  expect((await browse(`${url}?user.name=alice`, { cookie })).status).toBe(200);
+  // Images and scripts of other sites send such requests: the server answers them and changes nothing.
+  const program = await fetch(`${url}tony/api/history?user.name=mallory`, { headers: { cookie } });
+  expect([program.status, program.headers.get('set-cookie')]).toEqual([200, null]);
+});
+
+test('a name of another site that leads here is refused, whoever asks', async () => {
+  const { url } = await open(everybody());
+  for (const target of ['', 'tony/api/history?user.name=alice', `jobs/alice/${FIRST}/tony/api/job?user.name=alice`]) {
+    const { status, body } = await browse(`${url}${target}`, { host: 'evil.example:80' });
+    expect(status).toBe(403);
+    expect(body).toContain('history.url');
+  }
+  for (const host of ['history.example', 'localhost:1', '127.0.0.1']) {
+    expect((await browse(`${url}jobs/alice/${FIRST}/tony/api/job`, { host })).status).toBe(401);
+  }
+});
+
+test('what is no ID of an application leads nowhere', async () => {
+  const { url } = await open(everybody());
+  for (const id of ['https:evil.example', 'javascript:x', '..', 'application_1%0d%0ax', '%2f%2fevil.example']) {
+    const answer = await fetch(`${url}jobs/x/${id}?user.name=alice`, { redirect: 'manual' });
+    expect([answer.status, answer.headers.get('location')]).toEqual([404, null]);
+  }
 });

@@ -1,27 +1,34 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { messageOf, TonyError } from '../../conf/errors.ts';
-import type { Logger } from '../../conf/log.ts';
 import type { JobStatus } from '../../conf/status.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
 import { answer, answerText } from '../../web/answer.ts';
 import type { HistoryList } from '../../web/history-list.ts';
 import { JobSite } from '../../web/job-site.ts';
 import type { JobView } from '../../web/job-view.ts';
 import { ASSETS } from '../../web/page/assets.ts';
 import { PAGE_POLICY, pageShell } from '../../web/page/shell.ts';
-import type { Site } from '../../web/server.ts';
+import type { JobPages } from '../../web/server.ts';
+import { isUserName } from '../records/history-place.ts';
+import type { HistoryStore } from '../records/history-store.ts';
+import type { JobPlace } from '../records/job-place.ts';
 import type { HistoryAccess, Visitor } from './history-access.ts';
 import { HistoryIndex } from './history-index.ts';
-import type { HistoryStore, JobPlace } from './history-store.ts';
 import { historySummary } from './history-summary.ts';
 import { StoredJobView } from './stored-job-view.ts';
 import { PooledTensorBoard, type TensorBoardPool } from './tensorboard-pool.ts';
 
+/** IDs of cluster jobs and local jobs. */
+const APPLICATION_ID = /^(?:application|local)_\w{1,100}$/;
+/** Represents the user who started the server; real user names are never empty. */
+const OWNER = '';
 const DEFAULT_JOBS = 200;
 const MOST_JOBS = 1_000;
-/** Jobs that are held ready; each has its events and curves in memory. */
+/** Limits for open jobs, each of which holds events and curves in memory: their number, and the total length of the source texts. */
 const MOST_OPEN = 16;
+const MOST_OPEN_BYTES = 48 << 20;
 const STATES: readonly string[] = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING', 'WAITING', 'RECOVERING'];
-/** The same list for all who look at once. */
+/** Concurrent viewers share one list. */
 const LIST_LIFE_MS = 2_000;
 const MOST_LISTS = 50;
 
@@ -31,7 +38,7 @@ export interface HistoryServerOptions {
   readonly tensorBoards: TensorBoardPool;
   /** See StoredJobView. */
   readonly anywhere: boolean;
-  /** Asks a job that runs; for those who look with rights of their own. */
+  /** Queries a running job; only for viewers who use their own rights. */
   readonly live?: ((place: JobPlace) => Promise<JobStatus | null>) | undefined;
   readonly log: Logger;
 }
@@ -44,16 +51,16 @@ interface OpenJob {
 }
 
 /**
- * The site of finished jobs:
+ * Serves the pages of finished jobs:
  *
- *   /                                the list
- *   /tony/api/history                the same as JSON: ?user= ?state= ?name= ?limit=
- *   /jobs/<user>/<application id>/   a job's own site, as its ApplicationMaster had it
+ *   /                                the job list
+ *   /tony/api/history                the job list as JSON: ?user= ?state= ?name= ?limit=
+ *   /jobs/<user>/<application id>/   a job's pages, as its ApplicationMaster served them
  */
-export class HistoryServer implements Site {
+export class HistoryServer implements JobPages {
   readonly #options: HistoryServerOptions;
   readonly #index: HistoryIndex;
-  /** By folder. */
+  /** Keyed by folder. */
   readonly #open = new Map<string, OpenJob>();
   readonly #lists = new Map<string, { readonly at: number; readonly list: Promise<HistoryList> }>();
 
@@ -82,9 +89,9 @@ export class HistoryServer implements Site {
     return answer(request, response, { ...asset, headers: { 'Cache-Control': 'public, max-age=31536000, immutable' } });
   }
 
-  /** Starts a job's TensorBoard before somebody opens it. */
+  /** Starts a job's TensorBoard before a viewer opens it. */
   async prepare(place: JobPlace): Promise<void> {
-    await this.#wake(this.#opened(place));
+    await this.#wake(this.#opened(place), OWNER);
   }
 
   close(): void {
@@ -94,12 +101,14 @@ export class HistoryServer implements Site {
 
   async #job(request: IncomingMessage, response: ServerResponse, visitor: Visitor, parts: RegExpExecArray): Promise<void> {
     const [, name = '', applicationId = '', rest, query = ''] = parts;
-    // Links of the pages are relative: without the slash they would lead elsewhere.
-    if (rest === undefined) return answerText(request, response, 308, 'A slash is missing.', { Location: `${applicationId}/${query}` });
+    // The ID becomes part of a URL below, where a colon would turn it into another site's.
+    if (!APPLICATION_ID.test(applicationId)) return answerText(request, response, 404, 'That is no ID of an application.');
+    // The pages use relative links, which resolve correctly only below a trailing slash.
+    if (rest === undefined) return answerText(request, response, 308, 'A slash is missing.', { Location: `./${applicationId}/${query}` });
     const place = await this.#place(decoded(name), applicationId);
     const { access } = this.#options;
     if (place === null || !(await access.mayView(visitor, place))) {
-      // Who may not see a job does not learn whether there is one.
+      // Without access to a job, a user must not learn whether it exists.
       const who = visitor.user === null ? '' : ` that ${visitor.user} may view: ask its owner to add you to acls.view`;
       return answerText(
         request,
@@ -109,8 +118,21 @@ export class HistoryServer implements Site {
       );
     }
     const job = this.#opened(place);
-    if (!rest.startsWith('/tony/')) await this.#wake(job);
+    if (!rest.startsWith('/tony/')) await this.#wake(job, visitor.user ?? OWNER);
     await job.site.handle(request, response, `${rest}${query}`);
+    // A job's size is known only after it has been read.
+    this.#closeOthers(job);
+  }
+
+  #closeOthers(kept: OpenJob): void {
+    const others = [...this.#open].filter(([, job]) => job !== kept).sort(([, a], [, b]) => a.usedAt - b.usedAt);
+    let bytes = others.reduce((sum, [, { view }]) => sum + view.bytes, kept.view.bytes);
+    for (const [folder, job] of others) {
+      if (bytes <= MOST_OPEN_BYTES) return;
+      bytes -= job.view.bytes;
+      close(job);
+      this.#open.delete(folder);
+    }
   }
 
   async #place(user: string | null, applicationId: string): Promise<JobPlace | null> {
@@ -138,14 +160,14 @@ export class HistoryServer implements Site {
     return job;
   }
 
-  async #wake({ view, tensorBoard }: OpenJob): Promise<void> {
+  async #wake({ view, tensorBoard }: OpenJob, visitor: string): Promise<void> {
     try {
       const dir = await view.summaryDir();
       if (dir === null) return tensorBoard.refuse('The summaries are not with the history: tony-ts tensorboard shows them.');
       if (!tensorBoard.isAwake && (await this.#options.store.storage.list(dir)).length === 0) {
         return tensorBoard.refuse('The job has written no summaries.');
       }
-      tensorBoard.wake(dir);
+      tensorBoard.wake(dir, visitor);
     } catch (error) {
       tensorBoard.refuse(messageOf(error));
     }
@@ -165,8 +187,10 @@ export class HistoryServer implements Site {
     const state = query.get('state') ?? undefined;
     if (!/^\d{1,6}$/.test(limit)) throw new TonyError('USAGE', '`limit` is a whole number.');
     if (state !== undefined && !STATES.includes(state)) throw new TonyError('USAGE', `\`state\` is one of ${STATES.join(', ')}.`);
+    const user = query.get('user');
+    if (user !== null && !isUserName(user)) throw new TonyError('USAGE', '`user` is the name of a user.');
     const wanted = {
-      user: query.get('user')?.slice(0, 200) ?? null,
+      user,
       state: state as JobStatus['state'] | undefined,
       name: query.get('name')?.slice(0, 200) ?? undefined,
       limit: Math.min(MOST_JOBS, Number(limit)),
@@ -181,7 +205,10 @@ export class HistoryServer implements Site {
     list.catch(() => this.#lists.delete(key));
     this.#lists.delete(key);
     this.#lists.set(key, { at: performance.now(), list });
-    for (const [oldest] of this.#lists) if (this.#lists.size > MOST_LISTS) this.#lists.delete(oldest);
+    for (const [oldest, { at }] of this.#lists) {
+      if (this.#lists.size <= MOST_LISTS && performance.now() - at < LIST_LIFE_MS) break;
+      this.#lists.delete(oldest);
+    }
     return list;
   }
 }
@@ -191,14 +218,14 @@ function close({ site, view }: OpenJob): void {
   view.close();
 }
 
-/** final.json tells of the job's own TensorBoard; here it is this server's that counts. */
+/** final.json describes the job's own TensorBoard; the pages show this server's instead. */
 function withTensorBoard(view: StoredJobView, tensorBoard: PooledTensorBoard): JobView {
   let told: { readonly of: JobStatus; readonly status: JobStatus } | null = null;
   return {
     status: async () => {
       const of = await view.status();
       const tensorboard = tensorBoard.status();
-      // The same object while nothing has changed: it is serialised once.
+      // Returns the same object until something changes, so that it is serialised only once.
       const same =
         told?.of === of && told.status.tensorboard.state === tensorboard.state && told.status.tensorboard.message === tensorboard.message;
       if (told === null || !same) told = { of, status: { ...of, tensorboard } };

@@ -1,14 +1,18 @@
 import type { HistorySummary } from '../../web/history-list.ts';
 import type { ListedJob } from './history-index.ts';
 
-/** A line of the list of jobs. */
+/** The job's own page shows the full message. */
+const LONGEST_MESSAGE = 2_000;
+
+/** A row of the job list. */
 export function historySummary({ place, status }: ListedJob): HistorySummary {
   const { applicationId, user } = place;
-  const { name, queue, state, startedAt, finishedAt, step, message } = status;
+  const { name, queue, state, startedAt, finishedAt, step } = status;
+  const message = status.message.slice(0, LONGEST_MESSAGE);
   return { applicationId, user, name, queue, state, startedAt, finishedAt, step, message, href: `${jobPath(user, applicationId)}tony/` };
 }
 
-/** Of a job's site, relative to the index page. */
+/** Path of a job's site, relative to the index page. */
 export function jobPath(user: string, applicationId: string): string {
   return `jobs/${encodeURIComponent(user)}/${applicationId}/`;
 }

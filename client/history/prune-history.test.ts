@@ -2,11 +2,11 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { TonyError } from '../../conf/errors.ts';
-import type { HistoryStore } from './history-store.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { HistoryStore } from '../records/history-store.ts';
+import type { ClusterAnswer } from '../records/stored-status.ts';
 import { LocalHistory } from './local-history.ts';
 import { type Pruned, type PruneOptions, pruneHistory } from './prune-history.ts';
-import type { ClusterAnswer } from './stored-status.ts';
 
 const DAY_MS = 86_400_000;
 const NOW = 1_000 * DAY_MS;
@@ -38,10 +38,10 @@ async function prune(store: HistoryStore, options: Partial<PruneOptions> = {}): 
   return found;
 }
 
-/** Histories of jobs of which the cluster says the same. */
+/** A history store whose cluster returns the same answer for every job. */
 function saying(answer: ClusterAnswer): HistoryStore {
   const store = new LocalHistory(root, 'alice');
-  store.answers = async (ids) => new Map(ids.map((id) => [id, answer]));
+  store.answers = async (places) => new Map(places.map(({ folder }) => [folder, answer]));
   return store;
 }
 
@@ -86,4 +86,16 @@ test('one that cannot be removed is told of, and stops no other', async () => {
     return true;
   };
   expect((await prune(store)).map(({ failure }) => failure)).toEqual(['not yours', '']);
+});
+
+test('one that cannot be looked into is left alone, and stops no other', async () => {
+  leave('local_1_0001', 95);
+  leave('local_2_0001', 95);
+  const store = saying('forgotten');
+  const { list } = store.storage;
+  store.storage.list = async (uri) => {
+    if (uri.endsWith('local_1_0001')) throw new TonyError('ACCESS_DENIED', 'not yours');
+    return await list.call(store.storage, uri);
+  };
+  expect((await prune(store)).map(({ place }) => place.applicationId)).toEqual(['local_2_0001']);
 });

@@ -1,59 +1,67 @@
-import { messageOf, TonyError } from '../../conf/errors.ts';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { byAge, type HistoryStore, type JobPlace } from './history-store.ts';
-import type { ClusterAnswer } from './stored-status.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { entriesBelow } from '../files/entries-below.ts';
+import { byAge, type HistoryStore } from '../records/history-store.ts';
+import type { JobPlace } from '../records/job-place.ts';
+import { mayRun } from '../records/stored-status.ts';
 
 const AT_ONCE = 8;
 
 export interface PruneOptions {
-  /** Null: of all users whose histories may be written. */
+  /** Null: all users whose histories are writable. */
   readonly user: string | null;
-  /** Histories in which nothing was written for longer go (ms). */
+  /** Removes histories whose last write is older than this (ms). */
   readonly olderThanMs: number;
   readonly dryRun: boolean;
   /** ms since the epoch. */
   readonly now: number;
 }
 
+const PRUNE_OPTIONS: OptionNames<PruneOptions> = { user: true, olderThanMs: true, dryRun: true, now: true };
+
 export interface Pruned {
   readonly place: JobPlace;
   readonly bytes: number;
   /** ms since the epoch. */
   readonly lastWritten: number;
-  /** Why it is there still; empty when it is gone (or would be). */
+  /** Why the removal failed; empty after a removal (or for a dry run). */
   readonly failure: string;
 }
 
-/** Removes old histories, the oldest first, and tells of each. One of a job that may still run is never touched. */
+/** Removes old histories, oldest first, and yields each one. Keeps the history of any job that may still run. */
 export async function* pruneHistory(store: HistoryStore, options: PruneOptions): AsyncGenerator<Pruned> {
+  checkOptions('pruneHistory', options, PRUNE_OPTIONS);
   const { user, olderThanMs, dryRun, now } = options;
-  const users = user === null ? await store.users() : [user];
+  const users = user === null ? (await store.users()).found : [user];
   for (const each of users) {
     let places: JobPlace[];
     try {
-      places = (await store.places(each)).sort(byAge).reverse();
+      places = (await store.places(each)).found.toSorted(byAge).reverse();
     } catch (error) {
-      // Another user's that are not ours to see are not ours to remove.
+      // Another user's unreadable histories are not removable either.
       if (error instanceof TonyError && error.code === 'ACCESS_DENIED') continue;
       throw error;
     }
     for (let at = 0; at < places.length; at += AT_ONCE) {
       const batch = places.slice(at, at + AT_ONCE);
-      const looked = await Promise.all(batch.map((place) => measure(store.storage, place)));
+      const looked: Measured[] = [];
+      for (const outcome of await Promise.allSettled(batch.map((place) => measure(store.storage, place)))) {
+        if (outcome.status === 'fulfilled') looked.push(outcome.value);
+        // Skip an unreadable history, such as another user's, like an unreadable folder.
+        else if (!(outcome.reason instanceof TonyError && outcome.reason.code === 'ACCESS_DENIED')) throw outcome.reason;
+      }
       const old = looked.filter(({ lastWritten }) => now - lastWritten > olderThanMs);
-      const open = old.filter(({ ended }) => !ended).map(({ place }) => place.applicationId);
+      const open = old.filter(({ ended }) => !ended).map(({ place }) => place);
       const answers = await store.answers(open);
       for (const { place, bytes, lastWritten, ended } of old) {
-        if (!ended && mayRun(answers.get(place.applicationId))) continue;
+        if (!ended && mayRun(answers.get(place.folder))) continue;
         const failure = dryRun ? '' : await remove(store.storage, place);
         yield { place, bytes, lastWritten, failure };
       }
     }
   }
-}
-
-function mayRun(answer: ClusterAnswer | undefined): boolean {
-  return answer === undefined || answer === 'silent' || (typeof answer === 'object' && answer.result === null);
 }
 
 async function remove(storage: Storage, { folder }: JobPlace): Promise<string> {
@@ -70,7 +78,7 @@ interface Measured {
   readonly place: JobPlace;
   readonly bytes: number;
   readonly lastWritten: number;
-  /** It has left its end. */
+  /** The job has written its final status. */
   readonly ended: boolean;
 }
 
@@ -78,15 +86,11 @@ async function measure(storage: Storage, place: JobPlace): Promise<Measured> {
   let bytes = 0;
   let lastWritten = (await storage.stat(place.folder))?.modifiedAt ?? 0;
   let ended = false;
-  const folders = [place.folder];
-  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
-    const entries = await storage.list(folder);
-    if (folder === place.folder) ended = entries.some(({ name, type }) => name === 'final.json' && type === 'file');
-    for (const entry of entries) {
-      if (entry.type === 'folder') folders.push(entry.uri);
-      bytes += entry.size;
-      lastWritten = Math.max(lastWritten, entry.modifiedAt);
-    }
+  const end = joinUri(place.folder, 'final.json');
+  for await (const { uri, type, size, modifiedAt } of entriesBelow(storage, place.folder)) {
+    if (uri === end && type === 'file') ended = true;
+    bytes += size;
+    lastWritten = Math.max(lastWritten, modifiedAt);
   }
   return { place, bytes, lastWritten, ended };
 }

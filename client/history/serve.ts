@@ -2,45 +2,54 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { messageOf, TonyError } from '../../conf/errors.ts';
-import type { Logger } from '../../conf/log.ts';
 import type { JobStatus } from '../../conf/status.ts';
-import { type Site, WebServer } from '../../web/server.ts';
+import { pickOptions } from '../../platform/check-options.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import { WeightedCache } from '../../platform/weighted-cache.ts';
+import { type JobPages, WebServer } from '../../web/server.ts';
 import { jobViewers } from '../../web/view-acl.ts';
-import { type ClusterOptions, openCluster } from '../cluster.ts';
-import { connectJob } from '../connect-job.ts';
+import { type ClusterOptions, openCluster } from '../cluster/cluster.ts';
+import { CONNECT_OPTIONS, type ConnectOptions, connectJob } from '../connections/connect-job.ts';
+import type { HistoryStore } from '../records/history-store.ts';
+import type { JobPlace } from '../records/job-place.ts';
+import { readFrozen } from '../records/job-record.ts';
 import { type HistoryAccess, SimpleAccess, TokenAccess } from './history-access.ts';
 import { HistoryServer } from './history-server.ts';
-import type { HistoryStore, JobPlace } from './history-store.ts';
 import { jobPath } from './history-summary.ts';
-import { readFrozen } from './job-record.ts';
 import { localTensorBoard } from './local-tensorboard.ts';
-import { openHistoryStore } from './open-store.ts';
+import { openHistoryStore, STORE_OPTIONS, type StoreOptions } from './open-store.ts';
 import { TensorBoardPool } from './tensorboard-pool.ts';
 
-/** job.json does not change once it is there. */
-const REMEMBERED = 5_000;
+/** Disk limit of each TensorBoard of a server for all users, any of whom could otherwise fill the disk. */
+const SHARED_COPY_BYTES = 4 * 1024 ** 3;
+/** Cache size for view ACLs: job.json never changes once written, but another user controls its size. */
+const REMEMBERED_CHARACTERS = 8 << 20;
+/** Overhead of a list entry, in characters. */
+const LIST_CHARACTERS = 32;
 
 export interface ServeOptions extends ClusterOptions {
   readonly local: boolean;
   readonly localRoot?: string | undefined;
-  /** `token`: for whoever has the printed URL, with the rights of this process. `simple`: for everybody, as each job's view ACL says. */
+  /**
+   * `token`: for holders of the printed URL, with the rights of this process. `simple`: for all users, according to each job's view ACL.
+   */
   readonly auth: 'token' | 'simple';
   /** Address to listen on. */
   readonly listen: string;
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number;
   readonly log: Logger;
-  /** Told what is prepared for the first TensorBoard. */
+  /** Receives progress messages while the first TensorBoard is prepared. */
   readonly onProgress: (line: string) => void;
 }
 
 export interface RunningHistoryServer {
-  /** Of the list of jobs, with the token where one is needed. */
+  /** URL of the job list, including the token where one is required. */
   readonly url: string;
-  /** Of one job's site. */
+  /** URL of one job's site. */
   jobUrl(place: JobPlace): string;
-  /** Starts a job's TensorBoard before somebody opens it. */
+  /** Starts a job's TensorBoard before a viewer opens it. */
   prepare(place: JobPlace): Promise<void>;
   readonly store: HistoryStore;
   close(): Promise<void>;
@@ -49,14 +58,14 @@ export interface RunningHistoryServer {
 /**
  * Serves the pages of jobs from their histories until it is closed.
  *
- * @throws TonyError USAGE, LISTEN_FAILED, or as openHistoryStore
+ * @throws TonyError USAGE, LISTEN_FAILED, and the errors of openHistoryStore
  */
 export async function serveHistory(options: ServeOptions): Promise<RunningHistoryServer> {
   const { auth, listen, port, log, local } = options;
   if (auth === 'simple' && local) {
     throw new TonyError('USAGE', '--auth simple is for the histories of a cluster.', { hint: 'Leave out --local, or --auth.' });
   }
-  const store = await openHistoryStore(options);
+  const store = await openHistoryStore(pickOptions<StoreOptions>(options, STORE_OPTIONS));
   const closers: (() => Promise<void> | void)[] = [() => store.close()];
   const close = async (): Promise<void> => {
     for (const each of closers.splice(0).reverse()) await each();
@@ -64,14 +73,19 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   try {
     const folder = await mkdtemp(join(tmpdir(), 'tony-ts-history-'));
     closers.push(() => rm(folder, { recursive: true, force: true }));
-    const start = localTensorBoard({ storage: store.storage, log, onProgress: options.onProgress });
+    const start = localTensorBoard({
+      storage: store.storage,
+      copyBytes: auth === 'simple' ? SHARED_COPY_BYTES : undefined,
+      log,
+      onProgress: options.onProgress,
+    });
     const tensorBoards = new TensorBoardPool({ start, folder, log });
     closers.push(() => tensorBoards.close());
     const token = randomBytes(24).toString('base64url');
     const access =
       auth === 'token'
         ? new TokenAccess(token, [hostname().toLowerCase(), listen.toLowerCase()])
-        : await simpleAccess(options, store, closers);
+        : await simpleAccess(options, store, [hostname().toLowerCase(), listen.toLowerCase()], closers);
     const anywhere = auth === 'token';
     const live = anywhere ? (place: JobPlace) => askJob(place, options) : undefined;
     const history = new HistoryServer({ store, access, tensorBoards, anywhere, live, log });
@@ -94,7 +108,7 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
   }
 }
 
-async function listening(options: { address: string; port: number; site: Site; log: Logger }): Promise<WebServer> {
+async function listening(options: { address: string; port: number; site: JobPages; log: Logger }): Promise<WebServer> {
   try {
     return await WebServer.open(options);
   } catch (error) {
@@ -104,26 +118,35 @@ async function listening(options: { address: string; port: number; site: Site; l
   }
 }
 
-/** Each job's view ACL stands in its job.json; one that cannot be read is for its owner and for administrators. */
-async function simpleAccess(options: ServeOptions, store: HistoryStore, closers: (() => Promise<void> | void)[]): Promise<HistoryAccess> {
-  const { configuration, close } = await openCluster(options);
+/** Each job's view ACL comes from its job.json; without a readable one, only the owner and administrators have access. */
+async function simpleAccess(
+  options: ServeOptions,
+  store: HistoryStore,
+  hosts: readonly string[],
+  closers: (() => Promise<void> | void)[],
+): Promise<HistoryAccess> {
+  const { configuration, site, close } = await openCluster(options);
   closers.push(close);
-  const known = new Map<string, readonly string[]>();
-  return new SimpleAccess(async (place) => {
+  const { url } = (await site()).history;
+  const known = new WeightedCache<string, readonly string[]>(REMEMBERED_CHARACTERS);
+  const viewers = async (place: JobPlace): Promise<(user: string | null) => boolean> => {
     let view = known.get(place.folder);
     if (view === undefined) {
       const frozen = await readFrozen(store.storage, place);
       view = frozen?.job.acls.view.users ?? [];
-      for (const [oldest] of known) if (known.size >= REMEMBERED) known.delete(oldest);
-      if (frozen !== null) known.set(place.folder, view);
+      const weight = view.reduce((sum, { length }) => sum + length + LIST_CHARACTERS, place.folder.length + LIST_CHARACTERS);
+      if (frozen !== null) known.set(place.folder, view, weight);
     }
     return jobViewers(configuration, { user: place.user, view });
-  });
+  };
+  // The list of names holds IPv6 addresses without brackets.
+  const named = url === null ? [] : [new URL(url).hostname.toLowerCase().replace(/^\[(.*)\]$/, '$1')];
+  return new SimpleAccess({ viewers, hosts: [...hosts, ...named] });
 }
 
-/** What a job that runs says of itself; null when it does not answer. */
+/** The status that a running job reports; null if it does not answer. */
 async function askJob({ applicationId }: JobPlace, options: ServeOptions): Promise<JobStatus | null> {
-  const connection = await connectJob(applicationId, options);
+  const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {
     return (await connection.observe()).status;
   } catch (error) {

@@ -1,46 +1,51 @@
-import { TonyError } from '../../conf/errors.ts';
-import type { Logger } from '../../conf/log.ts';
-import type { JobStatus, UsageSample } from '../../conf/status.ts';
+import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { EventPage, JobView, LogFile, LogTail, ScalarCharts, UsagePage } from '../../web/job-view.ts';
 import { redacted } from '../../web/redaction.ts';
 import { ScalarReader } from '../../web/scalars/scalar-reader.ts';
-import { orderContainers } from '../task-containers.ts';
-import type { HistoryStore, JobPlace } from './history-store.ts';
-import { readConfiguration, readRecord, readSamples } from './job-record.ts';
-import { type JobRecord, storedStatus } from './stored-status.ts';
+import { orderContainers } from '../job/task-containers.ts';
+import type { HistoryStore } from '../records/history-store.ts';
+import type { JobPlace } from '../records/job-place.ts';
+import { readConfiguration, readRecord, readSamples } from '../records/job-record.ts';
+import { storedStatus } from '../records/stored-status.ts';
 
-/** A job that has not left its end may still write. */
+/** A job without a final status may still write; it is read again after this time. */
 const FRESH_MS = 2_000;
 const EVENTS_AT_ONCE = 5_000;
-/** Values of single tasks in one answer: a browser draws no more. */
-const MAXIMUM_TASK_SAMPLES = 20_000;
+/** Approximate memory of one task in a status: a short job.json may request very many tasks. */
+const TASK_BYTES = 300;
 
 export interface StoredJobViewOptions {
   readonly store: HistoryStore;
   readonly place: JobPlace;
-  /** Asks the job itself while it runs; null when it does not answer. */
+  /** Queries the job itself while it runs; null if it does not answer. */
   readonly live?: (() => Promise<JobStatus | null>) | undefined;
   /**
-   * Where files that the job has written may send the reader for summaries: for somebody who looks with rights of their own, wherever it says; a
-   * server that looks for others stays in the job's own folder.
+   * Whether summary paths found in the job's files may point outside the job's own folder: true for viewers with their own rights, false
+   * for a server that reads on behalf of others.
    */
   readonly anywhere: boolean;
   readonly log: Logger;
 }
 
 interface Loaded {
-  readonly record: JobRecord;
+  readonly entries: readonly HistoryEntry[];
   readonly status: JobStatus;
+  /** The job has written its final status, possibly damaged: nothing changes any more. */
+  readonly isFinal: boolean;
+  readonly bytes: number;
   readonly at: number;
 }
 
-/** What the pages show of a job by its history. */
+/** The data of a job's pages, read from its history. */
 export class StoredJobView implements JobView {
   readonly #options: StoredJobViewOptions;
   #loaded: Loaded | null = null;
   #loading: Promise<Loaded> | null = null;
-  #samples: { readonly of: Loaded; readonly samples: Promise<readonly UsageSample[]> } | null = null;
+  #samples: { readonly of: Loaded; readonly read: ReturnType<typeof readSamples> } | null = null;
+  #sampleBytes = 0;
   #scalars: { readonly dir: string; readonly reader: ScalarReader } | null = null;
 
   constructor(options: StoredJobViewOptions) {
@@ -58,7 +63,7 @@ export class StoredJobView implements JobView {
   }
 
   async events(after: number): Promise<EventPage> {
-    const { entries } = (await this.#load()).record;
+    const { entries } = await this.#load();
     const page = entries.slice(after, after + EVENTS_AT_ONCE);
     return { entries: page, next: Math.min(after, entries.length) + page.length };
   }
@@ -66,11 +71,17 @@ export class StoredJobView implements JobView {
   async usage(after: number): Promise<UsagePage> {
     const loaded = await this.#load();
     if (this.#samples?.of !== loaded) {
-      const samples = readSamples(this.#options.store.storage, this.#options.place).then((all) => thinned(all, MAXIMUM_TASK_SAMPLES));
-      samples.catch(() => undefined);
-      this.#samples = { of: loaded, samples };
+      const read = readSamples(this.#options.store.storage, this.#options.place);
+      read.then(
+        ({ bytes }) => {
+          this.#sampleBytes = bytes;
+        },
+        () => undefined,
+      );
+      this.#samples = { of: loaded, read };
     }
-    const samples = (await this.#samples.samples).filter(({ at }) => at > after);
+    const all = await this.#samples.read;
+    const samples = all.samples.filter(({ at }) => at > after);
     return { samples, next: samples.at(-1)?.at ?? after };
   }
 
@@ -87,7 +98,7 @@ export class StoredJobView implements JobView {
     return this.#scalars.reader.charts();
   }
 
-  /** URI of the folder of the summaries; null when it is not for this reader to look there. */
+  /** URI of the summaries folder; null if this reader must not read it. */
   async summaryDir(): Promise<string | null> {
     const { folder } = this.#options.place;
     const { summaryDir } = await this.status();
@@ -100,8 +111,8 @@ export class StoredJobView implements JobView {
 
   async log(task: string, file: LogFile, tail: number): Promise<LogTail | null> {
     const { store, place } = this.#options;
-    const { record, status } = await this.#load();
-    const containerId = await this.#containerOf(task, record, status);
+    const { entries, status } = await this.#load();
+    const containerId = await this.#containerOf(task, entries, status);
     if (containerId === null) return null;
     const piece = await store.log(place, containerId, file, tail);
     if (piece === null) {
@@ -115,19 +126,24 @@ export class StoredJobView implements JobView {
     this.#scalars?.reader.close();
   }
 
-  async #containerOf(task: string, record: JobRecord, status: JobStatus): Promise<string | null> {
-    if (task === 'master') return (await this.#options.store.masters(this.#options.place, record.entries)).at(-1) ?? null;
-    const containers = orderContainers(status, record.entries);
+  /** Approximate memory use: the length of the source texts. */
+  get bytes(): number {
+    return (this.#loaded?.bytes ?? 0) + this.#sampleBytes;
+  }
+
+  async #containerOf(task: string, entries: readonly HistoryEntry[], status: JobStatus): Promise<string | null> {
+    if (task === 'master') return (await this.#options.store.masters(this.#options.place, entries)).at(-1) ?? null;
+    const containers = orderContainers(status, entries);
     const found = task.startsWith('container_')
       ? containers.find(({ containerId }) => containerId === task)
       : containers.findLast((each) => each.task === task);
     return found?.containerId ?? null;
   }
 
-  /** What is final stays; the rest is looked at again after a moment. */
+  /** Caches a final record; reloads others after a moment. */
   async #load(): Promise<Loaded> {
     const known = this.#loaded;
-    if (known !== null && (known.record.final !== '' || performance.now() - known.at < FRESH_MS)) return known;
+    if (known !== null && (known.isFinal || performance.now() - known.at < FRESH_MS)) return known;
     this.#loading ??= this.#read().finally(() => {
       this.#loading = null;
     });
@@ -138,18 +154,12 @@ export class StoredJobView implements JobView {
     const { store, place, live } = this.#options;
     const at = performance.now();
     const record = await readRecord(store.storage, place, true);
-    const answer = record.final === '' ? (await store.answers([place.applicationId])).get(place.applicationId) : undefined;
+    const answer = record.final === null ? (await store.answers([place])).get(place.folder) : undefined;
     const runs = typeof answer === 'object' && answer.result === null;
     const said = runs ? await live?.() : null;
-    this.#loaded = { record, status: said ?? storedStatus(record, answer ?? 'forgotten'), at };
+    const status = said ?? storedStatus(record, answer ?? 'forgotten');
+    const bytes = record.bytes + status.tasks.length * TASK_BYTES;
+    this.#loaded = { entries: record.entries, status, isFinal: record.final !== null, bytes, at };
     return this.#loaded;
   }
-}
-
-/** Evenly fewer of them, the newest among them, so that there are at most so many values of single tasks. */
-export function thinned(samples: readonly UsageSample[], most: number): readonly UsageSample[] {
-  const values = samples.reduce((sum, { tasks }) => sum + tasks.length, 0);
-  if (values <= most) return samples;
-  const every = Math.ceil(values / most);
-  return samples.filter((_, at) => (samples.length - 1 - at) % every === 0);
 }

@@ -37,8 +37,8 @@ test('one for each job that is looked at, and only one', async () => {
   const target = new PooledTensorBoard(open());
   expect(target.status().state).toBe('waiting');
   expect(target.connect).toBeNull();
-  target.wake('a');
-  target.wake('a');
+  target.wake('a', 'alice');
+  target.wake('a', 'alice');
   await expect.poll(() => target.status().state).toBe('ready');
   expect(living).toEqual(['a']);
   expect(target.connect?.()).toBeInstanceOf(PassThrough);
@@ -46,17 +46,17 @@ test('one for each job that is looked at, and only one', async () => {
 
 test('the one that nobody has looked at for a while makes room; ones in use do not', async () => {
   open();
-  expect([pool.wake('a'), pool.wake('b')]).toEqual(['', '']);
-  expect(pool.wake('c')).toContain('2 TensorBoards are in use');
+  expect([pool.wake('a', 'a'), pool.wake('b', 'b')]).toEqual(['', '']);
+  expect(pool.wake('c', 'c')).toContain('2 TensorBoards are in use');
   now += 2 * MINUTE;
-  pool.wake('a');
-  expect(pool.wake('c')).toBe('');
+  pool.wake('a', 'a');
+  expect(pool.wake('c', 'c')).toBe('');
   await expect.poll(() => living).toEqual(['a', 'c']);
 });
 
 test('the end waits for those that are ending already', async () => {
   open();
-  pool.wake('a');
+  pool.wake('a', 'a');
   await expect.poll(() => living).toEqual(['a']);
   now += 60 * MINUTE;
   pool.endIdle();
@@ -67,8 +67,8 @@ test('the end waits for those that are ending already', async () => {
 
 test('they end when they are idle, and with the server', async () => {
   open();
-  pool.wake('a');
-  pool.wake('b');
+  pool.wake('a', 'a');
+  pool.wake('b', 'b');
   await expect.poll(() => living).toHaveLength(2);
   now += 9 * MINUTE;
   pool.connect('b')?.();
@@ -77,15 +77,40 @@ test('they end when they are idle, and with the server', async () => {
   await expect.poll(() => living).toEqual(['b']);
   await pool.close();
   expect(living).toEqual([]);
-  expect(pool.wake('a')).toBe('The server is ending.');
+  expect(pool.wake('a', 'a')).toBe('The server is ending.');
 });
 
 test('one that cannot start says why, and is tried again when it is opened again', async () => {
   const target = new PooledTensorBoard(open(1));
-  target.wake('bad');
+  target.wake('bad', 'alice');
   await expect.poll(() => target.status()).toEqual({ state: 'unavailable', message: 'no Python' });
   expect(target.connect).toBeNull();
-  // It holds no place that another could have.
-  expect(pool.wake('a')).toBe('');
+  // A failed one occupies no slot.
+  expect(pool.wake('a', 'a')).toBe('');
   await expect.poll(() => living).toEqual(['a']);
+});
+
+test('one that is looked at without end makes room when it has had its turn, the visitor’s own first', async () => {
+  open();
+  pool.wake('a', 'mallory');
+  pool.wake('b', 'bob');
+  for (let minute = 0; minute < 9; minute++) {
+    now += MINUTE / 2;
+    for (const each of ['a', 'b']) pool.wake(each, 'mallory');
+    now += MINUTE / 2;
+    expect(pool.wake('c', 'carol')).toContain('in use');
+    for (const each of ['a', 'b']) pool.wake(each, 'mallory');
+  }
+  now += MINUTE / 2;
+  for (const each of ['a', 'b']) pool.wake(each, 'mallory');
+  now += MINUTE / 2;
+  expect(pool.wake('c', 'carol')).toBe('');
+  await expect.poll(() => living).toEqual(['b', 'c']);
+  for (let minute = 0; minute < 10; minute++) {
+    now += MINUTE / 2;
+    for (const each of ['b', 'c']) pool.wake(each, 'mallory');
+    now += MINUTE / 2;
+  }
+  expect(pool.wake('d', 'carol')).toBe('');
+  await expect.poll(() => living).toEqual(['b', 'd']);
 });

@@ -1,18 +1,20 @@
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { messageOf } from '../../conf/errors.ts';
-import type { Logger } from '../../conf/log.ts';
 import type { TensorBoardStatus } from '../../conf/status.ts';
+import { messageOf } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
 import type { TensorBoardTarget } from '../../web/tensorboard-target.ts';
 
-/** Each takes some hundred megabytes. */
+/** Each uses some hundred megabytes of memory. */
 const MOST = 3;
-/** One that nobody has looked at for so long ends; another may take its place after a shorter while. */
+/** A TensorBoard ends after this time without viewers; if another one needs the slot, after the shorter time. */
 const IDLE_MS = 10 * 60_000;
 const SPARE_MS = 60_000;
+/** After this time a TensorBoard in use may be replaced: an open page keeps polling it, so it might never become idle. */
+const TURN_MS = 10 * 60_000;
 const LOOK_MS = 15_000;
 
-/** A TensorBoard that runs. */
+/** A running TensorBoard. */
 export interface RunningTensorBoard {
   status(): TensorBoardStatus;
   connect(): Duplex;
@@ -20,9 +22,9 @@ export interface RunningTensorBoard {
 }
 
 export interface TensorBoardPoolOptions {
-  /** Starts one over the summaries, with a folder of its own for what it needs. */
+  /** Starts a TensorBoard over the summaries, with its own working folder. */
   readonly start: (options: { readonly summaryDir: string; readonly folder: string }) => Promise<RunningTensorBoard>;
-  /** Absolute path of a folder under which each gets its own. */
+  /** Absolute path of the parent of the working folders. */
   readonly folder: string;
   readonly log: Logger;
   readonly most?: number;
@@ -32,12 +34,15 @@ export interface TensorBoardPoolOptions {
 interface Slot {
   readonly running: Promise<RunningTensorBoard>;
   ready: RunningTensorBoard | null;
-  /** Why it could not be started; empty otherwise. */
+  /** Why the start failed; empty otherwise. */
   failure: string;
   usedAt: number;
+  readonly startedAt: number;
+  /** The visitor for whom it was started. */
+  readonly visitor: string;
 }
 
-/** A TensorBoard for each job that somebody looks at, a few at a time. */
+/** One TensorBoard per viewed job, with a limit on how many run at the same time. */
 export class TensorBoardPool {
   readonly #options: TensorBoardPoolOptions;
   readonly #slots = new Map<string, Slot>();
@@ -54,27 +59,33 @@ export class TensorBoardPool {
     this.#timer.unref();
   }
 
-  /** Starts one for these summaries unless it is there, and notes that it is looked at. A sentence says why it cannot be. */
-  wake(summaryDir: string): string {
+  /**
+   * Starts a TensorBoard for these summaries unless one runs, and records the access. Returns an empty string, or a sentence that says why
+   * none can start.
+   *
+   * @param visitor the viewer: of several TensorBoards past their turn, the visitor's own is replaced first.
+   */
+  wake(summaryDir: string, visitor: string): string {
     if (this.#closed) return 'The server is ending.';
     const known = this.#slots.get(summaryDir);
     if (known !== undefined && known.failure === '') {
       known.usedAt = this.#now();
       return '';
     }
-    const taken = [...this.#slots].filter(([, { failure }]) => failure === '').sort(([, a], [, b]) => a.usedAt - b.usedAt);
-    if (taken.length >= (this.#options.most ?? MOST)) {
-      const [oldest] = taken;
-      if (oldest === undefined || this.#now() - oldest[1].usedAt < SPARE_MS) {
-        return `${taken.length} TensorBoards are in use, which is as many as run at once here: try again in some minutes.`;
+    const running = [...this.#slots].filter(([, { failure }]) => failure === '');
+    if (running.length >= (this.#options.most ?? MOST)) {
+      const spared = this.#expendable(running, visitor);
+      if (spared === undefined) {
+        return `${running.length} TensorBoards are in use, which is as many as run at once here: try again in some minutes.`;
       }
-      this.#end(oldest[0]);
+      this.#end(spared);
     }
     const folder = join(this.#options.folder, `tensorboard-${++this.#started}`);
-    const running = this.#options.start({ summaryDir, folder });
-    const slot: Slot = { running, ready: null, failure: '', usedAt: this.#now() };
+    const starting = this.#options.start({ summaryDir, folder });
+    const now = this.#now();
+    const slot: Slot = { running: starting, ready: null, failure: '', usedAt: now, startedAt: now, visitor };
     this.#slots.set(summaryDir, slot);
-    running.then(
+    starting.then(
       (ready) => {
         slot.ready = ready;
       },
@@ -86,6 +97,17 @@ export class TensorBoardPool {
     return '';
   }
 
+  /**
+   * Selects the one to replace: an idle one, or the longest-running one past its turn, the visitor's own first; undefined if there is none.
+   */
+  #expendable(running: readonly (readonly [string, Slot])[], visitor: string): string | undefined {
+    const now = this.#now();
+    const idle = running.filter(([, { usedAt }]) => now - usedAt >= SPARE_MS).sort(([, a], [, b]) => a.usedAt - b.usedAt);
+    const hadTurn = running.filter(([, { startedAt }]) => now - startedAt >= TURN_MS).sort(([, a], [, b]) => a.startedAt - b.startedAt);
+    const found = idle[0] ?? hadTurn.find(([, slot]) => slot.visitor === visitor) ?? hadTurn[0];
+    return found?.[0];
+  }
+
   status(summaryDir: string): TensorBoardStatus {
     const slot = this.#slots.get(summaryDir);
     if (slot === undefined) return { state: 'waiting', message: 'TensorBoard starts when it is opened.' };
@@ -93,7 +115,7 @@ export class TensorBoardPool {
     return slot.ready?.status() ?? { state: 'starting', message: 'TensorBoard is starting.' };
   }
 
-  /** Null while there is none that answers. */
+  /** Null while no TensorBoard is ready. */
   connect(summaryDir: string): (() => Duplex) | null {
     const slot = this.#slots.get(summaryDir);
     const ready = slot?.ready ?? null;
@@ -104,7 +126,7 @@ export class TensorBoardPool {
     };
   }
 
-  /** Ends those that nobody has looked at for long. */
+  /** Ends TensorBoards without recent viewers. */
   endIdle(): void {
     for (const [summaryDir, { usedAt }] of this.#slots) if (this.#now() - usedAt > IDLE_MS) this.#end(summaryDir);
   }
@@ -113,7 +135,7 @@ export class TensorBoardPool {
     this.#closed = true;
     clearInterval(this.#timer);
     for (const summaryDir of this.#slots.keys()) this.#end(summaryDir);
-    // Those too that were ending already.
+    // Includes those that were already ending.
     await Promise.all(this.#endings);
   }
 
@@ -127,7 +149,7 @@ export class TensorBoardPool {
   }
 }
 
-/** The TensorBoard of one job, which starts when somebody opens it. */
+/** The TensorBoard of one job, which starts on first access. */
 export class PooledTensorBoard implements TensorBoardTarget {
   readonly #pool: TensorBoardPool;
   #summaryDir: string | null = null;
@@ -137,19 +159,19 @@ export class PooledTensorBoard implements TensorBoardTarget {
     this.#pool = pool;
   }
 
-  /** Somebody looks. */
-  wake(summaryDir: string): void {
+  /** Records an access, and starts TensorBoard if necessary. */
+  wake(summaryDir: string, visitor: string): void {
     this.#summaryDir = summaryDir;
-    const why = this.#pool.wake(summaryDir);
+    const why = this.#pool.wake(summaryDir, visitor);
     this.#refusal = why === '' ? null : { state: 'waiting', message: why };
   }
 
-  /** It has been started, and may be there already. */
+  /** Whether TensorBoard was started; it may not be ready yet. */
   get isAwake(): boolean {
     return this.#summaryDir !== null && this.#refusal === null;
   }
 
-  /** There is nothing for it to show. */
+  /** Marks TensorBoard as unavailable: there is nothing to show. */
   refuse(message: string): void {
     this.#refusal = { state: 'unavailable', message };
   }

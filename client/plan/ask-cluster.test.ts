@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { parseJob } from '../../conf/load-job.ts';
 import { parseSite } from '../../conf/site.ts';
-import { HadoopConfiguration } from '../../hadoop/configuration.ts';
-import { ResourceManager } from '../../hadoop/resource-manager.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { type Answers, askCluster } from './ask-cluster.ts';
 
 const SCHEDULER = readFileSync(new URL('../../hadoop/golden/scheduler-capacity.json', import.meta.url), 'utf8');
@@ -55,7 +55,7 @@ const APPLICATIONS = json(
 const REFUSED = json(JSON.stringify({ RemoteException: { exception: 'ForbiddenException', message: 'User alice may not' } }), 403);
 const INFO = json(JSON.stringify({ clusterInfo: { haState: 'ACTIVE' } }));
 
-/** What is known of a cluster whose ResourceManager answers like this. */
+/** The answers that a plan gets from a ResourceManager that serves these pages. */
 async function answers(pages: { nodes: Page; scheduler: Page; apps: Page }): Promise<Answers> {
   const server = createServer((request, response) => {
     const name = /^\/ws\/v1\/cluster\/(\w+)/.exec(request.url ?? '')?.[1];
@@ -124,12 +124,29 @@ test('what is refused is a note, and nothing fails', async () => {
 
 test('what makes no sense, and a queue that is not told of, are notes too', async () => {
   const { notes } = await answers({ nodes: json('{"nodes":{"node":[{"id":1}]}}'), scheduler: json('{}'), apps: json('{"apps":null}') });
-  expect(notes).toEqual([expect.stringContaining('It is not known which nodes have room'), 'The ResourceManager tells of no queue gpu.']);
+  expect(notes).toEqual([
+    expect.stringContaining('It is not known which nodes have room'),
+    'The ResourceManager does not list the queue gpu.',
+  ]);
+});
+
+test('a queue that the cluster certainly does not have ends the submit before anything is uploaded', async () => {
+  const scheduler = readFileSync(new URL('../../hadoop/golden/capacity-scheduler.json', import.meta.url), 'utf8');
+  await expect(answers({ nodes: NODES, scheduler: json(scheduler), apps: APPLICATIONS })).rejects.toMatchObject({
+    code: 'JOB_INVALID',
+    message: 'The cluster has no queue gpu.',
+    hint: expect.stringContaining('Its queues are default, a, b:'),
+  });
 });
 
 test('nobody waits long for an answer', async () => {
-  const hanging = { nodes: () => new Promise<never>(() => {}), queueRoom: async () => null, applications: async () => [] };
+  const hanging = {
+    nodes: () => new Promise<never>(() => {}),
+    queueRoom: async () => null,
+    queuesWithout: async () => null,
+    applications: async () => [],
+  };
   const { shortages, notes } = await askCluster(job, cluster, hanging, 1).answers(owner, site, job);
   expect(shortages).toEqual([]);
-  expect(notes).toEqual(['It is not known which nodes have room: no answer in time.', 'The ResourceManager tells of no queue gpu.']);
+  expect(notes).toEqual(['It is not known which nodes have room: no answer in time.', 'The ResourceManager does not list the queue gpu.']);
 });

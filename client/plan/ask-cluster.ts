@@ -1,36 +1,37 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { messageOf } from '../../conf/errors.ts';
 import { APPLICATION_TYPE, type Job } from '../../conf/job.ts';
 import { type Owner, type RunningJob, type Shortage, setsTotals, shortagesOf } from '../../conf/quotas.ts';
-import type { Site } from '../../conf/site.ts';
-import type { QueueRoom } from '../../hadoop/queue-room.ts';
-import type { ResourceManager } from '../../hadoop/resource-manager.ts';
-import { LIVE_STATES, type Node } from '../../hadoop/resource-manager-answers.ts';
-import { amountsOf } from '../../hadoop/running-job.ts';
-import type { Cluster } from '../cluster.ts';
-import { countedJobs } from '../running-jobs.ts';
+import type { SiteConfig } from '../../conf/site.ts';
+import type { QueueRoom } from '../../hadoop/yarn/queue-room.ts';
+import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
+import { LIVE_STATES, type Node } from '../../hadoop/yarn/resource-manager-answers.ts';
+import { amountsOf } from '../../hadoop/yarn/running-job.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { suggest } from '../../platform/suggest.ts';
+import type { HadoopCluster } from '../cluster/cluster.ts';
+import { countedJobs } from '../quotas/running-jobs.ts';
 import type { NodeRoom } from './placement.ts';
 
-/** What a plan says that a submit does not need: nobody waits long for it, and what is refused makes the plan shorter. */
+/** Information that only a plan needs, not a submission: it is collected within a short timeout, and a refused part shortens the plan. */
 export interface Answers {
   readonly nodes: readonly NodeRoom[] | null;
   readonly queue: QueueRoom | null;
-  /** null: it is not known which jobs run. */
+  /** null: the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
-  /** What is not known, and why. */
+  /** What is unknown, and why. */
   readonly notes: readonly string[];
 }
 
-/** From the moment on at which all else is ready (ms). */
+/** Timeout (ms), counted from the moment at which everything else is ready. */
 const PATIENCE_MS = 2_000;
 
-/** Begins to ask; `answers` waits a short while for what is still under way. */
+/** Starts the requests; `answers` waits a short while for pending ones. It throws JOB_INVALID if the job's queue does not exist. */
 export function askCluster(
   job: Job,
-  cluster: Pick<Cluster, 'configuration' | 'user'>,
-  resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom' | 'applications'>,
+  cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
+  resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom' | 'queuesWithout' | 'applications'>,
   patienceMs: number = PATIENCE_MS,
-): { answers(owner: Owner, site: Site, jobWithAll: Pick<Job, 'roles'>): Promise<Answers> } {
+): { answers(owner: Owner, site: SiteConfig, jobWithAll: Pick<Job, 'roles' | 'master'>): Promise<Answers> } {
   const nodes = outcome(resourceManager.nodes().then((all) => all.map(nodeRoom)));
   const queue = outcome(resourceManager.queueRoom(job.queue));
   return {
@@ -40,13 +41,17 @@ export function askCluster(
       const deadline = delay(patienceMs, 'no answer in time', { signal: expired.signal, ref: false }).catch(() => 'no answer in time');
       const within = <T>(asked: Promise<Outcome<T>>): Promise<Outcome<T>> => Promise.race([asked, deadline.then((why) => ({ why }))]);
       const [ofNodes, ofQueue, ofJobs] = await Promise.all([within(nodes), within(queue), within(running)]);
-      expired.abort();
       const notes = [
         ...unknown(ofNodes, 'which nodes have room'),
         ...unknown(ofQueue, `what queue ${job.queue} has left`),
         ...unknown(ofJobs, 'what running jobs have of the totals of the site file'),
       ];
-      if ('value' in ofQueue && ofQueue.value === null) notes.push(`The ResourceManager tells of no queue ${job.queue}.`);
+      if ('value' in ofQueue && ofQueue.value === null) {
+        const others = await within(outcome(resourceManager.queuesWithout(job.queue)));
+        if ('value' in others && others.value !== null) throw unknownQueue(job.queue, others.value);
+        notes.push(`The ResourceManager does not list the queue ${job.queue}.`);
+      }
+      expired.abort();
       return {
         nodes: 'value' in ofNodes ? ofNodes.value : null,
         queue: 'value' in ofQueue ? ofQueue.value : null,
@@ -59,7 +64,7 @@ export function askCluster(
 
 type Outcome<T> = { readonly value: T } | { readonly why: string };
 
-/** Never rejects, so that nobody has to wait for it. */
+/** Never rejects, so it may be left unawaited. */
 function outcome<T>(asked: Promise<T>): Promise<Outcome<T>> {
   return asked.then(
     (value) => ({ value }),
@@ -71,7 +76,7 @@ function unknown(answer: Outcome<unknown>, what: string): string[] {
   return 'why' in answer ? [`It is not known ${what}: ${answer.why.replace(/\.$/, '')}.`] : [];
 }
 
-function nodeRoom({ host, state, labels, total, available }: Node): NodeRoom {
+export function nodeRoom({ host, state, labels, total, available }: Node): NodeRoom {
   return {
     host,
     usable: state === 'RUNNING',
@@ -81,10 +86,17 @@ function nodeRoom({ host, state, labels, total, available }: Node): NodeRoom {
   };
 }
 
+function unknownQueue(queue: string, others: readonly string[]): TonyError {
+  const meant = suggest(queue, others);
+  return new TonyError('JOB_INVALID', `The cluster has no queue ${queue}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
+    hint: `Its queues are ${others.join(', ')}: change \`queue\` in job.yaml, or override it with --set queue=NAME.`,
+  });
+}
+
 async function runningJobs(
-  cluster: Pick<Cluster, 'configuration' | 'user'>,
+  cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
   resourceManager: Pick<ResourceManager, 'applications'>,
-  { quotas }: Site,
+  { quotas }: SiteConfig,
 ): Promise<readonly RunningJob[]> {
   const applications = await resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES });
   return countedJobs(applications, quotas, cluster);

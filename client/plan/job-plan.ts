@@ -1,27 +1,27 @@
-import type { Room } from '../../hadoop/queue-room.ts';
+import type { Room } from '../../hadoop/yarn/queue-room.ts';
 
-/** What a job would ask for, whether it would get it, and what would be uploaded, before any of it is done. */
+/** A dry run of a submission: the requests, whether the cluster can satisfy them, and the uploads. */
 export interface JobPlan {
   readonly name: string;
   readonly user: string;
   readonly where: 'yarn' | 'local';
-  /** As the job names it. */
+  /** The queue as written in the job. */
   readonly queue: string;
-  /** In the order in which their containers are asked for, the ApplicationMaster first. */
+  /** In the order of their requests, the ApplicationMaster first. */
   readonly containers: readonly PlannedContainers[];
-  /** All of them together. */
+  /** The sum of all containers. */
   readonly total: { readonly containers: Span; readonly resources: Readonly<Record<string, Span>> };
-  /** The queue that the job names; null where nobody says. */
+  /** Resources of the job's queue; null if unknown. */
   readonly headroom: Headroom | null;
   readonly verdict: Verdict;
   readonly uploads: readonly PlannedUpload[];
-  /** Bytes that are not there yet. */
+  /** Bytes still to be uploaded. */
   readonly uploadBytes: number;
-  /** What could not be found out, and what else is worth a line. */
+  /** Missing information and other remarks. */
   readonly notes: readonly string[];
 }
 
-/** From the least with which the job runs to the most that it takes. */
+/** From the minimum with which the job runs to the maximum that it uses. */
 export interface Span {
   readonly least: number;
   readonly most: number;
@@ -32,44 +32,47 @@ export interface PlannedContainers {
   /** `ApplicationMaster`, or the role's name. */
   readonly role: string;
   readonly instances: Span;
-  /** Of each: memory (MiB), vcores, gpus, other resource types. */
+  /** Per container: memory (MiB), vcores, gpus, other resource types. */
   readonly resources: Room;
   readonly nodeLabel: string | null;
-  /** The job begins without it, and runs without it. */
+  /** The job starts and runs without it. */
   readonly optional: boolean;
-  /** How many of them there is room for now; null where nobody says. */
+  /** How many of the containers currently fit; null if unknown. */
   readonly fitNow: number | null;
-  /** What is started in each, as job.yaml says it; null of what is tony-ts's own. */
+  /** The command in each container, as in job.yaml; null for containers of tony-ts itself. */
   readonly command: string | null;
 }
 
 export interface Headroom {
   /** `root.research.gpu` */
   readonly queue: string;
-  /** The most that the queue may have. */
+  /** The queue's maximum. */
   readonly maximum: Room;
   readonly used: Room;
-  /** What is left to this user: of the queue, of those above it, and by the user's own limit. */
+  /** What this user may still get within the limits of the queue, of the queues above it, and of the user. */
   readonly free: Room;
 }
 
 export type Verdict =
-  /** There is room for all that the job needs. */
+  /** Everything that the job needs currently fits. */
   | { readonly type: 'fits' }
-  /** It begins when others have ended, or the cluster has grown. */
+  /** The job starts after other jobs have ended, or the cluster has grown. */
   | { readonly type: 'waits'; readonly reasons: readonly string[] }
-  /** YARN would not take it on: its queue does not run, or may not use such nodes. Or the ApplicationMaster would end it at once: the site file says that jobs do not wait. */
+  /**
+   * YARN would reject the job: its queue is stopped, or may not use such nodes. Or the ApplicationMaster would end it at once, because the
+   * site file says that jobs do not wait.
+   */
   | { readonly type: 'refused'; readonly reasons: readonly string[] }
-  /** Nothing that others do helps: something has to be asked for differently. */
+  /** No change in the cluster's load helps: the job's requests have to change. */
   | { readonly type: 'never'; readonly reasons: readonly string[] }
-  /** The ResourceManager does not say enough. */
+  /** The ResourceManager does not report enough. */
   | { readonly type: 'unknown' };
 
 export interface PlannedUpload {
   /** source, tony, runtime, tensorboard, or `data.NAME`. */
   readonly name: string;
-  /** Bytes as they are, or would be, on HDFS. */
+  /** Size in bytes on HDFS. */
   readonly bytes: number;
-  /** Of these, what is still to be uploaded; 0 when all of it is there. */
+  /** Bytes still to be uploaded; 0 if all of it is on HDFS already. */
   readonly missing: number;
 }

@@ -1,15 +1,15 @@
 import { type Job, TENSORBOARD_ROLE } from '../../conf/job.ts';
-import { formatMemory } from '../../conf/units.ts';
-import type { Room } from '../../hadoop/queue-room.ts';
-import type { Part } from '../staging.ts';
-import { bringsTensorBoard, withTensorBoard } from '../tensorboard-role.ts';
+import { formatMemory } from '../../conf/values/units.ts';
+import type { Room } from '../../hadoop/yarn/queue-room.ts';
+import { bringsTensorBoard, withTensorBoard } from '../job/tensorboard-role.ts';
+import type { Part } from '../staging/staging.ts';
 import type { JobPlan, PlannedContainers, PlannedUpload, Span } from './job-plan.ts';
 import { type Ask, freeInQueue, MASTER } from './placement.ts';
 import { type ClusterRoom, fitOf, roundedUp } from './verdict.ts';
 
 export type PlanParts = readonly Pick<Part<unknown>, 'name' | 'bytes' | 'missing'>[];
 
-/** The plan of a job on a cluster that says this of itself. */
+/** Creates the plan of a job on a cluster with the given resources. */
 export function planOf(job: Job, room: ClusterRoom, parts: PlanParts, notes: readonly string[]): JobPlan {
   const asks = asksOf(job);
   const { verdict, fitNow } = fitOf(asks, room);
@@ -18,10 +18,10 @@ export function planOf(job: Job, room: ClusterRoom, parts: PlanParts, notes: rea
   return { ...plan, where: 'yarn', headroom: headroomOf(room), verdict, notes: [...roundingNotes(asks, room), ...notes] };
 }
 
-/** The plan of a job that runs as processes of this machine, where nothing is counted. */
-export function localPlan(job: Job, user: string, parts: PlanParts): JobPlan {
+/** Creates the plan of a local job, whose processes run on this machine without resource limits. */
+export function localPlan(job: Job, user: string, parts: PlanParts, notes: readonly string[]): JobPlan {
   const containers = asksOf(job).map((ask) => ({ ...ask, fitNow: null }));
-  return { ...commonPlan(job, user, containers, parts), where: 'local', headroom: null, verdict: { type: 'fits' }, notes: [] };
+  return { ...commonPlan(job, user, containers, parts), where: 'local', headroom: null, verdict: { type: 'fits' }, notes };
 }
 
 function commonPlan(
@@ -37,7 +37,7 @@ function commonPlan(
   return { name, user, queue, containers, total: totalOf(containers), uploads, uploadBytes };
 }
 
-/** The ApplicationMaster's container, and those of each role, a TensorBoard that comes with the job included. */
+/** The requests for the ApplicationMaster's container and those of each role, including a TensorBoard that tony-ts adds. */
 export function asksOf(job: Job): Ask[] {
   const { memoryMb, vcores, nodeLabel } = job.master;
   return [
@@ -76,7 +76,7 @@ function totalOf(containers: readonly PlannedContainers[]): JobPlan['total'] {
   };
 }
 
-/** The sums would seem wrong otherwise. */
+/** Explains sums that differ from the requests because of rounding. */
 function roundingNotes(asks: readonly Ask[], { queue }: ClusterRoom): string[] {
   const rounded = asks.flatMap(({ role, resources }) => {
     const given = roundedUp(resources, queue).memory ?? 0;

@@ -1,36 +1,36 @@
-import type { QueueRoom, Room } from '../../hadoop/queue-room.ts';
+import type { QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts';
 import type { PlannedContainers } from './job-plan.ts';
 
-/** What a job would ask for. */
+/** A container request of a job. */
 export type Ask = Omit<PlannedContainers, 'fitNow'>;
 
 export interface NodeRoom {
   readonly host: string;
-  /** Others are unhealthy: nothing is started there now, but they may come back. */
+  /** False for unhealthy nodes, for example: YARN starts nothing on them now, but they may recover. */
   readonly usable: boolean;
   readonly labels: readonly string[];
-  /** A resource type that is not named is not told. */
+  /** The amount of an omitted resource type is unknown. */
   readonly total: Room;
   readonly free: Room;
 }
 
-/** Whether the scheduler looks at a resource type at all. */
+/** Whether the scheduler counts a resource type. */
 export type Counted = (resource: string) => boolean;
 
-/** The ask whose container is there before any other. */
+/** The name of the request whose container starts before all others. */
 export const MASTER = 'ApplicationMaster';
 
 interface PlacementOptions {
-  /** Of asks that name no label. */
+  /** The label for requests without one. */
   readonly defaultLabel: string;
   readonly counted: Counted;
-  /** What is left of everything that bounds the job in its queue, by label; `budgetsOf`. */
+  /** Remaining resources under every limit on the job in its queue, by label; see `budgetsOf`. */
   readonly budgets?: ReadonlyMap<string, readonly Room[]>;
 }
 
 /**
- * Puts containers on nodes, the largest first and each where least is left over: first what the job needs, then what it takes besides.
- * Answers by role how many found a place. YARN may place them otherwise; more than the nodes hold it does not place either.
+ * Simulates the placement of containers on nodes, largest first and best fit: required containers, then optional ones. Returns the number
+ * of placed containers by role. YARN may place them differently, but never more than the nodes hold.
  */
 export function placed(
   asks: readonly Ask[],
@@ -45,11 +45,11 @@ export function placed(
   const place = ({ role, resources, nodeLabel }: Ask, wanted: number): void => {
     const label = nodeLabel ?? defaultLabel;
     const bounds = budgets === undefined ? [] : limits.get(label);
-    // Of these nodes the queue has nothing.
+    // The queue has no share of these nodes.
     if (bounds === undefined) return;
     const fitting = free.filter(({ node, left }) => isOf(node, label) && holds(left, resources, counted));
     let count = 0;
-    // A node that has just got one is left with even less, so it stays the one to take.
+    // A node that has just received a container is even fuller, so it remains the best fit.
     for (const { left } of fitting.sort((a, b) => byTightness(a.left, b.left))) {
       while (count < wanted && holds(left, resources, counted) && bounds.every((bound) => allows(bound, resources, counted))) {
         for (const room of [left, ...bounds]) {
@@ -67,13 +67,13 @@ export function placed(
   for (const ask of needed) place(ask, ask.instances.least);
   for (const ask of asks) {
     if (ask.optional) place(ask, ask.instances.least);
-    // Tasks beyond the least are asked for when the others are there.
+    // Tasks above the minimum are requested once the others have their containers.
     if (counts.get(ask.role) === ask.instances.least) place(ask, ask.instances.most - ask.instances.least);
   }
   return counts;
 }
 
-/** What is left of the queue, of those above it, and of what its user may have, by label; a resource type that is not named is not bounded. */
+/** Remaining resources of the queue, of the queues above it, and of the user, by label; an omitted resource type is unlimited. */
 export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
   return new Map(
     Object.entries(queue.labels).map(([label, { levels, user }]) => {
@@ -83,7 +83,7 @@ export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
   );
 }
 
-/** What is left to the user of the queue by all that bounds it. */
+/** The user's remaining resources in the queue, under all limits that apply to it. */
 export function freeInQueue(queue: QueueRoom): Room {
   const free: Record<string, number> = {};
   for (const left of budgetsOf(queue).get(queue.defaultLabel) ?? []) {
@@ -96,17 +96,17 @@ function lessUsed(maximum: Room, used: Room): Room {
   return Object.fromEntries(Object.entries(maximum).map(([resource, most]) => [resource, most - (used[resource] ?? 0)]));
 }
 
-/** Each node has one label or none; containers without one go to nodes without one. */
+/** A node has at most one label; containers without a label go to nodes without one. */
 export function isOf({ labels }: NodeRoom, label: string): boolean {
   return label === '' ? labels.every((each) => each === '') : labels.includes(label);
 }
 
-/** Whether all of it is there at one place. */
+/** Whether one place has room for all of the resources. */
 export function holds(room: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || (room[name] ?? 0) >= amount);
 }
 
-/** Whether all of it is within a bound; what the bound does not name it does not limit. */
+/** Whether the resources are within a limit; a limit does not apply to types that it omits. */
 export function allows(bound: Room, resources: Room, counted: Counted): boolean {
   return asked(resources).every(([name, amount]) => !counted(name) || bound[name] === undefined || bound[name] >= amount);
 }
@@ -119,7 +119,7 @@ export function times(resources: Room, factor: number): Room {
   return Object.fromEntries(Object.entries(resources).map(([name, amount]) => [name, amount * factor]));
 }
 
-/** GPUs are what is rare. */
+/** Compares GPUs first, as the scarcest resource. */
 function byTightness(one: Room, other: Room): number {
   return (one.gpus ?? 0) - (other.gpus ?? 0) || (one.memory ?? 0) - (other.memory ?? 0);
 }

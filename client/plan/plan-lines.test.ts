@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseJob } from '../../conf/load-job.ts';
-import type { QueueRoom } from '../../hadoop/queue-room.ts';
-import { terminalOf } from '../terminal.ts';
+import type { QueueRoom } from '../../hadoop/yarn/queue-room.ts';
+import { terminalOf } from '../terminal/terminal.ts';
 import type { JobPlan } from './job-plan.ts';
 import { localPlan, planOf } from './make-plan.ts';
 import { planLines, requestLines } from './plan-lines.ts';
@@ -24,6 +24,7 @@ const queue: QueueRoom = {
   state: 'RUNNING',
   defaultLabel: '',
   runningApplications: 1,
+  reservedContainers: 0,
   countsAll: true,
   memoryStep: 1024,
   reaches: ['*'],
@@ -103,7 +104,7 @@ test('verdicts', () => {
 });
 
 test('what would be started on this machine', () => {
-  const lines = planLines(localPlan(job, 'alice', parts.slice(0, 2)), PLAIN);
+  const lines = planLines(localPlan(job, 'alice', parts.slice(0, 2), ['Left out of the source: .env.']), PLAIN);
   expect(lines).toEqual([
     'would start on this machine:',
     '     1 ApplicationMaster',
@@ -111,6 +112,7 @@ test('what would be started on this machine', () => {
     '     1 evaluator          node train.ts --a-long-option with-a-value --another…',
     '     1 tensorboard',
     'copy: 12.3 kB (source 12.3 kB); in its place already: tony 1.5 MB',
+    'Left out of the source: .env.',
   ]);
 });
 

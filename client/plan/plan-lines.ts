@@ -1,15 +1,15 @@
-import { formatBytes } from '../../conf/quantities.ts';
-import { formatMemory } from '../../conf/units.ts';
-import type { SubmitRequest } from '../submit-yarn.ts';
-import { type TableColumn, tableLines } from '../table-lines.ts';
-import { type Terminal, wrap } from '../terminal.ts';
+import { formatBytes } from '../../conf/values/quantities.ts';
+import { formatMemory } from '../../conf/values/units.ts';
+import { type TableColumn, tableLines } from '../terminal/table-lines.ts';
+import { type Terminal, wrap } from '../terminal/terminal.ts';
 import type { Headroom, JobPlan, PlannedUpload, Span, Verdict } from './job-plan.ts';
+import type { SubmitRequest } from './submit-request.ts';
 
-/** No reason is so long; it is cut all the same. */
+/** Safety limit; actual reasons are shorter. */
 const LINES_OF_A_REASON = 6;
 const INDENT = '  ';
 
-/** A plan for people: a table of containers, what the queue has left, what is uploaded, and whether the job fits. */
+/** Formats a plan: a table of containers, the queue's free resources, the uploads, and whether the job fits. */
 export function planLines(plan: JobPlan, terminal: Terminal): string[] {
   return plan.where === 'local' ? localLines(plan, terminal) : yarnLines(plan, terminal);
 }
@@ -45,12 +45,12 @@ function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
     ...tableLines([...rows, all], columns, terminal),
     ...(headroom === null ? [] : wrapped(`queue ${headroom.queue}${roomText(headroom, types)}`, terminal)),
     ...uploadLines(plan, 'upload', 'on HDFS already', terminal),
-    ...notes.flatMap((note) => wrapped(note, terminal).map((line) => terminal.paint('dim', line))),
+    ...noteLines(notes, terminal),
     ...verdictLines(plan.verdict, terminal),
   ];
 }
 
-/** What the user may still get of what the queue may have at most, of everything that the job asks for. */
+/** The user's free share of the queue's maximum, for every resource type that the job requests. */
 function roomText({ free, maximum }: Headroom, types: readonly string[]): string {
   const parts = types.flatMap((name) => {
     const most = maximum[name];
@@ -73,7 +73,7 @@ function uploadLines({ uploads, uploadBytes }: JobPlan, verb: string, there: str
   return wrapped(`${first}${second}`, terminal);
 }
 
-/** `POST URL`, and the body as the ResourceManager would read it. */
+/** `POST URL`, and the request body as the ResourceManager reads it. */
 export function requestLines({ method, url, body }: SubmitRequest): string[] {
   return [`${method} ${url}`, ...JSON.stringify(body, null, 2).split('\n')];
 }
@@ -114,7 +114,12 @@ function localLines(plan: JobPlan, terminal: Terminal): string[] {
       return [command === null ? head.trimEnd() : `${head}  ${clipped(command, terminal.columns - 1 - head.length - 2)}`];
     }),
     ...uploadLines(plan, 'copy', 'in its place already', terminal),
+    ...noteLines(plan.notes, terminal),
   ];
+}
+
+function noteLines(notes: readonly string[], terminal: Terminal): string[] {
+  return notes.flatMap((note) => wrapped(note, terminal).map((line) => terminal.paint('dim', line)));
 }
 
 function clipped(text: string, width: number): string {
@@ -132,7 +137,7 @@ function isMore(span: Span | undefined): boolean {
 function amountText(resource: string, span: Span | undefined): string {
   if (!isMore(span) || span === undefined) return '';
   const text = spanText(span, resource === 'memory' ? formatMemory : String);
-  // `4..5 GiB` says it.
+  // `4..5 GiB` suffices.
   return text.replace(/^(\S+) (\S+)\.\.(\S+) \2$/, '$1..$3 $2');
 }
 

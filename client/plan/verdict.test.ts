@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { QueueRoom, Room } from '../../hadoop/queue-room.ts';
+import type { QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts';
 import { type Ask, freeInQueue, holds, MASTER, type NodeRoom, placed } from './placement.ts';
 import { type ClusterRoom, fitOf } from './verdict.ts';
 
@@ -26,6 +26,7 @@ function queueOf(used: Room, changes: Partial<QueueRoom> = {}): QueueRoom {
     state: 'RUNNING',
     defaultLabel: '',
     runningApplications: 1,
+    reservedContainers: 0,
     countsAll: null,
     memoryStep: null,
     reaches: ['*'],
@@ -220,7 +221,7 @@ describe('a job can never run because', () => {
     ]);
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { usable: false })] })[0]).toBe('waits');
     expect(reasons([large], { nodes: [] })[0]).toBe('waits');
-    // Of what nobody tells nothing is proved.
+    // Unknown resources prove nothing.
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { total: { memory: 8 * GIB, vcores: 8 } })] })[0]).toBe('waits');
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { total: {} })] })[0]).toBe('waits');
   });

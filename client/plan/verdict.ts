@@ -1,31 +1,31 @@
 import { describeAmount, describeShortage, type Shortage, sumOf } from '../../conf/quotas.ts';
-import type { LabelRoom, QueueRoom, Room } from '../../hadoop/queue-room.ts';
+import type { LabelRoom, QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts';
 import type { Verdict } from './job-plan.ts';
 import { type Ask, allows, asked, budgetsOf, type Counted, holds, isOf, MASTER, type NodeRoom, placed, times } from './placement.ts';
 
-/** What the cluster says of itself. */
+/** The cluster's resources as far as it reports them. */
 export interface ClusterRoom {
   readonly user: string;
-  /** The largest container, by every resource type that the cluster has. */
+  /** The largest container, with every resource type of the cluster. */
   readonly largest: Room;
-  /** null: nobody says. */
+  /** null if unknown. */
   readonly nodes: readonly NodeRoom[] | null;
-  /** null: nobody says. */
+  /** null if unknown. */
   readonly queue: QueueRoom | null;
-  /** Totals of the site file of which too little is left; null: nobody says which jobs run. */
+  /** Totals of the site file with too little left; null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
-  /** What becomes of a job beyond these. */
+  /** What happens to a job that exceeds these totals. */
   readonly over: 'wait' | 'fail';
 }
 
 export interface Fit {
   readonly verdict: Verdict;
-  /** By role, how many of its containers there is room for now; null where nobody says. */
+  /** The number of containers that currently fit, by role; null if unknown. */
   readonly fitNow: ReadonlyMap<string, number> | null;
 }
 
-/** Whether a job would run now, later, or never. */
-export function fitOf(wanted: readonly Ask[], room: ClusterRoom): Fit {
+/** Whether a job could run now, later, or never; the reasons call `wanted` by the name `subject`. */
+export function fitOf(wanted: readonly Ask[], room: ClusterRoom, subject = 'the job'): Fit {
   const { nodes, queue, shortages } = room;
   const asks = wanted.map((ask) => ({ ...ask, resources: roundedUp(ask.resources, queue) }));
   const needed = asks.filter(({ optional }) => !optional);
@@ -36,7 +36,7 @@ export function fitOf(wanted: readonly Ask[], room: ClusterRoom): Fit {
   const totals = (shortages ?? []).map(describeShortage);
   const refused = [...(queue === null ? [] : refusals(needed, queue)), ...(room.over === 'fail' ? totals : [])];
   if (refused.length > 0) return { verdict: { type: 'refused', reasons: refused }, fitNow };
-  const ofQueue = queue === null ? [] : queueReasons(needed, queue, room.user, options.counted);
+  const ofQueue = queue === null ? [] : queueReasons(needed, queue, { user: room.user, subject, counted: options.counted });
   const ofNodes = nodes === null ? [] : nodeReasons(needed, nodes, options, ofQueue);
   const reasons = [...ofQueue.map(({ text }) => text), ...ofNodes, ...totals];
   if (reasons.length > 0) return { verdict: { type: 'waits', reasons }, fitNow };
@@ -44,13 +44,13 @@ export function fitOf(wanted: readonly Ask[], room: ClusterRoom): Fit {
   return { verdict: { type: isKnown ? 'fits' : 'unknown' }, fitNow };
 }
 
-/** The ResourceManager gives memory in multiples of its smallest container. */
+/** The ResourceManager rounds memory up to a multiple of its smallest container. */
 export function roundedUp(resources: Room, queue: QueueRoom | null): Room {
   const step = queue?.memoryStep ?? 1;
   return { ...resources, memory: Math.ceil((resources.memory ?? 0) / step) * step };
 }
 
-/** With its default calculator the scheduler sees nothing but memory; where there are GPUs it has to see more. */
+/** With its default calculator the scheduler counts only memory; a cluster with GPUs must count all types. */
 function countedBy({ queue, largest }: ClusterRoom): Counted {
   const all = queue?.countsAll ?? Object.keys(largest).some((name) => name !== 'memory' && name !== 'vcores');
   return all ? () => true : (resource) => resource === 'memory';
@@ -73,13 +73,13 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
   });
   if (reasons.length > 0 || nodes === null) return reasons;
   const counted = countedBy(room);
-  // Nodes with a label may serve others as well, so all of them count where none is asked for.
+  // Nodes with a label may serve other requests too, so all nodes count for a request without one.
   const candidates = nodeLabel === null ? nodes : nodes.filter(({ labels }) => labels.includes(nodeLabel));
   if (candidates.length === 0 || candidates.some(({ total }) => allows(total, resources, counted))) return [];
   return [`${each(role)} asks for ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of that. Ask for less of it.`];
 }
 
-/** Why YARN does not take the job, or one of its requests, whatever there is room for. */
+/** Why YARN would reject the job or one of its requests, regardless of free resources. */
 function refusals(needed: readonly Ask[], queue: QueueRoom): string[] {
   const { path, state, reaches } = queue;
   const barred = reaches.includes('*') ? [] : labelsOf(needed, queue).filter((label) => label !== '' && !reaches.includes(label));
@@ -94,12 +94,16 @@ function labelsOf(asks: readonly Ask[], { defaultLabel }: QueueRoom): string[] {
 }
 
 interface QueueReason {
-  /** Of what there is too little; null when it is something else. */
+  /** The scarce resource type; null for another kind of reason. */
   readonly resource: string | null;
   readonly text: string;
 }
 
-function queueReasons(needed: readonly Ask[], queue: QueueRoom, user: string, counted: Counted): QueueReason[] {
+function queueReasons(
+  needed: readonly Ask[],
+  queue: QueueRoom,
+  { user, subject, counted }: { readonly user: string; readonly subject: string; readonly counted: Counted },
+): QueueReason[] {
   const reasons: QueueReason[] = [];
   for (const label of labelsOf(needed, queue)) {
     const room = queue.labels[label];
@@ -111,7 +115,8 @@ function queueReasons(needed: readonly Ask[], queue: QueueRoom, user: string, co
     const whole = sumOf(asks.map(({ resources, instances }) => times(resources, instances.least)));
     for (const [resource, amount] of asked(whole)) {
       const text = counted(resource)
-        ? (levelReason(room, resource, amount, label) ?? userReason(room, queue, user, resource, amount))
+        ? (levelReason(room, `${subject} asks for ${describeAmount(resource, amount)}`, { resource, amount, label }) ??
+          userReason(room, queue, user, { subject, resource, amount }))
         : null;
       if (text !== null) reasons.push({ resource, text });
     }
@@ -122,8 +127,11 @@ function queueReasons(needed: readonly Ask[], queue: QueueRoom, user: string, co
   return reasons;
 }
 
-function levelReason({ levels }: LabelRoom, resource: string, amount: number, label: string): string | null {
-  const asks = `the job asks for ${describeAmount(resource, amount)}`;
+function levelReason(
+  { levels }: LabelRoom,
+  asks: string,
+  { resource, amount, label }: { readonly resource: string; readonly amount: number; readonly label: string },
+): string | null {
   for (const { path, maximum, used } of levels) {
     const most = maximum?.[resource];
     if (most === undefined) continue;
@@ -135,14 +143,19 @@ function levelReason({ levels }: LabelRoom, resource: string, amount: number, la
   return null;
 }
 
-function userReason({ user: own }: LabelRoom, { path }: QueueRoom, user: string, resource: string, amount: number): string | null {
+function userReason(
+  { user: own }: LabelRoom,
+  { path }: QueueRoom,
+  user: string,
+  { subject, resource, amount }: { readonly subject: string; readonly resource: string; readonly amount: number },
+): string | null {
   const most = own?.maximum[resource];
   const used = own?.used[resource] ?? 0;
   if (most === undefined || used + amount <= most) return null;
-  return `${user} may have at most ${describeAmount(resource, most)} in queue ${path} and has ${describeAmount(resource, used)}; the job asks for ${describeAmount(resource, amount)}`;
+  return `${user} may have at most ${describeAmount(resource, most)} in queue ${path} and has ${describeAmount(resource, used)}; ${subject} asks for ${describeAmount(resource, amount)}`;
 }
 
-/** One ApplicationMaster may always run. */
+/** The first ApplicationMaster of a queue may always run. */
 function masterReason({ masters }: LabelRoom, { path, runningApplications }: QueueRoom, { resources }: Ask): string | null {
   if (masters === null || runningApplications === 0) return null;
   const most = masters.maximum.memory ?? Number.POSITIVE_INFINITY;

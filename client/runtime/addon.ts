@@ -1,17 +1,19 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { compilerCommand } from './prerequisites.ts';
 import { runTool, ToolFailure } from './tool.ts';
 
-/** The version of Node-API that the addon is compiled for, and the folder in which tfjs-node looks for it; Node 20 and all later have it. */
+/**
+ * The Node-API version that the addon is compiled for and the name of the folder in which tfjs-node looks for it; supported since Node 20.
+ */
 const NODE_API = 8;
 
 const SOURCES = ['tfjs_backend', 'tfjs_binding'];
 
 /**
- * Nodes of the cluster may be older than this machine. The one thing that newer compilers' headers take from a newer libstdc++ (GCC 11's, for
- * containers asked to hold more than memory has addresses) is defined in the addon itself; it then asks for less than Node does.
+ * Nodes of the cluster may have an older libstdc++ than this machine. Headers of newer compilers (since GCC 11) need one symbol of a newer
+ * libstdc++, called for containers larger than the address space. Defining it in the addon keeps its requirements below those of Node.
  */
 const OLDER_LIBSTDCXX = `#include <cstdlib>
 namespace std { __attribute__((visibility("hidden"), noreturn)) void __throw_bad_array_new_length() { abort(); } }
@@ -23,14 +25,14 @@ export interface AddonInputs {
   /** Node's include/node. */
   readonly nodeHeaders: string;
   readonly tensorflowHeaders: string;
-  /** For what is thrown away afterwards. */
+  /** A folder for temporary files. */
   readonly scratch: string;
   readonly signal: AbortSignal;
 }
 
 /**
- * Compiles tfjs-node's addon: two files and one link, the same as the package's binding.gyp says, without what node-gyp needs
- * (make, Python modules, downloaded headers).
+ * Compiles tfjs-node's addon: two source files and one link step as in the package's binding.gyp, without node-gyp's requirements (make,
+ * Python modules, downloaded headers).
  * @throws TonyError RUNTIME_TOOL_MISSING, RUNTIME_COMPILE_FAILED
  */
 export async function compileAddon(inputs: AddonInputs): Promise<void> {
@@ -52,7 +54,7 @@ export async function compileAddon(inputs: AddonInputs): Promise<void> {
       const object = path.join(scratch, `${path.basename(input, '.cc')}.o`);
       const includes = ['-I', inputs.nodeHeaders, '-I', inputs.tensorflowHeaders];
       const defines = [`-DNAPI_VERSION=${NODE_API}`, '-DNODE_GYP_MODULE_NAME=tfjs_binding', '-DBUILDING_NODE_EXTENSION'];
-      // The folder's name is in messages of the addon; without it every build gives the same bytes.
+      // Removes the folder's name from the addon's messages, for reproducible builds.
       const how = ['-std=c++17', '-O2', '-fPIC', '-fno-exceptions', '-fno-rtti', '-w', `-ffile-prefix-map=${folder}=.`];
       await compiler([...how, ...defines, ...includes, '-c', input, '-o', object]);
       return object;

@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { create } from 'tar';
-import { intoFile } from '../into-file.ts';
+import { intoFile } from '../files/into-file.ts';
 
 export interface Archive {
   readonly sha256: string;
@@ -14,14 +14,15 @@ export interface Archive {
 
 const compress = promisify(gzip);
 const BLOCK = 4 * 1024 * 1024;
-/** Blocks that are compressed at the same time, on zlib's own threads: bounds memory too. */
+/** The number of blocks compressed concurrently on zlib's threads; also bounds memory use. */
 const AHEAD = 4;
-/** Zip's first day: some programs warn of an older one. */
+/** The first date that zip supports: some programs warn about older ones. */
 const MTIME = new Date('1980-01-01T00:00:00Z');
 
 /**
- * Packs a folder into a .tar.gz whose bytes depend on the files' names, modes and content alone. Each block is a gzip member of its own
- * (RFC 1952 2.2: members follow one another), so that all cores help; level 1, since the bulk is machine code, which hardly gets smaller by more.
+ * Packs a folder into a reproducible .tar.gz, which depends only on the files' names, modes and content. Each block is a separate gzip
+ * member (RFC 1952 2.2: members may be concatenated), so that compression uses all cores. Uses level 1, because most of the content is
+ * machine code, which higher levels hardly shrink.
  */
 export async function packFolder(folder: string, output: string): Promise<Archive> {
   const files = (await readdir(folder, { recursive: true, withFileTypes: true }))
@@ -64,7 +65,7 @@ async function* blocks(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   if (length > 0) yield Buffer.concat(held);
 }
 
-/** Keeps the order, works ahead. */
+/** Compresses several chunks ahead and yields them in order. */
 async function* compressed(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const running: Promise<Buffer>[] = [];
   for await (const chunk of chunks) {

@@ -1,7 +1,7 @@
 import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { extract } from 'tar';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { compileAddon } from './addon.ts';
 import { packFolder } from './archive.ts';
 import { downloadNode, downloadWheel, installPackages } from './downloads.ts';
@@ -14,7 +14,7 @@ import { unpackWheel } from './wheel.ts';
 
 export type Progress = (line: string) => void;
 
-/** A runtime's runtime.json. */
+/** The content of a runtime's runtime.json. */
 export interface RuntimeDescription {
   readonly key: string;
   readonly architecture: string;
@@ -22,12 +22,12 @@ export interface RuntimeDescription {
   readonly tensorflowJs: string;
   readonly libtensorflow: string;
   readonly gpu: boolean;
-  /** Of runtime.tar.gz. */
+  /** The SHA-256 of runtime.tar.gz. */
   readonly sha256: string;
   readonly size: number;
 }
 
-/** What the addon's sources include, and what that includes. */
+/** The headers that the addon's sources include, with their own includes. */
 const HEADERS = [
   ...[
     'c_api',
@@ -47,7 +47,7 @@ const HEADERS = [
 const LIBRARIES = ['libtensorflow_cc.so.2', 'libtensorflow_framework.so.2'];
 
 /**
- * Makes a runtime in `folder`, from package registries alone (see downloads.ts):
+ * Builds a runtime in `folder` from package registries alone (see downloads.ts):
  *
  *   tree/bin/node
  *   tree/node_modules/@tensorflow/{tfjs, tfjs-*, tfjs-node or tfjs-node-gpu, tfjs-backend-wasm}
@@ -55,8 +55,8 @@ const LIBRARIES = ['libtensorflow_cc.so.2', 'libtensorflow_framework.so.2'];
  *   runtime.tar.gz     the tree
  *   runtime.json       a RuntimeDescription
  *
- * tfjs-node's addon is compiled here against the TensorFlow library of a Python wheel. The finished tree is asked for a product of matrices
- * before it is packed.
+ * Compiles tfjs-node's addon against the TensorFlow library of a Python wheel. Before packing, the finished tree must multiply two
+ * matrices.
  * @throws TonyError RUNTIME_*
  */
 export async function buildRuntime(recipe: Recipe, folder: string, progress: Progress): Promise<RuntimeDescription> {
@@ -97,7 +97,7 @@ export async function buildRuntime(recipe: Recipe, folder: string, progress: Pro
         if (file === 'include/LICENSE') return file;
         return file.startsWith('include/') && HEADERS.includes(file.slice('include/'.length)) ? file : null;
       });
-      // One after the other: what is large is downloaded at the line's speed anyway, and a wheel goes when it is unpacked.
+      // In sequence: large downloads use the full bandwidth anyway, and each wheel is deleted after it is unpacked.
       for (const wheel of nvidia) {
         await fromWheel(wheel, recipe, wheelScratch, signal, say, (name) =>
           /^nvidia\/.*\/(lib|nvvm\/libdevice)\/.*\.(so|bc)(\.|$)/.test(name) ? name : null,
@@ -175,7 +175,7 @@ async function fromWheel(
   await rm(download, { recursive: true });
 }
 
-/** Runs jobs at the same time; when one fails, the others are ended and waited for, so that nothing writes into a folder that goes. */
+/** Runs jobs concurrently. If one fails, aborts the others and waits for them, so that none writes to a folder that is being removed. */
 async function together(...jobs: readonly ((signal: AbortSignal) => Promise<void>)[]): Promise<void> {
   const abort = new AbortController();
   let failure: { readonly error: unknown } | null = null;
@@ -192,7 +192,7 @@ async function together(...jobs: readonly ((signal: AbortSignal) => Promise<void
   if (failure !== null) throw (failure as { readonly error: unknown }).error;
 }
 
-/** Symbols that only debuggers read are a quarter of the libraries. A machine without `strip` makes a larger runtime. */
+/** Removes debug symbols, a quarter of the libraries' size. Without `strip` on this machine, the runtime is larger. */
 async function strip(file: string, signal: AbortSignal): Promise<void> {
   try {
     await runTool({ command: 'strip', args: ['--strip-unneeded', file], cwd: path.dirname(file), signal, timeoutMs: 10 * 60_000 });

@@ -1,6 +1,6 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { PACKAGES_FILE, type PackagesDescription, readPackages } from '../../web/tensorboard/packages.ts';
 import { findPythons, ISOLATION, type Python } from '../../web/tensorboard/python.ts';
 import { packFolder } from './archive.ts';
@@ -12,24 +12,24 @@ import { type PinnedWheel, PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheel
 import { runTool, ToolFailure } from './tool.ts';
 import { unpackWheel } from './wheel.ts';
 
-/** tensorboard.json of a built archive. */
+/** The content of tensorboard.json beside a built archive. */
 export interface TensorBoardDescription {
   readonly key: string;
   readonly tensorboard: string;
-  /** Of tensorboard.tar.gz. */
+  /** The SHA-256 of tensorboard.tar.gz. */
   readonly sha256: string;
   readonly size: number;
 }
 
-/** Downloads at the same time. */
+/** The number of concurrent downloads. */
 const AT_ONCE = 3;
 
 /**
- * Makes TensorBoard for the Pythons of a cluster's nodes in `folder`, from Python's package registry alone:
+ * Builds TensorBoard in `folder`, for the Pythons of a cluster's nodes, from Python's package registry alone:
  *
  *   tree/packages.json       a PackagesDescription
- *   tree/packages/           what all Pythons share
- *   tree/python-3.N/          what some do
+ *   tree/packages/           packages shared by all Pythons
+ *   tree/python-3.N/         packages of one Python version
  *   tensorboard.tar.gz       the tree
  *   tensorboard.json         a TensorBoardDescription
  *
@@ -44,7 +44,7 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   say(`getting TensorBoard ${TENSORBOARD_VERSION} for Python ${versions[0]} to ${versions.at(-1)}`);
   const wheels = tensorBoardWheels(architecture);
   const [first = '', ...rest] = versions;
-  // The first holds what all share. A registry that cannot be reached shows itself once.
+  // The first download includes the shared packages. An unreachable registry is reported once.
   await fetchFor(first, wheels, architecture, scratch, tree, say);
   const abort = new AbortController();
   const worker = async (): Promise<void> => {
@@ -103,7 +103,7 @@ async function fetchFor(
 
 const PROOF = 'import sys, json; sys.path[:0] = json.loads(sys.argv[1]); from tensorboard import default, program; default.get_plugins()';
 
-/** With the Pythons that this machine has. The nodes may have others. */
+/** Tests the tree with the Pythons of this machine. The nodes may have others. */
 async function prove(tree: string, scratch: string, say: Progress): Promise<void> {
   const packages = await readPackages(tree);
   const pythons = typeof packages === 'string' ? packages : await findPythons(packages);

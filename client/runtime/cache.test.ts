@@ -14,7 +14,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(path.dirname(runtimes), { recursive: true }));
 
-/** A process id that is surely nobody's: of a process that has ended. */
+/** The process ID of a process that has ended. */
 async function endedProcess(): Promise<number> {
   const child = spawn('true');
   await once(child, 'exit');

@@ -3,19 +3,20 @@ import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createWhole } from '../../conf/create-whole.ts';
+import { createWhole } from '../../platform/create-whole.ts';
+import { makeFolders } from '../../platform/make-folders.ts';
 
 /*
  * <cache>/runtime/
- *   <key>/                             a finished runtime: it appears whole, by a rename
- *   .build-<host>-<pid>-<random>/      one being built; nothing ever looks inside but its builder
- *   .lock-<key>                        "<host> <pid>": somebody is building it, so that others wait instead of doing the same.
- *                                      It only saves work: two builders at the same time would do no harm.
+ *   <key>/                             a finished runtime, published by a rename
+ *   .build-<host>-<pid>-<random>/      a build in progress; only its builder accesses it
+ *   .lock-<key>                        "<host> <pid>" of the builder; other processes wait instead of building the same runtime.
+ *                                      The lock only saves work: two concurrent builders would do no harm.
  */
 
 export function cacheFolder(environment: NodeJS.ProcessEnv = process.env, home: string = os.homedir()): string {
   if (environment.TONY_CACHE_DIR) return path.resolve(environment.TONY_CACHE_DIR);
-  // The XDG base directory specification: a relative path is to be ignored.
+  // The XDG base directory specification says to ignore relative paths.
   const xdg = environment.XDG_CACHE_HOME;
   return path.join(xdg && path.isAbsolute(xdg) ? xdg : path.join(home, '.cache'), 'tony-ts');
 }
@@ -24,13 +25,13 @@ export function runtimesFolder(environment?: NodeJS.ProcessEnv): string {
   return path.join(cacheFolder(environment), 'runtime');
 }
 
-/** A new folder for a build, beside the finished ones so that a rename can publish it. Removes what builds that died have left. */
+/** Creates a build folder beside the finished ones, so that a rename can publish it. Removes the folders of builders that have died. */
 export async function openBuildFolder(runtimes: string): Promise<string> {
-  await mkdir(runtimes, { recursive: true });
+  await makeFolders(runtimes, 0o755);
   for (const name of await readdir(runtimes)) {
     const owner = /^\.build-(.+)-(\d+)-[0-9a-f]+$/.exec(name);
     if (owner === null || !isGone(owner[1] ?? '', Number(owner[2]))) continue;
-    // A download that outlived its builder may still write there: then the build after this one removes it.
+    // A download process that outlived its builder may still write there; in that case the next build removes the folder.
     await rm(path.join(runtimes, name), { recursive: true, force: true }).catch(() => {});
   }
   const folder = path.join(runtimes, `.build-${os.hostname()}-${process.pid}-${randomBytes(4).toString('hex')}`);
@@ -38,7 +39,7 @@ export async function openBuildFolder(runtimes: string): Promise<string> {
   return folder;
 }
 
-/** Makes a finished folder visible under its final name; false when another builder was first. */
+/** Renames a finished folder to its final name; returns false if another builder was first. */
 export async function publish(folder: string, final: string): Promise<boolean> {
   try {
     await rename(folder, final);
@@ -51,11 +52,11 @@ export async function publish(folder: string, final: string): Promise<boolean> {
 }
 
 /**
- * Waits until nobody else is building `key`, then runs `work` as its builder.
- * @param waiting is called once, when there is somebody to wait for
+ * Waits until no other process is building `key`, then runs `work` as its builder.
+ * @param waiting is called once if another builder is active
  */
 export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (pid: number) => void, work: () => Promise<T>): Promise<T> {
-  await mkdir(runtimes, { recursive: true });
+  await makeFolders(runtimes, 0o755);
   const lock = path.join(runtimes, `.lock-${key}`);
   let told = false;
   while (!(await createWhole(lock, `${os.hostname()} ${process.pid}`))) {
@@ -80,7 +81,7 @@ export async function asOnlyBuilder<T>(runtimes: string, key: string, waiting: (
   }
 }
 
-/** Whether a process surely runs no more; of other machines (a home folder may be shared) nothing is known. */
+/** Whether a process has certainly ended. For processes of other machines (a home folder may be shared) this is unknown. */
 function isGone(host: string, pid: number): boolean {
   if (host !== os.hostname()) return false;
   try {

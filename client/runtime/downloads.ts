@@ -3,23 +3,23 @@ import { createReadStream } from 'node:fs';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { type Architecture, type NodePackage, PACKAGE_LOCK, WHEEL_PYTHON, type Wheel } from './pins.ts';
 import { runTool, type ToolCall, ToolFailure } from './tool.ts';
 
 /*
- * All downloads go through npm and pip, so that a site's own mirrors, proxies, certificates and caches are honoured without a setting of ours.
- * tfjs-node's own installer is never asked: it wants a host that clusters behind a wall cannot reach, and checks no checksum.
+ * All downloads go through npm and pip, which use a site's mirrors, proxies, certificates and caches without further settings. tfjs-node's
+ * own installer is not used: it downloads from a host that clusters behind a firewall cannot reach, and verifies no checksum.
  */
 
 const MINUTES = 60_000;
 
-/** Installs the locked JavaScript packages into `folder`/node_modules; none of their install scripts runs. */
+/** Installs the locked JavaScript packages into `folder`/node_modules without running their install scripts. */
 export async function installPackages(folder: string, signal: AbortSignal): Promise<void> {
   await mkdir(folder, { recursive: true });
   await writeFile(path.join(folder, 'package.json'), JSON.stringify(PACKAGE_LOCK.packages['']));
   await writeFile(path.join(folder, 'package-lock.json'), JSON.stringify(PACKAGE_LOCK));
-  // The prefix is given since npm, started by npx, would look for its project where npx was started.
+  // Without --prefix, npm started by npx would look for its project where npx was started.
   const args = ['ci', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-bin-links', '--loglevel=error'];
   await download('the TensorFlow.js packages', { command: 'npm', args, cwd: folder, signal, timeoutMs: 10 * MINUTES });
 }
@@ -39,7 +39,7 @@ export async function downloadNode(node: NodePackage, folder: string, signal: Ab
   return tarball;
 }
 
-/** Downloads a wheel into `folder` (pip holds it against its checksum) and returns its path. */
+/** Downloads a wheel into `folder` (pip verifies its checksum) and returns its path. */
 export async function downloadWheel(wheel: Wheel, architecture: Architecture, folder: string, signal: AbortSignal): Promise<string> {
   const place = { python: WHEEL_PYTHON, architecture, folder, signal };
   const [file] = await downloadWheels(`${wheel.name} ${wheel.version}`, [wheel], place);
@@ -79,7 +79,7 @@ export async function downloadWheels(
   await download(what, { command: 'python3', args, cwd: folder, env, signal, timeoutMs: 30 * MINUTES });
   const files = (await readdir(folder)).filter((name) => name.endsWith('.whl'));
   return wheels.map(({ name, version }) => {
-    // The first two parts of a wheel's name, as PEP 427 writes them.
+    // The first two parts of a wheel's name, as defined in PEP 427.
     const begin = `${name.replaceAll('-', '_')}-${version}-`;
     const file = files.find((each) => each.toLowerCase().startsWith(begin.toLowerCase()));
     if (file === undefined) throw new Error(`expected ${begin}*.whl in ${folder}`);
@@ -95,7 +95,7 @@ async function download(what: string, call: ToolCall): Promise<void> {
   }
 }
 
-/** Tells apart what npm and pip say in their logs. */
+/** Maps the logs of npm and pip to errors. */
 export function explain(what: string, failure: ToolFailure): TonyError {
   if (/EINTEGRITY|DO NOT MATCH THE HASHES/i.test(failure.log)) {
     return new TonyError('RUNTIME_HASH_MISMATCH', `${what}: the download has not the checksum that it was published with`, {

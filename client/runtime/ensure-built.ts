@@ -1,30 +1,32 @@
 import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { messageOf, TonyError } from '../../conf/errors.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { refuseForeignFolder } from '../files/own-folder.ts';
 import type { Progress } from './build-runtime.ts';
 import { asOnlyBuilder, openBuildFolder, publish } from './cache.ts';
 
-/** Something that is built once on a machine, and lies in its cache from then on. */
+/** An artefact that is built once per machine and cached. */
 export interface Built<T> {
-  /** For people: `runtime`. */
+  /** The name in messages: `runtime`. */
   readonly what: string;
-  /** The folder of all of its kind. */
+  /** The cache folder for all artefacts of this kind. */
   readonly shelf: string;
-  /** Its name there; two builds of one key make the same. */
+  /** The name in that folder; builds with equal keys are equivalent. */
   readonly key: string;
-  /** Null when there is none. @throws TonyError RUNTIME_BROKEN when there is half of one */
+  /** Returns null if the folder has no artefact. @throws TonyError RUNTIME_BROKEN if it is incomplete */
   readonly read: (folder: string) => Promise<T | null>;
-  /** Fills an empty folder. */
+  /** Builds the artefact in an empty folder. */
   readonly build: (folder: string, progress: Progress) => Promise<unknown>;
 }
 
 /**
- * From the cache, or built now. Several processes may call it at the same time: one builds, the others wait for it. A build that was
- * interrupted leaves nothing that looks finished.
- * @throws TonyError RUNTIME_CACHE_UNWRITABLE, RUNTIME_BROKEN, and what `build` throws
+ * Returns the artefact from the cache or builds it. Safe for concurrent processes: one builds, the others wait. An interrupted build never
+ * looks finished.
+ * @throws TonyError FOLDER_UNSAFE, RUNTIME_CACHE_UNWRITABLE, RUNTIME_BROKEN, and the errors of `build`
  */
 export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>, progress: Progress): Promise<T> {
   const final = path.join(shelf, key);
+  await refuseForeignShelf(shelf);
   const present = await read(final);
   if (present !== null) return present;
   const waiting = (pid: number) => progress(`process ${pid} is building this ${what}; waiting for it`);
@@ -49,7 +51,12 @@ export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>
   }
 }
 
-/** Forgets it, so that the next call builds it anew. */
+/** Rejects a cache that other users own, because its archives run on the cluster. @throws TonyError FOLDER_UNSAFE */
+export async function refuseForeignShelf(shelf: string): Promise<void> {
+  for (const folder of [path.dirname(shelf), shelf]) await refuseForeignFolder(folder, 'TONY_CACHE_DIR');
+}
+
+/** Removes the artefact from the cache, so that the next call rebuilds it. */
 export async function removeBuilt({ shelf, key }: { readonly shelf: string; readonly key: string }): Promise<void> {
   const away = await openBuildFolder(shelf);
   try {

@@ -1,36 +1,37 @@
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { buildRuntime, type Progress, type RuntimeDescription } from './build-runtime.ts';
 import { runtimesFolder } from './cache.ts';
-import { type Built, ensureBuilt, removeBuilt } from './ensure-built.ts';
+import { type Built, ensureBuilt, refuseForeignShelf, removeBuilt } from './ensure-built.ts';
 import { type RuntimeOptions, recipeOf } from './recipe.ts';
 
 /** A runtime in this machine's cache. */
 export interface Runtime extends RuntimeDescription {
-  /** Absolute path of runtime.tar.gz: what a cluster's nodes unpack. */
+  /** Absolute path of runtime.tar.gz, which the cluster's nodes unpack. */
   readonly archive: string;
-  /** Absolute path of the same, unpacked: bin/node, node_modules/. */
+  /** Absolute path of the unpacked archive: bin/node, node_modules/. */
   readonly tree: string;
 }
 
-/** The runtime in the cache; null when it was not built yet. Takes milliseconds. */
+/** Returns the cached runtime, null if there is none. Takes milliseconds. @throws TonyError FOLDER_UNSAFE, RUNTIME_BROKEN */
 export async function findRuntime(options: RuntimeOptions = {}): Promise<Runtime | null> {
+  await refuseForeignShelf(runtimesFolder());
   return read(path.join(runtimesFolder(), recipeOf(options).key));
 }
 
 /**
- * The runtime, from the cache or built now (about a minute, 220 MB of downloads). Several processes may call it at the same time: one builds,
- * the others wait for it. A build that was interrupted leaves nothing that looks finished.
- * @param progress is told what happens, line by line; is not called when the runtime is there
+ * Returns the runtime from the cache or builds it (about a minute, 220 MB of downloads). Safe for concurrent processes: one builds, the
+ * others wait. An interrupted build never looks finished.
+ * @param progress receives lines of progress; not called if the runtime is cached
  * @throws TonyError RUNTIME_UNSUPPORTED, RUNTIME_TOOL_MISSING, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH, RUNTIME_COMPILE_FAILED,
- * RUNTIME_BROKEN, RUNTIME_CACHE_UNWRITABLE
+ *   RUNTIME_BROKEN, RUNTIME_CACHE_UNWRITABLE
  */
 export async function ensureRuntime(progress: Progress = () => {}, options: RuntimeOptions = {}): Promise<Runtime> {
   return ensureBuilt(builtRuntime(options), progress);
 }
 
-/** Forgets the runtime, so that the next call builds it anew. */
+/** Removes the runtime from the cache, so that the next call rebuilds it. */
 export async function removeRuntime(options: RuntimeOptions = {}): Promise<void> {
   await removeBuilt(builtRuntime(options));
 }

@@ -1,44 +1,40 @@
 import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { PACKAGES_FILE } from '../../web/tensorboard/packages.ts';
 import type { Progress } from './build-runtime.ts';
 import { buildTensorBoard, type TensorBoardDescription } from './build-tensorboard.ts';
 import { cacheFolder } from './cache.ts';
-import { type Built, ensureBuilt, removeBuilt } from './ensure-built.ts';
+import { type Built, ensureBuilt, refuseForeignShelf } from './ensure-built.ts';
 import { architectureOf } from './recipe.ts';
 import { PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheels } from './tensorboard-pins.ts';
 
-/** TensorBoard in this machine's cache, for the Pythons of other machines as well. */
+/** TensorBoard in this machine's cache, for all supported Pythons. */
 export interface TensorBoardArchive extends TensorBoardDescription {
-  /** Absolute path of tensorboard.tar.gz: what a cluster's nodes unpack. */
+  /** Absolute path of tensorboard.tar.gz, which the cluster's nodes unpack. */
   readonly archive: string;
-  /** Absolute path of the same, unpacked. */
+  /** Absolute path of the unpacked archive. */
   readonly tree: string;
 }
 
-/** Counts changes of how it is put together from the same wheels. */
+/** Incremented when the build combines the same wheels in another way. */
 const LAYOUT = 2;
 
-/** TensorBoard in the cache; null when it was not built yet. Takes milliseconds. */
+/** Returns TensorBoard from the cache; null if it is not built. Takes milliseconds. */
 export async function findTensorBoard(): Promise<TensorBoardArchive | null> {
   const { shelf, key, read } = built();
+  await refuseForeignShelf(shelf);
   return read(path.join(shelf, key));
 }
 
 /**
- * TensorBoard, from the cache or made now (about a minute, 160 MB of downloads). Several processes may call it at the same time.
- * @param progress is told what happens, line by line; is not called when it is there
+ * Returns TensorBoard from the cache or builds it (about a minute, 160 MB of downloads). Safe for concurrent processes.
+ * @param progress receives lines of progress; not called if it is cached
  * @throws TonyError RUNTIME_*
  */
 export async function ensureTensorBoard(progress: Progress = () => {}): Promise<TensorBoardArchive> {
   return ensureBuilt(built(), progress);
-}
-
-/** Forgets it, so that the next call makes it anew. */
-export async function removeTensorBoard(): Promise<void> {
-  await removeBuilt(built());
 }
 
 function built(): Built<TensorBoardArchive> {

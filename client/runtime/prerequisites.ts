@@ -1,14 +1,14 @@
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { runTool, ToolFailure } from './tool.ts';
 
-/** The C++ compiler: the one that CXX names, else g++. */
+/** The C++ compiler: CXX if set, else g++. */
 export function compilerCommand(environment: NodeJS.ProcessEnv = process.env): string {
   return environment.CXX || 'g++';
 }
 
 /**
- * Looks for the programs that a build needs, before anything is downloaded.
- * @throws TonyError RUNTIME_TOOL_MISSING naming all that are not there
+ * Checks that the programs for a build are installed, before downloading anything.
+ * @throws TonyError RUNTIME_TOOL_MISSING naming all missing programs
  */
 export async function checkPrerequisites(folder: string, signal: AbortSignal): Promise<void> {
   const compiler = compilerCommand();

@@ -33,6 +33,8 @@ describe('isNeeded', () => {
     '@tensorflow/tfjs-node/scripts/install.js',
     '@types',
     'core-js',
+    'tar',
+    'minizlib',
     'function-bind/test',
     'long/README.md',
   ])('drops %s', (file) => expect(isNeeded(file)).toBe(false));

@@ -1,24 +1,26 @@
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 
-/** Only compilers and browsers read these. */
+/** Packages that only compilers and browsers need. */
 const PACKAGES = new Set(['core-js', 'regenerator-runtime', 'undici-types', '@types', '@webgpu', '.bin', '.package-lock.json']);
+/** Packages with which node-pre-gyp unpacks downloads during an installation, and their dependencies. A runtime installs nothing. */
+const INSTALLERS = new Set(['tar', 'fs-minipass', 'minizlib', 'minipass', 'chownr', 'yallist', 'mkdirp']);
 const FOLDERS = new Set(['test', 'tests', '__tests__', 'miniprogram', '.github']);
-/** What tfjs-node's addon is made from. */
+/** Sources of tfjs-node's addon. */
 const ADDON_SOURCES = new Set(['binding', 'scripts', 'src', 'python', 'build']);
 const FILES = /\.(map|ts|mts|cts|md|markdown|html|flow)$|_test\.js$|^(tsconfig.*|binding\.gyp|prep-gpu.*)$/i;
-/** tf.min.js, tf-core.es2017.js, ...: bundles for browsers. Node loads tf*.node.js, and the single modules beside it. */
+/** Browser bundles: tf.min.js, tf-core.es2017.js, ... Node loads tf*.node.js and the individual modules. */
 const BROWSER_BUNDLE = /^tf(-[a-z-]+)?(\.(fesm|es2017))?(\.min)?\.js$/;
 
 /**
- * Whether Node needs a file or folder of node_modules at run time, given its path in there (`@tensorflow/tfjs/dist/tf.min.js`).
- * Pure, and asked for folders before what they hold. Licences stay.
+ * Whether Node needs a file or folder of node_modules at run time, given its path within node_modules (`@tensorflow/tfjs/dist/tf.min.js`).
+ * Pure; called for a folder before its content. Licences are kept.
  */
 export function isNeeded(file: string): boolean {
   const parts = file.split('/');
   const name = parts.at(-1) ?? '';
   const scoped = file.startsWith('@');
-  if (PACKAGES.has(parts[0] ?? '')) return false;
+  if (PACKAGES.has(parts[0] ?? '') || INSTALLERS.has(parts[0] ?? '')) return false;
   const inside = parts.slice(scoped ? 2 : 1);
   if (inside.length === 0) return true;
   if (/^(licen[cs]e|copying|notice)/i.test(name)) return true;
@@ -31,7 +33,7 @@ export function isNeeded(file: string): boolean {
   return true;
 }
 
-/** Removes what is not needed from a folder node_modules. */
+/** Removes unneeded files from a node_modules folder. */
 export async function pruneModules(modules: string): Promise<void> {
   const walk = async (folder: string): Promise<void> => {
     const entries = await readdir(path.join(modules, folder), { withFileTypes: true });

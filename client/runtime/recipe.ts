@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import {
   type Architecture,
   CPU_LIBTENSORFLOW,
@@ -14,26 +14,26 @@ import {
 } from './pins.ts';
 
 export interface RuntimeOptions {
-  /** Major version of the Node that the user's programs run with; 22 when not given. */
+  /** Major version of Node for the user's programs; default 22. */
   readonly node?: NodeMajor;
-  /** With CUDA libraries and tfjs-node-gpu: about 2.4 GB are downloaded. */
+  /** Includes CUDA libraries and tfjs-node-gpu: downloads about 2.4 GB. */
   readonly gpu?: boolean;
 }
 
-/** Everything that decides what a runtime holds. Two equal recipes make runtimes that do the same. */
+/** Everything that determines a runtime's content. Equal recipes produce equivalent runtimes. */
 export interface Recipe {
   readonly architecture: Architecture;
   readonly node: NodePackage;
   readonly gpu: boolean;
   readonly libtensorflow: Libtensorflow;
-  /** Names the runtime in the cache: versions for people, and a digest of all that is pinned. */
+  /** The runtime's name in the cache: readable versions and a digest of all pins. */
   readonly key: string;
 }
 
-/** Counts changes of how a runtime is put together from the same parts, so that runtimes of an older way are not used. */
-const LAYOUT = 3;
+/** Incremented when the build combines the same parts in another way, so that older runtimes are not reused. */
+const LAYOUT = 4;
 
-/** Of the machines that a runtime is for: of the same kind as this one. @throws TonyError RUNTIME_UNSUPPORTED */
+/** The architecture of the nodes, which must match this machine. @throws TonyError RUNTIME_UNSUPPORTED */
 export function architectureOf(machine: { readonly platform: string; readonly arch: string } = process): Architecture {
   const { arch } = machine;
   if (machine.platform === 'linux' && (arch === 'x64' || arch === 'arm64')) return arch;

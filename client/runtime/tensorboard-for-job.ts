@@ -1,8 +1,11 @@
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import type { Progress } from './build-runtime.ts';
 import { ensureTensorBoard, type TensorBoardArchive } from './ensure-tensorboard.ts';
 
-/** TensorBoard for a job that is being submitted. A job runs as well without: then a line says why there is none. */
+/**
+ * Returns TensorBoard for a job that is being submitted. On failure returns null and reports the reason as progress: the job runs without
+ * it.
+ */
 export async function tensorBoardForJob(onProgress: Progress): Promise<TensorBoardArchive | null> {
   try {
     return await ensureTensorBoard(onProgress);

@@ -1,23 +1,23 @@
 import type { Architecture, Wheel } from './pins.ts';
 
 /*
- * TensorBoard and all that it imports, to the byte (see pins.ts). Of each package the newest version that runs with all of these Pythons, so
- * that they share its files: what is compiled carries its Python in its name. NumPy alone has no such version. Not here, since TensorBoard asks
- * for them and never imports them as it is run: setuptools, tensorboard-data-server.
+ * The exact versions of TensorBoard and its dependencies (see pins.ts). Each package has the newest version that supports all of these
+ * Pythons, which then share its files; compiled files carry the Python version in their names. Only NumPy has no such version. setuptools
+ * and tensorboard-data-server are omitted: TensorBoard requires them but does not import them in this configuration.
  */
 
 export const TENSORBOARD_VERSION = '2.21.0';
 
 export interface PinnedWheel extends Wheel {
-  /** The Python that the wheel is for, or one of them. */
+  /** A Python version that the wheel supports. */
   readonly python: string;
-  /** In the archive. */
+  /** The folder in the archive. */
   readonly folder: Folder;
 }
 
 export type Folder = 'packages' | 'python-3.9' | 'python-3.10';
 
-/** What each Python imports from; in this order. */
+/** The import folders of each Python, in order. */
 export const PYTHON_FOLDERS: Readonly<Record<string, readonly Folder[]>> = {
   '3.9': ['packages', 'python-3.9'],
   '3.10': ['packages', 'python-3.10'],
@@ -26,7 +26,7 @@ export const PYTHON_FOLDERS: Readonly<Record<string, readonly Folder[]>> = {
   '3.13': ['packages', 'python-3.10'],
 };
 
-/** Written in Python alone: the same for all machines. */
+/** Pure Python packages: the same for all architectures. */
 const PURE: readonly PinnedWheel[] = [
   {
     name: 'absl-py',
@@ -179,41 +179,41 @@ const COMPILED: readonly Compiled[] = [
   },
   {
     name: 'pillow',
-    version: '11.3.0',
+    version: '12.3.0',
     python: '3.10',
-    folder: 'packages',
-    x64: 'cc3e831b563b3114baac7ec2ee86819eb03caa1a2cef0b481a5675b59c4fe23b',
-    arm64: '7107195ddc914f656c7fc8e4a5e1c25f32e9236ea3ea860f257b0436011fddd0',
+    folder: 'python-3.10',
+    x64: 'f0606c8bf2cdefea14a43530f7657cbbb7ecf1c4222512492ef4a4434a9501ec',
+    arm64: '5594fc43d548a7ed94949d139aa1341b270f1863f11cfd37f5a6c8b778a6b67f',
   },
   {
     name: 'pillow',
-    version: '11.3.0',
+    version: '12.3.0',
     python: '3.11',
-    folder: 'packages',
-    x64: '91da1d88226663594e3f6b4b8c3c8d85bd504117d043740a8e0ec449087cc494',
-    arm64: '7d1aa4de119a0ecac0a34a9c8bde33f34022e2e8f99104e47a3ca392fd60e37d',
+    folder: 'python-3.10',
+    x64: '23d27a3e0307ec2244cc51e7287b919aa68d097504ebe19df4e76a98a3eea5bd',
+    arm64: 'bcb46e2f9feff8d06323983bd83ed00c201fdcab3d74973e7072a889b3979fcd',
   },
   {
     name: 'pillow',
-    version: '11.3.0',
+    version: '12.3.0',
     python: '3.12',
-    folder: 'packages',
-    x64: '67172f2944ebba3d4a7b54f2e95c786a3a50c21b88456329314caaa28cda70f6',
-    arm64: 'eb76541cba2f958032d79d143b98a3a6b3ea87f0959bbe256c0b5e416599fd5d',
+    folder: 'python-3.10',
+    x64: '78cb2c6865a35ab8ff8b75fd122f6033b92a62c82801110e48ddd6c936a45d91',
+    arm64: 'd9c7f76c0673154f044e9d78c8655fb4213f6ca31a836df48b40fe5d187717b9',
   },
   {
     name: 'pillow',
-    version: '11.3.0',
+    version: '12.3.0',
     python: '3.13',
-    folder: 'packages',
-    x64: 'f0f5d8f4a08090c6d6d578351a2b91acf519a54986c055af27e7a93feae6d3f1',
-    arm64: '2d6fcc902a24ac74495df63faad1884282239265c6839a0a6416d33faedfae7e',
+    folder: 'python-3.10',
+    x64: '0847a763afefb695bc912d7c131e7e0632d4edc1d8698f58ddabec8e46b8b6d3',
+    arm64: 'f7401aebd7f581d7f83a439d87d474999317ee099218e5ad25d125290990ba65',
   },
   {
     name: 'pillow',
     version: '11.3.0',
     python: '3.9',
-    folder: 'packages',
+    folder: 'python-3.9',
     x64: '6359a3bc43f57d5b375d1ad54a0074318a0844d11b76abccf478c37c986d3cfc',
     arm64: '23cff760a9049c502721bdb743a7cb3e03365fafcdfc2ef9784610714166e5a4',
   },

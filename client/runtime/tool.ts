@@ -1,18 +1,18 @@
 import { spawn } from 'node:child_process';
-import { anySignal } from '../../conf/any-signal.ts';
-import { TonyError } from '../../conf/errors.ts';
+import { anySignal } from '../../platform/any-signal.ts';
+import { TonyError } from '../../platform/errors.ts';
 
 export interface ToolCall {
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Ends the tool (and with it the wait) when it fires. */
+  /** Kills the tool when it aborts. */
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
 }
 
-/** Thrown when a tool ran and did not succeed. `log` is the end of all that it wrote. */
+/** A tool exited unsuccessfully. `log` is the end of its output. */
 export class ToolFailure extends Error {
   override readonly name = 'ToolFailure';
   readonly log: string;
@@ -22,7 +22,7 @@ export class ToolFailure extends Error {
     this.log = log;
   }
 
-  /** What to show to a person: the end is where the cause stands. */
+  /** The last lines of the output, where tools usually report the cause. */
   lastLines(count: number): string {
     return this.log
       .split('\n')
@@ -36,8 +36,8 @@ export class ToolFailure extends Error {
 const LOG_LIMIT = 64 * 1024;
 
 /**
- * Runs a program of this machine to its end and returns what it wrote to stdout. Its stdin is empty: it cannot ask anything.
- * @throws TonyError RUNTIME_TOOL_MISSING when it is not installed; ToolFailure when it fails or takes too long
+ * Runs a program of this machine to its end and returns its stdout. Its stdin is empty.
+ * @throws TonyError RUNTIME_TOOL_MISSING if the program is not installed; ToolFailure if it fails or times out
  */
 export async function runTool(call: ToolCall): Promise<string> {
   const child = spawn(call.command, call.args, {

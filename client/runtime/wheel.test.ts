@@ -6,7 +6,9 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { unpackWheel } from './wheel.ts';
 
-/** Python's own zip writer: one file deflated, one stored, one empty, one with a name beyond ASCII, one to leave, a comment at the end. */
+/**
+ * Uses Python's own zip writer: one file deflated, one stored, one empty, one with a non-ASCII name, one to skip, and an archive comment.
+ */
 const MAKE = `
 import sys, zipfile
 with zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED) as z:
@@ -54,7 +56,7 @@ describe('unpackWheel', () => {
     await truncate(wheel, whole.length - 60);
     await expect(unpackWheel(wheel, folder, place)).rejects.toThrow('not a zip archive');
     const bent = Buffer.from(whole);
-    // The offset of the directory, in the record at the end (whose comment has 22 bytes).
+    // The directory's offset in the end record, whose comment has 22 bytes.
     const end = whole.lastIndexOf(Buffer.from('504b0506', 'hex'), -23);
     bent.writeUInt32LE(7, end + 16);
     await writeFile(wheel, bent);
@@ -66,7 +68,7 @@ describe('unpackWheel', () => {
 
   it('ends with an error, and in good time, whatever is in the archive', async () => {
     const whole = await readFile(wheel);
-    const start = whole.length - 700; // the directory, and what points to it
+    const start = whole.length - 700; // the central directory and the end record
     const change = fc.record({ at: fc.nat(699), value: fc.integer({ min: 1, max: 255 }) });
     await fc.assert(
       fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 4 }), async (changes) => {

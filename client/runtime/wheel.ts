@@ -3,11 +3,12 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createInflateRaw } from 'node:zlib';
-import { intoFile } from '../into-file.ts';
-import { sideBySide } from '../side-by-side.ts';
+import { intoFile } from '../files/into-file.ts';
+import { sideBySide } from '../terminal/side-by-side.ts';
 
 /*
- * A Python wheel is a zip archive (PKWARE's APPNOTE.TXT). All numbers are little endian. What is read of it, from its end:
+ * A Python wheel is a zip archive (PKWARE's APPNOTE.TXT). All numbers are little endian. The structures used here, from the end of the
+ * file:
  *
  *   end of central directory             central directory, one record a file        local header, before each file's bytes
  *    0  u32  0x06054b50                   0  u32  0x02014b50                           0  u32  0x04034b50
@@ -20,7 +21,7 @@ import { sideBySide } from '../side-by-side.ts';
  *                                        42  u32  offset of the local header
  *                                        46  name, extra, comment
  *
- * 0xffffffff (and 0xffff records) mean zip64, which archives over 4 GiB need; no wheel that we pin is one.
+ * 0xffffffff (and 0xffff records) mark zip64, which archives over 4 GiB need; no pinned wheel uses it.
  */
 const END = 0x06054b50;
 const RECORD = 0x02014b50;
@@ -39,8 +40,9 @@ interface Entry {
 }
 
 /**
- * Unpacks the files of a wheel for which `place` names a path under `folder` (null: leave it). Checks no checksum: the whole wheel's was.
- * @returns the paths written, as `place` gave them
+ * Unpacks the files of a wheel for which `place` returns a path below `folder` (null: skip). Verifies no checksums, because the checksum of
+ * the whole wheel was verified.
+ * @returns the paths written, as returned by `place`
  */
 export async function unpackWheel(wheel: string, folder: string, place: (name: string) => string | null): Promise<string[]> {
   const file = await open(wheel);
@@ -54,13 +56,13 @@ export async function unpackWheel(wheel: string, folder: string, place: (name: s
         throw new Error(`${wheel}: ${target} leads out of the archive`);
       await mkdir(path.dirname(path.join(folder, target)), { recursive: true });
     }
-    // zlib inflates on threads of its own: the two large libraries of TensorFlow go at the same time.
+    // zlib inflates on its own threads, so the two large libraries of TensorFlow are unpacked concurrently.
     const queue = wanted.toSorted((a, b) => b.entry.size - a.entry.size);
     const worker = async (signal: AbortSignal) => {
       for (let next = queue.shift(); next !== undefined && !signal.aborted; next = queue.shift())
         await unpack(file, next.entry, path.join(folder, next.target));
     };
-    // Nothing is written any more when this ends, however it does.
+    // Waits for all writes, even after a failure.
     await sideBySide((signal) => [worker(signal), worker(signal)]);
     return wanted.map(({ target }) => target);
   } finally {
@@ -113,7 +115,7 @@ async function unpack(file: FileHandle, entry: Entry, target: string): Promise<v
 
 const PIECE = 1024 * 1024;
 
-/** The file handle serves several readers at once, so that a read stream, which owns its handle, does not fit. */
+/** Reads through a shared file handle; a read stream would own and close it. */
 async function* pieces(file: FileHandle, start: number, length: number): AsyncGenerator<Buffer> {
   for (let done = 0; done < length; done += PIECE) yield await read(file, start + done, Math.min(PIECE, length - done));
 }

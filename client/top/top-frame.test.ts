@@ -1,18 +1,24 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jobStatus, taskStatus } from '../../conf/job-status.fixture.ts';
+import { jobStatus, orphanedContainer, taskStatus } from '../../conf/job-status.fixture.ts';
 import type { JobStatus, TaskStatus } from '../../conf/status.ts';
-import type { Observation } from '../job-connection.ts';
-import type { JobSummary } from '../list-jobs.ts';
-import { terminalOf } from '../terminal.ts';
-import { widthOf } from '../text-width.ts';
+import type { Observation } from '../connections/job-connection.ts';
+import type { JobSummary } from '../listing/job-lister.ts';
+import { terminalOf } from '../terminal/terminal.ts';
+import { widthOf } from '../terminal/text-width.ts';
 import { JOB_ORDERINGS, jobFrame, jobsFrame, TASK_ORDERINGS } from './top-frame.ts';
 import { FIRST_VIEW, type TopView } from './top-view.ts';
 
 const ID = 'application_1795225023264_0001';
 const NOTES = { notice: '', intervalMs: 2000 };
 const plain = (columns: number, rows = 10) => terminalOf({ isTTY: true, columns, rows }, { NO_COLOR: '1' });
-const seen = (change: Partial<JobStatus>): Observation => ({ phase: 'RUNNING', waiting: '', status: jobStatus(change), result: null });
+const seen = (change: Partial<JobStatus>): Observation => ({
+  phase: 'RUNNING',
+  waiting: '',
+  status: jobStatus(change),
+  masterSilentMs: null,
+  result: null,
+});
 const busy = (index: number, cpuCores: number, change: Partial<TaskStatus> = {}): TaskStatus =>
   taskStatus({ index, usage: { rssBytes: 2 ** 30, cpuCores, gpus: [], stopped: false }, ...change });
 const order = (name: string): TopView => ({ ...FIRST_VIEW, order: TASK_ORDERINGS.findIndex((each) => each.name === name) });
@@ -46,7 +52,7 @@ test('in another order, and from another row on, but never beyond the last', () 
 test('a job that waits says why; a cluster that is away is said above the keys', () => {
   const waiting = jobFrame(
     ID,
-    { phase: 'ACCEPTED', waiting: 'queue is full', status: null, result: null },
+    { phase: 'ACCEPTED', waiting: 'queue is full', status: null, masterSilentMs: null, result: null },
     FIRST_VIEW,
     NOTES,
     plain(80),
@@ -55,6 +61,25 @@ test('a job that waits says why; a cluster that is away is said above the keys',
   expect(waiting.lines.slice(0, 2)).toEqual([`${ID}  ACCEPTED`, '  queue is full']);
   const away = jobFrame(ID, seen({}), FIRST_VIEW, { ...NOTES, notice: 'The ResourceManager is away.' }, plain(80), 0);
   expect(away.lines.at(-2)).toBe('The ResourceManager is away.');
+});
+
+test('that the ApplicationMaster does not answer stands above the tasks, and above the jobs', () => {
+  const sentence = 'The ApplicationMaster has not answered for 7 s.';
+  const silent = { ...seen({}), masterSilentMs: 7_000 };
+  expect(jobFrame(ID, silent, FIRST_VIEW, NOTES, plain(80), 0).lines).toContain(`  ${sentence}`);
+  expect(jobFrame(ID, { ...silent, status: null }, FIRST_VIEW, NOTES, plain(80), 0).lines.slice(0, 2)).toEqual([
+    `${ID}  RUNNING`,
+    `  ${sentence}`,
+  ]);
+  const jobs = jobsFrame([summary({ masterSilentMs: 7_000 })], 'of alice', FIRST_VIEW, NOTES, plain(100), { withUsers: false, now: 0 });
+  expect(jobs.lines).toContain(`  ${ID}: ${sentence}`);
+});
+
+test('the programs that may still run on a lost node appear above the tasks', () => {
+  const { lines } = jobFrame(ID, seen({ orphanedContainers: [orphanedContainer()] }), FIRST_VIEW, NOTES, plain(140), 0);
+  expect(lines[2]).toBe(
+    '  worker:1 may still run on node2:8041 for up to 24 s: YARN has given up the container there, and its executor cannot be reached.',
+  );
 });
 
 const summary = (change: Partial<JobSummary>): JobSummary => ({
@@ -77,10 +102,13 @@ const summary = (change: Partial<JobSummary>): JobSummary => ({
   allocatedVcores: 0,
   runningContainers: 3,
   used: { 'memory-mb': 6144, vcores: 3, 'yarn.io/gpu': 2 },
+  usedByMaster: {},
+  nodeLabel: null,
   logAggregation: null,
   phase: 'RUNNING',
   waiting: '',
   job: null,
+  masterSilentMs: null,
   ...change,
 });
 const training = summary({

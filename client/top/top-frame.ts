@@ -1,22 +1,23 @@
 import type { TaskStatus } from '../../conf/status.ts';
-import { formatDuration, formatMemory } from '../../conf/units.ts';
-import { fittedTable } from '../fitted-table.ts';
-import type { Observation } from '../job-connection.ts';
-import { jobLines, oneLine, TASK_COLUMNS, urgency } from '../job-table.ts';
-import type { JobSummary } from '../list-jobs.ts';
-import { progressColumns } from '../list-lines.ts';
-import { clip, type Terminal, wrap } from '../terminal.ts';
+import { formatDuration, formatMemory } from '../../conf/values/units.ts';
+import { silenceText } from '../cluster/master-silence.ts';
+import type { Observation } from '../connections/job-connection.ts';
+import type { JobSummary } from '../listing/job-lister.ts';
+import { jobLines, oneLine, TASK_COLUMNS, urgency } from '../output/job-table.ts';
+import { progressColumns } from '../output/list-lines.ts';
+import { fittedTable } from '../terminal/fitted-table.ts';
+import { clip, type Terminal, wrap } from '../terminal/terminal.ts';
 import { most, type Ordering, ordered, type TopView } from './top-view.ts';
 
 export interface Frame {
   readonly lines: readonly string[];
-  /** The view with as much scrolling as there are rows for. */
+  /** The view with its scroll offset limited to the rows. */
   readonly view: TopView;
 }
 
-/** What is said beside the table. */
+/** Further content of a frame. */
 export interface FrameNotes {
-  /** That the cluster is away, say; empty when there is nothing to say. */
+  /** A message such as an unreachable cluster; empty if there is none. */
   readonly notice: string;
   readonly intervalMs: number;
 }
@@ -44,26 +45,28 @@ export const JOB_ORDERINGS: readonly Ordering<JobSummary>[] = [
   { name: 'step', compare: most(({ job }) => job?.step) },
 ];
 
-/** One job: its line, why it waits, and its tasks, as many as there is room for. */
+/** A job's view: its line, why it waits, and as many tasks as fit. */
 export function jobFrame(
   applicationId: string,
-  { status, phase, waiting }: Observation,
+  { status, phase, waiting, masterSilentMs }: Observation,
   view: TopView,
   notes: FrameNotes,
   terminal: Terminal,
   now: number,
 ): Frame {
   const width = roomOf(terminal);
+  const silence = masterSilentMs === null ? [] : reasons(silenceText(masterSilentMs), terminal);
   if (status === null) {
-    const lines = [clip(`${applicationId}  ${phase}`, width), ...reasons(waiting, terminal)];
+    const lines = [clip(`${applicationId}  ${phase}`, width), ...reasons(waiting, terminal), ...silence];
     return { lines: framed(lines, [], TASK_ORDERINGS, view, notes, terminal), view: { ...view, offset: 0 } };
   }
-  const head = [clip(terminal.live ? applicationId : '', width), ...jobLines(status, terminal, now, width)].filter((line) => line !== '');
+  const job = [clip(terminal.live ? applicationId : '', width), ...jobLines(status, terminal, now, width)];
+  const head = [...job, ...silence].filter((line) => line !== '');
   const tasks = ordered(status.tasks, TASK_ORDERINGS, view);
   return tableFrame(head, tasks, (rows) => fittedTable(rows, TASK_COLUMNS, terminal), TASK_ORDERINGS, view, notes, terminal);
 }
 
-/** Jobs: what they have together, and a line for each. */
+/** A list of jobs: their totals, and a line for each. */
 export function jobsFrame(
   jobs: readonly JobSummary[],
   whose: string,
@@ -74,8 +77,10 @@ export function jobsFrame(
 ): Frame {
   const head = [clip(sumLine(jobs, whose), roomOf(terminal))];
   if (jobs.length === 0) return { lines: framed(head, [], JOB_ORDERINGS, view, notes, terminal), view: { ...view, offset: 0 } };
-  // Why they wait stands below a table that is not redrawn; here there is room for the first of them.
+  // A static list shows each reason for a wait; here only the first one fits.
   const waits = jobs.find(({ waiting }) => waiting !== '');
+  const silent = jobs.find(({ masterSilentMs }) => masterSilentMs !== null);
+  if (silent !== undefined) head.push(...reasons(`${silent.id}: ${silenceText(silent.masterSilentMs ?? 0)}`, terminal));
   if (waits !== undefined) head.push(...reasons(`${waits.id}: ${waits.waiting}`, terminal));
   const rows = ordered(jobs, JOB_ORDERINGS, view);
   return tableFrame(head, rows, (some) => fittedTable(some, progressColumns(options), terminal), JOB_ORDERINGS, view, notes, terminal);
@@ -98,7 +103,7 @@ function tableFrame<Row>(
   return { lines: framed([...head, title], shown, orderings, view, notes, terminal), view: { ...view, offset } };
 }
 
-/** The keys stand in the window's last line; where nothing is redrawn there are none. */
+/** The last line of the window lists the keys; static output has none. */
 function framed<Row>(
   head: readonly string[],
   rows: readonly string[],

@@ -1,4 +1,4 @@
-/** How a person wants to see the rows: by which order, which way round, from which row on. */
+/** The order, direction and scroll offset of the rows. */
 export interface TopView {
   readonly order: number;
   readonly reversed: boolean;
@@ -7,7 +7,7 @@ export interface TopView {
 
 export interface Ordering<Row> {
   readonly name: string;
-  /** Negative when `a` comes first. */
+  /** Negative if `a` comes first. */
   readonly compare: (a: Row, b: Row) => number;
 }
 
@@ -26,7 +26,7 @@ const KEYS = {
 } as const satisfies Record<string, readonly string[]>;
 const PAGE_ROWS = 10;
 
-/** What a key does to the view; `quit` for one that means the end. */
+/** The view after a key press; `quit` for a key that ends the command. */
 export function afterKey(view: TopView, key: string, orders: number): TopView | 'quit' {
   switch (Object.entries(KEYS).find(([, keys]) => (keys as readonly string[]).includes(key))?.[0]) {
     case 'quit':
@@ -52,14 +52,14 @@ export function afterKey(view: TopView, key: string, orders: number): TopView | 
   }
 }
 
-/** The rows in the order of the view, stable where they are equal. */
+/** Sorts the rows by the view's order; stable for equal rows. */
 export function ordered<Row>(rows: readonly Row[], orderings: readonly Ordering<Row>[], { order, reversed }: TopView): Row[] {
   const compare = orderings[order]?.compare ?? (() => 0);
   const sorted = rows.toSorted(compare);
   return reversed ? sorted.toReversed() : sorted;
 }
 
-/** Descending: who has most comes first; who has none last. */
+/** Compares in descending order; rows without a value come last. */
 export function most<Row>(amount: (row: Row) => number | null | undefined): (a: Row, b: Row) => number {
   return (a, b) => (amount(b) ?? -1) - (amount(a) ?? -1);
 }

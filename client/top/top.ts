@@ -1,8 +1,8 @@
 import type { ReadStream, WriteStream } from 'node:tty';
-import type { JobConnection, Observation } from '../job-connection.ts';
-import type { JobSummary } from '../list-jobs.ts';
-import { statusLines } from '../status-lines.ts';
-import { type Terminal, terminalOf } from '../terminal.ts';
+import type { JobConnection, Observation } from '../connections/job-connection.ts';
+import type { JobSummary } from '../listing/job-lister.ts';
+import { statusLines } from '../output/status-lines.ts';
+import { printable, type Terminal, terminalOf } from '../terminal/terminal.ts';
 import { JOB_ORDERINGS, jobFrame, jobsFrame, TASK_ORDERINGS } from './top-frame.ts';
 import { FIRST_VIEW } from './top-view.ts';
 import { watch } from './watch.ts';
@@ -15,11 +15,11 @@ export interface TopOptions {
 
 const QUIET = { notice: '', intervalMs: 0 };
 
-/** One job, until it is over; how it ended stays on the terminal. Where nothing can be redrawn it is shown once. Answers the exit code. */
+/** Shows one job until it is over; its report stays on the terminal. Without a terminal, prints it once. Returns the exit code. */
 export async function topJob(connection: JobConnection, { input, output, intervalMs }: TopOptions): Promise<number> {
   const terminal = terminalOf(output);
   const { applicationId } = connection;
-  const show = (lines: readonly string[]): void => void output.write(lines.map((line) => `${line}\n`).join(''));
+  const show = (lines: readonly string[]): void => void output.write(lines.map((line) => `${printable(line)}\n`).join(''));
   const ended = (observation: Observation): void => show(statusLines({ applicationId, pages: null }, observation, terminal, Date.now()));
   const first = await connection.observe();
   if (first.result !== null) {
@@ -43,7 +43,7 @@ export async function topJob(connection: JobConnection, { input, output, interva
   return exitCode;
 }
 
-/** Jobs as `list` gives them, until the person turns away. */
+/** Shows the jobs of `list` until the user quits. */
 export async function topJobs(
   list: () => Promise<readonly JobSummary[]>,
   { input, output, intervalMs }: TopOptions,
@@ -52,7 +52,7 @@ export async function topJobs(
   const terminal = terminalOf(output);
   if (!terminal.live) {
     const { lines } = jobsFrame(await list(), whose, FIRST_VIEW, QUIET, whole(terminal), { withUsers, now: Date.now() });
-    output.write(lines.map((line) => `${line}\n`).join(''));
+    output.write(lines.map((line) => `${printable(line)}\n`).join(''));
     return 0;
   }
   const { exitCode } = await watch<readonly JobSummary[]>(
@@ -67,7 +67,7 @@ export async function topJobs(
   return exitCode;
 }
 
-/** A picture that is not redrawn may be as long as it is. */
+/** The terminal for static output, which has no height limit. */
 function whole(terminal: Terminal): Terminal {
   return { live: false, columns: terminal.columns, rows: Number.POSITIVE_INFINITY, paint: (style, text) => terminal.paint(style, text) };
 }

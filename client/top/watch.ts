@@ -1,18 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ReadStream, WriteStream } from 'node:tty';
-import { INTERRUPTED } from '../interrupts.ts';
-import { Patience } from '../patience.ts';
-import { untilAborted } from '../until-aborted.ts';
-import { FullScreen } from './full-screen.ts';
+import { Patience } from '../cluster/patience.ts';
+import { FullScreen } from '../terminal/full-screen.ts';
+import { INTERRUPTED } from '../terminal/interrupts.ts';
+import { untilAborted } from '../terminal/until-aborted.ts';
 import type { Frame, FrameNotes } from './top-frame.ts';
 import { afterKey, FIRST_VIEW, type TopView } from './top-view.ts';
 
 export interface Watched<T> {
   readonly look: () => Promise<T>;
-  /** Whether there is nothing more to see. */
+  /** Whether the observation is final. */
   readonly isOver: (seen: T) => boolean;
   readonly frame: (seen: T, view: TopView, notes: FrameNotes) => Frame;
-  /** How many orders of the rows there are. */
+  /** The number of sort orders. */
   readonly orders: number;
 }
 
@@ -22,7 +22,7 @@ export interface WatchOptions {
   readonly intervalMs: number;
 }
 
-/** `last`: what was seen at the end; null when the person turned away. */
+/** `last`: the final observation; null if the user quit. */
 export interface WatchEnd<T> {
   readonly last: T | null;
   readonly exitCode: number;
@@ -36,7 +36,7 @@ class Left extends Error {
   }
 }
 
-/** Draws what is seen again and again, until it is over, or until the person turns away; then the terminal is as it was. */
+/** Redraws observations until they are over or the user quits, then restores the terminal. */
 export async function watch<T>(watched: Watched<T>, { input, output, intervalMs }: WatchOptions): Promise<WatchEnd<T>> {
   const away = new AbortController();
   const { signal } = away;

@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer';
 import { readFileSync } from 'node:fs';
 
-/** One line of a capture in golden/: what a real daemon and its client sent each other. */
+/** One line of a capture in golden/, a recorded exchange between a real daemon and its client. */
 export interface Captured {
   readonly from: 'client' | 'server';
-  /** What stands inside the protected message of the line beside it. */
+  /** The content of the protected message on the adjacent line. */
   readonly inside: boolean;
   readonly bytes: Buffer;
   readonly comment: string;
@@ -47,5 +47,5 @@ export interface CapturedDigest {
   readonly kis?: string;
 }
 
-/** By the name of the capture. */
+/** Keyed by the name of the capture. */
 export const capturedDigests = JSON.parse(golden('digest-md5.json').toString()) as Record<string, CapturedDigest>;

@@ -1,18 +1,18 @@
 import { Buffer } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import { createServer, type Server, type Socket } from 'node:net';
-import type { Token } from '../credentials.ts';
-import { type Cipher, type DigestInput, digestProof, layerKeys, parseDirectives, type Qop, sessionKey } from '../digest-md5.ts';
-import { encodeFrame, FrameReader } from '../frame.ts';
-import { decodeMessage, encodeDelimited, splitDelimited } from '../messages.ts';
-import type { SaslAuth, SaslMessage } from '../sasl.ts';
-import { type SecurityLayer, securityLayer } from '../security-layer.ts';
+import type { Token } from '../rpc/credentials.ts';
+import { type Cipher, type DigestInput, digestProof, layerKeys, parseDirectives, type Qop, sessionKey } from '../rpc/digest-md5.ts';
+import { encodeFrame, FrameReader } from '../rpc/frame.ts';
+import { decodeMessage, encodeDelimited, splitDelimited } from '../rpc/messages.ts';
+import type { SaslAuth, SaslMessage } from '../rpc/sasl.ts';
+import { type SecurityLayer, securityLayer } from '../rpc/security-layer.ts';
 
 export interface FakeCall {
   readonly method: string;
   readonly protocol: string;
   readonly callId: number;
-  /** The request message; what it is called follows from the method. */
+  /** The request message; the method determines its type. */
   readonly request: Buffer;
   readonly connection: FakeConnection;
 }
@@ -21,20 +21,20 @@ export type Answer =
   | { readonly success: string; readonly message: object }
   | { readonly error: string; readonly message: string }
   | { readonly fatal: string; readonly message: string }
-  /** Nothing is sent. */
+  /** Sends no response. */
   | null;
 
 export interface FakeDaemonOptions {
   readonly answer: (call: FakeCall) => Answer | Promise<Answer>;
-  /** Only bearers of one of these are let in; any other is told InvalidToken. */
+  /** The accepted tokens; a client with any other token receives InvalidToken. */
   readonly tokens: () => readonly Token[];
   readonly qop?: Qop;
   readonly cipher?: Cipher;
-  /** Where it listens; any free port otherwise. */
+  /** The port to listen on; by default any free port. */
   readonly port?: number;
 }
 
-/** A Hadoop daemon as far as its RPC goes, over real TCP, for what a real one cannot be made to do on command. */
+/** The RPC interface of a Hadoop daemon over real TCP, for behaviour that a real daemon cannot show on demand. */
 export class FakeDaemon {
   readonly calls: FakeCall[] = [];
   readonly connections: FakeConnection[] = [];
@@ -69,7 +69,7 @@ export class FakeDaemon {
     return this.calls.map(({ method }) => method);
   }
 
-  /** As when its process is killed: nothing is said, nothing listens any more. */
+  /** Simulates a killed process: closes all connections and the listener without a message. */
   async stop(): Promise<void> {
     for (const connection of this.connections) connection.socket.destroy();
     await new Promise<void>((resolve) => this.#server.close(() => resolve()));

@@ -1,3 +1,3 @@
-/** Where nobody listens, nor ever will by chance as at a port that was free a moment ago: no system gives out port 1. */
+/** An address without a listener. Unlike a port that was free a moment ago, port 1 is never assigned by the operating system. */
 export const NOBODY = { host: '127.0.0.1', port: 1 };
 export const NOBODYS_URL = 'http://127.0.0.1:1';

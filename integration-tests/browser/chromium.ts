@@ -3,10 +3,10 @@ import path from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
 import type { TestContext } from 'vitest';
 
-/** Names under which distributions install the browser. */
+/** Names under which distributions install Chromium. */
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
-/** No traffic of its own: a test's network is loopback. */
+/** Disables the browser's own network traffic: tests use loopback only. */
 const QUIET = [
   '--disable-gpu',
   '--disable-quic',
@@ -19,8 +19,8 @@ const QUIET = [
 ];
 
 /**
- * A headless browser with a profile of its own, closed when the test ends. Where this machine has none, the test is skipped and says so;
- * with CI set it fails, since there a browser belongs to the machine. `CHROMIUM` names another one than PATH has.
+ * A headless browser with its own profile, closed when the test ends. Without an installed browser the test is skipped and says so;
+ * with CI set it fails, because CI machines must have a browser. `CHROMIUM` names an executable to use instead of the one on PATH.
  */
 export async function openBrowser(context: TestContext): Promise<Browser> {
   const executablePath = await findBrowser();
@@ -29,7 +29,7 @@ export async function openBrowser(context: TestContext): Promise<Browser> {
     if (process.env.CI !== undefined && process.env.CI !== '') throw new Error(reason);
     return context.skip(reason);
   }
-  // Chromium refuses its sandbox to root.
+  // Chromium's sandbox does not run as root.
   const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
   const browser = await chromium.launch({ executablePath, headless: true, args: [...QUIET, ...sandbox], timeout: 120_000 });
   context.onTestFinished(() => browser.close());

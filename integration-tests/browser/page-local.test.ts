@@ -6,7 +6,7 @@ import { temporaryFolder } from '../harness.ts';
 import { openBrowser } from './chromium.ts';
 
 const PICTURES = path.join(ROOT, '.cache', 'screenshots');
-/** A program's start, a restart, a flush of summaries: seconds on a busy machine. */
+/** Time limit for a program start, a restart and a flush of summaries on a busy machine. */
 const PATIENT = { timeout: 90_000 };
 
 test('the page of a job on this machine shows what its ApplicationMaster knows, from the first failure to the end', async (context) => {
@@ -36,7 +36,7 @@ roles: {worker: {instances: 1, resources: {memory: 2g}, restart: {policy: on-fai
   page.on('console', (message) => complaints.push(message.text()));
   page.on('pageerror', (error) => complaints.push(String(error)));
   await page.goto(new URL(`/tony/${new URL(url).search}`, url).href);
-  // The token has gone into a cookie.
+  // The token has moved from the address to a cookie.
   expect(page.url()).not.toContain('token');
 
   const alert = page.locator('.alert').first();
@@ -61,7 +61,7 @@ roles: {worker: {instances: 1, resources: {memory: 2g}, restart: {policy: on-fai
   const start = ['waiting for a container', 'container starting', 'waiting for the gang', 'running'];
   expect(rows).toEqual([...start, 'failed', ...start]);
   await page.screenshot({ path: path.join(PICTURES, 'local-timeline-1280.png'), fullPage: true });
-  // The log of the container that failed is still there, beside that of the one that runs.
+  // The log of the failed container remains available beside the log of the running one.
   await steps.getByRole('link', { name: 'log' }).first().click();
   await expect.poll(() => page.locator('pre.text').textContent(), PATIENT).toBe('the cause of it\n');
   await page.getByLabel('Task').selectOption('worker:0');
@@ -75,7 +75,7 @@ roles: {worker: {instances: 1, resources: {memory: 2g}, restart: {policy: on-fai
   expect(complaints).toEqual([]);
   await writeFile(path.join(folder, 'go'), '');
   expect((await command.result).exitCode).toBe(0);
-  // Its server has gone with the job, maybe before the page has asked for the end: then it says where to look.
+  // The server ends with the job, perhaps before the page has learned of the end: then the page says where to look.
   const told = async () => `${await page.locator('header .badge').innerText()} ${await page.locator('.banner').innerText()}`;
   await expect.poll(told, PATIENT).toMatch(/succeeded|Should it have ended meanwhile, tony-ts history show local_\d+_0001/);
   expect(complaints.filter((complaint) => !complaint.includes('net::ERR_'))).toEqual([]);

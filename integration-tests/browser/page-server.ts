@@ -5,12 +5,12 @@ import { NO_TENSORBOARD } from '../../web/tensorboard-target.ts';
 import { type Scene, sceneView } from './page-views.ts';
 
 export interface PageServer {
-  /** Of the job's page. */
+  /** URL of the job's page. */
   readonly url: string;
   close(): void;
 }
 
-/** The job's site on loopback, as the ApplicationMaster serves it, of a scene that may change while it is shown. */
+/** Serves the job's site on loopback, as the ApplicationMaster does, for a scene that may change while it is shown. */
 export async function servePage(scene: Scene): Promise<PageServer> {
   const log = pino({ level: 'silent' });
   const site = new JobSite({ view: sceneView(scene), tensorboard: NO_TENSORBOARD, access: { kind: 'judged' }, log });

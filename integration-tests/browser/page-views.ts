@@ -1,9 +1,9 @@
 import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from '../../conf/status.ts';
 import type { JobView, ScalarCharts } from '../../web/job-view.ts';
 
-/** Jobs as the page may be given them to show; the figures are those of real runs, or follow their shape. */
+/** Job states for the page to display; the figures come from real runs, or follow their shape. */
 
-/** What a view says; what a job leaves out, it does not have. */
+/** The data of a view; fields that a job lacks are absent. */
 export interface Scene {
   status: JobStatus;
   entries?: readonly HistoryEntry[];
@@ -55,6 +55,16 @@ export function runningScene(now = Date.now()): Scene {
         text: 'its container on node3.example.com was lost: the node is no longer heard of',
         lines: [],
       },
+      orphanedContainers: [
+        {
+          role: 'worker',
+          index: 1,
+          containerId: 'container_1795247621148_0042_01_000003',
+          node: 'node3.example.com:8041',
+          attached: false,
+          mayRunForMs: 24_000,
+        },
+      ],
       notices: ['The HDFS NameNode did not answer for 4 s; the checkpoint of step 3200 was written at the second try.'],
     },
     entries: [
@@ -323,6 +333,7 @@ export function hostileScene(now = Date.now()): Scene {
       summaryDir: `javascript:${HOSTILE}`,
       failure: { task: 'worker:0', text: HOSTILE, lines: [HOSTILE, `\x1b]0;${HOSTILE}\x07`] },
       tensorboard: { state: 'unavailable', message: HOSTILE },
+      orphanedContainers: scene.status.orphanedContainers.map((each) => ({ ...each, node: HOSTILE })),
       tasks,
     },
     entries: (scene.entries ?? []).map((entry) => ({
@@ -361,6 +372,7 @@ function job(tasks: readonly TaskStatus[], startedAt: number): JobStatus {
     elastic: null,
     master: null,
     tasks,
+    orphanedContainers: [],
   };
 }
 

@@ -3,27 +3,27 @@ import path from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { describe, expect, onTestFinished, type TestContext, test } from 'vitest';
 import { ASSETS } from '../../web/page/assets.ts';
-import { SECTIONS } from '../../web/page/browser/route.ts';
+import { SECTIONS } from '../../web/page/browser/parts/route.ts';
 import { openBrowser } from './chromium.ts';
 import { servePage } from './page-server.ts';
 import { endedScene, failedScene, HOSTILE, hostileScene, largeScene, runningScene, type Scene, waitingScene } from './page-views.ts';
 
-/** What a run leaves for people to look at. */
+/** Screenshots that a run leaves for inspection. */
 const SCREENSHOTS = path.resolve(import.meta.dirname, '..', '..', '.cache', 'screenshots');
-/** Longer than the page waits before it asks again. */
+/** Longer than the page's polling interval. */
 const PATIENT = { timeout: 40_000 };
-/** Of the page, with an empty cache each, to see how long it takes. */
+/** Number of page loads to time, each with an empty cache. */
 const LOADS = 5;
 const WIDE = { width: 1280, height: 860 };
 const NARROW = { width: 390, height: 844 };
 
 interface Visit {
   readonly page: Page;
-  /** What the browser complained of, and requests that left the site. */
+  /** Errors from the browser, and requests to other origins. */
   readonly complaints: readonly string[];
 }
 
-/** Opens `url` as a person would, and takes down whatever goes wrong. */
+/** Opens `url` as a user would, and records every error. */
 async function visit(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Visit> {
   const context = await browser.newContext({ viewport: WIDE, ...options });
   const page = await context.newPage();
@@ -60,11 +60,14 @@ describe('the job’s page', () => {
     expect(await page.locator('h1').textContent()).toBe('mnist-convnet');
     const top = await page.locator('header').innerText();
     for (const fact of ['application_1795247621148_0042', 'alice', 'research', 'running', '12 min']) expect(top).toContain(fact);
-    // TensorBoard is the folder above, whatever the proxy calls it.
+    // TensorBoard is at the parent path, whatever name the proxy uses.
     expect(await page.getByRole('link', { name: 'Open TensorBoard' }).getAttribute('href')).toBe(new URL('/', page.url()).href);
     await page.locator('.chart canvas').nth(1).waitFor();
     expect(await page.locator('.chart h3').allTextContents()).toEqual(['loss', 'examplesPerSecond']);
     expect(await page.locator('.tiles').innerText()).toContain('checkpoint at 8,400');
+    expect(await page.getByRole('region', { name: 'Programs that may still run' }).innerText()).toContain(
+      'worker:1 may still run on node3.example.com:8041 for up to 24 s: YARN has given up the container there',
+    );
 
     await page.getByRole('tab', { name: 'Tasks' }).click();
     expect(page.url()).toMatch(/#tasks$/);
@@ -100,7 +103,7 @@ describe('the job’s page', () => {
     await page.keyboard.press('ArrowRight');
     await expect.poll(() => chart.locator('.at').textContent()).toBe(String(rate?.steps[1]));
     expect(await chart.locator('.legend').innerText()).toContain(String(rate?.values[1]));
-    // Drawn anew in other colours, it is where it was.
+    // After the chart is redrawn in other colours, its cursor remains at the same step.
     const before = await plot.locator('canvas').elementHandle();
     await page.emulateMedia({ colorScheme: 'dark' });
     await before?.waitForElementState('hidden');
@@ -139,17 +142,17 @@ describe('the job’s page', () => {
     const { page } = await shown(context, scene);
     const seen: string[] = [];
     page.on('request', (request) => seen.push(`asked ${new URL(request.url()).pathname}`));
-    // The head of an answer, which comes before the page can ask for anything because of it.
+    // The response headers, which arrive before the page can send a further request because of the response.
     page.on('response', (response) => seen.push(`answered ${new URL(response.url()).pathname}`));
     const announced = page.locator('[aria-live=polite]').first();
     expect(await announced.textContent()).toBe('State of the job: running.');
     const { status } = endedScene();
     scene.status = status;
     await expect.poll(() => announced.textContent(), PATIENT).toBe('State of the job: succeeded.');
-    // Curves may have come after the end was told: they are asked for once more.
+    // Curves may have been written after the page learned of the end: it requests them once more.
     const told = seen.lastIndexOf('answered /tony/api/job');
     await expect.poll(() => seen.lastIndexOf('asked /tony/api/scalars')).toBeGreaterThan(told);
-    // Longer than between any two questions of a page that still asks.
+    // Longer than the time between any two requests of a page that still polls.
     await expect(page.waitForRequest(() => true, { timeout: 6_000 })).rejects.toThrow('Timeout');
   });
 
@@ -160,6 +163,16 @@ describe('the job’s page', () => {
     const banner = page.locator('.banner');
     await expect.poll(() => banner.innerText(), PATIENT).toContain('Cannot reach the job. It was last seen');
     expect(await banner.innerText()).toContain('tony-ts history show application_1795247621148_0042');
+    await page.unroute('**/tony/api/**');
+    await expect.poll(() => banner.textContent(), PATIENT).toBe('');
+  });
+
+  test('says for how long the ApplicationMaster has not answered, and goes on when it answers again', async (context) => {
+    const { page } = await shown(context, runningScene());
+    // Neither answered nor refused, as with a stopped process.
+    await page.route('**/tony/api/**', () => undefined);
+    const banner = page.locator('.banner');
+    await expect.poll(() => banner.innerText(), PATIENT).toMatch(/The ApplicationMaster has not answered for \d+ s\./);
     await page.unroute('**/tony/api/**');
     await expect.poll(() => banner.textContent(), PATIENT).toBe('');
   });
@@ -203,10 +216,10 @@ describe('the job’s page', () => {
     expect(await page.locator('th[aria-sort=descending]').innerText()).toContain('Memory');
     await page.getByRole('button', { name: /^worker/ }).click();
     await expect.poll(() => page.locator('tr.task').count()).toBe(8);
-    // Answers keep coming while a person works.
+    // Responses keep arriving while the user works.
     await page.getByRole('button', { name: /^worker/ }).click();
     const longest = await page.evaluate<number>(LONGEST_FRAME);
-    // The times are told, not judged: a busy machine is no defect of the page.
+    // The times are reported but not asserted: a busy machine is not a defect of the page.
     console.log(`200 tasks: found by typing in ${typing.toFixed(0)} ms, the longest frame while polling took ${longest.toFixed(0)} ms`);
   });
 });
@@ -234,13 +247,13 @@ describe('by keyboard alone', () => {
     expect((await focused())[0]).toContain('Skip to the content');
     await page.keyboard.press('Enter');
     await page.keyboard.press('Tab');
-    // The first that takes the focus in the content: the lines of the failure.
+    // The first focusable element of the content: the lines of the failure.
     expect((await focused())[0]).toContain('Error: no file');
     const seen: string[] = [];
     for (let presses = 0; presses < 60; presses++) {
       await page.keyboard.press('Tab');
       const [name, visible] = await focused();
-      // Past the last of the page the browser's own controls come.
+      // After the page's last element, focus moves to the browser's own controls.
       if (name === '') break;
       expect([name, visible]).toEqual([name, true]);
       seen.push(name);
@@ -329,14 +342,14 @@ test('is light: its weight, and its first paint with a fast and a slow processor
       await page.context().close();
     }
     console.log(`processor ${slower} times slower: first paint after ${paints.join(', ')} ms, the job after ${contents.join(', ')} ms`);
-    // The times are told, not judged: a busy machine is no defect of the page.
+    // The times are reported but not asserted: a busy machine is not a defect of the page.
     expect(paints.every((paint) => paint > 0)).toBe(true);
   }
 });
 
-// What runs in the page: this project's tests know no DOM.
+// Expressions that run in the page, as strings: this project's tests compile without DOM types.
 
-/** What has the focus, and whether one sees that it has. */
+/** The focused element, and whether its focus is visible. */
 const FOCUSED = `(() => {
   const element = document.activeElement;
   if (element === null || element === document.body) return ['', false];
@@ -346,7 +359,7 @@ const FOCUSED = `(() => {
   return [element.getAttribute('aria-label')?.startsWith('Last lines') ? element.innerText : name, style.outlineStyle !== 'none'];
 })()`;
 
-/** Fields, buttons, links and tables without a name; pictures without a text. */
+/** Fields, buttons, links and tables without a name, and images without alternative text. */
 const UNNAMED = `[...document.querySelectorAll('button, a, input, select, table, canvas, [role=tabpanel], pre[tabindex]')]
   .filter((element) => {
     if (element.tagName === 'CANVAS') return element.closest('[role=img][aria-label]') === null;
@@ -356,7 +369,7 @@ const UNNAMED = `[...document.querySelectorAll('button, a, input, select, table,
   })
   .map((element) => element.outerHTML.slice(0, 120))`;
 
-/** First contentful paint, and when the job's figures were there, ms. */
+/** First contentful paint, and the time at which the job's figures appeared, ms. */
 const PAINTED = `[performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity, performance.now()]`;
 
 /** The longest time between two frames within five seconds, ms. */
@@ -373,7 +386,7 @@ const LONGEST_FRAME = `new Promise((resolve) => {
   requestAnimationFrame(frame);
 })`;
 
-/** How many columns of the first chart hold a pixel of a line's colour: the grid and the text are grey. */
+/** The number of columns of the first chart that contain a pixel of a line's colour: the grid and the text are grey. */
 const COLOURED_COLUMNS = `(() => {
   const canvas = document.querySelector('.chart canvas');
   const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);

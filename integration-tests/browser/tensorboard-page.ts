@@ -2,15 +2,15 @@ import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { until } from '../until.ts';
 
-/** TensorBoard 2.21's page, as a person looks at it. */
+/** TensorBoard 2.21's page, as a user sees it. */
 
-/** Waits until a scalar chart of the Time Series tab stands there. */
+/** Waits until the Time Series tab shows a scalar chart. */
 export async function scalarCard(page: Page, tag: string): Promise<Locator> {
   const card = page
     .locator('scalar-card')
     .filter({ has: page.locator(`[title="${tag}"]`) })
     .first();
-  // Cards out of sight are empty: the one that is wanted is searched for.
+  // TensorBoard leaves cards outside the viewport empty, so this searches for the wanted card.
   await page.locator('input[placeholder="Filter tags (regex)"]').fill(`^${tag}$`, { timeout: 60_000 });
   await card.locator('line-chart').waitFor({ timeout: 30_000 });
   await card.scrollIntoViewIfNeeded();
@@ -18,15 +18,15 @@ export async function scalarCard(page: Page, tag: string): Promise<Locator> {
 }
 
 /**
- * The curve is drawn on a canvas in a worker: what it holds is only to be seen. Answers the share of the chart's columns that hold a pixel
- * of a colour (the grid is grey).
+ * A worker draws the curve on a canvas, so the curve can only be read from pixels. Returns the share of the chart's columns that contain
+ * a pixel of a colour (the grid is grey).
  */
 export async function drawnColumns(page: Page, card: Locator): Promise<number> {
   const picture = (await card.locator('.series-view').screenshot()).toString('base64');
   return page.evaluate<number>(`(${COLOURED})('${picture}')`);
 }
 
-/** Run by the browser, which can read a picture. */
+/** Runs in the browser, which can decode a PNG. */
 const COLOURED = `async (base64) => {
     const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
     const image = await createImageBitmap(new Blob([bytes], { type: 'image/png' }));
@@ -54,10 +54,10 @@ export interface TooltipRow {
   readonly step: number;
 }
 
-/** What the tooltip says with the pointer at a share of the chart's width. */
+/** The text of the tooltip with the pointer at a given share of the chart's width. */
 export async function tooltip(page: Page, card: Locator, at: number): Promise<TooltipRow> {
   const row = page.locator('.tooltip-row.closest');
-  // A chart that is not whole yet does not see the pointer.
+  // A chart that is still rendering ignores the pointer.
   const told = async (): Promise<string[] | false> => {
     const box = await card.locator('line-chart .series-view').boundingBox();
     if (box === null) return false;
@@ -71,13 +71,13 @@ export async function tooltip(page: Page, card: Locator, at: number): Promise<To
   return { run, value: Number(value.replace('−', '-')), step: Number(step.replaceAll(',', '')) };
 }
 
-/** The curve is there from end to end, and says at several places what was logged. */
+/** Checks that the curve spans the whole chart, and that it shows the logged values at several positions. */
 export async function expectCurve(page: Page, tag: string, logged: (step: number) => number): Promise<void> {
   const card = await scalarCard(page, tag);
   await expect.poll(() => drawnColumns(page, card), { timeout: 30_000 }).toBeGreaterThan(0.7);
   for (const at of [0.2, 0.5, 0.8]) {
     const { value, step } = await tooltip(page, card, at);
-    // Four significant digits are shown.
+    // TensorBoard shows four significant digits.
     expect(Math.abs(value - logged(step)) / Math.abs(logged(step))).toBeLessThan(1e-3);
   }
 }

@@ -2,20 +2,20 @@ import { once } from 'node:events';
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** Under which path a gateway shows what stands behind it, as YARN's proxy does. */
+/** The path prefix under which a gateway serves the site behind it, as YARN's proxy does. */
 export const PREFIX = '/proxy/application_1_0001/';
 
 export interface Gateway {
-  /** With the prefix. */
+  /** Including the prefix. */
   readonly url: string;
-  /** `METHOD path` of everything that has been asked, in order. */
+  /** `METHOD path` of every request received, in order. */
   readonly asked: readonly string[];
   close(): void;
 }
 
 /**
- * What stands between a browser and the site: passes GET and the methods that it is told to, a few headers, and nothing else, and refuses
- * with 405 and addresses of more than `longest` letters with 414, as gateways do.
+ * A gateway between a browser and the site: forwards GET and the given methods with a few headers, and drops all other headers. Like real
+ * gateways it answers other methods with 405, and addresses of more than `longest` characters with 414.
  */
 export async function startGateway(port: number, options: { passes: readonly string[]; longest?: number }): Promise<Gateway> {
   const asked: string[] = [];
@@ -23,7 +23,7 @@ export async function startGateway(port: number, options: { passes: readonly str
     const { method = 'GET', url = '/' } = request;
     asked.push(`${method} ${url.split('?', 1)[0]}`);
     const refusal = refusalOf(request, options);
-    // Without the slash it serves the same, as YARN's proxy does.
+    // Without the slash it serves the same content, as YARN's proxy does.
     const path = url === PREFIX.slice(0, -1) ? '/' : url.slice(PREFIX.length - 1);
     if (refusal !== null) {
       response.writeHead(refusal, { 'Content-Type': 'text/html', Connection: 'close' }).end(`<h1>${refusal}</h1>`);

@@ -9,7 +9,7 @@ import { WebServer } from '../../web/server.ts';
 import { openBrowser } from './chromium.ts';
 import { startGateway } from './tensorboard-proxy-gateway.ts';
 
-/** What the upstream server of these tests answers: what it has heard. */
+/** The response of these tests' upstream server: the request that it received. */
 interface Echo {
   readonly method: string;
   readonly url: string;
@@ -96,7 +96,7 @@ for (const [way, passes] of WAYS) {
     });
     const long = await evaluate<Echo>(page, `asFetch(new Request('x', { method: 'POST', body: new Uint8Array(50000).fill(7) }))`);
     expect(long).toMatchObject({ method: 'POST', url: '/x', hex: '07'.repeat(50_000) });
-    // What gateways make errors of: a parameter without a value, brackets, per cent signs.
+    // Queries that gateways reject: a parameter without a value, brackets, percent signs.
     const odd = '/data/a%252Fb?flag&requests=[{"a b":1}]&x=100%25';
     const oddAnswer = await evaluate<Echo>(page, `asFetch('.' + ${JSON.stringify(odd)})`);
     expect(oddAnswer).toMatchObject({ method: 'GET', url: new URL(odd, 'http://x').href.slice('http://x'.length), hex: '' });
@@ -137,7 +137,7 @@ for (const [way, passes] of WAYS) {
 
   test(`what the page gives up ends by ${way} as well`, async (context) => {
     const page = await openPage(context, passes);
-    // While it is packed (a Blob's bytes are waited for), and while the answer is.
+    // Aborted while the request is packed (reading a Blob's bytes is asynchronous), and while the response is pending.
     for (const moment of ['0', 'new Promise((resolve) => setTimeout(resolve, 500))']) {
       const events = await evaluate(
         page,
@@ -162,7 +162,7 @@ for (const [way, passes] of WAYS) {
         })()`,
       ),
     ).toBe('AbortError');
-    // Opened anew, it is another request.
+    // Opened again, the object sends a new request.
     expect(
       await evaluate(
         page,

@@ -6,7 +6,7 @@ import { beforeAll, expect, onTestFinished, type TestContext, test } from 'vites
 import { jobStatus } from '../../conf/job-status.fixture.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { SummaryWriter } from '../../training/summary.ts';
+import { SummaryWriter } from '../../training/summary/summary.ts';
 import type { Access } from '../../web/access.ts';
 import { JobSite } from '../../web/job-site.ts';
 import type { JobView } from '../../web/job-view.ts';
@@ -18,14 +18,14 @@ import { openBrowser } from './chromium.ts';
 import { expectCurve } from './tensorboard-page.ts';
 import { type Gateway, startGateway } from './tensorboard-proxy-gateway.ts';
 
-// The first time it is downloaded.
+// The first run downloads TensorBoard.
 beforeAll(() => tensorboardPython(), 600_000);
 
 const BEHIND_GATEWAY: Access = { kind: 'proxy', hosts: ['127.0.0.1'], mayView: () => true };
-/** YARN's proxy spoils some of these on their way. */
+/** YARN's proxy corrupts some of these in transit. */
 const ODD_RUN = 'validation & {odd} 100% [1]';
 const ODD_TAG = 'lr & {decay} 100% a+b';
-/** Each with what shows that its data has come. */
+/** The tabs, each with a selector that matches once its data has loaded. */
 const TABS = {
   scalars: 'vz-line-chart2 path.line[d]',
   images: 'tf-image-loader img',
@@ -46,7 +46,7 @@ const VIEW: JobView = {
 
 const loss = (step: number): number => 1 / (1 + step / 10);
 
-/** Something for every tab, in two runs. */
+/** Data for every tab, in two runs. */
 async function writeSummaries(folder: string): Promise<void> {
   const storage = createStorage({ hadoop: null, user: 'alice' });
   for (const run of ['train', ODD_RUN]) {
@@ -77,7 +77,7 @@ async function site(access: Access): Promise<{ readonly web: WebServer; readonly
   const folder = path.join(await temporaryFolder(), 'summaries');
   await writeSummaries(folder);
   const tensorboard = await TensorBoardServer.start(folder);
-  // Its page asks once for what there is: all of it has been read, of each run the texts last.
+  // TensorBoard's page requests the list of data only once, so this waits until all is read; each run's texts are read last.
   const isRead = async (run: string): Promise<boolean> =>
     (await tensorboard.data<unknown[]>('text/text', { run, tag: 'note' })).length === 3;
   await until(async () => (await isRead('train')) && (await isRead(ODD_RUN)), {
@@ -101,7 +101,7 @@ async function gateway(web: WebServer, options: { passes: readonly string[]; lon
   return started;
 }
 
-/** A page, and what went wrong in it. */
+/** A page, and the errors that occurred in it. */
 async function openPage(browser: Browser): Promise<{ readonly page: Page; readonly troubles: string[] }> {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
   // Many tests may run on this machine at the same time.
@@ -142,7 +142,7 @@ test('and behind one that refuses PUT and long addresses as well', async (contex
   await page.goto(url);
   await expectCurve(page, 'loss', loss);
   await visitTabs(page);
-  // The one that found out.
+  // The probe request with which the page discovers that the gateway rejects PUT.
   expect(troubles.filter((each) => !each.includes('tunnel/probe') && !each.includes('405'))).toEqual([]);
   expect(asked.filter((each) => each.startsWith('PUT'))).toEqual([`PUT ${new URL(url).pathname}tony/tunnel/probe`]);
 });
@@ -161,9 +161,9 @@ test('the printed address lets in who has its token, and leads to TensorBoard an
   await page.keyboard.press('Enter');
   await page.waitForURL(`${root}tony/`);
   await page.getByText('mnist').first().waitFor();
-  // A page that is left drops what it was still asking.
+  // A page cancels its pending requests when the user leaves it.
   expect(troubles.filter((each) => !each.startsWith('net::ERR_ABORTED'))).toEqual([]);
-  // Another site's page leads here: the cookie comes along all the same.
+  // Another site's page links here: the browser sends the cookie nevertheless.
   const fresh = await openPage(browser);
   await fresh.page.setContent(`<a href="http://localhost:${web.port}/tony/?token=correct-horse-battery">the job</a>`);
   await fresh.page.click('a');

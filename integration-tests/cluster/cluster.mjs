@@ -1,6 +1,6 @@
 /**
- * A real Hadoop on this machine: NameNode, DataNode, ResourceManager and two NodeManagers with GPUs to count, each a JVM of its own,
- * on the loopback interface alone. Everything it knows lies in its state folder and in /proc, so any process may act on it.
+ * A real Hadoop cluster on this machine: NameNode, DataNode, ResourceManager and two NodeManagers with simulated GPUs, each in its own JVM,
+ * listening on the loopback interface only. All state is in the state folder and in /proc, so any process can control the cluster.
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -26,7 +26,7 @@ const PROGRAMS = {
 };
 
 const JAVA_FLAGS = [
-  // Start-up and memory count here, not the last drop of speed: one simple collector, the quick compiler, no bytecode verification.
+  // Start-up time and memory matter here, not peak speed: serial collector, C1 compiler only, no bytecode verification.
   '-XX:+UseSerialGC',
   '-XX:TieredStopAtLevel=1',
   '-XX:+UnlockDiagnosticVMOptions',
@@ -58,9 +58,9 @@ export class Cluster {
   }
 
   /**
-   * Starts what does not run, and returns when both NodeManagers are active and HDFS takes writes.
+   * Starts the daemons that are not running, and returns when both NodeManagers are active and HDFS accepts writes.
    * @param {{ fresh?: boolean, yarn?: import('./configuration.mjs').Properties, log?: (line: string) => void }} [options]
-   *   fresh: begin with an empty HDFS and no applications; yarn: properties that shall differ in each yarn-site.xml
+   *   fresh: start with an empty HDFS and no applications; yarn: properties to override in each yarn-site.xml
    */
   async up({ fresh = false, yarn = {}, log } = {}) {
     const [jars, java] = await Promise.all([hadoopJars(log ? { log } : {}), findJava()]);
@@ -78,20 +78,20 @@ export class Cluster {
     await this.makeFolders();
   }
 
-  /** Stops every daemon, and every process of a container: NodeManagers that recover leave those running. */
+  /** Stops every daemon and every container process: with recovery enabled, NodeManagers leave containers running when they stop. */
   async down() {
     await Promise.all(DAEMONS.map((name) => this.stop(name)));
     await this.killContainers();
   }
 
-  /** Takes it down and forgets all that it stored. */
+  /** Stops the cluster and deletes everything that it stored. */
   async wipe() {
     await this.down();
     await rm(this.state, { recursive: true, force: true });
   }
 
   /**
-   * Starts one daemon, without waiting until it serves.
+   * Starts one daemon, without waiting until it serves requests.
    * @param {DaemonName} name
    */
   async start(name) {
@@ -102,7 +102,7 @@ export class Cluster {
   }
 
   /**
-   * kill -9; returns when the process has gone.
+   * Sends SIGKILL; returns when the process has ended.
    * @param {DaemonName} name
    */
   async kill(name) {
@@ -118,10 +118,11 @@ export class Cluster {
     if (pid === null) return;
     signal(pid, first);
     for (const deadline = Date.now() + STOP_LIMIT_MS; Date.now() < deadline && (await isAlive(pid)); ) await delay(20);
-    // A process that was stopped with SIGSTOP hears nothing else.
+    // A process stopped with SIGSTOP reacts to no other signal.
     if (await isAlive(pid)) signal(pid, 'SIGKILL');
     while (await isAlive(pid)) await delay(20);
-    // The last threads of a killed JVM hold its sockets for a while longer than its process seems to live; `start` says who has them after that.
+    // The threads of a killed JVM hold its sockets slightly longer than its process exists; after that, `start` reports the process that
+    // has the port.
     for (const deadline = Date.now() + READY_LIMIT_MS; Date.now() < deadline && (await this.portsInUse([name])).length > 0; )
       await delay(20);
   }
@@ -139,7 +140,7 @@ export class Cluster {
     return { ready: daemons.every(({ pid }) => pid !== null) && (await this.isReady()), daemons };
   }
 
-  /** Environment with which Hadoop clients find this cluster. */
+  /** Environment variables with which Hadoop clients find this cluster. */
   environment() {
     return { HADOOP_CONF_DIR: this.configuration };
   }
@@ -152,7 +153,7 @@ export class Cluster {
     return (await processesWithArgument(this.mark(name)))[0]?.pid ?? null;
   }
 
-  /** Living processes of containers, of all applications or of one. @param {string} [applicationId] */
+  /** Running container processes, of all applications or of one. @param {string} [applicationId] */
   async containers(applicationId) {
     const all = await containerProcesses(path.join(this.state, 'data'));
     return applicationId === undefined ? all : all.filter((each) => each.applicationId === applicationId);
@@ -171,7 +172,7 @@ export class Cluster {
   }
 
   /**
-   * Waits until two NodeManagers are active and HDFS takes writes.
+   * Waits until two NodeManagers are active and HDFS accepts writes.
    * @param {{ timeoutMs?: number }} [options]
    */
   async waitUntilReady({ timeoutMs = READY_LIMIT_MS } = {}) {
@@ -191,7 +192,7 @@ export class Cluster {
       getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState`),
       getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo`),
       getJson(`${this.resourceManager}/ws/v1/cluster/metrics`),
-      // The ResourceManager counts a node as active for seconds after its end, so each is asked as well.
+      // The ResourceManager counts a node as active for seconds after its NodeManager ends, so this also queries each NodeManager.
       ...nodes.map(({ http }) => getJson(`http://localhost:${http}/ws/v1/node/info`)),
     ]);
     return (
@@ -209,7 +210,7 @@ export class Cluster {
   }
 
   /**
-   * The word on a daemon's command line by which it is known.
+   * The argument on a daemon's command line that identifies it.
    * @param {DaemonName | ''} name
    */
   mark(name) {
@@ -237,7 +238,7 @@ export class Cluster {
     ];
     const child = spawn(java, [...flags, '-cp', [configuration, webapps, `${jars}/*`].join(':'), main], {
       cwd: this.state,
-      // NodeManagers hand HADOOP_CONF_DIR and JAVA_HOME on to containers; nothing else of this process's environment may reach them.
+      // NodeManagers pass HADOOP_CONF_DIR and JAVA_HOME to containers, which must inherit nothing else from this environment.
       env: {
         HADOOP_CONF_DIR: configuration,
         JAVA_HOME: path.dirname(path.dirname(java)),
@@ -246,7 +247,7 @@ export class Cluster {
         USER: ADMINISTRATOR,
         LANG: 'C.UTF-8',
       },
-      // A session of its own: Ctrl-C at the terminal is for whoever started it.
+      // In its own session: Ctrl-C at the terminal must not reach the daemon.
       detached: true,
       stdio: ['ignore', log.fd, log.fd],
     });
@@ -258,7 +259,7 @@ export class Cluster {
     }
   }
 
-  /** HDFS's daemons look for web pages that their jars lack; empty folders will do. */
+  /** HDFS's daemons require folders for web pages that their jars do not contain; empty folders suffice. */
   async webapps() {
     const folder = path.join(this.state, 'web');
     await Promise.all(['hdfs', 'datanode'].map((name) => mkdir(path.join(folder, 'webapps', name), { recursive: true })));
@@ -266,7 +267,7 @@ export class Cluster {
   }
 
   /**
-   * An empty name directory is made once and copied from then on, which saves a JVM's start. Both come into being by a rename: whole or not at all.
+   * Formats an empty name directory once and copies it from then on, which saves starting a JVM. A rename makes each of the two atomic.
    * @param {string} jars
    * @param {string} java
    * @returns {Promise<void>}
@@ -300,7 +301,7 @@ export class Cluster {
     return this.format(jars, java);
   }
 
-  /** Home folders, the folder of aggregated logs, and a place for everybody. */
+  /** Creates the home folders, the folder of aggregated logs, and a folder that every user may write to. */
   async makeFolders() {
     const users = [...new Set([ADMINISTRATOR, 'alice', 'bob'])];
     await this.makeFolder('/user', '755', ADMINISTRATOR);
@@ -367,7 +368,7 @@ async function getJson(url) {
   }
 }
 
-/** The `java` program itself, behind whatever links lead to it. */
+/** Path of the `java` executable, with symbolic links resolved. */
 async function findJava() {
   const folders = [...(process.env.JAVA_HOME ? [path.join(process.env.JAVA_HOME, 'bin')] : []), ...(process.env.PATH ?? '').split(':')];
   for (const folder of folders.filter(Boolean)) {

@@ -6,11 +6,11 @@ import { DAEMONS } from './layout.mjs';
 
 /** @typedef {Record<string, string | number | boolean>} Properties */
 
-/** What one NodeManager offers. Memory is a promise only: nothing is reserved, so small machines take it as well. */
+/** The resources of one NodeManager. The memory is nominal: nothing reserves it, so it may exceed the machine's memory. */
 export const NODE = { memoryMb: 8192, vcores: 8, gpus: 4 };
 export const QUEUES = ['default', 'gpu'];
 
-/** Who may do everything: whoever starts the NameNode is HDFS's superuser, so it is the same one for YARN. */
+/** HDFS's superuser is the user that starts the NameNode; YARN uses the same user as its administrator. */
 export const ADMINISTRATOR = userInfo().username;
 
 /** @param {import('./layout.mjs').Ports} ports */
@@ -19,9 +19,9 @@ function coreSite(ports) {
     'fs.defaultFS': `hdfs://localhost:${ports.namenode.rpc}`,
     'hadoop.security.authentication': 'simple',
     'hadoop.http.staticuser.user': 'dr.who',
-    // Users here have no groups, but for one who serves histories.
+    // Users have no groups here, except the one that runs the history server.
     'hadoop.user.group.static.mapping.overrides': 'historian=historians;alice=research;bob=research,students;carol=students',
-    // A daemon that is gone is to be noticed within seconds.
+    // Clients must notice a stopped daemon within seconds.
     'ipc.client.connect.max.retries': 3,
   };
 }
@@ -55,7 +55,7 @@ function hdfsSite({ namenode, datanode }, state) {
  */
 function yarnSite({ resourcemanager }, state) {
   return {
-    // NodeManagers are known by the reverse name of 127.0.0.1, so everything says localhost.
+    // NodeManagers register under the reverse name of 127.0.0.1, so every address uses localhost.
     'yarn.resourcemanager.hostname': 'localhost',
     'yarn.resourcemanager.bind-host': '127.0.0.1',
     'yarn.resourcemanager.address': `localhost:${resourcemanager.client}`,
@@ -73,7 +73,7 @@ function yarnSite({ resourcemanager }, state) {
     'yarn.acl.enable': true,
     'yarn.admin.acl': ADMINISTRATOR,
 
-    // Applications outlive their ResourceManager, containers their NodeManager.
+    // Applications survive a ResourceManager restart, and containers a NodeManager restart.
     'yarn.resourcemanager.recovery.enabled': true,
     'yarn.resourcemanager.store.class': 'org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore',
     'yarn.resourcemanager.fs.state-store.uri': `file://${state}/data/resourcemanager`,
@@ -82,9 +82,9 @@ function yarnSite({ resourcemanager }, state) {
     'yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms': 1000,
     'yarn.resourcemanager.am.max-attempts': 2,
 
-    // Tests wait for these; shorter ones are missed by a healthy process on a loaded machine.
+    // Tests wait for these timeouts; a healthy process on a loaded machine would exceed shorter ones.
     'yarn.nm.liveness-monitor.expiry-interval-ms': 10_000,
-    // From the launch on: 300 MB may have to be unpacked on a loaded machine before the ApplicationMaster says its first word.
+    // Counted from the launch: a loaded machine may have to unpack 300 MB before the ApplicationMaster first sends a heartbeat.
     'yarn.am.liveness-monitor.expiry-interval-ms': 60_000,
     'yarn.resourcemanager.nodemanagers.heartbeat-interval-ms': 250,
     'yarn.resourcemanager.connect.max-wait.ms': 120_000,
@@ -106,7 +106,7 @@ function nodeManagerSite(ports, state, name) {
   return {
     'yarn.nodemanager.hostname': 'localhost',
     'yarn.nodemanager.bind-host': '127.0.0.1',
-    // A fixed port: a restarted NodeManager must be the same node to take its containers back.
+    // A fixed port: a restarted NodeManager must register as the same node to recover its containers.
     'yarn.nodemanager.address': `localhost:${containers}`,
     'yarn.nodemanager.localizer.address': `localhost:${localizer}`,
     'yarn.nodemanager.webapp.address': `localhost:${http}`,
@@ -119,10 +119,10 @@ function nodeManagerSite(ports, state, name) {
     'yarn.nodemanager.container-executor.class': 'org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor',
     'yarn.nodemanager.resource.memory-mb': NODE.memoryMb,
     'yarn.nodemanager.resource.cpu-vcores': NODE.vcores,
-    // "enforced" means by cgroups, and without those it turns the polling off which kills what is over its memory.
+    // "enforced" means enforcement by cgroups. Without cgroups it disables the polling that kills containers over their memory limit.
     'yarn.nodemanager.resource.memory.enforced': false,
     'yarn.nodemanager.pmem-check-enabled': true,
-    // A Node process maps a gigabyte before its first line.
+    // A Node.js process maps about a gigabyte before it runs its first line.
     'yarn.nodemanager.vmem-check-enabled': false,
     'yarn.nodemanager.container-monitor.interval-ms': 1000,
     'yarn.nodemanager.sleep-delay-before-sigkill.ms': 500,
@@ -131,20 +131,20 @@ function nodeManagerSite(ports, state, name) {
   };
 }
 
-/** A GPU is only counted here: no plugin looks for devices, no container is confined to one. */
+/** YARN only counts GPUs here: no plugin discovers devices, and no container is confined to a device. */
 const RESOURCE_TYPES = { 'yarn.resource-types': 'yarn.io/gpu', 'yarn.resource-types.yarn.io/gpu.maximum-allocation': 2 * NODE.gpus };
 const NODE_RESOURCES = { 'yarn.nodemanager.resource-type.yarn.io/gpu': NODE.gpus };
 
 function capacityScheduler() {
   /** @type {Properties} */
   const properties = {
-    // The default one looks at memory alone.
+    // The default calculator considers memory only.
     'yarn.scheduler.capacity.resource-calculator': 'org.apache.hadoop.yarn.util.resource.DominantResourceCalculator',
     'yarn.scheduler.capacity.maximum-am-resource-percent': '1.0',
     'yarn.scheduler.capacity.node-locality-delay': -1,
     'yarn.scheduler.capacity.root.queues': QUEUES.join(','),
     'yarn.scheduler.capacity.root.acl_submit_applications': '*',
-    // The default, everybody, would make each application's own lists meaningless.
+    // The default admits every user, which would make each application's access control lists meaningless.
     'yarn.scheduler.capacity.root.acl_administer_queue': ADMINISTRATOR,
   };
   for (const queue of QUEUES) {
@@ -174,9 +174,9 @@ export function toXml(properties) {
 }
 
 /**
- * Writes one folder per daemon, and `client` for everybody else.
+ * Writes one configuration folder per daemon, and `client` for all clients.
  * @param {string} folder
- * @param {{ ports: import('./layout.mjs').Ports, state: string, yarn?: Properties }} cluster `yarn`: what shall differ in each yarn-site.xml
+ * @param {{ ports: import('./layout.mjs').Ports, state: string, yarn?: Properties }} cluster `yarn`: overrides for each yarn-site.xml
  */
 export async function writeConfiguration(folder, { ports, state, yarn = {} }) {
   for (const name of /** @type {const} */ ([...DAEMONS, 'client'])) {

@@ -1,4 +1,4 @@
-/** Hadoop's jars: taken by Maven once, into a folder that is used only when it is complete. */
+/** Hadoop's jars. Maven downloads them once into a folder that is used only when it is complete. */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -8,12 +8,12 @@ import { CACHE, HADOOP_VERSION, ROOT } from './layout.mjs';
 const POM = path.join(ROOT, 'integration-tests', 'cluster', 'pom.xml');
 const HOME = path.join(CACHE, `hadoop-${HADOOP_VERSION}`);
 const LIB = path.join(HOME, 'lib');
-/** Written last: the pom's hash, and each jar's name and length. */
+/** Written last: the pom's hash, and the name and length of each jar. */
 const MANIFEST = path.join(HOME, 'jars.json');
 const DOWNLOAD_LIMIT_MS = 20 * 60_000;
 
 /**
- * The folder with all jars; downloads them (about a minute) when it is not there, not complete, or made from another pom.
+ * The folder with all jars. Downloads them (about a minute) when the folder is missing, incomplete, or made from another pom.
  * @param {{ log?: (line: string) => void }} [options]
  * @returns {Promise<string>}
  */
@@ -25,7 +25,7 @@ export async function hadoopJars({ log = () => {} } = {}) {
   const started = performance.now();
   log(`taking Hadoop ${HADOOP_VERSION} with Maven; the first time this is about a minute ...`);
   await mkdir(HOME, { recursive: true });
-  // Two commands at once each fill a folder of their own; the first to be done is kept.
+  // Concurrent commands each fill their own folder; the first complete one is kept.
   const folder = await mkdtemp(path.join(HOME, 'download-'));
   try {
     await runMaven(['-B', '-q', '-f', POM, 'dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]);
@@ -68,7 +68,7 @@ async function lengths(folder) {
  * @returns {Promise<void>}
  */
 function runMaven(args) {
-  // A signal, not spawn's own timeout: that one's timer runs on when the program does not exist.
+  // Uses a signal instead of spawn's own timeout, whose timer keeps running when the program does not exist.
   return new Promise((resolve, reject) => {
     const child = spawn('mvn', args, { stdio: ['ignore', 'pipe', 'pipe'], signal: AbortSignal.timeout(DOWNLOAD_LIMIT_MS) });
     let output = '';

@@ -1,14 +1,14 @@
-/** Where a cluster in a box lives: its folder and its ports, both given by one offset, so that several stand side by side. */
+/** The state folder and the ports of a local cluster. One offset determines both, so that several clusters can run side by side. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const HADOOP_VERSION = '3.4.3';
-/** The repository. Found by its package.json, since benchmarks carry this file in bundles of their own. */
+/** The repository's root, found by its package.json, because benchmarks bundle this file into other folders. */
 export const ROOT = folderWith('package.json', path.dirname(fileURLToPath(import.meta.url)));
 export const CACHE = path.join(ROOT, '.cache');
 
-/** Ports stay below 32768, where Linux begins to take ports for outgoing connections. */
+/** Ports stay below 32768, where Linux starts its range for outgoing connections. */
 export const LARGEST_OFFSET = 20_000;
 
 /** @typedef {'namenode' | 'datanode' | 'resourcemanager' | 'nodemanager1' | 'nodemanager2'} DaemonName */
@@ -21,13 +21,13 @@ const SHORT_NAMES = { nn: 'namenode', dn: 'datanode', rm: 'resourcemanager', nm1
 
 /**
  * @param {string} name
- * @returns {DaemonName | null} null for a name that no daemon has
+ * @returns {DaemonName | null} null when no daemon has this name
  */
 export function daemonNamed(name) {
   return SHORT_NAMES[name] ?? DAEMONS.find((each) => each === name) ?? null;
 }
 
-/** Hadoop's own port numbers; the second NodeManager's lie 100 above the first's. */
+/** Hadoop's default port numbers; the second NodeManager's ports are 100 above the first's. */
 const PORTS = /** @type {const} */ ({
   namenode: { rpc: 8020, http: 9870 },
   datanode: { data: 9866, http: 9864, ipc: 9867 },

@@ -1,6 +1,6 @@
 /**
- * What runs, read from /proc. Nothing is remembered in pid files: a daemon is known by a word on its command line, a container by its
- * working directory or by the LOCAL_DIRS that its NodeManager gave it, so a pid that the system has given to somebody else is never touched.
+ * Finds processes through /proc instead of pid files. An argument on its command line identifies a daemon; the working directory, or the
+ * LOCAL_DIRS that its NodeManager set, identifies a container. A pid that the system has reused is therefore never signalled.
  */
 import { readdir, readFile, readlink } from 'node:fs/promises';
 
@@ -15,7 +15,7 @@ async function pids() {
 }
 
 /**
- * A file of /proc, or '' when its process has gone meanwhile or is another user's.
+ * Contents of a file in /proc, or '' when the process has ended or belongs to another user.
  * @param {number} pid
  * @param {string} name
  */
@@ -24,12 +24,12 @@ async function read(pid, name) {
 }
 
 /**
- * Parent and session of a living process. A zombie has ended; only its parent has not noticed yet.
+ * Parent and session of a running process. A zombie has ended; its parent has not yet reaped it.
  * @param {number} pid
  */
 async function lifeOf(pid) {
   const text = await read(pid, 'stat');
-  // "pid (name) state ppid group session ...", where the name may hold spaces and parentheses.
+  // "pid (name) state ppid group session ..."; the name may contain spaces and parentheses.
   const [state, ppid, , session] = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return state && state !== 'Z' && state !== 'X' ? { ppid: Number(ppid), session: Number(session) } : null;
 }
@@ -40,7 +40,7 @@ export async function isAlive(pid) {
 }
 
 /**
- * Living processes that have a word on their command line that begins so.
+ * Running processes with a command-line argument that starts with `prefix`.
  * @param {string} prefix
  * @returns {Promise<Running[]>}
  */
@@ -55,8 +55,8 @@ export async function processesWithArgument(prefix) {
 }
 
 /**
- * Living processes of containers whose directories lie below `folder`: the launch scripts and all that they started.
- * A program is known by its environment or its working directory, and one that left both by its parent or its session.
+ * Running processes of containers whose directories are below `folder`: the launch scripts and all their descendants.
+ * The environment or the working directory identifies a process; for one that changed both, its parent or its session does.
  * @param {string} folder
  * @returns {Promise<ContainerProcess[]>}
  */
@@ -85,7 +85,8 @@ export async function containerProcesses(folder) {
 }
 
 /**
- * The container that a process says it belongs to; null for one without an id, undefined for none below `folder`.
+ * The container to which a process belongs; null when the container ID is unknown, undefined when the process is in no container
+ * below `folder`.
  * @param {number} pid
  * @param {string} folder
  */
@@ -110,7 +111,7 @@ export function signal(pid, signal) {
 }
 
 /**
- * Who listens on a TCP port of this machine, for an error message; null when that cannot be told.
+ * Describes the process that listens on a TCP port of this machine, for an error message; null when it cannot be determined.
  * @param {number} port
  * @returns {Promise<string | null>}
  */

@@ -1,5 +1,5 @@
 /**
- * Takes a cluster down when its owner goes, however that dies: the owner holds the other end of our standard input and never writes to it.
+ * Stops a cluster when its owner ends for any reason: the owner holds the writing end of this process's stdin and never writes to it.
  * Usage: node watchdog.mjs OFFSET
  */
 import { Cluster } from './cluster.mjs';

@@ -2,8 +2,8 @@ import { connect } from 'node:tls';
 import { type ClientDuplexStream, credentials, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
 import { pino } from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { containerProof, ExecutorService, type Happening } from '../../application-master/executor-service.ts';
-import type { Secret } from '../../conf/secret.ts';
+import { containerProof, ExecutorService, type UntimedEvent } from '../../application-master/rpc/executor-service.ts';
+import type { Secret } from '../../platform/secret.ts';
 import { CERTIFICATE_NAME, type ExecutorMessage, executorService, type Hello, type MasterMessage } from '../../protos/executor-protocol.ts';
 import { until } from '../until.ts';
 import { type JobSecrets, newSecrets } from './test-master.ts';
@@ -15,12 +15,12 @@ const AttachClient = makeClientConstructor(executorService(), 'ApplicationMaster
 interface Service {
   readonly service: ExecutorService;
   readonly port: number;
-  readonly heard: Happening[];
+  readonly heard: UntimedEvent[];
   assignment: { role: string; index: number } | null | undefined;
 }
 
 async function serve(): Promise<Service> {
-  const heard: Happening[] = [];
+  const heard: UntimedEvent[] = [];
   const state: { assignment: Service['assignment'] } = { assignment: { role: 'worker', index: 0 } };
   const service = new ExecutorService({
     ...secrets,
@@ -129,7 +129,6 @@ describe("the ApplicationMaster's end of executors' streams", () => {
       status.PERMISSION_DENIED,
     ],
     ["shows another job's proof", { proof: containerProof(newSecrets().jobSecret, CONTAINER) }, status.PERMISSION_DENIED],
-    ['is another task', { index: 1 }, status.FAILED_PRECONDITION],
     ['has seen a newer master', { masterAttempt: 3 }, status.ABORTED],
   ])('refuses who %s, and says which attempt it is', async (_, hello, code) => {
     const { port, heard } = await serve();
@@ -145,6 +144,21 @@ describe("the ApplicationMaster's end of executors' streams", () => {
     expect((await attach(served.port).ended).code).toBe(status.UNAVAILABLE);
     served.assignment = { role: 'worker', index: 0 };
     await welcomed(attach(served.port));
+  });
+
+  test('takes the stream of a container that is not part of the job, which can then be ordered to stop and says that it has left', async () => {
+    const served = await serve();
+    served.assignment = null;
+    const stream = attach(served.port, { phase: 'RUNNING', generation: 1 });
+    await welcomed(stream);
+    served.service.stop(CONTAINER, 'enough', true);
+    await until(() => stream.received.some(({ stop }) => stop?.atOnce === true), { describe: () => stream.received, everyMs: 5 });
+    stream.send({ left: {} });
+    await until(() => served.heard.length === 2, { describe: () => served.heard, everyMs: 5 });
+    expect(served.heard).toMatchObject([
+      { type: 'hello', containerId: CONTAINER, phase: 'running' },
+      { type: 'left', containerId: CONTAINER },
+    ]);
   });
 
   test('speaks to the newest stream of a container; the end of an older one is no loss', async () => {

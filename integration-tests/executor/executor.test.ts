@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import path from 'node:path';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { TaskContext } from '../../training/task-context.ts';
+import type { TaskContext } from '../../training/process/task-context.ts';
 import { until } from '../until.ts';
 import { type ContainerOptions, isAlive, newSecrets, startExecutor, type TestExecutor, TestMaster } from './test-master.ts';
 
@@ -28,7 +28,7 @@ function gone(pids: readonly number[]): Promise<boolean> {
   return until(() => pids.every((pid) => !isAlive(pid)), { describe: () => `${pids.filter(isAlive)} still alive`, everyMs: 20 });
 }
 
-/** Pids that a program has written into its stdout. */
+/** Pids that a program has written to its stdout. */
 async function pids(executor: TestExecutor, count: number): Promise<number[]> {
   return until(
     () => {
@@ -39,8 +39,8 @@ async function pids(executor: TestExecutor, count: number): Promise<number[]> {
   );
 }
 
-/** The shell, a child of it in the background, and one more. */
-const FAMILY = 'echo $$; sleep 1000 & echo $!; sleep 1001 & echo $!; wait';
+/** The shell, a background child of it, and a child that leads its own process group. */
+const FAMILY = 'echo $$; sleep 1000 & echo $!; timeout 1001 sleep 1001 & echo $!; wait';
 
 describe('a task executor', () => {
   test("runs the program with all it needs, tells of its progress and its end, and of stderr's last lines", async () => {
@@ -77,7 +77,7 @@ describe('a task executor', () => {
     const exited = await boss.message('exited');
     expect(exited).toMatchObject({ generation: 1, code: 3, signal: '' });
     expect(exited.stderrTail.split('\n')).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 11}`));
-    // Before the end, so that it is judged with all that is known.
+    // Reported before the end, so that the failure is classified with all available data.
     const before = boss.heard.slice(
       0,
       boss.heard.findIndex(({ exited: end }) => end != null),
@@ -162,7 +162,7 @@ describe('a task executor', () => {
     executor.process.kill('SIGTERM');
     expect(await executor.exit).toEqual([143, null]);
     await gone(family);
-    // YARN leaves no time for more: nobody was asked to end.
+    // YARN allows no more time, so no process received SIGTERM.
     expect(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')).not.toContain('told');
   });
 
@@ -226,16 +226,31 @@ describe('a task executor', () => {
     boss.start(1);
     const family = await pids(executor, 3);
     const old = await master(1);
-    old.refuse = { code: status.FAILED_PRECONDITION, details: 'fenced' };
-    // Storage may show an old address for a moment; it is not followed. A refusal that gets here all the same is of attempt 1.
+    old.refuse = { code: status.PERMISSION_DENIED, details: 'no proof' };
+    // Storage may briefly return an outdated address; executors ignore it. A refusal that still arrives comes from attempt 1.
     writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: old.port, attempt: 2 }));
     boss.close();
     await old.hello(2);
     expect(family.every(isAlive)).toBe(true);
     const next = await master(3);
-    next.refuse = { code: status.FAILED_PRECONDITION, details: 'fenced' };
+    next.refuse = { code: status.PERMISSION_DENIED, details: 'no proof' };
     writeFileSync(path.join(executor.staging, 'am.json'), JSON.stringify({ host: '127.0.0.1', port: next.port, attempt: 3 }));
     expect(await executor.exit).toEqual([1, null]);
+    await gone(family);
+  });
+
+  test('kills all processes of its program when it is ordered to stop at once, and then says that it has left', async () => {
+    const boss = await master();
+    boss.welcome = { ...boss.welcome, command: `trap '' TERM; ${FAMILY}` };
+    const executor = executorOf({ master: boss });
+    await boss.hello();
+    boss.start(1);
+    const family = await pids(executor, 3);
+    boss.send({ stop: { reason: 'this container is no longer part of the job', atOnce: true } });
+    await boss.message('left');
+    expect(boss.heard.map((message) => Object.keys(message)).at(-1)).toContain('left');
+    expect(await boss.message('exited')).toMatchObject({ code: -1, signal: 'SIGKILL' });
+    expect(await executor.exit).toEqual([0, null]);
     await gone(family);
   });
 
@@ -249,7 +264,7 @@ describe('a task executor', () => {
     const closed = performance.now();
     boss.close();
     expect(await executor.exit).toEqual([1, null]);
-    // The lease is as old as the last that was heard of the master.
+    // The lease starts at the last message from the ApplicationMaster.
     expect(performance.now() - closed).toBeGreaterThan(1_000);
     await gone(family);
   });

@@ -1,4 +1,4 @@
-/** An ApplicationMaster that does and answers what a test says, over a real gRPC server; and real executors in containers of their own. */
+/** A scripted ApplicationMaster behind a real gRPC server, and real executors, each in its own container directory. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHmac, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Metadata, Server, ServerCredentials, type ServerDuplexStream, type status } from '@grpc/grpc-js';
-import { createJobSecrets } from '../../client/job-secrets.ts';
+import { createJobSecrets } from '../../client/job/job-secrets.ts';
 import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob, type Job } from '../../conf/job.ts';
-import { Secret } from '../../conf/secret.ts';
-import { encodeCredentials } from '../../hadoop/credentials.ts';
+import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
+import { Secret } from '../../platform/secret.ts';
 import { type ExecutorMessage, executorService, type Hello, type MasterMessage, type Welcome } from '../../protos/executor-protocol.ts';
 import { readStat } from '../../task-executor/process-tree.ts';
 import { until } from '../until.ts';
@@ -37,7 +37,7 @@ export interface JobSecrets {
 }
 
 export function newSecrets(): JobSecrets {
-  const secrets = createJobSecrets(Date.now());
+  const secrets = createJobSecrets(Date.now(), '{}');
   const of = (name: string): Secret => secrets.get(name) ?? new Secret(Buffer.alloc(0));
   return { certificate: of(CREDENTIALS.certificate), privateKey: of(CREDENTIALS.privateKey), jobSecret: of(CREDENTIALS.jobSecret) };
 }
@@ -45,7 +45,7 @@ export function newSecrets(): JobSecrets {
 export class TestMaster {
   readonly attempt: number;
   readonly hellos: Hello[] = [];
-  /** All messages but hellos, of all streams. */
+  /** All messages except hellos, of all streams. */
   readonly heard: ExecutorMessage[] = [];
   port = 0;
   welcome: Omit<Welcome, 'masterAttempt'> = { intervalMs: 100, leaseMs: 60_000, command: 'true', env: {} };
@@ -97,7 +97,7 @@ export class TestMaster {
     return until(() => this.hellos.length >= count && this.hellos[count - 1], { describe: `hello ${count}`, everyMs: 10 });
   }
 
-  /** The first message that has `key` and fits. */
+  /** Waits for the first message that has `key` and matches. */
   message<Key extends keyof ExecutorMessage>(
     key: Key,
     fits: (value: NonNullable<ExecutorMessage[Key]>) => boolean = () => true,
@@ -128,12 +128,12 @@ const CONTAINER_ID = 'container_1795225023264_0007_01_000002';
 export interface ContainerOptions {
   readonly master: { readonly port: number };
   readonly secrets: JobSecrets;
-  /** Name and text of files in the user's source folder. */
+  /** Name and content of the files in the user's source folder. */
   readonly source?: Readonly<Record<string, string>>;
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** Starts an executor as a NodeManager would. */
+/** Starts an executor in the way a NodeManager does. */
 export function startExecutor({ master, secrets, source, environment = {} }: ContainerOptions): TestExecutor {
   const root = mkdtempSync(path.join(tmpdir(), 'tony-executor-'));
   const [folder, logs, staging] = ['work', 'logs', 'staging'].map((name) => path.join(root, name)) as [string, string, string];
@@ -230,7 +230,7 @@ function frozenJob(root: string, staging: string): FrozenJob {
   };
 }
 
-/** A dead process that nobody has waited for yet is dead. */
+/** A zombie process counts as ended. */
 export function isAlive(pid: number): boolean {
   const stat = readStat(pid);
   return stat !== null && stat.state !== 'Z' && stat.state !== 'X';

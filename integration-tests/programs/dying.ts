@@ -1,10 +1,10 @@
 /**
- * Trains a small net of all kinds of layers, and dies where it is told to: in a generation, at a step, as one of the ranks; between two steps,
- * or in the middle of one, when the others wait for it within their forward pass.
+ * Trains a small network with layers of all kinds, and dies at a given generation, step and rank: between two steps, or in the middle of
+ * a step, while the other ranks wait for it within their forward pass.
  */
 import { createHash } from 'node:crypto';
 import type { Tensor } from '@tensorflow/tfjs';
-// The bundle, as a job has it; its declarations may not have been built.
+// The bundle that a job uses; its declarations may not have been built.
 import { join } from 'tony-ts/training';
 
 export interface Death {

@@ -1,7 +1,7 @@
 /**
- * `elastic-fit.mjs OUT [GO]`: trains with a batch of all that is the same for any number of workers: 200 steps, and worker 1 dies in generation 1
- * after step 45, when the checkpoint of step 40 is there; or slowly, until the file GO is there. The chief writes `generation step workers rate loss`
- * to OUT for each step.
+ * `elastic-fit.mjs OUT [GO]`: trains with a constant global batch for any number of workers. Without GO: 200 steps, and worker 1 dies in
+ * generation 1 after step 45, once the checkpoint of step 40 exists. With GO: slowly, until the file GO exists. For each step the chief
+ * appends `generation step workers rate loss` to OUT.
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';

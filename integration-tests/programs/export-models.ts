@@ -1,4 +1,4 @@
-/** Exports models to the folder it is told and loads them back, here and from another process's folder; says how far predictions are apart. */
+/** Exports models to a given folder and loads them and another process's models back; reports the largest prediction differences. */
 import { join } from 'tony-ts/training';
 
 const [own = '', other] = process.argv.slice(2);

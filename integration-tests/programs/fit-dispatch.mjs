@@ -1,4 +1,4 @@
-// Trains on dispatched files for one epoch. `$OUT/used-<rank>-<generation>` gets a line for each step: the records that it used.
+// Trains on dispatched files for one epoch. Each step appends the records that it used as a line to `$OUT/used-<rank>-<generation>`.
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { join, lines } from 'tony-ts/training';
@@ -33,7 +33,7 @@ const { steps } = await cluster.fit(
         used = [];
         taken++;
         await delay(rank === 0 ? 20 : 5);
-        // Where the test says so nobody gets to the end before a rank has died.
+        // Where the test asks for it, all ranks stop before the end until a rank has died.
         while (HOLD === 'yes' && generation === 1 && taken > 30) await delay(20);
       },
     },

@@ -1,4 +1,5 @@
-// Trains on a feed until its producer ends it. `$OUT/fed-<rank>-<generation>` gets what this rank is given, `steps-...` the steps taken in the end.
+// Trains on a feed until its producer ends it. `$OUT/fed-<rank>-<generation>` lists the records that this rank receives, `steps-...` the
+// number of steps taken.
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { fromFeed, join } from 'tony-ts/training';
 

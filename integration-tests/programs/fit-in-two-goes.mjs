@@ -1,4 +1,4 @@
-/** `fit-in-two-goes.mjs DIR FAIL_AT`: trains for 50 steps with a checkpoint each 20; fails after step FAIL_AT, when that checkpoint is there. */
+/** `fit-in-two-goes.mjs DIR FAIL_AT`: trains 50 steps with a checkpoint every 20; fails after step FAIL_AT, once that checkpoint exists. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { join } from 'tony-ts/training';
 

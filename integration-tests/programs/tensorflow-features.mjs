@@ -1,7 +1,7 @@
 // @ts-nocheck: what a user writes, in plain JavaScript; and tfjs-node, with its types, need not be installed here
 /**
- * What training needs of tfjs-node, each feature by a result that can be wrong: prints `NAME ok` or `NAME: what was wrong` for each, then `done`.
- * The images are lines, upright (0) or lying (1), in a noise that is the same each time: a model that learns tells them apart.
+ * Checks each tfjs-node feature that training needs by its result: prints `NAME ok` or `NAME: <the error>` for each, then `done`.
+ * The images are vertical (0) or horizontal (1) lines in deterministic noise: a model that learns distinguishes them.
  */
 import fs from 'node:fs';
 import os from 'node:os';

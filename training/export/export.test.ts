@@ -23,7 +23,7 @@ async function place(): Promise<{ folder: string; uri: string }> {
 const world = { tf, storage: new FileStorage() };
 const { layers } = tf;
 
-/** Weights that are not what layers begin with: zeros and ones would hide what is left out. */
+/** Sets weights that differ from the initial ones: zeros and ones would hide omissions. */
 function withRandomWeights(model: tf.LayersModel): tf.LayersModel {
   const weights = model.getWeights().map((weight, index) => tf.tidy(() => tf.randomUniform(weight.shape, 0.1, 0.9, 'float32', index + 1)));
   model.setWeights(weights);

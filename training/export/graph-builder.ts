@@ -1,10 +1,10 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { type Batch, isFixed, type MergedCall, type MergedConstant, type Size } from './merged-trace.ts';
 
 /*
- * TensorFlow's GraphDef as JSON (tensorflow/core/framework/graph.proto, node_def.proto, attr_value.proto; 64-bit numbers are texts, bytes are
- * base64, as protobuf's JSON has them).
+ * TensorFlow's GraphDef as JSON (tensorflow/core/framework/graph.proto, node_def.proto, attr_value.proto). As in protobuf's JSON format,
+ * 64-bit numbers are strings and bytes are base64.
  */
 
 export type AttrValue =
@@ -32,7 +32,7 @@ export interface ConstantNode {
   readonly name: string;
   readonly dtype: 'float32' | 'int32' | 'bool';
   readonly shape: readonly number[];
-  /** Of a weight: the one it is. */
+  /** For a weight: its variable. */
   readonly values: Float32Array | Int32Array | Uint8Array | tfjs.Variable;
 }
 
@@ -59,7 +59,7 @@ export function shapeProto(shape: readonly Size[]): ShapeProto {
   return { dim: shape.map((each) => ({ size: String(typeof each === 'number' ? each : -1) })) };
 }
 
-/** Puts a graph together, node after node. A tensor is called by the node that makes it: `name`, or `name:1` for another output than the first. */
+/** Builds a graph node by node. A tensor has the name of its node: `name`, or `name:1` for an output other than the first. */
 export class GraphBuilder {
   readonly nodes: NodeDef[] = [];
   readonly constants: ConstantNode[] = [];
@@ -87,7 +87,7 @@ export class GraphBuilder {
     return name;
   }
 
-  /** One-dimensional, of integers. */
+  /** A one-dimensional tensor of integers. */
   integers(values: readonly Size[]): string {
     if (isFixed(values)) {
       return this.#shared('int32', [values.length], Int32Array.from(values));
@@ -109,7 +109,7 @@ export class GraphBuilder {
     return this.#shared(dtype as ConstantNode['dtype'], [], array);
   }
 
-  /** Numbers that the program has made itself. */
+  /** A constant that the program has created itself. */
   own(wanted: string, { dtype, shape, values }: MergedConstant): string {
     if (isFixed(shape)) {
       return this.constant(wanted, { dtype: dtype as ConstantNode['dtype'], shape, values });
@@ -124,7 +124,7 @@ export class GraphBuilder {
     return name;
   }
 
-  /** As the graph counts them when it runs. */
+  /** A multiple of the number of examples, which the graph determines when it runs. */
   #multiple({ timesBatch }: Batch): string {
     this.#batch ??= this.#countExamples();
     return timesBatch === 1
@@ -159,7 +159,7 @@ export class GraphBuilder {
   }
 }
 
-/** A kernel cannot be said in TensorFlow's operations. */
+/** The error for a kernel that TensorFlow's operations cannot express. */
 export function notExportable({ layer, kernel }: Pick<MergedCall, 'layer' | 'kernel'>, why: string): TonyError {
   return new TonyError('MODEL_NOT_EXPORTABLE', `layer ${layer} cannot be part of a GraphModel: kernel ${kernel} ${why}`);
 }

@@ -2,11 +2,11 @@ import { type AttrValue, attr, type GraphBuilder, notExportable } from './graph-
 import type { MergedAttribute, MergedCall, MergedTensor, Size } from './merged-trace.ts';
 
 /*
- * What TensorFlow.js's kernels are called among TensorFlow's operations, with the inputs and attributes of tensorflow/core/ops. Some take as
- * attributes what TensorFlow takes as inputs, some do several operations at once.
+ * Maps TensorFlow.js's kernels to TensorFlow's operations, with the inputs and attributes of tensorflow/core/ops. Some kernels have
+ * attributes where TensorFlow has inputs, and some combine several operations.
  */
 
-/** One kernel call, on its way into the graph. */
+/** One kernel call during its conversion. */
 class Call {
   readonly traced: MergedCall;
   readonly graph: GraphBuilder;
@@ -30,7 +30,7 @@ class Call {
     return this.#refs.get(this.tensor(name).id) ?? this.fail(`has an input from nowhere`);
   }
 
-  /** Of a kernel that takes a list. */
+  /** The inputs of a kernel that takes a list. */
   inputs(): string[] {
     return [...this.traced.inputs.keys()].map((name) => this.input(name));
   }
@@ -56,7 +56,7 @@ class Call {
     return this.attribute(name) === true;
   }
 
-  /** Numbers, or one that stands for `length` of them. */
+  /** An attribute of `length` numbers; a single number is repeated. */
   numbers(name: string, length = 1): number[] {
     const sizes = this.sizes(name, length);
     return sizes.map((value) => (typeof value === 'number' ? value : this.fail(`has a ${name} that depends on the number of examples`)));
@@ -67,7 +67,7 @@ class Call {
     return Array.isArray(value) ? (value as Size[]) : Array.from({ length }, () => value as Size);
   }
 
-  /** Axes of a tensor, counted from its beginning; all of them when none is named. */
+  /** Axes of a tensor as non-negative numbers; all axes by default. */
   axes(name: string, input: string): number[] {
     const { length } = this.tensor(input).shape;
     const value = this.attribute(name);
@@ -128,7 +128,7 @@ const cumulative =
       reverse: attr.flag(call.flag('reverse')),
     });
 
-/** Strides, or whatever TensorFlow gives for each dimension of a batch of images or volumes, with the channels at the end. */
+/** Strides and similar attributes, with one number per dimension of a batch of images or volumes in channels-last order. */
 function spatial(values: readonly number[]): AttrValue {
   return attr.integers([1, ...values, 1]);
 }
@@ -204,7 +204,7 @@ function batchNormalisation(call: Call): string {
   });
 }
 
-/** By something else than the channel, which TensorFlow has no one operation for. */
+/** Normalisation along other axes than the channel, for which TensorFlow has no single operation. */
 function normalisation(call: Call): string {
   const op = (operation: string, ...inputs: string[]) => call.op(operation, inputs, { T: attr.type('float32') });
   const epsilon = call.graph.scalar(call.number('varianceEpsilon'), 'float32');
@@ -214,7 +214,7 @@ function normalisation(call: Call): string {
   return call.has('offset') ? op('AddV2', scaled, call.input('offset')) : scaled;
 }
 
-/** What fused kernels do after their main work. */
+/** The bias and activation that fused kernels apply after their main operation. */
 function finished(call: Call, result: string): string {
   const float = { T: attr.type('float32') };
   const rank = call.has('bias') ? call.tensor('bias').shape.length : 0;
@@ -411,7 +411,7 @@ const KERNELS: ReadonlyMap<string, Lowering> = new Map<string, Lowering>([
     (call) => {
       const { shape } = call.tensor('x');
       const begin = call.sizes('begin');
-      // To the end, wherever that is.
+      // -1 extends the slice to the end of the axis.
       const size = call.sizes('size').map((each, axis) => {
         const isRest = begin[axis] === 0 && JSON.stringify(each) === JSON.stringify(shape[axis]);
         return isRest && typeof each !== 'number' ? -1 : each;
@@ -542,9 +542,9 @@ function outputsOf(name: string, length: number): string[] {
 }
 
 /**
- * The same in TensorFlow's operations.
- * @param refs what the tensors that are there already are called in the graph.
- * @returns what its outputs are called.
+ * Adds a kernel call to the graph as TensorFlow operations.
+ * @param refs the names of existing tensors in the graph.
+ * @returns the names of the outputs.
  * @throws TonyError MODEL_NOT_EXPORTABLE naming the layer and the kernel.
  */
 export function lowerKernel(call: MergedCall, graph: GraphBuilder, refs: ReadonlyMap<number, string>): string[] {

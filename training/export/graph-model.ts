@@ -1,6 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { messageOf, TonyError } from '../../conf/errors.ts';
-import { weightsOf } from '../compiled-model.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { weightsOf } from '../model/compiled-model.ts';
+import { uriOf } from '../process/uri-of.ts';
 import { attr, type ConstantNode, GraphBuilder, type NodeDef, shapeProto, typeName } from './graph-builder.ts';
 import { lowerKernel } from './graph-kernels.ts';
 import type { ModelWorld } from './layers-model.ts';
@@ -8,32 +9,32 @@ import { type MergedTrace, mergeTraces, type Size } from './merged-trace.ts';
 import { modelFilesHandler, writeModelFiles } from './model-files.ts';
 import { type Trace, tracePrediction } from './trace.ts';
 
-/** Two numbers of examples that hardly anything else in a model has. */
+/** Two numbers of examples that rarely occur as other dimensions of a model. */
 const BATCHES = [3, 5] as const;
-/** And another one, to see whether the graph computes what the model does. */
+/** A third number of examples, to verify that the graph computes the same as the model. */
 const PROOF_BATCH = 7;
 const TOLERANCE = 1e-4;
-/** Of GraphDefs that TensorFlow has written since 2019. */
+/** The producer version of GraphDefs that TensorFlow has written since 2019. */
 const PRODUCER = 175;
 
 /**
- * Writes a model as tf.loadGraphModel reads it: a graph of TensorFlow's operations, which is what its prediction computes, and the weights,
- * into the folder `uri`; one that is there is replaced. The number of examples stays free, other dimensions have to be fixed. Before it is
- * written its predictions are compared with the model's.
+ * Writes the model for tf.loadGraphModel into the folder `place`, and replaces an existing one: a graph of TensorFlow's operations, which
+ * computes the model's prediction, and the weights. The number of examples stays variable; all other dimensions must be fixed. The graph's
+ * predictions are compared with the model's before it is written.
  *
- * @throws TonyError MODEL_NOT_EXPORTABLE naming the layer, when it does something that a graph without control flow cannot, or that is not
- * known here.
+ * @throws TonyError MODEL_NOT_EXPORTABLE naming the layer, when the layer requires control flow or an unsupported kernel.
  */
-export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersModel, uri: string): Promise<void> {
+export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersModel, place: string): Promise<void> {
+  const uri = uriOf(place);
   const { tf, storage } = world;
   const artifacts = graphArtifacts(tf, model);
   await proveEqual(tf, model, artifacts);
   await writeModelFiles(storage, uri, artifacts);
 }
 
-/** @param uri a folder with a model.json, or that file. */
-export async function loadGraphModel({ tf, storage }: ModelWorld, uri: string): Promise<tfjs.GraphModel> {
-  return await tf.loadGraphModel(modelFilesHandler(tf, storage, uri));
+/** @param place URI or path of a folder with a model.json, or of that file. */
+export async function loadGraphModel({ tf, storage }: ModelWorld, place: string): Promise<tfjs.GraphModel> {
+  return await tf.loadGraphModel(modelFilesHandler(tf, storage, uriOf(place)));
 }
 
 function graphArtifacts(tf: typeof tfjs, model: tfjs.LayersModel): tfjs.io.ModelArtifacts {
@@ -86,7 +87,7 @@ function traceTidily(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, we
   return traces[0] as Trace;
 }
 
-/** What the outputs need: a model may compute more, masks for one. */
+/** The calls on which the outputs depend; a model may compute more, for example masks. */
 function neededCalls({ calls, outputs }: MergedTrace): MergedTrace['calls'] {
   const needed = new Set(outputs.map(({ id }) => id));
   const kept = [...calls].reverse().filter((call) => {
@@ -134,8 +135,8 @@ function uniqueNames(names: readonly string[]): string[] {
 }
 
 /**
- * Inputs that any model takes: what an embedding looks up is there, and what is multiplied is not all zero.
- * @param batch for models that leave the number of examples free.
+ * Creates valid inputs for any model: embedding indices are in range, and random inputs are not all zero.
+ * @param batch the number of examples, for models that leave it variable.
  */
 function sampleInputs(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, random = false): tfjs.Tensor[] {
   return model.inputs.map(({ shape, dtype, name }) => {

@@ -1,33 +1,34 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { Storage } from '../../storage/storage.ts';
+import { uriOf } from '../process/uri-of.ts';
 import { modelFilesHandler, writeModelFiles } from './model-files.ts';
 
-/** What models are read and written with: a `Cluster`, for one. */
+/** The dependencies for reading and writing models, for example a `Cluster`. */
 export interface ModelWorld {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
 }
 
 export interface ExportLayersOptions {
-  /** The optimizer's slots and the loss as well, so that training may go on anywhere; false unless told. */
+  /** Includes the optimizer's slots and the loss, so that training can continue anywhere; false by default. */
   readonly includeOptimizer?: boolean;
 }
 
-/** Writes a model as tf.loadLayersModel reads it (model.json and files of weights) into the folder `uri`; one that is there is replaced. */
+/** Writes the model for tf.loadLayersModel (model.json and weight files) into the folder `place`, and replaces an existing one. */
 export async function exportLayersModel(
   { tf, storage }: ModelWorld,
   model: tfjs.LayersModel,
-  uri: string,
+  place: string,
   { includeOptimizer = false }: ExportLayersOptions = {},
 ): Promise<void> {
   const handler = tf.io.withSaveHandler(async (artifacts) => {
-    await writeModelFiles(storage, uri, artifacts);
+    await writeModelFiles(storage, uriOf(place), artifacts);
     return { modelArtifactsInfo: { dateSaved: new Date(), modelTopologyType: 'JSON' } };
   });
   await model.save(handler, { includeOptimizer });
 }
 
-/** @param uri a folder with a model.json, or that file. */
-export async function loadLayersModel({ tf, storage }: ModelWorld, uri: string): Promise<tfjs.LayersModel> {
-  return await tf.loadLayersModel(modelFilesHandler(tf, storage, uri));
+/** @param place URI or path of a folder with a model.json, or of that file. */
+export async function loadLayersModel({ tf, storage }: ModelWorld, place: string): Promise<tfjs.LayersModel> {
+  return await tf.loadLayersModel(modelFilesHandler(tf, storage, uriOf(place)));
 }

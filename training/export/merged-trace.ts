@@ -1,14 +1,14 @@
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import type { Attribute, Trace, TracedConstant, TracedTensor } from './trace.ts';
 
-/** A number that is so many times the number of examples. */
+/** A multiple of the number of examples. */
 export interface Batch {
   readonly timesBatch: number;
 }
 
 export type Size = number | Batch;
 
-/** As `Attribute`, with numbers that depend on the number of examples. */
+/** Like `Attribute`, with numbers that depend on the number of examples. */
 export type MergedAttribute =
   | number
   | boolean
@@ -34,7 +34,7 @@ export interface MergedCall {
 }
 
 export interface MergedConstant extends MergedTensor {
-  /** All of them, or the one that is everywhere when their number depends on the number of examples. */
+  /** All values; or the single repeated value, if their count depends on the number of examples. */
   readonly values: TracedConstant['values'];
 }
 
@@ -46,9 +46,9 @@ export interface MergedTrace {
 }
 
 /**
- * What two traces of one model have in common, with `batches[0]` and `batches[1]` examples: what is different is taken for a multiple of the
- * number of examples. Ids are those of the first one.
- * @throws TonyError MODEL_NOT_EXPORTABLE where it is not.
+ * Merges two traces of one model, with `batches[0]` and `batches[1]` examples: a number that differs is treated as a multiple of the number
+ * of examples. Ids are those of the first trace.
+ * @throws TonyError MODEL_NOT_EXPORTABLE when a difference is not such a multiple.
  */
 export function mergeTraces(one: Trace, other: Trace, batches: readonly [number, number]): MergedTrace {
   const [few, many] = batches;

@@ -1,24 +1,24 @@
 import { createHash } from 'node:crypto';
 import type { io } from '@tensorflow/tfjs';
 import { z } from 'zod';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri, nameOf, parentUri } from '../../storage/uri.ts';
 
 /*
- * A model as TensorFlow.js keeps it (tensorflow.org/js/guide/save_load): a folder of
+ * A model in the format of TensorFlow.js (tensorflow.org/js/guide/save_load): a folder with
  *
  *   model.json                       topology, and a manifest of the weights: names, types, shapes, files
- *   group1-shard1of2-1a2b3c4d.bin    the weights one after the other, little-endian, cut wherever 4 MiB are full
+ *   group1-shard1of2-1a2b3c4d.bin    the concatenated weights, little-endian, split into files of 4 MiB
  *
- * The names hold a checksum of what is in the files. model.json is replaced last, at once: it always names files that fit it. What an
- * earlier one has named is removed after that.
+ * The file names contain a checksum of the content. model.json is replaced atomically after the weight files, so it always names matching
+ * files. The files of the previous model are removed afterwards.
  */
 const MODEL = 'model.json';
 const SHARD = /^group1-shard\d+of\d+-[0-9a-f]{8}\.bin$/;
 const SHARD_BYTES = 4 * 1024 * 1024;
 
-/** Both kinds of model have these; the rest of model.json is passed on as it is. */
+/** The fields common to both kinds of model; the rest of model.json is passed on unchanged. */
 const modelJson = z.looseObject({
   modelTopology: z.looseObject({}),
   weightsManifest: z
@@ -31,7 +31,7 @@ const modelJson = z.looseObject({
     .default([]),
 });
 
-/** Writes a model into the folder `uri`, in place of one that may be there. */
+/** Writes a model into the folder `uri`, and replaces an existing one. */
 export async function writeModelFiles(storage: Storage, uri: string, artifacts: io.ModelArtifacts): Promise<void> {
   const { weightData, weightSpecs = [], ...rest } = artifacts;
   const data = bytesOf(weightData);
@@ -54,7 +54,7 @@ export async function writeModelFiles(storage: Storage, uri: string, artifacts: 
 }
 
 /**
- * Hands a model of any writer to tf.loadLayersModel or tf.loadGraphModel.
+ * The handler with which tf.loadLayersModel or tf.loadGraphModel load a model of any writer.
  * @param uri the folder, or the model.json in it.
  */
 export function modelFilesHandler(tf: { readonly io: typeof io }, storage: Storage, uri: string): io.IOHandler {

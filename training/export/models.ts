@@ -1,10 +1,10 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { nameOf, parentUri } from '../../storage/uri.ts';
-import { CheckpointStore, type StoredCheckpoint } from '../checkpoint-store.ts';
-import { weightsOf } from '../compiled-model.ts';
-import { restoreWeights } from '../training-state.ts';
+import { CheckpointStore, type StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
+import { weightsOf } from '../model/compiled-model.ts';
+import { restoreWeights } from '../model/training-state.ts';
 import { exportGraphModel, loadGraphModel } from './graph-model.ts';
 import { type ExportLayersOptions, exportLayersModel, loadLayersModel } from './layers-model.ts';
 import { type WarmStart, type WarmStartOptions, warmStart } from './warm-start.ts';
@@ -13,20 +13,28 @@ export interface LoadedCheckpoint {
   readonly uri: string;
   readonly step: number;
   readonly epoch: number;
+  /** The phase that wrote the checkpoint: `fit-1`, or the `name` passed to `fit`. */
+  readonly phase: string;
+  /** True for the last checkpoint of its phase. */
   readonly final: boolean;
 }
 
 interface ModelsParts {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
-  /** The job's own checkpoints, if it has any. */
+  /** The job's own checkpoints; null for none. */
   readonly store: CheckpointStore | null;
-  /** A place as users name it, as a URI. */
+  /** Converts a place given by the user (path or URI) to a URI. */
   readonly uriOf: (place: string) => string;
+  /** The same for outputs: relative paths are resolved against the job's output folder. */
+  readonly outputUriOf: (place: string) => string;
   readonly onNotice: (message: string) => void;
 }
 
-/** Models on their way in and out: places are hdfs:// and file:// URIs, or paths. */
+/**
+ * Exports and loads models. Places are hdfs:// and file:// URIs, or paths. Relative export paths are resolved against the job's output
+ * folder.
+ */
 export class Models {
   readonly #parts: ModelsParts;
 
@@ -34,18 +42,18 @@ export class Models {
     this.#parts = parts;
   }
 
-  /** Writes a model as tf.loadLayersModel reads it (model.json and files of weights) into a folder; one that is there is replaced. */
+  /** Writes the model for tf.loadLayersModel (model.json and weight files) into a folder, and replaces an existing one. */
   async exportLayersModel(model: tfjs.LayersModel, folder: string, options: ExportLayersOptions = {}): Promise<void> {
-    await exportLayersModel(this.#parts, model, this.#parts.uriOf(folder), options);
+    await exportLayersModel(this.#parts, model, this.#parts.outputUriOf(folder), options);
   }
 
   /**
-   * Writes a model as tf.loadGraphModel reads it: a graph of TensorFlow's operations, for prediction alone. Only the number of examples may be
-   * free; the graph's predictions are compared with the model's before it is written.
-   * @throws TonyError MODEL_NOT_EXPORTABLE naming the layer that cannot be part of such a graph.
+   * Writes the model for tf.loadGraphModel: a graph of TensorFlow's operations, for prediction only. Only the number of examples may be
+   * variable. The graph's predictions are compared with the model's before it is written.
+   * @throws TonyError MODEL_NOT_EXPORTABLE naming the layer that the graph cannot represent.
    */
   async exportGraphModel(model: tfjs.LayersModel, folder: string): Promise<void> {
-    await exportGraphModel(this.#parts, model, this.#parts.uriOf(folder));
+    await exportGraphModel(this.#parts, model, this.#parts.outputUriOf(folder));
   }
 
   /** @param place a folder with a model.json, or that file. */
@@ -59,23 +67,23 @@ export class Models {
   }
 
   /**
-   * Puts a checkpoint's weights into a model of the same shape.
-   * @param which the newest good one of this job, the one that its evaluator has found best, or the place of one (`.../step-100`) or of a
-   * folder of them, of which the newest good one is taken.
-   * @throws TonyError CHECKPOINT_MISFIT, CHECKPOINT_DAMAGED, or NOT_FOUND when there is none.
+   * Copies the weights of a checkpoint into a model of the same shape.
+   * @param which `newest`: the newest valid checkpoint of this job; `best`: the one that its evaluator has recorded as best; otherwise the
+   *   place of a checkpoint (`.../step-100`), or of a checkpoint folder, from which the newest valid checkpoint is loaded.
+   * @throws TonyError CHECKPOINT_MISFIT, CHECKPOINT_DAMAGED, or NOT_FOUND without a checkpoint.
    */
-  async loadCheckpoint(which: 'newest' | 'best' | (string & {}), model: tfjs.LayersModel): Promise<LoadedCheckpoint> {
+  async loadCheckpoint(which: 'newest' | 'best' | (string & {}), model: tfjs.LayersModel, name?: string): Promise<LoadedCheckpoint> {
     const stored = await this.#find(which);
-    restoreWeights(this.#parts.tf, weightsOf(model), stored.tensors, stored.uri);
-    const { step, epoch, final } = stored.position;
-    return { uri: stored.uri, step, epoch, final };
+    restoreWeights(this.#parts.tf, weightsOf(model), stored.tensors, stored.uri, name);
+    const { step, epoch, phase, final } = stored.position;
+    return { uri: stored.uri, step, epoch, phase: phase.name, final };
   }
 
   /**
-   * Gives a model the weights of another one, as far as they fit, and says what it has taken and what not. To be called before `fit`, by every
-   * rank or by rank 0 alone; a checkpoint of the job itself goes before.
+   * Copies the matching weights of another model into a model, and reports which weights were copied and which were not. Call it before
+   * `fit`, on every rank or on rank 0 alone; a checkpoint of the job itself takes precedence.
    * @param from the place of a model.json (a LayersModel or a GraphModel of any writer) or of a checkpoint; 'newest' or 'best'; or a model.
-   * @throws TonyError WARM_START_MISFIT when nothing fits, or when a shape differs and `skipMismatched` was not told.
+   * @throws TonyError WARM_START_MISFIT when no weight matches, or when a shape differs and `skipMismatched` is not set.
    */
   async warmStart(
     model: tfjs.LayersModel,

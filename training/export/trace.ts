@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 
-/** Anything that a kernel may be told beside its tensors. */
+/** The value of a kernel attribute. */
 export type Attribute = number | boolean | string | null | undefined | readonly Attribute[] | { readonly [name: string]: Attribute };
 
 export interface TracedTensor {
@@ -10,18 +10,18 @@ export interface TracedTensor {
   readonly dtype: tfjs.DataType;
 }
 
-/** One call of a kernel of the backend. */
+/** One call of a backend kernel. */
 export interface KernelCall {
   readonly kernel: string;
-  /** The layer that made it. */
+  /** The layer that called the kernel. */
   readonly layer: string;
-  /** Those that were not given are left out; a list has its positions for names. */
+  /** The inputs by name; absent inputs are omitted, and the names of a list are its positions. */
   readonly inputs: ReadonlyMap<string, TracedTensor>;
   readonly attributes: Readonly<Record<string, Attribute>>;
   readonly outputs: readonly TracedTensor[];
 }
 
-/** A tensor that the program made of numbers of its own. */
+/** A tensor that the program created from its own numbers. */
 export interface TracedConstant extends TracedTensor {
   readonly values: Float32Array | Int32Array | Uint8Array;
 }
@@ -30,13 +30,13 @@ export interface Trace {
   readonly inputs: readonly TracedTensor[];
   readonly outputs: readonly TracedTensor[];
   readonly calls: readonly KernelCall[];
-  /** By the id of their tensors. Weights are not among them. */
+  /** By tensor id. Weights are not included. */
   readonly constants: ReadonlyMap<number, TracedConstant>;
 }
 
 type KernelInputs = Readonly<Record<string, tfjs.Tensor | undefined>> | readonly tfjs.Tensor[];
 
-/** The part of TensorFlow.js's engine through which every operation goes. */
+/** The part of TensorFlow.js's engine through which every operation passes. */
 interface Engine {
   runKernel(kernel: string, inputs: KernelInputs, attributes?: Record<string, Attribute>): tfjs.Tensor | tfjs.Tensor[];
   readSync(dataId: object): unknown;
@@ -50,9 +50,8 @@ interface TracedLayer {
 }
 
 /**
- * Which kernels a model's prediction runs, in order. What a kernel calls inside of itself is not seen; what a model decides by looking at
- * values cannot be.
- * @throws TonyError MODEL_NOT_EXPORTABLE when the model looks at values on its way.
+ * Records the kernels that a model's prediction runs, in order. Calls within a kernel are not recorded.
+ * @throws TonyError MODEL_NOT_EXPORTABLE when the model reads values of tensors, because a trace cannot represent a decision by values.
  */
 export function tracePrediction(
   tf: typeof tfjs,
@@ -73,7 +72,7 @@ export function tracePrediction(
   const remember = (tensor: tfjs.Tensor): TracedTensor => {
     if (!known.has(tensor.id) && !weights.has(tensor.id)) {
       known.add(tensor.id);
-      // Now: it may be disposed before the prediction is over.
+      // Read immediately, because the tensor may be disposed before the prediction ends.
       const values = Reflect.apply(readSync, engine, [tensor.dataId]) as TracedConstant['values'];
       constants.set(tensor.id, { ...described(tensor), values: values.slice() });
     }
@@ -105,7 +104,7 @@ export function tracePrediction(
   engine.read = (dataId) => (depth === 0 ? looked() : Reflect.apply(read, engine, [dataId]));
   const restore = leafLayers(model as unknown as TracedLayer).map((layer) => {
     const { call } = layer;
-    // Training may have put one of its own there.
+    // Training may have replaced the method on the instance.
     const own = Object.getOwnPropertyDescriptor(layer, 'call');
     layer.call = (...input) => {
       layers.push(layer.name);
@@ -116,7 +115,7 @@ export function tracePrediction(
       }
     };
     return () => {
-      // That of its class shows again.
+      // Exposes the method of the class again.
       Reflect.deleteProperty(layer, 'call');
       if (own !== undefined) {
         Object.defineProperty(layer, 'call', own);

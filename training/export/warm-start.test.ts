@@ -1,13 +1,13 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
-import { CheckpointStore } from '../checkpoint-store.ts';
-import { inspectModel } from '../compiled-model.ts';
-import { captureState } from '../training-state.ts';
+import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
+import { inspectModel } from '../model/compiled-model.ts';
+import { captureState } from '../model/training-state.ts';
 import { exportGraphModel } from './graph-model.ts';
 import { exportLayersModel } from './layers-model.ts';
 import { writeModelFiles } from './model-files.ts';
@@ -29,14 +29,21 @@ async function open(): Promise<{ models: Models; store: CheckpointStore; uri: st
   const store = new CheckpointStore(storage, joinUri(uri, 'checkpoints'));
   const notices: string[] = [];
   return {
-    models: new Models({ tf, storage, store, uriOf: (place) => place, onNotice: (message) => notices.push(message) }),
+    models: new Models({
+      tf,
+      storage,
+      store,
+      uriOf: (place) => place,
+      outputUriOf: (place) => place,
+      onNotice: (message) => notices.push(message),
+    }),
     store,
     uri,
     notices,
   };
 }
 
-/** Layers called `body`, `norm` and `head`, or by TensorFlow.js. */
+/** A model with layers named `body`, `norm` and `head`, or with the default names of TensorFlow.js. */
 function network(classes: number, named = true): tf.LayersModel {
   const name = (text: string) => (named ? { name: text } : {});
   return tf.sequential({
@@ -149,7 +156,7 @@ describe('a warm start', () => {
     await exportLayersModel({ tf, storage }, from, uri, { includeOptimizer: true });
     expect((await models.warmStart(to, uri)).unused).toEqual([]);
     expect(valuesOf(to)).toEqual(valuesOf(from));
-    const position = { step: 3, epoch: 1, examples: 0, seed: 1, iterations: 1, final: false };
+    const position = { step: 3, phase: { name: 'fit-1', start: 0 }, epoch: 1, examples: 0, seed: 1, iterations: 1, final: false };
     const checkpoint = await store.save(
       { position, tensors: await captureState(tf, inspectModel(tf, from)) },
       { applicationId: 'a', generation: 1 },
@@ -171,7 +178,7 @@ describe('a checkpoint', () => {
       const model = network(2);
       model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
       values.push(valuesOf(model));
-      const position = { step, epoch: 0, examples: 0, seed: 1, iterations: step, final: false };
+      const position = { step, phase: { name: 'fit-1', start: 0 }, epoch: 0, examples: 0, seed: 1, iterations: step, final: false };
       await store.save({ position, tensors: await captureState(tf, inspectModel(tf, model)) }, { applicationId: 'a', generation: 1 });
     }
     await expect(models.loadCheckpoint('best', network(2))).rejects.toThrow(/has been found best/);
@@ -190,4 +197,18 @@ describe('a checkpoint', () => {
     expect(valuesOf(await models.loadLayersModel(joinUri(uri, 'exported', 'model.json')))).toEqual(values[1]);
     await expect(models.loadCheckpoint('best', network(3))).rejects.toMatchObject({ code: 'CHECKPOINT_MISFIT' });
   });
+});
+
+test('exports go where results go, loads come from where the program is', async () => {
+  const output = await mkdtemp(join(tmpdir(), 'exports-'));
+  onTestFinished(() => rm(output, { recursive: true, force: true }));
+  const models = new Models({
+    ...{ tf, storage: new FileStorage(), store: null, onNotice: () => {} },
+    uriOf: (place) => fileUri(join('/nowhere', place)),
+    outputUriOf: (place) => fileUri(join(output, place)),
+  });
+  const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [2] })] });
+  await models.exportLayersModel(model, 'digits');
+  expect(await readdir(join(output, 'digits'))).toContain('model.json');
+  await expect(models.loadLayersModel('digits')).rejects.toThrow('/nowhere/digits');
 });

@@ -1,31 +1,31 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri, nameOf, parentUri } from '../../storage/uri.ts';
-import { CheckpointStore } from '../checkpoint-store.ts';
-import { type NamedWeight, weightsOf } from '../compiled-model.ts';
-import { tensorOf, weightsAmong } from '../training-state.ts';
+import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
+import { type NamedWeight, weightsOf } from '../model/compiled-model.ts';
+import { tensorOf, weightsAmong } from '../model/training-state.ts';
 import { readModelFiles } from './model-files.ts';
 
 export interface WarmStartOptions {
-  /** Only the weights of these layers of the model; of all unless told. */
+  /** Copies only the weights of these layers of the model; of all layers by default. */
   readonly layers?: readonly string[];
-  /** Leaves out weights that have another shape there; an error unless told. */
+  /** Skips weights whose shape differs; an error by default. */
   readonly skipMismatched?: boolean;
-  /** How weights find each other; by their names where both models have some in common, otherwise by their order. */
+  /** How weights are matched; by default by name if the models have names in common, otherwise by order. */
   readonly by?: 'name' | 'order';
 }
 
 export interface WarmStart {
-  /** Names of the model's weights that have got the value of `from`, a name there. */
+  /** The model's weights that received a value, each with the source weight `from`. */
   readonly taken: readonly { readonly name: string; readonly from: string }[];
-  /** The model's other weights: they are as they were. */
+  /** The model's unchanged weights, each with the reason. */
   readonly left: readonly { readonly name: string; readonly why: string }[];
-  /** What is there and was not taken. */
+  /** The source weights that were not copied. */
   readonly unused: readonly string[];
 }
 
-/** A weight of the other model. */
+/** A weight of the source model. */
 interface SourceWeight {
   readonly name: string;
   readonly tensor: tfjs.Tensor;
@@ -33,16 +33,17 @@ interface SourceWeight {
 
 interface Source {
   readonly what: string;
-  /** To be disposed, but for those of a model in memory. */
+  /** Must be disposed, except for the weights of a model in memory. */
   readonly weights: readonly SourceWeight[];
 }
 
 /**
- * Gives a model the weights of another one, as far as they fit: where a model.json of any writer lies (a LayersModel, a GraphModel; quantised
- * weights as well), a checkpoint, or a model in memory. The optimizer's state is not looked at.
+ * Copies the matching weights of a source into a model. The source is a model.json of any writer (a LayersModel or a GraphModel, also with
+ * quantised weights), a checkpoint, or a model in memory. The optimizer's state is ignored.
  *
- * @param from a URI, of a folder or of the model.json in it; or a model.
- * @throws TonyError WARM_START_MISFIT when nothing fits, or when a shape differs and `skipMismatched` was not told; the model is unchanged then.
+ * @param from the URI of a folder or of the model.json in it; or a model.
+ * @throws TonyError WARM_START_MISFIT when no weight matches, or when a shape differs and `skipMismatched` is not set; the model then
+ *   remains unchanged.
  */
 export async function warmStart(
   { tf, storage }: { readonly tf: typeof tfjs; readonly storage: Storage },
@@ -91,7 +92,7 @@ function copyWeights(tf: typeof tfjs, model: tfjs.LayersModel, source: Source, o
   }
   tf.tidy(() => {
     for (const { weight, other } of fitting) {
-      // Not the other's own: that may be disposed.
+      // A clone, because the source tensor may be disposed.
       weight.variable.assign(other.tensor.clone());
     }
   });
@@ -115,7 +116,7 @@ function pairsOf(weights: readonly NamedWeight[], source: Source, asked: WarmSta
   }
   const by = asked ?? (weights.some(({ name }) => byName.has(name)) ? 'name' : 'order');
   const pairs = weights.map((weight, index) => {
-    // Models within a model may have weights of one name.
+    // Nested models may have weights with the same name.
     const other = by === 'name' ? byName.get(weight.name)?.shift() : source.weights[index];
     return other === undefined ? [] : ([[weight, other]] as const);
   });

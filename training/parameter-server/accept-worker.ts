@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import {
   encodeChallenge,
   HELLO_BYTES,
@@ -11,9 +11,9 @@ import {
   NONCE_BYTES,
   refusalOf,
   WELCOME,
-} from '../ring-handshake.ts';
+} from '../ring/ring-handshake.ts';
 
-/** One connection's handshake may take this long. */
+/** The time limit for the handshake of one connection. */
 const HANDSHAKE_MS = 10_000;
 
 export interface ServerIdentity {
@@ -24,9 +24,9 @@ export interface ServerIdentity {
 }
 
 /**
- * The server's side of the ring's handshake: any rank may dial, and proves that it is that one.
- * @returns the rank, and the bytes that have come behind the handshake.
- * @throws TonyError RING_JOIN_FAILED; the socket is to be destroyed then.
+ * The server's side of the ring's handshake: any rank may dial and must prove its identity.
+ * @returns the rank, and the bytes that have arrived after the handshake.
+ * @throws TonyError RING_JOIN_FAILED; the caller must then destroy the socket.
  */
 export function acceptWorker(socket: Socket, key: Uint8Array, server: ServerIdentity): Promise<{ rank: number; rest: Buffer }> {
   return new Promise((resolve, reject) => {
@@ -40,7 +40,7 @@ export function acceptWorker(socket: Socket, key: Uint8Array, server: ServerIden
       if (refusal === null) {
         resolve({ rank, rest: received.subarray(HELLO_BYTES + MAC_BYTES) });
       } else {
-        // Resetting connections of strangers must not bring the process down.
+        // A connection reset by an unauthenticated client must not crash the process.
         socket.on('error', () => {});
         reject(new TonyError('RING_JOIN_FAILED', refusal));
       }
@@ -54,7 +54,7 @@ export function acceptWorker(socket: Socket, key: Uint8Array, server: ServerIden
       }
       if (expectedProof === null && received.length >= HELLO_BYTES) {
         const hello = received.subarray(0, HELLO_BYTES);
-        // Where a HELLO has the sender's rank.
+        // The offset of the sender's rank in a HELLO.
         rank = hello.readUInt32BE(16);
         const expected: Identity = { generation: server.generation, worldSize: server.worldSize, from: rank, to: server.index };
         const refusal = rank < server.worldSize ? refusalOf(hello, expected) : 'is of no rank';

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { Secret } from '../../conf/secret.ts';
+import { Secret } from '../../platform/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { listening } from '../testing/listening.ts';
 import { ParameterServer } from './parameter-server.ts';
@@ -27,7 +27,7 @@ async function start(workers: number, servers: number, staleness: number | null 
   const running = await Promise.all(
     places.map(({ server }, index) =>
       ParameterServer.open({
-        ...{ tf, storage: new FileStorage(), index, worldSize: workers, generation: 3, key, onNotice: () => {} },
+        ...{ tf, storage: new FileStorage(), checkpointDir: null, index, worldSize: workers, generation: 3, key, onNotice: () => {} },
         listener: server,
       }),
     ),

@@ -1,20 +1,20 @@
-import { messageOf } from '../../conf/errors.ts';
+import { messageOf } from '../../platform/errors.ts';
 import { decodeFrame, FRAME_BYTES, type Frame } from './frame.ts';
 
 export interface FrameEvents {
   /**
-   * The place for the body of a frame whose head is there, exactly `frame.bodyBytes` long; not called when there is none.
+   * Returns the memory for the body of a frame after its head has arrived, exactly `frame.bodyBytes` long; not called for an empty body.
    * @throws when such a body is not expected.
    */
   place(frame: Frame, head: unknown): Uint8Array;
   complete(frame: Frame, head: unknown, body: Uint8Array): void;
-  /** What comes is not to be understood; nothing more is read. */
+  /** Called for invalid input; the reader then stops. */
   broken(reason: string): void;
 }
 
 const NO_BYTES = new Uint8Array(0);
 
-/** Takes a connection's bytes, in whatever chunks they come, and puts each where it belongs: bodies are not copied. */
+/** Parses the bytes of a connection from chunks of any size and writes them directly to their destination, so bodies are not copied. */
 export class FrameReader {
   readonly #events: FrameEvents;
   readonly #header = new Uint8Array(FRAME_BYTES);
@@ -24,19 +24,19 @@ export class FrameReader {
   #frame: Frame | null = null;
   #head: unknown = null;
   #over = false;
-  /** For what still comes after it is over. */
+  /** Receives data that arrives after the reader has stopped. */
   readonly #nowhere = new Uint8Array(64 * 1024);
 
   constructor(events: FrameEvents) {
     this.#events = events;
   }
 
-  /** Where the next bytes belong; never empty. */
+  /** The destination of the next bytes; never empty. */
   destination(): Uint8Array {
     return this.#over ? this.#nowhere : this.#filled === 0 ? this.#place : this.#place.subarray(this.#filled);
   }
 
-  /** `count` bytes have come there. */
+  /** Records that `count` bytes have been written to the destination. */
   received(count: number): void {
     if (this.#over) {
       return;
@@ -52,7 +52,7 @@ export class FrameReader {
     }
   }
 
-  /** For a connection whose bytes come in chunks of their own. */
+  /** Copies a chunk to its destination, for a connection that allocates its own chunks. */
   push(chunk: Uint8Array): void {
     for (let at = 0; at < chunk.length && !this.#over; ) {
       const place = this.destination();
@@ -63,7 +63,7 @@ export class FrameReader {
     }
   }
 
-  /** Takes no more. */
+  /** Stops reading; further data is discarded. */
   stop(): void {
     this.#over = true;
   }

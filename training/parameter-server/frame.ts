@@ -1,5 +1,5 @@
 /**
- * What travels between a worker and a parameter server, in both directions, little-endian:
+ * The messages between a worker and a parameter server, in both directions, little-endian:
  *
  *   +------------+----------+--------+--------------------+-------------------+
  *   | "TNYP" u32 | kind u32 | id u32 | headBytes u32      | bodyBytes u32     |   20 bytes
@@ -9,12 +9,12 @@
  *   | body: float32 numbers, or the bytes of tensors one after the other      |   bodyBytes
  *   +-------------------------------------------------------------------------+
  *
- * A worker asks, the server answers under the same id, in any order; `held` says that an answer takes its time. Where a body belongs, and
- * how long it may be, is decided by whoever gets it, from the head, before there is memory for it.
+ * A worker sends requests, and the server answers under the same id, in any order; `held` means that an answer is delayed. The receiver
+ * decides from the head where a body belongs and how long it may be, before it allocates memory.
  */
 export interface Frame {
   readonly kind: FrameKind;
-  /** Of the question. */
+  /** The id of the request. */
   readonly id: number;
   readonly headBytes: number;
   readonly bodyBytes: number;
@@ -22,12 +22,11 @@ export interface Frame {
 
 const KINDS = ['ask', 'answer', 'refusal', 'held', 'bye'] as const;
 
-/** `refusal`: an answer that is an error. `bye`: the worker has ended and asks no more. */
+/** `refusal`: an error as answer. `bye`: the worker has ended and sends no more requests. */
 export type FrameKind = (typeof KINDS)[number];
 
 export const FRAME_BYTES = 20;
 export const MAX_HEAD_BYTES = 16 * 1024 * 1024;
-export const MAX_BODY_BYTES = 2 ** 32 - 1;
 
 const MAGIC = 0x50594e54; // "TNYP", little-endian
 
@@ -42,7 +41,7 @@ export function encodeFrame(kind: FrameKind, id: number, head: Uint8Array, bodyB
   return bytes;
 }
 
-/** Why these bytes are no frame, or which one they are. */
+/** Decodes a header. @returns the frame, or the reason why the bytes are not a frame. */
 export function decodeFrame(bytes: Uint8Array): Frame | { readonly refusal: string } {
   const view = new DataView(bytes.buffer, bytes.byteOffset, FRAME_BYTES);
   const [magic, kindNumber, id, headBytes, bodyBytes] = [0, 4, 8, 12, 16].map((at) => view.getUint32(at, true)) as [

@@ -1,31 +1,40 @@
-/** A range of one variable's numbers, laid out flat. */
+/** A range of the flat numbers of one variable. */
 export interface Piece {
-  /** Among the variables that are trained. */
+  /** Its index among the trained variables. */
   readonly variable: number;
-  /** Its first number. */
+  /** The index of the first number. */
   readonly from: number;
-  /** How many numbers. */
+  /** The number of numbers. */
   readonly count: number;
 }
 
-/** For each parameter server the pieces that it holds, in the order of the variables. */
+/** The pieces of each parameter server, in the order of the variables. */
 export type Layout = readonly (readonly Piece[])[];
 
-/** A variable of fewer numbers is never cut: what is saved would not be worth another operation. */
+/** Variables with fewer numbers are never split: the saving would not justify another operation. */
 const LEAST_CUT = 16_384;
-/** The largest part is at most this share of what each server should hold: so the fullest holds at most that much more than its due. */
+/**
+ * Unless LEAST_CUT is larger, a part has at most 1/4 of a server's fair share, so the fullest server exceeds its fair share by at most that
+ * much.
+ */
 const PARTS_OF_FAIR_SHARE = 4;
 
 /**
- * Deals variables to servers so that all hold about equally many numbers: large variables are cut into parts, and each part, the largest
- * first, goes to whoever holds least. A variable that is placed goes whole where it is placed.
+ * Distributes variables so that all servers hold about the same number of numbers: large variables are split into parts, and each part, in
+ * descending size, goes to the server with the lowest load. A placed variable stays whole on its server.
  *
- * @param sizes numbers of each variable.
- * @param placed the server of each variable; null where it is left to balance.
+ * @param sizes the number of numbers of each variable.
+ * @param placed the server of each variable; null to balance it.
+ * @param held how many numbers each server already holds.
  */
-export function layOut(sizes: readonly number[], servers: number, placed: readonly (number | null)[]): Layout {
-  const loads = new Array<number>(servers).fill(0);
-  /** Of each variable, how many numbers each server holds; undefined: it does not hold the variable. */
+export function layOut(
+  sizes: readonly number[],
+  servers: number,
+  placed: readonly (number | null)[],
+  held: readonly number[] = new Array<number>(servers).fill(0),
+): Layout {
+  const loads = [...held];
+  /** By variable and server, how many numbers of the variable the server holds; undefined for none. */
   const shares = sizes.map(() => new Array<number | undefined>(servers).fill(undefined));
   const hold = (server: number, variable: number, count: number) => {
     const share = shares[variable] as (number | undefined)[];
@@ -54,14 +63,14 @@ function cut(size: number, most: number): number[] {
   return Array.from({ length: parts }, (_, part) => Math.floor(((part + 1) * size) / parts) - Math.floor((part * size) / parts));
 }
 
-/** The servers that share a variable hold its numbers in their own order: one piece each. */
+/** Servers that share a variable hold its numbers in the order of the servers, one piece each. */
 function pieceOf(share: readonly (number | undefined)[], variable: number, server: number): Piece[] {
   const count = share[server];
   const from = share.slice(0, server).reduce<number>((sum, each) => sum + (each ?? 0), 0);
   return count === undefined ? [] : [{ variable, from, count }];
 }
 
-/** Numbers of some pieces together. */
+/** The total number of numbers in the pieces. */
 export function numbersOf(pieces: readonly Piece[]): number {
   return pieces.reduce((sum, { count }) => sum + count, 0);
 }

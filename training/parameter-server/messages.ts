@@ -1,71 +1,122 @@
 import { z } from 'zod';
-import { type TrainingPosition, trainingPosition } from '../checkpoint-format.ts';
+import { type TrainingPosition, trainingPosition } from '../checkpoint/checkpoint-format.ts';
 import { optimizerDescription } from './optimizer-description.ts';
 
 /*
- * The heads of frames: what a worker asks of a parameter server. Each is answered once. In the order of a run:
+ * The heads of frames: requests of a worker to a parameter server, each with one answer. In the order of a run:
  *
- *   hello                  everybody: which run is meant; a program may have several, one after the other or side by side
- *   prepare, open          the chief: what this server holds and how it steps; open when all servers are prepared
- *   join                   everybody: answered when it is open
- *   pull, push             everybody: weights of now; gradients, answered by the weights that the worker's next step may begin with
- *   signal, put, get       everybody, server 0: see below
- *   positions              the chief: where the workers stand
- *   capture, write         the chief: keep a copy of what you hold now; write it into this checkpoint
- *   finish, seal, sealed   everybody has no more steps; the chief: the last checkpoint is safe; the others wait for that
+ *   hello                  every worker: selects the run; a program may have several, one after the other or side by side
+ *   prepare, open          the chief: the initial content of this server and how it steps; open once all servers are prepared
+ *   join                   every worker: answered once the server is open
+ *   enter                  every worker: variables and an optimizer that the worker uses for the first time
+ *   add                    the chief: entered variables and optimizers that are new to the server
+ *   pull, push             every worker: current weights; gradients, answered with the weights for the worker's next step
+ *   assign                 the chief: values that its program has assigned to variables
+ *   signal, put, get       every worker, server 0: see below
+ *   meet, part             server 0: with staleness 0, workers pause while the chief takes a checkpoint
+ *   positions              the chief: the positions of the workers
+ *   capture, write         the chief: keep a copy of the current state; write it into this checkpoint
+ *   finish, seal, sealed   every worker has no more steps; the chief: the last checkpoint is stored; the others wait for that
+ *   state                  every worker: the state of an optimizer
+ *
+ * Variables are numbered in the order in which the chief adds them, optimizers in the order of their first steps.
  */
 
 const count = z.number().int().nonnegative();
 const piece = z.object({ variable: count, from: count, count });
 const shape = z.array(count);
-/** The same; its type has what is JSON as this program calls it. */
+/** The same schema with the program's own type for JSON values. */
 const standing = trainingPosition as unknown as z.ZodType<TrainingPosition>;
 const variable = z.object({ name: z.string(), tensor: z.string(), shape });
 const storedShape = z.object({ name: z.string(), dtype: z.enum(['float32', 'int32', 'bool']), shape, bytes: count });
 const pending = z.object({ step: count, uri: z.string(), applicationId: z.string(), generation: count });
 
-/** Server 0 counts the workers whose signal is above 0, in whichever step that was. */
+/** An OptimizerState. The body contains the numbers of the slots, each limited to the piece of its variable on the server. */
+const optimizerState = z.object({
+  iterations: count,
+  scalars: z.record(z.string(), z.number()),
+  slots: z.array(z.object({ property: z.string(), suffix: z.string(), variable: count })),
+});
+
+/** A new optimizer, or a known one that receives more variables: those of `variables`. */
+const optimizerHead = z.object({
+  index: count,
+  description: optimizerDescription,
+  variables: z.array(count),
+  /** The state of the chief's optimizer for these variables before this run; a known optimizer uses only the slots. */
+  state: optimizerState,
+});
+/** Body: the weights of the pieces, then the slots of the optimizers' states. */
+const addition = z.object({ first: count, variables: z.array(variable), pieces: z.array(piece), optimizers: z.array(optimizerHead) });
+
+/** Server 0 counts the workers that have sent a signal above 0 in any step. */
 const signal = z.number();
+/** The maximum length of a signal's reason, in characters. */
+export const MAX_REASON = 1000;
 
 export const ask = z.discriminatedUnion('ask', [
-  /** `run`: counts the runs of the program, the same in each worker. */
+  /** `run`: the number of the run in the program, the same in each worker. */
   z.object({ ask: z.literal('hello'), run: count }),
-  /** Body: the weights of the pieces, unless they are in the checkpoint `restore`. */
+  /** Body: that of the addition, without weights if `restore` names a checkpoint that contains them. */
   z.object({
     ask: z.literal('prepare'),
-    variables: z.array(variable),
-    pieces: z.array(piece),
-    optimizer: optimizerDescription,
+    addition,
     staleness: count.nullable(),
     position: standing.nullable(),
-    /** `checkpoint`: an OpenedCheckpoint, as CheckpointStore gave it. */
-    restore: z.object({ dir: z.string(), checkpoint: z.unknown(), iterations: count }).nullable(),
+    /** The checkpoint with the weights and the state of optimizer 0. */
+    restore: z.object({ dir: z.string(), step: count, iterations: count }).nullable(),
   }),
   z.object({ ask: z.literal('open') }),
   z.object({ ask: z.literal('join') }),
-  /** `now`: without waiting for slower workers. */
-  z.object({ ask: z.literal('pull'), now: z.boolean() }),
-  /** Body: the gradients of the pieces that are `present`. `learningRate`: the chief's, in its first push and when the program has changed it. */
+  /** Answered immediately for the chief; for other workers, once the chief has added all of it. */
+  z.object({
+    ask: z.literal('enter'),
+    chief: z.boolean(),
+    /** The number of pushes by this worker's process in this run. */
+    step: count,
+    first: count,
+    variables: z.array(z.object({ name: z.string(), shape })),
+    optimizer: z.object({ index: count, className: z.string(), variables: z.array(count) }),
+  }),
+  z.object({ ask: z.literal('add'), addition }),
+  /** `now`: without waiting for slower workers. `all`: all variables, not only those that changed since this worker last received them. */
+  z.object({ ask: z.literal('pull'), now: z.boolean(), all: z.boolean() }),
+  /** Body: the gradients of the pieces of `present`. */
   z.object({
     ask: z.literal('push'),
-    /** Without examples there is nothing to step by, on any server. */
+    optimizer: count,
+    /** False if the worker had no examples: no server takes a step. */
     hasExamples: z.boolean(),
-    present: z.array(z.boolean()),
-    learningRate: z.number().optional(),
+    /** The variables that have a gradient. */
+    present: z.array(count),
+    /** The learning rate of this worker's program for this update. */
+    learningRate: z.number(),
+    /** Variables and optimizers that this worker's program has disposed. */
+    dropped: z.object({ variables: z.array(count), optimizers: z.array(count) }).optional(),
     position: standing.optional(),
     signal: signal.optional(),
   }),
-  z.object({ ask: z.literal('signal'), signal }),
-  /** Leaves tensors for everybody under a name. Body: their bytes. */
+  /** Body: the values of the pieces. */
+  z.object({ ask: z.literal('assign'), variables: z.array(count) }),
+  /** `reason`: why this worker signals. The first reason of the run is kept. */
+  z.object({ ask: z.literal('signal'), signal, reason: z.string().max(MAX_REASON).optional() }),
+  /**
+   * A worker has completed iteration `step` and reports its position. The chief is answered when no other worker can push; other workers
+   * are answered when the chief has parted at this step or later, or cannot take the checkpoint.
+   */
+  z.object({ ask: z.literal('meet'), step: count, position: standing }),
+  z.object({ ask: z.literal('part'), step: count }),
+  /** Stores tensors for all workers under a name. Body: their bytes. */
   z.object({ ask: z.literal('put'), name: z.string().max(200), tensors: z.array(storedShape) }),
-  /** Answered when they are there. */
+  /** Answered once the tensors are stored. */
   z.object({ ask: z.literal('get'), name: z.string().max(200) }),
+  z.object({ ask: z.literal('state'), optimizer: count }),
   z.object({ ask: z.literal('positions') }),
-  /** Keeps a copy of everything as it is now, and of those from before only that of the step `writing`. */
+  /** Keeps a copy of the current state. Of the earlier copies, only that of step `writing` is kept. */
   z.object({ ask: z.literal('capture'), step: count, writing: count.nullable() }),
-  /** Writes the copy of this step into a checkpoint; may be asked again. */
+  /** Writes the copy of this step into a checkpoint; may be repeated. */
   z.object({ ask: z.literal('write'), step: count, dir: z.string(), pending, index: count, count }),
-  /** Answered, by server 0, when all workers have finished. */
+  /** Answered once all workers have finished. */
   z.object({ ask: z.literal('finish'), position: standing.nullable() }),
   z.object({ ask: z.literal('seal'), failed: z.boolean(), position: standing.nullable() }),
   z.object({ ask: z.literal('sealed') }),
@@ -75,23 +126,35 @@ export type Ask = z.infer<typeof ask>;
 
 export const helloAnswer = z.object({ state: z.enum(['empty', 'prepared', 'open']) });
 export const joinAnswer = z.object({
-  shapes: z.array(shape),
-  pieces: z.array(piece),
-  /** Where this worker stood when it was last heard of, or else where the run began. */
+  /** The position that this worker last reported, or else the start of the run. */
   position: standing.nullable(),
-  /** The run is over. */
+  /** True if the run has ended. */
   sealed: z.boolean(),
+  /** The number of pushes of this rank in this run, including earlier processes. */
+  steps: count,
 });
-/** Body: the weights of all pieces. `iterations`: the optimizer's steps on this server. `signalled`: see `signal`. */
-export const weightsAnswer = z.object({ iterations: count, signalled: count });
-export const signalAnswer = z.object({ signalled: count });
+/**
+ * Body: the weights of the pieces. `known` is false only for the chief, which must then add the variables and the optimizer. `size`: how
+ * many numbers the server holds.
+ */
+export const enterAnswer = z.object({ known: z.boolean(), pieces: z.array(piece), size: count });
+/**
+ * Body: the weights of the pieces of `variables`. `iterations`: how many steps the pushed optimizer has taken on this server. `signalled`:
+ * see `signal`.
+ */
+export const weightsAnswer = z.object({ variables: z.array(count), iterations: count, signalled: count });
+/** Body: the numbers of the slots. */
+export const stateAnswer = z.object({ state: optimizerState });
+export const signalAnswer = z.object({ signalled: count, reason: z.string().nullable() });
 export const getAnswer = z.object({ tensors: z.array(storedShape) });
-/** By rank. */
+/** The positions by rank. */
 export const positionsAnswer = z.object({ positions: z.array(standing.nullable()) });
 export const captureAnswer = z.object({ iterations: count });
 export const writeAnswer = z.object({ shard: z.unknown() });
 export const sealedAnswer = z.object({ failed: z.boolean() });
-export const emptyAnswer = z.object({});
 export const refusal = z.object({ code: z.string(), message: z.string() });
 
 export type StoredShape = z.infer<typeof storedShape>;
+export type StateHead = z.infer<typeof optimizerState>;
+export type OptimizerHead = z.infer<typeof optimizerHead>;
+export type AdditionHead = z.infer<typeof addition>;

@@ -1,11 +1,11 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { z } from 'zod';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 
 const number = z.number();
 const rate = { learningRate: number };
 
-/** TensorFlow.js's own optimizers by their class names, with what their getConfig() gives: all that is needed to make one elsewhere. */
+/** The optimizers of TensorFlow.js, by class name, with the output of getConfig(): sufficient to recreate one in another process. */
 export const optimizerDescription = z.discriminatedUnion('className', [
   z.object({ className: z.literal('SGD'), config: z.object(rate) }),
   z.object({ className: z.literal('Momentum'), config: z.object({ ...rate, momentum: number, useNesterov: z.boolean() }) }),
@@ -21,7 +21,7 @@ export const optimizerDescription = z.discriminatedUnion('className', [
 
 export type OptimizerDescription = Readonly<z.infer<typeof optimizerDescription>>;
 
-/** @throws TonyError MODEL_INVALID when it is not one of TensorFlow.js's own: no code travels to the servers. */
+/** @throws TonyError MODEL_INVALID for an optimizer that TensorFlow.js does not provide: servers execute no code from workers. */
 export function describeOptimizer(tf: typeof tfjs, optimizer: tfjs.Optimizer): OptimizerDescription {
   const { SGDOptimizer, MomentumOptimizer, AdagradOptimizer, AdadeltaOptimizer, AdamOptimizer, AdamaxOptimizer, RMSPropOptimizer } = tf;
   const own: readonly unknown[] = [
@@ -62,7 +62,7 @@ export function makeOptimizer(tf: typeof tfjs, { className, config }: OptimizerD
   }
 }
 
-/** A program may change it while it trains. */
+/** The current learning rate, which a program may change during training. */
 export function learningRateOf(optimizer: tfjs.Optimizer): number {
   return (optimizer as unknown as { readonly learningRate: number }).learningRate;
 }
@@ -72,7 +72,7 @@ export function setLearningRate(optimizer: tfjs.Optimizer, learningRate: number)
   if (settable.setLearningRate === undefined) {
     settable.learningRate = learningRate;
   } else {
-    // Sgd and its kind step by a tensor made of it.
+    // Sgd and optimizers derived from it use a tensor that this method replaces.
     settable.setLearningRate(learningRate);
   }
 }

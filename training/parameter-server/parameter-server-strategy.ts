@@ -1,65 +1,71 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { messageOf, TonyError } from '../../conf/errors.ts';
-import type { ShardDescription, StoredTensor, TrainingPosition } from '../checkpoint-format.ts';
-import { isDamage, type OpenedCheckpoint } from '../checkpoint-store.ts';
-import type { CheckpointWriter } from '../checkpoint-writer.ts';
-import { clipGradients } from '../clip-gradients.ts';
-import { joinPositions } from '../datasets/dataset-position.ts';
-import type { NamedGradient } from '../gradients.ts';
-import { localGradients } from '../local-gradients.ts';
-import { openCheckpointWriter } from '../open-checkpoint-writer.ts';
-import { lonePeers, type Peers } from '../peers.ts';
-import { checkStepOptions } from '../step-options.ts';
-import type { StepPart, StepValues } from '../step-part.ts';
-import type { CheckpointPlan, StrategyContext, StrategyFactory, TrainingStrategy } from '../strategy.ts';
-import { copyOf, restoreWeights } from '../training-state.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { ShardDescription, StoredTensor, TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import type { OpenedCheckpoint } from '../checkpoint/checkpoint-store.ts';
+import type { CheckpointWriter } from '../checkpoint/checkpoint-writer.ts';
+import { joinPositions } from '../data/reading/dataset-position.ts';
+import type { StepPart, StepValues } from '../model/step-part.ts';
+import { copyOf, restoreWeights } from '../model/training-state.ts';
+import type { NamedGradient } from '../optimizer/named-gradient.ts';
+import { lonePeers, type Peers } from '../ring/peers.ts';
+import { clipGradients } from '../strategy/clip-gradients.ts';
+import { hasFinalCheckpoint } from '../strategy/final-checkpoint.ts';
+import { localGradients } from '../strategy/local-gradients.ts';
+import { openCheckpointWriter } from '../strategy/open-checkpoint-writer.ts';
+import { layerNames, placesOf } from '../strategy/placement.ts';
+import { checkStepOptions } from '../strategy/step-options.ts';
+import type { CheckpointPlan, StrategyContext, StrategyFactory, TrainingStrategy } from '../strategy/strategy.ts';
 import { captureAnswer, positionsAnswer, sealedAnswer, writeAnswer } from './messages.ts';
-import { layerNames, placesOf } from './placement.ts';
-import { RemoteVariables } from './remote-variables.ts';
+import { type Entry, RemoteVariables } from './remote-variables.ts';
 import { weightKey } from './served-shard.ts';
 import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
 
 export interface ParameterServers extends ServerGroupOptions {
-  /** How many steps a worker may be ahead of the slowest one; null for any number. */
+  /** The number of steps that a worker may be ahead of the slowest one; null for no bound. */
   readonly staleness: number | null;
-  /** Numbers the runs of this program, in the same order in every worker. */
+  /** Returns the number of the next run. Every worker numbers the runs in the same order. */
   readonly nextRun: () => number;
+  /** Ends the custom steps that the program took before this run. All workers call it. */
+  readonly settle?: () => Promise<void>;
 }
 
 export function parameterServerStrategy(servers: ParameterServers): StrategyFactory {
   return { rank: servers.rank, worldSize: servers.worldSize, open: (context) => new ParameterServerStrategy(servers, context) };
 }
 
-/** Where this worker stands is told to the servers at most so often. */
+/** The minimum interval between reports of this worker's position to the servers. */
 const POSITION_MS = 200;
-/** How often at most weights that are not trained are, where they have changed: they may be many. */
+/** The minimum interval between uploads of changed untrained weights, which may be large. */
 const FIXED_MS = 2000;
-/** What layers change themselves (moving averages), and what is not trained: the chief's counts. */
+/** The names of the mail with the chief's untrained weights. They include those that layers update themselves (moving averages). */
 const FIXED = 'weights that are not trained';
 const LAST_FIXED = 'weights that are not trained, at the end';
 
-/** A checkpoint but for what the servers have kept. */
+/** The parts of a checkpoint that the servers do not capture. */
 interface Captured {
   readonly position: TrainingPosition;
   readonly fixed: readonly StoredTensor[];
 }
 
 interface NamedWeight {
-  /** As checkpoints call it. */
+  /** Its name in checkpoints. */
   readonly tensor: string;
   readonly variable: tfjs.Variable;
 }
 
 /**
- * Each worker steps by itself, on weights that the parameter servers hold: it pushes its gradients, the mean over its own batch, and takes
- * what the weights have become by then. Rank 0, the chief, begins, and keeps the checkpoints; the servers write what they hold, each as it
- * is when it is asked. Moving averages of batch normalisation are each worker's own; the chief's are kept, and everybody's at the end.
+ * Each worker takes its own steps on weights that the parameter servers hold: it pushes its gradients, the mean over its own batch, and
+ * pulls the current weights. Rank 0, the chief, initialises the servers and coordinates the checkpoints; each server writes its part as of
+ * the moment of the request. Every worker has its own moving averages for batch normalisation; checkpoints contain the chief's, and at the
+ * end all workers adopt them.
  */
 class ParameterServerStrategy implements TrainingStrategy {
   readonly rank: number;
   readonly worldSize: number;
   readonly peers: Peers;
   readonly reasonOfSlowSteps = null;
+  withoutGradient: readonly string[] = [];
+  #hasStepped = false;
   readonly #options: ParameterServers;
   readonly #context: StrategyContext;
   readonly #writer: CheckpointWriter | null;
@@ -71,11 +77,14 @@ class ParameterServerStrategy implements TrainingStrategy {
   #position: TrainingPosition | null = null;
   #positionAt = 0;
   #fixedAt = 0;
-  /** What the servers have of the weights that are not trained: each assignment gives a variable other data. */
+  /**
+   * The data of the untrained weights that the servers last received. Each assignment gives a variable a new data ID, which reveals
+   * changes.
+   */
   #fixedThere: readonly object[] = [];
-  /** The checkpoint that is being written. */
+  /** The step of the checkpoint that is being written. */
   #writing: number | null = null;
-  /** The step of this job's final checkpoint, where training was over before this run began; the chief knows. */
+  /** The step of this job's final checkpoint, if training had finished before this run began; set on the chief only. */
   #ended: number | null = null;
   #sealed = false;
   #finished = false;
@@ -101,65 +110,63 @@ class ParameterServerStrategy implements TrainingStrategy {
 
   async begin(): Promise<TrainingPosition | null> {
     const { tf, model, placement } = this.#context;
+    await this.#options.settle?.();
     const servers = await ServerGroup.open(this.#options, this.#run);
     this.#servers = servers;
     const layers = layerNames(model.model);
     const named = this.#trained.map(({ variable }) => ({ name: variable.name, layer: layers.get(variable.id) ?? '' }));
-    const remote = new RemoteVariables({
-      tf,
-      rank: this.rank,
-      servers,
+    const entry: Entry = {
       optimizer: model.optimizer,
       variables: this.#trained.map(({ variable }) => variable),
       tensors: this.#trained.map(({ tensor }) => tensor),
       placed: placesOf(placement, named, servers.size),
-      staleness: this.#options.staleness,
-    });
+    };
+    const remote = new RemoteVariables({ tf, rank: this.rank, servers, staleness: this.#options.staleness });
     this.#remote = remote;
     if (this.rank === 0 && (await remote.needsPreparing())) {
-      await this.#prepare(remote, servers);
+      await this.#prepare(remote, entry, servers);
     }
     const { position, sealed } = await remote.join();
     this.#sealed = sealed;
+    await remote.enter(entry);
     await this.#takeFixed(servers, FIXED);
     this.#fixedAt = performance.now();
     this.#fixedThere = this.#fixedHere();
-    await remote.pull(sealed);
+    await remote.pull({ now: sealed });
     return position;
   }
 
-  /** The newest good checkpoint, or the chief's own weights, onto the servers. */
-  async #prepare(remote: RemoteVariables, servers: ServerGroup): Promise<void> {
+  /** Loads the newest valid checkpoint, or the chief's own weights, into the servers. */
+  async #prepare(remote: RemoteVariables, entry: Entry, servers: ServerGroup): Promise<void> {
     const { checkpoints, applicationId, generation } = this.#context;
     await checkpoints?.store.retireOlderThan({ applicationId, generation });
-    if (checkpoints === null || !(await this.#prepareFromNewest(remote, servers, checkpoints))) {
+    if (checkpoints === null || !(await this.#prepareFromNewest(remote, entry, servers, checkpoints))) {
       await servers.put(0, FIXED, await this.#captureFixed());
-      await remote.prepare(null, null);
+      await remote.prepare(entry, null, null);
     }
+    if (this.#ended === null) await checkpoints?.store.clearEnd();
     await remote.open();
   }
 
-  async #prepareFromNewest(remote: RemoteVariables, servers: ServerGroup, { store }: CheckpointPlan): Promise<boolean> {
-    const { applicationId, onNotice } = this.#context;
-    for (const step of await store.steps()) {
-      try {
-        const checkpoint = await store.openCheckpoint(step);
-        this.#checkFits(checkpoint);
-        const fixed = new Set(this.#fixed.map(({ tensor }) => weightKey(tensor)));
-        const names = checkpoint.manifest.tensors.map(({ name }) => name).filter((name) => fixed.has(weightKey(name)));
-        await servers.put(0, FIXED, await store.readTensors(checkpoint, names));
-        await remote.prepare(checkpoint.position, { dir: store.dir, checkpoint });
-        this.#ended = checkpoint.position.final && checkpoint.manifest.applicationId === applicationId ? step : null;
-        onNotice(`training goes on from ${checkpoint.uri}, step ${step}`);
-        return true;
-      } catch (error) {
-        if (!isDamage(error)) {
-          throw error;
-        }
-        onNotice(`checkpoint step-${step} is skipped: ${messageOf(error)}`);
-      }
-    }
-    return false;
+  async #prepareFromNewest(
+    remote: RemoteVariables,
+    entry: Entry,
+    servers: ServerGroup,
+    { store, phase }: CheckpointPlan,
+  ): Promise<boolean> {
+    const { onNotice } = this.#context;
+    const prepare = async (checkpoint: OpenedCheckpoint) => {
+      this.#checkFits(checkpoint);
+      const fixed = new Set(this.#fixed.map(({ tensor }) => weightKey(tensor)));
+      const names = checkpoint.manifest.tensors.map(({ name }) => name).filter((name) => fixed.has(weightKey(name)));
+      await servers.put(0, FIXED, await store.readTensors(checkpoint, names));
+      await remote.prepare(entry, { ...checkpoint.position, final: phase.isOver(checkpoint) }, { dir: store.dir, checkpoint });
+    };
+    const found = await phase.newest(store, prepare, onNotice);
+    if (found === null) return false;
+    this.#ended = found.position.final ? found.position.step : null;
+    onNotice(phase.noticeOf(found));
+    return true;
   }
 
   /** @throws TonyError CHECKPOINT_MISFIT. */
@@ -189,7 +196,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     );
   }
 
-  /** For the chief: another process of its rank goes on with these. */
+  /** Called on the chief: uploads the untrained weights, with which a replacement process of its rank continues. */
   async #leaveFixed(): Promise<void> {
     const here = this.#fixedHere();
     if (here.some((data, index) => data !== this.#fixedThere[index])) {
@@ -207,7 +214,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     if (this.#fixed.length > 0) {
       const weights = this.#fixed.map(({ tensor, variable }) => ({ name: tensor, variable }));
       const stored = new Map((await servers.get(0, name)).map((tensor) => [weightKey(tensor.name), tensor]));
-      // As if they were all that the model has.
+      // restoreWeights expects the names of a model that consists of these weights only.
       const inOrder = this.#fixed.flatMap(({ tensor }, index) => {
         const found = stored.get(weightKey(tensor));
         return found === undefined ? [] : [{ ...found, name: `model:${index}:${tensor}` }];
@@ -221,19 +228,23 @@ class ParameterServerStrategy implements TrainingStrategy {
     const remote = this.#begun();
     clock.enter('compute');
     const own = parts.reduce((sum, { weight }) => sum + weight, 0);
-    // The mean over this worker's own examples, whatever the others have.
+    // The mean over this worker's own examples, independent of the other workers.
     const shares = parts.map((part) => ({ ...part, weight: own === 0 ? 0 : part.weight / own }));
     const { gradients, values } = localGradients(
       tf,
       this.#trained.map(({ variable }) => variable),
       shares,
     );
+    if (gradients !== null && !this.#hasStepped) {
+      this.#hasStepped = true;
+      this.withoutGradient = this.#trained.flatMap(({ variable: { name } }) => (gradients[name] ? [] : [name]));
+    }
     const clipped = gradients === null ? null : clip(tf, gradients, stepOptions);
     clock.enter('exchange');
     const position = this.#position ?? undefined;
     this.#position = null;
     try {
-      await remote.push(clipped, { position, signal: signals[0] });
+      await remote.push(this.#context.model.optimizer, clipped, { position, signal: signals[0] });
     } finally {
       tf.dispose(clipped ?? []);
     }
@@ -266,8 +277,8 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   /**
-   * The chief's position; the others' places in the data are those that the servers last heard of. Each server keeps a copy of what it holds
-   * when the chief's ask reaches it, between two of the chief's own steps.
+   * Takes a checkpoint with the chief's position and the positions in the data that the other workers reported last. Each server copies its
+   * part when the chief's request arrives, between two of the chief's own steps.
    */
   async checkpoint(position: TrainingPosition): Promise<void> {
     if (this.#writer === null) {
@@ -287,13 +298,13 @@ class ParameterServerStrategy implements TrainingStrategy {
       );
       return { position: { ...position, iterations, data }, fixed };
     });
-    // Whoever writes hears of it.
+    // The write handles the error.
     captured.catch(() => {});
-    this.#writer.offerSave({ step, write: async () => await this.#write(step, captured) });
+    this.#writer.offerSave({ step, isBad: position.diverged === true, write: async () => await this.#write(step, captured) });
     await this.#leaveFixed();
   }
 
-  /** Newer captures leave the servers this one, however long storage takes. */
+  /** While `#writing` is set, servers keep this capture even when newer ones arrive, however long the write takes. */
   async #write(step: number, captured: Promise<Captured>): Promise<void> {
     this.#writing = step;
     try {
@@ -323,9 +334,9 @@ class ParameterServerStrategy implements TrainingStrategy {
     const servers = this.#servers as ServerGroup;
     if (!this.#sealed) {
       if (this.rank === 0) {
-        await this.#leaveFixed();
+        await Promise.all([this.#leaveFixed(), remote.assign()]);
       }
-      // Server 0 answers when nobody has steps left to take.
+      // Server 0 answers when no worker has steps left to take.
       await servers.askAll(() => ({ head: { ask: 'finish', position } }));
     }
     if (this.rank === 0 && !this.#sealed) {
@@ -338,11 +349,12 @@ class ParameterServerStrategy implements TrainingStrategy {
       }
       await this.#takeFixed(servers, LAST_FIXED);
     }
-    await remote.pull(true);
+    await remote.pull({ now: true, all: true });
+    await remote.pullOptimizers();
     this.#finished = true;
   }
 
-  /** For the chief: the last checkpoint. */
+  /** Called on the chief: writes the last checkpoint. */
   async #seal(position: TrainingPosition, servers: ServerGroup, afterwards: Promise<void>): Promise<void> {
     try {
       await servers.put(0, LAST_FIXED, await this.#captureFixed());
@@ -358,24 +370,18 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   /**
-   * Whether the last checkpoint is there already: that of a run that was over before this one began, or one by another process of this rank,
-   * since when nothing has changed. It is not put in its own place: for a moment there would be none.
+   * Whether the last checkpoint already exists: written by a run that had finished before this one began, or by another process of this
+   * rank without any change since. The chief does not rewrite it, because the rewrite would leave a moment without it.
    */
   async #isWritten(step: number): Promise<boolean> {
     const { applicationId, generation, checkpoints } = this.#context;
     if (checkpoints === null) {
       return false;
     }
-    try {
-      const { position, manifest } = await checkpoints.store.openCheckpoint(step);
-      const isOurs = manifest.applicationId === applicationId && (step === this.#ended || manifest.generation === generation);
-      return position.final && isOurs;
-    } catch (error) {
-      if (isDamage(error)) {
-        return false;
-      }
-      throw error;
+    if (checkpoints.phase.isEmpty(step)) {
+      return true;
     }
+    return await hasFinalCheckpoint(checkpoints.store, step, { applicationId, generation, ended: this.#ended });
   }
 
   #begun(): RemoteVariables {
@@ -391,10 +397,10 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 }
 
-/** Those given are disposed where others take their place. */
+/** Disposes the given gradients where clipping replaces them. */
 function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: StrategyContext['stepOptions']): tfjs.NamedTensorMap {
   const named = Object.entries(gradients as Record<string, tfjs.Tensor | null>).flatMap(([name, tensor]): NamedGradient[] =>
     tensor === null ? [] : [{ name, tensor }],
   );
-  return Object.fromEntries(clipGradients(tf, named, options).map(({ name, tensor }) => [name, tensor]));
+  return Object.fromEntries(clipGradients(tf, named, options).map(({ name, tensor }) => [name, tensor as tfjs.Tensor]));
 }

@@ -1,28 +1,30 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../conf/errors.ts';
-import type { StoredTensor } from '../checkpoint-format.ts';
-import { localGradients } from '../local-gradients.ts';
-import type { StrategyContext, StrategyFactory, TrainingStrategy } from '../strategy.ts';
-import { copyOf, restoreWeights } from '../training-state.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
+import { copyOf, restoreWeights } from '../model/training-state.ts';
+import type { LoopContext, LoopStrategy } from '../strategy/loop-strategy.ts';
+import type { StrategyContext, StrategyFactory, TrainingStrategy } from '../strategy/strategy.ts';
 import { parameterServerStrategy } from './parameter-server-strategy.ts';
-import { RemoteVariables } from './remote-variables.ts';
+import { RemoteLoop } from './remote-loop.ts';
 import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
+import { ServerLoop } from './server-loop.ts';
 
 export interface WorkerOptions extends ServerGroupOptions {
   /** See ParameterServers. */
   readonly staleness: number | null;
 }
 
-/** Of the mail that is no run's. */
+/** The run of mail that belongs to no run of the program. */
 const MAIL_RUN = 0;
 
-/** A worker of a job with parameter servers: what its program does with them. */
+/** A worker of a job with parameter servers: implements the cluster's training operations for it. */
 export class ParameterServerWorker implements StrategyFactory {
   readonly rank: number;
   readonly worldSize: number;
   readonly #options: WorkerOptions;
   readonly #strategy: StrategyFactory;
-  readonly #loops = new Map<tfjs.Optimizer, Loop>();
+  #loop: RemoteLoop | null = null;
+  readonly #checkpointed = new Set<ServerLoop>();
   #runs = MAIL_RUN;
   #mail: ServerGroup | null = null;
   #broadcasts = 0;
@@ -31,30 +33,55 @@ export class ParameterServerWorker implements StrategyFactory {
     this.rank = options.rank;
     this.worldSize = options.worldSize;
     this.#options = options;
-    this.#strategy = parameterServerStrategy({ ...options, nextRun: () => this.#nextRun() });
+    this.#strategy = parameterServerStrategy({ ...options, nextRun: () => this.#nextRun(), settle: () => this.settle() });
   }
 
-  /** For `fit`. */
+  /** Opens the strategy of `fit`. It begins once all workers have ended the custom steps before it. */
   open(context: StrategyContext): TrainingStrategy {
     return this.#strategy.open(context);
   }
 
-  /** One step of the program's own loop: `variables` have new values when it is done. */
+  /** Opens a loop that is checkpointed and resumed. It begins once all workers have ended the custom steps before it. */
+  openLoop(context: LoopContext): LoopStrategy {
+    const loop = new ServerLoop(
+      { ...this.#options, nextRun: () => this.#nextRun(), settle: () => this.settle(), onDispose: () => this.#checkpointed.delete(loop) },
+      context,
+    );
+    this.#checkpointed.add(loop);
+    return loop;
+  }
+
+  /**
+   * Takes one custom step. Afterwards `variables`, and all other variables that this loop has trained and other workers have stepped, hold
+   * new values. Variables and optimizers may change from step to step, in the same order on all workers.
+   */
   async step(
     tf: typeof tfjs,
     loss: () => tfjs.Scalar,
     optimizer: tfjs.Optimizer,
     variables: () => readonly tfjs.Variable[],
+    examples?: number,
   ): Promise<number> {
-    let loop = this.#loops.get(optimizer);
-    if (loop === undefined) {
-      loop = new Loop(tf, this.#options, this.#nextRun(), optimizer, variables());
-      this.#loops.set(optimizer, loop);
-    }
-    return await loop.step(loss);
+    this.#loop ??= new RemoteLoop(tf, this.#options, this.#nextRun());
+    return await this.#loop.step(loss, optimizer, variables(), examples);
   }
 
-  /** Gives the variables of every worker the values that they have on rank 0. */
+  /** Updates this worker's variables and optimizers with the servers' current values for all that its loop has stepped so far. */
+  async pull(): Promise<void> {
+    await this.#loop?.pull();
+  }
+
+  /**
+   * Waits until all workers have called it. Afterwards all workers hold equal weights and optimizers, and the next step starts with those
+   * of rank 0.
+   */
+  async settle(): Promise<void> {
+    const loop = this.#loop;
+    this.#loop = null;
+    await loop?.finish();
+  }
+
+  /** Copies the values of rank 0 into the variables of every worker. */
   async broadcast(tf: typeof tfjs, variables: readonly tfjs.Variable[]): Promise<void> {
     this.#mail ??= await ServerGroup.open(this.#options, MAIL_RUN);
     const servers = this.#mail;
@@ -68,11 +95,10 @@ export class ParameterServerWorker implements StrategyFactory {
     }
   }
 
-  /** Says goodbye to the servers. Synchronous, so that it works at exit. */
+  /** Ends the connections to the servers. Synchronous, so that it works in an exit handler. */
   close(): void {
-    for (const loop of this.#loops.values()) {
-      loop.close();
-    }
+    this.#loop?.close();
+    for (const loop of this.#checkpointed) loop.close();
     this.#mail?.close(true);
   }
 
@@ -86,61 +112,7 @@ async function storedOf(tf: typeof tfjs, name: string, variable: tfjs.Variable):
   return { name, dtype: variable.dtype as StoredTensor['dtype'], shape: variable.shape, bytes: await copyOf(tf, variable) };
 }
 
-/** A loop of the program's own, by one optimizer. */
-class Loop {
-  readonly #tf: typeof tfjs;
-  readonly #options: WorkerOptions;
-  readonly #run: number;
-  readonly #optimizer: tfjs.Optimizer;
-  readonly #variables: readonly tfjs.Variable[];
-  #servers: ServerGroup | null = null;
-  #remote: RemoteVariables | null = null;
-
-  constructor(tf: typeof tfjs, options: WorkerOptions, run: number, optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[]) {
-    this.#tf = tf;
-    this.#options = options;
-    this.#run = run;
-    this.#optimizer = optimizer;
-    this.#variables = variables;
-  }
-
-  async step(loss: () => tfjs.Scalar): Promise<number> {
-    this.#remote ??= await this.#begin();
-    const part = { compute: () => ({ loss: loss(), metrics: [] }), weight: 1 };
-    const { gradients, values } = localGradients(this.#tf, this.#variables, [part]);
-    const [value = 0] = values.read();
-    try {
-      await this.#remote.push(gradients);
-    } finally {
-      this.#tf.dispose(gradients ?? []);
-    }
-    return value;
-  }
-
-  async #begin(): Promise<RemoteVariables> {
-    const { rank, staleness } = this.#options;
-    const servers = await ServerGroup.open(this.#options, this.#run);
-    this.#servers = servers;
-    const remote = new RemoteVariables({
-      ...{ tf: this.#tf, rank, servers, staleness, optimizer: this.#optimizer, variables: this.#variables },
-      tensors: this.#variables.map(({ name }, index) => `model:${index}:${name}`),
-      placed: [],
-    });
-    if (rank === 0 && (await remote.needsPreparing())) {
-      await remote.prepare(null, null);
-      await remote.open();
-    }
-    await remote.join();
-    await remote.pull(false);
-    return remote;
-  }
-
-  close(): void {
-    this.#servers?.close(true);
-  }
-}
-
-/** Of what needs all workers in each step. */
+/** The error for an operation that requires all workers to step together. */
 export function noSuchThing(what: string): TonyError {
   return new TonyError('USAGE', `${what} needs workers that step together; with parameter servers each steps by itself`, {
     hint: 'Set strategy: all-reduce in job.yaml, or do without it.',

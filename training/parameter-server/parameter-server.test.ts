@@ -5,24 +5,25 @@ import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { TonyError } from '../../conf/errors.ts';
-import { Secret } from '../../conf/secret.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { Secret } from '../../platform/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { allReduceStrategy } from '../all-reduce-strategy.ts';
-import { CheckpointStore } from '../checkpoint-store.ts';
-import type { TrainingData } from '../data.ts';
-import { type FitEnvironment, type FitHistory, fit as fitModel } from '../fit.ts';
-import type { FitOptions } from '../fit-options.ts';
-import { Ring } from '../ring.ts';
-import type { CheckpointPlan } from '../strategy.ts';
-import type { Report } from '../task-context.ts';
+import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
+import { Phases } from '../checkpoint/phases.ts';
+import type { TrainingData } from '../data/data.ts';
+import { type FitEnvironment, type FitHistory, fit as fitModel } from '../fit/fit.ts';
+import type { FitOptions } from '../fit/fit-options.ts';
+import { optimizerVariables } from '../model/training-state.ts';
+import type { Report } from '../process/task-context.ts';
+import { Ring } from '../ring/ring.ts';
+import { allReduceStrategy } from '../strategy/all-reduce-strategy.ts';
 import { counted } from '../testing/checkpoint-behaviour.ts';
 import { listening } from '../testing/listening.ts';
 import { ParameterServer } from './parameter-server.ts';
 import { parameterServerStrategy } from './parameter-server-strategy.ts';
 
-/** A busy machine's. */
+/** Generous, for a busy machine. */
 vi.setConfig({ testTimeout: 30_000 });
 
 const cleanups: (() => unknown)[] = [];
@@ -53,7 +54,7 @@ interface World {
 
 interface RunningWorld {
   readonly servers: readonly ParameterServer[];
-  /** The environment of one worker; as often as it is started. */
+  /** Creates the environment of one worker, once per start. */
   worker(rank: number): FitEnvironment & { readonly reports: Report[]; readonly lost: string[] };
 }
 
@@ -67,6 +68,7 @@ async function start(world: World): Promise<RunningWorld> {
     places.map(({ server }, index) =>
       ParameterServer.open({
         ...{ tf, storage, index, worldSize: workers, generation, key, onNotice: () => {} },
+        checkpointDir: world.checkpoints === undefined ? null : fileUri(world.checkpoints),
         listener: server,
         timeouts: { replaceMs },
       }),
@@ -81,6 +83,7 @@ async function start(world: World): Promise<RunningWorld> {
       let runs = 0;
       return {
         ...{ tf, storage, reports, lost, generation, applicationId: 'application_1_0001', summaries: null },
+        phase: new Phases('application_1_0001').begin('fit'),
         strategy: parameterServerStrategy({
           ...{ rank, worldSize: workers, generation, key, addresses, staleness },
           onLost: (server, cause) => lost.push(`${server} ${cause}`),
@@ -117,13 +120,18 @@ const flat = (trained: tf.LayersModel) => weightsOf(trained).flat();
 const distance = (one: readonly number[], other: readonly number[]) =>
   Math.max(...one.map((value, index) => Math.abs(value - (other[index] as number))));
 
-async function trainAlone(trained: tf.LayersModel, options: FitOptions, checkpoints: CheckpointPlan | null = null): Promise<FitHistory> {
+async function trainAlone(
+  trained: tf.LayersModel,
+  options: FitOptions,
+  checkpoints: FitEnvironment['checkpoints'] = null,
+): Promise<FitHistory> {
   const ring = await Ring.join({
     ...{ rank: 0, worldSize: 1, generation: 1, key: new Secret(new Uint8Array(0)), addresses: [], onLost: () => {} },
     listener: { fd: null, host: '127.0.0.1', port: 0 },
   });
   const environment = { tf, strategy: allReduceStrategy(ring), generation: 1, applicationId: '', summaries: null, checkpoints };
-  return await fitModel({ ...environment, storage: new FileStorage(), report: () => {} }, trained, data, options);
+  const phase = new Phases('').begin('fit');
+  return await fitModel({ ...environment, phase, storage: new FileStorage(), report: () => {} }, trained, data, options);
 }
 
 const OPTIMIZERS: Record<string, () => tf.Optimizer> = {
@@ -203,6 +211,136 @@ describe('one worker with parameter servers trains as without them', () => {
   });
 });
 
+/** The complete state of the optimizer. */
+const slotsOf = (trained: tf.LayersModel) =>
+  optimizerVariables(
+    tf,
+    trained.optimizer,
+    trained.trainableWeights.map((weight) => weight.read() as tf.Variable),
+  ).map(({ variable }) => Array.from(variable.dataSync()));
+
+async function trainPlainly(trained: tf.LayersModel, epochs: number): Promise<void> {
+  const [x, y] = [tf.tensor2d(values, [120, 4]), tf.tensor2d(values.subarray(0, 120), [120, 1])];
+  await trained.fit(x, y, { epochs, batchSize: 16, shuffle: false, verbose: 0 });
+}
+
+function expectClose(one: readonly number[][], other: readonly number[][]): void {
+  expect(one.map(({ length }) => length)).toEqual(other.map(({ length }) => length));
+  expect(distance(one.flat(), other.flat())).toBeLessThan(1e-6);
+}
+
+describe('several fits of one compiled model keep what its optimizer has gathered, as TensorFlow.js does', () => {
+  test.each(Object.keys(OPTIMIZERS))('%s', async (name) => {
+    const make = OPTIMIZERS[name] as () => tf.Optimizer;
+    const [alone, remote] = [model(make()), model(make())];
+    const world = await start({ workers: 1, servers: 3 });
+    const worker = world.worker(0);
+    for (const epochs of [2, 1, 1]) {
+      await trainPlainly(alone, epochs);
+      await fitModel(worker, remote, data, { epochs, batchSize: 16, shuffle: false });
+      expectClose(weightsOf(remote), weightsOf(alone));
+      expectClose(slotsOf(remote), slotsOf(alone));
+    }
+    // A step without servers shows no difference either.
+    await trainPlainly(alone, 1);
+    await trainPlainly(remote, 1);
+    expectClose(weightsOf(remote), weightsOf(alone));
+  });
+
+  test('with a layer that is frozen between them, and thawed again', async () => {
+    for (const make of [() => tf.train.momentum(0.05, 0.9), () => tf.train.adam(0.01)]) {
+      const [alone, remote] = [model(make()), model(make())];
+      const world = await start({ workers: 1, servers: 2 });
+      const worker = world.worker(0);
+      for (const trainable of [true, false, true]) {
+        for (const each of [alone, remote]) (each.layers[0] as tf.layers.Layer).trainable = trainable;
+        await trainPlainly(alone, 1);
+        await fitModel(worker, remote, data, { batchSize: 16, shuffle: false });
+        expectClose(weightsOf(remote), weightsOf(alone));
+        expectClose(slotsOf(remote), slotsOf(alone));
+      }
+    }
+  });
+
+  test('with variables that are split over the servers, and several workers', async () => {
+    const world = await start({ workers: 2, servers: 3, staleness: 0 });
+    const workers = [world.worker(0), world.worker(1)];
+    const models = [model(tf.train.adam(0.01), 5, 6000), model(tf.train.adam(0.01), 6, 6000)];
+    for (const epochs of [1, 1]) {
+      await Promise.all(models.map((each, rank) => fitModel(workers[rank] as FitEnvironment, each, data, { epochs, batchSize: 60 })));
+      const [first, second] = models.map(slotsOf);
+      expect(second).toEqual(first);
+    }
+    expect((models[1] as tf.LayersModel).optimizer.iterations).toBe(4);
+  });
+
+  test('a worker that is replaced between two of them', async () => {
+    const world = await start({ workers: 1, servers: 2 });
+    const [alone, remote] = [model(tf.train.adam(0.01)), model(tf.train.adam(0.01))];
+    await trainPlainly(alone, 2);
+    await fitModel(world.worker(0), remote, data, { batchSize: 16, shuffle: false });
+    const [replacement, worker] = [model(tf.train.adam(0.01), 99), world.worker(0)];
+    for (const _ of [1, 2]) await fitModel(worker, replacement, data, { batchSize: 16, shuffle: false });
+    expectClose(weightsOf(replacement), weightsOf(alone));
+    expectClose(slotsOf(replacement), slotsOf(alone));
+  });
+});
+
+describe('each update is applied at the rate that fit has chosen for it', () => {
+  /** A weight that each update of sgd increases by the learning rate. */
+  const mover = (rate = 1) => {
+    const made = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1], useBias: false, kernelInitializer: 'zeros' })] });
+    made.compile({ optimizer: tf.train.sgd(rate), loss: (_, predicted) => tf.neg(tf.mean(predicted, -1)) });
+    return made;
+  };
+  const ones: TrainingData = {
+    x: { values: new Float32Array(40).fill(1), shape: [40, 1] },
+    y: { values: new Float32Array(40), shape: [40, 1] },
+  };
+
+  test.each([null, 0, 2])('also those of a worker that is faster than the chief (staleness %s)', async (staleness) => {
+    const world = await start({ workers: 2, servers: 2, staleness });
+    const models = [mover(), mover()];
+    const steps = [0, 0];
+    await Promise.all(
+      models.map((each, rank) =>
+        fitModel(world.worker(rank), each, ones, {
+          ...{ batchSize: 2, learningRate: 0.001 },
+          callbacks: {
+            onBatchBegin: async (batch) => {
+              // The other worker's first updates arrive before the chief's.
+              if (rank === 0 && batch === 0) await expect.poll(() => steps[1]).toBeGreaterThanOrEqual(staleness === null ? 5 : staleness);
+            },
+            onBatchEnd: () => {
+              steps[rank] = (steps[rank] as number) + 1;
+            },
+          },
+        }),
+      ),
+    );
+    for (const each of models) expect(flat(each)[0]).toBeCloseTo(0.02, 6);
+  });
+
+  test('by the schedule of the worker that makes it, at its own step', async () => {
+    const world = await start({ workers: 2, servers: 2 });
+    const models = [mover(), mover()];
+    const learningRate: FitOptions['learningRate'] = ({ step, initial }) => (step < 5 ? 0.001 : initial / 100);
+    await Promise.all(models.map((each, rank) => fitModel(world.worker(rank), each, ones, { batchSize: 2, learningRate })));
+    expect(flat(models[0] as tf.LayersModel)[0]).toBeCloseTo(2 * (5 * 0.001 + 5 * 0.01), 6);
+  });
+
+  test('when training goes on from a checkpoint', async () => {
+    const checkpoints = await folder();
+    const options: FitOptions = { batchSize: 2, learningRate: ({ step }) => (step < 10 ? 0.001 : 0.0001) };
+    const first = await start({ workers: 2, servers: 2, checkpoints });
+    await Promise.all([0, 1].map((rank) => fitModel(first.worker(rank), mover(), ones, { ...options, epochs: 1 })));
+    const second = await start({ workers: 2, servers: 1, checkpoints, generation: 2 });
+    const models = [mover(), mover()];
+    await Promise.all(models.map((each, rank) => fitModel(second.worker(rank), each, ones, { ...options, epochs: 2 })));
+    expect(flat(models[1] as tf.LayersModel)[0]).toBeCloseTo(2 * (10 * 0.001 + 10 * 0.0001), 6);
+  });
+});
+
 test('an optimizer of the program’s own is refused', async () => {
   class Own extends tf.SGDOptimizer {}
   const world = await start({ workers: 1, servers: 1 });
@@ -247,7 +385,7 @@ test.each([null, 2])('workers at their own pace end with equal weights (stalenes
           onBatchEnd: async () => {
             steps[rank] = (steps[rank] as number) + 1;
             ahead = Math.max(ahead, (steps[rank] as number) - Math.min(...steps));
-            // The others go as far ahead as they may. In the midst of a step they have begun one more than they have finished.
+            // The others advance as far as the staleness allows. During a step, they have begun one more than they have finished.
             if (rank === 2 && steps[2] === 1) {
               await expect.poll(() => steps[0]).toBeGreaterThanOrEqual(staleness === null ? 5 : 1 + staleness);
             }
@@ -277,7 +415,7 @@ test('a last batch that is not enough for all leaves some without examples', asy
   const models = [0, 1].map(() => model(tf.train.sgd(0.01)));
   const histories = await Promise.all(models.map((each, rank) => fitModel(world.worker(rank), each, part, { epochs: 2, batchSize: 10 })));
   expect(histories.map(({ steps }) => steps)).toEqual([4, 4]);
-  // One of them has pushed nothing in the second step of each epoch.
+  // One worker pushes no gradients in the second step of each epoch.
   expect(models.map(({ optimizer }) => optimizer.iterations)).toEqual([6, 6]);
   for (const { history } of histories) {
     expect(history.loss?.every((loss) => loss > 0.05)).toBe(true);
@@ -385,7 +523,7 @@ describe('checkpoints', () => {
     const restored = make(3);
     await fitModel(again.worker(0), restored, data, { epochs: 2, batchSize: 10 });
     expect(weightsOf(restored)).toEqual(first);
-    // Training was over: its last checkpoint is not put in its own place again.
+    // Training had finished, so its last checkpoint is not rewritten.
     const store = new CheckpointStore(new FileStorage(), fileUri(checkpoints));
     expect(await store.manifest((await store.steps())[0] ?? 0)).toMatchObject({ generation: 1, position: { final: true } });
   });
@@ -427,7 +565,7 @@ describe('when somebody dies', () => {
         ...options,
         callbacks: {
           onBatchEnd: async (batch, logs) => {
-            // So that its position is told.
+            // Gives the worker time to report its position.
             await new Promise((resolve) => setTimeout(resolve, 60));
             await (dieAt(9) as { onBatchEnd(batch: number, logs?: tf.Logs): Promise<void> }).onBatchEnd(batch, logs);
           },
@@ -486,7 +624,7 @@ describe('when somebody dies', () => {
     const begins: number[][][] = [];
     await fitModel(chief, trained, data, { ...options, callbacks: { onTrainBegin: () => void begins.push(averages(trained)) } });
     await survivor;
-    // Those of the last checkpoint's step, or of a later one.
+    // The values of the last checkpoint's step, or of a later one.
     expect(seen.slice(5)).toContainEqual(begins[0]);
     expect(chief.reports).toContainEqual({ type: 'checkpoint', step: 18 });
   });
@@ -498,8 +636,9 @@ describe('when somebody dies', () => {
     const tensors: number[] = [];
     const callbacks: FitOptions['callbacks'] = { onEpochEnd: () => void tensors.push(tf.memory().numTensors) };
     await Promise.all(models.map((each, rank) => fitModel(world.worker(rank), each, data, { ...options, callbacks })));
-    // The servers have seen that all have ended: the optimizers' slots, two for each of four weights, are gone.
-    await expect.poll(() => tf.memory().numTensors).toBeLessThanOrEqual(Math.min(...tensors) - 8);
+    for (const each of models) each.optimizer.dispose();
+    // Freed once all workers have ended: the workers' powers of beta, and the servers' powers and slots, two for each of four weights.
+    await expect.poll(() => tf.memory().numTensors).toBeLessThanOrEqual(Math.min(...tensors) - 4 - 4 - 8);
     for (const rank of [1, 0]) {
       const replacement = model('adam', 55);
       const history = await fitModel(world.worker(rank), replacement, data, options);
@@ -553,7 +692,8 @@ describe('when somebody dies', () => {
         tries = 0;
       },
       onBatchEnd: async () => {
-        await expect.poll(() => worker.reports).toContainEqual({ type: 'notice', message: expect.stringMatching(/it is tried again$/) });
+        const notice = expect.objectContaining({ type: 'notice', message: expect.stringMatching(/checkpoints are tried again/) });
+        await expect.poll(() => worker.reports).toContainEqual(notice);
         throw new Error('dies here');
       },
     };
@@ -620,7 +760,7 @@ describe('when somebody dies', () => {
         const second = await start({ workers: 1, servers: 3, generation: 2, checkpoints, everySteps });
         const trained = model(tf.train.adam(0.01), 99);
         await fitModel(second.worker(0), trained, data, options);
-        // From its own weights where there was no checkpoint yet.
+        // Without a checkpoint, training starts from the chief's own weights.
         const fresh = model(tf.train.adam(0.01), 99);
         await trainAlone(fresh, options);
         const expected = [flat(undisturbed), flat(fresh)];

@@ -1,9 +1,9 @@
 import type { Server, Socket } from 'node:net';
 import type * as tfjs from '@tensorflow/tfjs';
-import { messageOf, TonyError } from '../../conf/errors.ts';
-import type { Secret } from '../../conf/secret.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Secret } from '../../platform/secret.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { type Listener, openListener } from '../ring-connect.ts';
+import { type Listener, openListener } from '../ring/ring-connect.ts';
 import { acceptWorker } from './accept-worker.ts';
 import { encodeFrame, type Frame, type FrameKind } from './frame.ts';
 import { FrameReader } from './frame-reader.ts';
@@ -14,47 +14,49 @@ import { type Client, refusalOf, Session } from './session.ts';
 export interface ParameterServerOptions {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
+  /** URI of the job's checkpoint folder, the only folder that a worker can have this server read or write; null for none. */
+  readonly checkpointDir: string | null;
   readonly index: number;
-  /** Of the workers. */
+  /** The number of workers. */
   readonly worldSize: number;
   readonly generation: number;
-  /** That of the ring. */
+  /** The key of the ring. */
   readonly key: Secret;
-  /** Where it listens, or what it listens with already. */
+  /** The address or descriptor to listen on, or a listening server. */
   readonly listener: Listener | Server;
   readonly onNotice: (message: string) => void;
   readonly timeouts?: Partial<ServerTimeouts>;
 }
 
 export interface ServerTimeouts {
-  /** How long workers that have not come yet are waited for. */
+  /** How long to wait for workers that have not joined yet. */
   readonly joinMs: number;
-  /** How long a lost worker is, until the others go on without it. */
+  /** How long to wait for the replacement of a lost worker before the others continue without it. */
   readonly replaceMs: number;
 }
 
 export const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replaceMs: 120_000 };
 
-/** So often a worker that waits hears that the server lives. */
+/** The interval at which waiting workers are told that the server is alive. */
 export const HOLD_MS = 5000;
 const KEEP_ALIVE_MS = 30_000;
-/** Connections that may be in their handshake at once. */
+/** The maximum number of connections in their handshake. */
 const MAX_STRANGERS = 64;
-/** Runs of one program: fits, and optimizers of its own loops. */
+/** The maximum number of unfinished runs of one program: calls of `fit`, loops, and the custom steps between them. */
 const MAX_RUNS = 64;
-/** Runs that all workers have ended: a worker that is replaced afterwards passes through them again. */
+/** The number of ended runs to keep: a worker that is replaced later passes through them again. */
 const MAX_ENDED_RUNS = 4;
 const EMPTY_HEAD = Buffer.alloc(0);
 
 /**
- * Holds a part of the weights, steps them by the gradients that workers push, and hands them out. It serves until it is closed; the weights
- * live in memory only, and checkpoints are what remains of them.
+ * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. It serves until it is closed. The
+ * weights exist in memory only; checkpoints are the only persistent copy.
  */
 export class ParameterServer {
   readonly #options: ParameterServerOptions;
   readonly #server: Server;
   readonly #sessions = new Map<number, Session>();
-  /** Runs that are kept no longer. */
+  /** Runs that have been removed. */
   readonly #dropped = new Set<number>();
   readonly #strangers = new Set<Socket>();
   readonly #connections = new Set<Socket>();
@@ -71,7 +73,7 @@ export class ParameterServer {
     }, HOLD_MS);
   }
 
-  /** @throws TonyError RING_JOIN_FAILED when it cannot listen. */
+  /** @throws TonyError RING_JOIN_FAILED when the server cannot listen. */
   static async open(options: ParameterServerOptions): Promise<ParameterServer> {
     const { listener } = options;
     return new ParameterServer(options, 'host' in listener ? await openListener(listener) : listener);
@@ -90,7 +92,7 @@ export class ParameterServer {
 
   #greet(socket: Socket): void {
     if (this.#strangers.size >= MAX_STRANGERS) {
-      // The one that has taken longest: a worker needs milliseconds.
+      // Drops the oldest connection: a worker needs milliseconds for its handshake.
       const [slowest] = this.#strangers;
       slowest?.destroy();
     }
@@ -111,7 +113,7 @@ export class ParameterServer {
     this.#connections.add(socket);
     const connection = new WorkerConnection(socket, rank, (run) => this.#sessionOf(run));
     connection.start(rest);
-    // Behind the connection's own listener: its session knows by then that the worker has gone.
+    // Registered after the connection's own listener, so the session has already detached the worker.
     socket.once('close', () => {
       this.#connections.delete(socket);
       this.#forget();
@@ -129,18 +131,22 @@ export class ParameterServer {
     if (this.#sessions.size >= MAX_RUNS) {
       throw new TonyError('RING_MISMATCH', `a parameter server serves ${MAX_RUNS} runs at once, not more`);
     }
-    const { tf, storage, index, worldSize, onNotice } = this.#options;
+    const { tf, storage, checkpointDir, index, worldSize, onNotice } = this.#options;
     const timeouts = { ...DEFAULT_SERVER_TIMEOUTS, ...this.#options.timeouts };
-    const session = new Session({ tf, storage, index, worldSize, onNotice, ...timeouts });
+    const session = new Session({ tf, storage, checkpointDir, index, worldSize, onNotice, ...timeouts });
     this.#sessions.set(run, session);
     return session;
   }
 
-  /** Of the runs that all workers have ended, only the newest are kept, and of these only what has come out. */
+  /** Keeps only the newest of the ended runs, and of these only their results. */
   #forget(): void {
     const ended = [...this.#sessions].filter(([, session]) => session.over);
     for (const [, session] of ended) {
       session.retire();
+    }
+    // The next run starts with the optimizer of the newest run.
+    for (const [, session] of ended.slice(0, -1)) {
+      session.forgetStates();
     }
     for (const [run, session] of ended.slice(0, -MAX_ENDED_RUNS)) {
       session.dispose();
@@ -150,16 +156,16 @@ export class ParameterServer {
   }
 }
 
-/** One worker in one run. */
+/** The connection of one worker in one run. */
 class WorkerConnection implements Client {
   readonly rank: number;
   readonly #socket: Socket;
   readonly #sessionOf: (run: number) => Session;
   readonly #reader: FrameReader;
   #session: Session | null = null;
-  /** What the frame that is coming asks. */
+  /** The request of the incoming frame. */
   #message: Ask | null = null;
-  /** For gradients, which are used up when they are handled. */
+  /** Memory for gradients, reused because `handle` consumes them before it returns. */
   #gradients = new Uint8Array(0);
   #saidBye = false;
 
@@ -268,7 +274,7 @@ class WorkerConnection implements Client {
     session.handle(this, frame.id, message, body).catch((error) => this.refuse(frame.id, refusalOf(error)));
   }
 
-  /** Another process has this rank now. */
+  /** Closes this connection after another process has taken over its rank. */
   replaced(): void {
     this.#reader.stop();
     this.#socket.destroy();

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { CheckpointStore } from '../checkpoint-store.ts';
+import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { doneOf, type Gang, type GangWishes, stepsOf, useGangs } from '../testing/gang.ts';
 
 const gangs = useGangs();
@@ -36,7 +36,7 @@ test.each([0, 1])('worker %i is killed and replaced alone; the other notices not
   dying?.child.kill('SIGKILL');
   const replacement = await replace(rank);
   expect(await Promise.all([replacement.exited, other?.exited])).toEqual([0, 0]);
-  // Where a worker stands is told after 200 ms: of 40 for each step.
+  // A worker reports its position every 200 ms; each step takes 40 ms.
   const [first = 0] = stepsOf(replacement);
   expect(first).toBeGreaterThan(5);
   expect(first).toBeLessThanOrEqual(13);
@@ -52,7 +52,7 @@ test('a killed server is reported, and the next generation goes on from the chec
   await expect.poll(() => workers[0]?.reports()).toContainEqual({ type: 'checkpoint', step: 10 });
   servers[1]?.child.kill('SIGKILL');
   for (const worker of workers) {
-    // Servers are counted on from the two ranks.
+    // The numbers of servers follow those of the two ranks.
     await expect.poll(() => worker.reports()).toContainEqual({ type: 'peer-lost', rank: 3 });
     worker.child.kill('SIGUSR2');
   }
@@ -91,7 +91,7 @@ describe('the chief is killed at its end, when no step is left, and replaced alo
     }
     const store = new CheckpointStore(new FileStorage(), fileUri(dir));
     expect((await store.newest(() => {}))?.position).toMatchObject({ step: 40, final: true });
-    // One that was there is not written again.
+    // An existing checkpoint is not rewritten.
     if (before !== null) expect((await stat(path.join(dir, 'step-40'))).ino).toBe(before.ino);
   });
 });

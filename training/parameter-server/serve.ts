@@ -1,17 +1,17 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../conf/errors.ts';
-import { Secret } from '../../conf/secret.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { Secret } from '../../platform/secret.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { Report, TaskContext } from '../task-context.ts';
+import type { Report, TaskContext } from '../process/task-context.ts';
 import { ParameterServer, type ServerTimeouts } from './parameter-server.ts';
 
-/** This task is one of its job's parameter servers. */
+/** Whether this task is one of its job's parameter servers. */
 export function servesParameters({ rank, index, listener, parameterServers }: TaskContext): boolean {
   const address = parameterServers[index];
   return rank === null && listener !== null && address?.host === listener.host && address.port === listener.port;
 }
 
-/** Serves until the job stops this task: the program that has called goes no further. */
+/** Serves until the job stops this task; does not return to the program. */
 export async function serveParameters(
   task: TaskContext,
   world: {
@@ -29,6 +29,7 @@ export async function serveParameters(
     ...{ index, worldSize, generation, listener },
     tf: world.tf,
     storage: world.storage,
+    checkpointDir: task.checkpoint.dir,
     key: new Secret(Buffer.from(ringKey, 'base64')),
     onNotice: (message) => {
       process.stderr.write(`tony-ts: ${message}\n`);

@@ -1,135 +1,241 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../conf/errors.ts';
-import type { StoredTensor } from '../checkpoint-format.ts';
-import type { NamedGradient } from '../gradients.ts';
-import { FusedOptimizer } from '../native/fused-optimizer.ts';
-import { copyOf } from '../training-state.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
+import { copyOf } from '../model/training-state.ts';
 import { numbersOf, type Piece } from './layout.ts';
-import { makeOptimizer, type OptimizerDescription, setLearningRate } from './optimizer-description.ts';
+import type { OptimizerHead } from './messages.ts';
+import { ServedOptimizer, type ServedState } from './served-optimizer.ts';
+import { ServedVariable, sizeOf, type TrainedVariable } from './served-variable.ts';
 
-/** A variable that is trained, as checkpoints and workers name it. */
-export interface TrainedVariable {
-  /** Its own name, which its slots' names begin with. */
-  readonly name: string;
-  /** `model:<index>:<name>`. */
-  readonly tensor: string;
-  readonly shape: readonly number[];
-}
-
-export interface ShardDescription {
+/** Variables and optimizers that the chief adds to a server. */
+export interface Addition {
+  /** The number of the first variable; the others are numbered consecutively. */
+  readonly first: number;
   readonly variables: readonly TrainedVariable[];
+  /** The pieces of the variables that this server holds. */
   readonly pieces: readonly Piece[];
-  readonly optimizer: OptimizerDescription;
+  /** New optimizers, and known ones that receive more variables. */
+  readonly optimizers: readonly OptimizerHead[];
 }
 
-/** Something that training changes, with the name that checkpoints have for it; `piece` is null for what is of the optimizer as a whole. */
-interface Held {
-  readonly name: string;
-  readonly variable: tfjs.Variable;
-  readonly piece: Piece | null;
-}
-
-interface OptimizerSlot {
-  readonly originalName: string;
-  readonly variable: tfjs.Variable;
-}
-
-let created = 0;
-
-/**
- * What one parameter server holds of a model: pieces of its variables as flat variables of its own, and the optimizer that steps them. All
- * of TensorFlow.js's optimizers treat each number by itself, so that pieces come to what the whole would.
- */
+/** The content of one parameter server in one run: pieces of the variables, and the optimizers that update them. */
 export class ServedShard {
-  readonly description: ShardDescription;
   readonly #tf: typeof tfjs;
-  readonly #variables: readonly tfjs.Variable[];
-  readonly #optimizer: tfjs.Optimizer;
-  readonly #fused: FusedOptimizer;
-  #weights: readonly Float32Array[] | null = null;
-  #steps = 0;
+  readonly #inStep: boolean;
+  /** By number; variables that all workers have disposed are removed. */
+  readonly #variables = new Map<number, ServedVariable>();
+  readonly #optimizers = new Map<number, ServedOptimizer>();
+  /** The number of variables ever added. Variables are numbered in that order, and numbers are not reused. */
+  #count = 0;
   #retired = false;
 
-  constructor(tf: typeof tfjs, description: ShardDescription) {
+  /** @param inStep true for staleness 0: a worker that enters a variable late starts with its initial values, like all others. */
+  constructor(tf: typeof tfjs, inStep: boolean) {
     this.#tf = tf;
-    this.description = description;
-    created++;
-    this.#variables = description.pieces.map(({ count }, index) =>
-      tf.tidy(() => tf.variable(tf.zeros([count]), true, `served-${created}-${index}`)),
-    );
-    this.#optimizer = makeOptimizer(tf, description.optimizer);
-    this.#fused = new FusedOptimizer(tf, this.#optimizer);
+    this.#inStep = inStep;
   }
 
-  /** Of all pieces together. */
-  get bytes(): number {
-    return numbersOf(this.description.pieces) * 4;
+  /** The number of numbers that the server holds. */
+  get size(): number {
+    return numbersOf([...this.#variables.values()].flatMap(({ piece }) => piece ?? []));
   }
 
-  /** Optimizer steps since the very beginning of training. */
-  get steps(): number {
-    return this.#steps;
+  /** The number of variables ever added. */
+  get count(): number {
+    return this.#count;
   }
 
-  /** @param weights of the pieces one after the other; copied. */
-  assign(weights: Float32Array): void {
-    const tf = this.#tf;
-    this.#weights = null;
-    let at = 0;
-    for (const variable of this.#variables) {
-      const values = weights.slice(at, at + variable.size);
-      tf.tidy(() => variable.assign(tf.tensor1d(values)));
-      at += variable.size;
+  /** @throws TonyError RING_MISMATCH when the variable was removed or never added. */
+  variable(id: number): ServedVariable {
+    const served = this.#variables.get(id);
+    if (served === undefined) {
+      throw new TonyError('RING_MISMATCH', `the servers hold variable ${id} no longer: all workers that trained it have disposed it`, {
+        hint: 'A worker that is replaced cannot repeat steps whose variables are disposed: let the program begin behind them.',
+      });
     }
+    return served;
+  }
+
+  optimizer(index: number): ServedOptimizer {
+    const optimizer = this.#optimizers.get(index);
+    if (optimizer === undefined) {
+      throw new TonyError('RING_MISMATCH', `the servers do not hold optimizer ${index}: all workers that used it have disposed it`);
+    }
+    return optimizer;
+  }
+
+  /** The state of an optimizer, with slots for the variables that this rank holds. */
+  stateFor(rank: number, index: number): ServedState {
+    const { head, numbers } = this.optimizer(index).state();
+    const isHeld = head.slots.map(({ variable }) => this.variable(variable).holds(rank));
+    return {
+      head: { ...head, slots: head.slots.filter((_, slot) => isHeld[slot]) },
+      numbers: numbers.filter((_, slot) => isHeld[slot]),
+    };
+  }
+
+  /** Steps taken by an optimizer; 0 for an unknown one. */
+  stepsOf(index: number): number {
+    return this.#optimizers.get(index)?.steps ?? 0;
+  }
+
+  /** Whether the chief has added these variables and the optimizer, and has assigned the `joined` ones to the optimizer. */
+  knows(variables: readonly number[], optimizer: number, joined: readonly number[]): boolean {
+    const served = this.#optimizers.get(optimizer);
+    return variables.every((id) => id < this.#count) && served !== undefined && joined.every((id) => served.has(id));
+  }
+
+  /** The number of numbers in the body of an addition. */
+  numbersOf({ pieces, optimizers }: Addition, withWeights: boolean): number {
+    const own = new Map(pieces.map((piece) => [piece.variable, piece.count]));
+    const slots = optimizers.flatMap(({ state }) => state.slots).map(({ variable }) => own.get(variable) ?? this.#countOf(variable));
+    return (withWeights ? numbersOf(pieces) : 0) + slots.reduce((sum, count) => sum + count, 0);
+  }
+
+  #countOf(variable: number): number {
+    return this.#variables.get(variable)?.piece?.count ?? 0;
   }
 
   /**
-   * One step of the optimizer.
-   * @param gradients of the pieces that have one, one after the other; not looked at any more afterwards.
-   * @param present which pieces have one; a variable that the loss does not depend on has none.
+   * Adds variables and optimizers. Replaces variables with the same numbers: in that case the previous chief died during its addition, and
+   * no worker has seen them.
+   * @param numbers weights of the pieces, unless they come from a checkpoint; then the numbers of the slots.
    */
-  apply(gradients: Float32Array, present: readonly boolean[]): void {
-    const tf = this.#tf;
-    this.#weights = null;
+  add({ first, variables, pieces, optimizers }: Addition, numbers: Float32Array, withWeights: boolean): void {
     let at = 0;
-    const named = this.#variables.map(({ name, size }, index) => {
-      if (!present[index]) {
-        return { name, tensor: undefined };
+    const byVariable = new Map(pieces.map((piece) => [piece.variable, piece]));
+    for (const [index, described] of variables.entries()) {
+      const piece = byVariable.get(first + index) ?? null;
+      if (piece !== null && piece.from + piece.count > sizeOf(described.shape)) {
+        throw new TonyError('RING_MISMATCH', `there is no such piece of the variable ${described.name}`);
       }
-      at += size;
-      return { name, tensor: tf.tensor1d(gradients.subarray(at - size, at)) };
-    });
-    this.#fused.apply(named as NamedGradient[]);
-    for (const { tensor } of named) {
-      tensor?.dispose();
+      this.#forgetVariable(first + index);
+      const weights = withWeights ? numbers.subarray(at, at + (piece?.count ?? 0)) : null;
+      at += weights?.length ?? 0;
+      const served = new ServedVariable(this.#tf, described, piece, weights);
+      if (!this.#inStep) {
+        served.forgetInitial();
+      }
+      this.#variables.set(first + index, served);
     }
-    this.#steps++;
+    this.#count = Math.max(this.#count, first + variables.length);
+    for (const head of optimizers) {
+      const count = head.state.slots.reduce((sum, { variable }) => sum + this.#countOf(variable), 0);
+      this.#addOptimizer(head, numbers.subarray(at, at + count));
+      at += count;
+    }
   }
 
-  /** Bytes of the gradients of these pieces. */
-  bytesOf(present: readonly boolean[]): number {
-    return numbersOf(this.description.pieces.filter((_, index) => present[index])) * 4;
+  #addOptimizer({ index, description, variables, state }: OptimizerHead, numbers: Float32Array): void {
+    let optimizer = this.#optimizers.get(index);
+    if (optimizer === undefined) {
+      optimizer = new ServedOptimizer(this.#tf, description);
+      optimizer.begin(state);
+      this.#optimizers.set(index, optimizer);
+    }
+    for (const id of variables) {
+      optimizer.remove(id);
+      optimizer.add(id, this.variable(id));
+    }
+    optimizer.setSlots(state, numbers);
   }
 
-  /** Of each piece, as it is now; what comes later does not change it. */
-  weights(): readonly Float32Array[] {
-    this.#weights ??= this.#variables.map((variable) => variable.dataSync() as Float32Array);
-    return this.#weights;
+  /** Takes one step of one optimizer. @param gradients those of the pieces of the `present` variables, concatenated. */
+  apply(optimizer: number, present: readonly number[], gradients: Float32Array, learningRate: number): void {
+    this.optimizer(optimizer).apply(this.#byVariable(present, gradients), learningRate);
   }
 
-  setLearningRate(rate: number): void {
-    setLearningRate(this.#optimizer, rate);
+  /** Assigns values that the chief's program has given to variables. */
+  assign(variables: readonly number[], numbers: Float32Array, rank: number): void {
+    for (const [id, own] of this.#byVariable(variables, numbers)) {
+      const served = this.variable(id);
+      served.assign(own);
+      served.taken(rank);
+    }
+  }
+
+  #byVariable(ids: readonly number[], numbers: Float32Array): Map<number, Float32Array> {
+    let at = 0;
+    const pairs: [number, Float32Array][] = [];
+    for (const id of ids) {
+      const { piece } = this.variable(id);
+      if (piece !== null) {
+        pairs.push([id, numbers.subarray(at, at + piece.count)]);
+        at += piece.count;
+      }
+    }
+    return new Map(pairs);
+  }
+
+  /** The size of the pieces of these variables, in bytes. */
+  bytesOf(ids: readonly number[]): number {
+    return ids.reduce((sum, id) => sum + (this.variable(id).piece?.count ?? 0), 0) * 4;
+  }
+
+  /** The weights to send to a rank: all that it holds, or those that changed since they were last sent to it. */
+  take(rank: number, all: boolean): { readonly variables: readonly number[]; readonly numbers: readonly Float32Array[] } {
+    const due = [...this.#variables].filter(([, served]) => served.piece !== null && (all ? served.holds(rank) : served.isNewFor(rank)));
+    for (const [, served] of due) {
+      served.taken(rank);
+    }
+    return { variables: due.map(([id]) => id), numbers: due.map(([, served]) => served.numbers) };
+  }
+
+  /** Records that a rank has disposed these variables and optimizers. */
+  drop(rank: number, variables: readonly number[], optimizers: readonly number[]): void {
+    for (const id of variables) {
+      this.#variables.get(id)?.droppedBy.add(rank);
+    }
+    for (const index of optimizers) {
+      this.#optimizers.get(index)?.droppedBy.add(rank);
+    }
+  }
+
+  /** Frees the variables and optimizers that all of these ranks have disposed. */
+  forget(ranks: readonly number[]): void {
+    if (this.#retired || ranks.length === 0) {
+      return;
+    }
+    for (const [id, served] of this.#variables) {
+      if (ranks.every((rank) => served.droppedBy.has(rank))) {
+        this.#forgetVariable(id);
+      } else if (ranks.every((rank) => served.hasEntered(rank))) {
+        served.forgetInitial();
+      }
+    }
+    for (const [index, optimizer] of this.#optimizers) {
+      if (ranks.every((rank) => optimizer.droppedBy.has(rank))) {
+        optimizer.dispose();
+        this.#optimizers.delete(index);
+      }
+    }
+  }
+
+  #forgetVariable(id: number): void {
+    for (const optimizer of this.#optimizers.values()) {
+      optimizer.remove(id);
+    }
+    this.#variables.get(id)?.variable?.dispose();
+    this.#variables.delete(id);
   }
 
   /**
-   * Weights and slots as a checkpoint has them; a piece that is not the whole of its variable says where it begins. All as of the moment of
-   * the call.
-   * @param withScalars the optimizer's own counters too: one server is to write them.
+   * Copies weights and the slots of optimizer 0 in the form of a checkpoint, as of the moment of the call. A piece that is not a whole
+   * variable carries its offset.
+   * @param withScalars includes the optimizer's counters, which only one server must write.
    */
   async capture(withScalars: boolean): Promise<StoredTensor[]> {
-    return await Promise.all(
-      this.#held().flatMap(({ name, variable, piece }) => (piece === null && !withScalars ? [] : [this.#stored(name, variable, piece)])),
+    const weights = [...this.#variables.values()].flatMap(({ described, piece, variable }) =>
+      piece === null || variable === null ? [] : [this.#stored(described.tensor, variable, piece)],
     );
+    const slots = (this.#optimizers.get(0)?.held() ?? []).flatMap(({ property, tensor, slot }) => {
+      if (slot === null) {
+        return withScalars ? [this.#stored(`optimizer:${property}`, tensor, null)] : [];
+      }
+      const { name } = this.variable(slot.variable).described;
+      return [this.#stored(`optimizer:${property}:${slot.variable}:${name}${slot.suffix}`, tensor, slot.piece)];
+    });
+    return await Promise.all([...weights, ...slots]);
   }
 
   async #stored(name: string, variable: tfjs.Variable, piece: Piece | null): Promise<StoredTensor> {
@@ -137,151 +243,104 @@ export class ServedShard {
     if (piece === null) {
       return { name, dtype: 'float32', shape: variable.shape, bytes };
     }
-    const { shape } = this.description.variables[piece.variable] as TrainedVariable;
+    const { shape } = this.variable(piece.variable).described;
     const isWhole = piece.count === sizeOf(shape);
     return { name, dtype: 'float32', shape, bytes, ...(isWhole ? {} : { from: piece.from }) };
   }
 
-  #held(): Held[] {
-    const { pieces, variables } = this.description;
-    const weights = this.#variables.map((variable, index): Held => {
-      const piece = pieces[index] as Piece;
-      return { name: (variables[piece.variable] as TrainedVariable).tensor, variable, piece };
-    });
-    return [...weights, ...Object.entries(this.#optimizer).flatMap(([property, value]) => this.#heldIn(property, value))];
-  }
-
-  #heldIn(property: string, value: unknown): Held[] {
-    if (value instanceof this.#tf.Variable) {
-      return [{ name: `optimizer:${property}`, variable: value, piece: null }];
-    }
-    return slotsIn(value).map(({ slot, index }) => {
-      const piece = this.description.pieces[index] as Piece;
-      return { name: this.#slotName(property, slot.originalName, index), variable: slot.variable, piece };
-    });
-  }
-
-  /** As the optimizer of the whole model would name it. */
-  #slotName(property: string, originalName: string, index: number): string {
-    const { pieces, variables } = this.description;
-    const { variable } = pieces[index] as Piece;
-    const suffix = originalName.slice((this.#variables[index] as tfjs.Variable).name.length);
-    return `optimizer:${property}:${variable}:${(variables[variable] as TrainedVariable).name}${suffix}`;
-  }
-
-  /** Which of a checkpoint's tensors this server needs. */
+  /** The names of the checkpoint's tensors that this server needs. */
   namesIn(names: readonly string[]): string[] {
-    const { pieces, variables } = this.description;
-    const held = new Set(pieces.map(({ variable }) => variable));
-    const weights = new Set([...held].map((index) => weightKey((variables[index] as TrainedVariable).tensor)));
+    const held = [...this.#variables].filter(([, { piece }]) => piece !== null);
+    const ids = new Set(held.map(([id]) => id));
+    const weights = new Set(held.map(([, { described }]) => weightKey(described.tensor)));
     return names.filter((name) => {
       const [kind, , index] = name.split(':');
-      return weights.has(weightKey(name)) || (kind === 'optimizer' && (index === undefined || held.has(Number(index))));
+      return weights.has(weightKey(name)) || (kind === 'optimizer' && (index === undefined || ids.has(Number(index))));
     });
   }
 
   /**
-   * @param tensors whole ones, of the names that `namesIn` gave.
+   * Restores the weights and optimizer 0.
+   * @param tensors whole tensors with the names that `namesIn` returned.
    * @throws TonyError CHECKPOINT_MISFIT.
    */
   restore(tensors: readonly StoredTensor[], steps: number, where: string): void {
-    const { pieces, variables } = this.description;
     const weights = new Map(tensors.map((tensor) => [weightKey(tensor.name), tensor]));
-    const optimizer = this.#optimizer as unknown as Record<string, unknown>;
-    const foreign = tensors.find(({ name }) => name.startsWith('optimizer:') && !(String(name.split(':')[1]) in optimizer));
+    const optimizer = this.optimizer(0);
+    const foreign = tensors.find(({ name }) => name.startsWith('optimizer:') && !optimizer.keeps(String(name.split(':')[1])));
     if (foreign !== undefined) {
       throw misfit(where, `it was trained by another optimizer, with ${foreign.name.split(':')[1]}`);
     }
-    for (const [index, piece] of pieces.entries()) {
-      const { tensor, shape } = variables[piece.variable] as TrainedVariable;
-      const stored = weights.get(weightKey(tensor));
-      if (stored?.dtype !== 'float32' || stored.bytes.length !== sizeOf(shape) * 4) {
-        throw misfit(where, `${tensor} is not there as float32 [${shape}]`);
-      }
-      this.#assign(this.#variables[index] as tfjs.Variable, partOf(stored, piece));
-    }
-    for (const tensor of tensors) {
-      const [kind, property = '', variable, ...name] = tensor.name.split(':');
-      if (kind === 'optimizer' && variable === undefined) {
-        this.#assign(optimizer[property] as tfjs.Variable, numbersIn(tensor.bytes));
-      } else if (kind === 'optimizer') {
-        this.#restoreSlots(optimizer[property] as (OptimizerSlot | undefined)[], Number(variable), name.join(':'), tensor);
+    for (const served of this.#variables.values()) {
+      const { piece, described } = served;
+      const stored = weights.get(weightKey(described.tensor));
+      if (piece !== null) {
+        if (stored?.dtype !== 'float32' || stored.bytes.length !== sizeOf(described.shape) * 4) {
+          throw misfit(where, `${described.tensor} is not there as float32 [${described.shape}]`);
+        }
+        served.assign(partOf(stored, piece));
       }
     }
-    optimizer.iterations_ = steps;
-    this.#steps = steps;
-    this.#weights = null;
-  }
-
-  #restoreSlots(slots: (OptimizerSlot | undefined)[], variable: number, name: string, tensor: StoredTensor): void {
-    const tf = this.#tf;
-    const whole = this.description.variables[variable]?.name ?? '';
-    // Programs may name their variables otherwise than the one that wrote the checkpoint: the ending is the optimizer's own.
-    const suffix = name.startsWith(whole) ? name.slice(whole.length) : name.slice(name.lastIndexOf('/'));
-    for (const [index, piece] of this.description.pieces.entries()) {
-      if (piece.variable !== variable) {
-        continue;
-      }
-      const values = partOf(tensor, piece);
-      const slot = slots[index];
-      if (slot === undefined) {
-        const originalName = `${(this.#variables[index] as tfjs.Variable).name}${suffix}`;
-        slots[index] = { originalName, variable: tf.tidy(() => tf.tensor1d(values).variable(false)) };
+    for (const tensor of tensors.filter(({ name }) => name.startsWith('optimizer:'))) {
+      const [, property = '', variable, ...name] = tensor.name.split(':');
+      if (variable === undefined) {
+        optimizer.setCounter(property, numbersIn(tensor.bytes)[0] as number);
       } else {
-        this.#assign(slot.variable, values);
+        const { described, piece } = this.variable(Number(variable));
+        const slot = name.join(':');
+        // Variable names may differ from those of the program that wrote the checkpoint; the suffix comes from the optimizer.
+        const suffix = slot.startsWith(described.name) ? slot.slice(described.name.length) : slot.slice(slot.lastIndexOf('/'));
+        optimizer.setSlot(property, suffix, Number(variable), partOf(tensor, piece as Piece));
       }
+    }
+    optimizer.setIterations(steps);
+  }
+
+  /** Frees the optimizers' states of a retired shard. */
+  forgetStates(): void {
+    for (const optimizer of this.#optimizers.values()) {
+      optimizer.forgetState();
     }
   }
 
-  #assign(variable: tfjs.Variable, values: Float32Array): void {
-    this.#tf.tidy(() => variable.assign(this.#tf.tensor(values, variable.shape, 'float32')));
-  }
-
-  /** Only its weights can be read from now on. */
+  /** Frees the backend's memory. Weights and the optimizers' states remain readable. */
   retire(): void {
     if (!this.#retired) {
-      // Of their own: backends may give views of what is disposed here.
-      const weights = this.weights().map((values) => values.slice());
-      this.dispose();
-      this.#weights = weights;
+      this.#retired = true;
+      for (const optimizer of this.#optimizers.values()) {
+        optimizer.retire();
+      }
+      for (const served of this.#variables.values()) {
+        served.retire();
+      }
     }
   }
 
   dispose(): void {
-    if (this.#retired) {
-      this.#weights = null;
-      return;
-    }
     this.#retired = true;
-    this.#fused.dispose();
-    for (const { variable } of this.#held()) {
-      variable.dispose();
+    for (const optimizer of this.#optimizers.values()) {
+      optimizer.dispose();
     }
+    for (const { variable } of this.#variables.values()) {
+      variable?.dispose();
+    }
+    this.#optimizers.clear();
+    this.#variables.clear();
   }
 }
 
-/** Of a property of an optimizer; those that are there. */
-function slotsIn(value: unknown): { readonly slot: OptimizerSlot; readonly index: number }[] {
-  const slots = Array.isArray(value) ? (value as (OptimizerSlot | null | undefined)[]) : [];
-  return slots.flatMap((slot, index) => (slot?.variable === undefined ? [] : [{ slot, index }]));
-}
-
-/** Weights are known by their index: another program may have named its variables otherwise. */
+/** The key that identifies a weight: its index, because another program may name its variables differently. */
 export function weightKey(name: string): string {
   return /^model:\d+:/.exec(name)?.[0] ?? name;
 }
 
-/** Of its own memory, and aligned. */
+/** A copy, so that the numbers have their own, aligned memory. */
 function numbersIn(bytes: Uint8Array): Float32Array {
   return new Float32Array(new Uint8Array(bytes).buffer);
 }
 
 function partOf(stored: StoredTensor, { from, count }: Piece): Float32Array {
   return numbersIn(stored.bytes.subarray(from * 4, (from + count) * 4));
-}
-
-export function sizeOf(shape: readonly number[]): number {
-  return shape.reduce((product, dimension) => product * dimension, 1);
 }
 
 function misfit(where: string, what: string): TonyError {

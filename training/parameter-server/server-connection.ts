@@ -1,12 +1,12 @@
 import type { Socket } from 'node:net';
-import { ERROR_CODES, type ErrorCode, TonyError } from '../../conf/errors.ts';
-import { dialNeighbour, type Reader } from '../ring-connect.ts';
-import type { Identity } from '../ring-handshake.ts';
+import { ERROR_CODES, type ErrorCode, TonyError } from '../../platform/errors.ts';
+import { dialNeighbour, type Reader } from '../ring/ring-connect.ts';
+import type { Identity } from '../ring/ring-handshake.ts';
 import { encodeFrame, type Frame } from './frame.ts';
 import { FrameReader } from './frame-reader.ts';
 import { type Ask, refusal } from './messages.ts';
 
-/** Of the answer to an ask. */
+/** The answer to a request. */
 export interface Answer {
   readonly head: unknown;
   readonly body: Uint8Array;
@@ -16,23 +16,23 @@ export interface ConnectionOptions {
   readonly address: { readonly host: string; readonly port: number };
   readonly key: Uint8Array;
   readonly identity: Identity;
-  /** Without a byte while an answer is due: the server is lost. */
+  /** The server counts as lost if no byte arrives for this long while an answer is pending. */
   readonly silenceMs: number;
   readonly onLost: (cause: string) => void;
 }
 
 interface Pending {
-  /** null: any length. */
+  /** The maximum length; null for MOST_UNKNOWN_BYTES. */
   readonly bodyBytes: number | null;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: TonyError) => void;
 }
 
-/** What a body of unknown length may have at most: those of known lengths are the large ones. */
+/** The maximum length of a body of unknown length; large bodies have known lengths. */
 const MOST_UNKNOWN_BYTES = 2 ** 30;
 const SILENT_TICKS = 8;
 
-/** A worker's end of the connection to one parameter server. Once it is lost, nothing is answered any more. */
+/** A worker's connection to one parameter server. After it is lost, pending requests remain unanswered; ServerGroup ends them. */
 export class ServerConnection implements Reader {
   readonly #options: ConnectionOptions;
   readonly #reader: FrameReader;
@@ -52,7 +52,7 @@ export class ServerConnection implements Reader {
     });
   }
 
-  /** Dials until the server answers and proves itself, or `signal` says that it is enough. */
+  /** Dials until the server answers and authenticates itself, or until `signal` aborts. */
   static async dial(options: ConnectionOptions, signal: AbortSignal, onRefused: (reason: string) => void): Promise<ServerConnection> {
     const connection = new ServerConnection(options);
     const { address, key, identity } = options;
@@ -61,9 +61,9 @@ export class ServerConnection implements Reader {
   }
 
   /**
-   * @param body written as it lies: not to be changed afterwards.
-   * @param bodyBytes how long the answer's body has to be.
-   * @returns the answer; its body is in memory of its own.
+   * @param body written without a copy; must not change afterwards.
+   * @param bodyBytes the maximum length of the answer's body.
+   * @returns the answer; its body has its own memory.
    */
   ask(head: Ask, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<Answer> {
     return new Promise<Answer>((resolve, reject) => {
@@ -85,7 +85,7 @@ export class ServerConnection implements Reader {
     });
   }
 
-  /** Takes its leave, or, not `well`, breaks off. Synchronous, so that it works at exit. */
+  /** Closes the connection; with `well`, announces it to the server first. Synchronous, so that it works in an exit handler. */
   close(well: boolean): void {
     this.#over = true;
     this.#reader.stop();
@@ -121,7 +121,7 @@ export class ServerConnection implements Reader {
     if (frame.kind !== 'answer' || pending === undefined || frame.bodyBytes > (pending.bodyBytes ?? MOST_UNKNOWN_BYTES)) {
       throw new Error(`sent ${frame.bodyBytes} bytes that nobody has asked for`);
     }
-    // Fresh each time: backends keep what they are given until they need it, and some for ever.
+    // New memory for each answer: backends keep a reference until they need the data, and some keep it permanently.
     return Buffer.allocUnsafeSlow(frame.bodyBytes);
   }
 
@@ -138,9 +138,6 @@ export class ServerConnection implements Reader {
         pending.reject(errorOf(head));
         break;
       case 'answer':
-        if (pending.bodyBytes !== null && pending.bodyBytes !== body.length) {
-          throw new Error(`answered with ${body.length} bytes instead of ${pending.bodyBytes}`);
-        }
         this.#pending.delete(frame.id);
         pending.resolve({ head, body });
         break;
@@ -153,14 +150,14 @@ export class ServerConnection implements Reader {
     }
   }
 
-  /** While something is asked the process lives, and the server may not be silent for long. */
+  /** While a request is pending, the connection keeps the process alive and monitors the server for silence. */
   #hold(): void {
     if (this.#pending.size !== 1 || this.#over) {
       return;
     }
     this.#socket?.ref();
     this.#silentTicks = 0;
-    // Ticks, not a clock: when this process was blocked for long, what came meanwhile is read before the next tick.
+    // Counts ticks instead of time: after this process was blocked for long, it reads the received data before the next tick.
     this.#watch = setInterval(() => {
       this.#silentTicks++;
       if (this.#silentTicks >= SILENT_TICKS) {

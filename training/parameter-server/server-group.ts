@@ -1,7 +1,7 @@
-import { TonyError } from '../../conf/errors.ts';
-import type { Secret } from '../../conf/secret.ts';
-import type { StoredTensor } from '../checkpoint-format.ts';
-import { DEFAULT_TIMEOUTS, type RingTimeouts } from '../ring.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { Secret } from '../../platform/secret.ts';
+import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
+import { DEFAULT_TIMEOUTS, type RingTimeouts } from '../ring/ring.ts';
 import { type Ask, getAnswer, helloAnswer } from './messages.ts';
 import { type Answer, ServerConnection } from './server-connection.ts';
 import { serverKey } from './server-key.ts';
@@ -10,18 +10,18 @@ export interface ServerGroupOptions {
   readonly rank: number;
   readonly worldSize: number;
   readonly generation: number;
-  /** That of the ring. */
+  /** The key of the ring. */
   readonly key: Secret;
-  /** Where each parameter server listens, by its index. */
+  /** The address of each parameter server, by its index. */
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
-  /** Told once, as soon as a server is lost. */
+  /** Called once, when the first server is lost. */
   readonly onLost: (server: number, cause: string) => void;
   readonly timeouts?: Partial<RingTimeouts>;
 }
 
 /**
- * All parameter servers, as one worker reaches them. A lost one is reported by `onLost`; asks then wait (`graceMs`) to be stopped along with
- * the generation, and throw PEER_LOST: what it held is gone, and only a new generation brings it back.
+ * One worker's connections to all parameter servers. `onLost` reports a lost server. Requests then wait for `graceMs`, in which the job
+ * usually stops the generation, and throw PEER_LOST: the state of the server is lost, and only a new generation can restore it.
  */
 export class ServerGroup {
   readonly size: number;
@@ -48,8 +48,8 @@ export class ServerGroup {
 
   /**
    * Connects to every server.
-   * @param run counts the runs of this program: servers keep them apart.
-   * @throws TonyError RING_JOIN_FAILED naming those that are missing, and what was heard last.
+   * @param run the number of the run in this program, by which servers distinguish runs.
+   * @throws TonyError RING_JOIN_FAILED naming the missing servers and the last refusal of each.
    */
   static async open(options: ServerGroupOptions, run: number): Promise<ServerGroup> {
     const group = new ServerGroup(options, run);
@@ -95,13 +95,13 @@ export class ServerGroup {
     }
   }
 
-  /** Of this run, on each server. The first ask of all: it says which run is meant. */
+  /** The state of this run on each server. This must be the first request, because it selects the run. */
   async states(): Promise<('empty' | 'prepared' | 'open')[]> {
     const answers = await this.askAll(() => ({ head: { ask: 'hello', run: this.#run } }));
     return answers.map(({ head }) => helloAnswer.parse(head).state);
   }
 
-  /** @throws TonyError PEER_LOST, or what the server has refused it with. */
+  /** @throws TonyError PEER_LOST, or the error with which the server refuses the request. */
   async ask(server: number, head: Ask, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<Answer> {
     this.#asks++;
     this.#graceTimer?.ref();
@@ -112,7 +112,7 @@ export class ServerGroup {
     }
   }
 
-  /** All at the same time; the answers by server. */
+  /** Sends a request to every server concurrently. @returns the answers by server. */
   async askAll(
     make: (server: number) => { readonly head: Ask; readonly body?: readonly Uint8Array[]; readonly bodyBytes?: number | null },
   ): Promise<Answer[]> {
@@ -124,7 +124,7 @@ export class ServerGroup {
     );
   }
 
-  /** Leaves tensors on a server for everybody. */
+  /** Stores tensors on a server for all workers. */
   async put(server: number, name: string, tensors: readonly StoredTensor[]): Promise<void> {
     const described = tensors.map(({ name: tensor, dtype, shape, bytes }) => ({
       ...{ name: tensor, dtype, shape: [...shape] },
@@ -137,7 +137,7 @@ export class ServerGroup {
     );
   }
 
-  /** Waits until they are there. */
+  /** Waits until the tensors are stored on the server, and returns them. */
   async get(server: number, name: string): Promise<StoredTensor[]> {
     const { head, body } = await this.ask(server, { ask: 'get', name });
     let at = 0;
@@ -147,7 +147,7 @@ export class ServerGroup {
     });
   }
 
-  /** `well`: this worker has ended, and is not to be missed. */
+  /** Closes the connections; `well`: this worker has ended and needs no replacement. */
   close(well: boolean): void {
     if (this.#state !== 'closed') {
       this.#state = 'closed';

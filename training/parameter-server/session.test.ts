@@ -1,12 +1,12 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, expect, test } from 'vitest';
-import type { TonyError } from '../../conf/errors.ts';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { TonyError } from '../../platform/errors.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { CheckpointStore } from '../checkpoint-store.ts';
+import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import type { Ask } from './messages.ts';
 import { type Client, Session } from './session.ts';
 
@@ -20,11 +20,15 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** What a worker hears. */
+/** Records the messages that a worker receives. */
 class Listening implements Client {
-  readonly rank = 0;
+  readonly rank: number;
   readonly held: number[] = [];
   readonly answers = new Map<number, object>();
+
+  constructor(rank = 0) {
+    this.rank = rank;
+  }
 
   answer(id: number, head: object): void {
     this.answers.set(id, head);
@@ -39,9 +43,9 @@ class Listening implements Client {
   }
 }
 
-function start(): { session: Session; client: Listening } {
+function start(checkpointDir: string | null = null, worldSize = 1): { session: Session; client: Listening } {
   const session = new Session({
-    ...{ tf, storage: new FileStorage(), index: 0, worldSize: 1, replaceMs: 60_000, joinMs: 60_000 },
+    ...{ tf, storage: new FileStorage(), checkpointDir, index: 0, worldSize, replaceMs: 60_000, joinMs: 60_000 },
     onNotice: () => {},
   });
   cleanups.push(() => session.dispose());
@@ -58,9 +62,19 @@ async function folder(): Promise<string> {
 
 const PREPARE: Extract<Ask, { ask: 'prepare' }> = {
   ask: 'prepare',
-  variables: [{ name: 'weight', tensor: 'model:0:weight', shape: [2] }],
-  pieces: [{ variable: 0, from: 0, count: 2 }],
-  optimizer: { className: 'SGD', config: { learningRate: 0.1 } },
+  addition: {
+    first: 0,
+    variables: [{ name: 'weight', tensor: 'model:0:weight', shape: [2] }],
+    pieces: [{ variable: 0, from: 0, count: 2 }],
+    optimizers: [
+      {
+        index: 0,
+        description: { className: 'SGD', config: { learningRate: 0.1 } },
+        variables: [0],
+        state: { iterations: 0, scalars: {}, slots: [] },
+      },
+    ],
+  },
   staleness: null,
   position: null,
   restore: null,
@@ -69,8 +83,8 @@ const WEIGHTS = new Uint8Array(new Float32Array([1, 2]).buffer);
 const NOTHING = new Uint8Array(0);
 
 test('a worker is held while its server reads and writes checkpoints', async () => {
-  const { session, client } = start();
   const dir = fileUri(await folder());
+  const { session, client } = start(dir);
   const store = new CheckpointStore(new FileStorage(), dir);
   const origin = { applicationId: 'application_1_0001', generation: 1 };
   const during = async (id: number, message: Ask, body = NOTHING) => {
@@ -88,20 +102,19 @@ test('a worker is held while its server reads and writes checkpoints', async () 
   await during(3, { ask: 'capture', step: 5, writing: null });
   const pending = await store.beginSave(5, origin);
   const written = await during(4, { ask: 'write', step: 5, dir, pending, index: 0, count: 1 });
-  const position = { step: 5, epoch: 0, examples: 5, iterations: 0, seed: 1, data: null, final: false };
+  const position = { step: 5, phase: { name: 'fit-1', start: 0 }, epoch: 0, examples: 5, iterations: 0, seed: 1, data: null, final: false };
   await store.commit(pending, position, [(written as { shard: Parameters<typeof store.commit>[2][number] }).shard]);
 
-  const next = start();
-  const checkpoint = await store.openCheckpoint(5);
-  const handled = next.session.handle(next.client, 1, { ...PREPARE, restore: { dir, checkpoint, iterations: 0 } }, NOTHING);
+  const next = start(dir);
+  const handled = next.session.handle(next.client, 1, { ...PREPARE, restore: { dir, step: 5, iterations: 0 } }, NOTHING);
   next.session.holdWaiting();
   expect(next.client.held).toEqual([1]);
   await handled;
 });
 
 test('what is being written is kept, however many captures follow', async () => {
-  const { session, client } = start();
   const dir = fileUri(await folder());
+  const { session, client } = start(dir);
   const store = new CheckpointStore(new FileStorage(), dir);
   await session.handle(client, 1, PREPARE, WEIGHTS);
   await session.handle(client, 2, { ask: 'open' }, NOTHING);
@@ -114,4 +127,92 @@ test('what is being written is kept, however many captures follow', async () => 
   await write(1);
   await write(9);
   await expect(write(8)).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+});
+
+test("only the job's own checkpoint folder is written and read", async () => {
+  const own = fileUri(await folder());
+  const other = await folder();
+  const { session, client } = start(own);
+  const store = new CheckpointStore(new FileStorage(), own);
+  await session.handle(client, 1, PREPARE, WEIGHTS);
+  await session.handle(client, 2, { ask: 'open' }, NOTHING);
+  await session.handle(client, 3, { ask: 'capture', step: 5, writing: null }, NOTHING);
+  const pending = await store.beginSave(5, { applicationId: 'application_1_0001', generation: 1 });
+  const write = { ask: 'write', step: 5, dir: fileUri(other), pending, index: 0, count: 1 } as const;
+  await expect(session.handle(client, 4, write, NOTHING)).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+  for (const uri of [`${fileUri(other)}/step-5-a`, `${pending.uri}/../../../../${other.split('/').at(-1)}/step-5-a`]) {
+    const elsewhere = { ...write, dir: own, pending: { ...pending, uri } };
+    await expect(session.handle(client, 5, elsewhere, NOTHING)).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+  }
+  expect(await readdir(other)).toEqual([]);
+  const restore = { dir: fileUri(other), step: 1, iterations: 0 };
+  await expect(start(own).session.handle(client, 1, { ...PREPARE, restore }, NOTHING)).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+});
+
+describe('workers that meet for a checkpoint', () => {
+  const PUSH = { ask: 'push' as const, optimizer: 0, hasExamples: false, present: [] as number[], learningRate: 0.1 };
+  const position = { step: 3, phase: { name: 'loop-1', start: 0 }, epoch: 0, examples: 0, iterations: 0, seed: 1, final: false };
+  const meet = { ask: 'meet', step: 3, position } as const;
+
+  /** Starts two workers with staleness 0. */
+  async function inStep() {
+    const { session, client: chief } = start(null, 2);
+    const other = new Listening(1);
+    session.attach(other);
+    await session.handle(chief, 1, { ...PREPARE, staleness: 0 }, WEIGHTS);
+    await session.handle(chief, 2, { ask: 'open' }, NOTHING);
+    const enter = { ask: 'enter' as const, chief: false, step: 0, first: 0, variables: [{ name: 'weight', shape: [2] }] };
+    const optimizer = { index: 0, className: 'SGD', variables: [0] };
+    for (const client of [chief, other]) {
+      await session.handle(client, 3, { ...enter, optimizer }, NOTHING);
+      await session.handle(client, 4, { ask: 'pull', now: false, all: false }, NOTHING);
+    }
+    return { session, chief, other };
+  }
+
+  test('wait for each other, and for the chief to part', async () => {
+    const { session, chief, other } = await inStep();
+    await session.handle(chief, 5, meet, NOTHING);
+    expect(chief.answers.has(5)).toBe(false);
+    await session.handle(other, 5, meet, NOTHING);
+    expect(chief.answers.has(5)).toBe(true);
+    expect(other.answers.has(5)).toBe(false);
+    await session.handle(chief, 6, { ask: 'part', step: 3 }, NOTHING);
+    expect(other.answers.has(5)).toBe(true);
+    await session.handle(chief, 7, { ask: 'positions' }, NOTHING);
+    expect(chief.answers.get(7)).toEqual({ positions: [position, position] });
+  });
+
+  test('do not wait for one whose next push needs theirs: one that was replaced counts otherwise', async () => {
+    const { session, chief, other } = await inStep();
+    await session.handle(chief, 5, meet, NOTHING);
+    await session.handle(other, 5, PUSH, NOTHING);
+    expect(other.answers.has(5)).toBe(false);
+    expect(chief.answers.has(5)).toBe(true);
+    const again = await inStep();
+    await again.session.handle(again.other, 5, meet, NOTHING);
+    expect(again.other.answers.has(5)).toBe(false);
+    await again.session.handle(again.chief, 5, PUSH, NOTHING);
+    expect(again.other.answers.has(5)).toBe(true);
+  });
+
+  test.each([false, true])('do not wait for one that is away (well: %j)', async (well) => {
+    const { session, chief, other } = await inStep();
+    await session.handle(chief, 5, meet, NOTHING);
+    session.detach(other, well);
+    expect(chief.answers.has(5)).toBe(true);
+    const again = await inStep();
+    await again.session.handle(again.other, 5, meet, NOTHING);
+    again.session.detach(again.chief, well);
+    expect(again.other.answers.has(5)).toBe(true);
+  });
+});
+
+test('the first reason of a signal is told to every worker', async () => {
+  const { session, client } = start(null, 2);
+  const other = new Listening(1);
+  session.attach(other);
+  await session.handle(other, 1, { ask: 'signal', signal: 1, reason: 'good enough' }, NOTHING);
+  await session.handle(client, 1, { ask: 'signal', signal: 1, reason: 'too late' }, NOTHING);
+  expect(client.answers.get(1)).toEqual({ signalled: 2, reason: 'good enough' });
 });

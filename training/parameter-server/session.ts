@@ -1,64 +1,74 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { messageOf, TonyError } from '../../conf/errors.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { StoredTensor, TrainingPosition } from '../checkpoint-format.ts';
-import { CheckpointStore, type OpenedCheckpoint } from '../checkpoint-store.ts';
-import { numbersOf } from './layout.ts';
+import type { StoredTensor, TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import type { Ask, StoredShape } from './messages.ts';
-import { ServedShard, sizeOf } from './served-shard.ts';
+import { ServedShard } from './served-shard.ts';
 import { StalenessClock } from './staleness-clock.ts';
 
-/** How a session speaks to one worker. */
+/** A session's connection to one worker. */
 export interface Client {
   readonly rank: number;
   answer(id: number, head: object, body?: readonly Uint8Array[]): void;
   refuse(id: number, error: TonyError): void;
-  /** The answer takes its time. */
+  /** Tells the worker that the answer is delayed. */
   hold(id: number): void;
 }
 
 export interface SessionOptions {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
-  /** This server's number; 0 keeps what is of the run as a whole. */
+  /** URI of the job's checkpoint folder, the only folder that a worker can have this server read or write; null for none. */
+  readonly checkpointDir: string | null;
+  /** The index of this server. Server 0 holds the state of the run as a whole. */
   readonly index: number;
   readonly worldSize: number;
-  /** For how long a worker that is lost, or not there yet, is waited for. */
+  /** How long to wait for the replacement of a lost worker, or for a worker that has not joined yet (`joinMs`). */
   readonly replaceMs: number;
   readonly joinMs: number;
   readonly onNotice: (message: string) => void;
 }
 
-/** An ask whose time has not come. */
+/** A request whose answer is delayed. */
 interface Waiting {
   readonly client: Client;
   readonly id: number;
   readonly isDue: () => boolean;
   readonly answer: () => void;
+  /** True if the client cannot push before the answer, and steps of other workers decide when it comes. */
+  readonly inStep: boolean;
 }
 
 const MAX_MAIL_NAMES = 256;
 const NO_BYTES = new Uint8Array(0);
 
-/** One run of the program, on one parameter server: all of its state. Knows nothing of sockets; everything it does is in one thread. */
+/** The complete state of one run of the program on one parameter server. It is independent of sockets and works in one thread. */
 export class Session {
   readonly #options: SessionOptions;
   readonly #clients = new Map<number, Client>();
   readonly #ended = new Set<number>();
   #state: 'empty' | 'prepared' | 'open' = 'empty';
   #shard: ServedShard | null = null;
-  /** Asks to prepare: the last one counts. */
+  /** The number of `prepare` requests; the last one applies. */
   #prepares = 0;
+  /** Steps that the chief's process has taken in this run. */
+  #chiefSteps = 0;
   #clock: StalenessClock;
   #waiting: Waiting[] = [];
   readonly #mail = new Map<string, { readonly tensors: readonly StoredShape[]; readonly body: Uint8Array }>();
-  /** Copies for checkpoints, by step: one that is being written, one that is to be written after it. */
+  /** Copies for checkpoints, by step: the one that is being written and the next one. */
   readonly #captures = new Map<number, Promise<StoredTensor[]>>();
   #start: TrainingPosition | null = null;
   readonly #positions: (TrainingPosition | null)[];
   readonly #signalled = new Set<number>();
+  #reason: string | null = null;
+  /** By rank, the iteration of its last `meet`. */
+  readonly #met = new Map<number, number>();
+  /** The iteration of the chief's last `part`. */
+  #parted = -1;
   readonly #timers = new Map<number, NodeJS.Timeout>();
-  /** The last checkpoint is being taken: nothing changes any more. */
+  /** The last checkpoint is being taken; the state no longer changes. */
   #closing = false;
   #retired = false;
   #sealed: { readonly failed: boolean } | null = null;
@@ -69,7 +79,7 @@ export class Session {
     this.#positions = new Array<TrainingPosition | null>(options.worldSize).fill(null);
   }
 
-  /** A worker has come, in place of whoever had its rank before. */
+  /** Adds a worker, which replaces the previous client of its rank. @returns the previous client. */
   attach(client: Client): Client | undefined {
     const before = this.#clients.get(client.rank);
     this.#clients.set(client.rank, client);
@@ -78,7 +88,7 @@ export class Session {
     return before;
   }
 
-  /** Its connection has ended; `well`: as it said. */
+  /** Handles the end of a connection; `well`: the worker announced it. */
   detach(client: Client, well: boolean): void {
     if (this.#clients.get(client.rank) !== client) {
       return;
@@ -88,7 +98,7 @@ export class Session {
     if (well) {
       this.#ended.add(client.rank);
       if (this.#clock.stateOf(client.rank) === 'live') {
-        // It has left its run early, on its own.
+        // The worker left the run early on purpose.
         this.#clock.finish(client.rank);
       }
     } else if (this.#clock.stateOf(client.rank) === 'live') {
@@ -98,14 +108,14 @@ export class Session {
     this.#release();
   }
 
-  /** All workers have said goodbye. */
+  /** True once all workers have announced the end of their connections. */
   get over(): boolean {
     return this.#ended.size === this.#options.worldSize;
   }
 
   /**
-   * Keeps only what a worker needs that comes back after all have ended: its process may have failed behind its run, and whoever replaces it
-   * passes through the run again. A run that nobody has closed may go on.
+   * After all workers have ended, keeps only what a returning worker needs: a process may fail after its run, and its replacement passes
+   * through the run again. A run that is not closed may continue and keeps its state.
    */
   retire(): void {
     this.#captures.clear();
@@ -115,7 +125,14 @@ export class Session {
     }
   }
 
-  /** Tells those who wait that they are not forgotten. */
+  /** Frees the state that only a worker before the start of the next run needs. */
+  forgetStates(): void {
+    if (this.#retired) {
+      this.#shard?.forgetStates();
+    }
+  }
+
+  /** Tells waiting workers that the server is alive. */
   holdWaiting(): void {
     for (const { client, id } of this.#waiting) {
       client.hold(id);
@@ -123,15 +140,19 @@ export class Session {
   }
 
   /**
-   * How many bytes go with an ask.
-   * @throws TonyError when it comes at the wrong time.
+   * The number of body bytes that a request must have.
+   * @throws TonyError when the request comes at the wrong time.
    */
   bodyBytes(message: Ask): number {
     switch (message.ask) {
       case 'prepare':
-        return message.restore === null ? numbersOf(message.pieces) * 4 : 0;
+        return this.#newShard(null).numbersOf(message.addition, message.restore === null) * 4;
+      case 'add':
+        return this.#open().numbersOf(message.addition, true) * 4;
       case 'push':
         return this.#open().bytesOf(message.present);
+      case 'assign':
+        return this.#open().bytesOf(message.variables);
       case 'put':
         return message.tensors.reduce((sum, { bytes }) => sum + bytes, 0);
       default:
@@ -139,14 +160,14 @@ export class Session {
     }
   }
 
-  /** @param body not used any more when this returns, but that of `put` and `prepare`. */
+  /** @param body not used after the call returns, except for `put` and `prepare`. */
   async handle(client: Client, id: number, message: Ask, body: Uint8Array): Promise<void> {
     switch (message.ask) {
       case 'hello':
         client.answer(id, { state: this.#state });
         return;
       case 'prepare':
-        // A server may read its share for longer than a worker bears silence.
+        // Reading the share from a checkpoint may take longer than a worker tolerates silence.
         await this.#holding(client, id, this.#prepare(message, body));
         client.answer(id, {});
         return;
@@ -162,6 +183,14 @@ export class Session {
           () => this.#join(client, id),
         );
         return;
+      case 'enter':
+        this.#enter(client, id, message);
+        return;
+      case 'add':
+        this.#open().add(message.addition, numbersIn(body), true);
+        client.answer(id, {});
+        this.#release();
+        return;
       case 'pull':
         this.#open();
         this.#begin(client.rank, message.now);
@@ -169,16 +198,32 @@ export class Session {
           client,
           id,
           () => message.now || this.#clock.mayBegin(client.rank),
-          () => this.#answerWeights(client, id),
+          () => this.#answerWeights(client, id, 0, message.all),
+          true,
         );
         this.#release();
+        return;
+      case 'assign':
+        if (!this.#closing) {
+          this.#open().assign(message.variables, numbersIn(body), client.rank);
+        }
+        client.answer(id, {});
         return;
       case 'push':
         this.#push(client, id, message, body);
         return;
       case 'signal':
         this.#note(client.rank, message.signal);
-        client.answer(id, { signalled: this.#signalled.size });
+        this.#reason ??= message.reason ?? null;
+        client.answer(id, { signalled: this.#signalled.size, reason: this.#reason });
+        return;
+      case 'meet':
+        this.#meet(client, id, message);
+        return;
+      case 'part':
+        this.#parted = Math.max(this.#parted, message.step);
+        client.answer(id, {});
+        this.#release();
         return;
       case 'put':
         this.#put(message, body);
@@ -196,6 +241,11 @@ export class Session {
           },
         );
         return;
+      case 'state': {
+        const { head, numbers } = this.#open().stateFor(client.rank, message.optimizer);
+        client.answer(id, { state: head }, numbers.map(bytesOf));
+        return;
+      }
       case 'positions':
         client.answer(id, { positions: this.#positions });
         return;
@@ -252,24 +302,16 @@ export class Session {
     if (this.#state === 'open') {
       throw new TonyError('RING_MISMATCH', 'the weights are there already');
     }
-    for (const { variable, from, count } of message.pieces) {
-      const described = message.variables[variable];
-      if (described === undefined || from + count > sizeOf(described.shape)) {
-        throw new TonyError('RING_MISMATCH', `there is no such piece of variable ${variable}`);
-      }
-    }
-    const { tf, storage, worldSize } = this.#options;
-    const { variables, pieces, optimizer, restore } = message;
+    const { worldSize } = this.#options;
+    const { addition, restore, staleness } = message;
     this.#prepares++;
     const turn = this.#prepares;
-    const shard = new ServedShard(tf, { variables, pieces, optimizer });
+    const shard = this.#newShard(staleness);
     try {
-      if (restore === null) {
-        shard.assign(new Float32Array(body.buffer, body.byteOffset, body.length / 4));
-      } else {
-        const store = new CheckpointStore(storage, restore.dir);
-        // What the chief has parsed is sent back to where it came from.
-        const checkpoint = restore.checkpoint as OpenedCheckpoint;
+      shard.add(addition, numbersIn(body), restore === null);
+      if (restore !== null) {
+        const store = this.#checkpointsIn(restore.dir);
+        const checkpoint = await store.openCheckpoint(restore.step);
         const names = shard.namesIn(checkpoint.manifest.tensors.map(({ name }) => name));
         shard.restore(await store.readTensors(checkpoint, names), restore.iterations, checkpoint.uri);
       }
@@ -283,7 +325,7 @@ export class Session {
     this.#shard?.dispose();
     this.#shard = shard;
     this.#start = message.position;
-    this.#clock = new StalenessClock(worldSize, message.staleness);
+    this.#clock = new StalenessClock(worldSize, staleness);
     this.#state = 'prepared';
   }
 
@@ -308,17 +350,82 @@ export class Session {
   }
 
   #join(client: Client, id: number): void {
-    const { variables, pieces } = this.#open().description;
+    this.#open();
     const isSealed = this.#sealed !== null;
-    client.answer(id, {
-      shapes: variables.map(({ shape }) => shape),
-      pieces,
-      position: isSealed ? this.#start : (this.#positions[client.rank] ?? this.#start),
-      sealed: isSealed,
+    const position = isSealed ? this.#start : (this.#positions[client.rank] ?? this.#start);
+    client.answer(id, { position, sealed: isSealed, steps: this.#clock.stepsOf(client.rank) });
+  }
+
+  #newShard(staleness: number | null): ServedShard {
+    return new ServedShard(this.#options.tf, staleness === 0);
+  }
+
+  #enter(client: Client, id: number, message: Extract<Ask, { ask: 'enter' }>): void {
+    const shard = this.#open();
+    const ids = message.variables.map((_, index) => message.first + index);
+    const { index, variables } = message.optimizer;
+    const isKnown = () => shard.knows(ids, index, variables);
+    const answer = () => {
+      try {
+        if (isKnown()) {
+          this.#answerEntered(client, id, message, ids);
+        } else if (message.chief) {
+          client.answer(id, { known: false, pieces: [], size: shard.size });
+        } else {
+          throw this.#unusedByChief(client.rank, message);
+        }
+      } catch (error) {
+        client.refuse(id, refusalOf(error));
+      }
+    };
+    if (message.chief) {
+      this.#chiefSteps = message.step;
+    }
+    const isChiefBeyond = () => this.#chiefSteps > message.step || this.#ended.has(0) || this.#clock.stateOf(0) === 'finished';
+    this.#when(client, id, () => message.chief || isKnown() || isChiefBeyond(), answer, true);
+    this.#release();
+  }
+
+  #unusedByChief(rank: number, { variables, first, step }: Extract<Ask, { ask: 'enter' }>): TonyError {
+    const shard = this.#open();
+    const [name] = variables.flatMap(({ name }, index) => (first + index < shard.count ? [] : [name]));
+    const what = name === undefined ? 'an optimizer' : `the variable ${name}`;
+    return new TonyError('RING_MISMATCH', `rank ${rank} trains ${what} in its step ${step}; rank 0 has taken that step without it`, {
+      hint: 'Give every step the variables of all of them: those that the loss does not depend on are left alone.',
     });
   }
 
-  /** A worker that pulls in order to step counts from now on: those who have waited for it begin with the weights that it gets. */
+  #answerEntered(client: Client, id: number, message: Extract<Ask, { ask: 'enter' }>, ids: readonly number[]): void {
+    const shard = this.#open();
+    for (const [index, { name, shape }] of message.variables.entries()) {
+      const { described } = shard.variable(message.first + index);
+      if (String(described.shape) !== String(shape) || withoutNumbers(described.name) !== withoutNumbers(name)) {
+        const [there, here] = [`${described.name} [${described.shape}]`, `${name} [${shape}]`];
+        throw new TonyError('RING_MISMATCH', `variable ${message.first + index} is ${there} on rank 0 and ${here} on rank ${client.rank}`, {
+          hint: 'Every rank must train the same variables in the same order.',
+        });
+      }
+    }
+    const { className } = shard.optimizer(message.optimizer.index).description;
+    if (className !== message.optimizer.className) {
+      const both = `${className} on rank 0 and ${message.optimizer.className} on rank ${client.rank}`;
+      throw new TonyError('RING_MISMATCH', `optimizer ${message.optimizer.index} is ${both}`);
+    }
+    const entered = ids.map((each) => shard.variable(each)).filter(({ piece }) => piece !== null);
+    const numbers = entered.map((each) => each.enter(client.rank));
+    client.answer(id, { known: true, pieces: entered.map(({ piece }) => piece), size: shard.size }, numbers.map(bytesOf));
+    shard.forget(this.#ranksThatCount());
+  }
+
+  /** Ranks that may still pull or push. */
+  #ranksThatCount(): number[] {
+    return Array.from({ length: this.#options.worldSize }, (_, rank) => rank).filter((rank) => {
+      const state = this.#clock.stateOf(rank);
+      return state !== 'finished' && state !== 'given-up';
+    });
+  }
+
+  /** Counts a worker from its first pull for a step; workers that waited for it begin with the same weights. */
   #begin(rank: number, now: boolean): void {
     if (!now && this.#clock.stateOf(rank) !== 'live') {
       clearTimeout(this.#timers.get(rank));
@@ -329,28 +436,45 @@ export class Session {
 
   #push(client: Client, id: number, message: Extract<Ask, { ask: 'push' }>, body: Uint8Array): void {
     const shard = this.#open();
-    if (message.present.length !== shard.description.pieces.length) {
-      throw new TonyError('RING_MISMATCH', `${message.present.length} pieces were pushed instead of ${shard.description.pieces.length}`);
-    }
     if (!this.#closing) {
-      if (message.learningRate !== undefined) {
-        shard.setLearningRate(message.learningRate);
-      }
       if (message.hasExamples) {
-        shard.apply(new Float32Array(body.buffer, body.byteOffset, body.length / 4), message.present);
+        shard.apply(message.optimizer, message.present, numbersIn(body), message.learningRate);
       }
       this.#positions[client.rank] = message.position ?? this.#positions[client.rank] ?? null;
     }
     this.#note(client.rank, message.signal ?? 0);
     this.#clock.finishStep(client.rank);
-    // Together with those who have waited for this one: they all begin with the same weights.
+    if (client.rank === 0) {
+      this.#chiefSteps++;
+    }
+    if (message.dropped !== undefined && !this.#retired) {
+      shard.drop(client.rank, message.dropped.variables, message.dropped.optimizers);
+      shard.forget(this.#ranksThatCount());
+    }
+    // Answered together with the workers that waited for this push, so that all begin with the same weights.
     this.#when(
       client,
       id,
       () => this.#clock.mayBegin(client.rank),
-      () => this.#answerWeights(client, id),
+      () => this.#answerWeights(client, id, message.optimizer, false),
+      true,
     );
     this.#release();
+  }
+
+  #meet(client: Client, id: number, { step, position }: Extract<Ask, { ask: 'meet' }>): void {
+    this.#positions[client.rank] = position;
+    this.#met.set(client.rank, step);
+    const others = Array.from({ length: this.#options.worldSize }, (_, rank) => rank).filter((rank) => rank !== client.rank);
+    const haveMet = () => others.every((rank) => (this.#met.get(rank) ?? -1) >= step || this.#isStill(rank));
+    const isDue = client.rank === 0 ? haveMet : () => this.#parted >= step || this.#isStill(0);
+    this.#when(client, id, isDue, () => client.answer(id, {}));
+    this.#release();
+  }
+
+  /** Whether this rank cannot push until another rank pushes: it is disconnected, has ended, or waits for the others. */
+  #isStill(rank: number): boolean {
+    return this.#clock.stateOf(rank) !== 'live' || this.#waiting.some(({ client, inStep }) => inStep && client.rank === rank);
   }
 
   #note(rank: number, signal: number): void {
@@ -366,10 +490,11 @@ export class Session {
     this.#mail.set(message.name, { tensors: message.tensors, body });
   }
 
-  #answerWeights(client: Client, id: number): void {
+  #answerWeights(client: Client, id: number, optimizer: number, all: boolean): void {
     const shard = this.#open();
-    const head = { iterations: shard.steps, signalled: this.#signalled.size };
-    client.answer(id, head, shard.weights().map(bytesOf));
+    const { variables, numbers } = shard.take(client.rank, all);
+    const head = { variables, iterations: shard.stepsOf(optimizer), signalled: this.#signalled.size };
+    client.answer(id, head, numbers.map(bytesOf));
   }
 
   async #capture({ step, writing }: Extract<Ask, { ask: 'capture' }>): Promise<number> {
@@ -377,7 +502,7 @@ export class Session {
     if (this.#retired) {
       throw new TonyError('RING_MISMATCH', 'this run is over: there is nothing to keep of it');
     }
-    const iterations = shard.steps;
+    const iterations = shard.stepsOf(0);
     for (const older of this.#captures.keys()) {
       if (older === step || older !== writing) {
         this.#captures.delete(older);
@@ -394,12 +519,20 @@ export class Session {
     if (tensors === undefined) {
       throw new TonyError('CHECKPOINT_FAILED', `what there was at step ${step} has been dropped for something newer`);
     }
-    return await new CheckpointStore(this.#options.storage, dir).writeShard(pending, { index, count }, tensors);
+    return await this.#checkpointsIn(dir).writeShard(pending, { index, count }, tensors);
   }
 
-  /** The client hears that the server lives until the work is done. */
+  /** Individual messages are not authenticated, so a message must not choose where this process reads and writes. */
+  #checkpointsIn(dir: string): CheckpointStore {
+    const { storage, checkpointDir } = this.#options;
+    if (dir !== checkpointDir)
+      throw new TonyError('CHECKPOINT_FAILED', `${dir} is not the checkpoint folder of this job (${checkpointDir ?? 'it has none'})`);
+    return new CheckpointStore(storage, dir);
+  }
+
+  /** Keeps the client informed that the server is alive until the work is done. */
   async #holding<T>(client: Client, id: number, work: Promise<T>): Promise<T> {
-    const waiting: Waiting = { client, id, isDue: () => false, answer: () => {} };
+    const waiting: Waiting = { client, id, isDue: () => false, answer: () => {}, inStep: false };
     this.#waiting.push(waiting);
     try {
       return await work;
@@ -408,12 +541,12 @@ export class Session {
     }
   }
 
-  /** Answers now or, held back, as soon as `isDue`. */
-  #when(client: Client, id: number, isDue: () => boolean, answer: () => void): void {
+  /** Answers immediately, or as soon as `isDue`. */
+  #when(client: Client, id: number, isDue: () => boolean, answer: () => void, inStep = false): void {
     if (isDue()) {
       answer();
     } else {
-      this.#waiting.push({ client, id, isDue, answer });
+      this.#waiting.push({ client, id, isDue, answer, inStep });
     }
   }
 
@@ -442,11 +575,20 @@ export class Session {
   }
 }
 
+/** TensorFlow.js appends numbers that depend on what the process created before: `dense_Dense3/kernel`, `first/kernel_1`, `17`. */
+function withoutNumbers(name: string): string {
+  return name.replaceAll(/_?\d+/g, '');
+}
+
+function numbersIn(body: Uint8Array): Float32Array {
+  return new Float32Array(body.buffer, body.byteOffset, body.length / 4);
+}
+
 function bytesOf(numbers: Float32Array): Uint8Array {
   return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
 }
 
-/** What a worker is told when its ask fails. */
+/** The error that a worker receives when its request fails. */
 export function refusalOf(error: unknown): TonyError {
   return error instanceof TonyError ? error : new TonyError('RING_MISMATCH', messageOf(error));
 }

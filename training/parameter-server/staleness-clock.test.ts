@@ -21,7 +21,7 @@ test('no worker is ever further ahead of a live one than the staleness allows', 
   fc.assert(
     fc.property(world, ([workers, staleness, each]) => {
       const clock = new StalenessClock(workers, staleness);
-      /** What each computes: steps begun and not finished. */
+      /** Steps that have begun and not finished. */
       const busy = new Set<number>();
       const began = new Array<number>(workers).fill(0);
       const ranks = began.map((_, rank) => rank);
@@ -36,7 +36,7 @@ test('no worker is ever further ahead of a live one than the staleness allows', 
           } else if (clock.mayBegin(rank)) {
             const step = clock.stepsOf(rank);
             for (const other of ranks.filter((one) => clock.stateOf(one) === 'live' || clock.stateOf(one) === 'lost')) {
-              // It has finished step - staleness - 1.
+              // The other worker has finished step - staleness - 1.
               expect(clock.stepsOf(other)).toBeGreaterThanOrEqual(step - staleness);
             }
             busy.add(rank);

@@ -1,18 +1,19 @@
 /**
- * Whether a worker may begin its next step: Stale Synchronous Parallel (Ho et al., "More Effective Distributed ML via a Stale Synchronous
- * Parallel Parameter Server", 2013). With staleness s a worker begins step t (from 0) only when every other one has finished step t - s - 1;
- * so it computes on weights that hold all updates of the steps up to that one. s = 0: all compute each step on equal weights.
+ * Decides whether a worker may begin its next step, by Stale Synchronous Parallel (Ho et al., "More Effective Distributed ML via a Stale
+ * Synchronous Parallel Parameter Server", 2013). With staleness s, a worker begins step t (from 0) only after every other worker has
+ * finished step t - s - 1, so it computes on weights that include all updates up to that step. With s = 0, all workers compute each step on
+ * equal weights.
  *
- *   awaited    not there yet; nobody begins before all are there, so that all begin with the same weights
- *   live       counted
- *   lost       its connection has ended; counted until somebody gives it up
- *   given-up   not counted, until it comes back
+ *   awaited    has not joined yet; no worker begins while one is awaited, so that all begin with the same weights
+ *   live       has joined; counted
+ *   lost       its connection has ended; still counted until `giveUp`
+ *   given-up   not counted until it joins again
  *   finished   has no more steps to take; not counted
  */
 export type WorkerState = 'awaited' | 'live' | 'lost' | 'given-up' | 'finished';
 
 export class StalenessClock {
-  /** null: any worker may always go on (asynchronous). */
+  /** null: no bound, any worker may always begin (asynchronous). */
   readonly #staleness: number | null;
   readonly #workers: { state: WorkerState; steps: number }[];
 
@@ -25,16 +26,16 @@ export class StalenessClock {
     return this.#worker(rank).state;
   }
 
-  /** Steps that this worker has finished. */
+  /** The number of steps that this worker has finished. */
   stepsOf(rank: number): number {
     return this.#worker(rank).steps;
   }
 
-  /** It is there, for the first time or again. */
+  /** Marks the worker as live when it joins for the first time or again. */
   join(rank: number): void {
     const worker = this.#worker(rank);
     if (worker.state === 'given-up') {
-      // Those who have gone on without it need not wait until it has caught up.
+      // The other workers continued without it and must not wait until it has caught up.
       worker.steps = Math.max(worker.steps, this.#slowest() ?? worker.steps);
     }
     worker.state = 'live';
@@ -44,7 +45,7 @@ export class StalenessClock {
     this.#worker(rank).steps++;
   }
 
-  /** It has no more steps to take. */
+  /** Marks the worker as finished. */
   finish(rank: number): void {
     this.#worker(rank).state = 'finished';
   }
@@ -56,7 +57,7 @@ export class StalenessClock {
     }
   }
 
-  /** Goes on without those of them that are still not there. */
+  /** Stops counting the worker if it is still lost or awaited. */
   giveUp(rank: number): void {
     const worker = this.#worker(rank);
     if (worker.state === 'lost' || worker.state === 'awaited') {
@@ -72,7 +73,7 @@ export class StalenessClock {
     return this.#worker(rank).steps <= slowest + this.#staleness && this.#workers.every(({ state }) => state !== 'awaited');
   }
 
-  /** Nobody has a step left to take: each has finished, or has been given up. */
+  /** True if no worker has steps left: each has finished or has been given up. */
   get over(): boolean {
     return this.#workers.every(({ state }) => state === 'finished' || state === 'given-up');
   }

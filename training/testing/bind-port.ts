@@ -7,7 +7,7 @@ export interface BoundPort {
   close(): void;
 }
 
-/** Node offers the descriptor of a server, and a socket that is bound but does not listen, nowhere else. */
+/** An internal handle of Node.js, the only access to a server's descriptor and to a socket that is bound but does not listen. */
 interface Bound {
   readonly fd: number;
   getsockname(into: { port?: number }): void;
@@ -15,8 +15,8 @@ interface Bound {
 }
 
 /**
- * What the executor does: binds a port of loopback, for its socket to be handed on. One that does not listen keeps the port for
- * another process of ours, which may bind it as well and listen there; nobody else is given it.
+ * Binds a loopback port, as the executor does, so that a process can inherit its socket. A socket that does not listen reserves the port:
+ * another process of the test can bind it and listen, and the operating system gives it to no other process.
  */
 export async function bindPort(listening: boolean): Promise<BoundPort> {
   if (listening) {

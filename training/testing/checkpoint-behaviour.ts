@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import type { TonyError } from '../../conf/errors.ts';
+import type { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { Origin, ShardDescription, Snapshot } from '../checkpoint-format.ts';
-import { CheckpointStore } from '../checkpoint-store.ts';
+import type { Origin, ShardDescription, Snapshot } from '../checkpoint/checkpoint-format.ts';
+import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 
 export function snapshot(step: number, final = false): Snapshot {
   const numbers = Float32Array.from({ length: 50 }, (_, index) => step + index / 7);
   return {
-    position: { step, epoch: 1, examples: step * 10, seed: 42, iterations: step, final },
+    position: { step, phase: { name: 'fit-1', start: 0 }, epoch: 1, examples: step * 10, seed: 42, iterations: step, final },
     tensors: [
       { name: 'model/a', dtype: 'float32', shape: [5, 10], bytes: new Uint8Array(numbers.buffer) },
       { name: 'model/b', dtype: 'int32', shape: [], bytes: new Uint8Array(Int32Array.of(step).buffer) },
@@ -18,7 +18,7 @@ export function snapshot(step: number, final = false): Snapshot {
 
 export const ORIGIN = { applicationId: 'application_1_0001', generation: 1 };
 
-/** Every operation of `storage` calls `before` first, with how many came before it. */
+/** Makes every operation of `storage` first call `before` with the number of earlier operations. */
 export function counted(storage: Storage, before: (operation: number) => Promise<void>): Storage {
   let operations = 0;
   return new Proxy(storage, {
@@ -35,7 +35,7 @@ export function counted(storage: Storage, before: (operation: number) => Promise
   });
 }
 
-/** A checkpoint that three processes write, one tensor each. */
+/** Saves a checkpoint as three processes would, with one tensor each. */
 export async function saveSharded(store: CheckpointStore, step: number, origin: Origin): Promise<string> {
   const { position, tensors } = snapshot(step);
   const pending = onTheWire(await store.beginSave(step, origin));
@@ -46,14 +46,14 @@ export async function saveSharded(store: CheckpointStore, step: number, origin: 
   return await store.commit(pending, position, shards.reverse());
 }
 
-/** As another process gets it. */
+/** The value after serialisation, as another process receives it. */
 export function onTheWire<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
 
-/** What fencing owes a job on any storage; `open` answers an empty folder each time. */
+/** Tests of fencing for any storage. `open` returns a new empty folder each time. */
 export function describeFencing(kind: string, open: () => Promise<{ storage: Storage; dir: string }>): void {
-  // Hundreds of files, each on the disk before the next one is begun: a busy disk takes its time.
+  // The test writes hundreds of files, each synced to disk before the next one, which is slow on a busy disk.
   describe.each([
     { by: 'one process', save: (store: CheckpointStore, step: number, origin: Origin) => store.save(snapshot(step), origin) },
     { by: 'several processes', save: saveSharded },
@@ -87,7 +87,7 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
         if (chosen === 1) {
           expect(error?.code).toBe('CHECKPOINT_FENCED');
         }
-        // The old one tries once more, then the new one writes.
+        // The old writer tries once more, then the new one writes.
         if (tookOver) {
           await expect(save(store, 7, ORIGIN)).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
         }

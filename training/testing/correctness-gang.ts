@@ -14,9 +14,9 @@ import type { CorrectnessCase, CorrectnessResult, CorrectnessStart } from './cor
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /**
- * Runs the cases on so many ranks, each a process of its own.
- * @param env of the processes, and the Node that runs them.
- * @returns for each case the results of all ranks.
+ * Runs the cases on `worldSize` ranks, each in its own process.
+ * @param env the environment of the processes, and the Node.js executable that runs them.
+ * @returns the results of all ranks for each case.
  */
 export async function runGang(
   worldSize: number,
@@ -27,7 +27,7 @@ export async function runGang(
   try {
     await symlink(path.join(ROOT, 'node_modules'), path.join(folder, 'node_modules'));
     await build({
-      entryPoints: { program: 'training/testing/correctness-program.ts', 'sync-ring-worker': 'training/sync-ring-worker.ts' },
+      entryPoints: { program: 'training/testing/correctness-program.ts', 'sync-ring-worker': 'training/ring/sync-ring-worker.ts' },
       absWorkingDir: ROOT,
       bundle: true,
       platform: 'node',

@@ -1,22 +1,23 @@
 /**
- * One rank of several: trains the nets that it is told to together with the others, and, on rank 0, by itself with batches of all ranks.
- * Prints for each what differs. Started with a JSON text as its argument, and with its listening socket as descriptor 3.
+ * One rank of several. Trains the given nets together with the other ranks; rank 0 also trains them alone with the batches of all ranks.
+ * Prints the differences for each net. Takes a JSON text as its argument and its listening socket as descriptor 3.
  */
 import { createHash } from 'node:crypto';
 import type * as tfjs from '@tensorflow/tfjs';
-import { Secret } from '../../conf/secret.ts';
+import { Secret } from '../../platform/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
-import { allReduceStrategy } from '../all-reduce-strategy.ts';
-import { loadBackend } from '../backend.ts';
-import type { TrainingData } from '../data.ts';
-import { type FitEnvironment, fit as fitModel } from '../fit.ts';
-import type { FitOptions } from '../fit-options.ts';
-import { Ring } from '../ring.ts';
+import { loadBackend } from '../backend/backend.ts';
+import { Phases } from '../checkpoint/phases.ts';
+import type { TrainingData } from '../data/data.ts';
+import { type FitEnvironment, fit as fitModel } from '../fit/fit.ts';
+import type { FitOptions } from '../fit/fit-options.ts';
+import { Ring } from '../ring/ring.ts';
+import { allReduceStrategy } from '../strategy/all-reduce-strategy.ts';
 
 export interface CorrectnessStart {
   readonly rank: number;
   readonly ports: readonly number[];
-  /** base64. */
+  /** The ring's key, in base64. */
   readonly key: string;
   readonly cases: readonly CorrectnessCase[];
 }
@@ -24,20 +25,20 @@ export interface CorrectnessStart {
 export interface CorrectnessCase {
   readonly net: 'dense' | 'convolutions with batch normalisation' | 'dense layers with batch normalisation' | 'lstm';
   readonly optimizer: 'sgd' | 'momentum' | 'adam';
-  /** Of each rank, and of each micro-batch. */
+  /** The batch size of each rank and each micro-batch. */
   readonly batchSize: number;
   readonly examples: number;
-  /** 2 unless told. */
+  /** Default: 2. */
   readonly epochs?: number;
-  /** false: rank 0 trains with the others only. */
+  /** false to omit rank 0's training alone. */
   readonly alone?: false;
   readonly options?: Pick<FitOptions, 'accumulate' | 'clipNorm' | 'syncBatchNorm' | 'verifyEverySteps'>;
 }
 
 export interface CorrectnessResult {
-  /** Of all weights, moving averages included, against one process with batches of all ranks; null where none was trained. */
+  /** The largest difference of all weights and moving averages from training alone with the batches of all ranks; null without that. */
   readonly difference: number | null;
-  /** How far training has moved the weights. */
+  /** The distance that training has moved the weights. */
   readonly moved: number;
   readonly lossDifference: number | null;
   readonly hash: string;
@@ -56,7 +57,7 @@ const NETS: Readonly<Record<CorrectnessCase['net'], () => tfjs.layers.Layer[]>> 
     tf.layers.dense({ units: 3, activation: 'softmax', kernelInitializer: seeded(2) }),
   ],
   'convolutions with batch normalisation': () => [
-    // Normalisation takes a bias away again: its gradient is nothing but rounding, which adam makes large.
+    // Normalisation cancels a bias: its gradient is only rounding error, which adam amplifies.
     tf.layers.conv2d({ filters: 4, kernelSize: 3, useBias: false, inputShape: [6, 6, 2], kernelInitializer: seeded(1) }),
     tf.layers.batchNormalization({ momentum: 0.8 }),
     tf.layers.activation({ activation: 'relu' }),
@@ -87,7 +88,7 @@ const OPTIMIZERS: Readonly<Record<CorrectnessCase['optimizer'], () => tfjs.Optim
   adam: () => tf.train.adam(0.01, 0.9, 0.999, 1e-4),
 };
 
-/** Tensors that an optimizer keeps for each variable. */
+/** The number of slots that an optimizer has per variable. */
 const SLOTS: Readonly<Record<CorrectnessCase['optimizer'], number>> = { sgd: 0, momentum: 1, adam: 2 };
 
 function makeModel({ net, optimizer }: CorrectnessCase): tfjs.LayersModel {
@@ -97,7 +98,7 @@ function makeModel({ net, optimizer }: CorrectnessCase): tfjs.LayersModel {
 }
 
 function makeData(examples: number): TrainingData {
-  // Channels that are far from 0, and of different spread.
+  // Channels far from 0, with different variances.
   const values = Float32Array.from({ length: examples * 72 }, (_, index) => Math.sin(index * index) * (1 + (index % 2) * 3) + 5);
   const labels = Uint8Array.from({ length: examples }, (_, index) => (Math.sin(index * 7.3) > 0 ? 0 : index % 3));
   return {
@@ -114,6 +115,7 @@ function environmentOf(ring: Ring): FitEnvironment {
     storage: new FileStorage(),
     applicationId: '',
     generation: 1,
+    phase: new Phases('').begin('fit'),
     checkpoints: null,
     summaries: null,
     report: () => {},

@@ -1,4 +1,4 @@
-/** Ranks of a world in one process, each with its own end of a ring. */
+/** The ranks of a world in one process, each with its own Ring. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -6,27 +6,30 @@ import * as tf from '@tensorflow/tfjs';
 import { onTestFinished } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { allReduceStrategy } from '../all-reduce-strategy.ts';
-import { CheckpointStore } from '../checkpoint-store.ts';
-import type { TrainingData } from '../data.ts';
-import { type FitEnvironment, type FitHistory, fit as fitModel } from '../fit.ts';
-import type { FitData } from '../fit-data.ts';
-import type { FitOptions } from '../fit-options.ts';
-import type { Ring } from '../ring.ts';
-import { StopOrders } from '../stop-order.ts';
-import type { SummaryWriter } from '../summary.ts';
-import type { Report } from '../task-context.ts';
+import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
+import { Phases } from '../checkpoint/phases.ts';
+import { StopOrders } from '../checkpoint/stop-order.ts';
+import type { TrainingData } from '../data/data.ts';
+import type { FitData } from '../data/fit-data.ts';
+import { type FitEnvironment, type FitHistory, fit as fitModel } from '../fit/fit.ts';
+import type { FitOptions } from '../fit/fit-options.ts';
+import type { Report } from '../process/task-context.ts';
+import type { Ring } from '../ring/ring.ts';
+import { allReduceStrategy } from '../strategy/all-reduce-strategy.ts';
+import type { SummaryWriter } from '../summary/summary.ts';
 import { joinRing } from './join-ring.ts';
 
 export interface World {
-  /** Of the checkpoints; none unless given. */
+  /** The folder for checkpoints; default: no checkpoints. */
   readonly folder?: string;
   readonly everySteps?: number;
   readonly generation?: number;
   readonly applicationId?: string;
-  /** Of each rank. */
+  /** The phases of each rank's program; default: new ones for each call. */
+  readonly phases?: readonly Phases[];
+  /** Receives the reports of each rank. */
   readonly reports?: Report[][];
-  /** Of rank 0. */
+  /** The summary writer of rank 0. */
   readonly summaries?: SummaryWriter;
 }
 
@@ -44,7 +47,7 @@ export async function folder(): Promise<string> {
   return made;
 }
 
-/** `options` of a rank: all ranks' unless a function gives each its own. */
+/** @param options the same options for all ranks, or a function that returns the options of each rank. */
 export async function fitTogether(
   models: readonly tf.LayersModel[],
   data: FitData | ((rank: number) => FitData),
@@ -53,14 +56,16 @@ export async function fitTogether(
 ): Promise<FitHistory[]> {
   const rings = await ringOf(models.length);
   const storage = new FileStorage();
+  const { applicationId = 'application_1_0001' } = world;
   return await Promise.all(
     rings.map((ring, rank) => {
       const environment: FitEnvironment = {
         tf,
         strategy: allReduceStrategy(ring),
         storage,
-        applicationId: world.applicationId ?? 'application_1_0001',
+        applicationId,
         generation: world.generation ?? 1,
+        phase: world.phases?.[rank]?.begin('fit') ?? new Phases(applicationId).begin('fit'),
         checkpoints:
           world.folder === undefined
             ? null
@@ -75,7 +80,7 @@ export async function fitTogether(
   );
 }
 
-/** A classifier of 4 numbers into 3 classes; equal seeds make equal models. */
+/** A classifier from 4 numbers to 3 classes. Equal seeds create equal models. */
 export function classifier(optimizer: tf.Optimizer, { seed = 7, dropout = 0 } = {}): tf.Sequential {
   const kernel = (add: number) => ({ kernelInitializer: tf.initializers.glorotUniform({ seed: seed + add }) });
   const model = tf.sequential();
@@ -86,7 +91,7 @@ export function classifier(optimizer: tf.Optimizer, { seed = 7, dropout = 0 } = 
   return model;
 }
 
-/** Examples for it, of which the classes can be learned. */
+/** Examples with learnable classes for the classifier. */
 export function examples(count: number, from = 0): TrainingData & { readonly x: tf.Tensor2D; readonly y: tf.Tensor2D } {
   const values = Float32Array.from({ length: count * 4 }, (_, index) => Math.sin((index + from * 4) * 1.7) * 2);
   const labels = Int32Array.from({ length: count }, (_, example) => {

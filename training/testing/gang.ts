@@ -1,4 +1,4 @@
-/** The tasks of a job as processes of their own, which run program.ts; started as executors do it. */
+/** Runs the tasks of a job as separate processes with program.ts, started as the executor starts them. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -11,12 +11,12 @@ import { build } from 'esbuild';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import type { Strategy } from '../../conf/job.ts';
 import { fileUri } from '../../storage/uri.ts';
-import type { Report, TaskContext } from '../task-context.ts';
+import type { Report, TaskContext } from '../process/task-context.ts';
 import { bindPort } from './bind-port.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** What program.ts prints. */
+/** A line that program.ts prints. */
 export type ProgramEvent = Readonly<Record<string, unknown>>;
 
 export interface Task {
@@ -35,20 +35,26 @@ export interface GangWishes {
   readonly generation?: number;
   readonly strategy?: Strategy;
   readonly stepMs?: number;
+  /** The number of consecutive `fit` calls; default 1. */
+  readonly phases?: 1 | 3;
   readonly graceMs?: number;
-  /** As under `npm run`: the inherited socket does not reach the program. */
+  /** Withholds the inherited socket from the program, as `npm run` does. */
   readonly loseDescriptor?: boolean;
-  /** Where workers, when they are started first, are to stand still (see program.ts). */
-  readonly hangAt?: `step-${number}` | 'before-commit' | 'after-commit' | 'end';
-  /** Which of them; the chief unless told. */
+  /** The point at which workers hang, in their first process only (see program.ts). */
+  readonly hangAt?: `step-${number}` | `fit-${number}/step-${number}` | 'before-commit' | 'after-commit' | 'end';
+  /** The ranks that hang; default: the chief. */
   readonly hanging?: readonly number[];
+  /** The point at which workers call process.exit(0) (see program.ts). */
+  readonly exitAt?: `step-${number}` | `closed-step-${number}` | 'train-end' | 'end';
+  /** The ranks that exit; default: all. */
+  readonly exiting?: readonly number[];
 }
 
 export interface Gang {
   readonly workers: readonly Task[];
   readonly servers: readonly Task[];
   readonly evaluator: Task | undefined;
-  /** Another process in place of a worker, in the same generation. */
+  /** Starts another process for a worker, in the same generation. */
   replace(rank: number): Promise<Task>;
 }
 
@@ -56,7 +62,7 @@ export const doneOf = (task: Task | undefined): ProgramEvent | undefined => task
 export const stepsOf = (task: Task | undefined): number[] =>
   task?.events.filter(({ event }) => event === 'step').map(({ step }) => Number(step)) ?? [];
 
-/** The program is built before the file's first test; what a test has started is killed when it ends. */
+/** Builds the program before the file's first test, and kills the processes of each test when it ends. */
 export function useGangs(): Gangs {
   const gangs = new Gangs();
   beforeAll(() => gangs.open());
@@ -89,7 +95,7 @@ export class Gangs {
     await rm(this.folder, { recursive: true, force: true });
   }
 
-  /** The program with a task file of one's own, or with none. */
+  /** Runs the program with the given task file, or with '' for none. */
   run(taskFile: string, env: Readonly<Record<string, string>> = {}, listener: number | null = null, reportFile = '/nonexistent'): Task {
     const child = spawn(process.execPath, [path.join(this.folder, 'program.mjs')], {
       stdio: ['ignore', 'pipe', 'pipe', listener ?? 'ignore'],
@@ -102,7 +108,7 @@ export class Gangs {
 
   async start(wishes: GangWishes): Promise<Gang> {
     const { name, workers = 2, servers = 0, generation = 1, stepMs = 0, graceMs = 500, loseDescriptor = false } = wishes;
-    const { hangAt, hanging = [0], strategy = { type: 'all-reduce', wire: 'float32' } } = wishes;
+    const { hangAt, hanging = [0], exitAt = '', exiting, strategy = { type: 'all-reduce', wire: 'float32' } } = wishes;
     const places = [...placesOf('worker', workers), ...placesOf('ps', servers)];
     const bound = await Promise.all(places.map(() => bindPort(!loseDescriptor)));
     const members = places.map(({ role, index }, at) => {
@@ -130,17 +136,24 @@ export class Gangs {
       const listener = port === 0 ? null : { fd: 3, host: '127.0.0.1', port };
       const context: TaskContext = { ...common, role, index, rank, roleSize, listener, reportFile: `${file}.reports` };
       await writeFile(`${file}.json`, JSON.stringify(context));
-      return this.run(`${file}.json`, { STEP_MS: String(stepMs), GRACE_MS: String(graceMs), ...env }, fd, context.reportFile);
+      return this.run(
+        `${file}.json`,
+        { STEP_MS: String(stepMs), GRACE_MS: String(graceMs), PHASES: String(wishes.phases ?? 1), ...env },
+        fd,
+        context.reportFile,
+      );
     };
     const running = await Promise.all(
       members.map((member, at) => {
         const hangs = hangAt !== undefined && member.rank !== null && hanging.includes(member.rank);
-        return startTask(member, loseDescriptor ? null : (bound[at]?.fd ?? null), hangs ? { HANG_AT: hangAt } : {});
+        const exits = member.rank !== null && (exiting?.includes(member.rank) ?? true);
+        const env = { ...(hangs && { HANG_AT: hangAt }), ...(exits && { EXIT_AT: exitAt }) };
+        return startTask(member, loseDescriptor ? null : (bound[at]?.fd ?? null), env);
       }),
     );
     const evaluator =
       wishes.evaluator === true ? await startTask({ role: 'evaluator', index: 0, rank: null, host: '', port: 0 }, null) : undefined;
-    // Others hold the descriptors that a program has lost.
+    // If the programs have no descriptors, the bound sockets stay open to reserve the ports.
     if (!loseDescriptor) for (const { close } of bound) close();
     return {
       ...{ workers: running.slice(0, workers), servers: running.slice(workers), evaluator },

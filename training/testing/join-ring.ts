@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { Secret } from '../../conf/secret.ts';
-import { Ring } from '../ring.ts';
-import { openEarlyListener } from '../ring-connect.ts';
+import { Secret } from '../../platform/secret.ts';
+import { Ring } from '../ring/ring.ts';
+import { openEarlyListener } from '../ring/ring-connect.ts';
 
-/** A ring with all of its ends in this process; whoever has asked for it closes them. */
+/** Creates a ring with all ranks in this process. The caller closes the rings. */
 export async function joinRing(worldSize: number): Promise<Ring[]> {
   const key = new Secret(randomBytes(32));
   const listeners = await Promise.all(Array.from({ length: worldSize }, () => openEarlyListener('127.0.0.1')));
@@ -15,7 +15,7 @@ export async function joinRing(worldSize: number): Promise<Ring[]> {
       ),
     );
   } finally {
-    // One rank alone listens to nobody.
+    // A ring of one rank does not close its listener.
     for (const { server } of listeners) server.close();
   }
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 
-/** A server on a port of loopback, for whoever takes one that listens already. */
+/** Creates a server that listens on a loopback port. */
 export async function listening(): Promise<{
   readonly server: Server;
   readonly address: { readonly host: string; readonly port: number };

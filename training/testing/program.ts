@@ -1,8 +1,14 @@
 /**
- * A user's program, as gang.ts starts it: trains a small model, and prints its weights. STEP_MS makes its steps slow. With HANG_AT it stands
- * still, for somebody to kill it: at the end of a step (`step-12`), when its last checkpoint is written but has no name yet (`before-commit`),
- * as soon as it has (`after-commit`), or with all of its training done (`end`). SIGUSR2 lets it go on. GRACE_MS is how long it waits to be
- * replaced when it has lost a peer.
+ * A user's program for gang.ts: trains a small model and prints its weights. Environment variables:
+ *
+ * - STEP_MS slows down its steps.
+ * - PHASES=3 trains, freezes a layer and trains again, and then trains another model.
+ * - HANG_AT makes it hang, so that a test can kill it, until SIGUSR2: at the end of a step (`step-12`, or in a phase `fit-2/step-3`), after
+ *   writing the last checkpoint but before renaming it (`before-commit`), right after renaming it (`after-commit`), or after all training
+ *   (`end`).
+ * - EXIT_AT makes it call process.exit(0): at the end of a step (`step-12`; `closed-step-12`: after cluster.close()), in onTrainEnd
+ *   (`train-end`), or after fit (`end`).
+ * - GRACE_MS is the ring's grace period after the loss of a peer.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -19,7 +25,11 @@ model.add(tf.layers.dropout({ rate: 0.2 }));
 model.add(tf.layers.dense({ units: 1, kernelInitializer: initializer() }));
 model.compile({ optimizer: 'adam', loss: 'meanSquaredError' });
 
-const { HANG_AT = '' } = process.env;
+const { HANG_AT = '', EXIT_AT = '' } = process.env;
+function exitAt(place: string): void {
+  if (EXIT_AT === `closed-${place}`) cluster.close();
+  if (EXIT_AT === place || EXIT_AT === `closed-${place}`) process.exit(0);
+}
 async function hang(): Promise<void> {
   const alive = setInterval(() => {}, 1000);
   const released = once(process, 'SIGUSR2');
@@ -37,6 +47,12 @@ if (HANG_AT.endsWith('-commit')) {
     if (isLast && HANG_AT === 'after-commit') await hang();
     return renamed;
   };
+}
+
+function frozen(): typeof model {
+  for (const layer of model.layers.slice(0, 1)) layer.trainable = false;
+  model.compile({ optimizer: tf.train.sgd(0.05), loss: 'meanSquaredError' });
+  return model;
 }
 
 if (cluster.role === 'evaluator') {
@@ -59,8 +75,10 @@ if (cluster.role === 'evaluator') {
         onBatchEnd: async (_, { step }) => {
           console.log(JSON.stringify({ event: 'step', step }));
           if (HANG_AT === `step-${step}`) await hang();
+          exitAt(`step-${step}`);
           await new Promise((resolve) => setTimeout(resolve, Number(process.env.STEP_MS ?? 0)));
         },
+        onTrainEnd: () => exitAt('train-end'),
       },
     },
   );
@@ -68,6 +86,22 @@ if (cluster.role === 'evaluator') {
   for (const weight of model.getWeights()) {
     hash.update(new Uint8Array(weight.dataSync().buffer));
   }
+  for (const phase of process.env.PHASES === '3' ? ['fit-2', 'fit-3'] : []) {
+    const later =
+      phase === 'fit-2'
+        ? frozen()
+        : tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [3], kernelInitializer: initializer() })] });
+    if (phase === 'fit-3') later.compile({ optimizer: tf.train.momentum(0.1, 0.9), loss: 'meanSquaredError' });
+    const onBatchEnd = async (_: number, { step }: { readonly step: number }) => {
+      console.log(JSON.stringify({ event: `${phase}/step`, step }));
+      if (HANG_AT === `${phase}/step-${step}`) await hang();
+    };
+    const examples = { x: { values, shape: [100, 3] }, y: { values: values.subarray(0, 100), shape: [100, 1] } };
+    const { history: logs } = await cluster.fit(later, examples, { epochs: 2, batchSize: 5, callbacks: { onBatchEnd } });
+    hash.update(JSON.stringify([history.history, logs]));
+    for (const weight of later.getWeights()) hash.update(new Uint8Array(weight.dataSync().buffer));
+  }
   if (HANG_AT === 'end') await hang();
+  exitAt('end');
   console.log(JSON.stringify({ event: 'done', steps: history.steps, weights: hash.digest('hex') }));
 }

@@ -1,14 +1,14 @@
 import { assetName } from './assets.ts';
 
-/** For whom it is: the page has nothing inline, and nothing from elsewhere. */
+/** The page contains nothing inline and loads nothing from other hosts. */
 export const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
 const TITLES = { job: 'Job', history: 'Job history' } as const;
 
 /**
- * The HTML of a page; all that it shows is fetched and drawn by its script. `base` leads from the page's URL to where `assets/` and `api/` are:
- * '' where the page is at `tony/`, 'tony/' where it is a folder above. It is ours and relative; no public prefix is known here.
+ * The HTML of a page, whose script fetches and renders the content. `base` is the path from the page's URL to the folder of `assets/` and
+ * `api/`: '' if the page is at `tony/`, 'tony/' if it is one folder above. It is always relative, because the public prefix is unknown.
  */
 export function pageShell({ base, page = 'job' }: { base: string; page?: 'job' | 'history' }): string {
   return `<!doctype html>

@@ -1,4 +1,4 @@
-/** A curve is drawn on a screen: more points than this nobody sees. */
+/** More points are not visible on a screen. */
 export const MAXIMUM_POINTS = 500;
 
 export interface Points {
@@ -14,8 +14,8 @@ interface Point {
 }
 
 /**
- * One tag's values by step, ascending. Thinned as it grows: every `stride`-th value is kept, and the stride doubles whenever there are too many;
- * the newest is always there.
+ * The values of one tag, ascending by step. Thinned as it grows: keeps every `stride`-th value and doubles the stride when there are too
+ * many points; always includes the newest value.
  */
 export class Curve {
   #kept: Point[] = [];
@@ -23,7 +23,10 @@ export class Curve {
   #stride = 1;
   #count = 0;
 
-  /** A step that is not beyond the newest one supersedes what was said of it and later ones: a run that was restarted, or a value said again. */
+  /**
+   * A step that is not greater than the newest one replaces the values of that and all later steps: a run was restarted or a value was
+   * repeated.
+   */
   add(step: number, time: number, value: number): void {
     const last = this.#newest;
     if (last !== null && step < last.step) this.dropFrom(step);
@@ -34,13 +37,13 @@ export class Curve {
     if (isKept) this.#kept.push(point);
     if (!isAgain) this.#count++;
     this.#newest = point;
-    // One place is the newest's.
+    // Leaves one place for the newest value.
     if (this.#kept.length < MAXIMUM_POINTS) return;
     this.#kept = this.#kept.filter((_, at) => at % 2 === 0);
     this.#stride *= 2;
   }
 
-  /** Answers whether there was anything. */
+  /** Removes the values from `step` on. Returns whether any value was removed. */
   dropFrom(step: number): boolean {
     if (this.#newest === null || this.#newest.step < step) return false;
     const cut = this.#kept.findIndex((point) => point.step >= step);
@@ -50,7 +53,7 @@ export class Curve {
     return true;
   }
 
-  /** At most so many, the first and the newest among them. */
+  /** Returns at most `maximum` points, including the first and the newest. */
   points(maximum: number): Points {
     const every = Math.max(1, Math.ceil(this.#kept.length / Math.max(1, maximum - 1)));
     const chosen = every === 1 ? [...this.#kept] : this.#kept.filter((_, at) => at % every === 0);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { encodeFileVersion, encodeRestart, encodeScalars } from '../../training/event-file.ts';
-import { TfRecordParser } from '../../training/tfrecord.ts';
+import { TfRecordParser } from '../../training/encoding/tfrecord.ts';
+import { encodeFileVersion, encodeRestart, encodeScalars } from '../../training/summary/event-file.ts';
 import { decodeEvent, type ScalarEvent } from './event-decoder.ts';
 
 function decodeRecord(bytes: Buffer): ScalarEvent {
@@ -15,7 +15,7 @@ function decodeRecord(bytes: Buffer): ScalarEvent {
 
 const golden = (hex: string): ScalarEvent => decodeRecord(Buffer.from(hex, 'hex'));
 
-// Written by RecordWriter, event_pb2 and tensor_util of the `tensorboard` package, 2.21.
+// Written with RecordWriter, event_pb2 and tensor_util of the `tensorboard` package, 2.21.
 test.each([
   [
     'a tensor of a float',

@@ -1,32 +1,34 @@
-import { type Field, fieldsOf } from '../../training/protobuf-reader.ts';
+import { type Field, fieldsOf } from '../../training/encoding/protobuf-reader.ts';
 
 /**
- * What curves need of a tensorflow.Event (tensorflow/core/util/event.proto):
+ * The fields that curves need:
  *
- *   1 wall_time double, 2 step int64, 3 file_version string, 5 summary, 7 session_log { 1 status: START = 1 }
+ *   Event (tensorflow/core/util/event.proto): 1 wall_time double, 2 step int64, 3 file_version string, 5 summary,
+ *     7 session_log { 1 status: START = 1 }
+ *   Summary (framework/summary.proto): 1 value { 1 tag, 2 simple_value float, 8 tensor, 9 metadata { 1 plugin_data { 1 plugin_name } } }
+ *   Tensor (framework/tensor.proto): 1 dtype, 2 shape { 2 dim }, 4 tensor_content, 5 float_val, 6 double_val, 7 int_val, 10 int64_val,
+ *     11 bool_val, 13 half_val
  *
- * of its summary (framework/summary.proto): 1 value { 1 tag, 2 simple_value float, 8 tensor, 9 metadata { 1 plugin_data { 1 plugin_name } } }
- * and of a tensor (framework/tensor.proto): 1 dtype, 2 shape { 2 dim }, 4 tensor_content, 5 float_val, 6 double_val, 7 int_val, 10 int64_val,
- * 11 bool_val, 13 half_val. TensorFlow 2 writes a scalar as a tensor without dimensions whose metadata name the plugin `scalars`.
+ * TensorFlow 2 writes a scalar as a tensor without dimensions whose metadata names the plugin `scalars`.
  */
 export interface ScalarEvent {
   /** s since the epoch. */
   readonly wallTime: number;
   readonly step: number;
-  /** Of a file's first event, e.g. `brain.Event:2`. */
+  /** Set in the first event of a file, e.g. `brain.Event:2`; otherwise null. */
   readonly fileVersion: string | null;
-  /** A run that begins here: what an earlier one wrote for this step and later ones is void. */
+  /** A new run begins: values that an earlier run wrote for this and later steps are invalid. */
   readonly isStart: boolean;
   readonly values: readonly EventValue[];
 }
 
 export interface EventValue {
   readonly tag: string;
-  /** Null when the value is no number. */
+  /** Null if the value is not a number. */
   readonly number: number | null;
-  /** `simple` needs no plugin; of a tensor the plugin's name decides, which may only have been said with the tag's first value. */
+  /** `simple` needs no plugin. For a tensor the plugin's name decides, which may be present only with the tag's first value. */
   readonly form: 'simple' | 'tensor' | 'other';
-  /** Null when it is not said. */
+  /** Null if absent. */
   readonly plugin: string | null;
 }
 
@@ -34,10 +36,10 @@ const DOUBLE = 1;
 const VARINT = 0;
 const BYTES = 2;
 const FLOAT = 5;
-/** The types of a tensor, framework/types.proto. */
+/** Tensor types, framework/types.proto. */
 const DT = { float: 1, double: 2, int32: 3, int64: 9, bool: 10, bfloat16: 14, half: 19 } as const;
 
-/** @throws TonyError DATA_INVALID when the bytes are no event. */
+/** @throws TonyError DATA_INVALID if the bytes are not an event */
 export function decodeEvent(data: Buffer): ScalarEvent {
   let wallTime = 0;
   let step = 0;
@@ -81,7 +83,7 @@ function pluginOf(metadata: Buffer): string | null {
   return null;
 }
 
-/** The only number of a tensor without dimensions; null for any other. */
+/** The number in a tensor without dimensions; null for any other tensor. */
 function decodeTensor(data: Buffer): number | null {
   let type = 0;
   let content: Buffer | null = null;
@@ -94,7 +96,7 @@ function decodeTensor(data: Buffer): number | null {
     else if (LISTS.has(field.number)) listed ??= field;
   }
   if (content !== null && content.length > 0) return fromContent(type, content);
-  // Numbers that are all zero may be left out.
+  // A writer may omit numbers that are all zero.
   return listed === null ? (KNOWN.has(type) ? 0 : null) : fromList(type, listed);
 }
 
@@ -123,7 +125,7 @@ function fromContent(type: number, content: Buffer): number | null {
   }
 }
 
-/** A list of one, packed (as bytes) or not. */
+/** Decodes a list of one number, packed (as bytes) or not. */
 function fromList(type: number, field: Field): number | null {
   const { bytes } = field;
   if (type === DT.float) return bytes.length === 4 ? shortest(bytes.readFloatLE()) : null;
@@ -147,12 +149,12 @@ function fromList(type: number, field: Field): number | null {
 }
 
 function singleVarint(bytes: Buffer): number | null {
-  // As a field of its own: its number is of no matter.
+  // Decoded as a field with an arbitrary number.
   const fields = [...fieldsOf(Buffer.concat([Buffer.of(0x08), bytes]))];
   return fields.length === 1 ? (fields[0]?.varint ?? null) : null;
 }
 
-/** A 32-bit float in as few digits as name it: 0.1, not 0.10000000149011612. */
+/** Rounds a 32-bit float to the fewest digits that identify it: 0.1 instead of 0.10000000149011612. */
 function shortest(float: number): number {
   for (const digits of [7, 8]) {
     const candidate = Number(float.toPrecision(digits));

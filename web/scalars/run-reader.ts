@@ -1,27 +1,33 @@
-import { messageOf } from '../../conf/errors.ts';
-import type { Logger } from '../../conf/log.ts';
+import { messageOf } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
-import { TfRecordParser } from '../../training/tfrecord.ts';
+import { TfRecordParser } from '../../training/encoding/tfrecord.ts';
 import { Curve } from './curve.ts';
 import { decodeEvent, type EventValue } from './event-decoder.ts';
 
-/** A record that is longer holds pictures or graphs, no curves: it is passed over without being held. */
+/** Longer records contain images or graphs and no curves: the reader skips them without buffering. */
 const MAXIMUM_RECORD_BYTES = 1024 * 1024;
 
-/** After so many records it is looked whether others want to work: reading a record takes some microseconds. */
+/** Longer tags are ignored: a record could consist of a tag alone, and each tag is kept in memory. */
+const LONGEST_TAG = 1024;
+
+/** The number of records between checks whether to yield; reading a record takes a few microseconds. */
 const RECORDS_A_LOOK = 32;
 
 export interface RunReaderOptions {
   readonly name: string;
   readonly storage: Storage;
   readonly log: Logger;
-  /** Lets others work when it is time to. */
+  /** Yields to the event loop when its time slice is used up. */
   readonly breathe: () => Promise<void>;
-  /** Whether there may be one more curve. */
+  /** Whether another curve is allowed. */
   readonly mayGrow: () => boolean;
 }
 
-/** The curves of one folder of event files. As TensorBoard does, it reads them in the order of their names and does not look back at a file once it has begun a later one. */
+/**
+ * The curves of one folder of event files. As TensorBoard does, it reads the files in the order of their names and does not return to a
+ * file once it has begun a later one.
+ */
 export class RunReader {
   readonly name: string;
   readonly curves = new Map<string, Curve>();
@@ -34,12 +40,12 @@ export class RunReader {
     this.#options = options;
   }
 
-  /** Records and rests of files that were passed over because they are damaged. */
+  /** The number of damaged records and file remainders that were skipped. */
   get damage(): number {
     return this.#damage;
   }
 
-  /** Bytes of these files that have not been read. */
+  /** The number of unread bytes in these files. */
   unread(files: readonly Entry[]): number {
     return files.reduce((sum, file) => sum + this.#unreadOf(file), 0);
   }
@@ -50,11 +56,11 @@ export class RunReader {
     return name < this.#file.name || records.isLost ? 0 : Math.max(0, size - records.taken);
   }
 
-  /** Reads what is new; `files` are the folder's event files by name. */
+  /** Reads new data; `files` are the folder's event files, sorted by name. */
   async read(files: readonly Entry[], onBytes: (count: number) => void): Promise<void> {
     const current = files.find(({ name }) => name === this.#file?.name);
     if (files.length === 0 || (current !== undefined && current.size < (this.#file?.records.taken ?? 0))) {
-      // Removed, or written anew: what was read is no more.
+      // The file was removed or rewritten: discard what was read.
       this.curves.clear();
       this.#file = null;
       this.#damage = 0;
@@ -83,7 +89,7 @@ export class RunReader {
       }
       onBytes(piece.length);
       await breathe();
-      // Nothing of the rest can be made out.
+      // The rest of the file cannot be decoded.
       if (records.isLost) break;
     }
     const damaged = open.damaged - before;
@@ -103,9 +109,9 @@ export class RunReader {
   }
 
   #add({ tag, number, form, plugin }: EventValue, step: number, time: number): void {
-    if (number === null) return;
+    if (number === null || tag.length > LONGEST_TAG) return;
     let curve = this.curves.get(tag);
-    // Only a tag's first value says what its tensors are.
+    // Only the first value of a tag names its plugin.
     const isScalar = form === 'simple' || plugin === 'scalars' || (plugin === null && curve !== undefined);
     if (!isScalar) return;
     if (curve === undefined) {
@@ -122,11 +128,11 @@ export class RunReader {
   }
 }
 
-/** A file that is being written may end anywhere: what is there of its last record is held until the rest comes. */
+/** A file that is still being written may end anywhere: an incomplete last record is buffered until the rest arrives. */
 interface EventFile {
   readonly name: string;
   readonly records: TfRecordParser;
-  /** Records whose data are not what was written. */
+  /** The number of records whose checksum does not match. */
   damaged: number;
 }
 

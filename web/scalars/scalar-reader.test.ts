@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { encodeFileVersion, encodeRestart, encodeScalars } from '../../training/event-file.ts';
+import { encodeFileVersion, encodeRestart, encodeScalars } from '../../training/summary/event-file.ts';
 import type { ScalarCharts } from '../job-view.ts';
 import { ScalarReader } from './scalar-reader.ts';
 
@@ -20,7 +20,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** By default on a clock that stands, so that no look takes long and the next one is soon. */
+/** Uses a constant clock by default, so that reads take no time and the next one is soon. */
 function open({ storage = new FileStorage(), clock = () => 0 }: { storage?: Storage; clock?: () => number } = {}): ScalarReader {
   reader = new ScalarReader({ storage, dir: fileUri(folder), log: pino({ level: 'silent' }), patienceMs: 60_000, pauseMs: 50, clock });
   return reader;
@@ -133,10 +133,17 @@ test('more curves than are drawn are cut, and it is said', async () => {
   expect(message).toBe('There are more curves than the 400 that are drawn here; TensorBoard shows all.');
 });
 
+test('a tag that is too long to be shown is not held', async () => {
+  const values = ['a'.repeat(1024), 'b'.repeat(1025), 'c'.repeat(500_000)].map((tag) => ({ tag, value: 1 }));
+  await write('.', '1', encodeFileVersion(1), ...values.map((value) => encodeScalars(5, 1, [value])));
+  const { runs } = await open().charts();
+  expect(runs.map(({ scalars }) => scalars.map(({ tag }) => tag.length))).toEqual([[1024]]);
+});
+
 test('nobody is held up while a long file is read', async () => {
   const values = Array.from({ length: 10 }, (_, at) => ({ tag: `metric/${at}`, value: at / 7 }));
   await write('train', '1', encodeFileVersion(1), ...Array.from({ length: 20_000 }, (_, step) => encodeScalars(step, step, values)));
-  // Goes on by 1 ms whenever it is looked at.
+  // Each reading of the clock advances it by 1 ms.
   let now = 0;
   let [turnAt, longest] = [0, 0];
   let next = setImmediate(function turned() {
@@ -148,7 +155,7 @@ test('nobody is held up while a long file is read', async () => {
   clearImmediate(next);
   expect(runs[0]?.scalars).toHaveLength(10);
   expect(runs[0]?.scalars[0]?.steps.at(-1)).toBe(19_999);
-  // Looked at often, and others had their turn whenever 4 ms were over.
+  // The reader checked the clock often and yielded every 4 ms.
   expect(now).toBeGreaterThan(20_000 / 100);
   expect(longest).toBeLessThan(8);
 });

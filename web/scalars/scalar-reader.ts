@@ -1,35 +1,38 @@
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
-import { messageOf } from '../../conf/errors.ts';
-import type { Logger } from '../../conf/log.ts';
+import { messageOf } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import type { ScalarCharts } from '../job-view.ts';
 import { MAXIMUM_POINTS } from './curve.ts';
 import { RunReader } from './run-reader.ts';
 
-/** Nobody looks any more when nobody has asked for so long (ms). */
+/** Reading stops when no request has come for this long (ms). */
 const LOOKED_AT_MS = 60_000;
 const PAUSE_MS = 4_000;
 const LONGEST_PAUSE_MS = 60_000;
 const LOOK_SHARE = 0.05;
-/** Work at a stretch (ms): whoever holds this has heartbeats to answer. */
+/** The longest time slice (ms): the process that contains this reader must answer heartbeats. */
 const STRETCH_MS = 4;
 const MAXIMUM_RUNS = 200;
 const MAXIMUM_DEPTH = 8;
 const MAXIMUM_FOLDERS = 2_000;
 const MAXIMUM_CURVES = 400;
-/** In one answer; about 30 bytes each. */
+/** The maximum number of points in one response; about 30 bytes each. */
 const MAXIMUM_ANSWER_POINTS = 40_000;
 
 export interface ScalarReaderOptions {
   readonly storage: Storage;
-  /** URI of the summaries' folder: each folder with event files in it is a run. */
+  /** URI of the summaries' folder: each folder with event files is a run. */
   readonly dir: string;
   readonly log: Logger;
-  /** How long the first answer may wait for the first look (ms); 1000 when it is left out. */
+  /** How long the first response waits for the first read (ms); default 1000. */
   readonly patienceMs?: number;
-  /** Between two looks at the folders (ms), 4000 when it is left out; more where a look takes long, so that it takes a small share of the time. */
+  /**
+   * The pause between two reads of the folders (ms); default 4000. Longer after slow reads, so that reading takes a small share of the
+   * time.
+   */
   readonly pauseMs?: number;
-  /** Now (ms since any moment). */
+  /** The current time (ms since an arbitrary origin). */
   readonly clock?: () => number;
 }
 
@@ -39,8 +42,8 @@ interface Run {
 }
 
 /**
- * The curves of a job's summaries, as far as they have been written: without TensorBoard, and without its memory. Reads only while somebody
- * looks, one file at a time, only new bytes, and in short stretches.
+ * The curves of a job's summaries, as far as they have been written, read without TensorBoard and its memory. Reads only while requests
+ * come in, one file at a time, only new bytes, and in short time slices.
  */
 export class ScalarReader {
   readonly #options: ScalarReaderOptions;
@@ -56,7 +59,7 @@ export class ScalarReader {
   #isCut = false;
   #trouble = '';
   #progress = '';
-  /** Null when something has changed since. */
+  /** The last response; null if the data has changed since. */
   #charts: ScalarCharts | null = null;
 
   constructor(options: ScalarReaderOptions) {
@@ -67,7 +70,7 @@ export class ScalarReader {
     });
   }
 
-  /** The same object while nothing has changed. */
+  /** Returns the same object while nothing has changed. */
   async charts(): Promise<ScalarCharts> {
     this.#askedAt = this.#clock();
     this.#reading ??= this.#readWhileAsked().finally(() => {
@@ -138,7 +141,7 @@ export class ScalarReader {
     this.#charts = null;
   }
 
-  /** Folders with event files in them, in the order of their names. */
+  /** Finds the folders with event files, sorted by name. */
   async #find(): Promise<Run[]> {
     const { storage, dir } = this.#options;
     const runs: Run[] = [];
@@ -214,7 +217,7 @@ export class ScalarReader {
   }
 }
 
-/** In whole steps of ten, so that it does not change with every piece; nothing of a read that is soon done. */
+/** Progress in steps of ten per cent, so that it does not change with every chunk; empty for a short read. */
 function progressOf(done: number, total: number): string {
   if (total < 4 * 1024 * 1024 || done >= total) return '';
   return `The summaries are being read: ${Math.floor((done / total) * 10) * 10} %.`;

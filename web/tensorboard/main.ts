@@ -1,22 +1,22 @@
 import path from 'node:path';
 import { pipeline } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
-import { messageOf, TonyError } from '../../conf/errors.ts';
 import { CONTAINER_LAYOUT } from '../../conf/job.ts';
-import { createLogger } from '../../conf/log.ts';
-import { HadoopConfiguration } from '../../hadoop/configuration.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { createLogger } from '../../platform/log.ts';
 import { createStorage } from '../../storage/create-storage.ts';
-import { openReport } from '../../training/report.ts';
-import { openListener } from '../../training/ring-connect.ts';
-import { readTask } from '../../training/task.ts';
-import { TASK_ENVIRONMENT } from '../../training/task-context.ts';
+import { openReport } from '../../training/process/report.ts';
+import { readTask } from '../../training/process/task.ts';
+import { TASK_ENVIRONMENT } from '../../training/process/task-context.ts';
+import { openListener } from '../../training/ring/ring-connect.ts';
 import { serveTls } from './secure-channel.ts';
 import { TensorBoard } from './tensorboard.ts';
 
-// The program of the role `tensorboard`: TensorBoard for the job's ApplicationMaster, and for nobody else.
+// The program of the role `tensorboard`: serves TensorBoard to the job's ApplicationMaster only.
 
 const LOOK_MS = 5_000;
-/** The job's list of notices is short. */
+/** Keeps space in the job's short list of notices. */
 const MAX_NOTICES = 5;
 
 const log = createLogger({ task: 'tensorboard' });
@@ -46,7 +46,7 @@ async function run(): Promise<void> {
       void leave();
     },
   });
-  // The summaries may be away, or too many, while TensorBoard itself is well.
+  // Reading the summaries may fail or be limited while TensorBoard itself works.
   setInterval(() => {
     const { state, message } = tensorBoard.status();
     if (state === 'ready') note(message);
@@ -63,17 +63,17 @@ async function run(): Promise<void> {
   async function leave(): Promise<void> {
     await tensorBoard.close();
     storage.close();
-    // Nothing went wrong that a restart would mend.
+    // Ended by a signal, which is not a failure: YARN or the job decided so, and a restart would not help.
     process.exit(0);
   }
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => void leave());
 }
 
-/** What one end says the other hears, until either has gone. */
+/** Connects the two sockets in both directions until either closes. */
 function join(socket: TLSSocket, tensorBoard: TensorBoard): void {
   try {
     const upstream = tensorBoard.connect();
-    // When one ends badly, both do; what has been said before an end is passed on.
+    // An error on one side closes both; data sent before a normal end is delivered.
     pipeline(socket, upstream, () => {});
     pipeline(upstream, socket, () => {});
   } catch {

@@ -1,6 +1,6 @@
-/** A file of the storage. */
+/** A file in the storage. */
 export interface Found {
-  /** Relative to the mirrored folder, with `/`. */
+  /** Path relative to the mirrored folder, separated by `/`. */
   readonly name: string;
   readonly uri: string;
   readonly size: number;
@@ -11,14 +11,14 @@ export interface Found {
 export type Wanted = Found;
 
 export interface MirrorLimits {
-  /** Files and folders that are looked at. */
+  /** The maximum number of files and folders in a listing. */
   readonly files: number;
   readonly depth: number;
-  /** On disk, in all. */
+  /** The maximum total size on disk. */
   readonly bytes: number;
-  /** Of a file that holds no events: pictures of the embedding projector and the like. */
+  /** The maximum size of a file that holds no events, such as pictures of the embedding projector. */
   readonly otherBytes: number;
-  /** So much of what is on disk already is read again, to see that the file is still the same: each event carries its time and sums. */
+  /** How many of the bytes on disk are read again to verify that the file is still the same: each event carries its time and checksums. */
   readonly overlapBytes: number;
 }
 
@@ -31,15 +31,15 @@ export const MIRROR_LIMITS: MirrorLimits = {
 };
 
 export interface MirrorPlan {
-  /** Names on disk that the storage has no more. */
+  /** Names on disk that no longer exist in the storage. */
   readonly gone: readonly string[];
-  /** What to read, folder by folder, in the order of names. */
+  /** The files to read, by folder, in the order of their names. */
   readonly folders: readonly (readonly Wanted[])[];
-  /** A sentence when not all is copied. */
+  /** Why some files are not copied; empty if all are. */
   readonly refusal: string;
 }
 
-/** What differs between the storage and the disk. Event files come first where not all has room. */
+/** Computes the differences between the storage and the disk. Event files take precedence if the space is limited. */
 export function planOf(
   found: readonly Found[],
   copies: ReadonlyMap<string, { readonly bytes: number; readonly modifiedAt: number }>,
@@ -51,7 +51,7 @@ export function planOf(
   const folders = new Map<string, Wanted[]>();
   let bytes = 0;
   let left = 0;
-  // Runs that are copied already stay whole; then the newest are what people want to see.
+  // Runs that are already copied come first, then the newest ones.
   const order = wanted.toSorted((a, b) => rank(a, copies) - rank(b, copies) || b.modifiedAt - a.modifiedAt);
   for (const file of order) {
     if (bytes + file.size > limits.bytes) {
@@ -82,18 +82,18 @@ function gigabytes(bytes: number): string {
   return `${(bytes / 1e9).toFixed(1)} GB`;
 }
 
-/** TensorBoard's own rule. */
+/** TensorBoard's own definition of an event file. */
 export function isEventFile(name: string): boolean {
   return name.slice(name.lastIndexOf('/') + 1).includes('tfevents');
 }
 
-/** Not what a writer (of Hadoop, of this project) is still busy with. */
+/** Excludes files that Hadoop or tony-ts is still writing. */
 function isFinished(name: string): boolean {
   const last = name.slice(name.lastIndexOf('/') + 1);
   return !last.startsWith('.') && !last.endsWith('._COPYING_');
 }
 
-/** One name of one entry: nothing that leads elsewhere. */
+/** Whether the name is a single path segment that stays within its folder. */
 export function isSafeName(name: string): boolean {
   return name !== '' && name !== '.' && name !== '..' && !/[/\0]/.test(name);
 }

@@ -4,14 +4,14 @@ import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { TonyError } from '../../conf/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Entry } from '../../storage/storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { Mirror } from './mirror.ts';
 import type { MirrorLimits } from './mirror-plan.ts';
 
-/** A real storage, of which is known what was read; it may be away. */
+/** A real storage that records its reads and can simulate an outage. */
 class WatchedStorage extends FileStorage {
   readonly reads: string[] = [];
   away = false;

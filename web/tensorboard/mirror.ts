@@ -2,52 +2,52 @@ import { type FileHandle, mkdir, open, rename, rm, rmdir } from 'node:fs/promise
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { anySignal } from '../../conf/any-signal.ts';
-import { messageOf } from '../../conf/errors.ts';
-import type { Logger } from '../../conf/log.ts';
+import { anySignal } from '../../platform/any-signal.ts';
+import { messageOf } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { type Found, isSafeName, MIRROR_LIMITS, type MirrorLimits, planOf, type Wanted } from './mirror-plan.ts';
 
-/** A listing, and each piece of a file, has to come within this time. */
+/** The deadline for a listing and for each chunk of a file. */
 const ANSWER_MS = 60_000;
 const AT_ONCE = 4;
 const FIRST_PAUSE_MS = 1_000;
 const PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = 60_000;
-/** A young job's first curves are waited for. */
+/** How long after the start the mirror polls more often, so that a new job's first curves appear soon. */
 const EAGER_MS = 60_000;
 
 export interface MirrorOptions {
   readonly storage: Storage;
-  /** URI of the folder to copy. It need not be there yet. */
+  /** URI of the folder to copy. It need not exist yet. */
   readonly source: string;
-  /** Absolute; nobody else writes there. */
+  /** Absolute path; only the mirror writes there. */
   readonly folder: string;
   readonly log: Logger;
-  /** A file that TensorBoard may have read holds something else now. */
+  /** Called when a file that TensorBoard may have read has been replaced. */
   readonly onReplaced: () => void;
   readonly limits?: Partial<MirrorLimits>;
 }
 
-/** What is on disk of a file, and what the storage said of it when it was read. */
+/** How much of a file is on disk, and its modification time in the storage when it was read. */
 interface Copy {
   bytes: number;
   modifiedAt: number;
 }
 
 /**
- * Keeps a copy of a folder on this machine's disk: of each file what is new since it was last looked at. Files of a folder appear in the order
- * of their names, as readers of event files expect.
+ * Keeps a copy of a folder on this machine's disk and reads only what is new in each file. Files of a folder appear in the order of their
+ * names, as readers of event files expect.
  */
 export class Mirror {
   readonly #options: MirrorOptions;
   readonly #limits: MirrorLimits;
-  /** Where files are put together before they have their names. */
+  /** The folder for incomplete files, which get their final names when they are complete. */
   readonly #incoming: string;
   readonly #copies = new Map<string, Copy>();
   readonly #closing = new AbortController();
   #looked = (): void => {};
-  /** Resolves when what was there at the start has been copied, as far as it could be. */
+  /** Resolves when the initial content has been copied, as far as possible. */
   readonly firstLook = new Promise<void>((resolve) => {
     this.#looked = resolve;
   });
@@ -61,7 +61,7 @@ export class Mirror {
     this.#incoming = `${options.folder}.incoming`;
   }
 
-  /** Why the copy is old or not whole; empty when nothing is to be said. */
+  /** Why the copy is outdated or incomplete; empty if it is neither. */
   get trouble(): string {
     return this.#trouble;
   }
@@ -85,13 +85,13 @@ export class Mirror {
       this.#looked();
       const spent = performance.now() - from;
       const usual = performance.now() - startedAt < EAGER_MS ? FIRST_PAUSE_MS : PAUSE_MS;
-      // Storage that has trouble, or much to list, is asked less often.
+      // Polls less often after failures and slow listings.
       const pause = Math.min(LONGEST_PAUSE_MS, Math.max(usual * 2 ** Math.min(failures, 6), spent * 2));
       await delay(pause, undefined, { signal }).catch(() => {});
     }
   }
 
-  /** Looks once, and copies what is new; false when not all of it could be. */
+  /** Lists the folder and copies what is new. Returns false if any part failed. */
   async refresh(): Promise<boolean> {
     try {
       const { found, cut } = await this.#list();
@@ -131,7 +131,7 @@ export class Mirror {
     return { found, cut: seen > this.#limits.files };
   }
 
-  /** Folders at the same time, the files of each one after the other; what failed first, as a sentence. */
+  /** Copies folders in parallel and the files of each folder in order. Returns the first failure as a sentence; null if there was none. */
   async #copyAll(folders: readonly (readonly Wanted[])[]): Promise<string | null> {
     const queue = [...folders];
     let failed: string | null = null;
@@ -142,7 +142,7 @@ export class Mirror {
             await this.#copy(file);
           } catch (error) {
             failed ??= `The summaries could not be copied: ${messageOf(error)}`;
-            // A later file would be read before it.
+            // Otherwise TensorBoard would read a later file first.
             break;
           }
         }
@@ -160,7 +160,7 @@ export class Mirror {
     if (replaced) this.#options.onReplaced();
   }
 
-  /** False when what is on disk is not how the file begins: then it is another file. */
+  /** Returns false if the bytes on disk are not the beginning of the file: the file has been replaced. */
   async #append(file: Wanted, copy: Copy): Promise<boolean> {
     const target = this.#pathOf(file.name);
     const overlap = Math.min(copy.bytes, this.#limits.overlapBytes);
@@ -207,7 +207,7 @@ export class Mirror {
     }
   }
 
-  /** From `offset` to the size that was listed: what a writer adds meanwhile is for the next look. */
+  /** Reads from `offset` to the listed size; later additions are left to the next refresh. */
   async *#bytes(file: Wanted, offset: number): AsyncGenerator<Buffer> {
     if (offset >= file.size) return;
     const { signal } = this.#closing;
@@ -235,7 +235,7 @@ export class Mirror {
   async #remove(name: string): Promise<void> {
     this.#copies.delete(name);
     await rm(this.#pathOf(name), { recursive: true, force: true });
-    // TensorBoard shows a folder as a run for as long as it is there.
+    // TensorBoard shows a folder as a run as long as the folder exists.
     for (let folder = path.dirname(name); folder !== '.'; folder = path.dirname(folder)) {
       const removed = await rmdir(this.#pathOf(folder)).then(
         () => true,
@@ -256,7 +256,7 @@ async function writeAt(handle: FileHandle, data: Buffer, position: number): Prom
   }
 }
 
-/** Ends the wait for what does not come; `late` gets what comes all the same. */
+/** Rejects if `work` does not settle in time; `late` receives a result that arrives after that. */
 async function within<T>(work: Promise<T>, ms: number, what: string, signal: AbortSignal, late: (value: T) => void = () => {}): Promise<T> {
   const ended = new AbortController();
   const timeout = delay(ms, undefined, { signal: anySignal([signal, ended.signal]) }).then(

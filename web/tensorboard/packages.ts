@@ -1,29 +1,29 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { messageOf } from '../../conf/errors.ts';
+import { messageOf } from '../../platform/errors.ts';
 
-/** Beside the Python packages: what they are for. */
+/** The description file, stored beside the Python packages. */
 export const PACKAGES_FILE = 'packages.json';
 
-/** packages.json of a folder with TensorBoard and all that it imports. */
+/** packages.json in a folder with TensorBoard and all of its dependencies. */
 export interface PackagesDescription {
   /** TensorBoard's version. */
   readonly tensorboard: string;
-  /** As Python's platform.machine() says it: `x86_64`, `aarch64`. */
+  /** The machine type as in Python's platform.machine(): `x86_64`, `aarch64`. */
   readonly machine: string;
-  /** By Python's version (`3.11`): the folders to import from, relative to packages.json. */
+  /** The folders to import from, relative to packages.json, by Python version (`3.11`). */
   readonly pythons: Readonly<Record<string, readonly string[]>>;
 }
 
-/** TensorBoard's packages on this machine, for the versions of Python that they are for. */
+/** TensorBoard's packages on this machine, by Python version. */
 export interface Packages {
   readonly tensorboard: string;
   readonly machine: string;
-  /** Absolute paths of folders. */
+  /** Absolute paths of the folders to import from, by Python version. */
   readonly pythons: ReadonlyMap<string, readonly string[]>;
 }
 
-/** A sentence says what is wrong with a folder without them. */
+/** Returns the packages, or a sentence that states why the folder has none. */
 export async function readPackages(folder: string): Promise<Packages | string> {
   try {
     const { tensorboard, machine, pythons } = JSON.parse(await readFile(path.join(folder, PACKAGES_FILE), 'utf8')) as PackagesDescription;

@@ -15,7 +15,7 @@ const packages: Packages = {
   ]),
 };
 
-/** Programs that answer as a Python of that kind does. */
+/** Creates programs that answer like a Python of the given kind. */
 async function pathWith(programs: Readonly<Record<string, string>>): Promise<{ PATH: string }> {
   const folder = await mkdtemp(path.join(os.tmpdir(), 'pythons-'));
   onTestFinished(() => rm(folder, { recursive: true }));

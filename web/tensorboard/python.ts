@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import type { Packages } from './packages.ts';
 
-/** A Python that TensorBoard's packages are for. */
+/** A Python interpreter that matches TensorBoard's packages. */
 export interface Python {
   /** Absolute. */
   readonly command: string;
@@ -13,12 +13,12 @@ export interface Python {
 
 const PROBE = 'import platform, sys; print("%d.%d" % sys.version_info[:2], platform.machine(), sys.implementation.name)';
 const PROBE_MS = 20_000;
-/** It sees nothing of what else is installed, nor of the user's own settings. */
+/** Hides other installed packages and the user's own settings. */
 export const ISOLATION = ['-I', '-S'] as const;
 
 /**
- * The Pythons on the PATH that can run these packages, the newest first; a sentence when there is none. Each is asked: a name on the PATH may
- * lead to nothing.
+ * Finds the Pythons on the PATH that can run these packages, the newest first; returns a sentence if there is none. Executes each
+ * candidate, because a name on the PATH may not lead to a working program.
  */
 export async function findPythons(
   packages: Packages,
@@ -51,7 +51,7 @@ function minorOf(version: string): number {
   return Number(version.split('.')[1]);
 }
 
-/** `3.11 x86_64 cpython`; null when nothing that answers is there. */
+/** Returns `3.11 x86_64 cpython`; null if the command does not work. */
 function probe(command: string, environment: NodeJS.ProcessEnv): Promise<string | null> {
   const options = { timeout: PROBE_MS, killSignal: 'SIGKILL', env: environment, maxBuffer: 64 * 1024 } as const;
   return new Promise((resolve) => {

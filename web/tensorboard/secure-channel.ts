@@ -1,32 +1,35 @@
 import { createHmac } from 'node:crypto';
 import type { Server } from 'node:net';
 import { connect, createServer, type TLSSocket } from 'node:tls';
+import { ConnectionLimit } from '../../platform/connection-limit.ts';
 
 /*
- * TensorBoard knows no users, so nobody but the job's own ApplicationMaster may reach it: its container serves it by TLS with a key that
- * both already have (RFC 4279, ECDHE_PSK: RFC 5489 and RFC 7905), and to nobody else. TLS 1.2, since Node has such keys for no later one.
+ * TensorBoard has no authentication, so only the job's own ApplicationMaster may reach it: its container serves it over TLS with a
+ * pre-shared key that both sides derive from the ring key (RFC 4279, ECDHE_PSK: RFC 5489 and RFC 7905). TLS 1.2 is the newest version for
+ * which Node supports pre-shared keys.
  */
 
 const IDENTITY = 'tony-ts-tensorboard';
 const TLS = { ciphers: 'ECDHE-PSK-CHACHA20-POLY1305', minVersion: 'TLSv1.2', maxVersion: 'TLSv1.2' } as const;
 const HANDSHAKE_MS = 10_000;
+/** Beyond this limit the oldest unauthenticated connection is closed in favour of a new one. */
 const MAX_CONNECTIONS = 256;
 
-/** A key of its own: what leaks here opens no ring. */
+/** Derives a separate key, so that a leak here does not compromise the ring. */
 export function channelKey(ringKey: Uint8Array): Buffer {
   return createHmac('sha256', ringKey).update('tensorboard').digest();
 }
 
 export interface ServeOptions {
-  /** Of the job. */
+  /** The job's ring key. */
   readonly ringKey: Uint8Array;
-  /** A peer that has shown the key. Its errors and its end are the callee's. */
+  /** Receives an authenticated connection and owns its errors and its end. */
   readonly onConnection: (socket: TLSSocket) => void;
-  /** A peer that has not, or a connection that broke before. */
+  /** Reports a peer that failed to authenticate, or a connection that broke before. */
   readonly onRefused: (message: string) => void;
 }
 
-/** A server that does not listen yet: the caller knows at which descriptor or port. */
+/** Creates a server that does not listen yet: the caller chooses the descriptor or port. */
 export function serveTls({ ringKey, onConnection, onRefused }: ServeOptions): Server {
   const key = channelKey(ringKey);
   const server = createServer(
@@ -38,18 +41,20 @@ export function serveTls({ ringKey, onConnection, onRefused }: ServeOptions): Se
     onConnection,
   );
   server.on('tlsClientError', (error) => onRefused(error.message));
-  server.maxConnections = MAX_CONNECTIONS;
+  const limit = new ConnectionLimit({ mostUnproven: MAX_CONNECTIONS, most: MAX_CONNECTIONS });
+  server.on('connection', (socket) => limit.admit(socket));
+  server.on('secureConnection', (socket) => limit.proven(socket));
   return server;
 }
 
 export interface DialOptions {
   readonly host: string;
   readonly port: number;
-  /** Of the job. */
+  /** The job's ring key. */
   readonly ringKey: Uint8Array;
 }
 
-/** A connection to TensorBoard's HTTP server. It may be written to at once; its `error` says when there is none, within seconds. */
+/** Connects to TensorBoard's HTTP server. The socket is writable at once; a failure shows as an `error` within seconds. */
 export function dialTls({ host, port, ringKey }: DialOptions): TLSSocket {
   const psk = channelKey(ringKey);
   const socket = connect({
@@ -57,7 +62,7 @@ export function dialTls({ host, port, ringKey }: DialOptions): TLSSocket {
     host,
     port,
     pskCallback: () => ({ identity: IDENTITY, psk }),
-    // The other end has shown that it has the key: there is no certificate to look at.
+    // The pre-shared key authenticates the peer: there is no certificate to verify.
     checkServerIdentity: () => undefined,
   });
   const late = setTimeout(

@@ -3,20 +3,20 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { messageOf } from '../../conf/errors.ts';
-import type { Logger } from '../../conf/log.ts';
+import { messageOf } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
 import { ISOLATION, type Python } from './python.ts';
 
-/** Beside this file, and beside every bundle that holds it. */
+/** The build copies the script beside every bundle that contains this file. */
 const SCRIPT = fileURLToPath(new URL('./tensorboard-server.py', import.meta.url));
 const MAX_LINE = 2_000;
 const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'LD_LIBRARY_PATH'];
 
 export interface ServerProcessOptions {
   readonly python: Python;
-  /** Its working folder. */
+  /** The working folder. */
   readonly folder: string;
-  /** As its own process sees it. */
+  /** The socket's path as TensorBoard's process sees it. */
   readonly socket: string;
   /** The folder with event files. */
   readonly logs: string;
@@ -26,13 +26,13 @@ export interface ServerProcessOptions {
 export interface ServerEnd {
   /** `TensorBoard ended by SIGKILL: it did not answer for 120 s.` */
   readonly sentence: string;
-  /** Why TensorBoard cannot be imported; null when it can, for all that is known. */
+  /** Why TensorBoard cannot be imported; null if it can be, as far as known. */
   readonly missing: string | null;
 }
 
-/** One process of Python that serves TensorBoard. It ends when this process does, however that ends: its standard input is closed then. */
+/** A Python process that serves TensorBoard. It ends when this process ends for any reason, because that closes its standard input. */
 export class ServerProcess {
-  /** True when it listens, false when it has ended before. */
+  /** True once TensorBoard listens, false if it ended before. */
   readonly ready: Promise<boolean>;
   readonly ended: Promise<ServerEnd>;
   readonly #child: ChildProcess;
@@ -44,11 +44,11 @@ export class ServerProcess {
     const { python, folder, socket, logs, log } = options;
     const flags = [
       `--logdir=${logs}`,
-      // The fast loader is another program, with a port that everybody on the machine could reach.
+      // The fast loader is a separate program with a port that every user of the machine could reach.
       '--load_fast=false',
-      // A run that was interrupted goes on in another file; clocks of nodes differ, so that its name may come first.
+      // A restarted run continues in another file, whose name may sort first because the clocks of nodes differ.
       '--reload_multifile=true',
-      // Whatever time their events say: what grows is read.
+      // Keeps reading files that grow, however old their events are.
       '--reload_multifile_inactive_secs=-1',
       '--reload_interval=3',
     ];
@@ -102,7 +102,7 @@ export class ServerProcess {
 
 function environment(): Record<string, string> {
   const kept = KEPT_ENVIRONMENT.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]] as const]));
-  // It multiplies no matrices: threads for that are memory for nothing.
+  // TensorBoard multiplies no matrices, so threads for that would only waste memory.
   return { ...Object.fromEntries(kept), OPENBLAS_NUM_THREADS: '1', OMP_NUM_THREADS: '1', PYTHONUNBUFFERED: '1' };
 }
 

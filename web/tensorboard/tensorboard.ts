@@ -2,9 +2,9 @@ import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { messageOf, TonyError } from '../../conf/errors.ts';
-import type { Logger } from '../../conf/log.ts';
 import type { TensorBoardStatus } from '../../conf/status.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { parseUri } from '../../storage/uri.ts';
 import { Mirror } from './mirror.ts';
@@ -12,39 +12,41 @@ import { readPackages } from './packages.ts';
 import { findPythons, type Python } from './python.ts';
 import { ServerProcess } from './server-process.ts';
 
-/** How long TensorBoard may take until it listens: its modules are read from a slow disk once. */
+/** How long TensorBoard may take until it listens: the first start may read its modules from a slow disk. */
 const START_MS = 180_000;
-/** How long it waits for a copy of what is there already: its page asks once for that, and would show nothing. */
+/** How long to wait for the first copy before the start: TensorBoard's page asks for the runs only once and would stay empty. */
 const FIRST_COPY_MS = 20_000;
-/** It is asked whether it still answers, and has so long for it: reading a large run keeps it busy. */
+/** The pause between liveness probes and their deadline: TensorBoard is busy while it reads a large run. */
 const PROBE_PAUSE_MS = 15_000;
 const PROBE_MS = 120_000;
 const FIRST_BACK_OFF_MS = 1_000;
 const LONGEST_BACK_OFF_MS = 60_000;
-/** One that ran for so long was no failed start. */
+/** A process that ran for this long counts as a successful start and resets the back-off. */
 const STEADY_MS = 120_000;
-/** Summaries that are replaced again and again do not keep it from serving. */
+/** The minimum time between restarts for replaced summaries, so that frequent replacements do not keep TensorBoard from serving. */
 const RESTART_PAUSE_MS = 60_000;
 const SOCKET = 'tensorboard.sock';
 
 export interface TensorBoardOptions {
   /** Folder with TensorBoard's Python packages (packages.ts). */
   readonly packages: string;
-  /** URI; the folder need not be there yet. */
+  /** URI; the folder need not exist yet. */
   readonly summaryDir: string;
   readonly storage: Storage;
-  /** Absolute path of a folder for this alone; made (0700) when it is not there, removed at the end. */
+  /** Absolute path of a folder for this object only; created with mode 0700 and removed at the end. */
   readonly folder: string;
+  /** The maximum size of the local copy of the summaries; default 16 GiB. */
+  readonly copyBytes?: number;
   readonly log: Logger;
-  /** The one Python to use; by default the newest fitting one on the PATH. */
+  /** The Python to use; default: the newest matching one on the PATH. */
   readonly python?: string;
-  /** Hears of each change. */
+  /** Called after each change of the status. */
   readonly onStatus?: (status: TensorBoardStatus) => void;
 }
 
 /**
- * The real TensorBoard, kept running, over a copy of the summaries. It listens on a unix socket in a folder of its own: nobody but this user
- * reaches it, and it is for the caller to say who else may.
+ * Keeps a real TensorBoard running over a copy of the summaries. It listens on a unix socket in its own folder, which only this user can
+ * reach; the caller authorises all other access.
  */
 export class TensorBoard {
   readonly #options: TensorBoardOptions;
@@ -61,7 +63,7 @@ export class TensorBoard {
   private constructor(options: TensorBoardOptions, directory: FileHandle) {
     this.#options = options;
     this.#directory = directory;
-    // What lies on this machine's disk needs no copy.
+    // Summaries on this machine's disk need no copy.
     this.#mirror =
       parseUri(options.summaryDir).scheme === 'file'
         ? null
@@ -70,11 +72,12 @@ export class TensorBoard {
             source: options.summaryDir,
             folder: path.join(options.folder, 'summaries'),
             log: options.log,
+            ...(options.copyBytes !== undefined && { limits: { bytes: options.copyBytes } }),
             onReplaced: () => this.#restartSoon(),
           });
   }
 
-  /** Resolves at once: `status` says when it is there. @throws when the folder cannot be made */
+  /** Resolves before TensorBoard is ready, see `status`. @throws if the folder cannot be created */
   static async start(options: TensorBoardOptions): Promise<TensorBoard> {
     await rm(options.folder, { recursive: true, force: true });
     await mkdir(path.join(options.folder, 'summaries'), { recursive: true, mode: 0o700 });
@@ -89,13 +92,13 @@ export class TensorBoard {
   }
 
   /**
-   * A connection to TensorBoard's HTTP server. Its `error` says when there is none after all.
-   * @throws TonyError TENSORBOARD_UNAVAILABLE while it does not listen
+   * Connects to TensorBoard's HTTP server. A failure shows as the socket's `error`.
+   * @throws TonyError TENSORBOARD_UNAVAILABLE while TensorBoard does not listen
    */
   connect(): Socket {
     const { state, message } = this.#state;
     if (state !== 'ready') throw new TonyError('TENSORBOARD_UNAVAILABLE', message);
-    // A socket's path may have 107 bytes; a folder's may be longer.
+    // A socket's path is limited to 107 bytes, and the folder's may be longer.
     return connect({ path: `/proc/self/fd/${this.#directory.fd}/${SOCKET}` });
   }
 
@@ -160,7 +163,7 @@ export class TensorBoard {
     }
   }
 
-  /** From start to end of one process. */
+  /** Runs one process from its start to its end. */
   async #serve(python: Python): Promise<{ sentence: string; missing: string | null }> {
     const { folder, log } = this.#options;
     const logs = this.#mirror === null ? fileURLToPath(this.#options.summaryDir) : path.join(folder, 'summaries');
@@ -180,7 +183,7 @@ export class TensorBoard {
     return end;
   }
 
-  /** One that hangs is no better than one that has died. */
+  /** Ends a TensorBoard that no longer answers, so that it is restarted. */
   async #watch(server: ServerProcess): Promise<void> {
     const { signal } = this.#closing;
     while (this.#server === server && !signal.aborted) {
@@ -202,14 +205,14 @@ export class TensorBoard {
         resolve(answer);
       };
       const timer = setTimeout(() => end(false), PROBE_MS);
-      // One that has just died is not for this to judge.
+      // A closed connection means that the process has ended, which `#serve` handles.
       socket.on('error', () => end(true)).on('close', () => end(true));
       socket.on('data', () => end(true));
       socket.write('GET /data/environment HTTP/1.1\r\nHost: tensorboard\r\nConnection: close\r\n\r\n');
     });
   }
 
-  /** It has read what is there no more, and goes on from the same place in another file. */
+  /** Restarts TensorBoard after a file was replaced: it would otherwise continue at the old position in the new file. */
   #restartSoon(): void {
     if (this.#restart !== null || this.#closing.signal.aborted) return;
     const wait = Math.max(1_000, this.#restartAt - performance.now());

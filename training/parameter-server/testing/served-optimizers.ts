@@ -1,15 +1,16 @@
 /**
- * Run by the Node of a runtime: a worker with parameter servers trains as one without them, on the native backend, by each optimizer; and leaves
- * no tensor behind. One line for each.
+ * Runs with the Node.js of a runtime, on the native backend. For each optimizer, checks that a worker with parameter servers trains like
+ * one without them and leaks no tensors; prints one line per optimizer.
  */
 import type * as tfjs from '@tensorflow/tfjs';
-import { Secret } from '../../../conf/secret.ts';
+import { Secret } from '../../../platform/secret.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
-import { allReduceStrategy } from '../../all-reduce-strategy.ts';
-import { loadBackend } from '../../backend.ts';
-import { fit as fitModel } from '../../fit.ts';
-import { Ring } from '../../ring.ts';
-import type { StrategyFactory } from '../../strategy.ts';
+import { loadBackend } from '../../backend/backend.ts';
+import { Phases } from '../../checkpoint/phases.ts';
+import { fit as fitModel } from '../../fit/fit.ts';
+import { Ring } from '../../ring/ring.ts';
+import { allReduceStrategy } from '../../strategy/all-reduce-strategy.ts';
+import type { StrategyFactory } from '../../strategy/strategy.ts';
 import { listening } from '../../testing/listening.ts';
 import { ParameterServer } from '../parameter-server.ts';
 import { parameterServerStrategy } from '../parameter-server-strategy.ts';
@@ -24,7 +25,7 @@ const addresses = places.map(({ address }) => address);
 const servers = await Promise.all(
   places.map(({ server }, index) =>
     ParameterServer.open({
-      ...{ tf, storage: new FileStorage(), index, worldSize: 1, generation: 1, key, onNotice: () => {} },
+      ...{ tf, storage: new FileStorage(), checkpointDir: null, index, worldSize: 1, generation: 1, key, onNotice: () => {} },
       listener: server,
     }),
   ),
@@ -46,7 +47,7 @@ function makeModel(optimizer: tfjs.Optimizer) {
     tf.layers.conv2d({ filters: 8, kernelSize: 3, activation: 'relu', inputShape: [12, 12, 1], kernelInitializer: kernelInitializer() }),
   );
   model.add(tf.layers.flatten());
-  // 80,000 numbers: more than a share, so it is cut.
+  // 80,000 numbers exceed a share, so the variable is split.
   model.add(tf.layers.dense({ units: 100, activation: 'relu', kernelInitializer: kernelInitializer() }));
   model.add(tf.layers.dense({ units: 3, activation: 'softmax', kernelInitializer: kernelInitializer() }));
   model.compile({ optimizer, loss: 'categoricalCrossentropy' });
@@ -60,7 +61,8 @@ const data = { x: { values: pixels, shape: [96, 12, 12, 1] }, y: { values: targe
 async function train(strategy: StrategyFactory, optimizer: tfjs.Optimizer, epochs: number): Promise<Float32Array[]> {
   const model = makeModel(optimizer);
   const environment = { tf, strategy, generation: 1, applicationId: '', summaries: null, checkpoints: null, report: () => {} };
-  await fitModel({ ...environment, storage: new FileStorage() }, model, data, { epochs, batchSize: 16 });
+  const phase = new Phases('').begin('fit');
+  await fitModel({ ...environment, phase, storage: new FileStorage() }, model, data, { epochs, batchSize: 16 });
   const weights = model.getWeights().map((weight) => weight.dataSync() as Float32Array);
   model.dispose();
   optimizer.dispose();
@@ -85,7 +87,7 @@ for (const [name, make] of Object.entries(optimizers)) {
   console.log(`${name}: ${far} ${far <= 1e-6 ? 'ok' : 'is too far'}`);
 }
 
-/** The fewest tensors that there are for a while: servers forget a run when they see that its worker has gone. */
+/** The lowest tensor count within a period: servers free a run only after its worker has disconnected. */
 async function fewestTensors(): Promise<number> {
   let fewest = Number.POSITIVE_INFINITY;
   for (let look = 0; look < 40; look++) {

@@ -1,21 +1,21 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { HistoryList, HistorySummary } from '../../history-list.ts';
-import { getJson } from './api.ts';
-import { stateBadge } from './badge.ts';
-import { choice, searchField } from './controls.ts';
-import { Feed, useFeed } from './feed.ts';
-import { formatCount, formatElapsed, formatMoment, formatNumberOf } from './format.ts';
-import { type Content, html } from './html.ts';
-import { plainText } from './plain-text.ts';
+import { getJson } from './parts/api.ts';
+import { stateBadge } from './parts/badge.ts';
+import { choice, searchField } from './parts/controls.ts';
+import { formatCount, formatElapsed, formatMoment, formatNumberOf } from './parts/format.ts';
+import { type Content, html } from './parts/html.ts';
+import { plainText } from './parts/plain-text.ts';
+import { PolledResource, usePolledResource } from './parts/polled-resource.ts';
 
 const EVERY_MS = 30_000;
-/** As many at once as a browser lays out without being noticed. */
+/** The number of rows that a browser lays out without a visible delay. */
 const PAGE = 200;
 
-/** The jobs whose histories this server has, as far as the person may see them. */
+/** The list of finished jobs on this server that the user may view. */
 export function HistoryPage(): Content {
-  const feed = useMemo(() => new Feed({ load: () => getJson<HistoryList>('history'), everyMs: EVERY_MS }), []);
-  const { data, problem } = useFeed(feed);
+  const feed = useMemo(() => new PolledResource({ load: () => getJson<HistoryList>('history'), everyMs: EVERY_MS }), []);
+  const { data, problem } = usePolledResource(feed);
   const [filter, setFilter] = useState('');
   const [state, setState] = useState('');
   const [most, setMost] = useState(PAGE);
@@ -78,7 +78,7 @@ function row(job: HistorySummary): Content {
   </tr>`;
 }
 
-/** The list's links lead below this page, and nowhere else. */
+/** Accepts only links to pages below this one. */
 function safe(href: string): string {
   const base = new URL('.', location.href);
   try {

@@ -1,28 +1,28 @@
 import { Component, h } from 'preact';
 import { useEffect, useMemo } from 'preact/hooks';
 import type { JobStatus } from '../../../conf/status.ts';
-import { alerts, connectionBanner } from './alerts.ts';
-import { Charts } from './charts-view.ts';
-import { Configuration } from './configuration-view.ts';
-import { useRoute } from './environment.ts';
-import { Events } from './events-view.ts';
-import { useFeed } from './feed.ts';
-import { Header } from './header.ts';
-import { type Content, html } from './html.ts';
-import { JobFeeds } from './job-feeds.ts';
-import { Logs } from './logs-view.ts';
-import { Overview } from './overview.ts';
-import { Resources } from './resources-view.ts';
-import type { Route } from './route.ts';
-import { Tabs } from './tabs.ts';
-import { Tasks } from './tasks-view.ts';
-import { TimelineView } from './timeline-view.ts';
+import { useRoute } from './parts/environment.ts';
+import { type Content, html } from './parts/html.ts';
+import { JobResources } from './parts/job-resources.ts';
+import { usePolledResource } from './parts/polled-resource.ts';
+import type { Route } from './parts/route.ts';
+import { Tabs } from './parts/tabs.ts';
+import { alerts, connectionBanner } from './views/alerts.ts';
+import { Charts } from './views/charts-view.ts';
+import { Configuration } from './views/configuration-view.ts';
+import { Events } from './views/events-view.ts';
+import { Header } from './views/header.ts';
+import { Logs } from './views/logs-view.ts';
+import { Overview } from './views/overview.ts';
+import { Resources } from './views/resources-view.ts';
+import { Tasks } from './views/tasks-view.ts';
+import { TimelineView } from './views/timeline-view.ts';
 
 const FIRST: Route = { section: 'overview', rest: [] };
 
 export function JobPage(): Content {
-  const feeds = useMemo(() => new JobFeeds(), []);
-  const reading = useFeed(feeds.job);
+  const feeds = useMemo(() => new JobResources(), []);
+  const reading = usePolledResource(feeds.job);
   const route = useRoute(FIRST);
   const status = reading.data;
   useEffect(() => {
@@ -47,7 +47,7 @@ export function JobPage(): Content {
     <footer class="wide aside">${status.applicationId} · master attempt ${status.masterAttempt} · generation ${status.generations}</footer>`;
 }
 
-function view({ section, rest }: Route, status: JobStatus, feeds: JobFeeds): Content {
+function view({ section, rest }: Route, status: JobStatus, feeds: JobResources): Content {
   switch (section) {
     case 'overview':
       return h(Overview, { status, feeds });
@@ -69,12 +69,12 @@ function view({ section, rest }: Route, status: JobStatus, feeds: JobFeeds): Con
 }
 
 function skip(event: MouseEvent): void {
-  // The address behind # names what is shown, not where on the page one is.
+  // The URL fragment selects a section and cannot serve as an anchor.
   event.preventDefault();
   document.getElementById('content')?.focus();
 }
 
-/** A view that breaks takes only itself away. */
+/** Contains a rendering error to the view that failed. */
 class Guard extends Component<{ children: Content }, { error: unknown }> {
   override state = { error: null };
 

@@ -1,7 +1,7 @@
 /**
- * Stands before everything else in TensorBoard's pages. Gateways such as YARN's proxy refuse POST and some queries: requests of that kind,
- * of fetch and of XMLHttpRequest, go to `tony/tunnel` as web/tunnel.ts describes, and the page does not notice. PUT where that passes, else
- * GET: found out by a probe.
+ * Runs before all other scripts of TensorBoard's pages. Gateways such as YARN's proxy refuse POST and some queries: this script sends such
+ * requests of fetch and XMLHttpRequest to `tony/tunnel`, as web/tunnel.ts describes, transparently for the page. A probe finds out whether
+ * the gateway passes PUT; otherwise the script uses GET.
  */
 
 type Transport = 'put' | 'get';
@@ -13,15 +13,15 @@ interface Envelope {
 }
 
 const script = document.currentScript as HTMLScriptElement;
-/** The site's root, wherever gateways have put it. */
+/** The site's root, including any prefix that gateways add. */
 const ROOT = new URL('../../', script.src);
 const TUNNEL = new URL('tony/tunnel', ROOT).href;
-/** Gateways refuse longer addresses: YARN's proxy beyond 64 KiB, others earlier. */
+/** Gateways refuse longer URLs: YARN's proxy beyond 64 KiB, others earlier. */
 const MAX_ADDRESS = 6000;
 const PARTS_AT_ONCE = 6;
 const PROBE_MS = 10_000;
 const STRIP_HEIGHT = '34px';
-/** The server's sentence: see web/tunnel.ts. */
+/** The server's error text, see web/tunnel.ts. */
 const OUTDATED = 'This page is of an earlier server';
 
 const nativeFetch = window.fetch.bind(window);
@@ -31,14 +31,14 @@ const native = {
   abort: XMLHttpRequest.prototype.abort,
   setRequestHeader: XMLHttpRequest.prototype.setRequestHeader,
 };
-/** What is not overwritten below, and so never ends in the tunnel. */
+/** The original class, not patched below, so its requests never use the tunnel. */
 const PlainRequest = XMLHttpRequest;
 
 let token = script.dataset.token ?? '';
 
 // ---------------------------------------------------------------------------------------------------------------- which requests
 
-/** Path and query below the root when the request goes by the tunnel; null when it goes as it is. */
+/** Returns the path and query relative to the root if the request needs the tunnel; null if it is sent unchanged. */
 function tunnelledPath(method: string, address: string | URL): string | null {
   let url: URL;
   try {
@@ -63,7 +63,7 @@ function passesAsItIs(path: string): boolean {
 
 function base64Url(bytes: Uint8Array): string {
   let letters = '';
-  // In pieces: a call takes so many arguments and no more.
+  // In chunks, because the number of arguments of a call is limited.
   for (let at = 0; at < bytes.length; at += 0x8000) letters += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
   return btoa(letters).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
 }
@@ -89,7 +89,7 @@ function tunnelAddress(suffix: string, parameters: Readonly<Record<string, strin
   return `${TUNNEL}${suffix}?${query.join('&')}`;
 }
 
-/** GET: the addresses of the parts, to be fetched first, and the address that brings the answer. */
+/** For GET: the URLs of the parts, to request first, and the URL that returns the response. */
 function addressesOf(envelope: string): { readonly parts: readonly string[]; readonly last: string } {
   const whole = tunnelAddress('', { e: envelope });
   if (whole.length <= MAX_ADDRESS) return { parts: [], last: whole };
@@ -106,7 +106,7 @@ async function sendParts(parts: readonly string[], signal: AbortSignal | null): 
   const left = parts.values();
   const worker = async (): Promise<void> => {
     for (const part of left) {
-      // One that is lost shows in the answer to the last request.
+      // A lost part is reported by the response to the last request.
       const answer = await nativeFetch(part, { cache: 'no-store', signal });
       await answer.text();
     }
@@ -119,7 +119,7 @@ async function sendParts(parts: readonly string[], signal: AbortSignal | null): 
 let found: Transport | null = null;
 let finding: Promise<Transport> | null = null;
 
-/** The same for all requests of the page. While nothing passes at all, each request tries anew, by PUT. */
+/** All requests of the page share the result. If neither method works, requests use PUT and the next one probes again. */
 function transport(): Promise<Transport> {
   finding ??= probe().then((result) => {
     found = result;
@@ -136,11 +136,11 @@ async function probe(): Promise<Transport | null> {
       const [address, options] = probeBy(way, word);
       const answer = await nativeFetch(address, { ...options, cache: 'no-store', signal: AbortSignal.timeout(PROBE_MS) });
       const text = await answer.text();
-      // A gateway may say 200 and mean nothing by it.
+      // A gateway may answer 200 without having passed the request on.
       if (answer.ok && text.trim() === word) return way;
       await renewIfOutdated(answer.status, text);
     } catch {
-      // No connection, or a gateway that hangs up on PUT: the other way will tell.
+      // No connection, or a gateway that closes it on PUT: try the other method.
     }
   }
   return null;
@@ -152,7 +152,7 @@ function probeBy(way: Transport, word: string): [address: string, options: Reque
   return [`${TUNNEL}/probe`, { method: 'PUT', headers: { 'Content-Type': 'text/plain' }, body: envelope }];
 }
 
-/** For synchronous requests, which cannot wait for a promise. */
+/** The same for synchronous requests, which cannot await a promise. */
 function transportNow(): Transport {
   if (found !== null) return found;
   const word = randomName().replaceAll('-', '_');
@@ -165,7 +165,7 @@ function transportNow(): Transport {
         return way;
       }
     } catch {
-      // As above.
+      // See `probe`.
     }
   }
   return 'put';
@@ -183,7 +183,7 @@ function requestNow(method: string, address: string, body: string | null): XMLHt
 
 let renewing: Promise<void> | null = null;
 
-/** Another attempt of the ApplicationMaster has a token of its own: it stands in the page, as ours did. */
+/** Each attempt of the ApplicationMaster has its own token. If the token is outdated, reads the new one from the site's root page. */
 async function renewIfOutdated(status: number, text: string): Promise<boolean> {
   if (status !== 403 || !text.startsWith(OUTDATED)) return false;
   const before = token;
@@ -237,20 +237,22 @@ interface Call {
   readonly address: string;
   readonly asynchronous: boolean;
   readonly headers: Header[];
-  /** `opened` -> `packing` (the page believes it sent) -> `sent`; `dropped` when the page has given up while it was packed. */
+  /**
+   * `opened` -> `packing` (sent, from the page's point of view) -> `sent`; `dropped` if the page aborted the request while it was packing.
+   */
   state: 'opened' | 'packing' | 'sent' | 'dropped';
 }
 
 interface Packed {
   readonly bytes: Uint8Array;
-  /** What goes with it unless the page has set another. */
+  /** The content type, unless the page has set one. */
   readonly type: string | null;
 }
 
 const calls = new WeakMap<XMLHttpRequest, Call>();
 const responseUrl = Object.getOwnPropertyDescriptor(XMLHttpRequest.prototype, 'responseURL');
 
-/** A body whose bytes are at hand; null when they must be waited for. */
+/** A body whose bytes are available synchronously; null for one that must be read asynchronously. */
 function packedNow(body: Document | XMLHttpRequestBodyInit | null | undefined): Packed | null {
   if (body === null || body === undefined) return { bytes: new Uint8Array(), type: null };
   if (typeof body === 'string') return { bytes: utf8(body), type: 'text/plain;charset=UTF-8' };
@@ -289,7 +291,7 @@ function envelopeFor(call: Call, { bytes, type }: Packed): Envelope {
 function sendByRequest(request: XMLHttpRequest, call: Call, way: Transport, content: string): void {
   call.state = 'sent';
   if (way === 'get') {
-    // Still opened and not sent: no event is seen.
+    // The request is still in the state opened, so reopening it fires no event.
     native.open.call(request, 'GET', content, call.asynchronous);
     native.send.call(request, null);
     return;
@@ -298,13 +300,13 @@ function sendByRequest(request: XMLHttpRequest, call: Call, way: Transport, cont
   native.send.call(request, content);
 }
 
-/** What the page sees when a request ends that was never really sent. */
+/** Fires the events of a failed request for one that was never sent. */
 function endUnsent(request: XMLHttpRequest, event: 'abort' | 'error', stateAfter: number): void {
   Object.defineProperty(request, 'readyState', { value: XMLHttpRequest.DONE, configurable: true });
   request.dispatchEvent(new Event('readystatechange'));
   request.dispatchEvent(new ProgressEvent(event));
   request.dispatchEvent(new ProgressEvent('loadend'));
-  // A listener may have opened it anew.
+  // A listener may have reopened the request.
   if (Object.hasOwn(request, 'readyState')) Object.defineProperty(request, 'readyState', { value: stateAfter, configurable: true });
 }
 
@@ -339,7 +341,7 @@ XMLHttpRequest.prototype.open = function open(
 
 XMLHttpRequest.prototype.setRequestHeader = function setRequestHeader(this: XMLHttpRequest, name: string, value: string): void {
   const call = calls.get(this);
-  // Not opened, or sent: the browser knows what to say to that.
+  // Not opened or already sent: the browser raises the appropriate error.
   if (call === undefined || call.state === 'sent') {
     native.setRequestHeader.call(this, name, value);
     return;
@@ -359,7 +361,7 @@ XMLHttpRequest.prototype.send = function send(this: XMLHttpRequest, body?: Docum
     sendNow(this, call, body);
     return;
   }
-  // The browser tells of an outdated token to the page alone.
+  // The browser reports the response to the page only, so an outdated token is renewed when the response arrives.
   this.addEventListener('load', () => void renewAfter(this), { once: true });
   call.state = 'packing';
   const ready = packedNow(body);
@@ -384,7 +386,7 @@ async function prepare(call: Call, given: Packed | Document | XMLHttpRequestBody
   const content = sealed(envelopeFor(call, ready));
   if (way === 'put') return [way, content];
   const { parts, last } = addressesOf(content);
-  // What is lost of them shows in the answer to the last request.
+  // A lost part is reported by the response to the last request.
   if (parts.length > 0 && call.state === 'packing') await sendParts(parts, null).catch(() => {});
   return [way, last];
 }
@@ -420,12 +422,12 @@ XMLHttpRequest.prototype.abort = function abort(this: XMLHttpRequest): void {
 
 // ------------------------------------------------------------------------------------------------------------- the way to the job
 
-/** A strip of its own below TensorBoard, which covers none of it; in a shadow tree, where TensorBoard's styles do not reach. */
+/** Adds a strip below TensorBoard without covering it, in a shadow tree that TensorBoard's styles do not affect. */
 function addLink(): void {
   const strip = document.createElement('nav');
   strip.setAttribute('aria-label', 'tony-ts');
   const shadow = strip.attachShadow({ mode: 'open' });
-  // A sheet made by script is allowed by any policy.
+  // Every content security policy allows a style sheet created by script.
   const style = new CSSStyleSheet();
   style.replaceSync(`
     :host { position: fixed; inset: auto 0 0 0; height: ${STRIP_HEIGHT}; box-sizing: border-box; display: flex; align-items: center; gap: 8px;
@@ -439,11 +441,11 @@ function addLink(): void {
   link.href = new URL('tony/', ROOT).href;
   link.textContent = 'Job';
   shadow.append(link, 'state, tasks, logs');
-  // TensorBoard is as high as its page's body.
+  // TensorBoard takes the height of the page's body.
   document.body.style.height = `calc(100% - ${STRIP_HEIGHT})`;
   document.body.append(strip);
 }
 
 if ('job' in script.dataset && window === window.top) document.addEventListener('DOMContentLoaded', addLink);
-// Found out while the page loads.
+// Starts the probe while the page loads.
 void transport();

@@ -1,0 +1,137 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { roleTags } from '../../conf/role-tags.ts';
+import { parseSite } from '../../conf/site.ts';
+import type { ApplicationFilter } from '../../hadoop/yarn/resource-manager.ts';
+import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
+import { submittedBefore } from '../../hadoop/yarn/submission-order.ts';
+import { frozen, workers } from '../job/simulator/job-scenario.ts';
+import { judge } from './admission.ts';
+
+/** Jobs get IDs, are submitted, look, start and end at arbitrary times: no total is exceeded, and every job is eventually admitted. */
+
+const LIMIT = 4;
+const SITE = parseSite(`quotas: {roles: {worker: {total: {gpus: ${LIMIT}}}}}`, 'site.yaml');
+
+/** Times in steps. */
+interface Plan {
+  readonly number: number;
+  readonly user: string;
+  readonly gpus: number;
+  readonly submittedAt: number;
+  /** Time until its ApplicationMaster first looks, between looks, and from a look to the decision. */
+  readonly startsIn: number;
+  readonly looksEvery: number;
+  readonly thinks: number;
+  /** Time from admission to its containers, the number of containers allocated, and the time from then to its end. */
+  readonly waitsForContainers: number;
+  readonly gets: number;
+  readonly runs: number;
+}
+
+const plan = (number: number): fc.Arbitrary<Plan> =>
+  fc.record({
+    number: fc.constant(number),
+    user: fc.constantFrom('alice', 'bob', 'carol'),
+    gpus: fc.integer({ min: 1, max: LIMIT }),
+    submittedAt: fc.integer({ min: 1, max: 12 }),
+    startsIn: fc.integer({ min: 1, max: 6 }),
+    looksEvery: fc.integer({ min: 1, max: 3 }),
+    thinks: fc.integer({ min: 0, max: 2 }),
+    waitsForContainers: fc.integer({ min: 1, max: 8 }),
+    gets: fc.integer({ min: 1, max: LIMIT }),
+    runs: fc.integer({ min: 1, max: 10 }),
+  });
+
+class Job {
+  readonly plan: Plan;
+  readonly id: string;
+  readonly frozen: ReturnType<typeof frozen>;
+  admittedAt: number | null = null;
+  #look: { readonly at: number; readonly seen: readonly Application[] } | null = null;
+
+  constructor(plan: Plan) {
+    this.plan = plan;
+    this.id = `application_100_${plan.number}`;
+    const { gpus } = plan;
+    const worker = workers({ instances: gpus, maxInstances: gpus, resources: { memoryMb: 1024, vcores: 1, gpus: 1, other: {} } });
+    this.frozen = { ...frozen({ roles: [worker] }), applicationId: this.id, user: plan.user };
+  }
+
+  isListed(now: number): boolean {
+    return now >= this.plan.submittedAt && !this.isOver(now);
+  }
+
+  isOver(now: number): boolean {
+    const { waitsForContainers, runs } = this.plan;
+    return this.admittedAt !== null && now >= this.admittedAt + waitsForContainers + runs;
+  }
+
+  taken(now: number): number {
+    return this.admittedAt === null || this.isOver(now) ? 0 : this.plan.gpus;
+  }
+
+  /** The application as YARN shows it to a user who may or may not view it. */
+  application(now: number, viewer: string): Application {
+    const { user, submittedAt, waitsForContainers, gets, gpus } = this.plan;
+    const has = this.admittedAt !== null && now >= this.admittedAt + waitsForContainers ? Math.min(gets, gpus) : 0;
+    return {
+      id: this.id,
+      user,
+      queue: 'root.default',
+      tags: roleTags(this.frozen.job),
+      startedAt: viewer === user ? submittedAt : 0,
+      runningContainers: viewer === user ? has + 1 : 0,
+      used: { 'memory-mb': 1024 * has, 'yarn.io/gpu': has },
+      usedByMaster: { 'memory-mb': 1024, vcores: 1 },
+    } as unknown as Application;
+  }
+
+  async turn(now: number, list: (viewer: string, filter?: ApplicationFilter) => Application[]): Promise<void> {
+    const { user, submittedAt, startsIn, looksEvery, thinks } = this.plan;
+    const since = now - submittedAt - startsIn;
+    if (this.admittedAt !== null || since < 0) return;
+    if (this.#look === null && since % looksEvery === 0) this.#look = { at: now, seen: list(user) };
+    if (this.#look === null || now < this.#look.at + thinks) return;
+    const { seen } = this.#look;
+    this.#look = null;
+    const own = seen.find(({ id }) => id === this.id);
+    if (own === undefined) throw new Error('not listed');
+    // Queries made after the look are answered with the state of the current step.
+    const earlier = await submittedBefore(own, seen, { applications: async (filter) => list(user, filter) }, {});
+    const view = {
+      own,
+      minimumMemoryMb: 1024,
+      applicationId: this.id,
+      user,
+      site: SITE,
+      queue: own.queue,
+      applications: seen,
+      earlier,
+      groupsOf: () => [],
+    };
+    if (judge(this.frozen, view).type === 'admitted') this.admittedAt = now;
+  }
+}
+
+test('no total is exceeded, and each job has its turn', async () => {
+  const plans = fc
+    .uniqueArray(fc.integer({ min: 1, max: 9 }), { minLength: 2, maxLength: 4 })
+    .chain((numbers) => fc.tuple(...numbers.map(plan)));
+  await fc.assert(
+    fc.asyncProperty(plans, async (all) => {
+      const jobs = all.map((each) => new Job(each));
+      let now = 0;
+      const list = (viewer: string, { submitted: { from = 0, to = now } = {} }: ApplicationFilter = {}): Application[] =>
+        jobs
+          .filter((job) => job.isListed(now) && job.plan.submittedAt >= from && job.plan.submittedAt <= to)
+          .map((job) => job.application(now, viewer));
+      for (; jobs.some((job) => !job.isOver(now)); now += 1) {
+        if (now > 200) throw new Error(`waits for ever: ${jobs.filter(({ admittedAt }) => admittedAt === null).map(({ id }) => id)}`);
+        for (const job of jobs) await job.turn(now, list);
+        expect(jobs.reduce((sum, job) => sum + job.taken(now), 0)).toBeLessThanOrEqual(LIMIT);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});

@@ -1,0 +1,287 @@
+import { expect, test } from 'vitest';
+import { withFinalValues } from '../../conf/final-values.ts';
+import { roleTags } from '../../conf/role-tags.ts';
+import { parseSite } from '../../conf/site.ts';
+import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
+import { frozen, workers } from '../job/simulator/job-scenario.ts';
+import { role } from '../job/simulator/world.ts';
+import { admissionPolicy, type ClusterView, type Judgement, judge, limitsFor, refusalOfRunning } from './admission.ts';
+
+const JOB = frozen({ roles: [workers({ instances: 3, maxInstances: 3, resources: { memoryMb: 1024, vcores: 1, gpus: 1, other: {} } })] });
+
+function application(id: string, more: Partial<Application> = {}): Application {
+  return {
+    id,
+    name: '',
+    user: 'bob',
+    queue: 'root.default',
+    type: 'TONY',
+    tags: roleTags(JOB.job),
+    state: 'RUNNING',
+    finalStatus: 'UNDEFINED',
+    progress: 0,
+    trackingUrl: '',
+    diagnostics: '',
+    startedAt: 1,
+    finishedAt: null,
+    amContainerLogs: null,
+    amNodeHttp: null,
+    allocatedMb: 0,
+    allocatedVcores: 0,
+    runningContainers: 0,
+    used: {},
+    usedByMaster: {},
+    nodeLabel: null,
+    logAggregation: null,
+    ...more,
+  };
+}
+
+const OWN = application('application_100_0005', { user: 'alice' });
+
+const FROZEN = { ...JOB, applicationId: OWN.id, user: OWN.user };
+
+/** Applications with a lower ID were submitted earlier, unless the view says otherwise. */
+function view(site: string, { applications = [OWN], ...more }: Partial<ClusterView> = {}): ClusterView {
+  return {
+    applicationId: OWN.id,
+    user: OWN.user,
+    site: parseSite(site, 'hdfs://nn/apps/tony-ts/site.yaml'),
+    queue: 'root.default',
+    own: applications.find(({ id }) => id === OWN.id) ?? null,
+    minimumMemoryMb: 1024,
+    applications,
+    earlier: new Set(applications.map(({ id }) => id).filter((id) => id < OWN.id)),
+    groupsOf: () => [],
+    ...more,
+  };
+}
+
+function quotas(text: string): string {
+  return `quotas:\n${text.replace(/^/gm, '  ')}`;
+}
+
+/** Judges the job among other applications, unless one of them is the job's own. */
+function judged(limits: string, others: readonly Application[] = [], more: Partial<ClusterView> = {}): Judgement {
+  const applications = others.some(({ id }) => id === OWN.id) ? others : [...others, OWN];
+  return judge(FROZEN, view(quotas(limits), { applications, ...more }));
+}
+
+test('a job within all limits begins', () => {
+  expect(judged('roles: {worker: {instances: 3, total: {gpus: 3}}}')).toEqual({ type: 'admitted' });
+});
+
+test('a job beyond a limit is refused, whatever its client has let pass', () => {
+  expect(judged('roles: {worker: {instances: 2}}')).toEqual({
+    type: 'refused',
+    reason:
+      'The job is beyond what hdfs://nn/apps/tony-ts/site.yaml allows. quotas.roles.worker.instances: role worker asks for 3 tasks; 2 are allowed (fits: instances: 2 in all).',
+  });
+});
+
+test('of two jobs the one that was submitted first goes first', () => {
+  const limits = 'queues: {default: {roles: {worker: {total: {gpus: 4}}}}}';
+  expect(judged(limits, [application('application_100_0004')])).toEqual({
+    type: 'waits',
+    reason:
+      'Waits for other jobs to end: quotas.queues.default.roles.worker.total.gpus is 4 gpus, of which application_100_0004 has 3 gpus, and this job asks for 3 gpus.',
+  });
+  expect(judged(limits, [application('application_100_0006')])).toEqual({ type: 'admitted' });
+  expect(judged(limits, [application('application_100_0004')], { earlier: new Set() })).toEqual({ type: 'admitted' });
+  expect(judged(`over: fail\n${limits}`, [application('application_100_0004')]).type).toBe('refused');
+});
+
+test('a job that has begun goes first, whatever the order; the own one is not in its own way', () => {
+  const limits = 'roles: {worker: {total: {gpus: 4}}}';
+  const later = 'application_100_0006';
+  expect(judged(limits, [application(later, { used: { 'yarn.io/gpu': 1 } })]).type).toBe('waits');
+  expect(judged(limits, [application(later, { runningContainers: 2 })]).type).toBe('waits');
+  expect(judged(limits, [application(later, { runningContainers: 1, used: { 'yarn.io/gpu': 0, vcores: 0 } })]).type).toBe('admitted');
+  expect(judged(limits, [application(OWN.id, { user: 'alice', runningContainers: 3, used: { 'yarn.io/gpu': 2 } })]).type).toBe('admitted');
+});
+
+test('a job of another queue takes nothing of a queue', () => {
+  const limits = 'queues: {default: {total: {gpus: 4}}}';
+  expect(judged(limits, [application('application_100_0001', { queue: 'root.research' })])).toEqual({ type: 'admitted' });
+});
+
+test('a job that hides what it takes is counted by what the cluster says that it has', () => {
+  const limits = 'roles: {worker: {total: {gpus: 4}}}';
+  const used = { 'memory-mb': 4096, vcores: 4, 'yarn.io/gpu': 2 };
+  expect(judged(limits, [application('application_100_0001', { tags: ['tony-ts'], used })]).type).toBe('waits');
+  const evaluator = roleTags({ ...JOB.job, roles: [role({ name: 'evaluator', instances: 1, maxInstances: 1 })] });
+  expect(judged(limits, [application('application_100_0001', { tags: evaluator, used })]).type).toBe('waits');
+  expect(judged(limits, [application('application_100_0001', { tags: evaluator, used: { 'yarn.io/gpu': 1 } })])).toEqual({
+    type: 'admitted',
+  });
+});
+
+test('members of a group share its total', () => {
+  const limits = 'groups: {research: {total: {gpus: 4}}}';
+  const groupsOf = (user: string) => (user === 'carol' ? [] : ['research']);
+  expect(judged(limits, [application('application_100_0001')], { groupsOf }).type).toBe('waits');
+  expect(judged(limits, [application('application_100_0001', { user: 'carol' })], { groupsOf })).toEqual({ type: 'admitted' });
+});
+
+test('a job that runs is held to the limits of time, and does not grow when it is beyond a limit that was lowered', () => {
+  expect(limitsFor(FROZEN, view(quotas('users: {"*": {timeout: 1h}}\nqueues: {default: {idle: 10m}}')))).toEqual({
+    timeout: { ms: 3_600_000, path: 'quotas.users.*.timeout' },
+    idle: { ms: 600_000, path: 'quotas.queues.default.idle' },
+    mayGrow: true,
+  });
+  expect(limitsFor(FROZEN, view(quotas('roles: {worker: {instances: 1}}')))).toEqual({ timeout: null, idle: null, mayGrow: false });
+});
+
+test('a job whose own tags do not tell what it asks for is refused: others count by them', () => {
+  const limits = 'roles: {worker: {total: {gpus: 8}}}';
+  const own = (tags: readonly string[]) => judged(limits, [application('application_100_0005', { tags, user: 'alice' })]).type;
+  expect(own(['tony-ts', ...roleTags(JOB.job), 'mine'])).toBe('admitted');
+  expect(own(['tony-ts'])).toBe('refused');
+  expect(own([...roleTags(JOB.job), 'tony-roles:worker:0'])).toBe('refused');
+  expect(own(['tony-roles:worker:1'])).toBe('refused');
+});
+
+test('a job that is no application by which jobs are counted is refused', () => {
+  expect(judge(FROZEN, view(quotas('roles: {worker: {total: {gpus: 8}}}'), { applications: [] }))).toMatchObject({
+    type: 'refused',
+    reason: expect.stringContaining('does not list the job among the applications of type TONY'),
+  });
+});
+
+test('a job that says to be of somebody else, or another one, is refused', () => {
+  expect(judge({ ...FROZEN, user: 'bob' }, view(''))).toEqual({
+    type: 'refused',
+    reason: 'job.json is of user bob; YARN runs it for alice. Submit it with tony-ts.',
+  });
+  expect(judge({ ...FROZEN, applicationId: 'application_99_0001' }, view(''))).toEqual({
+    type: 'refused',
+    reason: 'job.json is of application_99_0001; YARN runs it as application_100_0005. Submit it with tony-ts.',
+  });
+});
+
+test('containers beyond those that a job tells of count as tasks of every role, but for its ApplicationMaster', () => {
+  const limits = 'roles: {worker: {total: {instances: 4}}}';
+  const silent = (runningContainers: number) => judged(limits, [application('application_100_0001', { tags: [], runningContainers })]).type;
+  expect(silent(2)).toBe('admitted');
+  expect(silent(3)).toBe('waits');
+  const hidden = ['1', '2'].map((number) => application(`application_100_000${number}`, { tags: [], used: { 'memory-mb': 512 } }));
+  expect(judged(limits, hidden.slice(1)).type).toBe('admitted');
+  expect(judged(limits, hidden).type).toBe('waits');
+  expect(judged(limits, [application('application_100_0001', { runningContainers: 0 })]).type).toBe('waits');
+});
+
+test('a job without the final values is refused with all of them, wherever it says to be', () => {
+  const site = 'final: {queue: research, heartbeat: {interval: 3s}, roles: {"*": {nodeLabel: a100}}}';
+  expect(judge(FROZEN, view(site))).toEqual({
+    type: 'refused',
+    reason:
+      'The job does not have the final values of hdfs://nn/apps/tony-ts/site.yaml: queue is default, and has to be research; heartbeat.interval is 1s, and has to be 3s; roles.worker.nodeLabel is not set, and has to be a100. Submit it with tony-ts.',
+  });
+  const { job } = withFinalValues(FROZEN.job, parseSite(site, 'x').final);
+  expect(judge({ ...FROZEN, job }, view(site, { queue: 'root.research' }))).toEqual({ type: 'admitted' });
+  expect(judge({ ...FROZEN, job }, view(site)).type).toBe('refused');
+  // A value that becomes final later changes nothing in a running job, which may still grow.
+  expect(limitsFor(FROZEN, view(site)).mayGrow).toBe(true);
+});
+
+test('an attempt that finds containers goes on as the tags tell, and judges whatever differs from them', () => {
+  const roles = (instances: number, gpus = 1) => [
+    workers({ instances, maxInstances: instances, resources: { memoryMb: 1024, vcores: 1, gpus, other: {} } }),
+  ];
+  const asks = (changed: Partial<typeof FROZEN.job>) => ({ ...FROZEN, job: { ...FROZEN.job, ...changed } });
+  const lowered = quotas('roles: {worker: {instances: 2}}');
+  expect(refusalOfRunning(FROZEN, view(lowered), null)).toBeNull();
+  for (const larger of [
+    asks({ roles: roles(4) }),
+    asks({ roles: roles(3, 8) }),
+    asks({ master: { ...FROZEN.job.master, memoryMb: 2048 } }),
+  ]) {
+    expect(refusalOfRunning(larger, view(lowered), null)).toMatch(
+      /^job\.json does not ask for what the tags of the application tell; .*quotas\.roles\.worker\.instances/,
+    );
+    // If the site sets totals, the tags must match the job's demand.
+    expect(refusalOfRunning(larger, view(quotas('roles: {worker: {total: {gpus: 99}}}')), null)).toMatch(
+      /tags of the application do not tell/,
+    );
+  }
+  expect(refusalOfRunning(asks({ roles: roles(4) }), view(quotas('roles: {worker: {instances: 4}}')), null)).toBeNull();
+});
+
+test('a job that is moved to another queue is judged there, in the attempt that admitted it and in the next one', () => {
+  const moved = (limits: string, others: readonly Application[] = []) => {
+    const own = { ...OWN, queue: 'root.research' };
+    return view(quotas(limits), { queue: own.queue, applications: [own, ...others] });
+  };
+  for (const admittedIn of ['default', null]) {
+    expect(refusalOfRunning(FROZEN, view(quotas('queues: {default: {instances: 1}}')), admittedIn)).toBeNull();
+    expect(refusalOfRunning(FROZEN, moved('queues: {research: {instances: 3}}'), admittedIn)).toBeNull();
+    expect(refusalOfRunning(FROZEN, moved('queues: {research: {instances: 1}}'), admittedIn)).toMatch(
+      /^The application was admitted in queue default and moved to queue research; .*quotas\.queues\.research\.instances/,
+    );
+    expect(refusalOfRunning(FROZEN, moved("users: {'*': {queues: [default]}}"), admittedIn)).toMatch(/queue research is not allowed/);
+    const holds = application('application_100_0009', { queue: 'root.research', used: { 'yarn.io/gpu': 3 }, runningContainers: 4 });
+    expect(refusalOfRunning(FROZEN, moved('queues: {research: {total: {gpus: 4}}}', [holds]), admittedIn)).toMatch(
+      /application_100_0009 has 3 gpus/,
+    );
+    const final = view('final: {queue: default}', { queue: 'root.research' });
+    expect(refusalOfRunning(FROZEN, final, admittedIn)).toMatch(/queue is root\.research, and has to be default/);
+  }
+  expect(refusalOfRunning(FROZEN, moved('queues: {research: {instances: 1}}'), 'research')).toBeNull();
+});
+
+test('what the ApplicationMaster has by YARN counts where it is more than job.json says, rounding apart', () => {
+  const limits = "users: {'*': {task: {memory: 1g}}}";
+  const has = (memory: number, more: Partial<ClusterView> = {}) =>
+    judged(limits, [application(OWN.id, { user: 'alice', usedByMaster: { 'memory-mb': memory, vcores: 1 } })], more);
+  expect(has(1024)).toEqual({ type: 'admitted' });
+  expect(has(4096)).toMatchObject({
+    type: 'refused',
+    reason: expect.stringContaining('quotas.users.*.task.memory: the ApplicationMaster has 4 GiB of memory; 1 GiB of memory is allowed'),
+  });
+  expect(has(4096, { minimumMemoryMb: 4096 })).toEqual({ type: 'admitted' });
+});
+
+test('a job whose ApplicationMaster YARN has rounded up by more than the smallest container still tells the truth', () => {
+  // The Fair Scheduler rounds to its own increments, and the ResourceManager's smallest container may differ from the nodes' configuration.
+  const rounded = application(OWN.id, { user: 'alice', usedByMaster: { 'memory-mb': 2048, vcores: 2 } });
+  const total = (gpus: number) => quotas(`users: {alice: {total: {gpus: ${gpus}, memory: 5g}}}`);
+  const admits = view(total(3), { applications: [rounded] });
+  expect(judge(FROZEN, admits)).toEqual({ type: 'admitted' });
+  expect(limitsFor(FROZEN, admits).mayGrow).toBe(true);
+  expect(refusalOfRunning(FROZEN, { ...admits, queue: 'root.research' }, 'default')).toBeNull();
+  // Its granted resources count in any case.
+  expect(judge(FROZEN, view(quotas('users: {alice: {total: {memory: 4g}}}'), { applications: [rounded] }))).toMatchObject({
+    type: 'refused',
+    reason: expect.stringContaining('asks for 5 GiB of memory'),
+  });
+});
+
+test('the node label of the submission is that of roles that name none', () => {
+  const limits = 'queues: {default: {nodeLabels: [t4]}}';
+  const labelled = (nodeLabel: string | null) => judged(limits, [application(OWN.id, { user: 'alice', nodeLabel })]);
+  expect(labelled(null)).toEqual({ type: 'admitted' });
+  expect(labelled('t4')).toEqual({ type: 'admitted' });
+  expect(labelled('a100')).toMatchObject({ type: 'refused', reason: expect.stringContaining('node label a100 is not allowed') });
+});
+
+test('a second attempt is judged unless containers of the job live; that it had begun is no proof', () => {
+  expect(admissionPolicy(null, 0)).toBe(judge);
+  expect(admissionPolicy({ generation: 0 }, 0)).toBe(judge);
+  expect(admissionPolicy({ generation: 1 }, 1)).toBeNull();
+  expect(admissionPolicy(null, 2)).toBeNull();
+  const again = admissionPolicy({ generation: 1 }, 0);
+  const others = { applications: [OWN, application('application_100_0004')] };
+  const total = quotas('over: fail\nroles: {worker: {total: {gpus: 4}}}');
+  expect(again?.(FROZEN, view(total, others)).type).toBe('waits');
+  expect(again?.(FROZEN, view(total))).toEqual({ type: 'admitted' });
+  const alive = application(OWN.id, { user: OWN.user, runningContainers: 3 });
+  expect(again?.(FROZEN, view(total, { applications: [alive, application('application_100_0004')] }))).toEqual({ type: 'admitted' });
+  // Running containers do not justify a job.json that requests other resources than the tags state.
+  const larger = { ...FROZEN, job: { ...FROZEN.job, roles: [workers({ instances: 50, maxInstances: 50 })] } };
+  expect(again?.(larger, view(total, { applications: [alive] })).type).toBe('waits');
+  // Values that were forbidden later do not end the job.
+  expect(again?.(FROZEN, view(quotas('roles: {worker: {instances: 2}}')))).toMatchObject({
+    type: 'waits',
+    reason: expect.stringContaining('quotas.roles.worker.instances'),
+  });
+});

@@ -1,0 +1,234 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { APPLICATION_TYPE, type FrozenJob } from '../../conf/job.ts';
+import { queueName, setsTotals } from '../../conf/quotas.ts';
+import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { configurationOfNode } from '../../hadoop/configuration/node-configuration.ts';
+import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
+import { GroupMemory } from '../../hadoop/rpc/group-memory.ts';
+import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
+import { type Application, LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
+import { submittedBefore } from '../../hadoop/yarn/submission-order.ts';
+import { messageOf } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import { siteOfCluster } from '../../storage/cluster-site.ts';
+import { createStorage } from '../../storage/create-storage.ts';
+import type { Storage } from '../../storage/storage.ts';
+import type { JobLimits } from '../job/events.ts';
+import { type ClusterView, type Judgement, type judge, limitsFor, refusalOfRunning } from './admission.ts';
+
+/** Values that the NodeManager sets in the container's environment, overriding the user's. They are trusted, unlike job.json. */
+export interface OwnNode {
+  readonly applicationId: string;
+  /** Empty on the user's own machine, which has no NodeManager. */
+  readonly user: string;
+  /** Port of the NodeManager's web server; 0 without a NodeManager. */
+  readonly httpPort: number;
+}
+
+/** Interval between looks at other applications while the job waits (ms). */
+const LOOK_EVERY_MS = 2_000;
+/** Interval between looks at the site file while the job runs (ms). */
+const WATCH_EVERY_MS = 30_000;
+/** Time limit for the node to report its configuration (ms). */
+const NODE_MS = 5_000;
+
+/** Everything in a ClusterView except what the ResourceManager reports at registration. */
+type Sight = Omit<ClusterView, 'queue'>;
+
+export interface GatekeeperOptions {
+  readonly frozen: FrozenJob;
+  /** The job's own configuration, used to find the cluster if the node does not report one. */
+  readonly configuration: HadoopConfiguration;
+  readonly host: string;
+  readonly node: OwnNode;
+  readonly log: Logger;
+}
+
+/** The configuration by which the cluster is found, and clients opened with it. */
+interface Sources {
+  readonly configuration: HadoopConfiguration;
+  readonly resourceManager: ResourceManager;
+  readonly storage: Storage;
+  readonly groups: GroupMemory;
+}
+
+/** Admits a job when the cluster's site file and its running applications permit it. Both are read from the cluster itself. */
+export class Gatekeeper {
+  readonly #options: GatekeeperOptions;
+  /** Opened with the node's configuration, once the node has reported it. */
+  #sources: Sources | null = null;
+  /** Groups from the NameNode that the job's own configuration names; used only until the node has reported its configuration. */
+  readonly #groupsByOwn: GroupMemory;
+  readonly #closing = new AbortController();
+  /** The queue in which this attempt has admitted the job. */
+  #admittedIn: string | null = null;
+  /**
+   * A look that the next call of `#take` returns instead of a new one. The first starts while the ApplicationMaster registers, so that a
+   * job without limits does not wait.
+   */
+  #seen: Promise<Sight> | null;
+
+  constructor(options: GatekeeperOptions) {
+    this.#options = options;
+    this.#groupsByOwn = groupMemory(options.configuration, options.node.user);
+    this.#seen = this.#look();
+    this.#seen.catch(() => {});
+  }
+
+  /**
+   * Looks repeatedly until the job is admitted or refused. The job also waits while the cluster does not answer.
+   *
+   * @param judgeJob see `admissionPolicy`.
+   * @param queue the job's queue according to the ResourceManager.
+   * @param onWaiting called whenever the reason changes.
+   * @returns null if closed first.
+   */
+  async decide(
+    judgeJob: typeof judge,
+    queue: string,
+    onWaiting: (reason: string) => void,
+  ): Promise<Exclude<Judgement, { type: 'waits' }> | null> {
+    const { frozen, log } = this.#options;
+    let told = '';
+    while (!this.#closing.signal.aborted) {
+      const looking = this.#take();
+      const judgement = await looking.then(
+        (seen) => judgeJob(frozen, viewOf(seen, queue)),
+        (error: unknown): Judgement => ({
+          type: 'waits',
+          reason: `Waits to learn what the site file of the cluster allows: ${messageOf(error)}`,
+        }),
+      );
+      if (judgement.type !== 'waits') {
+        // The look that admitted the job also provides its first limits.
+        this.#seen = looking;
+        this.#admittedIn = await looking.then((seen) => queueName(viewOf(seen, queue).queue));
+        return judgement;
+      }
+      if (judgement.reason !== told) {
+        told = judgement.reason;
+        log.info(told);
+        onWaiting(told);
+      }
+      await delay(LOOK_EVERY_MS, undefined, { signal: this.#closing.signal }).catch(() => undefined);
+    }
+    return null;
+  }
+
+  /**
+   * Reports periodically what the site file allows the running job. While the cluster does not answer, the last report stays valid.
+   *
+   * @param admitted whether this attempt has admitted the job: see `refusalOfRunning`.
+   * @param onRefused called once with the reason why the job must end; nothing is reported after that.
+   */
+  async watch(
+    queue: string,
+    admitted: boolean,
+    { onLimits, onRefused }: { onLimits: (limits: JobLimits) => void; onRefused: (reason: string) => void },
+  ): Promise<void> {
+    const { frozen, log } = this.#options;
+    let admittedIn = admitted ? this.#admittedIn : null;
+    while (!this.#closing.signal.aborted) {
+      const view = await this.#take().then(
+        (seen) => viewOf(seen, queue),
+        (error: unknown) => {
+          log.warn({ error: messageOf(error) }, 'the site file of the cluster was not read again');
+          return null;
+        },
+      );
+      if (view !== null && (admittedIn !== null || view.own !== null)) {
+        const refusal = refusalOfRunning(frozen, view, admittedIn);
+        if (refusal !== null) return onRefused(refusal);
+        admittedIn = queueName(view.queue);
+      }
+      if (view !== null) onLimits(limitsFor(frozen, view));
+      await delay(WATCH_EVERY_MS, undefined, { signal: this.#closing.signal }).catch(() => undefined);
+    }
+  }
+
+  #take(): Promise<Sight> {
+    const seen = this.#seen ?? this.#look();
+    this.#seen = null;
+    return seen;
+  }
+
+  async #look(): Promise<Sight> {
+    const { applicationId, user } = this.#options.node;
+    const sources = this.#sources ?? (await this.#open());
+    try {
+      const { configuration, resourceManager, storage, groups: memory } = sources;
+      const site = await siteOfCluster(storage, configuration.defaultFs);
+      const { own, applications, earlier } = setsTotals(site.quotas)
+        ? await allOf(applicationId, resourceManager)
+        : { own: await this.#ownOf(resourceManager), applications: [], earlier: new Set<string>() };
+      const hasGroups = Object.keys(site.quotas.groups).length > 0;
+      const groups = await memory.of(hasGroups ? [user, ...applications.map((application) => application.user)] : []);
+      const { minimumMemoryMb } = configuration;
+      return { applicationId, user, site, own, minimumMemoryMb, applications, earlier, groupsOf: (each) => groups.get(each) ?? [] };
+    } finally {
+      if (sources !== this.#sources) closeSources(sources);
+    }
+  }
+
+  /** If the site sets no totals, a ResourceManager that cannot be queried from the node does not prevent the job from running. */
+  async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
+    const { node, log } = this.#options;
+    return await resourceManager.application(node.applicationId).catch((error: unknown) => {
+      log.warn({ error: messageOf(error) }, 'the ResourceManager does not tell the queue of the application');
+      return null;
+    });
+  }
+
+  /** The user may have edited the job's own configuration to point to another site file, so the node's configuration takes precedence. */
+  async #open(): Promise<Sources> {
+    const { frozen, configuration: own, host, node, log } = this.#options;
+    const frozenProperties = frozen.cluster.kind === 'yarn' ? frozen.cluster.hadoop : {};
+    const said = await configurationOfNode({ host, port: node.httpPort }, frozenProperties, NODE_MS);
+    const configuration = said ?? own;
+    const { defaultFs } = configuration;
+    const sources = {
+      configuration,
+      resourceManager: ResourceManager.of(configuration, node.user),
+      storage: createStorage({ hadoop: configuration, user: node.user }),
+      groups: said === null ? this.#groupsByOwn : groupMemory(said, node.user),
+    };
+    if (said === null) {
+      log.warn(
+        { node: `${host}:${node.httpPort}`, defaultFs },
+        "the node does not say its configuration: the site file is looked for by the job's own",
+      );
+      return sources;
+    }
+    if (defaultFs !== own.defaultFs) log.warn({ node: defaultFs, job: own.defaultFs }, 'the job names another file system than its node');
+    if (!this.#closing.signal.aborted) this.#sources = sources;
+    return sources;
+  }
+
+  close(): void {
+    this.#closing.abort();
+    if (this.#sources !== null) closeSources(this.#sources);
+    this.#sources = null;
+  }
+}
+
+function groupMemory(configuration: HadoopConfiguration, caller: string): GroupMemory {
+  return new GroupMemory((user) => groupsOfUser(configuration, caller, user));
+}
+
+async function allOf(applicationId: string, resourceManager: ResourceManager): Promise<Pick<Sight, 'own' | 'applications' | 'earlier'>> {
+  const filter = { types: [APPLICATION_TYPE], states: LIVE_STATES };
+  const applications: readonly Application[] = await resourceManager.applications(filter);
+  const own = applications.find(({ id }) => id === applicationId) ?? null;
+  const earlier = own === null ? new Set<string>() : await submittedBefore(own, applications, resourceManager, filter);
+  return { own, applications, earlier };
+}
+
+/** Users may move their applications to another queue after registration. */
+function viewOf(sight: Sight, registeredQueue: string): ClusterView {
+  return { ...sight, queue: sight.own?.queue || registeredQueue };
+}
+
+function closeSources({ resourceManager, storage }: Sources): void {
+  resourceManager.close();
+  storage.close();
+}

@@ -1,0 +1,314 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { mkdir, open, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { constants } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { CONTAINER_LAYOUT, type FrozenJob, type Role } from '../../conf/job.ts';
+import type { JobResult } from '../../conf/status.ts';
+import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
+import type { ContainerEnd } from '../../hadoop/yarn/container-exit.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import { Secret } from '../../platform/secret.ts';
+import { joinUri } from '../../storage/uri.ts';
+import type { Container } from '../job/events.ts';
+import { askedResources } from '../job/pending-reasons.ts';
+import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
+
+/** NodeManagers send SIGTERM and, after this delay, SIGKILL (yarn.nodemanager.sleep-delay-before-sigkill.ms). */
+const KILL_AFTER_MS = 250;
+/** Poll interval for processes of an earlier attempt, which are not children of this process. */
+const WATCH_MS = 200;
+/** How long the end of the job waits for killed processes to end. */
+const END_MS = 5_000;
+/** YARN's exit statuses. */
+const STOPPED_BY_MASTER = -105;
+const ABORTED = -100;
+/** Reported for processes of an earlier attempt, whose real exit status is unknown. */
+const KILLED = 137;
+
+const NODE = 'localhost:0';
+/** Stored beside a container's folders while its process is running, so that a later attempt can find it. */
+const RECORD = 'container.json';
+
+interface ContainerRecord {
+  readonly id: string;
+  readonly role: string;
+  readonly memoryMb: number;
+  readonly pid: number;
+  /** In clock ticks since boot. Together with the pid it identifies a process uniquely. */
+  readonly startTime: string;
+}
+
+interface Running {
+  readonly record: ContainerRecord;
+  stopped: boolean;
+  killTimer: NodeJS.Timeout | null;
+}
+
+/**
+ * Runs containers as processes of this machine, with a NodeManager's layout and way of ending them. Containers outlive an attempt that
+ * dies; the next attempt finds them.
+ */
+export class LocalNegotiator implements Negotiator {
+  readonly #frozen: FrozenJob;
+  readonly #directory: string;
+  readonly #attempt: number;
+  readonly #listener: NegotiatorListener;
+  readonly #log: Logger;
+  readonly #host: string;
+  readonly #allocated = new Map<string, Container>();
+  readonly #running = new Map<string, Running>();
+  readonly #wanted = new Map<string, { role: Role; count: number }>();
+  /** Cleanups of ended containers that are in progress. */
+  readonly #clearing = new Set<Promise<void>>();
+  #sequence = 1;
+  #watch: NodeJS.Timeout | null = null;
+  #allocating: NodeJS.Immediate | null = null;
+  #closed = false;
+
+  constructor(options: { frozen: FrozenJob; attempt: number; listener: NegotiatorListener; log: Logger; host: string }) {
+    const { frozen } = options;
+    if (frozen.cluster.kind !== 'local') throw new TonyError('INTERNAL', 'A job for YARN does not run as processes of this machine.');
+    this.#frozen = frozen;
+    this.#directory = frozen.cluster.directory;
+    this.#attempt = options.attempt;
+    this.#listener = options.listener;
+    this.#log = options.log;
+    this.#host = options.host;
+  }
+
+  async register(): Promise<Registration> {
+    const records = await this.#records();
+    const survivors = records.filter((record) => startTimeOf(record.pid) === record.startTime);
+    for (const record of survivors) this.#running.set(record.id, { record, stopped: false, killTimer: null });
+    setImmediate(() => {
+      if (this.#closed) return;
+      this.#listener.cluster(1, {});
+      for (const record of records) {
+        if (!survivors.includes(record))
+          void this.#ended(record.id, 'exited', KILLED, 'The process ended while no ApplicationMaster was there.');
+      }
+    });
+    if (survivors.length > 0) this.#watch = setInterval(() => this.#look(survivors), WATCH_MS);
+    return {
+      // No limits: a laptop without GPUs runs a job that requests GPUs.
+      maximum: {},
+      resourceTypes: [...new Set(this.#frozen.job.roles.flatMap((role) => Object.keys(askedResources(role))))],
+      queue: 'local',
+      survivors: survivors.map(containerOf),
+    };
+  }
+
+  ask(role: Role, count: number): void {
+    this.#wanted.set(role.name, { role, count });
+    // Allocates asynchronously, because the caller has not finished handling the event that led to the request.
+    this.#allocating ??= setImmediate(() => this.#allocate());
+  }
+
+  #allocate(): void {
+    this.#allocating = null;
+    if (this.#closed) return;
+    const containers: Container[] = [];
+    for (const { role, count } of this.#wanted.values()) {
+      for (let at = 0; at < count; at++) {
+        this.#sequence++;
+        const id = `container_${this.#applicationPart()}_${padded(this.#attempt, 2)}_${padded(this.#sequence, 6)}`;
+        containers.push({ id, role: role.name, node: NODE, nodeHttp: '', memoryMb: role.resources.memoryMb });
+      }
+    }
+    this.#wanted.clear();
+    for (const container of containers) this.#allocated.set(container.id, container);
+    if (containers.length > 0) this.#listener.allocated(containers);
+  }
+
+  /** `<timestamp>_<number>` from the application ID. */
+  #applicationPart(): string {
+    return this.#frozen.applicationId.replace(/^[a-z]+_/, '');
+  }
+
+  release(containerId: string): void {
+    if (this.#allocated.delete(containerId))
+      setImmediate(() => void this.#ended(containerId, 'released', ABORTED, 'The container was released.'));
+  }
+
+  launch(containerId: string, specification: LaunchSpecification): void {
+    const container = this.#allocated.get(containerId);
+    if (container === undefined) return;
+    this.#launch(container, specification).catch((error: unknown) => {
+      this.#allocated.delete(containerId);
+      if (!this.#closed) this.#listener.launchFailed(containerId, messageOf(error));
+    });
+  }
+
+  async #launch(container: Container, specification: LaunchSpecification): Promise<void> {
+    const folder = path.join(this.#directory, container.id);
+    const [work, logs] = [path.join(folder, 'work'), path.join(folder, 'logs')];
+    await mkdir(work, { recursive: true, mode: 0o700 });
+    await mkdir(logs, { recursive: true, mode: 0o700 });
+    const credentials = path.join(work, 'container_tokens');
+    const secrets = new Map([...specification.secrets].map(([name, bytes]) => [name, new Secret(bytes)]));
+    await Promise.all([
+      writeFile(credentials, encodeCredentials({ tokens: [], secrets }), { mode: 0o600 }),
+      symlink(fileURLToPath(joinUri(this.#frozen.staging, CONTAINER_LAYOUT.job)), path.join(work, CONTAINER_LAYOUT.job)),
+      ...[...this.#frozen.resources, ...(this.#frozen.roleResources[container.role] ?? [])].map((resource) =>
+        symlink(fileURLToPath(resource.uri), path.join(work, resource.name)),
+      ),
+    ]);
+    // Stopped before it was started.
+    if (!this.#allocated.has(container.id) || this.#closed) return;
+    const log = await open(path.join(logs, 'tony.log'), 'a', 0o600);
+    let child: ChildProcess;
+    try {
+      child = spawn('/bin/bash', ['-c', `exec ${specification.command}`], {
+        cwd: work,
+        detached: true,
+        stdio: ['ignore', log.fd, log.fd],
+        env: {
+          ...process.env,
+          ...specification.environment,
+          CONTAINER_ID: container.id,
+          HADOOP_TOKEN_FILE_LOCATION: credentials,
+          LOG_DIRS: logs,
+          NM_HOST: this.#host,
+        },
+      });
+      // Registered before any await, so that the exit of a short-lived process is not missed.
+      child.once('exit', (code, signal) => this.#exited(container.id, code, signal));
+      await once(child, 'spawn');
+    } finally {
+      await log.close();
+    }
+    child.unref();
+    const pid = child.pid as number;
+    const { id, role, memoryMb } = container;
+    const record: ContainerRecord = { id, role, memoryMb, pid, startTime: startTimeOf(pid) ?? '' };
+    // The process may have ended while its log was being closed.
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const stopped = !this.#allocated.delete(id);
+    this.#running.set(id, { record, stopped: false, killTimer: null });
+    if (stopped || this.#closed) this.stop(id);
+    await writeFile(path.join(folder, RECORD), JSON.stringify(record), { mode: 0o600 });
+    if (child.exitCode !== null || child.signalCode !== null) await this.#forget(id);
+  }
+
+  #exited(containerId: string, code: number | null, signal: NodeJS.Signals | null): void {
+    const status = code ?? 128 + (constants.signals[signal ?? 'SIGKILL'] ?? 9);
+    this.#allocated.delete(containerId);
+    const diagnostics =
+      signal === null ? `The container's process exited with ${status}.` : `The container's process was ended by ${signal}.`;
+    void this.#ended(containerId, 'exited', status, diagnostics);
+  }
+
+  async #ended(containerId: string, end: ContainerEnd, status: number, diagnostics: string): Promise<void> {
+    const running = this.#running.get(containerId);
+    this.#running.delete(containerId);
+    if (running?.killTimer) clearTimeout(running.killTimer);
+    if (!this.#closed) {
+      if (running?.stopped) this.#listener.ended(containerId, 'stopped-by-master', STOPPED_BY_MASTER, 'The container was stopped.');
+      else this.#listener.ended(containerId, end, status, diagnostics);
+    }
+    await this.#forget(containerId);
+  }
+
+  async #forget(containerId: string): Promise<void> {
+    const clearing = this.#clearAway(containerId);
+    this.#clearing.add(clearing);
+    await clearing;
+    this.#clearing.delete(clearing);
+  }
+
+  async #clearAway(containerId: string): Promise<void> {
+    const folder = path.join(this.#directory, containerId);
+    const work = path.join(folder, 'work');
+    const removed = [
+      path.join(folder, RECORD),
+      path.join(work, 'container_tokens'),
+      path.join(work, CONTAINER_LAYOUT.program),
+      path.join(work, CONTAINER_LAYOUT.scratch),
+    ];
+    await Promise.all(removed.map((each) => rm(each, { recursive: true, force: true }))).catch((error: unknown) =>
+      this.#log.warn({ container: containerId, error: messageOf(error) }, 'a container was not cleared away'),
+    );
+  }
+
+  stop(containerId: string): void {
+    if (this.#allocated.has(containerId)) {
+      this.release(containerId);
+      return;
+    }
+    const running = this.#running.get(containerId);
+    if (running === undefined || running.stopped) return;
+    running.stopped = true;
+    signalGroup(running.record.pid, 'SIGTERM');
+    running.killTimer = setTimeout(() => signalGroup(running.record.pid, 'SIGKILL'), KILL_AFTER_MS);
+  }
+
+  #look(survivors: readonly ContainerRecord[]): void {
+    for (const record of survivors) {
+      if (this.#running.get(record.id)?.record === record && startTimeOf(record.pid) !== record.startTime)
+        void this.#ended(record.id, 'exited', KILLED, "The container's process ended.");
+    }
+  }
+
+  async finish(_result: JobResult): Promise<void> {
+    for (const id of this.#running.keys()) this.stop(id);
+    const deadline = performance.now() + END_MS;
+    while (this.#running.size > 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+    if (this.#running.size > 0) this.#log.error({ containers: [...this.#running.keys()] }, 'processes of containers could not be killed');
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#watch !== null) clearInterval(this.#watch);
+    if (this.#allocating !== null) clearImmediate(this.#allocating);
+    for (const { killTimer } of this.#running.values()) if (killTimer !== null) clearTimeout(killTimer);
+    // This process exits next, and leftover files would stay; a copy of the job's data may be large.
+    await Promise.all(this.#clearing);
+  }
+
+  /** Records of all containers whose process is running or whose end no attempt has handled. */
+  async #records(): Promise<ContainerRecord[]> {
+    const names = await readdir(this.#directory).catch(() => []);
+    const texts = await Promise.all(names.map((name) => readFile(path.join(this.#directory, name, RECORD), 'utf8').catch(() => null)));
+    return texts.flatMap((text) => {
+      try {
+        return text === null ? [] : [JSON.parse(text) as ContainerRecord];
+      } catch {
+        // The attempt died while writing the record; the executor ends itself when its lease expires.
+        return [];
+      }
+    });
+  }
+}
+
+function containerOf({ id, role, memoryMb }: ContainerRecord): Container {
+  return { id, role, node: NODE, nodeHttp: '', memoryMb };
+}
+
+function padded(value: number, digits: number): string {
+  return String(value).padStart(digits, '0');
+}
+
+/** Signals a container's process group, which its process leads. */
+function signalGroup(group: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-group, signal);
+  } catch {
+    // The group has already ended.
+  }
+}
+
+/** Field 22 of /proc/PID/stat, see proc(5); null if the process does not exist or is a zombie (state Z or X). */
+function startTimeOf(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The second field is the program's name in parentheses and may contain any characters.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? null);
+  } catch {
+    return null;
+  }
+}

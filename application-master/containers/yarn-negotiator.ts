@@ -1,0 +1,235 @@
+import type { FrozenJob, Resource, Role } from '../../conf/job.ts';
+import type { JobResult } from '../../conf/status.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { type Credentials, credentialsForTasks, findToken, MASTER_TOKEN_KIND } from '../../hadoop/rpc/credentials.ts';
+import { type AllocatedContainer, ApplicationMasterClient } from '../../hadoop/yarn/application-master-protocol.ts';
+import { aclText } from '../../hadoop/yarn/application-submission.ts';
+import { containerEnd, describeExit } from '../../hadoop/yarn/container-exit.ts';
+import { NodeManagerClient } from '../../hadoop/yarn/container-management-protocol.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import { Secret } from '../../platform/secret.ts';
+import type { Container } from '../job/events.ts';
+import { askedResources } from '../job/pending-reasons.ts';
+import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
+
+/** Heartbeat interval while containers are wanted (ms): the scheduler assigns resources that NodeManager heartbeats freed in between. */
+const BEAT_WHILE_ASKING_MS = 150;
+const BEAT_MS = 1000;
+
+/**
+ * Negotiates containers with YARN: requests and completions through the scheduler's RPC, launches and stops through each NodeManager's RPC.
+ */
+export class YarnNegotiator implements Negotiator {
+  readonly #frozen: FrozenJob;
+  readonly #credentials: Credentials;
+  /** Includes job.json. It is a promise so that registration proceeds while the file is looked up. */
+  readonly #resources: Promise<readonly Resource[]>;
+  readonly #listener: NegotiatorListener;
+  readonly #log: Logger;
+  readonly #scheduler: ApplicationMasterClient;
+  readonly #nodes: NodeManagerClient;
+  readonly #containers = new Map<string, AllocatedContainer>();
+  readonly #excludedNodes = new Map<string, readonly string[]>();
+  readonly #hosts: Set<string>;
+  #wake: (() => void) | null = null;
+  #stopping = false;
+  #beating: Promise<void> | null = null;
+
+  constructor(options: {
+    frozen: FrozenJob;
+    credentials: Credentials;
+    resources: Promise<readonly Resource[]>;
+    listener: NegotiatorListener;
+    log: Logger;
+    /** Host on which the ApplicationMaster runs. */
+    host: string;
+  }) {
+    const { frozen, credentials } = options;
+    if (frozen.cluster.kind !== 'yarn') throw new TonyError('INTERNAL', 'A local job does not negotiate with YARN.');
+    const token = findToken(credentials, MASTER_TOKEN_KIND);
+    if (token === undefined) throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
+    this.#frozen = frozen;
+    this.#credentials = credentials;
+    this.#resources = options.resources;
+    this.#listener = options.listener;
+    this.#log = options.log;
+    this.#hosts = new Set([options.host]);
+    const configuration = HadoopConfiguration.fromProperties(frozen.cluster.hadoop);
+    const { schedulers, minimumQop } = configuration;
+    this.#scheduler = new ApplicationMasterClient({ schedulers, token, minimumQop, log: options.log });
+    this.#nodes = new NodeManagerClient({ tokens: this.#scheduler.nodeTokens, minimumQop, log: options.log });
+  }
+
+  async register(endpoint: { host: string; rpcPort: number; trackingUrl: string }): Promise<Registration> {
+    const registration = await this.#scheduler.register(endpoint);
+    this.#beating = this.#beat();
+    return {
+      maximum: registration.maximum,
+      resourceTypes: registration.resourceTypes,
+      queue: registration.queue,
+      survivors: registration.previousContainers.flatMap((container) => this.#known(container)),
+    };
+  }
+
+  ask(role: Role, count: number, excludedNodes: readonly string[]): void {
+    this.#excludedNodes.set(role.name, excludedNodes);
+    this.#scheduler.setAvoidedHosts(this.#avoidedHosts());
+    try {
+      this.#scheduler.setAsk({
+        priority: this.#priorityOf(role.name),
+        allocationRequestId: this.#priorityOf(role.name),
+        resources: askedResources(role),
+        count,
+        nodeLabel: role.nodeLabel,
+      });
+    } catch (error) {
+      this.#listener.askRefused(role.name, messageOf(error));
+      return;
+    }
+    this.#beatNow();
+  }
+
+  release(containerId: string): void {
+    this.#scheduler.release(containerId);
+    this.#beatNow();
+  }
+
+  launch(containerId: string, specification: LaunchSpecification): void {
+    void this.#launch(containerId, specification).catch((error: unknown) => {
+      // The NodeManager may have started the container although the reply was lost. Releasing it ends it in any case.
+      this.release(containerId);
+      this.#listener.launchFailed(containerId, messageOf(error));
+    });
+  }
+
+  async #launch(containerId: string, specification: LaunchSpecification): Promise<void> {
+    const container = this.#containers.get(containerId);
+    if (container === undefined) throw new TonyError('INTERNAL', `${containerId} was never allocated to this attempt.`);
+    const { acls } = this.#frozen.job;
+    await this.#nodes.start(container, {
+      localResources: [...(await this.#resources), ...(this.#frozen.roleResources[this.#roleOf(container.priority) ?? ''] ?? [])],
+      environment: specification.environment,
+      command: `exec ${specification.command} 1><LOG_DIR>/tony.log 2>&1`,
+      credentials: credentialsForTasks(
+        this.#credentials,
+        new Map([...specification.secrets].map(([name, bytes]) => [name, new Secret(bytes)])),
+      ),
+      acls: { view: aclText(acls.view), modify: aclText(acls.modify) },
+    });
+  }
+
+  stop(containerId: string): void {
+    const container = this.#containers.get(containerId);
+    if (container === undefined) return;
+    const fallBack = (error: unknown): void => {
+      this.#log.warn({ container: containerId, error: messageOf(error) }, 'the NodeManager does not stop it; asking the ResourceManager');
+      this.release(containerId);
+    };
+    void this.#nodes.stop(container.node, [containerId]).then((answers) => {
+      const error = answers.get(containerId);
+      if (error) fallBack(error);
+    }, fallBack);
+  }
+
+  async finish(result: JobResult, trackingUrl: string): Promise<void> {
+    await this.#endBeating();
+    await this.#scheduler.finish({ status: result.state, diagnostics: result.diagnostics, trackingUrl });
+  }
+
+  async close(): Promise<void> {
+    this.#stopping = true;
+    this.#beatNow();
+    this.#scheduler.close();
+    this.#nodes.close();
+    await this.#beating;
+  }
+
+  async #endBeating(): Promise<void> {
+    this.#stopping = true;
+    this.#beatNow();
+    await this.#beating;
+  }
+
+  /** Sends heartbeats sequentially for the lifetime of the attempt. */
+  async #beat(): Promise<void> {
+    while (!this.#stopping) {
+      try {
+        const answer = await this.#scheduler.heartbeat(0);
+        for (const refused of answer.refusedAsks) {
+          const role = this.#roleOf(refused.ask.priority);
+          if (role !== undefined) this.#listener.askRefused(role, refused.message);
+        }
+        this.#listener.cluster(answer.nodes, answer.headroom);
+        for (const completed of answer.completed) {
+          this.#containers.delete(completed.id);
+          const end = containerEnd(completed.exitStatus, completed.diagnostics);
+          const diagnostics = describeExit(completed.exitStatus, completed.diagnostics);
+          this.#listener.ended(completed.id, end, completed.exitStatus, diagnostics);
+        }
+        const allocated = [...answer.allocated, ...answer.previousContainers].flatMap((container) => this.#known(container));
+        if (allocated.length > 0) this.#listener.allocated(allocated);
+      } catch (error) {
+        if (this.#stopping) return;
+        this.#stopping = true;
+        this.#listener.fenced(messageOf(error));
+        return;
+      }
+      await this.#pause(this.#scheduler.hasOpenAsks ? BEAT_WHILE_ASKING_MS : BEAT_MS);
+    }
+  }
+
+  #pause(ms: number): Promise<void> {
+    if (this.#stopping) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(done, ms);
+      const self = this;
+      function done(): void {
+        clearTimeout(timer);
+        self.#wake = null;
+        resolve();
+      }
+      this.#wake = done;
+    });
+  }
+
+  #beatNow(): void {
+    this.#wake?.();
+  }
+
+  /** Converts an allocated container. Releases it and returns an empty list if its priority matches no role. */
+  #known(container: AllocatedContainer): Container[] {
+    const role = this.#roleOf(container.priority);
+    this.#hosts.add(hostOf(container.node));
+    if (role === undefined) {
+      this.#log.warn({ container: container.id, priority: container.priority }, 'a container that no role asked for goes back');
+      this.#scheduler.release(container.id);
+      return [];
+    }
+    this.#containers.set(container.id, container);
+    const memoryMb = container.resources['memory-mb'] ?? 0;
+    return [{ id: container.id, role, node: container.node, nodeHttp: container.nodeHttp, memoryMb }];
+  }
+
+  /** Each role has its own priority, which maps an allocated container to its request. YARN serves earlier roles first. */
+  #priorityOf(role: string): number {
+    return this.#frozen.job.roles.findIndex((candidate) => candidate.name === role) + 1;
+  }
+
+  #roleOf(priority: number): string | undefined {
+    return this.#frozen.job.roles[priority - 1]?.name;
+  }
+
+  /**
+   * YARN excludes whole hosts, for the whole application. Hosts are excluded only if the job has seen another host: if several NodeManagers
+   * share one host, excluding it would leave none. The job machine releases containers that still arrive on an excluded node.
+   */
+  #avoidedHosts(): ReadonlySet<string> {
+    const avoided = new Set([...this.#excludedNodes.values()].flat().map(hostOf));
+    return [...this.#hosts].some((host) => !avoided.has(host)) ? avoided : new Set();
+  }
+}
+
+function hostOf(node: string): string {
+  return node.slice(0, node.lastIndexOf(':'));
+}

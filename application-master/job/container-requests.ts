@@ -1,0 +1,137 @@
+import type { Role } from '../../conf/job.ts';
+import { detach } from './ending.ts';
+import type { Container } from './events.ts';
+import { mayGrowSoon } from './growth.ts';
+import { type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { inGang, isElastic, isIndependentlyReplaceable, isMember, lackingTasks, restartsAlone } from './membership.ts';
+import { isTensorBoardRole, othersRun } from './tensorboard-task.ts';
+import type { Transition } from './transition.ts';
+
+/** Tasks of the role that wait for a container and may be given one now. */
+export function wantedTasks(state: JobState, role: Role): Task[] {
+  const { gang, now, registration, result, held } = state;
+  const job = jobOf(state);
+  if (registration === null || result !== null || held !== null) return [];
+  const waits = (task: Task) => task.role === role && task.state === 'requested' && task.notBefore <= now;
+  const waiting = state.tasks.filter(waits);
+  if (waiting.length === 0) return [];
+  if (isTensorBoardRole(job, role)) return othersRun(state) ? waiting : [];
+  if (gang === null || !inGang({ role })) return waiting;
+  switch (gang.phase) {
+    case 'forming':
+      if (gang.notBefore > now) return [];
+      return isElastic(role) && !othersHaveContainers(state) ? lackingTasks(state, waits) : waiting;
+    case 'started':
+      return waiting.filter((task) =>
+        isMember(task) ? isIndependentlyReplaceable(job, role) : mayGrowSoon(state) && othersHaveContainers(state),
+      );
+    case 'reattaching':
+      return [];
+  }
+}
+
+/** Extra tasks of an elastic role are requested last, so that they do not take room from required tasks. */
+function othersHaveContainers(state: JobState): boolean {
+  return (
+    state.tasks.every(
+      (task) => task.state !== 'requested' || (isElastic(task.role) && !isMember(task)) || isTensorBoardRole(jobOf(state), task.role),
+    ) && lackingTasks(state).length === 0
+  );
+}
+
+/**
+ * Assigns each allocated container to the first waiting task of its role and releases the rest. Launches immediately: container tokens
+ * expire, and YARN takes back containers that are not launched in time.
+ */
+export function assignContainers(transition: Transition, containers: readonly Container[]): void {
+  for (const container of containers) {
+    // Reported twice.
+    if (transition.state.byContainer.has(container.id) || transition.state.ending.has(container.id)) continue;
+    transition.askAgain.add(container.role);
+    const role = transition.state.frozen.job.roles.find((each) => each.name === container.role);
+    const task = role === undefined ? undefined : wantedTasks(transition.state, role)[0];
+    // The container may have been allocated before its node was excluded.
+    if (task === undefined || excludedNodes(transition.state, task.role).includes(container.node)) {
+      transition.act({ type: 'release', containerId: container.id });
+      continue;
+    }
+    transition.update(task.slot, {
+      state: 'launching',
+      container,
+      asked: false,
+      executor: null,
+      reattachBy: null,
+      attempts: task.attempts + 1,
+      savedRevision: transition.state.revision + 1,
+      waitingSince: restartsAlone(transition.state, task) ? transition.now : task.waitingSince,
+      exitCode: null,
+      // Clears the metrics of the previous TensorBoard: the new one reports whether it answers.
+      ...(isTensorBoardRole(transition.state.frozen.job, task.role) && { metrics: {} }),
+    });
+    transition.assign(container.id, task.slot);
+    const { lostNodes } = transition.state;
+    if (lostNodes.has(container.node)) transition.patch({ lostNodes: new Set([...lostNodes].filter((node) => node !== container.node)) });
+    transition.dirty = true;
+    transition.recordTask('container-allocated', transition.task(task.slot));
+    transition.act({ type: 'launch', containerId: container.id, role: task.role.name, index: task.index });
+  }
+}
+
+/** Sends a request for each role whose wanted containers differ from the last request. */
+export function ask(transition: Transition): void {
+  const { state } = transition;
+  if (state.registration === null) return;
+  for (const role of state.frozen.job.roles) {
+    const wanted = wantedTasks(state, role);
+    const count = wanted.length;
+    const last = state.asks.get(role.name) ?? { count: 0, excludedNodes: [], since: state.now };
+    const excluded = count === 0 ? last.excludedNodes : excludedNodes(state, role);
+    const sameNodes = excluded.length === last.excludedNodes.length && excluded.every((node, at) => node === last.excludedNodes[at]);
+    if (count === last.count && sameNodes && !(transition.askAgain.has(role.name) && count > 0)) continue;
+    transition.act({ type: 'ask', role, count, excludedNodes: excluded });
+    for (const task of wanted) {
+      if (task.asked) continue;
+      transition.update(task.slot, { asked: true });
+      transition.recordTask('task-requested', task);
+    }
+    transition.patch({
+      asks: new Map(transition.state.asks).set(role.name, {
+        count,
+        excludedNodes: excluded,
+        since: count === last.count && sameNodes ? last.since : state.now,
+      }),
+    });
+  }
+}
+
+/** Nodes on which the role's tasks failed too often, the worst first. At least one node of the cluster stays allowed. */
+export function excludedNodes(state: JobState, role: Role): readonly string[] {
+  const failures = new Map<string, number>();
+  for (const task of state.tasks) {
+    if (task.role !== role) continue;
+    for (const node of task.failedNodes) failures.set(node, (failures.get(node) ?? 0) + 1);
+  }
+  if (failures.size === 0) return [];
+  return [...failures]
+    .filter(([, count]) => count >= LIMITS.failuresPerNode)
+    .sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))
+    .slice(0, Math.max(0, (state.cluster?.nodes ?? 1) - 1))
+    .map(([node]) => node);
+}
+
+/** Clears the node exclusions of a role that waits too long: a node with earlier failures is better than none. */
+export function forgiveNodes(transition: Transition): void {
+  const { asks, frozen } = transition.state;
+  for (const role of frozen.job.roles) {
+    const ask = asks.get(role.name);
+    if (ask === undefined || ask.count === 0 || ask.excludedNodes.length === 0 || transition.now - ask.since < LIMITS.choosyMs) continue;
+    for (const task of transition.state.tasks) if (task.role === role) transition.update(task.slot, { failedNodes: [] });
+    transition.dirty = true;
+  }
+}
+
+/** Returns a task's container to the cluster and lets the task wait for a new one. */
+export function giveBack(transition: Transition, task: Task, reason: string): void {
+  if (task.container !== null) detach(transition, task.slot, 'stop', reason);
+  transition.update(task.slot, { state: 'requested', waitingSince: transition.now });
+}

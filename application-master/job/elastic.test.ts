@@ -1,0 +1,293 @@
+import { expect, test } from 'vitest';
+import type { Role } from '../../conf/job.ts';
+import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
+import { role } from './simulator/world.ts';
+
+function job(changes: Partial<Role> = {}, others: readonly Role[] = []) {
+  return frozen({ roles: [workers({ instances: 2, maxInstances: 4, ...changes }), ...others] });
+}
+
+/** Starts as many workers as the cluster has room for. */
+function begun(count: number, frozenJob = job()): JobScenario {
+  const scene = new JobScenario(frozenJob);
+  scene.register();
+  come(scene, count);
+  scene.wait(4_000);
+  startAll(scene);
+  return scene;
+}
+
+/** Allocates this many containers and registers their executors. */
+function come(scene: JobScenario, count: number): void {
+  for (let n = 0; n < count; n++) scene.hello(scene.allocate('worker', `h${n + 1}:1`));
+}
+
+function startAll(scene: JobScenario): void {
+  for (const { container, executor } of scene.state.tasks) {
+    if (container !== null && executor?.awaiting?.answer === 'ready') scene.ready(container.id, scene.state.generation + 1);
+  }
+  scene.wait(4_000);
+  for (const { container, executor } of scene.state.tasks)
+    if (container !== null && executor?.program?.phase === 'starting') scene.started(container.id, executor.program.generation);
+}
+
+/** Advances time until the job requests extra containers again. */
+function untilAsked(scene: JobScenario): void {
+  for (let waited = 0; scene.wanted('worker') === 0 && waited < 60_000; waited += 500) scene.wait(500);
+}
+
+function checkpoint(scene: JobScenario, step: number, ending = false): void {
+  const containerId = scene.container('worker:0');
+  const progress = { step, metrics: {}, checkpointStep: step, lostRank: null, notices: [], earlyEnd: null, ending };
+  scene.say({ type: 'heartbeat', containerId, generation: scene.state.generation, usage: null, progress });
+}
+
+function running(scene: JobScenario): string[] {
+  return scene
+    .status()
+    .tasks.filter(({ state }) => state === 'running')
+    .map(({ index }) => `worker:${index}`);
+}
+
+test('begins with the least there must be, after it has waited a little for more', () => {
+  const scene = new JobScenario(job());
+  scene.register();
+  expect(scene.wanted('worker')).toBe(2);
+  come(scene, 2);
+  // Extra containers are requested only once the required tasks have containers, so that they do not take room from others.
+  expect(scene.wanted('worker')).toBe(2);
+  scene.wait(2_000);
+  expect(scene.of('start')).toEqual([]);
+  scene.wait(2_000);
+  expect(scene.told('start')).toHaveLength(2);
+  // The request for missing extra containers ends: otherwise containers allocated much later would sit idle.
+  expect(scene.wanted('worker')).toBe(0);
+  expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', elastic: { role: 'worker', running: 2, least: 2, most: 4 } });
+  expect(scene.history).toContain('generation-started 2 ranked tasks (2 of 2..4 workers)');
+});
+
+test('begins with all there may be when they are there', () => {
+  const scene = new JobScenario(job());
+  scene.register();
+  come(scene, 4);
+  expect(scene.told('start')).toHaveLength(4);
+});
+
+test('waits for one that has a container already, but not for long', () => {
+  const scene = new JobScenario(job());
+  scene.register();
+  come(scene, 2);
+  scene.allocate('worker');
+  scene.wait(19_000);
+  expect(scene.of('start')).toEqual([]);
+  scene.wait(2_000);
+  expect(scene.told('start')).toHaveLength(2);
+});
+
+test('does not begin with less', () => {
+  const scene = new JobScenario(job());
+  scene.register();
+  come(scene, 1);
+  scene.wait(30_000);
+  expect(scene.of('start')).toEqual([]);
+  expect(scene.status()).toMatchObject({ state: 'WAITING', message: expect.stringContaining('worker:1 got no container') });
+});
+
+test('does not grow at its last checkpoint', () => {
+  const scene = begun(2);
+  checkpoint(scene, 100);
+  untilAsked(scene);
+  come(scene, 2);
+  scene.wait(20_000);
+  checkpoint(scene, 200, true);
+  scene.wait(60_000);
+  expect(scene.told('prepare')).toEqual([]);
+  expect(scene.state.generation).toBe(1);
+  for (const name of ['worker:0', 'worker:1']) scene.exit(scene.container(name), 0);
+  expect(scene.result?.state).toBe('SUCCEEDED');
+});
+
+test('grows at a checkpoint, with all who have come since', () => {
+  const scene = begun(2);
+  scene.wait(10_000);
+  // It is still unknown whether the job writes checkpoints.
+  expect(scene.wanted('worker')).toBe(0);
+  checkpoint(scene, 100);
+  untilAsked(scene);
+  expect(scene.wanted('worker')).toBe(2);
+  come(scene, 2);
+  scene.wait(20_000);
+  expect(scene.state.generation).toBe(1);
+  checkpoint(scene, 200);
+  expect(scene.told('prepare')).toHaveLength(2);
+  startAll(scene);
+  expect(running(scene)).toEqual(['worker:0', 'worker:1', 'worker:2', 'worker:3']);
+  expect(
+    scene
+      .of('start')
+      .at(-1)
+      ?.members.map(({ index, rank }) => [index, rank]),
+  ).toEqual([
+    [0, 0],
+    [1, 1],
+    [2, 2],
+    [3, 3],
+  ]);
+  expect(scene.history).toContain('generation-started 4 ranked tasks (4 of 2..4 workers); there is room for more: worker:2, worker:3');
+  expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 0, 0, 0]);
+});
+
+test('grows again only after a while that becomes longer', () => {
+  const scene = begun(2);
+  checkpoint(scene, 100);
+  untilAsked(scene);
+  come(scene, 1);
+  scene.wait(10_000);
+  checkpoint(scene, 200);
+  startAll(scene);
+  expect(running(scene)).toHaveLength(3);
+  untilAsked(scene);
+  come(scene, 1);
+  checkpoint(scene, 300);
+  expect(scene.state.gang?.phase).toBe('started');
+  scene.wait(20_000);
+  checkpoint(scene, 400);
+  expect(scene.state.gang?.phase).toBe('forming');
+});
+
+test('asks for more only now and then, and takes back what it has asked for', () => {
+  const scene = begun(2);
+  checkpoint(scene, 100);
+  untilAsked(scene);
+  scene.wait(10_000);
+  expect(scene.wanted('worker')).toBe(0);
+  untilAsked(scene);
+  expect(scene.wanted('worker')).toBe(2);
+});
+
+test("who fails while it waits for growth is nobody else's affair", () => {
+  const scene = begun(2);
+  checkpoint(scene, 100);
+  untilAsked(scene);
+  come(scene, 1);
+  scene.wait(10_000);
+  scene.end(scene.container('worker:2'), 'preempted');
+  scene.wait(1_000);
+  expect(scene.state.gang?.phase).toBe('started');
+  checkpoint(scene, 200);
+  expect(scene.state.gang?.phase).toBe('started');
+});
+
+test('goes on with those who are left when there is no room for another', () => {
+  const scene = begun(4);
+  scene.end(scene.container('worker:1'), 'preempted');
+  startAll(scene);
+  expect(running(scene)).toEqual(['worker:0', 'worker:2', 'worker:3']);
+  // Ranks have no gaps.
+  expect(
+    scene
+      .of('start')
+      .at(-1)
+      ?.members.map(({ index, rank }) => [index, rank]),
+  ).toEqual([
+    [0, 0],
+    [2, 1],
+    [3, 2],
+  ]);
+  expect(scene.history).toContain('generation-started 3 ranked tasks (3 of 2..4 workers); worker:1 was lost');
+});
+
+test('shrinks rather than fails when one has used up its restarts', () => {
+  const scene = begun(3, job({ restart: { policy: 'on-failure', maxRestarts: 0 } }));
+  scene.exit(scene.container('worker:2'), 1);
+  startAll(scene);
+  expect(scene.result).toBeNull();
+  expect(scene.task('worker:2').state).toBe('failed');
+  expect(running(scene)).toEqual(['worker:0', 'worker:1']);
+  // After losing another worker, the tasks that never had a container remain.
+  scene.exit(scene.container('worker:1'), 1);
+  scene.serve();
+  startAll(scene);
+  expect(running(scene)).toEqual(['worker:0', 'worker:3']);
+  scene.exit(scene.container('worker:3'), 1);
+  scene.wait(6_000);
+  expect(scene.result).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('worker:3') });
+});
+
+test('a mistake that strikes everybody does not use up the whole role', () => {
+  const scene = begun(4, job({ instances: 1, maxInstances: 40, restart: { policy: 'on-failure', maxRestarts: 0 } }));
+  for (let n = 1; n < 4; n++) {
+    scene.exit(scene.container(`worker:${n}`), 1);
+    scene.serve();
+    startAll(scene);
+  }
+  const next = scene.status().tasks.find(({ index, state }) => index > 0 && state === 'running');
+  scene.exit(scene.container(`worker:${next?.index}`), 1);
+  scene.wait(6_000);
+  expect(scene.result?.diagnostics).toMatch(/as did 3 generations before, without a new checkpoint/);
+});
+
+test('cannot do without its chief', () => {
+  const scene = begun(4, job({ restart: { policy: 'on-failure', maxRestarts: 1 } }));
+  scene.exit(scene.container('worker:0'), 1);
+  startAll(scene);
+  expect(scene.state.gang?.phase).toBe('forming');
+  expect(scene.wanted('worker')).toBe(1);
+  scene.hello(scene.allocate('worker'));
+  startAll(scene);
+  expect(running(scene)).toHaveLength(4);
+  scene.exit(scene.container('worker:0'), 1);
+  scene.wait(6_000);
+  expect(scene.result?.diagnostics).toMatch(/^worker:0 failed 2 times/);
+});
+
+test('has succeeded when those of its last generation have', () => {
+  const scene = begun(2);
+  scene.exit(scene.container('worker:0'), 0);
+  scene.exit(scene.container('worker:1'), 0);
+  scene.wait(6_000);
+  expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
+});
+
+test('gives its room to a task that the job cannot do without', () => {
+  const scene = new JobScenario(job({}, [role({ name: 'evaluator' })]));
+  scene.register();
+  scene.hello(scene.allocate('evaluator'));
+  come(scene, 4);
+  scene.serve();
+  expect(running(scene)).toHaveLength(5);
+  scene.end(scene.container('evaluator:0'), 'preempted');
+  scene.wait(61_000);
+  startAll(scene);
+  expect(scene.status().elastic).toMatchObject({ running: 3 });
+  expect(scene.history).toContain('generation-started 3 ranked tasks (3 of 2..4 workers); worker:3 gives its room to evaluator:0');
+});
+
+test('a second attempt finds it as large as it was', () => {
+  const first = begun(3);
+  const second = new JobScenario(job(), 2, first.snapshot);
+  const survivors = first.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
+  second.register(survivors);
+  for (const { id } of survivors) second.hello(id, { generation: 1, phase: 'running' });
+  expect(second.told('prepare')).toEqual([]);
+  expect(second.status()).toMatchObject({ state: 'RUNNING', elastic: { running: 3 } });
+});
+
+test('with parameter servers, a worker that there is no room for makes them fewer', () => {
+  const ps = role({ name: 'ps', tracking: 'untracked', servesParameters: true });
+  const scene = new JobScenario(
+    frozen({ roles: [workers({ instances: 1, maxInstances: 3 }), ps], strategy: { type: 'parameter-server', staleness: null } }),
+  );
+  scene.register();
+  scene.serve();
+  scene.wait(4_000);
+  scene.serve();
+  expect(scene.status().elastic).toMatchObject({ running: 3 });
+  scene.end(scene.container('worker:2'), 'preempted');
+  scene.wait(59_000);
+  expect(scene.state.generation).toBe(1);
+  scene.wait(2_000);
+  startAll(scene);
+  expect(scene.state.generation).toBe(2);
+  expect(scene.status().elastic).toMatchObject({ running: 2 });
+});

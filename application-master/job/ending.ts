@@ -1,0 +1,193 @@
+import type { ContainerEnd } from '../../hadoop/yarn/container-exit.ts';
+import type { Event } from './events.ts';
+import { type Ending, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { outlivesMs } from './timeouts.ts';
+import type { Transition } from './transition.ts';
+
+/**
+ * Detaches a task's container. From then on the container is not part of the job, and is ordered to stop until it has ended.
+ * - `leave`: its program has ended; the executor leaves by itself.
+ * - `stop`: the cluster ends the container in any case.
+ * - `drain`: the job is over.
+ * - `release`: the container was never launched.
+ * - `ended`: its NodeManager has ended it.
+ * - `unreachable`: the cluster has given up its node, where its processes may still be running.
+ * - `preempted`: its NodeManager is about to end it.
+ */
+export type Detachment = 'leave' | 'stop' | 'drain' | 'release' | 'ended' | 'unreachable' | 'preempted';
+
+export function detach(transition: Transition, slot: number, how: Detachment, reason: string, refundable = false): void {
+  const { container, executor, reattachBy, role, index } = transition.task(slot);
+  if (container === null) return;
+  const attached = executor?.attached === true;
+  // A later attempt does not know the state of an executor that has not reattached.
+  const mayRun = executor?.mayRun ?? reattachBy !== null;
+  transition.unassign(container.id);
+  transition.update(slot, { container: null, executor: null, reattachBy: null, leaveRevision: null, pendingExit: null, usage: null });
+  transition.dirty = true;
+  const presumed = how === 'unreachable' || how === 'preempted';
+  if (how === 'ended' || (presumed && !attached && !mayRun)) return;
+  if (how === 'release') transition.act({ type: 'release', containerId: container.id });
+  else {
+    // The executor ends the whole process group of its program, which the cluster may not reach. For a container that the cluster has given
+    // up, the executor skips the grace period, because the replacement is waiting for it.
+    if (attached) transition.act({ type: 'stop-program', containerId: container.id, reason, atOnce: presumed });
+    if (!presumed && (!attached || how === 'stop')) transition.act({ type: 'stop-container', containerId: container.id });
+  }
+  const heardAt = Math.max(executor?.lastHeard ?? transition.now, transition.state.heardFloor);
+  transition.setEnding({
+    containerId: container.id,
+    role: role.name,
+    index,
+    node: container.node,
+    since: transition.now,
+    until: !mayRun ? 0 : how === 'preempted' ? transition.now + LIMITS.preemptedMs : heardAt + outlivesMs(jobOf(transition.state)),
+    attached,
+    reported: how === 'unreachable' ? 'presumed' : how === 'preempted' ? 'preempted' : 'nothing',
+    stopAt: transition.now + (attached && how !== 'stop' ? LIMITS.leaveMs : LIMITS.stopAgainMs),
+    drains: how === 'drain' && mayRun,
+    refundable,
+  });
+}
+
+/**
+ * Handles the ResourceManager's report that a container with a stop order has ended. For containers on a lost node, and for those it
+ * released because their NodeManager did not answer, the ResourceManager only presumes the end.
+ */
+export function forget(transition: Transition, containerId: string, end: ContainerEnd): void {
+  const ending = transition.state.ending.get(containerId);
+  if (ending === undefined) return;
+  const kept = { ...ending, drains: false, refundable: false };
+  if (ending.until <= transition.now) transition.deleteEnding(containerId);
+  else if (end === 'node-lost' || end === 'released') transition.setEnding({ ...kept, reported: 'presumed' });
+  else if (end === 'preempted')
+    transition.setEnding({ ...kept, reported: 'preempted', until: Math.min(ending.until, transition.now + LIMITS.preemptedMs) });
+  else transition.deleteEnding(containerId);
+}
+
+/**
+ * Records a lost node. The ResourceManager reports its containers one by one; the node is recorded once until the job gets a new container
+ * on it. The node of a container that the job does not know is unknown.
+ */
+export function noteLostNode(transition: Transition, containerId: string): void {
+  const { byContainer, ending, lostNodes, tasks } = transition.state;
+  const node = tasks[byContainer.get(containerId) ?? -1]?.container?.node ?? ending.get(containerId)?.node ?? '';
+  if (node === '' || lostNodes.has(node)) return;
+  transition.patch({ lostNodes: new Set(lostNodes).add(node) });
+  const there = tasks.filter(({ container }) => container?.node === node).length;
+  transition.record('node-lost', {
+    node,
+    detail:
+      there === 0
+        ? 'only containers with the order to stop were there'
+        : `${there} task${there === 1 ? ' of the job was' : 's of the job were'} there`,
+  });
+}
+
+/** Stops a container that no task owns: one of an earlier attempt, or one that already has a stop order. `index` is -1 if unknown. */
+export function stopStranger(transition: Transition, stranger: { containerId: string; role: string; index: number; node: string }): void {
+  const { containerId } = stranger;
+  transition.act({ type: 'stop-container', containerId });
+  if (transition.state.ending.has(containerId)) return;
+  transition.setEnding({
+    ...stranger,
+    since: transition.now,
+    until: transition.now + outlivesMs(jobOf(transition.state)),
+    attached: false,
+    reported: 'nothing',
+    stopAt: transition.now + LIMITS.stopAgainMs,
+    drains: false,
+    refundable: false,
+  });
+}
+
+/** Handles the hello of a container that no task owns. */
+export function greetStranger(transition: Transition, { containerId, role, index, host, phase }: Extract<Event, { type: 'hello' }>): void {
+  stopAtOnce(transition, containerId);
+  if (!transition.state.ending.has(containerId)) stopStranger(transition, { containerId, role, index, node: host });
+  const ending = transition.state.ending.get(containerId);
+  const until = phase === 'idle' ? 0 : transition.now + outlivesMs(jobOf(transition.state));
+  if (ending !== undefined) transition.setEnding({ ...ending, attached: true, until });
+}
+
+/** Handles any other message of a container that no task owns: its program may be running, and the stop order can be delivered. */
+export function heardStranger(transition: Transition, containerId: string): void {
+  const ending = transition.state.ending.get(containerId);
+  if (ending === undefined) stopAtOnce(transition, containerId);
+  else if (ending.until > 0 && ending.reported !== 'preempted') {
+    transition.setEnding({
+      ...ending,
+      attached: true,
+      until: Math.max(ending.until, transition.now + outlivesMs(jobOf(transition.state))),
+    });
+  }
+}
+
+function stopAtOnce(transition: Transition, containerId: string): void {
+  transition.act({ type: 'stop-program', containerId, reason: 'this container is no longer part of the job', atOnce: true });
+}
+
+/** Handles an executor's report that no process of its program is left: the task's next program may start. */
+export function noteLeft(transition: Transition, containerId: string): void {
+  const ending = transition.state.ending.get(containerId);
+  if (ending === undefined) return;
+  transition.dirty = true;
+  if (ending.reported === 'nothing') transition.setEnding({ ...ending, until: 0 });
+  else transition.deleteEnding(containerId);
+}
+
+/**
+ * Without a stream, the executor is only certain to end with its lease. A preempted container has ended when its stream closes, because its
+ * NodeManager ends both.
+ */
+export function noteStreamLost(transition: Transition, containerId: string): void {
+  const ending = transition.state.ending.get(containerId);
+  if (ending === undefined) return;
+  if (ending.reported === 'preempted') transition.deleteEnding(containerId);
+  else transition.setEnding({ ...ending, attached: false });
+}
+
+/**
+ * Earlier containers of this task, or of an unknown task of its role, whose program may still be running. A new program must wait for them.
+ */
+export function predecessorsOf(state: JobState, task: Task): Ending[] {
+  return [...state.ending.values()].filter(
+    ({ role, index, until }) => role === task.role.name && (index === task.index || index === -1) && until > state.now,
+  );
+}
+
+export function hasPredecessor({ state }: Transition, task: Task): boolean {
+  return predecessorsOf(state, task).length > 0;
+}
+
+/** True for ends that the cluster or the ApplicationMaster caused; they are not charged to the task. */
+export function isFree(end: ContainerEnd): boolean {
+  switch (end) {
+    case 'exited':
+    case 'memory-exceeded':
+      return false;
+    case 'stopped-by-master':
+    case 'released':
+    case 'expired':
+    case 'preempted':
+    case 'node-lost':
+    case 'disks-failed':
+    case 'launch-failed':
+      return true;
+  }
+}
+
+/** Repeats stop orders that had no effect, and drops containers whose end will not be reported. */
+export function chaseEnding(transition: Transition): void {
+  for (const ending of transition.state.ending.values()) {
+    const { containerId, reported, since, until, attached, stopAt } = ending;
+    // The cluster does not report this container again.
+    if (reported !== 'nothing' && until <= transition.now && !attached) transition.deleteEnding(containerId);
+    else if (transition.now > Math.max(since, until) + LIMITS.forgetMs) transition.deleteEnding(containerId);
+    else if (transition.now >= stopAt) {
+      if (attached) stopAtOnce(transition, containerId);
+      if (reported === 'nothing') transition.act({ type: 'stop-container', containerId });
+      transition.setEnding({ ...ending, stopAt: transition.now + LIMITS.stopAgainMs });
+    }
+  }
+}

@@ -1,0 +1,299 @@
+import type { Usage } from '../../conf/status.ts';
+import { describeExit, oneLine } from './diagnostics.ts';
+import { detach, greetStranger, hasPredecessor, heardStranger, noteLeft, noteStreamLost } from './ending.ts';
+import type { Event, ProgramExit, Progress } from './events.ts';
+import { failTask, isLastStraw } from './failures.ts';
+import { markStarted, membersOf, startMember } from './gang.ts';
+import { currentGeneration, type Executor, jobOf, LIMITS, type Task, type TaskNotice } from './job-state.ts';
+import { inGang, isIndependentlyReplaceable, isMember } from './membership.ts';
+import { graceMs } from './timeouts.ts';
+import type { Transition } from './transition.ts';
+
+// Handlers for messages from executors. Each handler first finds the task that the container is assigned to. A container without a task is
+// ordered to stop.
+
+/** Share of a core or GPU. A program that only waits stays below it. */
+const BUSY_SHARE = 0.05;
+
+type Said<Type extends Event['type']> = Extract<Event, { type: Type }>;
+
+export function hello(transition: Transition, event: Said<'hello'>): void {
+  const slot = transition.state.byContainer.get(event.containerId);
+  if (slot === undefined) {
+    greetStranger(transition, event);
+    return;
+  }
+  const task = transition.task(slot);
+  if (task.role.name !== event.role || task.index !== event.index) {
+    transition.act({
+      type: 'stop-program',
+      containerId: event.containerId,
+      reason: `this container is for ${task.role.name}:${task.index}`,
+      atOnce: true,
+    });
+    return;
+  }
+  const before = task.executor;
+  const executor: Executor = {
+    stoppedSince: null,
+    awaiting: null,
+    program: null,
+    ranIn: 0,
+    mayRun: false,
+    lostRank: null,
+    ending: false,
+    ...before,
+    attached: true,
+    host: event.host,
+    port: event.port,
+    portFor: event.generation,
+    lastHeard: transition.now,
+  };
+  transition.update(slot, { executor, reattachBy: null, state: task.state === 'launching' ? 'registered' : task.state });
+  if (before === null)
+    transition.recordTask('executor-registered', transition.task(slot), { detail: `${event.host}:${event.port}, ${event.phase}` });
+  if (transition.state.result !== null) return;
+  if (!inGang(task)) helloUnranked(transition, slot, event);
+  else if (transition.gang?.phase === 'forming') helloForming(transition, slot, event, before);
+  else if (!isMember(task)) helloWaiting(transition, slot, event, before);
+  else if (transition.gang?.phase === 'started') helloStarted(transition, slot, event, before);
+  else helloReattaching(transition, slot, event);
+}
+
+function helloForming(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
+  makeReady(transition, slot, event, before, currentGeneration(transition.state));
+}
+
+/** The task is not a member of the running generation; it prepares for the next one. */
+function helloWaiting(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
+  makeReady(transition, slot, event, before, transition.state.generation + 1);
+}
+
+function makeReady(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null, generation: number): void {
+  const unused = event.generation === 0 && (before?.ranIn ?? 0) === 0;
+  if (event.phase === 'idle' && event.port > 0 && (unused || event.generation === generation)) {
+    transition.updateExecutor(slot, { program: null, awaiting: null, mayRun: false });
+    return;
+  }
+  transition.updateExecutor(slot, {
+    program: null,
+    awaiting: { answer: 'ready', since: before?.awaiting?.since ?? transition.now },
+    ranIn: event.phase === 'idle' ? (before?.ranIn ?? 0) : event.generation,
+    mayRun: event.phase === 'running',
+  });
+  transition.update(slot, { state: 'registered' });
+  transition.act({ type: 'prepare', containerId: event.containerId, generation });
+}
+
+function helloStarted(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
+  const { generation } = transition.state;
+  const program = before?.program ?? null;
+  if (event.phase !== 'idle' && event.generation === generation) {
+    nowRunning(transition, slot, generation);
+    if (event.phase === 'ended') ended(transition, slot, event);
+  } else if (event.phase === 'idle' && program?.phase === 'starting' && before?.port === event.port) {
+    // The start order was lost with the previous stream.
+    startMember(transition, slot);
+  } else if (
+    isIndependentlyReplaceable(jobOf(transition.state), transition.task(slot).role) &&
+    event.phase === 'idle' &&
+    program === null
+  ) {
+    // A replacement. It starts once its predecessor has ended.
+    if (event.generation !== 0 && event.generation !== generation) failTask(transition, slot, { kind: 'inconsistent' });
+  } else failTask(transition, slot, { kind: 'inconsistent' });
+}
+
+function helloReattaching(transition: Transition, slot: number, event: Said<'hello'>): void {
+  if (event.phase === 'idle') return;
+  transition.updateExecutor(slot, {
+    program: { generation: event.generation, phase: 'running' },
+    ranIn: event.generation,
+    mayRun: event.phase === 'running',
+  });
+  transition.update(slot, { generation: event.generation, state: 'running' });
+  if (event.phase === 'ended' && event.generation === transition.state.generation) ended(transition, slot, event);
+}
+
+function helloUnranked(transition: Transition, slot: number, event: Said<'hello'>): void {
+  const program = transition.task(slot).executor?.program ?? null;
+  if (event.phase === 'idle') {
+    // The start order was lost with the previous stream, or was never sent.
+    if (program === null || program.phase === 'starting') transition.updateExecutor(slot, { program: null, awaiting: null, mayRun: false });
+    else failTask(transition, slot, { kind: 'inconsistent' });
+    return;
+  }
+  if (program?.phase === 'ended') return;
+  nowRunning(transition, slot, event.generation);
+  if (event.phase === 'ended') ended(transition, slot, event);
+}
+
+function ended(transition: Transition, slot: number, event: Said<'hello'>): void {
+  judgeExit(transition, slot, event.exit ?? { generation: event.generation, code: -1, signal: '', stderrTail: '' });
+}
+
+export function ready(transition: Transition, event: Said<'ready'>): void {
+  const slot = heard(transition, event.containerId);
+  if (slot === null) return;
+  const task = transition.task(slot);
+  if (!inGang(task)) return;
+  if (transition.gang?.phase === 'forming' ? event.generation !== currentGeneration(transition.state) : isMember(task)) return;
+  transition.updateExecutor(slot, { program: null, awaiting: null, mayRun: false, port: event.port, portFor: event.generation });
+}
+
+export function started(transition: Transition, event: Said<'started'>): void {
+  const slot = heard(transition, event.containerId);
+  if (slot !== null && transition.task(slot).executor?.program?.generation === event.generation)
+    nowRunning(transition, slot, event.generation);
+}
+
+export function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
+  const slot = heard(transition, event.containerId);
+  if (slot === null) return;
+  const { executor } = transition.task(slot);
+  const { usage, progress } = event;
+  if ((usage !== null && isBusy(usage)) || progress !== null) transition.patch({ busyAt: transition.now });
+  if (usage !== null) {
+    transition.update(slot, { usage });
+    const stoppedSince = usage.stopped ? (executor?.stoppedSince ?? transition.now) : null;
+    if (stoppedSince !== executor?.stoppedSince) transition.updateExecutor(slot, { stoppedSince });
+  }
+  if (executor === null || executor.program?.generation !== event.generation) return;
+  if (progress === null) return;
+  const task = transition.task(slot);
+  const metrics = Object.entries(progress.metrics).filter(([, value]) => Number.isFinite(value));
+  transition.update(slot, {
+    step: progress.step,
+    metrics: Object.fromEntries([...Object.entries(task.metrics), ...metrics].slice(-LIMITS.metrics)),
+  });
+  if (progress.checkpointStep > 0 && progress.checkpointStep !== transition.state.checkpointStep) {
+    transition.patch({ checkpointStep: progress.checkpointStep });
+    transition.checkpointed = true;
+  }
+  for (const { text, about } of progress.notices.slice(0, LIMITS.notices)) {
+    const notice = { task: transition.describe(slot), text: oneLine(text), about };
+    const outdated = (each: TaskNotice) => about !== '' && each.about === about && each.task === notice.task;
+    transition.patch({ notices: [...transition.state.notices.filter((each) => !outdated(each)), notice].slice(-LIMITS.notices) });
+    transition.recordTask('notice', task, { generation: event.generation, detail: notice.text });
+  }
+  if (progress.ending !== executor.ending) transition.updateExecutor(slot, { ending: progress.ending });
+  if (progress.earlyEnd !== null) noteEarlyEnd(transition, task, progress.earlyEnd);
+  const { lostRank } = progress;
+  if (lostRank !== null && task.rank !== null && lostRank !== task.rank && executor.lostRank === null) {
+    transition.updateExecutor(slot, { lostRank: { rank: lostRank, since: transition.now } });
+    transition.recordTask('peer-lost', task, { generation: event.generation, detail: `rank ${lostRank}` });
+  }
+}
+
+function noteEarlyEnd(transition: Transition, task: Task, { step, reason }: NonNullable<Progress['earlyEnd']>): void {
+  const earlyEnd = `stopped early at step ${step}: ${oneLine(reason)}`;
+  if (earlyEnd === transition.state.earlyEnd) return;
+  transition.patch({ earlyEnd });
+  // Saved, because the chief may have left by the time a later attempt writes the final diagnostics.
+  transition.dirty = true;
+  transition.recordTask('early-end', task, { detail: earlyEnd });
+}
+
+/** True if the program uses more CPU or GPU than one that only waits and reports occasionally. */
+function isBusy({ cpuCores, gpus }: Usage): boolean {
+  return cpuCores >= BUSY_SHARE || gpus.some(({ utilization }) => utilization >= BUSY_SHARE);
+}
+
+export function exited(transition: Transition, event: Said<'exited'>): void {
+  const slot = heard(transition, event.containerId);
+  if (slot !== null) judgeExit(transition, slot, event.exit);
+}
+
+export function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
+  const slot = transition.state.byContainer.get(event.containerId);
+  // A lost stream is not a failure. The executor has as long to reconnect as it may be silent.
+  if (slot !== undefined) transition.updateExecutor(slot, { attached: false });
+  else noteStreamLost(transition, event.containerId);
+}
+
+/** Affects only containers without a task. For a container that still has its task, the cluster's report of its end follows. */
+export function left(transition: Transition, event: Said<'left'>): void {
+  noteLeft(transition, event.containerId);
+}
+
+/**
+ * Starts tasks outside the gang as soon as their executors register: they do not depend on the ring, and an early failure shows up early.
+ */
+export function startUnranked(transition: Transition): void {
+  for (const task of transition.state.tasks) {
+    const { container, executor } = task;
+    if (inGang(task) || task.state !== 'registered' || container === null || executor === null) continue;
+    if (
+      !executor.attached ||
+      executor.program !== null ||
+      transition.state.durableRevision < task.savedRevision ||
+      hasPredecessor(transition, task)
+    )
+      continue;
+    const generation = Math.max(1, transition.state.generation);
+    markStarted(transition, task.slot, generation);
+    transition.act({ type: 'start', containerId: container.id, generation, members: membersOf(transition.state) });
+  }
+}
+
+function judgeExit(transition: Transition, slot: number, exit: ProgramExit): void {
+  const task = transition.task(slot);
+  const program = task.executor?.program ?? null;
+  // The exit belongs to an older generation, or was reported before.
+  if (program === null || program.phase === 'ended' || program.generation !== exit.generation) return;
+  if (inGang(task) && exit.generation !== transition.state.generation) return;
+  transition.updateExecutor(slot, { program: { ...program, phase: 'ended' }, awaiting: null, mayRun: false, stoppedSince: null });
+  if (transition.state.result !== null) return;
+  transition.recordTask('program-ended', task, { generation: exit.generation, detail: describeExit(exit) });
+  if (exit.code === 0 && exit.signal === '') succeed(transition, slot);
+  else {
+    const until = worthWaiting(transition, transition.task(slot), exit);
+    if (until > transition.now) transition.update(slot, { pendingExit: { exit, until }, exitCode: exit.code });
+    else failTask(transition, slot, { kind: 'program', exit });
+  }
+}
+
+/** Until when evaluation of a failed exit is deferred, because its cause may be reported elsewhere. */
+function worthWaiting(transition: Transition, task: Task, exit: ProgramExit): number {
+  const lostRank = task.executor?.lostRank ?? null;
+  // The generation has not fully reattached: the lost peer may be among the missing members.
+  if (lostRank !== null && transition.gang?.phase === 'reattaching') return Number.MAX_SAFE_INTEGER;
+  if (lostRank !== null) return lostRank.since + graceMs(jobOf(transition.state));
+  return exit.code === -1 && isLastStraw(transition.state, task) ? transition.now + LIMITS.truthMs : transition.now;
+}
+
+/**
+ * The executor stays until the success is saved. Otherwise a later attempt would find neither the executor nor a record of its success and
+ * would treat the task as lost.
+ */
+function succeed(transition: Transition, slot: number): void {
+  transition.update(slot, { state: 'succeeded', exitCode: 0, leaveRevision: transition.state.revision + 1 });
+  transition.dirty = true;
+}
+
+export function letLeave(transition: Transition): void {
+  for (const { slot, container, leaveRevision } of transition.state.tasks) {
+    if (container !== null && leaveRevision !== null && leaveRevision <= transition.state.durableRevision)
+      detach(transition, slot, 'leave', 'its program has succeeded');
+  }
+}
+
+function nowRunning(transition: Transition, slot: number, generation: number): void {
+  const { program } = transition.task(slot).executor ?? { program: null };
+  if (program?.phase === 'ended' || (program?.phase === 'running' && program.generation === generation)) return;
+  transition.updateExecutor(slot, { program: { generation, phase: 'running' }, awaiting: null, ranIn: generation, mayRun: true });
+  transition.update(slot, { state: 'running', generation, unstarted: 0, rounds: 0 });
+  transition.recordTask('program-started', transition.task(slot), { generation });
+}
+
+/**
+ * Records that the container's executor was heard, and returns the slot of its task; null if the container has no task or its executor has
+ * not registered.
+ */
+function heard(transition: Transition, containerId: string): number | null {
+  const slot = transition.state.byContainer.get(containerId);
+  if (slot === undefined) heardStranger(transition, containerId);
+  if (slot === undefined || transition.task(slot).executor === null) return null;
+  transition.updateExecutor(slot, { lastHeard: transition.now, attached: true });
+  return slot;
+}

@@ -1,0 +1,57 @@
+import type { JobResult } from '../../conf/status.ts';
+import { detach } from './ending.ts';
+import { isOver, LIMITS } from './job-state.ts';
+import { isElastic, isMember } from './membership.ts';
+import { isChief } from './ranks.ts';
+import { isTensorBoardRole } from './tensorboard-task.ts';
+import type { Transition } from './transition.ts';
+
+/** Sets the result of the job. The first decision is final; later calls have no effect. */
+export function decide(transition: Transition, result: JobResult): void {
+  if (transition.state.result !== null) return;
+  transition.patch({ result, decidedAt: transition.now, decidedRevision: transition.state.revision + 1 });
+  transition.dirty = true;
+  for (const task of transition.state.tasks) if (!isOver(task)) transition.update(task.slot, { state: 'stopped' });
+}
+
+/** Decides success: by all tracked tasks or by the chief alone, depending on `success` in job.yaml. */
+export function decideSuccess(transition: Transition): void {
+  const { tasks, frozen, gang } = transition.state;
+  // For an elastic role, the members of the running generation decide.
+  if (gang !== null && gang.phase !== 'started' && frozen.job.roles.some(isElastic)) return;
+  const deciding =
+    frozen.job.success === 'chief'
+      ? tasks.filter(isChief)
+      : tasks.filter((task) => task.role.tracking === 'tracked' && (!isElastic(task.role) || isMember(task)));
+  if (deciding.length > 0 && deciding.every((task) => task.state === 'succeeded'))
+    decide(transition, { state: 'SUCCEEDED', diagnostics: transition.state.earlyEnd ?? '' });
+}
+
+/**
+ * Ends the job in steps. First the result is saved, so that a later attempt does not treat stopped tasks as lost; then stop orders are
+ * sent; then programs get a short time to end. Storage or programs that do not respond delay the end only for a limited time.
+ */
+export function finish(transition: Transition): void {
+  const { result, finished, registration, durableRevision, decidedAt, decidedRevision } = transition.state;
+  if (result === null || finished || registration === null) return;
+  if (transition.state.stoppedAt === null) {
+    if (durableRevision < decidedRevision && transition.now < decidedAt + LIMITS.saveMs) return;
+    stopAll(transition, result);
+  }
+  const draining = [...transition.state.ending.values()].filter((each) => each.drains);
+  if (draining.length > 0 && transition.now < (transition.state.stoppedAt ?? transition.now) + LIMITS.drainMs) return;
+  for (const each of draining) transition.act({ type: 'stop-container', containerId: each.containerId });
+  transition.patch({ finished: true });
+  transition.record('job-finished', { detail: result.diagnostics === '' ? result.state : `${result.state}: ${result.diagnostics}` });
+  transition.act({ type: 'finish', result });
+}
+
+function stopAll(transition: Transition, result: JobResult): void {
+  const reason =
+    result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job is killed' : 'the job has failed';
+  transition.patch({ stoppedAt: transition.now });
+  for (const { slot, container, role } of transition.state.tasks) {
+    // TensorBoard has no state to save, so the end of the job does not wait for it.
+    if (container !== null) detach(transition, slot, isTensorBoardRole(transition.state.frozen.job, role) ? 'stop' : 'drain', reason);
+  }
+}

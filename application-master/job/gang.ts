@@ -1,0 +1,264 @@
+import { createHash } from 'node:crypto';
+import type { Member } from '../../training/process/task-context.ts';
+import { giveBack } from './container-requests.ts';
+import { seconds } from './diagnostics.ts';
+import { hasPredecessor } from './ending.ts';
+import { decide } from './finish.ts';
+import { type Gang, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import {
+  describeRange,
+  elasticRole,
+  gangTasks,
+  inGang,
+  isGivenUp,
+  isIndependentlyReplaceable,
+  isMember,
+  memberTasks,
+  missingTasks,
+} from './membership.ts';
+import { describeMissing } from './pending-reasons.ts';
+import { inRankOrder } from './ranks.ts';
+import { isTensorBoardRole } from './tensorboard-task.ts';
+import type { Transition } from './transition.ts';
+
+export function freshGang(now: number): Gang {
+  return {
+    phase: 'forming',
+    since: now,
+    rounds: 0,
+    notBefore: now,
+    claimRevision: null,
+    fruitless: 0,
+    startedFrom: 0,
+    members: [],
+    incident: null,
+    why: '',
+    enoughSince: null,
+    growths: 0,
+    checkpointAt: null,
+  };
+}
+
+/**
+ * Ends the running generation: its members stop their programs and bind new ports; members without an executor are requested again. Until
+ * `incidentUntil`, further failures of members count as victims of the failure that ended the generation.
+ */
+export function newGeneration(transition: Transition, options: { incidentUntil: number | null; why: string }): void {
+  const ended = transition.state.generation;
+  // The next generation reports its own early end.
+  transition.patch({ earlyEnd: null });
+  transition.patchGang({
+    phase: 'forming',
+    since: transition.now,
+    rounds: 0,
+    notBefore: transition.now,
+    members: [],
+    incident: options.incidentUntil === null ? null : { generation: ended, until: options.incidentUntil },
+    why: options.why,
+  });
+  unclaim(transition);
+  for (const task of gangTasks(transition.state)) {
+    transition.update(task.slot, { leaveRevision: null });
+    if (task.executor !== null) prepare(transition, task.slot);
+    else if (task.state === 'succeeded') {
+      transition.update(task.slot, { state: 'requested', waitingSince: transition.now, notBefore: transition.now, exitCode: null });
+    }
+  }
+}
+
+/** Withdraws the choice of members for the generation being formed. */
+function unclaim(transition: Transition): void {
+  transition.patchGang({ claimRevision: null, enoughSince: null });
+  for (const task of gangTasks(transition.state)) transition.update(task.slot, { rank: null });
+  transition.dirty = true;
+}
+
+/** Orders an executor to end its program and to bind a port for the generation being formed. */
+export function prepare(transition: Transition, slot: number): void {
+  const { executor, container } = transition.task(slot);
+  if (executor === null || container === null) return;
+  if (executor.program !== null && executor.program.phase !== 'ended')
+    transition.recordTask('program-stopped', transition.task(slot), {
+      generation: executor.program.generation,
+      detail: 'a new generation is formed',
+    });
+  transition.update(slot, { state: 'registered', pendingExit: null, exitCode: null });
+  // A port that no program has used is valid for any generation.
+  if (executor.program === null && executor.awaiting === null && executor.portFor === 0 && executor.port > 0) return;
+  transition.updateExecutor(slot, {
+    program: null,
+    awaiting: { answer: 'ready', since: transition.now },
+    lostRank: null,
+    ending: false,
+    stoppedSince: null,
+  });
+  if (executor.attached) transition.act({ type: 'prepare', containerId: container.id, generation: transition.state.generation + 1 });
+}
+
+/** Chooses the members as soon as possible. Starts them once all of them are ready and the snapshot that names them is durable. */
+export function formGang(transition: Transition): void {
+  if (transition.gang?.phase !== 'forming') return;
+  const { claimRevision } = transition.gang;
+  if (claimRevision === null) claimGeneration(transition);
+  else if (memberTasks(transition.state).some((task) => task.container === null)) {
+    unclaim(transition);
+    claimGeneration(transition);
+  } else if (transition.state.durableRevision >= claimRevision) startGeneration(transition);
+}
+
+function claimGeneration(transition: Transition): void {
+  const members = chooseMembers(transition);
+  if (members === null) return;
+  inRankOrder(members).forEach((task, rank) => {
+    transition.update(task.slot, { rank });
+  });
+  transition.patchGang({ claimRevision: transition.state.revision + 1 });
+  transition.dirty = true;
+}
+
+/**
+ * Returns the members of the next generation, or null if it must wait. Without an elastic role: all tasks, as soon as each has a container.
+ * With one: the ready tasks, once they are enough and no further ones are expected soon.
+ */
+function chooseMembers(transition: Transition): Task[] | null {
+  const { state } = transition;
+  const tasks = gangTasks(state).filter((task) => !isGivenUp(task));
+  const role = elasticRole(jobOf(state));
+  if (role === null) return tasks.every(({ container }) => container !== null) ? tasks : null;
+  const generation = state.generation + 1;
+  const since = missingTasks(state).length > 0 ? null : (transition.gang?.enoughSince ?? transition.now);
+  if (since !== transition.gang?.enoughSince) transition.patchGang({ enoughSince: since });
+  if (since === null) return null;
+  const late = tasks.filter((task) => !isOver(task) && !isReady(task, generation));
+  const patience = late.some(({ container }) => container !== null) ? LIMITS.arrivingMs : late.length > 0 ? LIMITS.moreMs : 0;
+  return transition.now - since < patience ? null : tasks.filter((task) => isReady(task, generation));
+}
+
+function startGeneration(transition: Transition): void {
+  const generation = transition.state.generation + 1;
+  const members = memberTasks(transition.state);
+  if (!members.every((task) => isReady(task, generation))) return;
+  transition.patch({ generation });
+  transition.patchGang({
+    phase: 'started',
+    rounds: 0,
+    since: transition.now,
+    claimRevision: null,
+    enoughSince: null,
+    incident: null,
+    startedFrom: transition.state.checkpointStep,
+    members: membersOf(transition.state),
+  });
+  transition.record('generation-started', { generation, detail: describeMembers(transition.state, members) });
+  for (const task of members) startMember(transition, task.slot);
+}
+
+function describeMembers(state: JobState, members: readonly Task[]): string {
+  const count = (of: readonly Task[], what: string) => `${of.length} ${what}${of.length === 1 ? '' : 's'}`;
+  const servers = members.filter(({ role }) => role.servesParameters);
+  const ranked = members.filter(({ rank }) => rank !== null);
+  const role = elasticRole(jobOf(state));
+  const share = role === null ? '' : ` (${ranked.filter((task) => task.role === role).length} of ${describeRange(role)} ${role.name}s)`;
+  const why = state.gang === null || state.gang.why === '' ? '' : `; ${state.gang.why}`;
+  return `${count(ranked, 'ranked task')}${share}${servers.length === 0 ? '' : `, ${count(servers, 'parameter server')}`}${why}`;
+}
+
+/**
+ * Starts replaced workers in the running generation of a parameter-server job. Two programs of the same rank must not push gradients, so a
+ * replacement waits until its predecessor has ended.
+ */
+export function startReplacements(transition: Transition): void {
+  const { gang, generation } = transition.state;
+  if (gang?.phase !== 'started') return;
+  for (const task of memberTasks(transition.state)) {
+    const { executor } = task;
+    if (task.state !== 'registered' || !isIndependentlyReplaceable(jobOf(transition.state), task.role) || executor === null) continue;
+    if (!isReady(task, generation) || transition.state.durableRevision < task.savedRevision || hasPredecessor(transition, task)) continue;
+    transition.patchGang({ members: membersOf(transition.state) });
+    startMember(transition, task.slot);
+  }
+}
+
+export function startMember(transition: Transition, slot: number): void {
+  const { container } = transition.task(slot);
+  const { gang, generation } = transition.state;
+  if (container === null || gang === null) return;
+  markStarted(transition, slot, generation);
+  transition.act({ type: 'start', containerId: container.id, generation, members: gang.members });
+}
+
+export function markStarted(transition: Transition, slot: number, generation: number): void {
+  transition.update(slot, { generation, exitCode: null });
+  transition.updateExecutor(slot, {
+    program: { generation, phase: 'starting' },
+    awaiting: { answer: 'started', since: transition.now },
+    portFor: generation,
+    ranIn: generation,
+    mayRun: true,
+    lostRank: null,
+    ending: false,
+    stoppedSince: null,
+  });
+}
+
+/** The tasks whose executors have registered: ranked tasks in rank order, then the others. */
+export function membersOf(state: JobState): Member[] {
+  const known = state.tasks.flatMap((task): Member[] => {
+    const { role, index, rank, executor } = task;
+    // No program connects to TensorBoard or to a task that waits for the next generation.
+    if (isTensorBoardRole(state.frozen.job, role) || (inGang(task) && !isMember(task))) return [];
+    if (executor !== null) return [{ role: role.name, index, host: executor.host, port: executor.port, rank }];
+    // A worker that is being replaced still counts in the world size; no program connects to it.
+    return rank !== null && isIndependentlyReplaceable(state.frozen.job, role) ? [{ role: role.name, index, host: '', port: 0, rank }] : [];
+  });
+  const ranked = known.filter((member) => member.rank !== null).sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0));
+  return [...ranked, ...known.filter((member) => member.rank === null)];
+}
+
+/**
+ * Ends a round of forming that timed out. The gang returns its containers so that two incomplete gangs do not block each other forever, and
+ * requests them again after a pause that differs between jobs.
+ */
+export function endRound(transition: Transition): void {
+  const { gang, registration, result } = transition.state;
+  const { timeoutMs } = jobOf(transition.state).gang;
+  if (gang === null || gang.phase !== 'forming' || registration === null || result !== null) return;
+  if (transition.now - Math.max(gang.since, gang.notBefore) < timeoutMs) return;
+  const generation = transition.state.generation + 1;
+  const missing = missingTasks(transition.state);
+  // All members are ready. The gang only waits for storage, and no task is penalised for that.
+  if (missing.length === 0) {
+    transition.patchGang({ since: transition.now });
+    return;
+  }
+  const rounds = gang.rounds + 1;
+  const sentence = describeMissing(transition.state, missing);
+  transition.record('gang-timeout', { generation, detail: sentence });
+  if (rounds >= LIMITS.rounds) {
+    decide(transition, {
+      state: 'FAILED',
+      diagnostics: `The gang was not complete within ${seconds(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
+    });
+    return;
+  }
+  for (const task of gangTasks(transition.state)) {
+    if (isOver(task)) continue;
+    if (task.container !== null && task.executor === null) {
+      transition.update(task.slot, {
+        failedNodes: [...transition.task(task.slot).failedNodes, task.container.node].slice(-LIMITS.notices),
+      });
+    }
+    giveBack(transition, task, 'the gang did not come together in time');
+  }
+  transition.patchGang({ rounds, notBefore: transition.now + pause(transition.state, rounds) });
+  unclaim(transition);
+}
+
+/**
+ * The pause before a new round: 5 to 15 % of the gang timeout per finished round, with deterministic jitter derived from the application
+ * ID.
+ */
+function pause(state: JobState, round: number): number {
+  const dice = createHash('sha256').update(`${state.frozen.applicationId} ${round}`).digest().readUInt16BE() / 0xffff;
+  return Math.ceil(jobOf(state).gang.timeoutMs * round * (0.05 + 0.1 * dice));
+}

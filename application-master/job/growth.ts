@@ -1,0 +1,95 @@
+import { giveBack } from './container-requests.ts';
+import { newGeneration } from './gang.ts';
+import { isOver, type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
+import { awaitedTasks, elasticRole, isMember, memberTasks } from './membership.ts';
+import { isChief } from './ranks.ts';
+import { isTensorBoardRole } from './tensorboard-task.ts';
+import type { Transition } from './transition.ts';
+
+// Growth of elastic jobs. When the cluster has room, extra containers are allocated and wait idle until a checkpoint makes a new generation
+// cheap. Each growth restarts all members, so growths must be spaced out.
+
+/** True if the job should request extra containers now: it can use them soon, and the request window is open. */
+export function mayGrowSoon(state: JobState): boolean {
+  const { gang, checkpointStep, now, limits } = state;
+  if (!limits.mayGrow) return false;
+  // A job without checkpoints never reaches a point where it may grow.
+  if (gang?.phase !== 'started' || checkpointStep === 0 || elasticRole(jobOf(state)) === null) return false;
+  const ready = now - gang.since - growPause(gang.growths) / 2;
+  return ready >= 0 && ready % LIMITS.growAskEveryMs < LIMITS.growAskMs && isInFullSwing(state);
+}
+
+/** True if every member is running and none is about to end. */
+function isInFullSwing(state: JobState): boolean {
+  return memberTasks(state).every(({ state: now, pendingExit, executor }) => {
+    return now === 'running' && pendingExit === null && executor?.lostRank === null && !executor.ending;
+  });
+}
+
+/** At a checkpoint, forms a new generation that includes the tasks that became ready since the current one started. */
+export function grow(transition: Transition): void {
+  const { gang, now } = transition.state;
+  if (!transition.checkpointed || gang === null) return;
+  const before = gang.checkpointAt;
+  transition.patchGang({ checkpointAt: now });
+  if (gang.phase !== 'started' || now - gang.since < growPause(gang.growths)) return;
+  const newcomers = transition.state.tasks.filter((task) => !isMember(task) && waitsForGrowth(transition.state, task));
+  if (newcomers.length === 0 || !isInFullSwing(transition.state)) return;
+  // Checkpoints are frequent: wait for the next one and include the arriving tasks too.
+  const soon = before !== null && now - before < LIMITS.arrivingMs;
+  if (soon && transition.state.tasks.some((task) => !isMember(task) && isArriving(transition.state, task))) return;
+  transition.patchGang({ growths: now - gang.since >= LIMITS.fruitfulMs ? 1 : gang.growths + 1 });
+  newGeneration(transition, { incidentUntil: null, why: `there is room for more: ${newcomers.map(nameOf).join(', ')}` });
+}
+
+/** Idle tasks waiting for growth whose containers another task needs: it has waited for one longer than `LIMITS.yieldMs`. */
+export function sparesInTheWay(state: JobState): Task[] {
+  const role = elasticRole(jobOf(state));
+  if (state.gang?.phase !== 'started' || role === null) return [];
+  const spares = state.tasks.filter((task) => task.role === role && !isMember(task) && task.container !== null);
+  if (spares.length === 0) return [];
+  const waits = (task: Task) => task.state === 'requested' && !isTensorBoardRole(jobOf(state), task.role);
+  const since = (task: Task) => Math.max(task.waitingSince, task.notBefore);
+  return awaitedTasks(state).some((task) => waits(task) && state.now - since(task) >= LIMITS.yieldMs) ? spares : [];
+}
+
+/**
+ * Frees a container for a required task that has found no room for a long time: removes one member that the elastic role can do without.
+ * Returns false if there is none.
+ */
+export function shrinkFor(transition: Transition, needy: Task): boolean {
+  const role = elasticRole(jobOf(transition.state));
+  if (transition.gang?.phase !== 'started' || role === null || needy.role.tracking === 'sidecar') return false;
+  const members = transition.state.tasks.filter((task) => task.role === role && isMember(task));
+  const last = members.findLast((task) => task.container !== null && !isChief(task));
+  if (members.length <= role.instances || last === undefined) return false;
+  giveBack(transition, last, `${nameOf(needy)} needs the room`);
+  newGeneration(transition, { incidentUntil: null, why: `${nameOf(last)} gives its room to ${nameOf(needy)}` });
+  return true;
+}
+
+function waitsForGrowth(state: JobState, task: Task): boolean {
+  const { executor } = task;
+  return (
+    task.role === elasticRole(jobOf(state)) &&
+    state.durableRevision >= task.savedRevision &&
+    executor?.attached === true &&
+    executor.program === null &&
+    executor.awaiting === null &&
+    executor.port > 0
+  );
+}
+
+function isArriving(state: JobState, task: Task): boolean {
+  return (
+    task.role === elasticRole(jobOf(state)) &&
+    task.container !== null &&
+    !isOver(task) &&
+    task.executor === null &&
+    state.now - task.waitingSince < LIMITS.arrivingMs
+  );
+}
+
+function growPause(growths: number): number {
+  return Math.min(LIMITS.longestGrowMs, LIMITS.growMs * 2 ** Math.min(growths, 10));
+}

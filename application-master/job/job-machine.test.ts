@@ -1,0 +1,1404 @@
+import { describe, expect, it } from 'vitest';
+import type { Action } from './events.ts';
+import { assignmentOf } from './job-machine.ts';
+import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
+import { role } from './simulator/world.ts';
+
+const evaluator = role({ name: 'evaluator' });
+const twoWorkers = frozen({ roles: [workers()] });
+const withEvaluator = frozen({ roles: [workers(), evaluator] });
+
+describe('a job that goes well', () => {
+  it('asks for every role, launches at once, forms the gang, and ends when all tracked tasks have', () => {
+    const scene = new JobScenario(withEvaluator);
+    expect(scene.status().state).toBe('STARTING');
+    scene.register();
+    expect([scene.wanted('worker'), scene.wanted('evaluator')]).toEqual([2, 1]);
+    expect([scene.allocate('worker'), scene.allocate('worker'), scene.allocate('evaluator')]).toEqual(['c1', 'c2', 'c3']);
+    expect(scene.of('launch').map(({ containerId, role, index }) => `${containerId} ${role}:${index}`)).toEqual([
+      'c1 worker:0',
+      'c2 worker:1',
+      'c3 evaluator:0',
+    ]);
+    expect([scene.wanted('worker'), scene.wanted('evaluator')]).toEqual([0, 0]);
+    scene.hello('c2');
+    expect(scene.told('start')).toEqual([]);
+    scene.hello('c1');
+    expect(scene.told('start')).toEqual(['c1', 'c2']);
+    expect(scene.of('start')[0]).toMatchObject({
+      generation: 1,
+      members: [
+        { role: 'worker', index: 0, host: 'h1', port: 1001, rank: 0 },
+        { role: 'worker', index: 1, host: 'h1', port: 1002, rank: 1 },
+      ],
+    });
+    scene.hello('c3');
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1, message: '' });
+    scene.exit('c1', 0);
+    scene.exit('c3', 0);
+    expect(scene.result).toBeNull();
+    scene.exit('c2', 0);
+    expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
+    expect(scene.told('stop-program').sort()).toEqual(['c1', 'c2', 'c3']);
+    expect(scene.actions.at(-1)?.type).toBe('finish');
+  });
+
+  it('is not recovering while its first gang is formed, although an unranked task runs already', () => {
+    const scene = new JobScenario(withEvaluator);
+    scene.register();
+    const id = scene.allocate('evaluator');
+    scene.hello(id);
+    scene.started(id, 1);
+    expect(scene.status()).toMatchObject({ state: 'STARTING' });
+    scene.wait(6_000);
+    expect(scene.status()).toMatchObject({ state: 'WAITING' });
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING' });
+  });
+
+  it('starts an unranked task as soon as it is there: it needs no ring', () => {
+    const scene = new JobScenario(withEvaluator);
+    scene.register();
+    const id = scene.allocate('evaluator');
+    scene.hello(id);
+    expect(scene.told('start')).toEqual([id]);
+  });
+
+  it('starts nothing before the snapshot that names it is durable', () => {
+    const scene = new JobScenario(withEvaluator);
+    scene.storageAway = true;
+    scene.register();
+    scene.serve();
+    expect(scene.told('launch')).toHaveLength(3);
+    expect(scene.told('start')).toEqual([]);
+    const [first] = scene.of('persist');
+    if (first !== undefined) scene.save(first.snapshot);
+    expect(scene.told('start')).toEqual([]);
+    const last = scene.of('persist').at(-1);
+    if (last !== undefined) scene.save(last.snapshot);
+    expect(scene.told('start').sort()).toEqual(['c1', 'c2', 'c3']);
+  });
+
+  it('ranks the chief first, then the roles in their order', () => {
+    const scene = JobScenario.running(
+      frozen({ roles: [role({ name: 'worker', instances: 2, ranked: true }), role({ name: 'chief', ranked: true, chief: true })] }),
+    );
+    expect(scene.of('start')[0]?.members.map(({ role, index, rank }) => `${rank} ${role}:${index}`)).toEqual([
+      '0 chief:0',
+      '1 worker:0',
+      '2 worker:1',
+    ]);
+  });
+
+  it('gives back containers that it did not ask for, also after the end', () => {
+    const scene = JobScenario.running(twoWorkers);
+    expect(scene.told('release')).toEqual([]);
+    const surplus = scene.allocate('worker');
+    expect(scene.told('release')).toEqual([surplus]);
+    scene.say({ type: 'kill', reason: 'enough' });
+    const late = scene.allocate('worker');
+    expect(scene.told('release')).toEqual([surplus, late]);
+  });
+
+  it('stops untracked tasks and sidecars at the end, and waits a little for them', () => {
+    const scene = JobScenario.running(
+      frozen({
+        roles: [workers({ instances: 1 }), role({ name: 'ps', tracking: 'untracked' }), role({ name: 'tensorboard', tracking: 'sidecar' })],
+      }),
+    );
+    const ps = scene.container('ps:0');
+    scene.exit(scene.container('worker:0'), 0);
+    expect(scene.status().state).toBe('SUCCEEDED');
+    expect(scene.told('stop-program')).toHaveLength(3);
+    expect(scene.result).toBeNull();
+    scene.end(ps, 'exited', 0);
+    expect(scene.result).toBeNull();
+    // The cluster ends an executor that does not end by itself.
+    scene.wait(5_500);
+    expect(scene.told('stop-container')).toHaveLength(1);
+    expect(scene.result?.state).toBe('SUCCEEDED');
+  });
+
+  it.each([
+    ['has no rank', { ranked: false, restart: { policy: 'on-failure', maxRestarts: 0 } }],
+    ['has no rank and is never restarted', { ranked: false, restart: { policy: 'never', maxRestarts: 3 } }],
+    ['has a rank', { ranked: true, restart: { policy: 'on-failure', maxRestarts: 1 } }],
+  ] as const)('does not depend on the final failure of a task that %s where the chief decides', (_, changes) => {
+    const chief = workers({ name: 'chief', instances: 1, ranked: changes.ranked });
+    const scene = JobScenario.running(frozen({ success: 'chief', roles: [chief, role({ name: 'helper', instances: 2, ...changes })] }));
+    const attempts = changes.restart.policy === 'never' ? 1 : changes.restart.maxRestarts + 1;
+    for (let attempt = 0; attempt < attempts; attempt++) {
+      expect(scene.task('helper:1').state).toBe('running');
+      scene.exit(scene.container('helper:1'), 3);
+      scene.serve();
+    }
+    expect(scene.task('helper:1').state).toBe('failed');
+    expect(scene.task('helper:0').state).toBe('running');
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', failure: { task: 'helper:1' } });
+    expect(scene.history.join()).toContain('the chief decides how the job ends');
+    // The chief itself may be lost and restarted.
+    scene.end(scene.container('chief:0'), 'preempted');
+    scene.serve();
+    scene.wait(11_000);
+    scene.serve();
+    expect(scene.status().state).toBe('RUNNING');
+    if (changes.ranked)
+      expect(
+        scene
+          .of('start')
+          .at(-1)
+          ?.members.map(({ role, rank }) => [role, rank]),
+      ).toEqual([
+        ['chief', 0],
+        ['helper', 1],
+      ]);
+    scene.exit(scene.container('chief:0'), 0);
+    expect(scene.status().state).toBe('SUCCEEDED');
+  });
+
+  it('comes with the final failure of the chief, or of a parameter server, where the chief decides', () => {
+    const never = { policy: 'never', maxRestarts: 0 } as const;
+    const servers = role({ name: 'ps', tracking: 'untracked', servesParameters: true, restart: never });
+    for (const name of ['worker:0', 'ps:0']) {
+      const scene = JobScenario.running(frozen({ success: 'chief', roles: [workers({ restart: never }), servers] }));
+      scene.exit(scene.container('worker:1'), 3);
+      expect(scene.status().state).toBe('RUNNING');
+      scene.exit(scene.container(name), 3);
+      expect(scene.status()).toMatchObject({ state: 'FAILED', message: expect.stringContaining(name) });
+    }
+  });
+
+  it('lets the chief decide where the job says so', () => {
+    const scene = JobScenario.running(frozen({ success: 'chief', roles: [workers()] }));
+    scene.exit(scene.container('worker:0'), 0);
+    expect(scene.status().state).toBe('SUCCEEDED');
+  });
+
+  it('has no say in a job without tracked tasks left undone: one exit of two is no success', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.exit(scene.container('worker:0'), 0);
+    scene.wait(60_000);
+    expect(scene.status().state).toBe('RUNNING');
+  });
+});
+
+describe('an executor that goes silent', () => {
+  it('is stopped and replaced; the others prepare the next generation, which resumes when all are ready', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.silent.add('c2');
+    scene.wait(9_500);
+    expect(scene.told('stop-container')).toEqual([]);
+    scene.wait(1_000);
+    expect(scene.told('stop-container')).toEqual(['c2']);
+    expect(scene.told('prepare')).toEqual(['c1']);
+    expect(scene.wanted('worker')).toBe(1);
+    expect(scene.status()).toMatchObject({ state: 'RECOVERING', message: 'worker:1: its executor on h2:1 was not heard of for 10 s' });
+    scene.serve();
+    expect(
+      scene
+        .of('start')
+        .filter(({ generation }) => generation === 2)
+        .map(({ containerId }) => containerId),
+    ).toEqual(['c1', 'c3']);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.task('worker:1')).toMatchObject({ failures: 1, attempts: 2 });
+    expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 1 });
+  });
+
+  it('is not lost when only its stream broke and it comes back in time', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.say({ type: 'stream-lost', containerId: 'c2' });
+    scene.silent.add('c2');
+    scene.wait(8_000);
+    scene.silent.delete('c2');
+    scene.hello('c2', { generation: 1, phase: 'running' });
+    scene.wait(30_000);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    expect(scene.told('prepare')).toEqual([]);
+  });
+
+  it('is lost when it does not come back', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.say({ type: 'stream-lost', containerId: 'c2' });
+    scene.silent.add('c2');
+    scene.wait(10_500);
+    expect(scene.told('stop-container')).toEqual(['c2']);
+  });
+
+  it('is not to blame when this process itself was held up', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.now += 60_000;
+    scene.say({ type: 'tick' });
+    scene.wait(20_000);
+    expect(scene.task('worker:0').failures + scene.task('worker:1').failures).toBe(0);
+  });
+
+  it('gets the order to start again when it went down with the stream', () => {
+    const scene = new JobScenario(twoWorkers);
+    scene.register();
+    scene.allocate('worker');
+    scene.allocate('worker');
+    scene.hello('c1');
+    scene.hello('c2');
+    scene.say({ type: 'stream-lost', containerId: 'c1' });
+    scene.hello('c1');
+    expect(scene.told('start')).toEqual(['c1', 'c2', 'c1']);
+    expect(scene.of('start')[2]?.members).toEqual(scene.of('start')[0]?.members);
+  });
+
+  it('gets the order to prepare again when it went down with the stream', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.exit('c2', 1);
+    scene.say({ type: 'stream-lost', containerId: 'c1' });
+    scene.hello('c1', { generation: 1, phase: 'running' });
+    expect(scene.of('prepare').map(({ containerId, generation }) => `${containerId} ${generation}`)).toEqual(['c1 2', 'c1 2']);
+  });
+
+  it('is lost when it beats but does not do what it is told', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.exit('c2', 1);
+    scene.wait(31_000);
+    expect(scene.told('stop-container')).toContain('c1');
+    expect(scene.task('worker:0').failure).toBe('its executor on h1:1 did not answer the order to prepare its program for 30 s');
+  });
+
+  it('waits for the lease of its predecessor when it has no rank: two evaluators would write the same files', () => {
+    const scene = JobScenario.running(withEvaluator);
+    const first = scene.container('evaluator:0');
+    scene.silent.add(first);
+    scene.wait(10_500);
+    scene.serve();
+    const second = scene.container('evaluator:0');
+    expect(scene.told('start')).not.toContain(second);
+    // The cluster's report of a lost node does not prove that its processes have ended.
+    scene.end(first, 'node-lost');
+    expect(scene.told('start')).not.toContain(second);
+    scene.wait(155_000);
+    expect(scene.told('start')).toContain(second);
+    expect(scene.status()).toMatchObject({ generations: 1 });
+  });
+});
+
+describe('a container that the cluster gives up while its executor still has its stream', () => {
+  const beat = (scene: JobScenario, containerId: string) =>
+    scene.say({ type: 'heartbeat', containerId, generation: 1, usage: null, progress: null });
+
+  function lost(end: 'node-lost' | 'preempted'): { scene: JobScenario; first: string; second: string } {
+    const scene = JobScenario.running(withEvaluator);
+    const first = scene.container('evaluator:0');
+    scene.end(first, end);
+    scene.serve();
+    return { scene, first, second: scene.container('evaluator:0') };
+  }
+
+  it.each(['node-lost', 'preempted'] as const)('is ordered to stop at once; its replacement starts when it has left (%s)', (end) => {
+    const { scene, first, second } = lost(end);
+    expect(scene.of('stop-program')).toMatchObject([{ containerId: first, atOnce: true }]);
+    expect(scene.told('start')).not.toContain(second);
+    scene.exit(first, -1, { signal: 'SIGKILL' });
+    expect(scene.told('start')).not.toContain(second);
+    scene.say({ type: 'left', containerId: first });
+    expect(scene.told('start')).toContain(second);
+    expect(scene.task('evaluator:0').failures).toBe(0);
+  });
+
+  it('is named in the status as what its replacement waits for', () => {
+    const { scene, first } = lost('node-lost');
+    expect(scene.status()).toMatchObject({
+      state: 'RUNNING',
+      message: 'evaluator:0 waits for the end of its earlier program on h3:1, which has the order to stop.',
+    });
+    scene.say({ type: 'stream-lost', containerId: first });
+    scene.wait(60_000);
+    expect(scene.status().message).toBe(
+      'evaluator:0 waits for the end of its earlier program on h3:1, whose executor cannot be reached: 100 s at most.',
+    );
+  });
+
+  it('blocks its replacement for as long as it speaks, and gets the order again', () => {
+    const { scene, first, second } = lost('node-lost');
+    for (let minute = 0; minute < 5; minute++) {
+      scene.wait(60_000);
+      beat(scene, first);
+    }
+    expect(scene.told('start')).not.toContain(second);
+    expect(scene.told('stop-program').filter((id) => id === first).length).toBeGreaterThan(5);
+    scene.say({ type: 'stream-lost', containerId: first });
+    scene.wait(110_000);
+    expect(scene.told('start')).not.toContain(second);
+    scene.wait(55_000);
+    expect(scene.told('start')).toContain(second);
+  });
+
+  it('has ended with its stream when it was preempted, and soon in any case', () => {
+    const ended = lost('preempted');
+    ended.scene.say({ type: 'stream-lost', containerId: ended.first });
+    expect(ended.scene.told('start')).toContain(ended.second);
+    const silent = lost('preempted');
+    silent.scene.wait(10_500);
+    expect(silent.scene.told('start')).toContain(silent.second);
+  });
+
+  it('holds up no ranked task, whose generation fences the old program off', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.end('c2', 'node-lost');
+    expect(scene.of('stop-program')).toMatchObject([{ containerId: 'c2', atOnce: true }]);
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+  });
+
+  it('is ordered to stop when its program has not been started yet', () => {
+    const scene = new JobScenario(twoWorkers);
+    scene.register();
+    const id = scene.allocate('worker');
+    scene.hello(id);
+    scene.end(id, 'node-lost');
+    expect(scene.told('stop-program')).toEqual([id]);
+  });
+
+  it('may still run when the ResourceManager alone says that an order to stop was carried out', () => {
+    const scene = JobScenario.running(withEvaluator);
+    const first = scene.container('evaluator:0');
+    scene.silent.add(first);
+    scene.wait(10_500);
+    scene.serve();
+    const second = scene.container('evaluator:0');
+    scene.end(first, 'released');
+    expect(scene.told('start')).not.toContain(second);
+    scene.hello(first, { role: 'evaluator', generation: 1, phase: 'running' });
+    scene.say({ type: 'left', containerId: first });
+    expect(scene.told('start')).toContain(second);
+  });
+
+  it('appears in the status with the time that it may still run, until its executor has left or its lease has ended', () => {
+    const { scene, first } = lost('node-lost');
+    const orphan = { role: 'evaluator', index: 0, containerId: first, node: 'h3:1', attached: true };
+    expect(scene.status().orphanedContainers).toEqual([{ ...orphan, mayRunForMs: 160_000 }]);
+    scene.say({ type: 'stream-lost', containerId: first });
+    scene.wait(60_000);
+    expect(scene.status().orphanedContainers).toEqual([{ ...orphan, attached: false, mayRunForMs: 100_000 }]);
+    scene.wait(100_000);
+    expect(scene.status().orphanedContainers).toEqual([]);
+
+    const other = lost('node-lost');
+    other.scene.say({ type: 'left', containerId: other.first });
+    expect(other.scene.status().orphanedContainers).toEqual([]);
+    // The NodeManager of a preempted container is alive and ends it.
+    expect(lost('preempted').scene.status().orphanedContainers).toEqual([]);
+  });
+
+  it('is known to the next attempt, to which the ResourceManager does not report it again', () => {
+    const { scene, first } = lost('node-lost');
+    scene.say({ type: 'stream-lost', containerId: first });
+    const next = new JobScenario(withEvaluator, 2, scene.snapshot);
+    expect(next.status().orphanedContainers).toMatchObject([{ containerId: first, node: 'h3:1', attached: false }]);
+  });
+
+  it('gets the order to stop when it speaks after the job has forgotten it', () => {
+    const { scene, first } = lost('node-lost');
+    scene.say({ type: 'stream-lost', containerId: first });
+    scene.wait(400_000);
+    const orders = scene.told('stop-program').length;
+    beat(scene, first);
+    expect(scene.told('stop-program').slice(orders)).toEqual([first]);
+  });
+});
+
+describe('a lost node', () => {
+  const lostIn = (actions: readonly Action[]) =>
+    actions.flatMap((action) => (action.type === 'record' && action.entry.event === 'node-lost' ? [action.entry] : []));
+  const lose = (scene: JobScenario, containerId: string) =>
+    lostIn(scene.say({ type: 'container-ended', containerId, end: 'node-lost', exitStatus: -100, diagnostics: '' }));
+
+  it('is recorded once, however many containers were there, and again when the job has been there again', () => {
+    const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
+    scene.register();
+    for (const node of ['h1:1', 'h2:1', 'h2:1']) scene.hello(scene.allocate('worker', node));
+    scene.serve();
+    const [, second = '', third = ''] = scene.state.tasks.map(({ container }) => container?.id);
+    const entry = { at: scene.now, event: 'node-lost', node: 'h2:1', detail: '2 tasks of the job were there' };
+    expect(lose(scene, second)).toEqual([entry]);
+    expect(lose(scene, third)).toEqual([]);
+    const again = scene.allocate('worker', 'h2:1');
+    expect(lose(scene, again)).toEqual([{ ...entry, detail: '1 task of the job was there' }]);
+  });
+
+  it('is known by a container that had the order to end, too', () => {
+    const scene = JobScenario.running(withEvaluator);
+    const first = scene.container('evaluator:0');
+    scene.silent.add(first);
+    scene.wait(10_500);
+    expect(lose(scene, first)).toMatchObject([{ node: 'h3:1', detail: 'only containers with the order to stop were there' }]);
+    expect(lose(scene, 'c99')).toEqual([]);
+  });
+});
+
+describe('a program that fails', () => {
+  it('is started again in a new generation while its budget lasts; then the job fails with the first failure and its last words', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
+    for (const stderr of ['Error: out of cheese', 'Error: second', 'Error: third']) {
+      expect(scene.status().state).toBe('RUNNING');
+      scene.exit(scene.container('worker:1'), 3, { stderr: `noise\n${stderr}\n` });
+      scene.wait(1_000);
+      scene.serve();
+    }
+    expect(scene.status()).toMatchObject({ state: 'FAILED', generations: 3 });
+    expect(scene.task('worker:1')).toMatchObject({ state: 'failed', failures: 3, exitCode: 3 });
+    scene.wait(6_000);
+    expect(scene.result?.diagnostics).toBe(
+      [
+        'worker:1 failed 3 times, 2 restarts are allowed: its program on h3:1 exited with code 3.',
+        'Last lines of its stderr:',
+        'noise',
+        'Error: third',
+        "The job's first failure: worker:1: its program on h2:1 exited with code 3",
+        'Last lines of its stderr:',
+        'noise',
+        'Error: out of cheese',
+      ].join('\n'),
+    );
+  });
+
+  it('is not tried for each of its peers in turn: one mistake fails them all, whichever comes first', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
+    for (const index of [3, 5, 1]) {
+      expect(scene.status().state).toBe('RUNNING');
+      scene.exit(scene.container(`worker:${index}`), 3);
+      scene.serve();
+    }
+    expect(scene.status()).toMatchObject({ state: 'FAILED', generations: 3 });
+    expect(scene.status().message).toMatch(
+      /^worker:1 failed, as did 2 generations before, without a new checkpoint: its program on h2:1 exited/,
+    );
+  });
+
+  it('may fail a task of every machine once, as long as there are checkpoints in between', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
+    for (const index of [1, 2, 3, 4, 5, 6, 7]) {
+      const progress = {
+        step: index,
+        metrics: {},
+        checkpointStep: index * 100,
+        lostRank: null,
+        notices: [],
+        earlyEnd: null,
+        ending: false,
+      };
+      scene.say({ type: 'heartbeat', containerId: scene.container('worker:0'), generation: index, usage: null, progress });
+      scene.exit(scene.container(`worker:${index}`), 3);
+      scene.serve();
+    }
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 8, checkpointStep: 700 });
+  });
+
+  it('fails the job at once where restarts are not wanted', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'never', maxRestarts: 3 } })] }));
+    scene.exit('c1', 1, { stderr: 'TypeError: x is not a function' });
+    expect(scene.status()).toMatchObject({
+      state: 'FAILED',
+      message:
+        'worker:0 failed and is not to be restarted: its program on h1:1 exited with code 1.\nLast lines of its stderr:\nTypeError: x is not a function',
+    });
+  });
+
+  it('is restarted alone when it has no rank', () => {
+    const scene = JobScenario.running(withEvaluator);
+    scene.exit(scene.container('evaluator:0'), 1);
+    scene.end('c3', 'stopped-by-master');
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    expect(scene.told('prepare')).toEqual([]);
+    expect(scene.task('evaluator:0')).toMatchObject({ attempts: 2, failures: 1, state: 'running' });
+  });
+
+  it('counts once when others die of it, before and after it is known', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers({ instances: 4 })] }));
+    scene.exit('c2', -1, { signal: 'SIGKILL' });
+    // Their reports cross the order to prepare.
+    scene.exit('c1', 1);
+    scene.end('c3', 'exited', 1);
+    scene.silent.add('c4');
+    scene.wait(10_500);
+    scene.serve();
+    expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 1, 0, 0]);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+  });
+
+  it('counts again when it fails in the next generation, however soon', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.exit(scene.container('worker:0'), 3);
+    scene.serve();
+    scene.exit(scene.container('worker:1'), 3);
+    expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([1, 1]);
+  });
+
+  it('does not excuse what fails beside it without having been part of its generation', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.exit('c2', 3);
+    scene.end(scene.allocate('worker'), 'exited', 127);
+    expect(scene.task('worker:1')).toMatchObject({ failures: 2, failure: 'its container on h1:1 ended with exit status 127' });
+  });
+
+  it('is not judged by an exit of an older generation', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.exit('c2', 1);
+    scene.serve();
+    scene.exit('c1', 1, { generation: 1 });
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.task('worker:0').failures).toBe(0);
+  });
+
+  it('brings back those that have succeeded: their part of the ring is needed again', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.exit('c1', 0);
+    expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', containerId: null });
+    scene.exit('c2', 1);
+    expect(scene.wanted('worker')).toBe(2);
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    scene.exit(scene.container('worker:0'), 0);
+    scene.exit(scene.container('worker:1'), 0);
+    expect(scene.status().state).toBe('SUCCEEDED');
+  });
+
+  it('leaves its executor in place after a success until that is saved', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.storageAway = true;
+    scene.exit('c1', 0);
+    scene.silent.add('c1');
+    scene.wait(5_000);
+    expect(scene.told('stop-program')).toEqual([]);
+    // Silence after success does not undo the success.
+    scene.wait(6_000);
+    expect(scene.told('prepare')).toEqual([]);
+    expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', failures: 0 });
+  });
+
+  it('never fails the job as a sidecar', () => {
+    const scene = JobScenario.running(
+      frozen({ roles: [workers(), role({ name: 'tensorboard', tracking: 'sidecar', restart: { policy: 'on-failure', maxRestarts: 1 } })] }),
+    );
+    for (let n = 0; n < 2; n++) {
+      scene.exit(scene.container('tensorboard:0'), 1);
+      for (const id of scene.told('stop-container')) scene.end(id, 'stopped-by-master');
+      scene.serve();
+    }
+    expect(scene.task('tensorboard:0')).toMatchObject({ state: 'failed', failures: 2 });
+    expect(scene.status().state).toBe('RUNNING');
+    expect(scene.wanted('tensorboard')).toBe(0);
+  });
+
+  it('fails the job when it is untracked and its budget is spent', () => {
+    const scene = JobScenario.running(
+      frozen({ roles: [workers(), role({ name: 'ps', tracking: 'untracked', restart: { policy: 'on-failure', maxRestarts: 0 } })] }),
+    );
+    scene.exit(scene.container('ps:0'), 1);
+    expect(scene.status().state).toBe('FAILED');
+  });
+
+  it('is stopped by a signal for as long as an executor may be silent: that is a failure too', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.freeze('c1');
+    scene.wait(12_000);
+    expect(scene.told('stop-container')).toEqual(['c1']);
+    expect(scene.task('worker:0').failure).toContain('was stopped by a signal for');
+  });
+});
+
+describe('a program that loses a peer', () => {
+  it('waits for the failure that explains it, and pays nothing', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.lostPeer('c1', 1);
+    scene.exit('c1', 1, { stderr: 'lost rank 1' });
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    scene.silent.add('c2');
+    scene.wait(10_500);
+    expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 1]);
+    // Its executor is intact: the next generation continues in the same container.
+    scene.serve();
+    expect(scene.task('worker:0')).toMatchObject({ attempts: 1, state: 'running' });
+  });
+
+  it('is believed when no failure shows itself: the peer that most name is to blame', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers({ instances: 3 })] }));
+    scene.lostPeer('c1', 1);
+    scene.lostPeer('c3', 1);
+    scene.lostPeer('c2', 0);
+    scene.wait(11_500);
+    expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 1, 0]);
+    expect(scene.task('worker:1').failure).toBe('its program on h2:1 no longer answers its peers (reported by worker:0)');
+    expect(scene.told('prepare').sort()).toEqual(['c1', 'c3']);
+  });
+
+  it('is itself to blame when its peer has ended well', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.exit('c2', 0);
+    scene.lostPeer('c1', 1);
+    scene.wait(12_000);
+    expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([1, 0]);
+  });
+});
+
+describe('what the cluster takes', () => {
+  it.each(['preempted', 'node-lost', 'disks-failed', 'expired', 'stopped-by-master'] as const)('%s costs no restart', (end) => {
+    const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] }));
+    scene.end('c1', end);
+    scene.serve();
+    expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 2, state: 'running' });
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+  });
+
+  it('is not charged after all when the cluster clears a program that a signal killed', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.exit('c1', -1, { signal: 'SIGTERM' });
+    expect(scene.task('worker:0').failures).toBe(1);
+    scene.end('c1', 'preempted', -102);
+    expect(scene.task('worker:0')).toMatchObject({ failures: 0, failure: 'its container was preempted for another application' });
+  });
+
+  it('gets a moment to explain a death by signal that would end the job', () => {
+    const job = frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] });
+    const preempted = JobScenario.running(job);
+    preempted.exit('c1', -1, { signal: 'SIGTERM' });
+    expect(preempted.status().state).toBe('RUNNING');
+    preempted.end('c1', 'preempted', -102);
+    preempted.serve();
+    expect(preempted.status().state).toBe('RUNNING');
+
+    const overdrawn = JobScenario.running(job);
+    overdrawn.exit('c1', -1, { signal: 'SIGKILL' });
+    overdrawn.end('c1', 'memory-exceeded', -104);
+    expect(overdrawn.status().message).toContain('was killed for using more than its 1 GiB of memory; raise roles.worker.resources.memory');
+
+    // The cluster ended the executor too. Its silence may be noticed before the cluster's report arrives.
+    const hasty = JobScenario.running(frozen({ ...job.job, heartbeat: { intervalMs: 300, missed: 6 } }));
+    hasty.silent.add('c1');
+    hasty.exit('c1', -1, { signal: 'SIGKILL' });
+    hasty.wait(2_500);
+    hasty.end('c1', 'memory-exceeded', -104);
+    expect(hasty.status().message).toContain('was killed for using more than its 1 GiB of memory');
+
+    const killed = JobScenario.running(job);
+    killed.exit('c1', -1, { signal: 'SIGKILL' });
+    killed.wait(3_500);
+    expect(killed.status().message).toContain('was killed by SIGKILL');
+  });
+
+  it('charges a container that exceeds its memory', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.end('c2', 'memory-exceeded', -104);
+    expect(scene.task('worker:1').failures).toBe(1);
+  });
+});
+
+describe('a gang that does not come together', () => {
+  it('names who is missing and why, gives back what it holds, asks again after a pause, and fails in the end', () => {
+    const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
+    scene.register();
+    scene.hello(scene.allocate('worker'));
+    scene.allocate('worker', 'h2:1');
+    scene.wait(59_000);
+    expect(scene.status().state).toBe('WAITING');
+    // A launched container is not reported as late before the deadline.
+    expect(scene.status().message).toMatch(/^Waiting for 59 s\. worker:2 got no container \(.*\)\. worker:1 is starting\.$/);
+    scene.wait(1_500);
+    expect(scene.history.find((line) => line.startsWith('gang-timeout'))).toBe(
+      'gang-timeout worker:1 did not report from h2:1 after the start of the container (see: tony-ts logs application_1_0001 worker:1). ' +
+        'worker:2 got no container (each asks for 1 GiB of memory, 1 vcore; queue root.default is full: it has room for 512 MiB of memory, 0 vcores).',
+    );
+    expect(scene.told('stop-container').sort()).toEqual(['c1', 'c2']);
+    expect(scene.wanted('worker')).toBe(0);
+    scene.wait(10_000);
+    expect(scene.wanted('worker')).toBe(3);
+    scene.wait(180_000);
+    expect(scene.result).toMatchObject({ state: 'FAILED' });
+    expect(scene.result?.diagnostics).toMatch(/^The gang was not complete within 60 s, 3 times in a row. worker:0-2 got no/);
+  });
+
+  it('begins its rounds anew once it has run', () => {
+    const scene = new JobScenario(twoWorkers);
+    scene.register();
+    scene.wait(150_000);
+    scene.serve();
+    expect(scene.status().state).toBe('RUNNING');
+    scene.end('c1', 'preempted');
+    scene.wait(70_000);
+    expect(scene.status().state).toBe('RECOVERING');
+  });
+
+  it('has an unranked task wait for itself alone, with the same deadline', () => {
+    const scene = new JobScenario(frozen({ framework: 'none', roles: [role({ name: 'worker', instances: 2, chief: true })] }));
+    scene.register();
+    const first = scene.allocate('worker');
+    scene.hello(first);
+    scene.started(first, 1);
+    expect(scene.status().state).toBe('STARTING');
+    scene.wait(30_000);
+    expect(scene.status().state).toBe('WAITING');
+    scene.wait(155_000);
+    expect(scene.told('release')).toEqual([]);
+    expect(scene.status()).toMatchObject({ state: 'FAILED' });
+    expect(scene.status().message).toMatch(/^worker:1 was not there within 60 s, 3 times in a row. worker:1 got no container/);
+  });
+
+  it('fails at once for what the cluster can never give, with what to do about it', () => {
+    const ask = (resources: Partial<ReturnType<typeof role>['resources']>) => {
+      const scene = new JobScenario(
+        frozen({ roles: [workers({ resources: { memoryMb: 1024, vcores: 1, gpus: 0, other: {}, ...resources } })] }),
+      );
+      scene.register();
+      return scene.result?.diagnostics;
+    };
+    expect(ask({ memoryMb: 65_536 })).toBe(
+      'Role worker asks for 64 GiB of memory in a container, the largest container here has 8 GiB of memory. ' +
+        "Lower roles.worker.resources.memory, or ask the cluster's admins for a larger maximum.",
+    );
+    expect(ask({ gpus: 5 })).toContain(
+      'asks for 5 yarn.io/gpu in a container, the largest container here has 4 yarn.io/gpu. Lower roles.worker.resources.gpus',
+    );
+    expect(ask({ other: { 'yarn.io/fpga': 1 } })).toBe(
+      'Role worker asks for 1 of yarn.io/fpga, a resource type that this cluster does not have (it has memory-mb, vcores, yarn.io/gpu). ' +
+        "Remove roles.worker.resources.yarn.io/fpga, or ask the cluster's admins to set up yarn.io/fpga.",
+    );
+    expect(ask({ gpus: 4 })).toBeUndefined();
+  });
+
+  it('fails at once for a label that does not exist, but not when nodes are away later', () => {
+    const job = frozen({ roles: [workers({ nodeLabel: 'gpus' })] });
+    const message = 'InvalidLabelResourceRequestException: cluster does not contain label gpus';
+    const scene = new JobScenario(job);
+    scene.register();
+    scene.say({ type: 'ask-refused', role: 'worker', message });
+    expect(scene.result?.diagnostics).toContain(message);
+    expect(scene.result?.diagnostics).toContain('Check roles.worker.nodeLabel (gpus)');
+
+    const later = JobScenario.running(job);
+    later.end('c1', 'node-lost');
+    later.say({ type: 'ask-refused', role: 'worker', message });
+    expect(later.status().state).toBe('RECOVERING');
+    later.ready('c2', 2);
+    later.wait(61_000);
+    expect(later.history.join('\n')).toContain(`worker:0 got no container, the ResourceManager refuses the ask: ${message}`);
+  });
+});
+
+describe('a node that fails a role', () => {
+  it('is avoided after two failures there, and taken again when nothing else comes', () => {
+    const scene = new JobScenario(twoWorkers);
+    scene.register();
+    scene.hello(scene.allocate('worker', 'h1:1'));
+    for (let n = 0; n < 2; n++) {
+      expect(scene.of('ask').at(-1)?.excludedNodes).toEqual([]);
+      scene.say({ type: 'launch-failed', containerId: scene.allocate('worker', 'h2:1'), message: 'disk full' });
+    }
+    expect(scene.told('release')).toHaveLength(2);
+    expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: ['h2:1'] });
+    // The container was allocated before its node was excluded: it is released and requested again.
+    const asks = scene.of('ask').length;
+    const unlucky = scene.allocate('worker', 'h2:1');
+    expect(scene.told('release')).toContain(unlucky);
+    expect(scene.of('ask').slice(asks)).toMatchObject([{ count: 1, excludedNodes: ['h2:1'] }]);
+    scene.wait(31_000);
+    expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: [] });
+  });
+
+  it('is not the last one to be avoided', () => {
+    const scene = new JobScenario(twoWorkers);
+    scene.register();
+    scene.say({ type: 'cluster', nodes: 1, headroom: {} });
+    for (let n = 0; n < 4; n++) {
+      scene.say({ type: 'launch-failed', containerId: scene.allocate('worker', 'h1:1'), message: 'busy' });
+      scene.wait(2_000);
+    }
+    expect(scene.of('ask').flatMap(({ excludedNodes }) => excludedNodes)).toEqual([]);
+  });
+
+  it('does not go on for ever: containers that never start end the job, with the reason', () => {
+    const scene = new JobScenario(frozen({ roles: [workers({ instances: 1 })], gang: { timeoutMs: 3_600_000 } }));
+    scene.register();
+    for (let n = 0; n < 10; n++) {
+      scene.wait(31_000);
+      scene.say({ type: 'launch-failed', containerId: scene.allocate('worker', `h${n}:1`), message: 'Image not found' });
+    }
+    expect(scene.result?.diagnostics).toContain(
+      'worker:0 could not be started 10 times in a row: its container on h9:1 could not be started: Image not found',
+    );
+  });
+});
+
+describe('training that ends early', () => {
+  const ends = (scene: JobScenario, generation: number) => {
+    const progress = {
+      step: 40,
+      metrics: {},
+      checkpointStep: 0,
+      lostRank: null,
+      notices: [],
+      earlyEnd: { step: 40, reason: 'loss\nis NaN' },
+      ending: false,
+    };
+    scene.say({ type: 'heartbeat', containerId: scene.container('worker:0'), generation, usage: null, progress });
+  };
+
+  it('is the last word of its job, and a line of its history', () => {
+    const scene = JobScenario.running(twoWorkers);
+    ends(scene, 1);
+    ends(scene, 1);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '' });
+    for (const id of ['c1', 'c2']) scene.exit(id, 0);
+    expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: 'stopped early at step 40: loss is NaN' });
+    expect(scene.status().message).toBe('stopped early at step 40: loss is NaN');
+    expect(scene.history.filter((line) => line.startsWith('early-end'))).toEqual(['early-end stopped early at step 40: loss is NaN']);
+  });
+
+  it('is that of the next generation only if it says so itself', () => {
+    const scene = JobScenario.running(twoWorkers);
+    ends(scene, 1);
+    scene.exit('c2', 1);
+    scene.serve();
+    for (const id of ['c1', scene.container('worker:1')]) scene.exit(id, 0);
+    expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
+  });
+
+  it('is not forgotten when the chief has gone before the ApplicationMaster', () => {
+    const scene = JobScenario.running(twoWorkers);
+    ends(scene, 1);
+    scene.exit('c1', 0);
+    const next = new JobScenario(twoWorkers, 2, scene.snapshot);
+    next.now = scene.now;
+    next.register(scene.state.tasks.flatMap(({ container }) => (container === null ? [] : [container])));
+    next.hello('c2', { generation: 1, phase: 'running' });
+    next.exit('c2', 0);
+    expect(next.result).toEqual({ state: 'SUCCEEDED', diagnostics: 'stopped early at step 40: loss is NaN' });
+  });
+});
+
+describe('a second attempt of the ApplicationMaster', () => {
+  const resume = (scene: JobScenario, job = twoWorkers) => {
+    const next = new JobScenario(job, 2, scene.snapshot);
+    next.now = scene.now;
+    const survivors = scene.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
+    return { next, survivors };
+  };
+
+  it('restarts nothing that runs', () => {
+    const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
+    next.register(survivors);
+    expect(next.status()).toMatchObject({ state: 'RECOVERING', masterAttempt: 2 });
+    for (const id of ['c1', 'c2', 'c3']) next.hello(id, { generation: 1, phase: 'running' });
+    expect(next.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    next.wait(300_000);
+    expect(next.actions.filter(({ type }) => type !== 'persist')).toEqual([]);
+    for (const id of ['c1', 'c2', 'c3']) next.exit(id, 0);
+    expect(next.result?.state).toBe('SUCCEEDED');
+  });
+
+  it('hears of what ended in the meantime from the executors themselves', () => {
+    const { next, survivors } = resume(JobScenario.running(twoWorkers));
+    next.hello('c1', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '' } });
+    next.register(survivors);
+    expect(next.result).toBeNull();
+    next.hello('c2', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '' } });
+    expect(next.result?.state).toBe('SUCCEEDED');
+  });
+
+  it('replaces what is gone, under a number that no other gang had', () => {
+    const { next, survivors } = resume(JobScenario.running(twoWorkers));
+    next.register(survivors.slice(0, 1));
+    next.hello('c1', { generation: 1, phase: 'running' });
+    next.end('c2', 'exited', 137);
+    expect(next.of('prepare')).toMatchObject([{ containerId: 'c1', generation: 2 }]);
+    expect(next.wanted('worker')).toBe(1);
+  });
+
+  it('waits for executors a bounded time', () => {
+    const { next, survivors } = resume(JobScenario.running(twoWorkers));
+    next.register(survivors);
+    next.hello('c1', { generation: 1, phase: 'running' });
+    next.wait(59_000);
+    expect(next.told('prepare')).toEqual([]);
+    next.wait(1_500);
+    expect(next.told('prepare')).toEqual(['c1']);
+    expect(next.told('stop-container')).toEqual(['c2']);
+  });
+
+  it('completes a start that the first attempt died in', () => {
+    const first = new JobScenario(twoWorkers);
+    first.register();
+    first.allocate('worker');
+    first.allocate('worker');
+    first.hello('c1');
+    first.hello('c2');
+    const { next, survivors } = resume(first);
+    next.register(survivors);
+    next.hello('c1', { generation: 1, phase: 'running' });
+    next.hello('c2');
+    expect(next.of('start')).toMatchObject([{ containerId: 'c2', generation: 1, members: first.of('start')[0]?.members }]);
+    expect(next.status()).toMatchObject({ generations: 1 });
+  });
+
+  it('forms anew what it cannot complete: a member that has ended well can no longer be named', () => {
+    const job = frozen({ roles: [workers({ instances: 3 })] });
+    const first = JobScenario.running(job);
+    first.exit('c1', 0);
+    const { next, survivors } = resume(first, job);
+    next.register(survivors);
+    next.hello('c2', { generation: 1, phase: 'running' });
+    next.hello('c3', { generation: 1, phase: 'idle' });
+    expect(next.of('start')).toEqual([]);
+    expect(next.of('prepare').map(({ containerId, generation }) => `${containerId} ${generation}`)).toEqual(['c2 2', 'c3 2']);
+    expect(next.wanted('worker')).toBe(1);
+  });
+
+  it('pays no heed to the end of a program of a generation before the saved one', () => {
+    const first = JobScenario.running(twoWorkers);
+    first.exit('c2', 3);
+    first.serve();
+    const { next, survivors } = resume(first);
+    expect(next.state.generation).toBe(2);
+    next.register(survivors);
+    next.hello('c1', { generation: 1, phase: 'running' });
+    next.exit('c1', 1, { generation: 1 });
+    expect(next.task('worker:0').failures).toBe(0);
+    next.hello(first.container('worker:1'));
+    expect(next.of('prepare')).toMatchObject([{ containerId: 'c1', generation: 3 }]);
+  });
+
+  it('never reuses the number of a gang that may have been started', () => {
+    const first = new JobScenario(twoWorkers);
+    first.register();
+    first.allocate('worker');
+    first.allocate('worker');
+    const { next, survivors } = resume(first);
+    next.register(survivors);
+    next.hello('c1');
+    next.hello('c2');
+    expect(next.of('start').map(({ generation }) => generation)).toEqual([2, 2]);
+  });
+
+  it('stops containers that it does not know, and has unranked tasks wait until they are gone', () => {
+    const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
+    const stranger = { id: 'x9', role: 'evaluator', node: 'h3:1', nodeHttp: '', memoryMb: 1024 };
+    next.register([...survivors.filter(({ role }) => role !== 'evaluator'), stranger]);
+    expect(next.told('stop-container')).toEqual(['x9']);
+    next.hello('x9', { role: 'evaluator', index: 0, generation: 1, phase: 'running' });
+    expect(next.told('stop-program')).toEqual(['x9']);
+    next.end('c3', 'exited', 1);
+    const id = next.allocate('evaluator');
+    next.hello(id, { role: 'evaluator' });
+    expect(next.told('start')).toEqual([]);
+    next.end('x9', 'stopped-by-master');
+    expect(next.told('start')).toEqual([id]);
+  });
+
+  it('starts an unranked task as soon as its predecessor of the first attempt has left', () => {
+    const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
+    next.register(survivors.filter(({ role }) => role !== 'evaluator'));
+    next.wait(10_500);
+    const id = next.allocate('evaluator');
+    next.hello(id);
+    expect(next.told('start')).toEqual([]);
+    next.hello('c3', { role: 'evaluator', generation: 1, phase: 'running' });
+    expect(next.of('stop-program')).toMatchObject([{ containerId: 'c3', atOnce: true }]);
+    next.say({ type: 'left', containerId: 'c3' });
+    expect(next.told('start')).toEqual([id]);
+  });
+
+  it('goes on with the budget that is left', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
+    scene.exit('c2', 3);
+    scene.serve();
+    const { next, survivors } = resume(scene, frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
+    next.register(survivors);
+    next.hello('c1', { generation: 2, phase: 'running' });
+    next.hello(scene.container('worker:1'), { generation: 2, phase: 'running' });
+    expect(next.status().generations).toBe(2);
+    next.exit(scene.container('worker:1'), 3);
+    expect(next.status().state).toBe('FAILED');
+  });
+
+  it('only carries out what was decided before', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.say({ type: 'kill', reason: 'killed by alice' });
+    const next = new JobScenario(twoWorkers, 2, scene.snapshot);
+    next.register([{ id: 'c1', role: 'worker', node: 'h1:1', nodeHttp: '', memoryMb: 1024 }]);
+    expect(next.result).toEqual({ state: 'KILLED', diagnostics: 'killed by alice' });
+    expect(next.told('stop-container')).toEqual(['c1']);
+    expect(next.of('ask')).toEqual([]);
+  });
+});
+
+describe('the end', () => {
+  it('is decided once', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.say({ type: 'kill', reason: 'killed by alice' });
+    scene.exit('c1', 0);
+    scene.exit('c2', 0);
+    scene.say({ type: 'kill', reason: 'killed by bob' });
+    scene.wait(10_000);
+    expect(scene.of('finish')).toEqual([{ type: 'finish', result: { state: 'KILLED', diagnostics: 'killed by alice' } }]);
+  });
+
+  it('comes after the orders to stop, and those after the result is saved', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.storageAway = true;
+    scene.say({ type: 'kill', reason: 'enough' });
+    expect(scene.told('stop-program')).toEqual([]);
+    const last = scene.of('persist').at(-1);
+    if (last !== undefined) scene.save(last.snapshot);
+    expect(scene.told('stop-program')).toEqual(['c1', 'c2']);
+    expect(scene.result).toBeNull();
+    scene.end('c1', 'exited', 143);
+    scene.end('c2', 'exited', 143);
+    expect(scene.result?.state).toBe('KILLED');
+  });
+
+  it('is not held up for ever by a storage that is away', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.storageAway = true;
+    scene.say({ type: 'kill', reason: 'enough' });
+    scene.wait(36_000);
+    expect(scene.result?.state).toBe('KILLED');
+  });
+
+  it('comes when the job runs longer than it may', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 120_000 }));
+    scene.wait(121_000);
+    expect(scene.status()).toMatchObject({
+      state: 'FAILED',
+      message: 'The job ran longer than its timeout of 120 s. Raise timeout, or let it do less.',
+    });
+  });
+
+  it('can come before the resource manager knows this attempt', () => {
+    const scene = new JobScenario(twoWorkers);
+    scene.say({ type: 'kill', reason: 'changed my mind' });
+    expect(scene.result).toBeNull();
+    scene.register();
+    expect(scene.result?.state).toBe('KILLED');
+    expect(scene.of('ask')).toEqual([]);
+  });
+});
+
+describe('who has no say', () => {
+  it('is told to end: a container that the job has given up, or never had', () => {
+    const scene = JobScenario.running(twoWorkers);
+    expect(assignmentOf(scene.state, 'c2')).toEqual({ role: 'worker', index: 1 });
+    scene.silent.add('c2');
+    scene.wait(10_500);
+    expect(assignmentOf(scene.state, 'c2')).toBeNull();
+    scene.hello('c2', { generation: 1, phase: 'running' });
+    scene.hello('x1', { generation: 1, phase: 'running' });
+    expect(scene.told('stop-program')).toEqual(['c2', 'c2', 'x1']);
+    expect(scene.told('stop-container')).toContain('x1');
+    scene.exit('x1', 1, { generation: 1 });
+    expect(scene.task('worker:0').failures).toBe(0);
+  });
+
+  it('is told again when it does not end', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.silent.add('c2');
+    scene.wait(10_500);
+    scene.serve();
+    scene.wait(31_000);
+    expect(scene.told('stop-container').filter((id) => id === 'c2').length).toBeGreaterThan(1);
+    scene.end('c2', 'stopped-by-master');
+    const orders = scene.told('stop-container').length;
+    scene.wait(31_000);
+    expect(scene.told('stop-container').length - orders).toBe(0);
+  });
+
+  it('does not make the machine grow', () => {
+    const scene = JobScenario.running(twoWorkers);
+    for (let n = 0; n < 1_000; n++) {
+      scene.say({
+        type: 'heartbeat',
+        containerId: 'c1',
+        generation: 1,
+        usage: null,
+        progress: {
+          step: n,
+          metrics: { [`m${n}`]: n, bad: Number.NaN },
+          checkpointStep: n,
+          lostRank: null,
+          notices: [{ text: `notice ${n}`, about: '' }],
+          earlyEnd: null,
+          ending: false,
+        },
+      });
+    }
+    expect(scene.status()).toMatchObject({ step: 999, checkpointStep: 999 });
+    expect(scene.status().notices).toHaveLength(20);
+    expect(Object.keys(scene.task('worker:0').metrics)).toHaveLength(200);
+    expect(scene.status().metrics).not.toHaveProperty('bad');
+  });
+});
+
+describe('notices', () => {
+  it('lose what a newer one of the same task about the same thing has made outdated', () => {
+    const scene = JobScenario.running(twoWorkers);
+    const tell = (containerId: string, ...notices: { text: string; about: string }[]) =>
+      scene.say({
+        type: 'heartbeat',
+        containerId,
+        generation: 1,
+        usage: null,
+        progress: { step: 1, metrics: {}, checkpointStep: 0, lostRank: null, notices, earlyEnd: null, ending: false },
+      });
+    tell('c1', { text: 'storage is away', about: 'checkpoints' }, { text: 'a record is skipped', about: '' });
+    tell('c2', { text: 'storage is away', about: 'checkpoints' });
+    tell('c1', { text: 'storage is back', about: 'checkpoints' });
+    expect(scene.status().notices).toEqual(['worker:0: a record is skipped', 'worker:1: storage is away', 'worker:0: storage is back']);
+    expect(scene.history.filter((entry) => entry.startsWith('notice'))).toHaveLength(4);
+  });
+});
+
+describe('the TensorBoard that comes with a job', () => {
+  const tensorboard = role({ name: 'tensorboard', tracking: 'sidecar', restart: { policy: 'on-failure', maxRestarts: 1 } });
+  const withTensorBoard = (changes: Partial<Parameters<typeof frozen>[0]> = {}) =>
+    frozen({ roles: [workers(), tensorboard], tensorboard: { logdir: null, serve: true, memoryMb: 1024 }, ...changes });
+
+  it('is asked for when all others run, and not in what the members are told', () => {
+    const scene = new JobScenario(withTensorBoard({ roles: [workers(), evaluator, tensorboard] }));
+    scene.register();
+    expect([scene.wanted('worker'), scene.wanted('tensorboard')]).toEqual([2, 0]);
+    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
+    for (const id of ['c1', 'c2']) scene.started(id, 1);
+    expect(scene.wanted('tensorboard')).toBe(0);
+    scene.hello(scene.allocate('evaluator'));
+    scene.started('c3', 1);
+    expect(scene.wanted('tensorboard')).toBe(1);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '' });
+    scene.serve();
+    expect(scene.task('tensorboard:0').state).toBe('running');
+    scene.exit('c1', 1);
+    scene.serve();
+    const starts = scene.of('start').filter(({ generation }) => generation === 2);
+    expect(starts[0]?.members.map(({ role: name }) => name)).toEqual(['worker', 'worker', 'evaluator']);
+  });
+
+  it('is never waited for: nobody hears of it while it gets no container', () => {
+    const scene = new JobScenario(withTensorBoard());
+    scene.register();
+    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
+    for (const id of ['c1', 'c2']) scene.started(id, 1);
+    scene.wait(20 * 60_000);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', tensorboard: { state: 'waiting' } });
+    expect(scene.history.some((line) => line.startsWith('wait-timeout'))).toBe(false);
+    for (const id of ['c1', 'c2']) scene.exit(id, 0);
+    expect(scene.result?.state).toBe('SUCCEEDED');
+  });
+
+  it('goes when it cannot be had at all, and the job goes on', () => {
+    const large = { ...tensorboard, resources: { memoryMb: 100_000, vcores: 1, gpus: 0, other: {} } };
+    const scene = JobScenario.running(withTensorBoard({ roles: [workers(), large] }));
+    expect(scene.wanted('tensorboard')).toBe(0);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', failure: null, tensorboard: { state: 'unavailable' } });
+    expect(scene.status().tensorboard.message).toContain('asks for');
+  });
+
+  it('does not fail the job when the cluster refuses it', () => {
+    const scene = new JobScenario(withTensorBoard());
+    scene.register();
+    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
+    for (const id of ['c1', 'c2']) scene.started(id, 1);
+    scene.say({ type: 'ask-refused', role: 'tensorboard', message: 'no such label' });
+    expect(scene.status().state).toBe('RUNNING');
+  });
+
+  it('comes back whenever it dies, after growing pauses, on the same nodes, without end', () => {
+    const scene = JobScenario.running(withTensorBoard());
+    const pauses: number[] = [];
+    for (let n = 0; n < 40; n++) {
+      const id = scene.container('tensorboard:0');
+      if (n % 2 === 0) scene.exit(id, 1);
+      else scene.end(id, 'exited', 137);
+      const fell = scene.now;
+      while (scene.wanted('tensorboard') === 0) scene.wait(500);
+      pauses.push(scene.now - fell);
+      // A program ends with its container.
+      for (const ended of scene.told('stop-container')) scene.end(ended, 'stopped-by-master', -105);
+      scene.serve();
+    }
+    expect(pauses.slice(0, 4)).toEqual([1_000, 2_000, 4_000, 8_000]);
+    expect(Math.max(...pauses)).toBe(60_000);
+    expect(
+      scene
+        .of('ask')
+        .filter((action) => action.role.name === 'tensorboard')
+        .at(-1)?.excludedNodes,
+    ).toEqual([]);
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', failure: null, generations: 1 });
+    scene.wait(3 * 60_000);
+    scene.exit(scene.container('tensorboard:0'), 1);
+    scene.wait(1_000);
+    expect(scene.wanted('tensorboard')).toBe(1);
+  });
+
+  it('gives its container back to a gang that has long waited for room, and has one again when the gang runs', () => {
+    const scene = JobScenario.running(withTensorBoard());
+    const id = scene.container('tensorboard:0');
+    scene.end(scene.container('worker:1'), 'preempted');
+    scene.wait(10_000);
+    expect(scene.task('tensorboard:0').state).toBe('running');
+    scene.wait(10_000);
+    expect(scene.told('stop-container')).toContain(id);
+    expect(scene.task('tensorboard:0').state).toBe('requested');
+    expect(scene.wanted('tensorboard')).toBe(0);
+    scene.end(id, 'stopped-by-master', -105);
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.task('tensorboard:0')).toMatchObject({ state: 'running', failures: 0 });
+  });
+
+  it('is ready when its present program says so', () => {
+    const scene = JobScenario.running(withTensorBoard());
+    const answers = (ready: number) =>
+      scene.say({
+        type: 'heartbeat',
+        containerId: scene.container('tensorboard:0'),
+        generation: 1,
+        usage: null,
+        progress: { step: 0, metrics: { ready }, checkpointStep: 0, lostRank: null, notices: [], earlyEnd: null, ending: false },
+      });
+    answers(1);
+    expect(scene.status().tensorboard.state).toBe('ready');
+    scene.end(scene.container('tensorboard:0'), 'exited', 137);
+    scene.wait(1_000);
+    scene.serve();
+    expect(scene.status().tensorboard.state).toBe('starting');
+    answers(1);
+    expect(scene.status()).toMatchObject({ tensorboard: { state: 'ready' }, metrics: {} });
+  });
+
+  it('stays as it is while a gang forms anew within seconds', () => {
+    const scene = JobScenario.running(withTensorBoard());
+    const id = scene.container('tensorboard:0');
+    scene.exit(scene.container('worker:1'), 1);
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.container('tensorboard:0')).toBe(id);
+  });
+
+  it('is stopped at the end, which does not wait for it', () => {
+    const scene = JobScenario.running(withTensorBoard());
+    const id = scene.container('tensorboard:0');
+    for (const worker of ['worker:0', 'worker:1'].map((name) => scene.container(name))) scene.exit(worker, 0);
+    expect(scene.told('stop-container')).toContain(id);
+    expect(scene.result?.state).toBe('SUCCEEDED');
+  });
+
+  it('is found again by a second attempt', () => {
+    const scene = JobScenario.running(withTensorBoard());
+    const alive = scene.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
+    const again = new JobScenario(withTensorBoard(), 2, scene.snapshot);
+    again.register(alive);
+    for (const { id } of alive) again.hello(id, { generation: 1, phase: 'running' });
+    expect(again.status().state).toBe('RUNNING');
+    expect(again.task('tensorboard:0').state).toBe('running');
+    expect(again.told('stop-container')).toEqual([]);
+  });
+});
+
+describe('a job that others leave too little for', () => {
+  it('asks for nothing until it is admitted, and the wait is no wait for containers', () => {
+    const scene = new JobScenario(frozen({ roles: [workers()], timeoutMs: 600_000 }));
+    scene.say({ type: 'held', reason: '' });
+    scene.register();
+    expect(scene.wanted('worker')).toBe(0);
+    expect(scene.status()).toMatchObject({ state: 'STARTING', message: '' });
+    scene.say({ type: 'held', reason: 'Waits for other jobs to end: all is taken.' });
+    scene.wait(3_600_000);
+    expect(scene.wanted('worker')).toBe(0);
+    expect(scene.status()).toMatchObject({ state: 'WAITING', message: 'Waits for other jobs to end: all is taken.' });
+    scene.say({ type: 'admitted' });
+    expect(scene.wanted('worker')).toBe(2);
+    scene.wait(30_000);
+    expect(scene.history.some((line) => line.startsWith('gang-timeout'))).toBe(false);
+    for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
+    expect(scene.told('start')).toEqual(['c1', 'c2']);
+  });
+
+  it('is as old as it was when a later attempt is held, and never younger than that attempt', () => {
+    const first = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 600_000 }));
+    const { snapshot } = first;
+    if (snapshot === null) throw new Error('nothing is saved');
+    const again = (startedAt: number): JobScenario => {
+      const scene = new JobScenario(first.state.frozen, 2, { ...snapshot, startedAt });
+      scene.say({ type: 'held', reason: 'Waits.' });
+      scene.register();
+      scene.wait(300_000);
+      expect(scene.status()).toMatchObject({ state: 'WAITING' });
+      expect(scene.wanted('worker')).toBe(0);
+      scene.say({ type: 'admitted' });
+      scene.wait(10_000);
+      expect(scene.wanted('worker')).toBe(2);
+      return scene;
+    };
+    const begun = new JobScenario(first.state.frozen).now;
+    expect(again(begun - 1_000).status().startedAt).toBe(begun - 1_000);
+    expect(again(begun + 9e9).status().startedAt).toBe(begun);
+  });
+
+  it('fails when the limits do not allow it, and can be killed while it waits', () => {
+    const refused = new JobScenario(frozen({ roles: [workers()] }));
+    refused.say({ type: 'held', reason: '' });
+    refused.register();
+    refused.say({ type: 'refused', reason: 'The job is beyond what the site file allows.' });
+    expect(refused.status()).toMatchObject({ state: 'FAILED', message: 'The job is beyond what the site file allows.' });
+    expect(refused.told('launch')).toEqual([]);
+
+    const killed = new JobScenario(frozen({ roles: [workers()] }));
+    killed.say({ type: 'held', reason: 'Waits.' });
+    killed.register();
+    killed.say({ type: 'kill', reason: 'enough' });
+    expect(killed.status()).toMatchObject({ state: 'KILLED', message: 'enough' });
+  });
+});
+
+describe('limits of the site file', () => {
+  const limits = { timeout: null, idle: null, mayGrow: true };
+
+  it('end a job that runs for too long, from when they are heard of', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers()] }));
+    scene.wait(90_000);
+    expect(scene.status().state).toBe('RUNNING');
+    scene.say({ type: 'limits', limits: { ...limits, timeout: { ms: 60_000, path: 'quotas.users.alice.timeout' } } });
+    scene.wait(1_000);
+    expect(scene.status()).toMatchObject({
+      state: 'FAILED',
+      message: 'The job ran longer than the 60 s that quotas.users.alice.timeout of the site file allows. Its checkpoints stay.',
+    });
+  });
+
+  it('end a job whose programs do nothing, and none that computes or waits for containers', () => {
+    const idle = { ...limits, idle: { ms: 60_000, path: 'quotas.queues.gpu.idle' } };
+    const scene = JobScenario.running(frozen({ roles: [workers()] }));
+    scene.say({ type: 'limits', limits: idle });
+    scene.wait(300_000);
+    expect(scene.status().state).toBe('RUNNING');
+    scene.cpuCores = 0.01;
+    scene.wait(50_000);
+    scene.say({
+      type: 'heartbeat',
+      containerId: 'c1',
+      generation: 1,
+      usage: null,
+      progress: { step: 1, metrics: {}, checkpointStep: 0, lostRank: null, notices: [], earlyEnd: null, ending: false },
+    });
+    scene.wait(50_000);
+    expect(scene.status().state).toBe('RUNNING');
+    scene.wait(11_000);
+    expect(scene.status()).toMatchObject({
+      state: 'FAILED',
+      message: 'The job was idle for 60 s: no program of its computed or reported anything (quotas.queues.gpu.idle of the site file).',
+    });
+
+    const waiting = new JobScenario(frozen({ roles: [workers()], gang: { timeoutMs: 500_000 } }));
+    waiting.register();
+    waiting.say({ type: 'limits', limits: idle });
+    waiting.wait(120_000);
+    expect(waiting.status().state).toBe('WAITING');
+  });
+});

@@ -1,0 +1,307 @@
+import type { FrozenJob, Role } from '../../conf/job.ts';
+import { ask, assignContainers, wantedTasks } from './container-requests.ts';
+import { oneLine } from './diagnostics.ts';
+import { forget, noteLostNode } from './ending.ts';
+import type { Action, Event, Snapshot } from './events.ts';
+import { exited, heartbeat, hello, left, letLeave, ready, started, startUnranked, streamLost } from './executors.ts';
+import { correctFailure, failTask } from './failures.ts';
+import { decide, decideSuccess, finish } from './finish.ts';
+import { formGang, freshGang, startReplacements } from './gang.ts';
+import { grow } from './growth.ts';
+import type { JobState, Task } from './job-state.ts';
+import { inGang } from './membership.ts';
+import { impossibleAsk } from './pending-reasons.ts';
+import { type Place, places } from './ranks.ts';
+import { matchSurvivors, settle, withSnapshot } from './restore.ts';
+import { snapshotOf } from './snapshot.ts';
+import { isTensorBoardRole } from './tensorboard-task.ts';
+import { Transition } from './transition.ts';
+import { isStall, watch } from './watch.ts';
+
+// The job state machine: every decision of the ApplicationMaster, as a pure function from a state and an event to the next state and a list
+// of actions. It uses no clock, sockets, promises or randomness. `step` first applies the event and then runs the rules in `follow`, which
+// derive all consequences. These rules read only the state, so their result does not depend on the order of events.
+
+export type { JobState } from './job-state.ts';
+export { statusOf } from './job-status.ts';
+
+export interface Step {
+  readonly state: JobState;
+  readonly actions: readonly Action[];
+}
+
+/** Creates the state of a job from the frozen configuration that the client submitted. */
+export function createJob(frozen: FrozenJob, options: { readonly attempt: number; readonly now: number }): JobState {
+  const { now } = options;
+  const tasks = places(frozen.job).map((place, slot) => freshTask(place, slot, now));
+  return {
+    frozen,
+    attempt: options.attempt,
+    startedAt: now,
+    now,
+    registration: null,
+    held: null,
+    limits: { timeout: null, idle: null, mayGrow: true },
+    busyAt: now,
+    restored: false,
+    generation: 0,
+    tasks,
+    byContainer: new Map(),
+    ending: new Map(),
+    lostNodes: new Set(),
+    gang: tasks.some(inGang) ? freshGang(now) : null,
+    asks: new Map(),
+    refusals: new Map(),
+    cluster: null,
+    revision: 0,
+    durableRevision: 0,
+    heardFloor: now,
+    firstFailure: null,
+    metrics: {},
+    checkpointStep: 0,
+    notices: [],
+    earlyEnd: null,
+    result: null,
+    decidedAt: now,
+    decidedRevision: 0,
+    stoppedAt: null,
+    finished: false,
+  };
+}
+
+/** Creates the state of a later ApplicationMaster attempt from the snapshot that the previous attempt stored. */
+export function restoreJob(frozen: FrozenJob, snapshot: Snapshot, options: { readonly attempt: number; readonly now: number }): JobState {
+  return withSnapshot(createJob(frozen, options), snapshot);
+}
+
+/** Returns the task that a container is assigned to; null if the container does not belong to the job. */
+export function assignmentOf(state: JobState, containerId: string): { role: string; index: number } | null {
+  const task = state.tasks[state.byContainer.get(containerId) ?? -1];
+  return task === undefined ? null : { role: task.role.name, index: task.index };
+}
+
+export function step(state: JobState, event: Event): Step {
+  const transition = new Transition(state, event.now);
+  if (isStall(transition, state.now)) transition.patch({ heardFloor: transition.now });
+  apply(transition, event);
+  // Unless it reports a checkpoint, a heartbeat changes only its own task. Skipping `follow` keeps heartbeats of a thousand executors
+  // cheap.
+  if (event.type !== 'heartbeat' || transition.checkpointed) follow(transition);
+  return { state: transition.state, actions: transition.actions };
+}
+
+function apply(transition: Transition, event: Event): void {
+  switch (event.type) {
+    case 'registered':
+      registered(transition, event);
+      break;
+    case 'allocated':
+      assignContainers(transition, event.containers);
+      break;
+    case 'ask-refused':
+      askRefused(transition, event.role, event.message);
+      break;
+    case 'launch-failed':
+      launchFailed(transition, event.containerId, event.message);
+      break;
+    case 'container-ended':
+      containerEnded(transition, event);
+      break;
+    case 'hello':
+      hello(transition, event);
+      break;
+    case 'ready':
+      ready(transition, event);
+      break;
+    case 'started':
+      started(transition, event);
+      break;
+    case 'heartbeat':
+      heartbeat(transition, event);
+      break;
+    case 'exited':
+      exited(transition, event);
+      break;
+    case 'stream-lost':
+      streamLost(transition, event);
+      break;
+    case 'left':
+      left(transition, event);
+      break;
+    case 'persisted':
+      transition.patch({ durableRevision: Math.max(transition.state.durableRevision, event.revision) });
+      break;
+    case 'cluster':
+      transition.patch({ cluster: { nodes: event.nodes, headroom: event.headroom } });
+      break;
+    case 'held':
+      transition.patch({ held: event.reason });
+      if (event.reason !== '') transition.record('job-held', { detail: event.reason });
+      break;
+    case 'admitted':
+      admitted(transition);
+      break;
+    case 'limits':
+      transition.patch({ limits: event.limits });
+      break;
+    case 'refused':
+      decide(transition, { state: 'FAILED', diagnostics: event.reason });
+      break;
+    case 'kill':
+      decide(transition, { state: 'KILLED', diagnostics: oneLine(event.reason) });
+      break;
+    case 'tick':
+      watch(transition);
+      break;
+    default:
+      event satisfies never;
+  }
+}
+
+function follow(transition: Transition): void {
+  if (transition.state.result === null) decideSuccess(transition);
+  if (transition.state.result === null) {
+    settle(transition);
+    grow(transition);
+    formGang(transition);
+    startReplacements(transition);
+    startUnranked(transition);
+    letLeave(transition);
+  }
+  ask(transition);
+  finish(transition);
+  if (transition.dirty && !transition.state.finished) {
+    transition.patch({ revision: transition.state.revision + 1 });
+    transition.act({ type: 'persist', snapshot: snapshotOf(transition.state) });
+  }
+}
+
+function registered(transition: Transition, event: Extract<Event, { type: 'registered' }>): void {
+  if (transition.state.registration !== null) return;
+  const { maximum, resourceTypes, queue } = event;
+  transition.patch({ registration: { maximum, resourceTypes, queue } });
+  transition.patchGang({ since: transition.now, notBefore: transition.now });
+  for (const task of transition.state.tasks) transition.update(task.slot, { waitingSince: transition.now });
+  transition.record('master-registered', {
+    detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers from before`,
+  });
+  matchSurvivors(transition, event);
+  // A previous attempt of this job has run on this cluster, so the largest node may only be unavailable temporarily.
+  if (transition.state.restored) return;
+  for (const role of transition.state.frozen.job.roles) {
+    const sentence = impossibleAsk(transition.state, role);
+    if (sentence !== null && isTensorBoardRole(transition.state.frozen.job, role)) goWithout(transition, role, sentence);
+    else if (sentence !== null) decide(transition, { state: 'FAILED', diagnostics: sentence });
+  }
+}
+
+/**
+ * The time that a job is held counts neither as waiting for containers nor toward the job's run time. A job that was already running before
+ * this attempt keeps its start time.
+ */
+function admitted(transition: Transition): void {
+  const { held, generation, startedAt, now } = transition.state;
+  if (held === null) return;
+  transition.patch({ held: null, startedAt: generation === 0 ? now : startedAt, busyAt: now });
+  transition.patchGang({ since: transition.now, notBefore: transition.now });
+  for (const task of transition.state.tasks) if (task.state === 'requested') transition.update(task.slot, { waitingSince: transition.now });
+}
+
+/** Gives up TensorBoard because no node of the cluster can ever satisfy its request. The job continues without it. */
+function goWithout(transition: Transition, role: Role, sentence: string): void {
+  for (const task of transition.state.tasks) if (task.role === role) transition.update(task.slot, { state: 'lost', failure: sentence });
+  transition.dirty = true;
+  transition.record('went-without', { role: role.name, detail: sentence });
+}
+
+/**
+ * Before any container has run, a refusal means that the request is invalid, and the job fails. Later, a node may be unavailable
+ * temporarily, and the gang's timeout decides.
+ */
+function askRefused(transition: Transition, name: string, message: string): void {
+  transition.patch({ refusals: new Map(transition.state.refusals).set(name, message) });
+  transition.record('ask-refused', { role: name, detail: oneLine(message) });
+  const role = transition.state.frozen.job.roles.find((each) => each.name === name);
+  const tasks = transition.state.tasks.filter((task) => task.role === role);
+  if (
+    role === undefined ||
+    isTensorBoardRole(transition.state.frozen.job, role) ||
+    transition.state.restored ||
+    tasks.some((task) => task.attempts > 0) ||
+    wantedTasks(transition.state, role).length === 0
+  )
+    return;
+  const label =
+    role.nodeLabel === null
+      ? ''
+      : ` Check roles.${role.name}.nodeLabel (${role.nodeLabel}): yarn cluster --list-node-labels shows the labels there are.`;
+  decide(transition, {
+    state: 'FAILED',
+    diagnostics: `The ResourceManager refuses containers for role ${role.name}: ${oneLine(message)}${label} Check roles.${role.name}.resources as well.`,
+  });
+}
+
+function launchFailed(transition: Transition, containerId: string, message: string): void {
+  const slot = transition.state.byContainer.get(containerId);
+  if (slot !== undefined) failTask(transition, slot, { kind: 'launch', message }, 'release');
+}
+
+function containerEnded(transition: Transition, event: Extract<Event, { type: 'container-ended' }>): void {
+  const { containerId, end, exitStatus, diagnostics } = event;
+  const cause = { kind: 'container', end, exitStatus, diagnostics } as const;
+  const slot = transition.state.byContainer.get(containerId);
+  if (end === 'node-lost') noteLostNode(transition, containerId);
+  recordEnd(transition, event);
+  if (slot === undefined) {
+    correctFailure(transition, containerId, cause);
+    forget(transition, containerId, end);
+    return;
+  }
+  const { pendingExit } = transition.task(slot);
+  // After a failed exit of the program, the executor's own exit adds no information. If the cluster ended the container, its cause replaces
+  // the exit.
+  if (pendingExit !== null && end === 'exited') failTask(transition, slot, { kind: 'program', exit: pendingExit.exit }, 'ended');
+  else failTask(transition, slot, cause, end === 'node-lost' ? 'unreachable' : end === 'preempted' ? 'preempted' : 'ended');
+}
+
+/** Skips unknown containers: an earlier attempt has already recorded their ends. */
+function recordEnd(transition: Transition, { containerId, end, exitStatus }: Extract<Event, { type: 'container-ended' }>): void {
+  const slot = transition.state.byContainer.get(containerId);
+  const ending = transition.state.ending.get(containerId);
+  const detail = `${end}, exit status ${exitStatus}`;
+  if (slot !== undefined) transition.recordTask('container-ended', transition.task(slot), { detail });
+  else if (ending !== undefined && ending.index >= 0)
+    transition.record('container-ended', { role: ending.role, index: ending.index, containerId, detail });
+}
+
+function freshTask(place: Place, slot: number, now: number): Task {
+  return {
+    ...place,
+    slot,
+    rank: null,
+    state: 'requested',
+    container: null,
+    asked: false,
+    savedRevision: 0,
+    reattachBy: null,
+    executor: null,
+    attempts: 0,
+    failures: 0,
+    freeFailures: 0,
+    unstarted: 0,
+    failedNodes: [],
+    falls: 0,
+    waitingSince: now,
+    rounds: 0,
+    notBefore: now,
+    launchFailure: null,
+    leaveRevision: null,
+    pendingExit: null,
+    generation: 0,
+    exitCode: null,
+    failure: null,
+    usage: null,
+    step: 0,
+    metrics: {},
+  };
+}

@@ -1,0 +1,294 @@
+import type { FrozenJob, Job, Role } from '../../conf/job.ts';
+import type { JobResult, TaskState, Usage } from '../../conf/status.ts';
+import type { Notice } from '../../protos/executor-protocol.ts';
+import type { Member } from '../../training/process/task-context.ts';
+import type { Container, JobLimits, ProgramExit } from './events.ts';
+
+/** The complete state of the job machine. It is immutable: `step` derives a new state from the old one. */
+export interface JobState {
+  readonly frozen: FrozenJob;
+  readonly attempt: number;
+  readonly startedAt: number;
+  readonly now: number;
+  /** Null until the ResourceManager has registered this attempt. No containers are requested before that. */
+  readonly registration: Registration | null;
+  /** Why the job must not request containers yet, empty until the reason is known; null if it may request them. */
+  readonly held: string | null;
+  readonly limits: JobLimits;
+  /** When a program last used CPU or GPU, or reported progress. */
+  readonly busyAt: number;
+  /** True for an attempt that continues from the snapshot of an earlier attempt. */
+  readonly restored: boolean;
+  /** The highest generation that may have been started. While the gang is forming, the generation being formed is `generation + 1`. */
+  readonly generation: number;
+  /** Ordered by role and index. The position of a task in this array is its `slot`. */
+  readonly tasks: readonly Task[];
+  /** Container ID to slot of its task. A container that is not listed here is not part of the job. */
+  readonly byContainer: ReadonlyMap<string, number>;
+  /** Containers that were ordered to stop and whose end is not confirmed yet. */
+  readonly ending: ReadonlyMap<string, Ending>;
+  /** Nodes that ran containers of the job and that the cluster has lost. A node is removed when the job gets a new container on it. */
+  readonly lostNodes: ReadonlySet<string>;
+  /** Null if no role of the job runs in the gang. */
+  readonly gang: Gang | null;
+  /** The latest request to the negotiator, by role. */
+  readonly asks: ReadonlyMap<string, Ask>;
+  /** The ResourceManager's message when it refused the request of a role, by role. */
+  readonly refusals: ReadonlyMap<string, string>;
+  readonly cluster: { readonly nodes: number; readonly headroom: Readonly<Record<string, number>> } | null;
+  /** Revision of the newest snapshot that was emitted, and of the newest that is durable. */
+  readonly revision: number;
+  readonly durableRevision: number;
+  /** Silence of executors is counted from this time at the earliest: the ApplicationMaster itself was stalled until then. */
+  readonly heardFloor: number;
+  readonly firstFailure: { readonly text: string; readonly containerId: string | null } | null;
+  /** Metrics from an earlier attempt. */
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly checkpointStep: number;
+  readonly notices: readonly TaskNotice[];
+  /** Why training in this generation ends before its last epoch, for the job's final diagnostics; null if it does not. */
+  readonly earlyEnd: string | null;
+  /** Set once and never changed. */
+  readonly result: JobResult | null;
+  readonly decidedAt: number;
+  /** Revision of the first snapshot that contains the result. */
+  readonly decidedRevision: number;
+  /** When the stop orders were sent; null before that. */
+  readonly stoppedAt: number | null;
+  readonly finished: boolean;
+}
+
+/** A message for the user that a program of the job reported. */
+export interface TaskNotice extends Notice {
+  /** `worker:1` */
+  readonly task: string;
+}
+
+export interface Registration {
+  readonly maximum: Readonly<Record<string, number>>;
+  readonly resourceTypes: readonly string[];
+  readonly queue: string;
+}
+
+export interface Ask {
+  readonly count: number;
+  readonly excludedNodes: readonly string[];
+  /** When this request was first made. No container has arrived since. */
+  readonly since: number;
+}
+
+export interface Gang {
+  /**
+   * - `forming`: generation + 1 is waiting for its members.
+   * - `started`: `generation` is running.
+   * - `reattaching`: a later attempt waits for the executors of an earlier attempt to find out whether `generation` is running.
+   */
+  readonly phase: 'forming' | 'started' | 'reattaching';
+  /** When the current phase or round of forming began. */
+  readonly since: number;
+  /** Rounds in a row that timed out. */
+  readonly rounds: number;
+  /** No containers are requested before this time. */
+  readonly notBefore: number;
+  /** Revision of the snapshot that stores the generation being formed with its members; null until the members are chosen. */
+  readonly claimRevision: number | null;
+  /** Generations in a row that failed before they wrote a checkpoint or ran for `LIMITS.fruitfulMs`. */
+  readonly fruitless: number;
+  /** Step of the newest checkpoint when `generation` started. */
+  readonly startedFrom: number;
+  /** The member list sent to the members of `generation`. A repeated start order sends the same list. */
+  readonly members: readonly Member[];
+  /** The failure that ended a generation. Until `until`, further failures of tasks from that generation are counted as its victims. */
+  readonly incident: { readonly generation: number; readonly until: number } | null;
+  /** Why the generation is formed, for the history; empty for the first generation. */
+  readonly why: string;
+  /** Elastic jobs: when enough members became ready. The gang waits briefly for others from then on. Null while too few are ready. */
+  readonly enoughSince: number | null;
+  /** Growths in a row. The pause before the next growth doubles with each. */
+  readonly growths: number;
+  /** When the newest checkpoint was reported. */
+  readonly checkpointAt: number | null;
+}
+
+export interface Task {
+  readonly slot: number;
+  readonly role: Role;
+  readonly index: number;
+  /** The rank in the newest claimed or started generation; null for tasks without a rank in it. */
+  readonly rank: number | null;
+  readonly state: TaskState;
+  readonly container: Container | null;
+  /** True while the task's container is requested and not yet allocated. */
+  readonly asked: boolean;
+  /** Revision of the first snapshot that contains the container. */
+  readonly savedRevision: number;
+  /** Deadline for this container's executor to reattach to a later attempt; null if the attempt is not waiting for it. */
+  readonly reattachBy: number | null;
+  /** Null until the executor says hello. */
+  readonly executor: Executor | null;
+  /** Containers allocated to the task so far. */
+  readonly attempts: number;
+  /** Failures charged to the restart budget. */
+  readonly failures: number;
+  /** Failures that are not charged: caused by the cluster or by the failure of another task. */
+  readonly freeFailures: number;
+  /** Failures in a row before a program was started. */
+  readonly unstarted: number;
+  readonly failedNodes: readonly string[];
+  /** TensorBoard only: failures in a row. */
+  readonly falls: number;
+  /**
+   * When the task started to wait, how many rounds of waiting timed out, and the earliest time of the next request. Rounds of a single task
+   * apply only to tasks that restart without the gang.
+   */
+  readonly waitingSince: number;
+  readonly rounds: number;
+  readonly notBefore: number;
+  /** Message of the newest failed launch. */
+  readonly launchFailure: string | null;
+  /** A succeeded task keeps its container until the snapshot of this revision is durable; null for other tasks. */
+  readonly leaveRevision: number | null;
+  /** A failed exit whose evaluation is deferred to `until`, because its cause may be reported elsewhere. */
+  readonly pendingExit: { readonly exit: ProgramExit; readonly until: number } | null;
+  /** Generation of the task's newest program. */
+  readonly generation: number;
+  readonly exitCode: number | null;
+  readonly failure: string | null;
+  readonly usage: Usage | null;
+  readonly step: number;
+  readonly metrics: Readonly<Record<string, number>>;
+}
+
+export interface Executor {
+  /** True while the executor's stream is open. */
+  readonly attached: boolean;
+  readonly host: string;
+  readonly port: number;
+  /** Generation that the port was bound for; 0 if no program has used it yet. */
+  readonly portFor: number;
+  readonly lastHeard: number;
+  readonly stoppedSince: number | null;
+  readonly awaiting: { readonly answer: 'ready' | 'started'; readonly since: number } | null;
+  readonly program: Program | null;
+  /** Newest generation in which the executor ran a program; 0 if it has run none. */
+  readonly ranIn: number;
+  /** True if a program of any generation may be running in the executor. */
+  readonly mayRun: boolean;
+  /** The rank that the program reports as lost, and when it was reported. */
+  readonly lostRank: { readonly rank: number; readonly since: number } | null;
+  /** True once the program has taken its last training step. */
+  readonly ending: boolean;
+}
+
+export interface Program {
+  readonly generation: number;
+  readonly phase: 'starting' | 'running' | 'ended';
+}
+
+export interface Ending {
+  readonly containerId: string;
+  readonly role: string;
+  /** -1 if unknown: the container may belong to any task of the role. */
+  readonly index: number;
+  readonly node: string;
+  readonly since: number;
+  /** When the executor's lease ends. A program may run until then. 0 if no program can be running. */
+  readonly until: number;
+  /** True while the executor's stream is open. */
+  readonly attached: boolean;
+  /**
+   * What the ResourceManager has reported about the container's end. The NodeManager may not have acted on it yet, so the container's
+   * processes may still be running.
+   */
+  readonly reported: 'nothing' | 'presumed' | 'preempted';
+  /** When to send the next stop order to the cluster. */
+  readonly stopAt: number;
+  /** True if the container was stopped at the end of the job, which waits briefly for it to end. */
+  readonly drains: boolean;
+  /** The failure was charged based on the executor's report; the cluster may still report a different cause. */
+  readonly refundable: boolean;
+}
+
+/** Limits of a job that are not configurable. */
+export const LIMITS = {
+  /** Rounds of gang forming, or of waiting for a single task, before the job fails. */
+  rounds: 3,
+  /** Failures in a row before a program was started; and uncharged failures of a task in total. */
+  unstarted: 10,
+  freeFailures: 200,
+  /** Failures on a node after which a role excludes the node. */
+  failuresPerNode: 2,
+  /** A generation that ran this long counts as productive, even without a new checkpoint. */
+  fruitfulMs: 10 * 60_000,
+  /**
+   * With enough members ready, how long the gang waits for members that already have a container; and for members that may still get one.
+   */
+  arrivingMs: 20_000,
+  moreMs: 3_000,
+  /** Minimum run time of an elastic generation before it grows. It doubles with each growth, up to `longestGrowMs`. */
+  growMs: 10_000,
+  longestGrowMs: 5 * 60_000,
+  /**
+   * An elastic job requests extra containers only during the first `growAskMs` of each `growAskEveryMs`: on a full cluster, YARN would
+   * otherwise reserve room for a permanent request.
+   */
+  growAskMs: 8_000,
+  growAskEveryMs: 30_000,
+  /** After this time without a container, a request no longer excludes nodes. */
+  choosyMs: 30_000,
+  /** How long other tasks wait for a container before TensorBoard or a spare elastic task gives up its own. */
+  yieldMs: 15_000,
+  /** Run time after which TensorBoard counts as stable; the longest pause before TensorBoard is restarted. */
+  tensorBoardSteadyMs: 2 * 60_000,
+  tensorBoardPauseMs: 60_000,
+  /** How long the end of the job waits for its result to be saved. */
+  saveMs: 30_000,
+  /** How long the end of the job then waits for programs to end. */
+  drainMs: 5_000,
+  /** How long an executor may take to leave before the cluster ends its container, and the pause between repeated stop orders. */
+  leaveMs: 10_000,
+  stopAgainMs: 30_000,
+  /** A NodeManager ends a preempted container with its next heartbeat. */
+  preemptedMs: 10_000,
+  /**
+   * After this time, a container that was ordered to stop is dropped from the state: the cluster reports every end within its 10 minutes.
+   */
+  forgetMs: 15 * 60_000,
+  /** How long a program's death by a signal waits for the cluster to report the cause, if the failure would end the job. */
+  truthMs: 3_000,
+  /** How long a later attempt waits for news of a container that the cluster no longer lists. */
+  unlistedMs: 10_000,
+  stderrBytes: 2_048,
+  textBytes: 1_024,
+  notices: 20,
+  metrics: 200,
+} as const;
+
+export function jobOf(state: JobState): Job {
+  return state.frozen.job;
+}
+
+/** The generation that messages of gang tasks must carry now. */
+export function currentGeneration(state: JobState): number {
+  return state.gang?.phase === 'forming' ? state.generation + 1 : state.generation;
+}
+
+export function nameOf(task: { readonly role: Role; readonly index: number }): string {
+  return `${task.role.name}:${task.index}`;
+}
+
+export function isOver(task: Task): boolean {
+  return task.state === 'succeeded' || task.state === 'failed' || task.state === 'lost' || task.state === 'stopped';
+}
+
+/** True if the executor is attached and idle and its port can be given to a program of `generation`. */
+export function isReady(task: Task, generation: number): boolean {
+  const executor = task.executor;
+  return (
+    executor?.attached === true &&
+    executor.program === null &&
+    executor.port > 0 &&
+    executor.awaiting === null &&
+    (executor.portFor === 0 || executor.portFor === generation)
+  );
+}

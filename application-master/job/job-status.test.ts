@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest';
+import type { JobState, Task } from './job-state.ts';
+import { statusOf } from './job-status.ts';
+import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
+import { role } from './simulator/world.ts';
+
+const sidecar = role({ name: 'tensorboard', tracking: 'sidecar' });
+const serving = { logdir: null, serve: true, memoryMb: 1024 };
+const scene = JobScenario.running(frozen({ roles: [workers()] }));
+
+/** A running job whose TensorBoard is in the given state. */
+function tensorBoard(change: Partial<Task>, notices: JobState['notices'] = []): unknown {
+  const running = JobScenario.running(frozen({ roles: [workers(), sidecar], tensorboard: serving })).state;
+  const tasks = running.tasks.map((task) => (task.role.name === 'tensorboard' ? { ...task, ...change } : task));
+  const state: JobState = { ...running, tasks, notices };
+  return statusOf(state, state.now).tensorboard;
+}
+
+test.each([
+  ['wanted', { state: 'requested', asked: true, failure: null }, { state: 'waiting', message: 'It waits for a container.' }],
+  ['not wanted yet', { state: 'requested', asked: false, failure: null }, { state: 'waiting', message: '' }],
+  [
+    'gone for the moment',
+    { state: 'requested', failure: 'the container was lost\nLast lines of its stderr:\nx' },
+    { state: 'waiting', message: 'It is started again: the container was lost' },
+  ],
+  ['on its way', { state: 'launching' }, { state: 'starting', message: '' }],
+  ['there, but not answering yet', { state: 'running', metrics: {} }, { state: 'starting', message: '' }],
+  ['answering', { state: 'running', metrics: { ready: 1 } }, { state: 'ready', message: '' }],
+  ['down', { state: 'running', metrics: { ready: 0 } }, { state: 'starting', message: '' }],
+  ['lost for good', { state: 'lost', failure: 'no node is so large\nx' }, { state: 'unavailable', message: 'no node is so large' }],
+] as const)('a TensorBoard that is %s', (_what, change, expected) => {
+  expect(tensorBoard(change)).toEqual(expected);
+});
+
+test('why there is none, its program has said', () => {
+  const notices = [
+    { task: 'worker:0', text: 'something', about: '' },
+    { task: 'tensorboard:0', text: 'No Python 3.9 or newer on node1.', about: '' },
+  ];
+  const expected = { state: 'unavailable', message: 'No Python 3.9 or newer on node1.' };
+  expect(tensorBoard({ state: 'succeeded', exitCode: 0 }, notices)).toEqual(expected);
+});
+
+test('off when nobody has asked for one', () => {
+  expect(scene.status().tensorboard).toEqual({ state: 'off', message: '' });
+});
+
+test('the first failure is told in its parts, and what nobody misses is none', () => {
+  const job = JobScenario.running(frozen({ roles: [workers(), role({ name: 'logger', tracking: 'sidecar' })] }));
+  const [first, second, third] = job.state.tasks.map(({ container }) => container?.id ?? '');
+  job.exit(third ?? '', 4, { stderr: 'sidecar' });
+  expect(job.status().failure).toBeNull();
+  job.exit(second ?? '', 3, { stderr: 'Traceback:\n  boom' });
+  expect(job.status().failure).toEqual({
+    task: 'worker:1',
+    text: expect.stringContaining('exited with code 3'),
+    lines: ['Traceback:', '  boom'],
+  });
+  job.exit(first ?? '', 5, { stderr: 'later' });
+  expect(job.status().failure).toMatchObject({ task: 'worker:1' });
+});

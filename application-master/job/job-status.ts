@@ -1,0 +1,148 @@
+import { TENSORBOARD_ROLE } from '../../conf/job.ts';
+import type { ElasticStatus, FirstFailure, JobStatus, OrphanedContainer, TaskStatus, TensorBoardStatus } from '../../conf/status.ts';
+import { predecessorsOf } from './ending.ts';
+import { type JobState, nameOf, type Task } from './job-state.ts';
+import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember } from './membership.ts';
+import { describePredecessors, describeWait } from './pending-reasons.ts';
+import { mergedMetrics } from './snapshot.ts';
+
+/** Shorter waits are normal and need no explanation. */
+const PATIENCE_MS = 5_000;
+
+/** Builds the status of the job that users see. */
+export function statusOf(state: JobState, now: number): JobStatus {
+  const { frozen, result } = state;
+  const [phase, message] =
+    result === null ? phaseOf({ ...state, now: Math.max(now, state.now) }) : ([result.state, result.diagnostics] as const);
+  return {
+    applicationId: frozen.applicationId,
+    name: frozen.job.name,
+    user: frozen.user,
+    queue: frozen.job.queue,
+    state: phase,
+    message,
+    masterAttempt: state.attempt,
+    generations: state.gang === null ? Math.max(0, ...state.tasks.map((task) => task.generation)) : state.generation,
+    startedAt: state.startedAt,
+    finishedAt: result === null ? null : state.decidedAt,
+    step: stepOf(state),
+    metrics: mergedMetrics(state),
+    checkpointStep: state.checkpointStep,
+    checkpointDir: frozen.checkpointDir,
+    summaryDir: frozen.summaryDir,
+    notices: state.notices.map(({ task, text }) => `${task}: ${text}`),
+    failure: firstFailureOf(state),
+    tensorboard: tensorBoardOf(state),
+    elastic: elasticOf(state),
+    master: null,
+    tasks: state.tasks.filter(isWorthTelling).map((task) => taskStatus(state, task, now)),
+    orphanedContainers: orphansOf(state, Math.max(now, state.now)),
+  };
+}
+
+function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
+  if (state.held !== null) return [state.held === '' ? 'STARTING' : 'WAITING', state.held];
+  const awaited = awaitedTasks(state).filter((task) => task.role.tracking !== 'sidecar');
+  const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
+  const ranWell =
+    state.gang === null ? waited.length === 0 && awaited.every((task) => task.state !== 'registered') : state.gang.phase === 'started';
+  const since = state.gang === null ? Math.min(state.now, ...waited.map((task) => task.waitingSince)) : state.gang.since;
+  const long = waited.length > 0 && state.registration !== null && state.now - since >= PATIENCE_MS;
+  const blocked = awaited.filter(
+    (task) => task.state === 'registered' && task.executor?.program === null && predecessorsOf(state, task).length > 0,
+  );
+  const unfenced = blocked.filter((task) => !inGang(task) || isIndependentlyReplaceable(state.frozen.job, task.role));
+  const message = [...(long ? [describeWait(state, waited, since)] : []), ...describePredecessors(state, unfenced)].join(' ');
+  if (ranWell) return ['RUNNING', message];
+  // Without a gang, tasks start one by one: the first start of a task is not a recovery, even if others are already running.
+  const before =
+    state.gang === null
+      ? awaited.some((task) => task.generation > 0 && (waited.includes(task) || task.state === 'registered'))
+      : state.generation > 0;
+  const failed = awaited.find((task) => task.failure !== null && task.generation === state.generation);
+  if (before)
+    return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${failed.failure?.split('\n')[0] ?? ''}`];
+  return [long ? 'WAITING' : 'STARTING', message];
+}
+
+/**
+ * The status of the job's own TensorBoard: its metrics report whether it answers, its notices why it does not. A role of that name defined
+ * by the user is not covered.
+ */
+function tensorBoardOf(state: JobState): TensorBoardStatus {
+  const task = state.frozen.job.tensorboard.serve ? state.tasks.find((each) => each.role.name === TENSORBOARD_ROLE) : undefined;
+  if (task === undefined) return { state: 'off', message: '' };
+  const notice = state.notices.findLast((each) => each.task === nameOf(task))?.text ?? '';
+  if (state.result !== null) return { state: 'unavailable', message: 'The job is over.' };
+  switch (task.state) {
+    case 'requested':
+    case 'allocated': {
+      const again = task.failure === null ? '' : `It is started again: ${task.failure.split('\n')[0] ?? ''}`;
+      return { state: 'waiting', message: again === '' && task.asked ? 'It waits for a container.' : again };
+    }
+    case 'launching':
+    case 'registered':
+      return { state: 'starting', message: '' };
+    case 'running':
+      return { state: task.metrics.ready === 1 ? 'ready' : 'starting', message: notice };
+    case 'succeeded':
+      return { state: 'unavailable', message: notice === '' ? 'TensorBoard has ended.' : notice };
+    case 'failed':
+    case 'lost':
+    case 'stopped':
+      return { state: 'unavailable', message: notice === '' ? (task.failure?.split('\n')[0] ?? '') : notice };
+  }
+}
+
+function elasticOf(state: JobState): ElasticStatus | null {
+  const role = elasticRole(state.frozen.job);
+  if (role === null) return null;
+  const running = state.gang?.phase === 'forming' ? 0 : state.tasks.filter((task) => task.role === role && isMember(task)).length;
+  return { role: role.name, running, least: role.instances, most: role.maxInstances };
+}
+
+function orphansOf({ ending }: JobState, now: number): OrphanedContainer[] {
+  return [...ending.values()].flatMap(({ role, index, containerId, node, attached, reported, until }) =>
+    reported === 'presumed' && until > now
+      ? [{ role, index: index < 0 ? null : index, containerId, node, attached, mayRunForMs: until - now }]
+      : [],
+  );
+}
+
+/** False for an optional task of an elastic role that never had a container. */
+function isWorthTelling(task: Task): boolean {
+  return task.index < task.role.instances || task.attempts > 0;
+}
+
+/** The step of the chief, or the highest step of all tasks if none is ranked. */
+function stepOf(state: JobState): number {
+  return state.tasks.find((task) => task.rank === 0)?.step ?? Math.max(0, ...state.tasks.map((task) => task.step));
+}
+
+function taskStatus(state: JobState, task: Task, now: number): TaskStatus {
+  return {
+    role: task.role.name,
+    index: task.index,
+    state: task.state,
+    generation: task.generation,
+    attempts: task.attempts,
+    failures: task.failures,
+    containerId: task.container?.id ?? null,
+    node: task.container?.node ?? null,
+    nodeHttp: task.container?.nodeHttp ?? null,
+    step: task.step,
+    metrics: task.metrics,
+    usage: task.usage,
+    silentMs: task.executor === null ? null : Math.max(0, Math.max(now, state.now) - task.executor.lastHeard),
+    exitCode: task.exitCode,
+    failure: task.failure,
+  };
+}
+
+/** Splits the first failure, which the machine keeps as one text: the task, the sentence, then a heading and the last lines of stderr. */
+function firstFailureOf({ firstFailure }: JobState): FirstFailure | null {
+  if (firstFailure === null) return null;
+  const [first = '', , ...lines] = firstFailure.text.split('\n');
+  const [, task = null, text = first] = /^([a-z][a-z0-9-]*:\d+): (.*)$/.exec(first) ?? [];
+  return { task, text, lines };
+}

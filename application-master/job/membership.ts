@@ -1,0 +1,117 @@
+import type { Job, Role } from '../../conf/job.ts';
+import { currentGeneration, isOver, isReady, type JobState, jobOf, type Task } from './job-state.ts';
+import { isChief } from './ranks.ts';
+
+// Membership in a generation: the tasks that train and the tasks that hold the weights. An elastic role takes part with all tasks that are
+// available, but never with fewer than its minimum.
+
+/** True for roles that run in generations. */
+export function inGang({ role }: { readonly role: Role }): boolean {
+  return role.ranked || role.servesParameters;
+}
+
+/** True if the newest generation, claimed or started, includes the task. */
+export function isMember(task: Task): boolean {
+  return task.role.servesParameters || task.rank !== null;
+}
+
+export function gangTasks(state: JobState): Task[] {
+  return state.tasks.filter(inGang);
+}
+
+export function memberTasks(state: JobState): Task[] {
+  return state.tasks.filter(isMember);
+}
+
+/** With parameter servers, workers do not connect to each other: a failed worker is replaced while the others continue. */
+export function isIndependentlyReplaceable(job: Job, role: Role): boolean {
+  return role.ranked && job.roles.some(({ servesParameters }) => servesParameters);
+}
+
+/** True if a failure of the task leaves the running generation intact. */
+export function restartsAlone(state: JobState, task: Task): boolean {
+  if (!inGang(task)) return true;
+  if (state.gang?.phase === 'forming') return false;
+  return !isMember(task) || isIndependentlyReplaceable(jobOf(state), task.role);
+}
+
+export function isElastic(role: Role): boolean {
+  return role.maxInstances > role.instances;
+}
+
+/** `2..8` */
+export function describeRange(role: Role): string {
+  return `${role.instances}..${role.maxInstances}`;
+}
+
+/** The job's elastic role; a job has at most one. */
+export function elasticRole(job: Job): Role | null {
+  return job.roles.find(isElastic) ?? null;
+}
+
+/**
+ * Tasks of the elastic role without a container that the next generation needs: the chief if it has none, and enough others to reach the
+ * minimum.
+ */
+export function lackingTasks(state: JobState, eligible: (task: Task) => boolean = () => true): Task[] {
+  const role = elasticRole(jobOf(state));
+  if (role === null) return [];
+  const tasks = state.tasks.filter((task) => task.role === role && !isOver(task));
+  const needed = role.instances - tasks.filter(({ container }) => container !== null).length;
+  const lacking: Task[] = [];
+  for (const task of tasks) {
+    if (task.container === null && eligible(task) && (isChief(task) || lacking.length < needed)) lacking.push(task);
+  }
+  return lacking;
+}
+
+/** The tasks that the job is currently waiting for or running with. */
+export function awaitedTasks(state: JobState): Task[] {
+  const forming = state.gang?.phase === 'forming';
+  const lacking = new Set(forming ? lackingTasks(state) : []);
+  return state.tasks.filter((task) => {
+    if (!isElastic(task.role)) return true;
+    return forming ? task.container !== null || lacking.has(task) : isMember(task);
+  });
+}
+
+/** True if the job can continue without this task: enough other tasks of its elastic role remain. */
+export function isExpendable(state: JobState, task: Task): boolean {
+  if (!isElastic(task.role) || isChief(task)) return false;
+  const others = state.tasks.filter((each) => each.role === task.role && each !== task && each.state !== 'failed' && each.state !== 'lost');
+  return others.length >= task.role.instances;
+}
+
+/**
+ * True if the job continues when this task's restarts are used up: the chief decides how the job ends, or enough other tasks remain. A
+ * parameter server cannot be given up, because workers need the weights that it holds.
+ */
+export function canBeGivenUp(state: JobState, task: Task): boolean {
+  const { success } = jobOf(state);
+  const shielded = success === 'chief' && !isChief(task) && !task.role.servesParameters && state.tasks.some(isChief);
+  return shielded || isExpendable(state, task);
+}
+
+/** True if the task has used up its restarts or was lost permanently. */
+export function isGivenUp(task: Task): boolean {
+  return task.state === 'failed' || task.state === 'lost';
+}
+
+/** Tasks that the generation being formed needs and that are not ready. */
+export function missingTasks(state: JobState): Task[] {
+  const generation = currentGeneration(state);
+  const late = gangTasks(state).filter((task) => !isOver(task) && !isReady(task, generation));
+  const role = elasticRole(jobOf(state));
+  if (role === null) return late;
+  const needed = role.instances - state.tasks.filter((task) => task.role === role && isReady(task, generation)).length;
+  const missing: Task[] = [];
+  let elastic = 0;
+  for (const task of late) {
+    if (task.role !== role) missing.push(task);
+    else if (isChief(task) || elastic < needed) {
+      missing.push(task);
+      elastic++;
+    }
+  }
+  return missing;
+}

@@ -1,0 +1,121 @@
+import { expect, test } from 'vitest';
+import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
+import { role } from './simulator/world.ts';
+
+const servers = () => role({ name: 'ps', instances: 2, tracking: 'untracked', servesParameters: true });
+
+function job() {
+  return frozen({ roles: [workers(), servers()], strategy: { type: 'parameter-server', staleness: null } });
+}
+
+test('a generation has all servers, and they have no rank', () => {
+  const scene = JobScenario.running(job());
+  const starts = scene.of('start');
+  expect(starts).toHaveLength(4);
+  expect(starts[0]?.members.map(({ role: name, index, rank }) => [name, index, rank])).toEqual([
+    ['worker', 0, 0],
+    ['worker', 1, 1],
+    ['ps', 0, null],
+    ['ps', 1, null],
+  ]);
+  expect(scene.history).toContain('generation-started 2 ranked tasks, 2 parameter servers');
+});
+
+test('a worker that fails is replaced alone, in the same generation', () => {
+  const scene = JobScenario.running(job());
+  const before = scene.container('worker:1');
+  scene.exit(before, 1);
+  scene.end(before, 'exited', 0);
+  const since = scene.actions.length;
+  scene.serve();
+  expect(scene.state.generation).toBe(1);
+  const after = scene.actions.slice(since);
+  expect(after.filter((action) => action.type === 'prepare')).toEqual([]);
+  expect(after.filter((action) => action.type === 'start')).toEqual([
+    expect.objectContaining({ containerId: scene.container('worker:1'), generation: 1 }),
+  ]);
+  expect(
+    scene
+      .of('start')
+      .at(-1)
+      ?.members.find((member) => member.index === 1 && member.role === 'worker'),
+  ).toMatchObject({ rank: 1 });
+  expect(scene.status().state).toBe('RUNNING');
+});
+
+test('whoever replaces a worker waits until that one can no longer push', () => {
+  const scene = JobScenario.running(job());
+  const before = scene.container('worker:1');
+  scene.silent.add(before);
+  scene.wait(11_000);
+  const since = scene.of('start').length;
+  scene.serve();
+  expect(scene.task('worker:1').state).toBe('registered');
+  expect(scene.of('start')).toHaveLength(since);
+  scene.end(before, 'exited', 137);
+  expect(scene.of('start')).toHaveLength(since + 1);
+});
+
+test('a server that fails makes all begin anew from the checkpoint', () => {
+  const scene = JobScenario.running(job());
+  scene.exit(scene.container('ps:0'), -1, { signal: 'SIGKILL' });
+  scene.wait(4_000);
+  scene.serve();
+  expect(scene.state.generation).toBe(2);
+  expect(scene.of('start').slice(4)).toHaveLength(4);
+  expect(scene.history).toContain('generation-started 2 ranked tasks, 2 parameter servers; ps:0 failed');
+});
+
+test('a worker that lost a server pays for it only when that lives', () => {
+  const scene = JobScenario.running(job());
+  // Servers are numbered after the workers: 3 is ps:1.
+  scene.lostPeer(scene.container('worker:0'), 3);
+  scene.lostPeer(scene.container('worker:1'), 3);
+  scene.wait(12_000);
+  expect(scene.task('ps:1').failures).toBe(1);
+  expect(scene.task('worker:0').failures + scene.task('worker:1').failures).toBe(0);
+});
+
+test('the job is over when those who train have succeeded, and the servers are stopped', () => {
+  const scene = JobScenario.running(job());
+  const ends = [scene.container('ps:0'), scene.container('ps:1')];
+  scene.exit(scene.container('worker:0'), 0);
+  scene.exit(scene.container('worker:1'), 0);
+  scene.wait(6_000);
+  expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
+  expect(scene.told('stop-program')).toEqual(expect.arrayContaining(ends));
+  expect(scene.task('ps:0').state).toBe('stopped');
+});
+
+test('a second attempt leaves all running, and starts the worker that was being replaced', () => {
+  const first = JobScenario.running(job());
+  const lost = first.container('worker:1');
+  first.exit(lost, 1);
+  first.end(lost, 'exited', 0);
+  const second = new JobScenario(job(), 2, first.snapshot);
+  const survivors = first.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
+  second.register(survivors);
+  for (const { id } of survivors) second.hello(id, { generation: 1, phase: 'running' });
+  expect(second.told('prepare')).toEqual([]);
+  second.serve();
+  expect(second.state.generation).toBe(1);
+  expect(second.of('start')).toEqual([expect.objectContaining({ containerId: second.container('worker:1'), generation: 1 })]);
+  expect(second.of('start')[0]?.members.filter(({ rank }) => rank !== null)).toHaveLength(2);
+});
+
+test('a second attempt that still waits for a server does not charge workers who have lost it', () => {
+  const first = JobScenario.running(job());
+  const second = new JobScenario(job(), 2, first.snapshot);
+  const survivors = first.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
+  second.register(survivors);
+  const [one = '', two = '', server = ''] = survivors.map(({ id }) => id);
+  for (const id of [one, two, server]) second.hello(id, { generation: 1, phase: 'running' });
+  second.lostPeer(one, 3);
+  second.wait(20_000);
+  second.exit(one, 1, { generation: 1 });
+  second.wait(60_000);
+  expect(second.history).toContainEqual(expect.stringMatching(/^task-failed \(not counted: the cluster\)/));
+  expect(second.task('worker:0').failures).toBe(0);
+  second.serve();
+  expect(second.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+});

@@ -1,0 +1,132 @@
+import type { Role } from '../../conf/job.ts';
+import { describeMb, oneLine, seconds } from './diagnostics.ts';
+import { predecessorsOf } from './ending.ts';
+import { type JobState, nameOf, type Task } from './job-state.ts';
+
+export const GPU = 'yarn.io/gpu';
+
+/** The resources of a role's container, by YARN's resource names. */
+export function askedResources(role: Role): Record<string, number> {
+  const { memoryMb, vcores, gpus, other } = role.resources;
+  const counted = { 'memory-mb': memoryMb, vcores, ...(gpus > 0 ? { [GPU]: gpus } : {}) };
+  // Listed first to fix the order, and again last so that no entry of `other` overrides an amount that quotas count.
+  return { ...counted, ...other, ...counted };
+}
+
+/** Why this cluster can never satisfy the role's request, with a remedy; null if it can. */
+export function impossibleAsk(state: JobState, role: Role): string | null {
+  const registration = state.registration;
+  if (registration === null) return null;
+  const known = new Set(['memory-mb', 'vcores', ...registration.resourceTypes, ...Object.keys(registration.maximum)]);
+  for (const [name, amount] of Object.entries(askedResources(role))) {
+    if (amount <= 0) continue;
+    const key = name === 'memory-mb' ? 'memory' : name === GPU ? 'gpus' : name;
+    const setting = `roles.${role.name}.resources.${key}`;
+    if (!known.has(name)) {
+      return (
+        `Role ${role.name} asks for ${amount} of ${name}, a resource type that this cluster does not have (it has ${[...known].join(', ')}). ` +
+        `Remove ${setting}, or ask the cluster's admins to set up ${name}.`
+      );
+    }
+    const maximum = registration.maximum[name];
+    if (maximum !== undefined && amount > maximum) {
+      return (
+        `Role ${role.name} asks for ${describeAmount(name, amount)} in a container, the largest container here has ${describeAmount(name, maximum)}. ` +
+        `Lower ${setting}, or ask the cluster's admins for a larger maximum.`
+      );
+    }
+  }
+  return null;
+}
+
+/** Which tasks are missing and why: one sentence per role and reason. */
+export function describeMissing(state: JobState, missing: readonly Task[]): string {
+  const reasons = new Map<string, Task[]>();
+  for (const task of missing) {
+    const reason = reasonOf(state, task);
+    reasons.set(reason, [...(reasons.get(reason) ?? []), task]);
+  }
+  return [...reasons].map(([reason, tasks]) => `${list(tasks)} ${reason}.`).join(' ');
+}
+
+function reasonOf(state: JobState, task: Task): string {
+  const { container, executor } = task;
+  if (container !== null && executor === null) {
+    return `did not report from ${container.node} after the start of the container (see: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)})`;
+  }
+  if (container !== null && executor !== null) {
+    return executor.attached ? `is not ready on ${container.node}` : `lost its connection to the ApplicationMaster on ${container.node}`;
+  }
+  const refusal = state.refusals.get(task.role.name);
+  if (refusal !== undefined) return `got no container, the ResourceManager refuses the ask: ${oneLine(refusal)}`;
+  const launch = task.launchFailure === null ? '' : `; before that, ${oneLine(task.launchFailure)}`;
+  return `got no container (${lackOf(state, task.role)})${launch}`;
+}
+
+/** Explains an unsatisfied request from the cluster's own figures. */
+function lackOf(state: JobState, role: Role): string {
+  const asked = askedResources(role);
+  const ask = `each asks for ${describeAll(asked)}${role.nodeLabel === null ? '' : ` on nodes labelled ${role.nodeLabel}`}`;
+  const headroom = state.cluster?.headroom ?? {};
+  const queue = state.registration === null ? 'the queue' : `queue ${state.registration.queue}`;
+  const short = Object.keys(asked).filter((name) => (headroom[name] ?? Number.POSITIVE_INFINITY) < (asked[name] ?? 0));
+  if (short.length > 0) {
+    const room = describeAll(Object.fromEntries(short.map((name) => [name, Math.max(0, headroom[name] ?? 0)])));
+    return `${ask}; ${queue} is full: it has room for ${room}`;
+  }
+  return `${ask}; ${queue} has room, but no single node has so much free. Lower roles.${role.name}.instances (${role.instances}) or its resources, or wait for other applications`;
+}
+
+function describeAll(amounts: Readonly<Record<string, number>>): string {
+  return Object.entries(amounts)
+    .map(([name, amount]) => describeAmount(name, amount))
+    .join(', ');
+}
+
+function describeAmount(name: string, amount: number): string {
+  if (name === 'memory-mb') return `${describeMb(amount)} of memory`;
+  if (name === 'vcores') return `${amount} vcore${amount === 1 ? '' : 's'}`;
+  return `${amount} ${name}`;
+}
+
+/** Formats tasks as ranges, such as `worker:0-6, worker:9, ps:1`, in the order of the job's roles. */
+function list(tasks: readonly Task[]): string {
+  const runs: { first: Task; last: Task }[] = [];
+  for (const task of tasks) {
+    const run = runs.at(-1);
+    if (run !== undefined && run.last.role === task.role && run.last.index + 1 === task.index) run.last = task;
+    else runs.push({ first: task, last: task });
+  }
+  const names = runs.map(({ first, last }) => (first === last ? nameOf(first) : `${nameOf(first)}-${last.index}`));
+  return names.length <= 10 ? names.join(', ') : `${names.slice(0, 10).join(', ')} and others (${tasks.length} in all)`;
+}
+
+/** How long the job has waited for tasks, for its status. Executors that have just been launched are listed as starting. */
+export function describeWait(state: JobState, missing: readonly Task[], since: number): string {
+  const starting = missing.filter((task) => task.container !== null && task.executor === null);
+  const others = missing.filter((task) => !starting.includes(task));
+  const sentences = [`Waiting for ${seconds(state.now - since)}.`];
+  if (others.length > 0) sentences.push(describeMissing(state, others));
+  if (starting.length > 0) sentences.push(`${list(starting)} ${starting.length === 1 ? 'is' : 'are'} starting.`);
+  return sentences.join(' ');
+}
+
+/** Why ready tasks do not start: an earlier program of the task may still be running. One sentence per node. */
+export function describePredecessors(state: JobState, tasks: readonly Task[]): string[] {
+  const waits = new Map<string, { readonly tasks: Set<Task>; until: number; attached: boolean }>();
+  for (const task of tasks) {
+    for (const { node, until, attached } of predecessorsOf(state, task)) {
+      const wait = waits.get(node) ?? { tasks: new Set(), until: 0, attached: true };
+      wait.tasks.add(task);
+      waits.set(node, { ...wait, until: Math.max(wait.until, until), attached: wait.attached && attached });
+    }
+  }
+  return [...waits].map(([node, { tasks, until, attached }]) => {
+    const one = tasks.size === 1;
+    const subject = `${list([...tasks])} ${one ? 'waits' : 'wait'} for the end of ${one ? 'its' : 'their'} earlier program${one ? '' : 's'}`;
+    const where = node === '' ? '' : ` on ${node}`;
+    return attached
+      ? `${subject}${where}, which ${one ? 'has' : 'have'} the order to stop.`
+      : `${subject}${where}, whose executor${one ? '' : 's'} cannot be reached: ${seconds(until - state.now)} at most.`;
+  });
+}

@@ -1,0 +1,115 @@
+import { stopStranger } from './ending.ts';
+import type { Event, Snapshot, SnapshotTask } from './events.ts';
+import { membersOf, newGeneration, startMember } from './gang.ts';
+import { type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { inGang, isIndependentlyReplaceable, isMember, memberTasks } from './membership.ts';
+import { reattachMs } from './timeouts.ts';
+import type { Transition } from './transition.ts';
+
+// A later attempt continues where the previous one stopped and leaves running programs alone: the executors report what is running. The
+// snapshot lists the job's containers and the generation that may have been started. That generation number is never reused for other
+// members.
+
+/** Merges a snapshot into the initial state of a new attempt. */
+export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
+  const saved = new Map(snapshot.tasks.map((task) => [`${task.role}:${task.index}`, task]));
+  const tasks = fresh.tasks.map((task) => withSaved(task, saved.get(`${task.role.name}:${task.index}`), snapshot));
+  const { job } = fresh.frozen;
+  // Only a claimed or started generation assigns ranks.
+  const whole =
+    snapshot.generation > 0 &&
+    tasks.some(({ rank }) => rank !== null) &&
+    tasks
+      .filter(isMember)
+      .every((task) => task.container !== null || task.state === 'succeeded' || isIndependentlyReplaceable(job, task.role));
+  return {
+    ...fresh,
+    restored: true,
+    // The user can write the snapshot file: a start time in the future would disable every time limit.
+    startedAt: Math.min(snapshot.startedAt, fresh.now),
+    generation: snapshot.generation,
+    tasks,
+    byContainer: new Map(tasks.flatMap((task) => (task.container === null ? [] : [[task.container.id, task.slot] as const]))),
+    ending: new Map(
+      snapshot.ending.map((each) => [each.containerId, { ...each, since: fresh.now, attached: false, stopAt: fresh.now, drains: false }]),
+    ),
+    gang:
+      fresh.gang === null
+        ? null
+        : { ...fresh.gang, fruitless: snapshot.fruitless, phase: whole && snapshot.result === null ? 'reattaching' : 'forming' },
+    firstFailure: snapshot.firstFailure === null ? null : { text: snapshot.firstFailure, containerId: null },
+    metrics: snapshot.metrics,
+    earlyEnd: snapshot.earlyEnd,
+    result: snapshot.result,
+    revision: snapshot.revision,
+    durableRevision: snapshot.revision,
+  };
+}
+
+function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapshot): Task {
+  if (saved === undefined) return task;
+  const known = {
+    rank: saved.rank,
+    attempts: saved.attempts,
+    failures: saved.failures,
+    failedNodes: saved.failedNodes,
+    generation: saved.generation,
+  };
+  const over = saved.state === 'succeeded' || saved.state === 'failed' || saved.state === 'lost' || saved.state === 'stopped';
+  // A gang task that ended in an earlier generation runs again unless it has been given up.
+  if (over && (!inGang(task) || saved.generation === snapshot.generation || saved.state === 'failed' || saved.state === 'lost'))
+    return { ...task, ...known, state: saved.state, exitCode: saved.exitCode };
+  if (saved.containerId === null) return { ...task, ...known };
+  return {
+    ...task,
+    ...known,
+    state: 'launching',
+    container: { id: saved.containerId, role: saved.role, node: saved.node ?? '', nodeHttp: '', memoryMb: task.role.resources.memoryMb },
+    // `matchSurvivors` replaces this with a deadline relative to the registration: executors cannot find this attempt earlier.
+    reattachBy: Number.MAX_SAFE_INTEGER,
+  };
+}
+
+/** Matches the restored tasks with the cluster's list of containers that are still running. */
+export function matchSurvivors(transition: Transition, event: Extract<Event, { type: 'registered' }>): void {
+  const alive = new Map(event.survivors.map((container) => [container.id, container]));
+  for (const task of transition.state.tasks) {
+    const { container } = task;
+    if (container === null || task.reattachBy === null) continue;
+    const survivor = alive.get(container.id);
+    // An unlisted container has ended, and the cluster is about to report why; or the cluster lists it late.
+    const patience = survivor === undefined ? LIMITS.unlistedMs : reattachMs(jobOf(transition.state));
+    transition.update(task.slot, { container: survivor ?? container, reattachBy: transition.now + patience });
+  }
+  for (const container of event.survivors) {
+    if (transition.state.byContainer.has(container.id)) continue;
+    stopStranger(transition, { containerId: container.id, role: container.role, index: -1, node: container.node });
+  }
+}
+
+/** Once all members have reattached: resumes the generation if it is running, and forms a new one if it is not. */
+export function settle(transition: Transition): void {
+  const { gang, generation, registration } = transition.state;
+  if (gang === null || gang.phase !== 'reattaching' || registration === null) return;
+  const tasks = memberTasks(transition.state);
+  const loose = (task: Task) => isIndependentlyReplaceable(jobOf(transition.state), task.role);
+  if (tasks.some((task) => task.container !== null && task.executor === null)) return;
+  const active = tasks.filter((task) => task.state !== 'succeeded');
+  const inGeneration = active.filter((task) => task.executor?.program?.generation === generation);
+  const rest = active.filter((task) => !inGeneration.includes(task));
+  // Workers with parameter servers are replaced individually and may be absent.
+  const bound = rest.filter((task) => !loose(task) || task.executor !== null);
+  const startable = bound.every(
+    ({ executor }) => executor?.program === null && executor.port > 0 && (executor.portFor === 0 || executor.portFor === generation),
+  );
+  // The previous attempt died while it was sending start orders. The member list can only be rebuilt if all members are present.
+  const nameable = tasks.every((task) => task.state !== 'succeeded' || loose(task));
+  const completable = bound.length === 0 || (startable && inGeneration.length > 0 && nameable);
+  if (!completable) {
+    newGeneration(transition, { incidentUntil: null, why: 'the ApplicationMaster was started again before all of them were' });
+    return;
+  }
+  transition.patchGang({ phase: 'started', since: transition.now, members: membersOf(transition.state) });
+  transition.record('generation-resumed', { generation, detail: `${inGeneration.length} of ${tasks.length} tasks were running` });
+  for (const task of bound) if (!loose(task)) startMember(transition, task.slot);
+}

@@ -1,0 +1,256 @@
+import type { Role } from '../../../conf/job.ts';
+import type { ContainerEnd } from '../../../hadoop/yarn/container-exit.ts';
+import type { Container } from '../events.ts';
+import type { Executor } from './executor.ts';
+import { trace, violate, type World } from './world.ts';
+
+export interface SimulatedNode {
+  readonly name: string;
+  slots: number;
+  up: boolean;
+  /** No traffic reaches or leaves the node. */
+  cut: boolean;
+  /** Its NodeManager is down; its processes continue and their streams stay open. */
+  unmanaged: boolean;
+}
+
+export interface SimulatedContainer {
+  readonly container: Container;
+  readonly node: SimulatedNode;
+  phase: 'allocated' | 'launching' | 'live' | 'ended';
+  executor: Executor | null;
+  /** The end that the cluster has decided on: it is reported whichever party ends the container. */
+  fate: { readonly end: ContainerEnd; readonly status: number } | null;
+  /** The ApplicationMaster has ordered the container to stop, or released it. */
+  told: boolean;
+}
+
+/** Reports of the cluster to the registered attempt. */
+export interface ClusterListener {
+  allocated(containers: readonly Container[]): void;
+  ended(containerId: string, end: ContainerEnd, exitStatus: number, diagnostics: string): void;
+  launchFailed(containerId: string, message: string): void;
+}
+
+/** A ResourceManager and NodeManagers, each with a fixed number of container slots. */
+export class Cluster {
+  readonly nodes: readonly SimulatedNode[];
+  readonly containers = new Map<string, SimulatedContainer>();
+  /** Faults still to be injected into container launches. */
+  launchFaults: ('refused' | 'mute' | 'dies')[] = [];
+  surplusChance = 0;
+  readonly #world: World;
+  readonly #asks = new Map<string, { count: number; excluded: readonly string[] }>();
+  #listener: ClusterListener | null = null;
+  #untold: [string, ContainerEnd, number, string][] = [];
+  #downUntil = 0;
+  #counter = 0;
+  #turning = false;
+
+  constructor(world: World, nodes: readonly SimulatedNode[]) {
+    this.#world = world;
+    this.nodes = nodes;
+  }
+
+  /** Registers an attempt and returns the running containers of the previous one. */
+  register(listener: ClusterListener): Container[] {
+    this.#listener = listener;
+    const untold = this.#untold;
+    this.#untold = [];
+    for (const news of untold) this.#world.timeline.after(this.#world.random.between(10, 500), () => this.#tell(...news));
+    return [...this.containers.values()]
+      .filter((each) => each.phase === 'live' || each.phase === 'launching')
+      .map((each) => each.container);
+  }
+
+  /** The attempt has ended: drops its requests and the containers that it had not launched. */
+  unregister(): void {
+    this.#listener = null;
+    this.#asks.clear();
+    for (const each of this.containers.values()) if (each.phase === 'allocated') this.end(each, 'expired', -100);
+  }
+
+  ask(role: Role, count: number, excluded: readonly string[]): void {
+    if (count < 0) violate(this.#world, `a negative ask for ${role.name}`);
+    const before = this.#asks.get(role.name)?.count ?? 0;
+    this.#asks.set(role.name, { count, excluded });
+    // The change crosses an allocation that is under way.
+    if (count < before && this.#world.random.chance(this.surplusChance)) this.#allocate(role.name, []);
+    if (!this.#turning && count > 0) this.#turn();
+  }
+
+  release(containerId: string): void {
+    const each = this.containers.get(containerId);
+    if (each === undefined) return;
+    each.told = true;
+    this.#world.timeline.after(this.#world.random.between(10, 300), () => this.end(each, 'released', -100));
+  }
+
+  launch(containerId: string, makeExecutor: () => Executor): void {
+    const { timeline, random } = this.#world;
+    const each = this.containers.get(containerId);
+    if (each === undefined) return;
+    if (each.phase === 'ended') {
+      timeline.after(random.between(5, 50), () => this.#listener?.launchFailed(containerId, 'no such container'));
+      return;
+    }
+    if (each.phase !== 'allocated') {
+      violate(this.#world, `${containerId} is launched twice`);
+      return;
+    }
+    const fault = timeline.now < this.#world.faultsEnd && random.chance(0.3) ? this.launchFaults.pop() : undefined;
+    if (fault === 'refused' || !isManaged(each.node)) {
+      timeline.after(
+        random.between(5, 3_000),
+        () => each.phase === 'allocated' && this.#listener?.launchFailed(containerId, 'connection refused'),
+      );
+      return;
+    }
+    each.phase = 'launching';
+    timeline.after(random.between(fault === 'dies' ? 800 : 50, 3_000), () => {
+      if (each.phase !== 'launching') return;
+      each.phase = 'live';
+      if (fault === 'mute') return;
+      if (fault === 'dies') {
+        this.#world.charges++;
+        this.end(each, 'exited', 127);
+      } else each.executor = makeExecutor();
+    });
+  }
+
+  stop(containerId: string): void {
+    const each = this.containers.get(containerId);
+    if (each === undefined) return;
+    each.told = true;
+    const { timeline, random } = this.#world;
+    timeline.after(random.between(10, 200), () => {
+      if (!isManaged(each.node)) {
+        // The NodeManager does not answer: the ResourceManager accepts the stop order and reports it as carried out.
+        if (random.chance(0.5) && each.phase !== 'ended') {
+          each.phase = 'ended';
+          this.#tellSoon(each, 'released', -100, '');
+        }
+        return;
+      }
+      each.executor?.terminated();
+      timeline.after(random.between(50, 300), () => this.end(each, 'stopped-by-master', -105));
+    });
+  }
+
+  /** Ends a container; its node knows of the end. */
+  end(each: SimulatedContainer, end: ContainerEnd, status: number, diagnostics = ''): void {
+    if (each.phase === 'ended') return;
+    each.phase = 'ended';
+    const fate = each.fate ?? { end, status };
+    trace(this.#world, () => `container ${each.container.id} ends: ${fate.end} ${fate.status}`);
+    each.executor?.die();
+    this.#tellSoon(each, fate.end, fate.status, diagnostics);
+  }
+
+  restart(ms: number): void {
+    this.#downUntil = this.#world.timeline.now + ms;
+  }
+
+  /** Turns the machine off; the ResourceManager notices much later. */
+  crash(node: SimulatedNode, noticeAfter: number): void {
+    node.up = false;
+    for (const each of this.containers.values()) if (each.node === node) each.executor?.die();
+    this.#world.timeline.after(noticeAfter, () => {
+      for (const each of this.containers.values())
+        if (each.node === node) this.end(each, 'node-lost', -100, 'Container released on a *lost* node');
+      node.up = true;
+    });
+  }
+
+  /** Cuts the machine's network. Its processes continue, whatever the ResourceManager reports. */
+  cut(node: SimulatedNode, ms: number, noticeAfter: number): void {
+    node.cut = true;
+    const there = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
+    for (const each of there) each.executor?.stream?.break(30_000);
+    // A frozen process cannot enforce its lease, so no guarantee covers both faults at the same time.
+    for (const each of there) if (each.executor?.frozen === true) each.executor.die();
+    this.#giveUp(there, ms, noticeAfter, () => (node.cut = false));
+  }
+
+  /** Ends the NodeManager; its containers continue. */
+  abandon(node: SimulatedNode, ms: number, noticeAfter: number): void {
+    node.unmanaged = true;
+    const there = [...this.containers.values()].filter((each) => each.node === node && each.phase !== 'ended');
+    for (const each of there) if (each.executor?.frozen === true) each.executor.die();
+    this.#giveUp(there, ms, noticeAfter, () => (node.unmanaged = false));
+  }
+
+  /** The ResourceManager reports containers on a silent node as ended; the NodeManager really ends them when it is back. */
+  #giveUp(there: readonly SimulatedContainer[], ms: number, noticeAfter: number, back: () => void): void {
+    const { timeline } = this.#world;
+    if (noticeAfter < ms) {
+      timeline.after(noticeAfter, () => {
+        for (const each of there) {
+          if (each.phase === 'ended') continue;
+          each.phase = 'ended';
+          this.#tellSoon(each, 'node-lost', -100, 'Container released on a *lost* node');
+        }
+      });
+    }
+    timeline.after(ms, () => {
+      back();
+      for (const each of there) if (each.phase === 'ended') each.executor?.die();
+    });
+  }
+
+  #tellSoon(each: SimulatedContainer, end: ContainerEnd, status: number, diagnostics: string): void {
+    // The ResourceManager reports its own decisions with its next heartbeat.
+    const delay = this.#world.random.between(50, each.fate === null ? 1_200 : 400);
+    this.#world.timeline.after(delay, () => this.#tell(each.container.id, end, status, diagnostics));
+  }
+
+  #tell(containerId: string, end: ContainerEnd, status: number, diagnostics: string): void {
+    const wait = this.#downUntil - this.#world.timeline.now;
+    if (wait > 0) {
+      // Until the ResourceManager can report the cause, the job machine sees only a silent executor and charges the failure.
+      this.#world.charges++;
+      this.#world.timeline.after(wait + 1, () => this.#tell(containerId, end, status, diagnostics));
+    } else if (this.#listener === null) this.#untold.push([containerId, end, status, diagnostics]);
+    else {
+      this.#listener.ended(containerId, end, status, diagnostics);
+      if (this.#world.random.chance(0.03)) this.#listener.ended(containerId, end, status, diagnostics);
+    }
+  }
+
+  /** One scheduler heartbeat: allocates containers to each role while there is room. */
+  #turn(): void {
+    this.#turning = true;
+    if (this.#world.timeline.now >= this.#downUntil) {
+      for (const [name, { count, excluded }] of this.#asks) {
+        for (let n = 0; n < count && this.#world.random.chance(0.8); n++) this.#allocate(name, excluded);
+      }
+    }
+    if ([...this.#asks.values()].some(({ count }) => count > 0)) this.#world.timeline.after(250, () => this.#turn());
+    else this.#turning = false;
+  }
+
+  #allocate(name: string, excluded: readonly string[]): void {
+    // The container may have been allocated before the node was excluded.
+    const choosy = this.#world.random.chance(0.9);
+    const free = this.nodes.filter((node) => {
+      if (!isManaged(node) || (choosy && excluded.includes(node.name))) return false;
+      let used = 0;
+      for (const each of this.containers.values()) if (each.node === node && each.phase !== 'ended') used++;
+      return used < node.slots;
+    });
+    const node = this.#world.random.pick(free);
+    if (node === undefined || this.#listener === null) return;
+    const asked = this.#asks.get(name);
+    if (asked !== undefined && asked.count > 0) this.#asks.set(name, { ...asked, count: asked.count - 1 });
+    const id = `c${++this.#counter}`;
+    const container: Container = { id, role: name, node: node.name, nodeHttp: '', memoryMb: 1024 };
+    this.containers.set(id, { container, node, phase: 'allocated', executor: null, fate: null, told: false });
+    trace(this.#world, () => `allocate ${id} for ${name} on ${node.name}`);
+    this.#listener.allocated([container]);
+  }
+}
+
+/** True if the node's NodeManager carries out orders. */
+function isManaged(node: SimulatedNode): boolean {
+  return node.up && !node.cut && !node.unmanaged;
+}

@@ -1,0 +1,290 @@
+import type { Member } from '../../../training/process/task-context.ts';
+import type { Event, ProgramExit } from '../events.ts';
+import type { Program, Training } from './training.ts';
+import { trace, violate, type World } from './world.ts';
+
+/** An event without its time, which the ApplicationMaster adds. */
+export type News = Event extends infer Each ? (Each extends Event ? Omit<Each, 'now'> : never) : never;
+
+/** The ApplicationMaster's end of the network, for whichever attempt is running. */
+export interface Endpoint {
+  readonly attempt: number;
+  accept(stream: Stream, hello: News, lostRank: number | null): void;
+  receive(stream: Stream, message: News): void;
+  lost(stream: Stream): void;
+}
+
+export interface ExecutorOptions {
+  readonly containerId: string;
+  readonly role: string;
+  readonly index: number;
+  /** How the executor takes part in generations: training, or holding the weights. Null outside the gang. */
+  readonly part: 'worker' | 'server' | null;
+  readonly intervalMs: number;
+  readonly leaseMs: number;
+  readonly training: Training;
+  /** Null if there is no ApplicationMaster, or its network is cut. */
+  readonly master: () => Endpoint | null;
+  readonly exit: (status: number) => void;
+}
+
+/** An ordered stream with latency. When it breaks, messages in flight are lost. */
+export class Stream {
+  open = true;
+  #upAt = 0;
+  #downAt = 0;
+  readonly #world: World;
+  readonly executor: Executor;
+  readonly master: Endpoint;
+
+  constructor(world: World, executor: Executor, master: Endpoint) {
+    this.#world = world;
+    this.executor = executor;
+    this.master = master;
+  }
+
+  up(deliver: () => void): void {
+    this.#upAt = Math.max(this.#upAt, this.#world.timeline.now + this.#latency());
+    this.#world.timeline.after(this.#upAt - this.#world.timeline.now, () => this.open && deliver());
+  }
+
+  down(deliver: () => void): void {
+    this.#downAt = Math.max(this.#downAt, this.#world.timeline.now + this.#latency());
+    this.#world.timeline.after(this.#downAt - this.#world.timeline.now, () => this.open && deliver());
+  }
+
+  /** `noticedWithin`: an unresponsive machine is noticed late. */
+  break(noticedWithin = 1_500): void {
+    if (!this.open) return;
+    this.open = false;
+    const { timeline, random } = this.#world;
+    timeline.after(random.between(0, 300), () => this.master.lost(this));
+    timeline.after(random.between(0, noticedWithin), () => this.executor.lostStream(this));
+  }
+
+  #latency(): number {
+    return this.#world.random.chance(0.05) ? this.#world.random.between(30, 800) : this.#world.random.between(1, 20);
+  }
+}
+
+/** The process in a container, as the ApplicationMaster sees it. */
+export class Executor {
+  readonly options: ExecutorOptions;
+  alive = true;
+  /** Stopped by SIGSTOP: the executor does nothing, its program continues. */
+  frozen = false;
+  program: Program | null = null;
+  stream: Stream | null = null;
+  readonly #world: World;
+  #port = 0;
+  #portFor = 0;
+  #portUsed = false;
+  #changing = false;
+  #starting = 0;
+  #exit: ProgramExit | null = null;
+  /** As last reported by the program. */
+  #lostRank: number | null = null;
+  #since: number;
+  #attempt = 0;
+
+  constructor(world: World, options: ExecutorOptions) {
+    this.#world = world;
+    this.options = options;
+    this.#since = world.timeline.now;
+    this.#port = this.#world.ports++;
+    this.connect();
+  }
+
+  connect(): void {
+    if (!this.alive || this.frozen || this.stream?.open === true) return;
+    const { timeline, random } = this.#world;
+    if (timeline.now - this.#since >= this.options.leaseMs) {
+      trace(this.#world, () => `lease of ${this.options.containerId} is over`);
+      this.leave(0);
+      return;
+    }
+    const master = this.options.master();
+    if (master === null || master.attempt < this.#attempt) {
+      timeline.after(500, () => this.connect());
+      return;
+    }
+    this.#attempt = master.attempt;
+    const stream = new Stream(this.#world, this, master);
+    this.stream = stream;
+    const hello = this.#hello();
+    const lostRank = this.program?.lostRank ?? this.#lostRank;
+    stream.up(() => {
+      master.accept(stream, hello, lostRank);
+      this.#beat(stream);
+    });
+    if (random.chance(0.01) && timeline.now < this.#world.faultsEnd) timeline.after(random.between(0, 100), () => stream.break());
+  }
+
+  lostStream(stream: Stream): void {
+    if (this.stream !== stream) return;
+    this.stream = null;
+    this.#since = this.#world.timeline.now;
+    this.connect();
+  }
+
+  prepare(generation: number): void {
+    if (!this.alive || this.frozen) return;
+    if (this.#portFor === generation && !this.#portUsed && !this.#changing) {
+      this.#say({ type: 'ready', containerId: this.options.containerId, generation, port: this.#port });
+      return;
+    }
+    if (generation < this.#portFor) return;
+    // Sent again while the first is in flight.
+    if (generation === this.#portFor && this.#changing) return;
+    this.#portFor = generation;
+    this.#portUsed = false;
+    this.#changing = true;
+    this.#starting++;
+    this.#world.timeline.after(this.#world.random.between(5, 600), () => {
+      if (!this.alive || this.#portFor !== generation) return;
+      this.#endProgram('SIGKILL', false);
+      this.#exit = null;
+      this.#lostRank = null;
+      this.#changing = false;
+      this.#port = this.#world.ports++;
+      if (!this.frozen) this.#say({ type: 'ready', containerId: this.options.containerId, generation, port: this.#port });
+    });
+  }
+
+  start(generation: number, members: readonly Member[]): void {
+    if (!this.alive || this.frozen) return;
+    const { containerId, role, index, part } = this.options;
+    if (this.program?.generation === generation) {
+      this.#say({ type: 'started', containerId, generation, pid: 1 });
+      return;
+    }
+    if (this.#portUsed || this.#changing) {
+      if (this.#portFor !== generation) violate(this.#world, `${containerId} is to start generation ${generation} without a port for it`);
+      return;
+    }
+    const self = members.find((member) => member.role === role && member.index === index);
+    if (part !== null && self?.port !== this.#port)
+      violate(this.#world, `${containerId} is told a port of ${self?.port} for itself, it is ${this.#port}`);
+    this.#portUsed = true;
+    this.#portFor = generation;
+    const starting = ++this.#starting;
+    this.#world.timeline.after(this.#world.random.between(1, 300), () => {
+      if (!this.alive || starting !== this.#starting) return;
+      const program: Program = {
+        role,
+        index,
+        part,
+        rank: self?.rank ?? null,
+        worldSize: members.filter((member) => member.rank !== null).length,
+        generation,
+        containerId,
+        alive: true,
+        stopped: false,
+        mute: false,
+        lostRank: null,
+        ended: (exit) => this.#programEnded(program, exit),
+      };
+      this.program = program;
+      this.options.training.start(program);
+      this.#say({ type: 'started', containerId, generation, pid: 1 });
+    });
+  }
+
+  stop(): void {
+    if (this.alive && !this.frozen) this.#world.timeline.after(this.#world.random.between(10, 800), () => this.leave(0));
+  }
+
+  /** Ends its program and itself. */
+  leave(status: number): void {
+    if (!this.alive || this.frozen) return;
+    this.alive = false;
+    this.#endProgram('SIGKILL', false);
+    const { stream } = this;
+    // The last message may be lost with the connection.
+    if (stream !== null && !this.#world.random.chance(0.1)) {
+      this.#say({ type: 'left', containerId: this.options.containerId });
+      stream.up(() => stream.break());
+    } else stream?.break();
+    this.options.exit(status);
+  }
+
+  /** Killed from outside, together with its program. */
+  die(): void {
+    this.alive = false;
+    this.#endProgram('SIGKILL', false);
+    this.stream?.break();
+  }
+
+  /** The cluster ends the container: programs get a signal, and the executor may still report the exit. */
+  terminated(): void {
+    if (!this.frozen) this.#endProgram('SIGTERM', true);
+  }
+
+  #endProgram(signal: string, report: boolean): void {
+    if (this.program !== null) this.options.training.end(this.program, -1, signal, report);
+    this.program = null;
+  }
+
+  #programEnded(program: Program, exit: ProgramExit): void {
+    if (this.program !== program || !this.alive) return;
+    const { containerId } = this.options;
+    this.#exit = exit;
+    this.#lostRank = program.lostRank;
+    this.program = null;
+    if (this.frozen) return;
+    if (program.lostRank !== null) this.#say(this.#heartbeat(program));
+    this.#say({ type: 'exited', containerId, exit });
+  }
+
+  #hello(): News {
+    const { containerId, role, index } = this.options;
+    const where = { containerId, role, index, host: 'host' } as const;
+    if (this.program !== null) {
+      return { type: 'hello', ...where, generation: this.program.generation, phase: 'running', port: this.#port, exit: null };
+    }
+    if (this.#exit !== null)
+      return { type: 'hello', ...where, generation: this.#exit.generation, phase: 'ended', port: this.#port, exit: this.#exit };
+    // From the start order until the actual start, the program counts as running.
+    const phase = this.#portUsed ? 'running' : 'idle';
+    return {
+      type: 'hello',
+      ...where,
+      generation: this.#changing ? 0 : this.#portFor,
+      phase,
+      port: this.#changing ? 0 : this.#port,
+      exit: null,
+    };
+  }
+
+  #heartbeat(program: Program | null): News {
+    return {
+      type: 'heartbeat',
+      containerId: this.options.containerId,
+      generation: program?.generation ?? this.#portFor,
+      usage: { rssBytes: 0, cpuCores: 0, gpus: [], stopped: program?.stopped ?? false },
+      progress:
+        program === null || (program.lostRank === null && program.rank === null)
+          ? null
+          : {
+              step: 1,
+              metrics: {},
+              checkpointStep: this.options.training.checkpointStep,
+              lostRank: program.lostRank,
+              notices: [],
+              earlyEnd: null,
+              ending: false,
+            },
+    };
+  }
+
+  #beat(stream: Stream): void {
+    if (!this.alive || this.frozen || !stream.open || this.stream !== stream) return;
+    this.#say(this.#heartbeat(this.program));
+    this.#world.timeline.after(this.options.intervalMs, () => this.#beat(stream));
+  }
+
+  #say(message: News): void {
+    const { stream } = this;
+    stream?.up(() => stream.master.receive(stream, message));
+  }
+}

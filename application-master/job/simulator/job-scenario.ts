@@ -1,0 +1,253 @@
+import type { FrozenJob, Job, Role } from '../../../conf/job.ts';
+import type { JobStatus, TaskStatus, Usage } from '../../../conf/status.ts';
+import type { ContainerEnd } from '../../../hadoop/yarn/container-exit.ts';
+import type { Action, Container, Snapshot } from '../events.ts';
+import { createJob, type JobState, restoreJob, statusOf, step } from '../job-machine.ts';
+import { parseSnapshot } from '../snapshot.ts';
+import type { News } from './executor.ts';
+import { role } from './world.ts';
+
+const START = 1_700_000_000_000;
+const RUNNING: Usage = { rssBytes: 1, cpuCores: 1, gpus: [], stopped: false };
+
+export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): FrozenJob {
+  return {
+    version: 1,
+    applicationId: 'application_1_0001',
+    user: 'somebody',
+    submittedAt: START,
+    staging: 'file:///staging',
+    history: 'file:///history',
+    historyShared: false,
+    historyUrl: null,
+    checkpointDir: 'file:///checkpoints',
+    summaryDir: 'file:///summaries',
+    outputDir: 'file:///output',
+    data: {},
+    resources: [],
+    roleResources: {},
+    cluster: { kind: 'yarn', hadoop: {} },
+    job: {
+      name: 'mnist',
+      queue: 'default',
+      source: null,
+      framework: 'tfjs',
+      runtime: 'default',
+      data: {},
+      env: {},
+      success: 'all',
+      gang: { timeoutMs: 60_000 },
+      heartbeat: { intervalMs: 1_000, missed: 10 },
+      checkpoint: { dir: null, everySteps: 100, keep: 3 },
+      tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
+      strategy: { type: 'all-reduce', wire: 'float32' },
+      timeoutMs: null,
+      acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
+      master: { memoryMb: 1024, vcores: 1, nodeLabel: null },
+      tags: [],
+      ...changes,
+    },
+  };
+}
+
+/** Two ranked workers, the first of them the chief. */
+export function workers(changes: Partial<Role> = {}): Role {
+  return role({ name: 'worker', instances: 2, ranked: true, chief: true, ...changes });
+}
+
+/**
+ * A scripted job: the test states each event, and the actions of the machine can be queried. Snapshots become durable immediately, and
+ * executors send heartbeats unless marked silent, so a test states only what it is about.
+ */
+export class JobScenario {
+  state: JobState;
+  now = START;
+  /** All actions so far except history records. */
+  readonly actions: Action[] = [];
+  readonly history: string[] = [];
+  snapshot: Snapshot | null = null;
+  storageAway = false;
+  /** Containers whose executors send no heartbeats. */
+  readonly silent = new Set<string>();
+  /** CPU cores that each program uses, as reported by heartbeats. */
+  cpuCores = RUNNING.cpuCores;
+  readonly #executors = new Map<string, { generation: number; stopped: boolean }>();
+  #ids = 0;
+
+  constructor(job: FrozenJob, attempt = 1, snapshot: Snapshot | null = null) {
+    const start = { attempt, now: this.now };
+    this.state = snapshot === null ? createJob(job, start) : restoreJob(job, parseSnapshot(JSON.stringify(snapshot)), start);
+  }
+
+  /** Creates a job in which every task is running. */
+  static running(job: FrozenJob): JobScenario {
+    const scene = new JobScenario(job);
+    scene.register();
+    scene.serve();
+    return scene;
+  }
+
+  say(news: News): readonly Action[] {
+    const { state, actions } = step(this.state, { ...news, now: this.now } as Parameters<typeof step>[1]);
+    this.state = state;
+    for (const action of actions) {
+      if (action.type === 'record') this.history.push(`${action.entry.event} ${action.entry.detail ?? ''}`.trim());
+      else this.actions.push(action);
+    }
+    for (const action of actions) if (action.type === 'persist' && !this.storageAway) this.save(action.snapshot);
+    return actions;
+  }
+
+  save(snapshot: Snapshot): void {
+    this.snapshot = snapshot;
+    this.say({ type: 'persisted', generation: snapshot.generation, revision: snapshot.revision });
+  }
+
+  register(survivors: readonly Container[] = []): void {
+    this.say({
+      type: 'registered',
+      maximum: { 'memory-mb': 8192, vcores: 8, 'yarn.io/gpu': 4 },
+      resourceTypes: ['memory-mb', 'vcores', 'yarn.io/gpu'],
+      queue: 'root.default',
+      survivors,
+    });
+    this.say({ type: 'cluster', nodes: 3, headroom: { 'memory-mb': 512, vcores: 0 } });
+  }
+
+  /** Advances time, with ticks and heartbeats. */
+  wait(ms: number): void {
+    const end = this.now + ms;
+    while (this.now < end) {
+      this.now = Math.min(end, this.now + 500);
+      for (const [containerId, { generation, stopped }] of this.#executors) {
+        if (this.silent.has(containerId) || this.#task(containerId) === undefined) continue;
+        this.say({ type: 'heartbeat', containerId, generation, usage: { ...RUNNING, cpuCores: this.cpuCores, stopped }, progress: null });
+      }
+      this.say({ type: 'tick' });
+    }
+  }
+
+  allocate(name: string, node = 'h1:1'): string {
+    const id = `${this.state.attempt === 1 ? 'c' : 'd'}${++this.#ids}`;
+    this.say({ type: 'allocated', containers: [{ id, role: name, node, nodeHttp: `${node}042`, memoryMb: 1024 }] });
+    return id;
+  }
+
+  hello(containerId: string, changes: Partial<Extract<News, { type: 'hello' }>> = {}): void {
+    const task = this.#task(containerId);
+    this.#executors.set(containerId, { generation: changes.generation ?? 0, stopped: false });
+    this.say({
+      type: 'hello',
+      containerId,
+      role: task?.role.name ?? 'worker',
+      index: task?.index ?? 0,
+      generation: 0,
+      phase: 'idle',
+      host: 'h1',
+      port: 1000 + Number(containerId.slice(1)),
+      exit: null,
+      ...changes,
+    });
+  }
+
+  started(containerId: string, generation: number): void {
+    this.#executors.set(containerId, { generation, stopped: false });
+    this.say({ type: 'started', containerId, generation, pid: 1 });
+  }
+
+  ready(containerId: string, generation: number): void {
+    this.say({ type: 'ready', containerId, generation, port: 2000 + generation });
+  }
+
+  exit(containerId: string, code: number, options: { signal?: string; stderr?: string; generation?: number } = {}): void {
+    const generation = options.generation ?? this.#executors.get(containerId)?.generation ?? 1;
+    this.say({ type: 'exited', containerId, exit: { generation, code, signal: options.signal ?? '', stderrTail: options.stderr ?? '' } });
+  }
+
+  end(containerId: string, end: ContainerEnd, exitStatus = -100, diagnostics = ''): void {
+    this.say({ type: 'container-ended', containerId, end, exitStatus, diagnostics });
+  }
+
+  /** SIGSTOP, as reported by heartbeats. */
+  freeze(containerId: string): void {
+    const executor = this.#executors.get(containerId);
+    if (executor !== undefined) executor.stopped = true;
+  }
+
+  lostPeer(containerId: string, rank: number): void {
+    const generation = this.#executors.get(containerId)?.generation ?? 1;
+    this.say({
+      type: 'heartbeat',
+      containerId,
+      generation,
+      usage: RUNNING,
+      progress: { step: 7, metrics: {}, checkpointStep: 0, lostRank: rank, notices: [], earlyEnd: null, ending: false },
+    });
+  }
+
+  /** Answers all requests of the job until it makes no more: containers, hellos, ports, starts. */
+  serve(): void {
+    for (let before = -1; before !== this.actions.length; ) {
+      before = this.actions.length;
+      for (const task of this.state.tasks) {
+        if (this.wanted(task.role.name) > 0 && task.state === 'requested')
+          this.allocate(task.role.name, this.#nodeFor(task.slot, task.role.name));
+      }
+      for (const { container, executor } of this.state.tasks) if (container !== null && executor === null) this.hello(container.id);
+      for (const { container, executor } of this.state.tasks) {
+        if (container !== null && executor?.awaiting?.answer === 'ready') this.ready(container.id, this.state.generation + 1);
+      }
+      for (const { container, executor } of this.state.tasks) {
+        if (container !== null && executor?.program?.phase === 'starting') this.started(container.id, executor.program.generation);
+      }
+    }
+  }
+
+  /** The number of containers currently requested for a role. */
+  wanted(name: string): number {
+    return this.of('ask').findLast((action) => action.role.name === name)?.count ?? 0;
+  }
+
+  /** The task's current container. */
+  container(name: string): string {
+    const id = this.#named(name)?.containerId;
+    if (id === undefined || id === null) throw new Error(`${name} has no container`);
+    return id;
+  }
+
+  task(name: string): TaskStatus {
+    const task = this.#named(name);
+    if (task === undefined) throw new Error(`no task ${name}`);
+    return task;
+  }
+
+  status(): JobStatus {
+    return statusOf(this.state, this.now);
+  }
+
+  of<Type extends Action['type']>(type: Type): Extract<Action, { type: Type }>[] {
+    return this.actions.filter((action): action is Extract<Action, { type: Type }> => action.type === type);
+  }
+
+  /** Containers that received an order of this kind. */
+  told(type: 'release' | 'launch' | 'stop-container' | 'prepare' | 'start' | 'stop-program'): string[] {
+    return this.of(type).map((action) => action.containerId);
+  }
+
+  get result() {
+    return this.of('finish').at(-1)?.result ?? null;
+  }
+
+  #nodeFor(slot: number, name: string): string {
+    const excluded = this.of('ask').findLast((action) => action.role.name === name)?.excludedNodes ?? [];
+    return [0, 1, 2].map((offset) => `h${((slot + offset) % 3) + 1}:1`).find((node) => !excluded.includes(node)) ?? 'h4:1';
+  }
+
+  #task(containerId: string) {
+    return this.state.tasks.find((task) => task.container?.id === containerId);
+  }
+
+  #named(name: string) {
+    return this.status().tasks.find((task) => `${task.role}:${task.index}` === name);
+  }
+}

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { simulate } from './simulate.ts';
+
+// Seeds determine the simulated days, so a passing run keeps passing until the code changes. To run a single day with its trace: SEED=123
+// npx vitest run --project unit application-master/simulator. To run more or other days: DAYS=10001-50000 npx vitest run ...
+
+const TRACE_LINES = 200;
+const [first = 1, last = first] = (process.env.SEED ?? process.env.DAYS ?? '1-10000').split('-').map(Number);
+const BATCH = 1_000;
+const batches = Array.from({ length: Math.ceil((last - first + 1) / BATCH) }, (_, at) => first + at * BATCH);
+
+describe('the job machine lives through bad days', () => {
+  it.each(batches)('from seed %i', { timeout: 120_000 }, (from) => {
+    for (let seed = from; seed < Math.min(from + BATCH, last + 1); seed++) {
+      const { violations } = simulate(seed);
+      if (violations.length > 0 || process.env.SEED !== undefined) {
+        const { trace, result } = simulate(seed, { trace: true });
+        process.stderr.write(`${trace.slice(process.env.SEED === undefined ? -TRACE_LINES : 0).join('\n')}\n`);
+        process.stderr.write(`seed ${seed}: ${result?.state} ${result?.diagnostics}\n`);
+      }
+      expect({ replay: `SEED=${seed}`, violations }).toEqual({ replay: `SEED=${seed}`, violations: [] });
+    }
+  });
+
+  it('lives through the same day in the same way', () => {
+    expect(simulate(4).trace).toEqual([]);
+    expect(simulate(4, { trace: true })).toEqual(simulate(4, { trace: true }));
+  });
+
+  it('is not spared: there are failures, new generations, second attempts and every kind of end', () => {
+    const outcomes = Array.from({ length: 400 }, (_, at) => simulate(at + 1));
+    expect(new Set(outcomes.map((outcome) => outcome.result?.state))).toEqual(new Set(['SUCCEEDED', 'FAILED', 'KILLED']));
+    expect(outcomes.filter((outcome) => outcome.generations > 1).length).toBeGreaterThan(40);
+    expect(outcomes.filter((outcome) => outcome.attempts > 1).length).toBeGreaterThan(40);
+    const changes = outcomes.flatMap(({ sizes }) => sizes.slice(1).map((size, at) => size - (sizes[at] ?? 0)));
+    expect(changes.filter((change) => change > 0).length).toBeGreaterThan(10);
+    expect(changes.filter((change) => change < 0).length).toBeGreaterThan(10);
+    expect(outcomes.filter((outcome) => outcome.failures > 0).length).toBeGreaterThan(100);
+  });
+});

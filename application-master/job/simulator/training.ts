@@ -1,0 +1,220 @@
+import type { ProgramExit } from '../events.ts';
+import { trace, violate, type World } from './world.ts';
+
+/** A user's program in a container. */
+export interface Program {
+  readonly role: string;
+  readonly index: number;
+  readonly part: 'worker' | 'server' | null;
+  readonly rank: number | null;
+  readonly worldSize: number;
+  readonly generation: number;
+  readonly containerId: string;
+  alive: boolean;
+  /** Stopped by SIGSTOP. */
+  stopped: boolean;
+  /** The program runs, but its peers receive nothing from it. */
+  mute: boolean;
+  lostRank: number | null;
+  readonly ended: (exit: ProgramExit) => void;
+}
+
+const CHECKPOINT_MS = 2_000;
+
+/** The reaction of a program to a lost peer: report it and wait to be ended; report it and exit; exit without a report. */
+export type Manners = 'waits' | 'says so' | 'crashes';
+
+/**
+ * All of the user's programs. Ranked programs make progress only together, in one generation, from the newest checkpoint; with parameter
+ * servers, any worker makes progress as long as all servers are running.
+ */
+export class Training {
+  /** Tasks that exited with 0, with the newest generation in which they did. */
+  readonly succeeded = new Map<string, number>();
+  /** Number of programs that will fail exactly when their work is done. */
+  failAtEnd = 0;
+  readonly #world: World;
+  readonly #servers: number;
+  readonly #work: number;
+  readonly #manners: Manners;
+  readonly #alone: ReadonlyMap<string, number>;
+  readonly #alive = new Set<Program>();
+  #saved = 0;
+  /** The generation that is making progress. */
+  #since: number | null = null;
+  #runs = 0;
+  #running = 0;
+
+  constructor(world: World, options: { servers: number; work: number; manners: Manners; alone: ReadonlyMap<string, number> }) {
+    this.#world = world;
+    this.#servers = options.servers;
+    this.#work = options.work;
+    this.#manners = options.manners;
+    this.#alone = options.alone;
+  }
+
+  get programs(): ReadonlySet<Program> {
+    return this.#alive;
+  }
+
+  start(program: Program): void {
+    for (const other of this.#alive) {
+      if (other.role !== program.role || other.index !== program.index) continue;
+      // Generations fence off older programs of the gang; programs outside the gang have no such fence.
+      if (program.part === null || other.generation === program.generation) {
+        violate(
+          this.#world,
+          `${program.role}:${program.index} runs twice in generation ${program.generation}: in ${other.containerId} and ${program.containerId}`,
+        );
+      }
+    }
+    this.#alive.add(program);
+    if (program.part !== null) {
+      this.#getOn(program.generation);
+      for (const other of this.#alive) {
+        if (other.mute && other.part === 'server' && other.generation === program.generation && program.part === 'worker')
+          this.#loses(program, program.worldSize + other.index);
+      }
+      return;
+    }
+    const ms = this.#alone.get(program.role);
+    if (ms !== undefined) {
+      const tryEnd = () => {
+        if (!program.alive) return;
+        if (program.stopped) this.#world.timeline.after(1_000, tryEnd);
+        else this.end(program, 0, '');
+      };
+      this.#world.timeline.after(ms, tryEnd);
+    }
+  }
+
+  /** Ends a program, whatever the cause, and lets its peers notice. */
+  end(program: Program, code: number, signal: string, report = true): void {
+    if (!program.alive) return;
+    program.alive = false;
+    this.#alive.delete(program);
+    trace(
+      this.#world,
+      () => `program ${program.role}:${program.index} g${program.generation} in ${program.containerId} ends ${code} ${signal}`,
+    );
+    if (code === 0) this.#note(program);
+    else if (program.part !== null) this.#peersNotice(program);
+    if (report) program.ended({ generation: program.generation, code, signal, stderrTail: code === 0 ? '' : 'Error: something broke' });
+  }
+
+  stop(program: Program): void {
+    program.stopped = true;
+    if (program.part !== null) {
+      this.#getOnWithout(program);
+      if (this.#world.random.chance(0.5)) this.#peersNotice(program);
+    }
+  }
+
+  /** Step of the newest checkpoint. */
+  get checkpointStep(): number {
+    return Math.floor(this.#done() / CHECKPOINT_MS);
+  }
+
+  get gettingOn(): boolean {
+    return this.#since !== null;
+  }
+
+  hasPeers(program: Program): boolean {
+    // Once the training is done, programs no longer depend on each other.
+    return this.#saved < this.#work && (this.#servers > 0 || this.#workers(program.generation).some((other) => other !== program));
+  }
+
+  /** Its peers lose the program although it is running. */
+  silence(program: Program): void {
+    program.mute = true;
+    this.#peersNotice(program);
+    // Only the worker itself notices that it has lost its server.
+    if (this.#servers > 0 && program.part === 'worker')
+      this.#loses(program, program.worldSize + this.#world.random.between(0, this.#servers - 1));
+  }
+
+  /** Keeps the newest generation: a program of an older one that was cut off may exit late. */
+  #note({ role, index, generation }: Program): void {
+    const key = `${role}:${index}`;
+    this.succeeded.set(key, Math.max(generation, this.succeeded.get(key) ?? 0));
+  }
+
+  #peersNotice(lost: Program): void {
+    this.#getOnWithout(lost);
+    if (this.#servers > 0 && lost.part === 'worker') return;
+    for (const peer of this.#alive) {
+      if (peer.part === 'worker' && peer.generation === lost.generation && peer !== lost)
+        this.#loses(peer, lost.rank ?? lost.worldSize + lost.index);
+    }
+  }
+
+  /** A program has lost its connection to another and reacts according to its manners. */
+  #loses(peer: Program, rank: number): void {
+    const { timeline, random } = this.#world;
+    timeline.after(random.between(1, 300), () => {
+      if (!peer.alive || peer.stopped) return;
+      if (this.#manners !== 'crashes') peer.lostRank ??= rank;
+      if (this.#manners === 'waits') timeline.after(60_000, () => this.end(peer, 1, ''));
+      else this.end(peer, 1, '');
+    });
+  }
+
+  #present(generation: number): Program[] {
+    return [...this.#alive].filter((program) => program.generation === generation && !program.stopped && !program.mute);
+  }
+
+  #workers(generation: number): Program[] {
+    return this.#present(generation).filter(({ part }) => part === 'worker');
+  }
+
+  #complete(generation: number): boolean {
+    const present = this.#present(generation);
+    const workers = present.filter(({ part }) => part === 'worker');
+    if (this.#servers === 0) return workers.length > 0 && workers.length === workers[0]?.worldSize;
+    return workers.length > 0 && present.filter(({ part }) => part === 'server').length === this.#servers;
+  }
+
+  /** Handles the effect of an ended program on the others. */
+  #getOnWithout(lost: Program): void {
+    if (this.#servers > 0 && lost.part === 'worker' && this.#complete(lost.generation)) return;
+    this.#pause(lost.generation);
+  }
+
+  #getOn(generation: number): void {
+    // With parameter servers, an additional worker does not affect the running ones.
+    if (!this.#complete(generation) || (this.#since !== null && this.#running === generation)) return;
+    const { timeline, random } = this.#world;
+    const run = ++this.#runs;
+    this.#running = generation;
+    this.#since = timeline.now;
+    timeline.after(Math.max(1, this.#work - this.#saved), () => {
+      if (run !== this.#runs || this.#since === null) return;
+      this.#saved = this.#work;
+      this.#since = null;
+      // Programs that finished early may have exited when another one fails.
+      const spread = random.chance(0.2) ? 8_000 : 400;
+      for (const program of this.#workers(generation)) {
+        timeline.after(random.between(0, spread), () => {
+          if (!program.alive || program.stopped || program.mute || program.lostRank !== null) return;
+          const fails = this.failAtEnd > 0 && random.chance(0.5);
+          if (fails) {
+            this.failAtEnd--;
+            this.#world.charges++;
+          }
+          this.end(program, fails ? 4 : 0, '');
+        });
+      }
+    });
+  }
+
+  #pause(generation: number): void {
+    if (this.#since === null || this.#running !== generation) return;
+    this.#saved = Math.max(this.#saved, Math.floor(this.#done() / CHECKPOINT_MS) * CHECKPOINT_MS);
+    this.#since = null;
+    this.#runs++;
+  }
+
+  #done(): number {
+    return this.#saved + (this.#since === null ? 0 : this.#world.timeline.now - this.#since);
+  }
+}

@@ -1,0 +1,44 @@
+import type { Role } from '../../../conf/job.ts';
+import type { Random } from './random.ts';
+import type { Timeline } from './timeline.ts';
+
+/** State shared by all parts of the model. */
+export interface World {
+  readonly timeline: Timeline;
+  readonly random: Random;
+  /** Faults occur only before this time. After it, a job that can finish must finish. */
+  readonly faultsEnd: number;
+  /** Upper bound for the failures that the machine may charge. */
+  charges: number;
+  /** Every bound port has a unique number. */
+  ports: number;
+  readonly violations: string[];
+  /** Null if the trace is not recorded. */
+  readonly trace: string[] | null;
+}
+
+export function trace(world: World, line: () => string): void {
+  world.trace?.push(`${(world.timeline.now / 1000).toFixed(3).padStart(9)}  ${line()}`);
+}
+
+export function violate(world: World, what: string): void {
+  world.violations.push(`${(world.timeline.now / 1000).toFixed(3)} s: ${what}`);
+  trace(world, () => `VIOLATION ${what}`);
+}
+
+export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {
+  return {
+    instances: 1,
+    maxInstances: changes.instances ?? 1,
+    resources: { memoryMb: 1024, vcores: 1, gpus: 0, other: {} },
+    command: 'node train.ts',
+    env: {},
+    nodeLabel: null,
+    restart: { policy: 'on-failure', maxRestarts: 3 },
+    tracking: 'tracked',
+    chief: false,
+    ranked: false,
+    servesParameters: false,
+    ...changes,
+  };
+}

@@ -1,0 +1,106 @@
+import { z } from 'zod';
+import { TENSORBOARD_ROLE } from '../../conf/job.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { lastBytes } from './diagnostics.ts';
+import type { Snapshot } from './events.ts';
+import { type JobState, LIMITS } from './job-state.ts';
+import { isChief } from './ranks.ts';
+
+/** Extracts the part of the state that a later attempt needs. */
+export function snapshotOf(state: JobState): Snapshot {
+  return {
+    version: 1,
+    revision: state.revision,
+    // A claimed generation may be started as soon as this snapshot is durable.
+    generation: state.gang?.phase === 'forming' && state.gang.claimRevision !== null ? state.generation + 1 : state.generation,
+    startedAt: state.startedAt,
+    tasks: state.tasks.map((task) => ({
+      role: task.role.name,
+      index: task.index,
+      state: task.state,
+      rank: task.rank,
+      generation: task.generation,
+      containerId: task.container?.id ?? null,
+      node: task.container?.node ?? null,
+      attempts: task.attempts,
+      failures: task.failures,
+      failedNodes: task.failedNodes,
+      exitCode: task.exitCode,
+    })),
+    ending: [...state.ending.values()]
+      .filter((ending) => ending.until > state.now || ending.refundable)
+      .map(({ containerId, role, index, node, until, reported, refundable }) => ({
+        containerId,
+        role,
+        index,
+        node,
+        until,
+        reported,
+        refundable,
+      })),
+    firstFailure: state.firstFailure === null ? null : lastBytes(state.firstFailure.text, 2 * LIMITS.stderrBytes),
+    fruitless: state.gang?.fruitless ?? 0,
+    metrics: mergedMetrics(state),
+    earlyEnd: state.earlyEnd,
+    result: state.result,
+  };
+}
+
+/**
+ * The metrics of the job: those of all tasks merged. For the same name, the chief's value wins. TensorBoard's metrics describe only itself
+ * and are excluded.
+ */
+export function mergedMetrics(state: JobState): Record<string, number> {
+  const reporting = state.tasks.filter((task) => task.role.name !== TENSORBOARD_ROLE);
+  const ordered = [...reporting.filter((task) => !isChief(task)).reverse(), ...reporting.filter(isChief)];
+  return Object.assign({}, state.metrics, ...ordered.map((task) => task.metrics));
+}
+
+const count = z.int().nonnegative();
+const schema = z.object({
+  version: z.literal(1),
+  revision: count,
+  generation: count,
+  startedAt: z.number(),
+  tasks: z.array(
+    z.object({
+      role: z.string(),
+      index: count,
+      state: z.enum(['requested', 'allocated', 'launching', 'registered', 'running', 'succeeded', 'failed', 'lost', 'stopped']),
+      rank: count.nullable(),
+      generation: count,
+      containerId: z.string().nullable(),
+      node: z.string().nullable(),
+      attempts: count,
+      failures: count,
+      failedNodes: z.array(z.string()),
+      exitCode: z.int().nullable(),
+    }),
+  ),
+  ending: z.array(
+    z.object({
+      containerId: z.string(),
+      role: z.string(),
+      index: z.int().min(-1),
+      node: z.string(),
+      until: z.number(),
+      reported: z.enum(['nothing', 'presumed', 'preempted']),
+      refundable: z.boolean(),
+    }),
+  ),
+  firstFailure: z.string().nullable(),
+  fruitless: count,
+  metrics: z.record(z.string(), z.number()),
+  earlyEnd: z.string().nullable(),
+  result: z.object({ state: z.enum(['SUCCEEDED', 'FAILED', 'KILLED']), diagnostics: z.string() }).nullable(),
+});
+
+/** Parses a stored snapshot. Throws STATE_UNREADABLE unless the text is a complete, valid snapshot. */
+export function parseSnapshot(text: string): Snapshot {
+  try {
+    return schema.parse(JSON.parse(text));
+  } catch (thrown) {
+    const cause = thrown instanceof z.ZodError ? z.prettifyError(thrown) : messageOf(thrown);
+    throw new TonyError('STATE_UNREADABLE', `The job's saved state cannot be read: ${cause}`, { cause: thrown });
+  }
+}

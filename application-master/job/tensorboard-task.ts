@@ -1,0 +1,46 @@
+import { type Job, type Role, TENSORBOARD_ROLE } from '../../conf/job.ts';
+import { isOver, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { awaitedTasks, restartsAlone } from './membership.ts';
+
+// The job's TensorBoard task. It only uses spare capacity: it gives up its container when another task waits for one, and its failures do
+// not affect the job.
+
+export function isTensorBoardRole(job: Job, role: Role): boolean {
+  return job.tensorboard.serve && role.name === TENSORBOARD_ROLE && role.tracking === 'sidecar' && !role.ranked;
+}
+
+/** The tasks that the job currently needs, without TensorBoard. */
+function others(state: JobState): Task[] {
+  return awaitedTasks(state).filter((task) => !isTensorBoardRole(jobOf(state), task.role));
+}
+
+/** True if all other tasks have what they need. */
+export function othersRun(state: JobState): boolean {
+  if (state.gang !== null && state.gang.phase !== 'started') return false;
+  return others(state).every((task) => task.state === 'running' || isOver(task));
+}
+
+/** TensorBoard tasks whose containers other tasks may be waiting for. */
+export function tensorBoardTasksInTheWay(state: JobState): Task[] {
+  if (state.registration === null || state.result !== null) return [];
+  const holding = state.tasks.filter((task) => task.container !== null && isTensorBoardRole(jobOf(state), task.role));
+  if (holding.length === 0) return [];
+  return others(state).some((task) => task.state === 'requested' && waitedMs(state, task) >= LIMITS.yieldMs) ? holding : [];
+}
+
+function waitedMs(state: JobState, task: Task): number {
+  const { gang } = state;
+  const since = restartsAlone(state, task) || gang === null ? task.waitingSince : Math.max(gang.since, gang.notBefore);
+  return state.now - Math.max(since, task.notBefore);
+}
+
+/** Failures in a row, including this one. A TensorBoard that ran long enough starts counting from 1. */
+export function falls(state: JobState, task: Task): number {
+  // `waitingSince` is the time at which the container was allocated.
+  return state.now - task.waitingSince >= LIMITS.tensorBoardSteadyMs ? 1 : task.falls + 1;
+}
+
+/** The pause before the next restart, in ms. Restarts are unlimited; the pause doubles up to a maximum. */
+export function tensorBoardPause(count: number): number {
+  return Math.min(LIMITS.tensorBoardPauseMs, 1_000 * 2 ** Math.min(count - 1, 10));
+}

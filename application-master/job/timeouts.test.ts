@@ -1,0 +1,20 @@
+import { expect, it } from 'vitest';
+import { frozen, workers } from './simulator/job-scenario.ts';
+import { graceMs, heartbeatIntervalMs, leaseMs, reattachMs, silenceMs } from './timeouts.ts';
+
+it('beats as the job says, and less often for thousands of executors', () => {
+  const of = (instances: number) => frozen({ roles: [workers({ instances })] }).job;
+  expect(heartbeatIntervalMs(of(2))).toBe(1_000);
+  expect(heartbeatIntervalMs(of(500))).toBe(1_000);
+  expect(heartbeatIntervalMs(of(4_000))).toBe(8_000);
+  expect(silenceMs(of(4_000))).toBe(80_000);
+});
+
+it('leaves a second attempt time to be found before leases end, and a lost peer time to be missed', () => {
+  for (const missed of [2, 10, 60]) {
+    const { job } = frozen({ roles: [workers()], heartbeat: { intervalMs: 1_000, missed } });
+    expect(leaseMs(job)).toBeGreaterThanOrEqual(reattachMs(job));
+    expect(leaseMs(job)).toBeGreaterThan(silenceMs(job));
+    expect(graceMs(job)).toBeGreaterThan(silenceMs(job));
+  }
+});

@@ -1,0 +1,58 @@
+import type { Job } from '../../conf/job.ts';
+import { LEAST_LEASE_MS } from '../../conf/values/lease.ts';
+import { LINK_LOSS_MS } from '../../protos/pinned-channel.ts';
+
+/** Upper bound for heartbeats per second that one ApplicationMaster processes. */
+const BEATS_PER_SECOND = 500;
+/** Upper bound for the time from the end of its lease until an executor has noticed it and killed its program. */
+const END_MS = 10_000;
+
+export function taskCount(job: Job): number {
+  return job.roles.reduce((sum, role) => sum + role.maxInstances, 0);
+}
+
+/**
+ * The heartbeat interval sent to executors: the value from job.yaml, or longer if heartbeats of this many executors would exceed
+ * `BEATS_PER_SECOND`.
+ */
+export function heartbeatIntervalMs(job: Job): number {
+  return Math.max(job.heartbeat.intervalMs, Math.ceil((taskCount(job) * 1000) / BEATS_PER_SECOND));
+}
+
+/** An executor that is silent for this long is lost. */
+export function silenceMs(job: Job): number {
+  return heartbeatIntervalMs(job) * job.heartbeat.missed;
+}
+
+/**
+ * The lease: an executor without an ApplicationMaster for this long ends its program and itself. It is long enough for a later attempt to
+ * start and for executors to find it.
+ */
+export function leaseMs(job: Job): number {
+  return Math.max(LEAST_LEASE_MS, silenceMs(job) * 3);
+}
+
+/**
+ * How long a program may run after the last message of its executor. The lease begins when the executor notices that its stream is broken.
+ */
+export function outlivesMs(job: Job): number {
+  return leaseMs(job) + LINK_LOSS_MS + END_MS;
+}
+
+/**
+ * How long after a failure other members of the generation may fail because of it, and how long the report of a lost peer waits for that
+ * peer's own failure: a silent peer is detected after `silenceMs`.
+ */
+export function graceMs(job: Job): number {
+  return silenceMs(job) + heartbeatIntervalMs(job);
+}
+
+/** How long a later attempt waits for executors to reattach. Executors retry with an increasing pause. */
+export function reattachMs(job: Job): number {
+  return Math.min(leaseMs(job), Math.max(60_000, silenceMs(job) * 2));
+}
+
+/** How long an executor may take to answer Prepare or Start while its heartbeats arrive. */
+export function answerMs(job: Job): number {
+  return Math.max(30_000, silenceMs(job));
+}

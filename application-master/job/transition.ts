@@ -1,0 +1,115 @@
+import type { HistoryEntry } from '../../conf/status.ts';
+import type { Action } from './events.ts';
+import { type Ending, type Executor, type Gang, type JobState, nameOf, type Task } from './job-state.ts';
+
+/**
+ * The working copy of one step. It copies only what changes: the old state stays intact, and a heartbeat in a job with thousands of tasks
+ * costs one shallow array copy.
+ */
+export class Transition {
+  readonly actions: Action[] = [];
+  /** True if state that a later attempt needs has changed. */
+  dirty = false;
+  /** True if this step reports a new checkpoint. Starting a new generation is cheapest then. */
+  checkpointed = false;
+  /** Roles whose request must be sent again even if its count is unchanged. */
+  readonly askAgain = new Set<string>();
+  #state: JobState;
+  #tasks: Task[] | null = null;
+  #byContainer: Map<string, number> | null = null;
+  #ending: Map<string, Ending> | null = null;
+
+  constructor(state: JobState, now: number) {
+    // State time is monotonic: if the clock went backwards, deadlines would be postponed.
+    this.#state = now > state.now ? { ...state, now } : state;
+  }
+
+  get state(): JobState {
+    return this.#state;
+  }
+
+  get now(): number {
+    return this.#state.now;
+  }
+
+  get gang(): Gang | null {
+    return this.#state.gang;
+  }
+
+  task(slot: number): Task {
+    const task = this.#state.tasks[slot];
+    if (task === undefined) throw new RangeError(`no task in slot ${slot}`);
+    return task;
+  }
+
+  patch(changes: Partial<JobState>): void {
+    this.#state = { ...this.#state, ...changes };
+  }
+
+  patchGang(changes: Partial<Gang>): void {
+    const gang = this.#state.gang;
+    if (gang !== null) this.patch({ gang: { ...gang, ...changes } });
+  }
+
+  update(slot: number, changes: Partial<Task>): void {
+    if (this.#tasks === null) {
+      this.#tasks = [...this.#state.tasks];
+      this.patch({ tasks: this.#tasks });
+    }
+    this.#tasks[slot] = { ...this.task(slot), ...changes };
+  }
+
+  updateExecutor(slot: number, changes: Partial<Executor>): void {
+    const executor = this.task(slot).executor;
+    if (executor !== null) this.update(slot, { executor: { ...executor, ...changes } });
+  }
+
+  assign(containerId: string, slot: number): void {
+    this.#containers().set(containerId, slot);
+  }
+
+  unassign(containerId: string): void {
+    this.#containers().delete(containerId);
+  }
+
+  setEnding(ending: Ending): void {
+    this.#endings().set(ending.containerId, ending);
+  }
+
+  deleteEnding(containerId: string): void {
+    this.#endings().delete(containerId);
+  }
+
+  act(action: Action): void {
+    this.actions.push(action);
+  }
+
+  record(event: string, details: Omit<HistoryEntry, 'at' | 'event'> = {}): void {
+    this.act({ type: 'record', entry: { at: this.now, event, ...details } });
+  }
+
+  recordTask(event: string, task: Task, details: Omit<HistoryEntry, 'at' | 'event' | 'role' | 'index'> = {}): void {
+    const place = task.container === null ? {} : { attempt: task.attempts, containerId: task.container.id, node: task.container.node };
+    this.record(event, { role: task.role.name, index: task.index, ...place, ...details });
+  }
+
+  describe(slot: number): string {
+    return nameOf(this.task(slot));
+  }
+
+  #containers(): Map<string, number> {
+    if (this.#byContainer === null) {
+      this.#byContainer = new Map(this.#state.byContainer);
+      this.patch({ byContainer: this.#byContainer });
+    }
+    return this.#byContainer;
+  }
+
+  #endings(): Map<string, Ending> {
+    if (this.#ending === null) {
+      this.#ending = new Map(this.#state.ending);
+      this.patch({ ending: this.#ending });
+    }
+    return this.#ending;
+  }
+}

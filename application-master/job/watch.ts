@@ -1,0 +1,158 @@
+import { forgiveNodes, giveBack } from './container-requests.ts';
+import { seconds } from './diagnostics.ts';
+import { chaseEnding } from './ending.ts';
+import { failTask } from './failures.ts';
+import { decide } from './finish.ts';
+import { endRound, newGeneration } from './gang.ts';
+import { shrinkFor, sparesInTheWay } from './growth.ts';
+import { isOver, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
+import { isElastic, isExpendable, isMember, memberTasks, restartsAlone } from './membership.ts';
+import { describeMissing } from './pending-reasons.ts';
+import { isTensorBoardRole, tensorBoardTasksInTheWay } from './tensorboard-task.ts';
+import { answerMs, graceMs, heartbeatIntervalMs, silenceMs } from './timeouts.ts';
+import type { Transition } from './transition.ts';
+
+/** Applies every rule that depends on time. */
+export function watch(transition: Transition): void {
+  chaseEnding(transition);
+  // A held job has nothing to monitor, and its timeouts do not run.
+  if (transition.state.result !== null || transition.state.held !== null) return;
+  endOverdueJob(transition);
+  endIdleJob(transition);
+  for (const { slot } of transition.state.tasks) watchTask(transition, slot);
+  blamePeers(transition);
+  forgiveNodes(transition);
+  for (const task of tensorBoardTasksInTheWay(transition.state)) giveBack(transition, task, 'others wait for a container');
+  for (const task of sparesInTheWay(transition.state)) giveBack(transition, task, 'the room is needed for another task');
+  for (const { slot } of transition.state.tasks) endLoneRound(transition, slot);
+  endRound(transition);
+}
+
+/**
+ * True if the gap between events is so long that the ApplicationMaster itself must have been stalled. Executors are not penalised for it.
+ */
+export function isStall(transition: Transition, before: number): boolean {
+  const job = jobOf(transition.state);
+  return transition.now - before > Math.max(heartbeatIntervalMs(job) * 2, silenceMs(job) / 2);
+}
+
+function endOverdueJob(transition: Transition): void {
+  const ran = transition.now - transition.state.startedAt;
+  const { timeoutMs } = jobOf(transition.state);
+  const { timeout } = transition.state.limits;
+  if (timeoutMs !== null && ran >= timeoutMs) {
+    fail(transition, `The job ran longer than its timeout of ${seconds(timeoutMs)}. Raise timeout, or let it do less.`);
+  } else if (timeout !== null && ran >= timeout.ms) {
+    fail(
+      transition,
+      `The job ran longer than the ${seconds(timeout.ms)} that ${timeout.path} of the site file allows. Its checkpoints stay.`,
+    );
+  }
+}
+
+function endIdleJob(transition: Transition): void {
+  const { limits, busyAt, result, tasks } = transition.state;
+  if (result !== null) return;
+  const { idle } = limits;
+  // A job that is waiting for containers does not hold any without using them, so it is not idle.
+  if (!tasks.some((task) => task.state === 'running')) transition.patch({ busyAt: transition.now });
+  else if (idle !== null && transition.now - busyAt >= idle.ms) {
+    fail(
+      transition,
+      `The job was idle for ${seconds(idle.ms)}: no program of its computed or reported anything (${idle.path} of the site file).`,
+    );
+  }
+}
+
+function fail(transition: Transition, diagnostics: string): void {
+  decide(transition, { state: 'FAILED', diagnostics });
+}
+
+function watchTask(transition: Transition, slot: number): void {
+  const task = transition.task(slot);
+  const { executor, pendingExit } = task;
+  if (transition.state.result !== null || task.container === null) return;
+  if (executor === null) {
+    if (task.reattachBy !== null && transition.now >= task.reattachBy) failTask(transition, slot, { kind: 'gone' });
+    return;
+  }
+  const job = jobOf(transition.state);
+  const silent = transition.now - Math.max(executor.lastHeard, transition.state.heardFloor);
+  const stopped = executor.stoppedSince === null ? 0 : transition.now - Math.max(executor.stoppedSince, transition.state.heardFloor);
+  const unanswered = executor.awaiting === null ? 0 : transition.now - Math.max(executor.awaiting.since, transition.state.heardFloor);
+  if (pendingExit !== null && executor.lostRank === null) {
+    // The event that ended the program may have ended the executor too. The cause that is still to be reported explains more than silence.
+    if (transition.now >= pendingExit.until) failTask(transition, slot, { kind: 'program', exit: pendingExit.exit });
+  } else if (silent >= silenceMs(job)) failTask(transition, slot, { kind: 'silent', ms: silent });
+  else if (stopped >= silenceMs(job)) failTask(transition, slot, { kind: 'stopped', ms: stopped });
+  else if (executor.awaiting !== null && unanswered >= answerMs(job)) {
+    failTask(transition, slot, { kind: 'unanswered', order: executor.awaiting.answer === 'ready' ? 'prepare' : 'start', ms: unanswered });
+  }
+}
+
+/**
+ * Members report a lost peer, but no failure was detected within the time that a silent peer needs to be detected. Fails the member that
+ * most reports name; among equals, first one that does not report a lost peer itself.
+ */
+function blamePeers(transition: Transition): void {
+  if (transition.gang?.phase !== 'started' || transition.state.result !== null) return;
+  const tasks = memberTasks(transition.state);
+  const workers = tasks.filter(({ rank }) => rank !== null).length;
+  // Parameter servers are numbered after the workers.
+  const number = (task: Task) => task.rank ?? workers + task.index;
+  const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
+  const due = reporters.find(
+    (task) => transition.now - (task.executor?.lostRank?.since ?? transition.now) >= graceMs(jobOf(transition.state)),
+  );
+  if (due === undefined) return;
+  const votes = (task: Task) => reporters.filter((reporter) => reporter.executor?.lostRank?.rank === number(task)).length;
+  const named = tasks
+    .filter((task) => task.container !== null && votes(task) > 0)
+    .sort((a, b) => votes(b) - votes(a) || Number(reporters.includes(a)) - Number(reporters.includes(b)) || number(a) - number(b));
+  // The named member may have ended already. Then the reporter that cannot continue counts as failed.
+  const blamed = named[0] ?? due;
+  const exit = blamed.pendingExit?.exit;
+  const by = blamed === due ? 'itself' : nameOf(due);
+  failTask(transition, blamed.slot, exit === undefined ? { kind: 'blamed', by } : { kind: 'program', exit });
+}
+
+/**
+ * Ends a round of waiting of a task that restarts alone. Containers of other tasks do not block it, so only its own container is given up.
+ */
+function endLoneRound(transition: Transition, slot: number): void {
+  const task = transition.task(slot);
+  const { timeoutMs } = jobOf(transition.state).gang;
+  if (!restartsAlone(transition.state, task) || transition.state.registration === null || transition.state.result !== null || isOver(task))
+    return;
+  // TensorBoard without a container waits for the other tasks.
+  if (isTensorBoardRole(jobOf(transition.state), task.role) && task.container === null) return;
+  if (task.executor !== null || task.reattachBy !== null || transition.now - Math.max(task.waitingSince, task.notBefore) < timeoutMs)
+    return;
+  if (isElastic(task.role) && (!isMember(task) || (task.container === null && isExpendable(transition.state, task)))) {
+    goOnWithout(transition, task);
+    return;
+  }
+  const rounds = task.rounds + 1;
+  const sentence = describeMissing(transition.state, [task]);
+  transition.recordTask('wait-timeout', task, { detail: sentence });
+  transition.update(slot, { rounds });
+  if (task.container === null && shrinkFor(transition, task)) {
+    transition.update(slot, { waitingSince: transition.now, rounds: 0 });
+    return;
+  }
+  if (rounds >= LIMITS.rounds && task.role.tracking !== 'sidecar') {
+    decide(transition, {
+      state: 'FAILED',
+      diagnostics: `${nameOf(task)} was not there within ${seconds(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
+    });
+  } else if (task.container !== null) failTask(transition, slot, { kind: 'unheard', ms: timeoutMs });
+  else transition.update(slot, { waitingSince: transition.now });
+}
+
+/** Optional tasks do not block the job. If a member of an elastic role cannot be replaced, the gang shrinks. */
+function goOnWithout(transition: Transition, task: Task): void {
+  const { timeoutMs } = jobOf(transition.state).gang;
+  transition.update(task.slot, { waitingSince: transition.now });
+  if (task.container !== null) failTask(transition, task.slot, { kind: 'unheard', ms: timeoutMs });
+  else if (isMember(task)) newGeneration(transition, { incidentUntil: null, why: `there is no room for ${nameOf(task)}` });
+}

@@ -1,0 +1,151 @@
+import type { FrozenJob } from '../../conf/job.ts';
+import type { HistoryEntry, JobStatus, MasterStatus } from '../../conf/status.ts';
+import { messageOf } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import { within } from '../../platform/within.ts';
+import type { EventPage, JobView, LogFile, LogTail, ScalarCharts, UsagePage } from '../../web/job-view.ts';
+import { redacted } from '../../web/redaction.ts';
+import { EventLog } from '../records/event-log.ts';
+import type { EarlierAttempt } from '../records/job-files.ts';
+import type { LogOwner } from '../records/task-logs.ts';
+import { sampleOf, UsageHistory } from '../records/usage-history.ts';
+
+const SAMPLE_MS = 5_000;
+/** Minimum age of a cached status before it is rebuilt, because many viewers may poll at the same time. */
+const STATUS_LIFE_MS = 250;
+/** How long a page waits for the events of earlier attempts. After that it is served without them and requests them again. */
+const EARLIER_MS = 3_000;
+
+export interface LiveJobViewOptions {
+  readonly frozen: FrozenJob;
+  readonly attempt: number;
+  readonly status: () => JobStatus;
+  readonly master: () => MasterStatus;
+  readonly scalars: { charts(): Promise<ScalarCharts> };
+  readonly logs: {
+    own(file: LogFile, tail: number): Promise<LogTail | null>;
+    read(owner: LogOwner, file: LogFile, tail: number): Promise<LogTail | null>;
+  };
+  readonly history: {
+    earlier(): Promise<readonly EarlierAttempt[]>;
+    sampled(samples: () => UsageHistory['samples']): void;
+  };
+  readonly log: Logger;
+  /** ms since the epoch. */
+  readonly now: () => number;
+}
+
+/** The data of a running job's pages, from its ApplicationMaster. */
+export class LiveJobView implements JobView {
+  readonly #options: LiveJobViewOptions;
+  readonly #events: EventLog;
+  readonly #usage = new UsageHistory();
+  readonly #configuration: unknown;
+  readonly #timer: NodeJS.Timeout;
+  /** Web address of each node on which the job has had a container. */
+  readonly #nodes = new Map<string, string>();
+  #status: { readonly at: number; readonly status: JobStatus } | null = null;
+  #earlier: Promise<void> | null = null;
+  #knowsEarlier: boolean;
+
+  constructor(options: LiveJobViewOptions) {
+    this.#options = options;
+    this.#events = new EventLog(options.attempt);
+    this.#configuration = redacted(options.frozen);
+    this.#knowsEarlier = options.attempt === 1;
+    this.#timer = setInterval(() => this.#sample(), SAMPLE_MS);
+    this.#timer.unref();
+  }
+
+  readonly recorded = (entry: HistoryEntry): void => this.#events.record(entry);
+
+  async status(): Promise<JobStatus> {
+    return this.#statusNow();
+  }
+
+  async configuration(): Promise<unknown> {
+    return this.#configuration;
+  }
+
+  async events(after: number): Promise<EventPage> {
+    // Without the earlier events, later ones would be delivered out of order.
+    return (await this.#haveEarlier()) ? this.#events.page(after) : { entries: [], next: after };
+  }
+
+  async usage(after: number): Promise<UsagePage> {
+    return (await this.#haveEarlier()) ? this.#usage.page(after) : { samples: [], next: after };
+  }
+
+  scalars(): Promise<ScalarCharts> {
+    return this.#options.scalars.charts();
+  }
+
+  async log(task: string, file: LogFile, tail: number): Promise<LogTail | null> {
+    const { logs } = this.#options;
+    if (task === 'master') return logs.own(file, tail);
+    const owner = await this.#ownerOf(task);
+    return owner === null ? null : logs.read(owner, file, tail);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #statusNow(): JobStatus {
+    const at = performance.now();
+    if (this.#status === null || at - this.#status.at >= STATUS_LIFE_MS) {
+      this.#status = { at, status: { ...this.#options.status(), master: this.#options.master() } };
+      this.#learnNodes(this.#status.status);
+    }
+    return this.#status.status;
+  }
+
+  #sample(): void {
+    const status = this.#statusNow();
+    this.#usage.add(sampleOf(status.tasks, this.#options.now()));
+    this.#options.history.sampled(() => this.#usage.samples);
+  }
+
+  #learnNodes(status: JobStatus): void {
+    for (const { node, nodeHttp } of status.tasks) if (node !== null && nodeHttp) this.#nodes.set(node, nodeHttp);
+  }
+
+  /** Loads the records of earlier attempts once; retries at the next request if loading fails. */
+  async #haveEarlier(): Promise<boolean> {
+    if (this.#knowsEarlier) return true;
+    this.#earlier ??= this.#readEarlier();
+    await within(EARLIER_MS, this.#earlier, () => new Error('late')).catch(() => {});
+    return this.#knowsEarlier;
+  }
+
+  async #readEarlier(): Promise<void> {
+    try {
+      const attempts = await this.#options.history.earlier();
+      this.#events.prepend(attempts);
+      this.#usage.prepend(attempts.flatMap(({ samples }) => samples));
+      this.#knowsEarlier = true;
+    } catch (error) {
+      this.#options.log.warn({ error: messageOf(error) }, 'what earlier attempts have told could not be read; trying again');
+    } finally {
+      this.#earlier = null;
+    }
+  }
+
+  /** The container for a log request. `worker:0` means the task's current or last container; a container ID means that container. */
+  async #ownerOf(task: string): Promise<LogOwner | null> {
+    const present = this.#statusNow().tasks.find(({ role, index, containerId }) => `${role}:${index}` === task || containerId === task);
+    if (present?.containerId) return { containerId: present.containerId, nodeHttp: present.nodeHttp || this.#webOf(present.node) };
+    await this.#haveEarlier();
+    const entry = this.#events.last(
+      ({ role, index, containerId }) => containerId !== undefined && (containerId === task || `${role}:${index}` === task),
+    );
+    if (entry?.containerId === undefined) return null;
+    const { containerId } = entry;
+    const placed = this.#events.last((each) => each.containerId === containerId && each.node !== undefined);
+    return { containerId, nodeHttp: this.#webOf(placed?.node ?? null) };
+  }
+
+  #webOf(node: string | null): string | null {
+    return node === null ? null : (this.#nodes.get(node) ?? null);
+  }
+}

@@ -1,0 +1,77 @@
+import type { MasterStatus } from '../../conf/status.ts';
+
+/** Period of a timer (ms) whose lateness measures event loop delay. */
+const BEAT_MS = 50;
+const WINDOW_MS = 60_000;
+const BEATS = WINDOW_MS / BEAT_MS;
+
+/** The lateness of a timer over the last minute, in ms. */
+export class Lateness {
+  readonly #ring = new Float32Array(BEATS);
+  #count = 0;
+
+  /**
+   * Records that a timer fired `late` ms after its due time. Timers due during the delay would have been late as well, so a delay of one
+   * second counts as several late beats.
+   */
+  record(late: number): void {
+    for (let rest = Math.max(0, late), beats = 0; beats < BEATS; rest -= BEAT_MS, beats++) {
+      this.#ring[this.#count++ % BEATS] = Math.max(0, rest);
+      if (rest < BEAT_MS) break;
+    }
+  }
+
+  percentile(share: number): number {
+    const sorted = this.#ring.slice(0, Math.min(this.#count, BEATS)).sort();
+    return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+  }
+}
+
+/** Measures the ApplicationMaster's own process. */
+export class MasterVitals {
+  readonly #node: string;
+  readonly #lateness = new Lateness();
+  #timer: NodeJS.Timeout | null = null;
+  #cpu = process.cpuUsage();
+  #cpuAt = performance.now();
+  #cpuCores = 0;
+
+  constructor(node: string) {
+    this.#node = node;
+    this.#next(performance.now() + BEAT_MS);
+  }
+
+  #next(due: number): void {
+    this.#timer = setTimeout(
+      () => {
+        const late = Math.max(0, performance.now() - due);
+        this.#lateness.record(late);
+        // The missed beats are already counted.
+        this.#next(due + BEAT_MS * (1 + Math.floor(late / BEAT_MS)));
+      },
+      Math.max(0, due - performance.now()),
+    );
+    this.#timer.unref();
+  }
+
+  /** Returns the current measurements. CPU usage covers the time since the last measurement; it is measured at most once per second. */
+  read(): MasterStatus {
+    const elapsed = performance.now() - this.#cpuAt;
+    if (elapsed >= 1000) {
+      const { user, system } = process.cpuUsage(this.#cpu);
+      this.#cpuCores = Math.round((user + system) / elapsed) / 1000;
+      this.#cpu = process.cpuUsage();
+      this.#cpuAt = performance.now();
+    }
+    return {
+      node: this.#node,
+      rssBytes: process.memoryUsage.rss(),
+      cpuCores: this.#cpuCores,
+      latenessMs: Math.round(this.#lateness.percentile(0.99) * 10) / 10,
+    };
+  }
+
+  close(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+}

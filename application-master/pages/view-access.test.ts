@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest';
+import type { FrozenJob } from '../../conf/job.ts';
+import { viewAccess } from './view-access.ts';
+
+function frozen(properties: Record<string, string>, users: string[] = []): FrozenJob {
+  const hadoop = { 'yarn.resourcemanager.webapp.address': 'rm.example:8088', ...properties };
+  return { user: 'alice', job: { acls: { view: { users, groups: [] } } }, cluster: { kind: 'yarn', hadoop } } as unknown as FrozenJob;
+}
+
+function allowed(job: FrozenJob, ...users: (string | null)[]): boolean[] {
+  const access = viewAccess(job, 'token');
+  if (access.kind !== 'proxy') throw new Error('expected the proxy to be asked');
+  return users.map((user) => access.mayView(user));
+}
+
+test('everybody may look where the cluster checks no ACLs', () => {
+  expect(allowed(frozen({}), 'alice', 'dr.who', null)).toEqual([true, true, true]);
+});
+
+test('with ACLs: the owner, those named, and administrators', () => {
+  const job = frozen({ 'yarn.acl.enable': 'true', 'yarn.admin.acl': 'root,yarn ops' }, ['bob']);
+  expect(allowed(job, 'alice', 'bob', 'root', 'yarn', 'ops', 'dr.who', '*', null)).toEqual([
+    true,
+    true,
+    true,
+    true,
+    false,
+    false,
+    false,
+    false,
+  ]);
+  expect(allowed(frozen({ 'yarn.acl.enable': 'true', 'yarn.admin.acl': ' ' }, ['*']), 'dr.who', null)).toEqual([true, true]);
+});
+
+test('requests come from the ResourceManagers and from a separate proxy', () => {
+  expect(viewAccess(frozen({ 'yarn.web-proxy.address': 'proxy.example:9046' }), '')).toMatchObject({
+    hosts: ['rm.example', 'proxy.example'],
+  });
+});
+
+test('a local job is shown to who has its token', () => {
+  const local = { ...frozen({}), cluster: { kind: 'local', directory: '/x' } } as FrozenJob;
+  expect(viewAccess(local, 'secret')).toEqual({ kind: 'token', token: 'secret' });
+});

@@ -1,0 +1,68 @@
+import type { HistoryEntry } from '../../conf/status.ts';
+import type { EventPage } from '../../web/job-view.ts';
+
+/** Entries kept per attempt: the first ones, which show how the job started, and the newest. */
+const FIRST_ENTRIES = 5_000;
+const NEWEST_ENTRIES = 15_000;
+const ENTRIES_A_PAGE = 5_000;
+/** Each attempt numbers its entries from a multiple of this value, because the entries of earlier attempts may be loaded later. */
+const NUMBERS_AN_ATTEMPT = 1_000_000_000;
+
+/** The job's events, numbered across the attempts of the ApplicationMaster. */
+export class EventLog {
+  readonly #base: number;
+  readonly #first: HistoryEntry[] = [];
+  #newest: HistoryEntry[] = [];
+  #count = 0;
+  #earlier: readonly { readonly number: number; readonly entry: HistoryEntry }[] = [];
+
+  constructor(attempt: number) {
+    this.#base = (attempt - 1) * NUMBERS_AN_ATTEMPT;
+  }
+
+  record(entry: HistoryEntry): void {
+    this.#count++;
+    if (this.#first.length < FIRST_ENTRIES) {
+      this.#first.push(entry);
+      return;
+    }
+    this.#newest.push(entry);
+    // Truncates in large steps, so that its cost is negligible.
+    if (this.#newest.length >= NEWEST_ENTRIES * 1.25) this.#newest = this.#newest.slice(-NEWEST_ENTRIES);
+  }
+
+  /** Adds the entries that earlier attempts left in the history. */
+  prepend(attempts: readonly { readonly attempt: number; readonly entries: readonly HistoryEntry[] }[]): void {
+    this.#earlier = attempts.flatMap(({ attempt, entries }) =>
+      entries.slice(0, FIRST_ENTRIES + NEWEST_ENTRIES).map((entry, at) => ({ number: (attempt - 1) * NUMBERS_AN_ATTEMPT + at, entry })),
+    );
+  }
+
+  page(after: number): EventPage {
+    const entries: HistoryEntry[] = [];
+    let next = after;
+    const add = (number: number, entry: HistoryEntry): boolean => {
+      if (number < after) return true;
+      if (entries.length === ENTRIES_A_PAGE) return false;
+      entries.push(entry);
+      next = number + 1;
+      return true;
+    };
+    for (const { number, entry } of this.#earlier) if (!add(number, entry)) return { entries, next };
+    const newestAt = this.#base + this.#count - this.#newest.length;
+    for (const [list, begin] of [
+      [this.#first, this.#base],
+      [this.#newest, newestAt],
+    ] as const) {
+      for (let at = Math.max(0, after - begin); at < list.length; at++) {
+        if (!add(begin + at, list[at] as HistoryEntry)) return { entries, next };
+      }
+    }
+    return { entries, next };
+  }
+
+  /** Returns the newest entry for which `holds` is true. */
+  last(holds: (entry: HistoryEntry) => boolean): HistoryEntry | undefined {
+    return this.#newest.findLast(holds) ?? this.#first.findLast(holds) ?? this.#earlier.findLast(({ entry }) => holds(entry))?.entry;
+  }
+}

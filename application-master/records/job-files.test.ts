@@ -1,0 +1,155 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { pino } from 'pino';
+import { expect, it, type Mock, onTestFinished, vi } from 'vitest';
+import type { JobStatus } from '../../conf/status.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import type { Snapshot } from '../job/events.ts';
+import { JobFiles } from './job-files.ts';
+
+const storage = new FileStorage();
+
+function newFolders(): { folder: string; gone: Mock<() => void>; of: (attempt: number) => JobFiles } {
+  const folder = mkdtempSync(path.join(tmpdir(), 'tony-job-files-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const places = { staging: fileUri(path.join(folder, 'staging')), history: fileUri(path.join(folder, 'history')) };
+  // The staging folder as the client creates it.
+  mkdirSync(path.join(folder, 'staging'));
+  const gone = vi.fn();
+  return { folder, gone, of: (attempt) => new JobFiles({ storage, ...places, attempt, gone, log: pino({ level: 'silent' }) }) };
+}
+
+const snapshot = (revision: number): Snapshot => ({
+  version: 1,
+  revision,
+  generation: revision,
+  startedAt: 1,
+  tasks: [],
+  ending: [],
+  firstFailure: null,
+  fruitless: 0,
+  metrics: {},
+  earlyEnd: null,
+  result: null,
+});
+
+/** Waits until the snapshots are written. */
+function persist(files: JobFiles, ...snapshots: Snapshot[]): Promise<(Snapshot | { superseded: number })[]> {
+  const heard: (Snapshot | { superseded: number })[] = [];
+  return new Promise((resolve) => {
+    for (const each of snapshots) {
+      const done = (what: Snapshot | { superseded: number }): void => {
+        heard.push(what);
+        if ('superseded' in what || what.revision === snapshots.at(-1)?.revision) resolve(heard);
+      };
+      files.persist(each, done, (superseded) => done({ superseded }));
+    }
+  });
+}
+
+const final = (message: string): JobStatus => ({ state: 'FAILED', message }) as unknown as JobStatus;
+
+it('writes the newest state there is, and hands it to the next attempt', async () => {
+  const { of } = newFolders();
+  const heard = await persist(of(1), snapshot(1), snapshot(2), snapshot(3));
+  // The second snapshot was superseded before it was written.
+  expect(heard).toEqual([snapshot(1), snapshot(3)]);
+  expect(await of(2).recover()).toMatchObject({ final: null, snapshot: { revision: 3 } });
+  expect(await of(3).recover()).toMatchObject({ snapshot: { revision: 3 } });
+  expect(await of(1).recover()).toEqual({ final: null, snapshot: null });
+});
+
+it('passes over a state that cannot be read', async () => {
+  const { of, folder } = newFolders();
+  await persist(of(1), snapshot(1));
+  await persist(of(2), snapshot(2));
+  writeFileSync(path.join(folder, 'staging', 'state-2.json'), '{"version":');
+  expect(await of(3).recover()).toMatchObject({ snapshot: { revision: 1 } });
+});
+
+it('tells an attempt that another one has taken over before it acts upon its state', async () => {
+  const { of } = newFolders();
+  const first = of(1);
+  await first.writeAddress({ attempt: 1 });
+  expect(await persist(first, snapshot(1))).toEqual([snapshot(1)]);
+  await of(2).writeAddress({ attempt: 2 });
+  expect(await persist(first, snapshot(2))).toEqual([{ superseded: 2 }]);
+});
+
+it('lets the first who writes the end decide it', async () => {
+  const { of } = newFolders();
+  expect(await of(2).writeFinal(final('second'), 1000)).toEqual({ status: final('second'), written: true });
+  expect(await of(1).writeFinal(final('first'), 1000)).toEqual({ status: final('second'), written: true });
+  expect(await of(3).recover()).toMatchObject({ final: { message: 'second' } });
+});
+
+it('does without a storage that is away for too long', async () => {
+  const { of, folder } = newFolders();
+  // A file where a folder is expected.
+  writeFileSync(path.join(folder, 'history'), '');
+  expect(await of(1).writeFinal(final('late'), 300)).toEqual({ status: final('late'), written: false });
+});
+
+it('keeps events in order, all of them at the end, and clears away what only a running job needs', async () => {
+  const { of, folder } = newFolders();
+  const files = of(1);
+  await files.writeFrozenJob('{}');
+  await files.writeAddress({ attempt: 1 });
+  await persist(files, snapshot(1));
+  for (let at = 0; at < 100; at++) files.record({ at, event: 'e' });
+  await files.close();
+  const lines = readFileSync(path.join(folder, 'history', 'events-1.jsonl'), 'utf8')
+    .trim()
+    .split('\n');
+  expect(lines.map((line) => (JSON.parse(line) as { at: number }).at)).toEqual(Array.from({ length: 100 }, (_, at) => at));
+  await files.removeStaging(false);
+  expect(readdirSync(path.join(folder, 'staging'))).toEqual([]);
+  await files.removeStaging(true);
+  expect(readdirSync(folder)).toEqual(['history']);
+});
+
+it('goes on trying to say where it is', async () => {
+  const { of, folder, gone } = newFolders();
+  // A folder where the file is expected.
+  mkdirSync(path.join(folder, 'staging', 'am.json'));
+  const files = of(1);
+  const written = files.writeAddress({ attempt: 1 });
+  setTimeout(() => rmdirSync(path.join(folder, 'staging', 'am.json')), 100);
+  await written;
+  expect(readFileSync(path.join(folder, 'staging', 'am.json'), 'utf8')).toBe('{"attempt":1}');
+  expect(gone).not.toHaveBeenCalled();
+});
+
+it('does not bring back a staging folder that was cleared away, and says that it has gone', async () => {
+  const { of, folder, gone } = newFolders();
+  rmdirSync(path.join(folder, 'staging'));
+  const uses = [
+    (files: JobFiles) => files.writeAddress({ attempt: 1 }),
+    (files: JobFiles) => files.writeFeedAddress({ host: 'a', port: 1, attempt: 1, token: 't', certificate: 'c' }),
+    async (files: JobFiles) => files.persist(snapshot(1), vi.fn(), vi.fn()),
+    (files: JobFiles) => files.staged('job.json').catch(() => {}),
+  ];
+  for (const use of uses) {
+    const files = of(1);
+    const used = use(files);
+    await expect.poll(() => gone).toHaveBeenCalled();
+    await files.close();
+    await used;
+    gone.mockClear();
+  }
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+it('leaves the address of the feeds to the newest attempt', async () => {
+  const { of, folder } = newFolders();
+  const address = (attempt: number) => ({ host: 'a', port: attempt, attempt, token: 't', certificate: 'c' });
+  const written = () => JSON.parse(readFileSync(path.join(folder, 'staging', 'feed.json'), 'utf8')) as unknown;
+  await of(1).writeFeedAddress(address(1));
+  expect(written()).toEqual(address(1));
+  await of(2).writeAddress({ attempt: 2 });
+  await of(2).writeFeedAddress(address(2));
+  await of(1).writeFeedAddress(address(1));
+  expect(written()).toEqual(address(2));
+});

@@ -1,0 +1,299 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { HistoryEntry, JobStatus, UsageSample } from '../../conf/status.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import { FEED_ADDRESS_FILE, type FeedAddress } from '../../protos/feed-protocol.ts';
+import type { Entry, Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { historyFileName, historyFiles, parseEntries, parseSamples } from '../../web/history-files.ts';
+import type { Snapshot } from '../job/events.ts';
+import { parseSnapshot } from '../job/snapshot.ts';
+import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS, persistently } from './persistently.ts';
+import { RewrittenFile } from './rewritten-file.ts';
+
+/** How long events are collected before a write (ms); with many events, longer. */
+const EVENTS_PAUSE_MS = 1000;
+/** How long usage samples are collected before a write (ms). */
+const SAMPLES_PAUSE_MS = 30_000;
+/** Beyond the maximum, a job keeps its first events, which show how it started, and the newest. */
+const FIRST_EVENTS = 5_000;
+const MAXIMUM_EVENTS = 25_000;
+
+/** The records of an earlier attempt. */
+export interface EarlierAttempt {
+  readonly attempt: number;
+  readonly entries: readonly HistoryEntry[];
+  readonly samples: readonly UsageSample[];
+}
+
+/**
+ * The files that an attempt of the ApplicationMaster keeps on storage:
+ * - `<staging>/am.json`: address of the newest attempt, for executors.
+ * - `<staging>/state-<attempt>.json`: the job's state. Each attempt writes its own file, so an older attempt that is still running
+ *   overwrites nothing.
+ * - `<staging>/services-<attempt>.json`: promises to the job's programs (see DurableNotes).
+ * - `<staging>/feed.json`: address of the feeds, for producers.
+ * - `<history>/`: `events-<attempt>.jsonl`, `metrics-<attempt>.jsonl`, `job.json` and `final.json`.
+ */
+export class JobFiles {
+  readonly #storage: Storage;
+  readonly #staging: string;
+  readonly #history: string;
+  /** Permission of files in the history. */
+  readonly #historyPermission: number;
+  readonly #attempt: number;
+  readonly #gone: () => void;
+  readonly #log: Logger;
+  readonly #closing = new AbortController();
+  #waiting: Snapshot | null = null;
+  #writing: Promise<void> | null = null;
+  readonly #events: string[] = [];
+  readonly #eventsFile: RewrittenFile;
+  #samples: () => readonly UsageSample[] = () => [];
+  readonly #samplesFile: RewrittenFile;
+
+  /** `gone` is called when the staging folder no longer exists. */
+  constructor(options: {
+    storage: Storage;
+    staging: string;
+    history: string;
+    historyShared?: boolean;
+    attempt: number;
+    gone: () => void;
+    log: Logger;
+  }) {
+    this.#storage = options.storage;
+    this.#staging = options.staging;
+    this.#history = options.history;
+    this.#historyPermission = options.historyShared === true ? 0o640 : 0o600;
+    this.#attempt = options.attempt;
+    this.#gone = options.gone;
+    this.#log = options.log;
+    const file = (kind: 'events' | 'metrics', content: () => readonly string[], pauseMs: () => number): RewrittenFile =>
+      new RewrittenFile({
+        storage: options.storage,
+        uri: joinUri(options.history, historyFileName(kind, options.attempt)),
+        permission: this.#historyPermission,
+        content: () => Buffer.from(content().join('')),
+        pauseMs,
+        log: options.log,
+      });
+    this.#eventsFile = file(
+      'events',
+      () => this.#events,
+      () => EVENTS_PAUSE_MS + this.#events.length,
+    );
+    const lines = (): string[] => this.#samples().map((sample) => `${JSON.stringify(sample)}\n`);
+    this.#samplesFile = file('metrics', lines, () => SAMPLES_PAUSE_MS);
+  }
+
+  /**
+   * Writes the newest given snapshot, one write at a time. Calls `durable` for each written snapshot. Calls `superseded` if another attempt
+   * has taken over: either that attempt has read this snapshot, or this attempt learns of it before acting on the snapshot.
+   */
+  persist(snapshot: Snapshot, durable: (snapshot: Snapshot) => void, superseded: (attempt: number) => void): void {
+    this.#waiting = snapshot;
+    this.#writing ??= this.#writeSnapshots(durable, superseded).finally(() => {
+      this.#writing = null;
+    });
+  }
+
+  async #writeSnapshots(durable: (snapshot: Snapshot) => void, superseded: (attempt: number) => void): Promise<void> {
+    let pause = FIRST_PAUSE_MS;
+    while (this.#waiting !== null && !this.#closing.signal.aborted) {
+      const snapshot: Snapshot = this.#waiting;
+      this.#waiting = null;
+      try {
+        await this.#stage(this.#stateUri(this.#attempt), snapshot);
+        const newest = await this.newestAttempt();
+        if (newest > this.#attempt) {
+          superseded(newest);
+          return;
+        }
+        pause = FIRST_PAUSE_MS;
+        durable(snapshot);
+      } catch (error) {
+        this.#log.warn({ error: messageOf(error) }, 'the job state could not be written; trying again');
+        this.#waiting ??= snapshot;
+        await delay(pause, undefined, { signal: this.#closing.signal }).catch(() => {});
+        pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+      }
+    }
+  }
+
+  /**
+   * Writes a file that only the job's user may read. Does not recreate the folder: the client that kills a job removes it as soon as the
+   * ResourceManager reports the end, and this process may run until its node is informed.
+   */
+  async #stage(uri: string, content: object): Promise<void> {
+    try {
+      await this.#storage.write(uri, Buffer.from(JSON.stringify(content)), { permission: 0o600, makeParents: false });
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'NOT_FOUND') await this.#lookForStaging();
+      throw error;
+    }
+  }
+
+  async #lookForStaging(): Promise<void> {
+    if ((await this.#storage.stat(this.#staging)) === null) this.#gone();
+  }
+
+  /**
+   * The newest attempt that has published its address; 0 if none has. An attempt publishes its address before it reads the state of the
+   * previous one.
+   */
+  async newestAttempt(): Promise<number> {
+    const uri = joinUri(this.#staging, 'am.json');
+    try {
+      const { attempt } = JSON.parse((await this.#storage.read(uri)).toString()) as { attempt?: unknown };
+      return typeof attempt === 'number' ? attempt : 0;
+    } catch (error) {
+      // The first attempt may not have written it yet.
+      if (error instanceof TonyError && error.code === 'NOT_FOUND') return 0;
+      throw error;
+    }
+  }
+
+  /** Reads the newest readable state of an earlier attempt; null if there is none. */
+  async #readSnapshot(): Promise<Snapshot | null> {
+    for (let attempt = this.#attempt - 1; attempt >= 1; attempt--) {
+      const uri = this.#stateUri(attempt);
+      if ((await this.#storage.stat(uri)) === null) continue;
+      try {
+        return parseSnapshot((await this.#storage.read(uri)).toString());
+      } catch (error) {
+        if (!(error instanceof TonyError && error.code === 'STATE_UNREADABLE')) throw error;
+        this.#log.error({ uri, error: error.message }, 'the state of an earlier attempt is unreadable');
+      }
+    }
+    return null;
+  }
+
+  #stateUri(attempt: number): string {
+    return joinUri(this.#staging, `state-${attempt}.json`);
+  }
+
+  /** Publishes this attempt's address. Retries until it is written or this is closed. */
+  async writeAddress(address: Readonly<Record<string, string | number>>): Promise<void> {
+    await this.#persistently('where this ApplicationMaster is could not be written', () =>
+      this.#stage(joinUri(this.#staging, 'am.json'), address),
+    );
+  }
+
+  /**
+   * Writes the address of the feeds, with the token for producers. Skips the write if a newer attempt has published its address: it would
+   * lead producers back to this one.
+   */
+  async writeFeedAddress(address: FeedAddress): Promise<void> {
+    await this.#persistently("where the job's feeds are could not be written", async () => {
+      if ((await this.newestAttempt()) > this.#attempt) return;
+      await this.#stage(joinUri(this.#staging, FEED_ADDRESS_FILE), address);
+    });
+  }
+
+  /**
+   * Reads the final status of the job, if it has ended, and the state of the newest earlier attempt. Retries while storage is unavailable;
+   * the job's programs continue meanwhile.
+   */
+  async recover(): Promise<{ final: JobStatus | null; snapshot: Snapshot | null }> {
+    const read = await this.#persistently('what the earlier attempt left could not be read', async () => {
+      const [final, snapshot] = await Promise.all([this.#readFinal(), this.#readSnapshot()]);
+      return { final, snapshot };
+    });
+    return read ?? { final: null, snapshot: null };
+  }
+
+  /** Undefined if closed before the action succeeded. */
+  #persistently<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
+    return persistently(complaint, action, { log: this.#log, signal: this.#closing.signal });
+  }
+
+  /** The size and modification time of a file in the staging folder, as YARN requires them. */
+  async staged(name: string): Promise<Entry> {
+    const uri = joinUri(this.#staging, name);
+    const entry = await this.#storage.stat(uri);
+    if (entry !== null) return entry;
+    await this.#lookForStaging();
+    throw new TonyError('NOT_FOUND', `${uri} is not there.`, { hint: 'Was the staging folder of the job removed?' });
+  }
+
+  async writeFrozenJob(text: string): Promise<void> {
+    await this.#storage.write(joinUri(this.#history, 'job.json'), Buffer.from(text), {
+      permission: this.#historyPermission,
+      ifAbsent: true,
+    });
+  }
+
+  record(entry: HistoryEntry): void {
+    this.#events.push(`${JSON.stringify(entry)}\n`);
+    if (this.#events.length > MAXIMUM_EVENTS) this.#events.splice(FIRST_EVENTS, Math.floor(MAXIMUM_EVENTS / 5));
+    this.#eventsFile.touch();
+  }
+
+  /** Schedules a write of the usage samples. `samples` is called at the time of the write. */
+  sampled(samples: () => readonly UsageSample[]): void {
+    this.#samples = samples;
+    this.#samplesFile.touch();
+  }
+
+  /** Reads the events and samples of earlier attempts. */
+  async earlier(): Promise<readonly EarlierAttempt[]> {
+    const names = (await this.#storage.list(this.#history)).map(({ name }) => name);
+    const text = async (kind: 'events' | 'metrics', attempt: number): Promise<string> => {
+      const file = historyFiles(names, kind).find((each) => each.attempt === attempt);
+      return file === undefined ? '' : (await this.#storage.read(joinUri(this.#history, file.name))).toString();
+    };
+    const attempts = Array.from({ length: this.#attempt - 1 }, (_, at) => at + 1);
+    return Promise.all(
+      attempts.map(async (attempt) => {
+        const [events, samples] = await Promise.all([text('events', attempt), text('metrics', attempt)]);
+        return { attempt, entries: parseEntries(events), samples: parseSamples(samples) };
+      }),
+    );
+  }
+
+  /**
+   * Writes the final status unless it is already written: the first of two attempts decides. Returns the valid status and whether it is
+   * written. Gives up if storage is unavailable for longer than `patienceMs`.
+   */
+  async writeFinal(status: JobStatus, patienceMs: number): Promise<{ status: JobStatus; written: boolean }> {
+    const uri = joinUri(this.#history, 'final.json');
+    const deadline = performance.now() + patienceMs;
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      try {
+        const first = await this.#storage.write(uri, Buffer.from(JSON.stringify(status)), {
+          permission: this.#historyPermission,
+          ifAbsent: true,
+        });
+        return { status: first ? status : (JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus), written: true };
+      } catch (error) {
+        this.#log.warn({ error: messageOf(error) }, 'the final state could not be written to the history');
+        if (performance.now() + pause > deadline) return { status, written: false };
+        await delay(pause);
+      }
+    }
+  }
+
+  async #readFinal(): Promise<JobStatus | null> {
+    const uri = joinUri(this.#history, 'final.json');
+    if ((await this.#storage.stat(uri)) === null) return null;
+    return JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus;
+  }
+
+  /** Ends pending retries and writes the last events and samples. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await Promise.all([this.#writing, this.#eventsFile.close(), this.#samplesFile.close()]);
+  }
+
+  /** Removes the files that only a running job needs, or with `everything` the whole folder. */
+  async removeStaging(everything: boolean): Promise<void> {
+    if (everything) {
+      await this.#storage.remove(this.#staging);
+      return;
+    }
+    const names = (await this.#storage.list(this.#staging)).map((entry) => entry.name);
+    const gone = names.filter((name) => name === 'am.json' || name === FEED_ADDRESS_FILE || /^(state|services)-\d+\.json$/.test(name));
+    await Promise.all(gone.map((name) => this.#storage.remove(joinUri(this.#staging, name))));
+  }
+}

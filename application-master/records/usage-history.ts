@@ -1,0 +1,135 @@
+import type { TaskStatus, TaskUsageSample, UsageSample } from '../../conf/status.ts';
+import type { UsagePage } from '../../web/job-view.ts';
+
+/** Maximum number of samples, and of task entries in all samples. */
+const MAXIMUM_SAMPLES = 1_000;
+const MAXIMUM_TASK_SAMPLES = 20_000;
+/** Minimum number of samples, whatever the number of tasks. In very large jobs, only the first tasks are sampled. */
+const FEWEST_SAMPLES = 20;
+const MAXIMUM_TASKS = MAXIMUM_TASK_SAMPLES / FEWEST_SAMPLES;
+
+/**
+ * The resource usage of the job's tasks since the job started. When there are too many samples, neighbouring pairs are merged and the
+ * sampling interval doubles: the history always covers the whole job, at a resolution that decreases with its length.
+ */
+export class UsageHistory {
+  #samples: UsageSample[] = [];
+  #taskSamples = 0;
+  /** Number of samples merged into the newest entry. */
+  #gathered = 0;
+  #gather = 1;
+
+  get samples(): readonly UsageSample[] {
+    return this.#samples;
+  }
+
+  add(sample: UsageSample): void {
+    if (sample.tasks.length === 0) return;
+    const last = this.#samples.at(-1);
+    if (last !== undefined && this.#gathered < this.#gather) {
+      this.#gathered++;
+      this.#replaceLast(merged(last, sample, 1 / this.#gathered));
+    } else {
+      this.#samples.push(sample);
+      this.#taskSamples += sample.tasks.length;
+      this.#gathered = 1;
+    }
+    while (this.#isFull()) this.#thin();
+  }
+
+  /** Adds the samples that earlier attempts of the ApplicationMaster left. */
+  prepend(samples: readonly UsageSample[]): void {
+    this.#samples = [...samples, ...this.#samples];
+    this.#recount();
+    while (this.#isFull()) this.#thin();
+  }
+
+  page(after: number): UsagePage {
+    const from = this.#samples.findIndex(({ at }) => at > after);
+    const samples = from < 0 ? [] : this.#samples.slice(from);
+    return { samples, next: samples.at(-1)?.at ?? after };
+  }
+
+  #isFull(): boolean {
+    if (this.#samples.length <= FEWEST_SAMPLES) return false;
+    return this.#samples.length > MAXIMUM_SAMPLES || this.#taskSamples > MAXIMUM_TASK_SAMPLES;
+  }
+
+  #thin(): void {
+    const pairs: UsageSample[] = [];
+    for (let at = 0; at < this.#samples.length; at += 2) {
+      const [one, two] = [this.#samples[at] as UsageSample, this.#samples[at + 1]];
+      pairs.push(two === undefined ? one : merged(one, two, 1 / 2));
+    }
+    // The newest sample may be unpaired and still incomplete.
+    if (this.#samples.length % 2 === 0) this.#gathered += this.#gather;
+    this.#samples = pairs;
+    this.#gather *= 2;
+    this.#recount();
+  }
+
+  #replaceLast(sample: UsageSample): void {
+    this.#taskSamples += sample.tasks.length - (this.#samples.at(-1)?.tasks.length ?? 0);
+    this.#samples[this.#samples.length - 1] = sample;
+  }
+
+  #recount(): void {
+    this.#taskSamples = this.#samples.reduce((sum, { tasks }) => sum + tasks.length, 0);
+  }
+}
+
+/** Samples the current usage of the running tasks. */
+export function sampleOf(tasks: readonly TaskStatus[], at: number): UsageSample {
+  return {
+    at,
+    tasks: tasks.slice(0, MAXIMUM_TASKS).flatMap(({ role, index, step, usage }): TaskUsageSample[] => {
+      if (usage === null) return [];
+      const { rssBytes, gpus } = usage;
+      const count = gpus.length;
+      return [
+        {
+          task: `${role}:${index}`,
+          step,
+          rssBytes,
+          cpuCores: rounded(usage.cpuCores),
+          gpuUtilization: count === 0 ? null : rounded(gpus.reduce((sum, gpu) => sum + gpu.utilization, 0) / count),
+          gpuMemoryBytes: count === 0 ? null : gpus.reduce((sum, gpu) => sum + gpu.memoryUsedBytes, 0),
+        },
+      ];
+    }),
+  };
+}
+
+/**
+ * Merges two neighbouring samples: load is averaged (`share` is the weight of the later one), memory is the maximum, and all other values
+ * are the later ones.
+ */
+function merged(earlier: UsageSample, later: UsageSample, share: number): UsageSample {
+  const before = new Map(earlier.tasks.map((task) => [task.task, task]));
+  const tasks = later.tasks.map((task): TaskUsageSample => {
+    const old = before.get(task.task);
+    before.delete(task.task);
+    if (old === undefined) return task;
+    return {
+      task: task.task,
+      step: task.step,
+      rssBytes: Math.max(old.rssBytes, task.rssBytes),
+      cpuCores: mean(old.cpuCores, task.cpuCores, share) ?? 0,
+      gpuUtilization: mean(old.gpuUtilization, task.gpuUtilization, share),
+      gpuMemoryBytes:
+        old.gpuMemoryBytes === null || task.gpuMemoryBytes === null
+          ? (task.gpuMemoryBytes ?? old.gpuMemoryBytes)
+          : Math.max(old.gpuMemoryBytes, task.gpuMemoryBytes),
+    };
+  });
+  return { at: later.at, tasks: [...tasks, ...before.values()] };
+}
+
+function mean(old: number | null, fresh: number | null, share: number): number | null {
+  return old === null || fresh === null ? (fresh ?? old) : rounded(old + (fresh - old) * share);
+}
+
+/** Rounds to thousandths: more digits are noise and take space. */
+function rounded(value: number): number {
+  return Math.round(value * 1000) / 1000;
+}

@@ -1,0 +1,254 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Metadata, Server, type ServerDuplexStream, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js';
+import type { Usage } from '../../conf/status.ts';
+import { messageOf } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import type { Secret } from '../../platform/secret.ts';
+import {
+  type ExecutorMessage,
+  type Exited,
+  executorService,
+  type Hello,
+  type MasterMessage,
+  type ProgressMessage,
+  type ServiceAnswer,
+  type ServiceRequest,
+  type UsageMessage,
+  type Welcome,
+} from '../../protos/executor-protocol.ts';
+import type { Member } from '../../training/process/task-context.ts';
+import type { Event, ProgramExit, Progress } from '../job/events.ts';
+import type { ServiceCall } from '../services/services.ts';
+import { listenPinned, type PinnedListener } from './pinned-server.ts';
+
+type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
+/** An event without its time, which the receiver adds. */
+export type UntimedEvent = Event extends infer One ? (One extends Event ? Omit<One, 'now'> : never) : never;
+
+/** A program sends a few requests at a time; each may be held for a while. */
+const CALLS_OF_CONTAINER = 32;
+/** Closes a stream whose first message does not arrive within this time (ms). */
+const HELLO_DEADLINE_MS = 10_000;
+
+export interface ExecutorServiceOptions {
+  /** PEM. */
+  readonly certificate: Secret;
+  readonly privateKey: Secret;
+  readonly jobSecret: Secret;
+  readonly attempt: number;
+  /**
+   * The task that a container is assigned to: null if it does not belong to the job; undefined while an earlier attempt's state is being
+   * read.
+   */
+  readonly assignmentOf: (containerId: string) => { role: string; index: number } | null | undefined;
+  readonly welcomeFor: (role: string) => Omit<Welcome, 'masterAttempt'>;
+  readonly hear: (happening: UntimedEvent) => void;
+  /** Answers a program's request; null if another attempt has taken over. */
+  readonly serve: (call: Omit<ServiceCall, 'ranked'>) => Promise<ServiceAnswer | null>;
+  readonly log: Logger;
+}
+
+/**
+ * The ApplicationMaster's end of the executor streams. It authenticates executors and converts their messages to events of the job machine.
+ */
+export class ExecutorService {
+  readonly #options: ExecutorServiceOptions;
+  readonly #server = new Server({ 'grpc.max_receive_message_length': 1 << 20, 'grpc.keepalive_permit_without_calls': 1 });
+  readonly #streams = new Map<string, ExecutorStream>();
+  readonly #calls = new Map<string, number>();
+  #listener: PinnedListener | null = null;
+  #closed = false;
+
+  constructor(options: ExecutorServiceOptions) {
+    this.#options = options;
+    this.#server.addService(executorService(), {
+      Attach: (stream: ExecutorStream) => this.#attach(stream),
+      Serve: (call: ServerUnaryCall<ServiceRequest, ServiceAnswer>, answer: sendUnaryData<ServiceAnswer>) => void this.#serve(call, answer),
+    });
+  }
+
+  /** Listens on the address and returns the port. */
+  async listen(address: string): Promise<number> {
+    this.#listener = await listenPinned(this.#server, address, { ...this.#options, clients: 'certificate' });
+    return this.#listener.port;
+  }
+
+  prepare(containerId: string, generation: number): void {
+    this.#send(containerId, { prepare: { generation } });
+  }
+
+  start(containerId: string, generation: number, members: readonly Member[]): void {
+    const sent = members.map(({ rank, ...member }) => (rank === null ? member : { ...member, rank }));
+    this.#send(containerId, { start: { generation, members: sent } });
+  }
+
+  stop(containerId: string, reason: string, atOnce: boolean): void {
+    this.#send(containerId, { stop: { reason, atOnce } });
+  }
+
+  /** Ends every stream. */
+  close(): void {
+    this.#closed = true;
+    for (const stream of this.#streams.values()) stream.end();
+    this.#streams.clear();
+    this.#listener?.close();
+    this.#server.forceShutdown();
+  }
+
+  /** Without a stream, the message is dropped: at the next hello, the job machine repeats its order. */
+  #send(containerId: string, message: MasterMessage): void {
+    this.#streams.get(containerId)?.write(message);
+  }
+
+  #attach(stream: ExecutorStream): void {
+    let containerId: string | null = null;
+    const deadline = setTimeout(() => this.#refuse(stream, status.DEADLINE_EXCEEDED, 'no hello came'), HELLO_DEADLINE_MS);
+    const ended = (): void => {
+      clearTimeout(deadline);
+      if (containerId === null || this.#streams.get(containerId) !== stream) return;
+      this.#streams.delete(containerId);
+      if (!this.#closed) this.#options.hear({ type: 'stream-lost', containerId });
+    };
+    stream.on('data', (message: ExecutorMessage) => {
+      try {
+        if (containerId !== null) {
+          if (this.#streams.get(containerId) === stream) this.#said(containerId, message);
+          return;
+        }
+        clearTimeout(deadline);
+        containerId = this.#welcome(stream, message.hello ?? null);
+      } catch (error) {
+        this.#options.log.error({ error: messageOf(error) }, 'a message of an executor could not be taken');
+        this.#refuse(stream, status.INTERNAL, messageOf(error));
+      }
+    });
+    stream.on('end', () => {
+      ended();
+      stream.end();
+    });
+    stream.on('error', ended);
+    stream.on('cancelled', ended);
+    stream.on('close', ended);
+  }
+
+  /** Authenticates a hello and returns the container's ID. Otherwise refuses the stream and returns null. */
+  #welcome(stream: ExecutorStream, hello: Hello | null): string | null {
+    const { attempt, log } = this.#options;
+    if (hello === null || !this.#isProof(hello)) {
+      log.warn({ container: hello?.containerId }, 'an executor without proof of its container was refused');
+      this.#refuse(stream, status.PERMISSION_DENIED, 'the container could not be proved');
+      return null;
+    }
+    const { containerId } = hello;
+    if (hello.masterAttempt > attempt) {
+      // The executor has seen a newer attempt and will reconnect to it.
+      log.error({ container: containerId, newer: hello.masterAttempt }, 'another attempt of the ApplicationMaster has taken over');
+      this.#refuse(stream, status.ABORTED, 'this ApplicationMaster is out of date');
+      return null;
+    }
+    if (this.#options.assignmentOf(containerId) === undefined) {
+      this.#refuse(stream, status.UNAVAILABLE, 'the job is being restored');
+      return null;
+    }
+    // Containers that are not part of the job are accepted too: the job machine orders them to stop and waits for their answer.
+    this.#streams.get(containerId)?.end();
+    this.#streams.set(containerId, stream);
+    stream.write({ welcome: { ...this.#options.welcomeFor(hello.role), masterAttempt: attempt } });
+    for (const happening of happeningsOf(hello)) this.#options.hear(happening);
+    return containerId;
+  }
+
+  #refuse(stream: ExecutorStream, code: status, details: string): void {
+    const metadata = new Metadata();
+    // Lets an executor ignore refusals from an outdated attempt.
+    metadata.set('tony-attempt', String(this.#options.attempt));
+    stream.emit('error', { code, details, metadata });
+  }
+
+  async #serve(call: ServerUnaryCall<ServiceRequest, ServiceAnswer>, answer: sendUnaryData<ServiceAnswer>): Promise<void> {
+    const { containerId, generation, service, body } = call.request;
+    const refuse = (code: status, details: string): void => answer({ code, details });
+    if (!this.#isProof(call.request)) return refuse(status.PERMISSION_DENIED, 'the container could not be proved');
+    const assignment = this.#options.assignmentOf(containerId);
+    if (assignment === undefined) return refuse(status.UNAVAILABLE, 'the job is being restored');
+    if (assignment === null) return refuse(status.FAILED_PRECONDITION, 'this container has no part in the job any more');
+    const calls = this.#calls.get(containerId) ?? 0;
+    if (calls >= CALLS_OF_CONTAINER) return refuse(status.RESOURCE_EXHAUSTED, 'too many questions at a time');
+    this.#calls.set(containerId, calls + 1);
+    const gone = new AbortController();
+    call.on('cancelled', () => gone.abort());
+    try {
+      const given = await this.#options.serve({ containerId, role: assignment.role, generation, service, body, signal: gone.signal });
+      if (given === null) refuse(status.UNAVAILABLE, 'this ApplicationMaster is out of date');
+      else answer(null, given);
+    } catch (error) {
+      this.#options.log.error({ error: messageOf(error), service }, 'a service failed');
+      refuse(status.INTERNAL, messageOf(error));
+    } finally {
+      const left = (this.#calls.get(containerId) ?? 1) - 1;
+      if (left > 0) this.#calls.set(containerId, left);
+      else this.#calls.delete(containerId);
+    }
+  }
+
+  #isProof(hello: Pick<Hello, 'containerId' | 'proof'>): boolean {
+    const expected = containerProof(this.#options.jobSecret, hello.containerId);
+    return hello.proof.length === expected.length && timingSafeEqual(hello.proof, expected);
+  }
+
+  #said(containerId: string, message: ExecutorMessage): void {
+    const { hear } = this.#options;
+    if (message.heartbeat) {
+      const { generation, usage, progress } = message.heartbeat;
+      hear({
+        type: 'heartbeat',
+        containerId,
+        generation,
+        usage: usage ? usageOf(usage) : null,
+        progress: progress ? progressOf(progress) : null,
+      });
+    } else if (message.ready) hear({ type: 'ready', containerId, generation: message.ready.generation, port: message.ready.port });
+    else if (message.started) hear({ type: 'started', containerId, generation: message.started.generation, pid: message.started.pid });
+    else if (message.exited) hear({ type: 'exited', containerId, exit: exitOf(message.exited) });
+    else if (message.left) hear({ type: 'left', containerId });
+  }
+}
+
+/** The container's proof of identity, known only to the ApplicationMaster and that container. */
+export function containerProof(jobSecret: Secret, containerId: string): Buffer {
+  return createHmac('sha256', jobSecret.reveal()).update(`container|${containerId}`).digest();
+}
+
+/** The key that all executors of the job share. */
+export function ringKey(jobSecret: Secret): Buffer {
+  return createHmac('sha256', jobSecret.reveal()).update('ring').digest();
+}
+
+/**
+ * Converts a hello to events. A hello carries everything that the program has reported. An exit caused by a lost peer must be evaluated
+ * with that report, so the exit follows the report, as on an unbroken stream.
+ */
+function happeningsOf(hello: Hello): UntimedEvent[] {
+  const { containerId, role, index, generation, host, port } = hello;
+  const phase = hello.phase === 'RUNNING' ? 'running' : hello.phase === 'ENDED' ? 'ended' : 'idle';
+  const exit = hello.exited ? exitOf(hello.exited) : null;
+  const progress = hello.progress ? progressOf(hello.progress) : null;
+  const greeting = { type: 'hello', containerId, role, index, generation, host, port } as const;
+  if (progress === null) return [{ ...greeting, phase, exit }];
+  const report: UntimedEvent = { type: 'heartbeat', containerId, generation, usage: null, progress };
+  if (exit === null || progress.lostRank === null) return [{ ...greeting, phase, exit }, report];
+  return [{ ...greeting, phase: 'running', exit: null }, report, { type: 'exited', containerId, exit }];
+}
+
+function exitOf({ generation, code, signal, stderrTail }: Exited): ProgramExit {
+  return { generation, code, signal, stderrTail };
+}
+
+function usageOf({ rssBytes, cpuCores, gpus, stopped }: UsageMessage): Usage {
+  return { rssBytes, cpuCores, gpus: gpus ?? [], stopped };
+}
+
+function progressOf({ step, metrics, checkpointStep, lostRank, notices, earlyEnd, ending }: ProgressMessage): Progress {
+  const told = { lostRank: lostRank ?? null, notices: notices ?? [], earlyEnd: earlyEnd ?? null, ending: ending ?? false };
+  return { step, metrics: metrics ?? {}, checkpointStep, ...told };
+}

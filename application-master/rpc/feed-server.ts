@@ -1,0 +1,135 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Server, type ServerDuplexStream, status } from '@grpc/grpc-js';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import type { Secret } from '../../platform/secret.ts';
+import {
+  FEED_TOKEN_METADATA,
+  type FeedMessage,
+  feedService,
+  MAXIMUM_MESSAGE_BYTES,
+  type ProducerMessage,
+} from '../../protos/feed-protocol.ts';
+import type { FeedListener, ProducerEvents, ProducerLink } from '../services/producer-link.ts';
+import { listenPinned, type PinnedListener } from './pinned-server.ts';
+
+type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
+
+/** A producer's first message must arrive within this time (ms). */
+const OPENING_MS = 10_000;
+const MAXIMUM_STREAMS = 64;
+/** Detects producers whose machine has failed. Otherwise they would keep their place and their part of the window. */
+const KEEPALIVE_MS = 20_000;
+const KEEPALIVE_ANSWER_MS = 10_000;
+
+export interface FeedServerOptions extends ProducerEvents {
+  /** PEM. */
+  readonly certificate: Secret;
+  readonly privateKey: Secret;
+  readonly token: string;
+  /** How long a client may take to present the token (ms); see PinnedServerOptions. */
+  readonly proofMs?: number;
+  readonly log: Logger;
+}
+
+/** The feed token, known to the ApplicationMaster and to all who may read the job's staging folder. */
+export function feedToken(jobSecret: Secret): string {
+  return createHmac('sha256', jobSecret.reveal()).update('feed').digest('hex');
+}
+
+/** The server for producers. It authenticates them and passes their messages to the feeds. */
+export class FeedServer implements FeedListener {
+  readonly #options: FeedServerOptions;
+  readonly #server = new Server({
+    'grpc.max_receive_message_length': MAXIMUM_MESSAGE_BYTES,
+    'grpc.keepalive_permit_without_calls': 1,
+    'grpc.keepalive_time_ms': KEEPALIVE_MS,
+    'grpc.keepalive_timeout_ms': KEEPALIVE_ANSWER_MS,
+    'grpc.max_concurrent_streams': MAXIMUM_STREAMS,
+  });
+  #streams = 0;
+  #listener: PinnedListener | null = null;
+
+  constructor(options: FeedServerOptions) {
+    this.#options = options;
+    this.#server.addService(feedService(), { Put: (stream: ProducerStream) => this.#put(stream) });
+  }
+
+  /** Listens on the address and returns the port. */
+  async listen(address: string): Promise<number> {
+    this.#listener = await listenPinned(this.#server, address, { ...this.#options, clients: 'token' });
+    return this.#listener.port;
+  }
+
+  close(): void {
+    this.#listener?.close();
+    this.#server.forceShutdown();
+  }
+
+  #put(stream: ProducerStream): void {
+    const { log } = this.#options;
+    const refuse = (code: status, details: string): void => void stream.emit('error', { code, details });
+    if (!this.#isToken(stream.metadata.get(FEED_TOKEN_METADATA)[0])) {
+      log.warn({ peer: stream.getPeer() }, "a producer without the feed's token was refused");
+      refuse(status.UNAUTHENTICATED, "the feed's token is wrong");
+      return;
+    }
+    this.#listener?.proven(stream.getPeer());
+    if (this.#streams >= MAXIMUM_STREAMS) {
+      refuse(status.RESOURCE_EXHAUSTED, `${MAXIMUM_STREAMS} producers are connected already`);
+      return;
+    }
+    this.#streams++;
+    let link: ProducerLink | null = null;
+    let isOver = false;
+    const ended = (): void => {
+      clearTimeout(deadline);
+      if (isOver) return;
+      isOver = true;
+      this.#streams--;
+      if (link !== null) this.#options.closed(link);
+    };
+    const refuseWith = (error: unknown): void => {
+      if (isOver) return;
+      ended();
+      const code = error instanceof TonyError && error.code === 'USAGE' ? status.INVALID_ARGUMENT : status.ABORTED;
+      refuse(code, messageOf(error));
+    };
+    const deadline = setTimeout(() => refuseWith(new Error('nothing was said')), OPENING_MS);
+    stream.on('data', (message: ProducerMessage) => {
+      if (isOver) return;
+      try {
+        const { opening, chunk, ending } = message;
+        if (![opening?.first, chunk?.sequence, ending?.last].every((number) => number === undefined || Number.isSafeInteger(number))) {
+          throw new TonyError('USAGE', 'chunks are numbered with integers below 2^53');
+        }
+        if (link !== null) {
+          this.#options.said(link, message);
+          return;
+        }
+        clearTimeout(deadline);
+        const { feed = '', producer = '', first = 0 } = opening ?? {};
+        if (!/^[\w.-]{1,100}$/.test(feed) || !/^[\w.-]{1,100}$/.test(producer) || first < 1) {
+          throw new TonyError('USAGE', 'a producer names its feed and itself with letters, digits, points and dashes');
+        }
+        link = { feed, producer, send: (answer) => void (isOver || stream.write(answer)), refuse: refuseWith };
+        this.#options.opened(link, first);
+      } catch (error) {
+        log.warn({ producer: link?.producer, error: messageOf(error) }, 'a producer was refused');
+        refuseWith(error);
+      }
+    });
+    stream.on('end', () => {
+      ended();
+      stream.end();
+    });
+    stream.on('error', ended);
+    stream.on('cancelled', ended);
+    stream.on('close', ended);
+  }
+
+  #isToken(given: unknown): boolean {
+    const [mine, theirs] = [Buffer.from(this.#options.token), Buffer.from(typeof given === 'string' ? given : '')];
+    return mine.length === theirs.length && timingSafeEqual(mine, theirs);
+  }
+}

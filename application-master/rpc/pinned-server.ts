@@ -1,0 +1,82 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:tls';
+import { type Server, ServerCredentials } from '@grpc/grpc-js';
+import { ConnectionLimit } from '../../platform/connection-limit.ts';
+import type { Secret } from '../../platform/secret.ts';
+
+/** Time limit for the handshake and, for clients that authenticate with a token, for presenting it (ms). */
+const PROOF_MS = 10_000;
+/**
+ * Unauthenticated connections younger than this are not closed for newer ones (ms). Authentication takes milliseconds, but many executors
+ * may connect at the same time, and their handshakes queue.
+ */
+const GRACE_MS = 1_000;
+const MAX_UNPROVEN = 512;
+
+export interface PinnedServerOptions {
+  /** PEM. */
+  readonly certificate: Secret;
+  readonly privateKey: Secret;
+  /**
+   * How clients authenticate.
+   * - `certificate`: the handshake succeeds only with the job's key.
+   * - `token`: clients pin the job's certificate and authenticate with their messages; the caller passes the address of an authenticated
+   *   client to `PinnedListener.proven`.
+   */
+  readonly clients: 'certificate' | 'token';
+  /** Maximum number of connections from unauthenticated clients. Default: 512. */
+  readonly mostUnproven?: number;
+  /** How long a client may take to authenticate (ms). Default: 10 s. */
+  readonly proofMs?: number;
+  readonly graceMs?: number;
+}
+
+export interface PinnedListener {
+  readonly port: number;
+  /** Keeps the connection of an authenticated client. `peer` is in gRPC's form `address:port`. */
+  proven(peer: string): void;
+  /** Stops accepting connections. The gRPC server ends existing ones. */
+  close(): void;
+}
+
+/**
+ * Listens on the address with the job's certificate, which is its own authority. gRPC's own listener cannot limit the number of
+ * connections, or set a handshake timeout below two minutes; here it receives a connection only after the handshake.
+ */
+export async function listenPinned(server: Server, address: string, options: PinnedServerOptions): Promise<PinnedListener> {
+  const { certificate, privateKey, clients, mostUnproven = MAX_UNPROVEN, proofMs = PROOF_MS, graceMs = GRACE_MS } = options;
+  const isProof = clients === 'certificate';
+  const pem = Buffer.from(certificate.reveal());
+  const limit = new ConnectionLimit({ mostUnproven, deadlineMs: proofMs, graceMs });
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
+  const front = createServer({
+    ...(isProof && { ca: pem }),
+    cert: pem,
+    key: Buffer.from(privateKey.reveal()),
+    requestCert: isProof,
+    rejectUnauthorized: isProof,
+    minVersion: 'TLSv1.3',
+    ALPNProtocols: ['h2'],
+    handshakeTimeout: proofMs,
+  });
+  front.on('connection', (socket) => limit.admit(socket));
+  front.on('secureConnection', (socket) => {
+    // A broken connection is not an error of this server; the session handles its end.
+    socket.on('error', () => {});
+    if (isProof) limit.proven(socket);
+    injector.injectConnection(socket);
+  });
+  // An unknown client, or a connection that broke during its handshake.
+  front.on('tlsClientError', (_, socket) => socket.destroy());
+  front.listen(0, address);
+  await once(front, 'listening');
+  return {
+    port: (front.address() as AddressInfo).port,
+    proven: (peer) => {
+      const colon = peer.lastIndexOf(':');
+      limit.proven({ remoteAddress: peer.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), remotePort: Number(peer.slice(colon + 1)) });
+    },
+    close: () => void front.close(),
+  };
+}

@@ -1,0 +1,165 @@
+import { z } from 'zod';
+import { TonyError } from '../../platform/errors.ts';
+import { MAXIMUM_SPLITS, type NextSplit, SplitPass, type StoredPass } from '../../training/data/reading/split-pass.ts';
+import { SPLITS_FORGOTTEN } from '../../training/process/service-names.ts';
+
+/** The program that sends a request. */
+export interface Asker {
+  readonly containerId: string;
+  readonly role: string;
+  /** Generation of the requesting program. */
+  readonly generation: number;
+  /** True if the role's programs form generations together. Programs of other roles start and end independently. */
+  readonly ranked: boolean;
+}
+
+const count = z.number().int().nonnegative();
+const split = count.max(MAXIMUM_SPLITS - 1);
+
+/** The request format of training/data/reading/split-giver.ts. */
+const question = z.object({
+  kind: z.enum(['shares', 'workers']),
+  fingerprint: z.string().max(200),
+  splits: count.max(MAXIMUM_SPLITS),
+  passes: z.array(count).max(10),
+  reading: count,
+  share: z.object({ index: count, count: count.min(1) }),
+  log: z.array(split).optional(),
+  restored: z.boolean().optional(),
+  at: count.optional(),
+  /** Workers only: the splits that the worker has finished. */
+  done: z.array(split).optional(),
+});
+
+/** A pass over a dataset and its owner. */
+interface Kept {
+  readonly role: string;
+  /** 0 for roles without generations. */
+  readonly generation: number;
+  readonly pass: SplitPass;
+}
+
+export interface StoredDispatcher {
+  readonly passes: readonly { readonly key: string; readonly role: string; readonly generation: number; readonly pass: StoredPass }[];
+}
+
+/** Number of recently used passes to keep. Readers of a dropped pass are asked to report their splits again. */
+const KEPT_PASSES = 64;
+
+/**
+ * Tracks which splits of which datasets are assigned to which reader. It uses neither clock nor network; the caller decides when to store
+ * its state.
+ */
+export class Dispatcher {
+  readonly #passes = new Map<string, Kept>();
+
+  static restore(stored: StoredDispatcher): Dispatcher {
+    const dispatcher = new Dispatcher();
+    for (const { key, role, generation, pass } of stored.passes) {
+      dispatcher.#passes.set(key, { role, generation, pass: SplitPass.restore(pass) });
+    }
+    return dispatcher;
+  }
+
+  store(): StoredDispatcher {
+    return { passes: [...this.#passes].map(([key, { role, generation, pass }]) => ({ key, role, generation, pass: pass.store() })) };
+  }
+
+  /**
+   * Registers a reader with the splits that it has received so far.
+   * @returns true if the state must be stored.
+   * @throws TonyError DATA_INVALID
+   */
+  join(asker: Asker, body: unknown): boolean {
+    const asked = parse(body);
+    this.#forgetBefore(asker);
+    const key = keyOf(asker, asked);
+    const log = asked.log ?? [];
+    const kept = this.#passes.get(key);
+    if (kept !== undefined) return kept.pass.tell(readerOf(asker, asked), log);
+    const { kind, splits, fingerprint, share } = asked;
+    const awaited = kind === 'shares' && asked.restored === true ? share.count : 0;
+    const pass = new SplitPass({ kind, splits, fingerprint, awaited });
+    pass.tell(readerOf(asker, asked), log);
+    this.#passes.set(key, { role: asker.role, generation: generationOf(asker), pass });
+    for (const old of [...this.#passes.keys()].slice(0, -KEPT_PASSES)) this.#passes.delete(old);
+    return true;
+  }
+
+  /**
+   * Returns the next split for a reader.
+   * @returns the answer, and whether it may be sent only after the state is stored.
+   */
+  next(asker: Asker, body: unknown): { readonly answer: NextSplit | typeof SPLITS_FORGOTTEN; readonly isNew: boolean } {
+    const asked = parse(body);
+    this.#forgetBefore(asker);
+    const key = keyOf(asker, asked);
+    const kept = this.#passes.get(key);
+    const reader = readerOf(asker, asked);
+    const before = kept?.pass.countOf(reader) ?? null;
+    if (kept === undefined || before === null || (asked.at ?? 0) > before) return { answer: SPLITS_FORGOTTEN, isNew: false };
+    // Moves the pass to the end: passes in use are kept.
+    this.#passes.delete(key);
+    this.#passes.set(key, kept);
+    const finished = (asked.done ?? []).map((split) => kept.pass.done(reader, split)).includes(true);
+    const answer = kept.pass.next(reader, asked.at ?? 0);
+    return { answer, isNew: finished || kept.pass.countOf(reader) !== before };
+  }
+
+  /**
+   * Takes back the splits of workers that are no longer running.
+   * @returns true if there were any.
+   */
+  sweep(isAlive: (containerId: string, generation: number) => boolean): boolean {
+    let found = false;
+    for (const { pass } of this.#passes.values()) {
+      if (pass.description.kind !== 'workers') continue;
+      for (const reader of pass.readers) {
+        const [containerId, generation] = JSON.parse(reader) as [string, number];
+        if (isAlive(containerId, generation)) continue;
+        pass.leave(reader);
+        found = true;
+      }
+    }
+    return found;
+  }
+
+  get isEmpty(): boolean {
+    return this.#passes.size === 0;
+  }
+
+  /** Drops the passes of older generations of the role. A new generation continues from its checkpoint and reports its splits again. */
+  #forgetBefore(asker: Asker): void {
+    const { role } = asker;
+    const generation = generationOf(asker);
+    for (const [key, kept] of this.#passes) {
+      if (kept.role !== role) continue;
+      if (kept.generation < generation) this.#passes.delete(key);
+      else if (kept.generation > generation) {
+        throw new TonyError('SERVICE_LOST', `generation ${generation} is over`, { hint: 'The program is about to be ended.' });
+      }
+    }
+  }
+}
+
+type Question = z.infer<typeof question>;
+
+function parse(body: unknown): Question {
+  const parsed = question.safeParse(body);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new TonyError('DATA_INVALID', `a question about splits is not as it should be: ${issue?.path.join('.')}: ${issue?.message}`);
+}
+
+/** A share is one reader, whichever program reads it. A worker is one reader for the lifetime of its program. */
+function readerOf({ containerId, generation }: Asker, { kind, share }: Question): string {
+  return kind === 'shares' ? String(share.index) : JSON.stringify([containerId, generation]);
+}
+
+function keyOf(asker: Asker, { kind, fingerprint, splits, passes, reading, share }: Question): string {
+  return JSON.stringify([asker.role, generationOf(asker), kind, fingerprint, splits, passes, reading, share.count]);
+}
+
+function generationOf({ ranked, generation }: Asker): number {
+  return ranked ? generation : 0;
+}

@@ -1,0 +1,86 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from '../../platform/log.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { persistently } from '../records/persistently.ts';
+
+export interface DurableNotesOptions {
+  readonly storage: Pick<Storage, 'read' | 'stat' | 'write'>;
+  readonly staging: string;
+  readonly attempt: number;
+  /** Returns the complete current state to store. */
+  readonly content: () => string;
+  /** The newest attempt that has published its address. */
+  readonly newestAttempt: () => Promise<number>;
+  /** Minimum time between the starts of two writes (ms), to limit the load on the NameNode. */
+  readonly pauseMs: number;
+  readonly log: Logger;
+}
+
+/**
+ * Stores the promises of an ApplicationMaster attempt before they are sent, in `<staging>/services-<attempt>.json`. Promises are batched
+ * into one write. A superseded attempt makes no further promises: either its successor has read its file, or this attempt detects the
+ * successor after writing.
+ */
+export class DurableNotes {
+  readonly #options: DurableNotesOptions;
+  readonly #closing = new AbortController();
+  /** The write that has not started. Concurrent callers of `save` share it. */
+  #next: Promise<boolean> | null = null;
+  #running: Promise<unknown> = Promise.resolve();
+  #begunAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: DurableNotesOptions) {
+    this.#options = options;
+  }
+
+  /** Reads the notes of the newest earlier attempt; null if there are none. Retries while storage is unavailable. */
+  async earlier(): Promise<string | null> {
+    const { attempt, storage } = this.#options;
+    const read = await this.#persistently('what was promised before cannot be read', async () => {
+      for (let older = attempt - 1; older >= 1; older--) {
+        const uri = this.#uri(older);
+        if ((await storage.stat(uri)) !== null) return (await storage.read(uri)).toString();
+      }
+      return null;
+    });
+    return read ?? null;
+  }
+
+  /** Resolves to true once the current state is durable, and to false if another attempt has taken over. */
+  save(): Promise<boolean> {
+    this.#next ??= this.#running.then(async () => {
+      const pause = this.#begunAt + this.#options.pauseMs - performance.now();
+      if (pause > 0) await delay(pause, undefined, { signal: this.#closing.signal }).catch(() => {});
+      this.#begunAt = performance.now();
+      this.#next = null;
+      const writing = this.#write();
+      this.#running = writing;
+      return await writing;
+    });
+    return this.#next;
+  }
+
+  async #write(): Promise<boolean> {
+    const { attempt, content, newestAttempt, storage } = this.#options;
+    const isOurs = await this.#persistently('what was promised could not be written', async () => {
+      // Parent folders are not created: if the job's folder was removed, the job has ended.
+      await storage.write(this.#uri(attempt), Buffer.from(content()), { permission: 0o600, makeParents: false });
+      return (await newestAttempt()) <= attempt;
+    });
+    return isOurs ?? false;
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  #uri(attempt: number): string {
+    return joinUri(this.#options.staging, `services-${attempt}.json`);
+  }
+
+  /** Undefined if closed before the action succeeded. */
+  #persistently<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
+    return persistently(complaint, action, { log: this.#options.log, signal: this.#closing.signal });
+  }
+}

@@ -1,0 +1,141 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { createRandom } from '../../training/process/random.ts';
+import { FeedQueue } from './feed-queue.ts';
+
+const record = (text: string) => [Buffer.from(text)];
+
+describe('a feed', () => {
+  it('gives the same answer to the same question, and takes the next one for a receipt', () => {
+    const feed = new FeedQueue();
+    expect(feed.take('r', 0, 1)).toEqual({ answer: 'wait', isNew: false });
+    expect(feed.open('p', 1)).toBe(1);
+    feed.put('p', 1, record('a'));
+    expect(feed.take('r', 0, 1)).toEqual({ answer: { records: record('a') }, isNew: true });
+    expect(feed.take('r', 0, 1)).toEqual({ answer: { records: record('a') }, isNew: false });
+    expect(feed.takenOf('p')).toBe(0);
+    expect(feed.take('r', 1, 1).answer).toBe('wait');
+    expect(feed.takenOf('p')).toBe(1);
+    expect(feed.bytesOf('p')).toBe(0);
+    expect(feed.take('r', 0, 1).answer).toBe('wait');
+    feed.end('p', 1);
+    expect(feed.isDone('p')).toBe(true);
+    expect(feed.take('r', 1, 2).answer).toBe('wait');
+    expect(feed.take('r', 1, 1).answer).toBe('over');
+  });
+
+  it('refuses chunks with a gap, and passes over those that have come', () => {
+    const feed = new FeedQueue();
+    feed.open('p', 1);
+    expect(feed.put('p', 1, record('a'))).toBe(true);
+    expect(feed.put('p', 1, record('a'))).toBe(false);
+    expect(() => feed.put('p', 3, record('c'))).toThrow(/chunk 3 came after chunk 1/);
+    expect(() => feed.put('q', 1, record('x'))).toThrow(/no producer/);
+  });
+
+  it('takes whatever number a producer begins with, and knows what it has of the chunks before', () => {
+    const feed = new FeedQueue();
+    feed.open('p', 1);
+    for (const sequence of [1, 2, 3, 4]) feed.put('p', sequence, record(`${sequence}`));
+    expect(feed.take('r', 0, 1).answer).toEqual({ records: ['1', '2', '3', '4'].map((text) => Buffer.from(text)) });
+    feed.put('p', 5, record('5'));
+    expect(feed.open('p', 4)).toBe(6);
+    expect(feed.takenOf('p')).toBe(3);
+    expect(feed.bytesOf('p')).toBe(2 * 65);
+    expect(feed.open('p', 2 ** 40)).toBe(2 ** 40);
+    expect(feed.takenOf('p')).toBe(2 ** 40 - 1);
+    expect(feed.bytesOf('p')).toBe(0);
+    expect(feed.take('r', 1, 1).answer).toBe('wait');
+  });
+
+  it('knows which records a reader waits for', () => {
+    const feed = new FeedQueue();
+    feed.open('p', 1);
+    feed.put('p', 1, record('a'));
+    feed.take('r', 0, 1);
+    expect(feed.isAwaited('p', 1)).toBe(false);
+    const next = FeedQueue.restore(JSON.parse(JSON.stringify(feed.store())));
+    expect(next.isAwaited('p', 1)).toBe(true);
+    expect(next.isAwaited('p', 2)).toBe(false);
+    next.open('p', 1);
+    next.put('p', 1, record('a'));
+    expect(next.isAwaited('p', 1)).toBe(false);
+  });
+
+  /*
+   * Producers send, lose their connection and reconnect. Readers ask, lose answers, ask again, and sometimes die before they have consumed
+   * an answer. The process is replaced by one that knows the state stored before the last delivered answer.
+   */
+  it('gives each record once, whatever is lost on the way', () => {
+    fc.assert(
+      fc.property(
+        fc.integer(),
+        fc.array(fc.integer({ min: 0, max: 12 }), { minLength: 1, maxLength: 3 }),
+        fc.integer({ min: 1, max: 3 }),
+        (seed, sizes, workers) => {
+          const random = createRandom(seed >>> 0);
+          const below = (limit: number) => Math.floor(random() * limit);
+          let feed = new FeedQueue();
+          let written = feed.store();
+          /** The state of each producer: the first chunk that it holds, and the next one to send (null: not connected). */
+          const producers = sizes.map((size, index) => ({ id: `p${index}`, size, first: 1, next: null as number | null, isOver: false }));
+          const readers = Array.from({ length: workers }, (_, index) => ({
+            id: `${index}`,
+            life: 0,
+            at: 0,
+            seen: [] as string[],
+            isOver: false,
+          }));
+          const seen: string[] = [];
+          for (let turn = 0; readers.some(({ isOver }) => !isOver) || producers.some(({ isOver }) => !isOver); turn++) {
+            const calm = turn > 3000;
+            if (!calm && random() < 0.03) {
+              feed = FeedQueue.restore(JSON.parse(JSON.stringify(written)));
+              for (const producer of producers) producer.next = null;
+            }
+            const producer = producers[below(producers.length)] as (typeof producers)[number];
+            if (!producer.isOver) {
+              if (!calm && random() < 0.1) producer.next = null;
+              if (producer.next === null) producer.next = feed.open(producer.id, producer.first);
+              else if (producer.next <= producer.size) {
+                feed.put(producer.id, producer.next, record(`${producer.id}:${producer.next}`));
+                producer.next++;
+              } else {
+                feed.end(producer.id, producer.size);
+                written = feed.store();
+                producer.isOver = feed.isDone(producer.id) && (calm || random() < 0.8);
+              }
+              if (random() < 0.5) producer.first = Math.max(producer.first, feed.takenOf(producer.id) + 1);
+            }
+            const reader = readers[below(readers.length)] as (typeof readers)[number];
+            if (!calm && random() < 0.03) {
+              // The reader dies before it can use any part of this answer.
+              const dead = `${reader.id}.${reader.life}`;
+              const { answer, isNew } = feed.take(dead, reader.at, producers.length);
+              if (isNew) written = feed.store();
+              reader.life++;
+              reader.at = 0;
+              feed.forget((id) => id === dead);
+              written = feed.store();
+              if (answer === 'over') reader.isOver = false;
+              continue;
+            }
+            const { answer, isNew } = feed.take(`${reader.id}.${reader.life}`, reader.at, producers.length);
+            if (isNew) written = feed.store();
+            if (!calm && random() < 0.2) continue;
+            if (answer === 'over') reader.isOver = true;
+            else if (answer !== 'wait') {
+              seen.push(...answer.records.map((each) => Buffer.from(each).toString()));
+              reader.at++;
+              reader.isOver = false;
+            }
+            if (turn > 50_000) throw new Error(`does not end: ${JSON.stringify({ producers, readers, stored: feed.store() })}`);
+          }
+          const all = sizes.flatMap((size, index) => Array.from({ length: size }, (_, at) => `p${index}:${at + 1}`));
+          expect(seen.sort()).toEqual(all.sort());
+        },
+      ),
+      { numRuns: 400 },
+    );
+  });
+});

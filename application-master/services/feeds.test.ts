@@ -1,0 +1,147 @@
+import { pino } from 'pino';
+import { describe, expect, it } from 'vitest';
+import { TonyError } from '../../platform/errors.ts';
+import { type FeedMessage, MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
+import { Feeds } from './feeds.ts';
+import type { ProducerLink } from './producer-link.ts';
+
+const newFeeds = (): Feeds => new Feeds({ note: () => {}, changed: () => {}, isDurable: async () => true, log: pino({ level: 'silent' }) });
+
+interface Producer extends ProducerLink {
+  readonly heard: FeedMessage[];
+  readonly refused: unknown[];
+}
+
+function newProducer(feeds: Feeds, feed: string, producer: string): Producer {
+  const heard: FeedMessage[] = [];
+  const refused: unknown[] = [];
+  const link: Producer = {
+    feed,
+    producer,
+    heard,
+    refused,
+    send: (message) => void heard.push(message),
+    refuse: (error) => {
+      refused.push(error);
+      feeds.closed(link);
+    },
+  };
+  return link;
+}
+
+const windowOf = ({ heard }: Producer): number | undefined => heard.at(-1)?.windowBytes;
+
+/** The code of the error with which the feeds refuse. */
+function refusal(act: () => void): string | null {
+  try {
+    act();
+    return null;
+  } catch (error) {
+    return error instanceof TonyError ? error.code : 'UNKNOWN';
+  }
+}
+
+describe('feeds', () => {
+  it('tell producers of all feeds how much each may send when others come and go', () => {
+    const feeds = newFeeds();
+    const [first, second] = [newProducer(feeds, 'a', 'p'), newProducer(feeds, 'b', 'q')];
+    feeds.opened(first, 1);
+    const whole = windowOf(first) as number;
+    feeds.opened(second, 1);
+    expect(windowOf(first)).toBe(whole / 2);
+    feeds.closed(second);
+    expect(windowOf(first)).toBe(whole);
+  });
+
+  it('let a producer come again that sends what it was told before there were others', () => {
+    const feeds = newFeeds();
+    const producer = newProducer(feeds, 'a', 'p');
+    feeds.opened(producer, 1);
+    const size = 1024 * 1024;
+    const chunks = (windowOf(producer) as number) / size;
+    const send = (sequence: number) => feeds.said(producer, { chunk: { sequence, records: [Buffer.alloc(size - 64)] } });
+    for (let sequence = 1; sequence < chunks; sequence++) send(sequence);
+    for (let index = 0; index < 20; index++) feeds.opened(newProducer(feeds, 'a', `q${index}`), 1);
+    expect(refusal(() => send(chunks))).toBe('INTERNAL');
+  });
+
+  it('have a bound for what all of them hold, whoever sends it', () => {
+    const feeds = newFeeds();
+    const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
+    const codes = Array.from({ length: 20 }, (_, index) => {
+      const producer = newProducer(feeds, 'a', `p${index}`);
+      feeds.opened(producer, 1);
+      const code = refusal(() => feeds.said(producer, { chunk: { sequence: 1, records: [record] } }));
+      feeds.closed(producer);
+      return code;
+    });
+    expect(codes.filter((code) => code === null)).toHaveLength(15);
+    expect(codes.slice(15)).toEqual(Array.from({ length: 5 }, () => 'INTERNAL'));
+  });
+
+  it('tell producers to wait where dead ones have left too much, and to go on when workers have taken of it', () => {
+    const feeds = newFeeds();
+    const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
+    const dead = Array.from({ length: 15 }, (_, index) => newProducer(feeds, 'a', `dead${index}`));
+    const [waiting, other] = [newProducer(feeds, 'a', 'waiting'), newProducer(feeds, 'b', 'other')];
+    for (const producer of [waiting, other]) feeds.opened(producer, 1);
+    for (const producer of dead) {
+      feeds.opened(producer, 1);
+      feeds.said(producer, { chunk: { sequence: 1, records: [record] } });
+      feeds.closed(producer);
+    }
+    expect([waiting, other].map(windowOf)).toEqual([0, 0]);
+    const late = newProducer(feeds, 'b', 'late');
+    feeds.opened(late, 1);
+    expect(late.heard[0]).toMatchObject({ expected: 1, windowBytes: 0 });
+    // A chunk that was in flight is resent only when there is room.
+    expect(refusal(() => feeds.said(other, { chunk: { sequence: 1, records: [record] } }))).toBe('INTERNAL');
+    const asker = { containerId: 'c', role: 'worker', ranked: true, generation: 1 };
+    for (const at of [0, 1]) feeds.take(asker, { feed: 'a', reader: 'r', at, producers: 1 });
+    for (const producer of [waiting, other, late]) expect(windowOf(producer)).toBeGreaterThan(0);
+  });
+
+  it('tell producers to wait again when room that came with a producer is taken', () => {
+    const feeds = newFeeds();
+    const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
+    const [waiting, other] = [newProducer(feeds, 'a', 'waiting'), newProducer(feeds, 'b', 'other')];
+    for (const producer of [waiting, other]) feeds.opened(producer, 1);
+    for (let index = 0; index < 15; index++) {
+      const dead = newProducer(feeds, 'a', `dead${index}`);
+      feeds.opened(dead, 1);
+      feeds.said(dead, { chunk: { sequence: 1, records: [record] } });
+      feeds.closed(dead);
+    }
+    expect([waiting, other].map(windowOf)).toEqual([0, 0]);
+    // The producer knows from the previous ApplicationMaster that its first chunk was consumed.
+    const back = newProducer(feeds, 'a', 'dead0');
+    feeds.opened(back, 2);
+    for (const producer of [waiting, other]) expect(windowOf(producer)).toBeGreaterThan(0);
+    feeds.said(other, { chunk: { sequence: 1, records: [record] } });
+    expect([waiting, other, back].map(windowOf)).toEqual([0, 0, 0]);
+  });
+
+  it('refuse one producer too many, which goes as others do', () => {
+    const feeds = newFeeds();
+    for (let index = 0; index < 10_000; index++) {
+      const producer = newProducer(feeds, 'a', `p${index}`);
+      feeds.opened(producer, 1);
+      feeds.closed(producer);
+    }
+    const late = newProducer(feeds, 'a', 'late');
+    expect(refusal(() => feeds.opened(late, 1))).toBe('USAGE');
+    feeds.closed(late);
+    expect(late.heard).toEqual([]);
+  });
+
+  it('end the connection that a producer had before it came again', () => {
+    const feeds = newFeeds();
+    const [before, now] = [newProducer(feeds, 'a', 'p'), newProducer(feeds, 'a', 'p')];
+    feeds.opened(before, 1);
+    feeds.opened(now, 1);
+    expect(before.refused).toHaveLength(1);
+    feeds.said(before, { chunk: { sequence: 7, records: [] } });
+    feeds.said(now, { chunk: { sequence: 1, records: [Buffer.from('x')] } });
+    expect(now.refused).toEqual([]);
+  });
+});

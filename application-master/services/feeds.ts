@@ -1,0 +1,249 @@
+import { z } from 'zod';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import {
+  type FeedMessage,
+  MAXIMUM_CHUNK_RECORDS,
+  MAXIMUM_MESSAGE_BYTES,
+  MAXIMUM_RECORD_BYTES,
+  type ProducerMessage,
+} from '../../protos/feed-protocol.ts';
+import type { Asker } from './dispatcher.ts';
+import { bytesOf, FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
+import type { ProducerLink } from './producer-link.ts';
+
+/** Approximate capacity of all feeds together; below it, the minimum window of each producer. */
+const CAPACITY_BYTES = 64 * 1024 * 1024;
+/** Hard limit, including chunks of dead producers and large records that exceed the windows. */
+const MAXIMUM_HELD_BYTES = 4 * CAPACITY_BYTES;
+const LEAST_WINDOW_BYTES = 512 * 1024;
+/** A window that permits no chunk at all, not even the one that may exceed any other window. */
+const NO_WINDOW = 0;
+const MAXIMUM_FEEDS = 64;
+
+/** The request format of training/data/sources/feed-source.ts. */
+const question = z.object({
+  feed: z.string().regex(/^[\w.-]{1,100}$/),
+  /** Identifies the reader within its process. */
+  reader: z.string().max(100),
+  at: z.number().int().nonnegative(),
+  producers: z.number().int().positive(),
+});
+
+const farewell = question.pick({ feed: true, reader: true });
+
+interface Feed {
+  readonly queue: FeedQueue;
+  /** The newest connection of each producer. */
+  readonly links: Map<string, ProducerLink>;
+  readonly told: Map<ProducerLink, string>;
+}
+
+/** Room for further chunks. `scarce`: only for producers of which no chunks are held. */
+type Room = 'enough' | 'scarce' | 'none';
+
+export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
+
+export interface FeedsOptions {
+  /** Called when state must be stored. */
+  readonly note: () => void;
+  /** Called when a change may allow a waiting request to be answered. */
+  readonly changed: () => void;
+  /** Resolves once the current state is stored; to false if another attempt has taken over. */
+  readonly isDurable: () => Promise<boolean>;
+  readonly log: Logger;
+}
+
+/** All feeds of a job: assigns chunks to readers and limits how much each producer may send. */
+export class Feeds {
+  readonly #options: FeedsOptions;
+  readonly #feeds = new Map<string, Feed>();
+  /** The room last reported to producers. */
+  #toldRoom: Room = 'enough';
+
+  constructor(options: FeedsOptions) {
+    this.#options = options;
+  }
+
+  restore(stored: StoredFeeds): void {
+    for (const [name, feed] of Object.entries(stored)) {
+      this.#feeds.set(name, { queue: FeedQueue.restore(feed), links: new Map(), told: new Map() });
+    }
+  }
+
+  store(): StoredFeeds {
+    return Object.fromEntries([...this.#feeds].map(([name, { queue }]) => [name, queue.store()]));
+  }
+
+  /**
+   * Answers a reader's request.
+   * @throws TonyError DATA_INVALID, USAGE
+   */
+  take(asker: Asker, body: unknown): Taken {
+    const parsed = question.safeParse(body);
+    if (!parsed.success)
+      throw new TonyError('DATA_INVALID', `a question to a feed is not as it should be: ${parsed.error.issues[0]?.message}`);
+    const { feed: name, reader, at, producers } = parsed.data;
+    const feed = this.#open(name);
+    const { answer, isNew } = feed.queue.take(readerOf(asker, reader), at, producers);
+    if (isNew) this.#options.note();
+    this.#tell(feed);
+    this.#tellOfRoom();
+    return answer;
+  }
+
+  /**
+   * Removes a reader and returns its unconfirmed chunks to the queue.
+   * @returns true if the reader was known.
+   */
+  leave(asker: Asker, body: unknown): boolean {
+    const { feed, reader } = parse(farewell, body);
+    return this.#feeds.get(feed)?.queue.forget((each) => each === readerOf(asker, reader)) ?? false;
+  }
+
+  readonly opened = (link: ProducerLink, first: number): void => {
+    const feed = this.#open(link.feed);
+    const { queue, links } = feed;
+    // A producer refused here is not added to the links, so it does not displace another connection.
+    const expected = queue.open(link.producer, first);
+    const before = links.get(link.producer);
+    links.set(link.producer, link);
+    // The producer has reconnected, so its previous connection is dead.
+    before?.refuse(new Error('the producer has come again'));
+    this.#options.note();
+    this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer feeds the job');
+    link.send({ expected, ...this.#progress(feed, link, this.#room()), over: false });
+    // Every producer's window is smaller now.
+    this.#tellAll();
+  };
+
+  readonly said = (link: ProducerLink, message: ProducerMessage): void => {
+    const feed = this.#feeds.get(link.feed);
+    if (feed === undefined || feed.links.get(link.producer) !== link) return;
+    const { queue } = feed;
+    if (message.chunk) {
+      const records = message.chunk.records ?? [];
+      if (records.length > MAXIMUM_CHUNK_RECORDS) throw new TonyError('USAGE', `a chunk has at most ${MAXIMUM_CHUNK_RECORDS} records`);
+      // One chunk may exceed the window; otherwise a record larger than the window could never be sent. The producer may still use a larger
+      // window from when there were fewer producers: it reconnects, learns the new window, and waits.
+      if (queue.bytesOf(link.producer) > this.#window() * 2 + MAXIMUM_RECORD_BYTES) {
+        throw new TonyError('INTERNAL', 'the producer sends more than its window');
+      }
+      // The chunk was in flight when other chunks took the last room: the producer reconnects, learns that there is no room, and waits. A
+      // chunk already assigned to a reader is accepted anyway, because the reader takes no other chunk until it arrives.
+      if (this.#held() + bytesOf(records) > MAXIMUM_HELD_BYTES && !queue.isAwaited(link.producer, message.chunk.sequence)) {
+        throw new TonyError('INTERNAL', 'the feeds are full');
+      }
+      if (queue.put(link.producer, message.chunk.sequence, records)) this.#options.changed();
+      this.#tellOfRoom();
+    } else if (message.ending) {
+      if (queue.end(link.producer, message.ending.last)) this.#options.note();
+      this.#options.changed();
+      this.#tell(feed);
+    }
+  };
+
+  readonly closed = (link: ProducerLink): void => {
+    const feed = this.#feeds.get(link.feed);
+    if (feed === undefined) return;
+    feed.told.delete(link);
+    if (feed.links.get(link.producer) !== link) return;
+    feed.links.delete(link.producer);
+    this.#options.log.info({ feed: link.feed, producer: link.producer, ended: feed.queue.isDone(link.producer) }, 'a producer has gone');
+    this.#tellAll();
+  };
+
+  /** Takes back unconfirmed chunks of programs that are no longer running. */
+  sweep(isAlive: (containerId: string, generation: number) => boolean): boolean {
+    let found = false;
+    for (const { queue } of this.#feeds.values()) {
+      found =
+        queue.forget((reader) => {
+          const [containerId, generation] = JSON.parse(reader) as [string, number];
+          return !isAlive(containerId, generation);
+        }) || found;
+    }
+    return found;
+  }
+
+  close(): void {
+    for (const { links } of this.#feeds.values()) {
+      for (const link of [...links.values()]) link.refuse(new Error('the ApplicationMaster ends'));
+    }
+  }
+
+  #open(name: string): Feed {
+    let feed = this.#feeds.get(name);
+    if (feed === undefined) {
+      if (this.#feeds.size >= MAXIMUM_FEEDS) throw new TonyError('USAGE', `a job has at most ${MAXIMUM_FEEDS} feeds`);
+      feed = { queue: new FeedQueue(), links: new Map(), told: new Map() };
+      this.#feeds.set(name, feed);
+    }
+    return feed;
+  }
+
+  #tellAll(): void {
+    this.#toldRoom = this.#room();
+    for (const feed of this.#feeds.values()) this.#tell(feed);
+  }
+
+  /** Informs producers when the available room changes. */
+  #tellOfRoom(): void {
+    if (this.#room() !== this.#toldRoom) this.#tellAll();
+  }
+
+  /**
+   * Sends producers their changed progress. A report that a producer is done is a promise: the producer then exits, and no other process
+   * holds its records.
+   */
+  #tell(feed: Feed): void {
+    const room = this.#room();
+    for (const link of feed.links.values()) {
+      const message = this.#progress(feed, link, room);
+      const key = JSON.stringify(message);
+      if (feed.told.get(link) === key) continue;
+      feed.told.set(link, key);
+      if (!message.over) {
+        link.send(message);
+        continue;
+      }
+      this.#options.note();
+      void this.#options
+        .isDurable()
+        .then((isOurs) => (isOurs ? link.send(message) : link.refuse(new Error('another ApplicationMaster has taken over'))))
+        .catch((error: unknown) => link.refuse(new Error(messageOf(error))));
+    }
+  }
+
+  #progress({ queue }: Feed, { producer }: ProducerLink, room: Room): FeedMessage {
+    const isShut = room === 'none' || (room === 'scarce' && queue.bytesOf(producer) > 0);
+    const windowBytes = isShut && !queue.isAwaited(producer, 1) ? NO_WINDOW : this.#window();
+    return { taken: queue.takenOf(producer), windowBytes, over: queue.isDone(producer), readers: queue.readers };
+  }
+
+  /** Windows limit the chunks of connected producers; chunks of disconnected ones remain in addition. */
+  #room(): Room {
+    const held = this.#held();
+    if (held + MAXIMUM_MESSAGE_BYTES > MAXIMUM_HELD_BYTES) return 'none';
+    return held > CAPACITY_BYTES * 2 ? 'scarce' : 'enough';
+  }
+
+  #held(): number {
+    return [...this.#feeds.values()].reduce((sum, { queue }) => sum + queue.bytes, 0);
+  }
+
+  #window(): number {
+    const producers = [...this.#feeds.values()].reduce((sum, { links }) => sum + links.size, 0);
+    return Math.max(LEAST_WINDOW_BYTES, Math.floor(CAPACITY_BYTES / Math.max(1, producers)));
+  }
+}
+
+function parse<T>(schema: z.ZodType<T>, body: unknown): T {
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  throw new TonyError('DATA_INVALID', `a question to a feed is not as it should be: ${parsed.error.issues[0]?.message}`);
+}
+
+function readerOf({ containerId, generation }: Asker, reader: string): string {
+  return JSON.stringify([containerId, generation, reader]);
+}

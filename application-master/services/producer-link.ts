@@ -1,0 +1,25 @@
+import type { FeedMessage, ProducerMessage } from '../../protos/feed-protocol.ts';
+
+/** A producer's connection as the feeds use it. */
+export interface ProducerLink {
+  readonly feed: string;
+  readonly producer: string;
+  send(message: FeedMessage): void;
+  /** Ends the connection; the producer reconnects. */
+  refuse(error: unknown): void;
+}
+
+/** Events on producers' connections. An error thrown by a handler is sent to the producer. */
+export interface ProducerEvents {
+  /** @param first number of the first chunk that the producer holds. */
+  readonly opened: (link: ProducerLink, first: number) => void;
+  readonly said: (link: ProducerLink, message: ProducerMessage) => void;
+  readonly closed: (link: ProducerLink) => void;
+}
+
+/** The listener for producers. */
+export interface FeedListener {
+  /** @returns the port. */
+  listen(address: string): Promise<number>;
+  close(): void;
+}

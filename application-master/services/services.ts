@@ -1,0 +1,213 @@
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import type { ServiceAnswer } from '../../protos/executor-protocol.ts';
+import { FEED_LEAVE, FEED_TAKE, SPLITS_JOIN, SPLITS_NEXT } from '../../training/process/service-names.ts';
+import { type Asker, Dispatcher, type StoredDispatcher } from './dispatcher.ts';
+import type { DurableNotes } from './durable-notes.ts';
+import { Feeds, type StoredFeeds } from './feeds.ts';
+import type { FeedListener, ProducerEvents } from './producer-link.ts';
+
+/** The longest time (ms) that a service holds a request it cannot answer yet. Then it tells the client to ask again. */
+const HOLD_MS = 10_000;
+/** How often to check whether readers and workers are still running (ms). */
+const SWEEP_MS = 1_000;
+const NOTHING = Buffer.alloc(0);
+
+export interface ServicesOptions {
+  /** @param content returns the complete state to store. */
+  readonly notes: (content: () => string) => DurableNotes;
+  /** Resolves when this attempt has published its address. Only then may it read the notes of the previous attempt. */
+  readonly addressed: Promise<unknown>;
+  /** Whether a program of that generation may be running in the container. */
+  readonly isAlive: (containerId: string, generation: number) => boolean;
+  /** Starts the server for producers; called when a program first reads a feed. */
+  readonly openFeedServer: (events: ProducerEvents) => Promise<FeedListener>;
+  readonly log: Logger;
+}
+
+export interface ServiceCall extends Asker {
+  readonly service: string;
+  readonly body: Uint8Array;
+  /** Aborted when the client no longer waits for the answer. */
+  readonly signal: AbortSignal;
+}
+
+interface Answered {
+  readonly answer: unknown;
+  readonly body?: Uint8Array;
+}
+
+/** The services that the ApplicationMaster offers to the job's programs: splits and feeds. */
+export class Services {
+  readonly #options: ServicesOptions;
+  readonly #notes: DurableNotes;
+  #dispatcher = new Dispatcher();
+  readonly #feeds: Feeds;
+  #feedServer: Promise<FeedListener> | null = null;
+  #restored: Promise<void> | null = null;
+  /** The pending write of state that is not stored yet. */
+  #unsaved: Promise<boolean> | null = null;
+  readonly #waiting = new Set<() => void>();
+  readonly #sweeper: NodeJS.Timeout;
+  #closed = false;
+
+  constructor(options: ServicesOptions) {
+    this.#options = options;
+    this.#notes = options.notes(() => JSON.stringify({ version: 1, splits: this.#dispatcher.store(), feeds: this.#feeds.store() }));
+    this.#feeds = new Feeds({
+      note: () => this.#note(),
+      changed: () => this.#wake(),
+      isDurable: () => this.#isDurable(),
+      log: options.log,
+    });
+    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS);
+  }
+
+  /** Answers a request; null if another attempt has taken over, so that the client asks that one. */
+  async serve(call: ServiceCall): Promise<ServiceAnswer | null> {
+    try {
+      this.#restored ??= this.#restore();
+      await this.#restored;
+      const answered = await this.#answer(call);
+      if (answered === null || this.#closed) return null;
+      return { head: Buffer.from(JSON.stringify({ answer: answered.answer })), body: answered.body ?? NOTHING };
+    } catch (error) {
+      const known = error instanceof TonyError ? error : new TonyError('INTERNAL', messageOf(error), { cause: error });
+      this.#options.log.warn({ container: call.containerId, service: call.service, error: messageOf(error) }, 'a service refused');
+      // A refusal is binding like a promise: a superseded attempt must not send it.
+      this.#note();
+      if (!(await this.#isDurable())) return null;
+      const { code, message, hint } = known;
+      return { head: Buffer.from(JSON.stringify({ error: { code, message, hint } })), body: NOTHING };
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearInterval(this.#sweeper);
+    this.#feeds.close();
+    void this.#feedServer?.then(
+      (server) => server.close(),
+      () => {},
+    );
+    this.#notes.close();
+    this.#wake();
+  }
+
+  /** Null if another attempt has taken over. */
+  async #answer(call: ServiceCall): Promise<Answered | null> {
+    switch (call.service) {
+      case SPLITS_JOIN: {
+        if (this.#dispatcher.join(call, parseBody(call.body))) this.#note();
+        return (await this.#isDurable()) ? { answer: 'joined' } : null;
+      }
+      case SPLITS_NEXT:
+        return await this.#held(call, (body) => {
+          const { answer, isNew } = this.#dispatcher.next(call, body);
+          if (isNew) this.#note();
+          return answer;
+        });
+      case FEED_TAKE:
+        return await this.#take(call);
+      case FEED_LEAVE:
+        if (this.#feeds.leave(call, parseBody(call.body))) this.#note();
+        return (await this.#isDurable()) ? { answer: 'left' } : null;
+      default:
+        throw new TonyError('USAGE', `there is no service ${call.service}`, { hint: 'Use the same version of tony-ts everywhere.' });
+    }
+  }
+
+  async #take(call: ServiceCall): Promise<Answered | null> {
+    this.#feedServer ??= this.#options.openFeedServer(this.#feeds);
+    try {
+      await this.#feedServer;
+    } catch (error) {
+      this.#feedServer = null;
+      throw new TonyError('INTERNAL', `the feed cannot be opened: ${messageOf(error)}`, { cause: error });
+    }
+    const answered = await this.#held(call, (body) => this.#feeds.take(call, body));
+    if (answered === null || typeof answered.answer === 'string') return answered;
+    const { records } = answered.answer as { records: readonly Uint8Array[] };
+    return { answer: { lengths: records.map(({ length }) => length) }, body: Buffer.concat(records) };
+  }
+
+  /** Repeats a request until there is an answer, and returns the answer only once the state is stored. */
+  async #held(call: ServiceCall, ask: (body: unknown) => unknown): Promise<Answered | null> {
+    const until = performance.now() + HOLD_MS;
+    const body = parseBody(call.body);
+    for (;;) {
+      const answer = ask(body);
+      // State changed by an earlier copy of the same request may not be stored yet either.
+      if (answer !== 'wait' && !(await this.#isDurable())) return null;
+      const left = until - performance.now();
+      if (answer !== 'wait' || left <= 0 || call.signal.aborted || this.#closed) return { answer };
+      await this.#changed(left, call.signal);
+    }
+  }
+
+  /** Schedules a write of the state. */
+  #note(): void {
+    const saving = this.#notes.save();
+    this.#unsaved = saving;
+    void saving.then((isOurs) => {
+      // A takeover is final: state of this attempt that was not stored is discarded.
+      if (!isOurs) this.#closed = true;
+      if (this.#unsaved === saving) this.#unsaved = null;
+    });
+    this.#wake();
+  }
+
+  /** Resolves once the current state is stored; to false if another attempt has taken over. */
+  async #isDurable(): Promise<boolean> {
+    return (await (this.#unsaved ?? true)) && !this.#closed;
+  }
+
+  /** Waits for a change, for at most `ms`. */
+  async #changed(ms: number, signal: AbortSignal): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', done);
+        this.#waiting.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, ms);
+      signal.addEventListener('abort', done);
+      this.#waiting.add(done);
+    });
+  }
+
+  #wake(): void {
+    for (const wake of [...this.#waiting]) wake();
+  }
+
+  #sweep(): void {
+    const { isAlive } = this.#options;
+    const found = this.#dispatcher.sweep(isAlive);
+    if (this.#feeds.sweep(isAlive) || found) this.#note();
+  }
+
+  async #restore(): Promise<void> {
+    await this.#options.addressed;
+    const text = await this.#notes.earlier();
+    if (text === null) return;
+    try {
+      const { splits, feeds } = JSON.parse(text) as { splits: StoredDispatcher; feeds: StoredFeeds };
+      this.#dispatcher = Dispatcher.restore(splits);
+      this.#feeds.restore(feeds);
+    } catch (error) {
+      // Readers get SPLITS_FORGOTTEN and report their splits again.
+      this.#options.log.error({ error: messageOf(error) }, 'what an earlier attempt has promised is unreadable');
+    }
+    // The notes may contain promises that the previous attempt could not confirm. This attempt stores them as its own before it answers.
+    this.#note();
+  }
+}
+
+function parseBody(body: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(body).toString('utf8'));
+  } catch (error) {
+    throw new TonyError('DATA_INVALID', `a question is no JSON: ${messageOf(error)}`);
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * `npm run equality -- [--programs 2000] [--seed 1] [--lanes 2] [--backend cpu] [--program JSON]`: runs each generated program with this
+ * library and with TensorFlow.js alone. Prints each difference as its smallest program, which `--program` runs again.
+ */
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import fc from 'fast-check';
+import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
+import { programEnvironment } from '../training/process/program-environment.ts';
+import { programs } from '../training/testing/equality/arbitrary.ts';
+import { Lane, type LaneOptions } from '../training/testing/equality/lane.ts';
+import type { Program } from '../training/testing/equality/program.ts';
+
+const { values } = parseArgs({
+  options: {
+    programs: { type: 'string', default: '2000' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    lanes: { type: 'string', default: '2' },
+    backend: { type: 'string', default: 'cpu' },
+    strategy: { type: 'string' },
+    workers: { type: 'string' },
+    actions: { type: 'string' },
+    variables: { type: 'string' },
+    'equal-start': { type: 'boolean', default: false },
+    program: { type: 'string' },
+    verbose: { type: 'boolean', default: false },
+  },
+});
+
+/** Number of programs per search: the first difference ends the search. */
+const BATCH = 50;
+
+async function laneOptions(): Promise<LaneOptions> {
+  if (values.backend !== 'native') return { env: { ...process.env, TONY_BACKEND: values.backend } };
+  const runtime = await ensureRuntime((line) => console.log(line));
+  const { PATH, HOME } = process.env;
+  const env = programEnvironment(path.resolve('dist', 'container'), runtime.tree, { PATH, HOME });
+  return {
+    node: path.join(runtime.tree, 'bin', 'node'),
+    env: { ...env, PLAIN_TFJS: '@tensorflow/tfjs-node', TF_NUM_INTRAOP_THREADS: '1' },
+  };
+}
+
+const list = <T extends string>(text: string | undefined) => text?.split(',') as T[] | undefined;
+const arbitrary = programs({
+  strategies: list(values.strategy),
+  workers: list(values.workers)?.map(Number),
+  actions: list(values.actions),
+  variables: list(values.variables),
+  unequalStarts: !values['equal-start'],
+});
+const wanted = Number(values.programs);
+const started = performance.now();
+const counts = { run: 0, skipped: 0, differ: 0 };
+let nextSeed = Number(values.seed);
+
+async function judge(lane: Lane, program: Program): Promise<void> {
+  const before = performance.now();
+  const verdict = await lane.run(program);
+  if (values.verbose) console.log(Math.round(performance.now() - before), 'ms', JSON.stringify(verdict), JSON.stringify(program));
+  if (verdict === null) return;
+  if ('skipped' in verdict) {
+    counts.skipped++;
+    fc.pre(false);
+  } else throw new Error(`${verdict.what} (by ${verdict.by})`);
+}
+
+async function search(lane: Lane): Promise<void> {
+  while (counts.run < wanted) {
+    const seed = nextSeed++;
+    const report = await fc.check(
+      fc.asyncProperty(arbitrary, async (program) => {
+        counts.run++;
+        await judge(lane, program);
+      }),
+      { seed, numRuns: BATCH, maxSkipsPerRun: 10 },
+    );
+    if (report.failed && report.counterexample !== null) {
+      counts.differ++;
+      console.log(`\nseed ${seed}: ${String((report.errorInstance as Error | null)?.message).slice(0, 1500)}`);
+      console.log(`  --program '${JSON.stringify(report.counterexample[0])}'`);
+    }
+    const minutes = (performance.now() - started) / 60_000;
+    const { run, skipped, differ } = counts;
+    console.log(
+      `seed ${seed}: ${run} programs (${Math.round(run / minutes)} a minute), ${skipped} of no use, ${differ} searches found a difference`,
+    );
+  }
+}
+
+const options = await laneOptions();
+const lanes = await Promise.all(Array.from({ length: values.program === undefined ? Number(values.lanes) : 1 }, () => Lane.open(options)));
+try {
+  if (values.program !== undefined) {
+    console.log((await (lanes[0] as Lane).run(JSON.parse(values.program) as Program)) ?? 'both sides agree');
+  } else {
+    await Promise.all(lanes.map(search));
+    process.exitCode = counts.differ > 0 ? 1 : 0;
+  }
+} finally {
+  await Promise.all(lanes.map((lane) => lane.close()));
+}

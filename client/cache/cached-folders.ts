@@ -1,0 +1,140 @@
+import { CONTAINER_LAYOUT } from '../../conf/job.ts';
+import type { Entry, Storage } from '../../storage/storage.ts';
+import { isTemporaryName, temporaryName } from '../../storage/temporary-name.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { entriesBelow } from '../files/entries-below.ts';
+import { severalAtOnce } from '../terminal/several-at-once.ts';
+
+/*
+ * The content of the cache, on HDFS (client/staging/staging.ts) and on this machine (client/staging/local-folder.ts):
+ *
+ *   cache/<sha256>/<name>-<size>.tar.gz, <name>.tar.gz    an archive, on HDFS
+ *   cache/<sha256>/<name>/                                HDFS: a data folder; this machine: source, bundles, or data of a call
+ *   cache/<sha256>/.<name>.<random>.writing, .copy-<random>   unfinished; also deeper, in data folders
+ *   cache/.<sha256>-<ms>.<random>.writing                 set aside by a prune before removal
+ *
+ * Other files and folders do not belong to the cache, and remain untouched.
+ */
+
+const AT_ONCE = 8;
+const HASH = /^[0-9a-f]{64}$/;
+const ASIDE = /^\.([0-9a-f]{64})(?:-(\d{1,15}))?\./;
+const ARCHIVE = /^(.+?)(?:-\d+)?\.tar\.gz$/;
+
+export interface CacheContent {
+  /** `unfinished`: an upload or a removal that is in progress or was interrupted. */
+  readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'data' | 'unfinished';
+  /** For data, the name in job.yaml; for unfinished entries, the name of the file or folder; otherwise the name in containers. */
+  readonly name: string;
+}
+
+/** The entry of one hash, or an unfinished file or folder. */
+export interface CachedFolder {
+  /** Hexadecimal sha256. */
+  readonly hash: string;
+  readonly uri: string;
+  /** Usually one item; equal data may have two names. */
+  readonly contents: readonly CacheContent[];
+  readonly bytes: number;
+  /** The latest modification of its files (ms since the epoch). */
+  readonly lastWritten: number;
+  /** The latest modification of its unfinished files (ms since the epoch); 0 if all files are finished. */
+  readonly unfinishedSince: number;
+}
+
+export function cacheOf(root: string): string {
+  return joinUri(root, 'cache');
+}
+
+/** The name under which a prune sets a cache folder aside. It includes the time, because renaming does not change the modification time. */
+export function asideName(hash: string, now: number): string {
+  return temporaryName(`${hash}-${now}`);
+}
+
+export function isUnfinished({ contents }: CachedFolder): boolean {
+  return contents.every(({ kind }) => kind === 'unfinished');
+}
+
+/** Lists the whole cache, unordered. @param root URI of the staging root, or of the folder of local jobs. */
+export async function cachedFolders(storage: Storage, root: string): Promise<CachedFolder[]> {
+  const entries = await storage.list(cacheOf(root), { raw: true });
+  const folders = entries.filter(({ type, name }) => type === 'folder' && (HASH.test(name) || ASIDE.test(name)));
+  return (await severalAtOnce(folders, AT_ONCE, (folder) => look(storage, folder))).flat();
+}
+
+async function look(storage: Storage, folder: Entry): Promise<CachedFolder[]> {
+  const [, asideHash, asideAt = '0'] = ASIDE.exec(folder.name) ?? [];
+  if (asideHash !== undefined) {
+    const { bytes, lastWritten } = await measure(storage, folder);
+    return [unfinished(asideHash, { ...folder, size: bytes, modifiedAt: Math.max(lastWritten, Number(asideAt)) })];
+  }
+  const contents: CacheContent[] = [];
+  const left: Entry[] = [];
+  let bytes = 0;
+  let lastWritten = 0;
+  for (const entry of await storage.list(folder.uri, { raw: true })) {
+    const measured =
+      entry.type === 'folder' ? await measure(storage, entry) : { bytes: entry.size, lastWritten: entry.modifiedAt, left: [] };
+    if (isLeftover(entry.name)) left.push({ ...entry, size: measured.bytes, modifiedAt: measured.lastWritten });
+    else {
+      contents.push(contentOf(entry));
+      bytes += measured.bytes;
+      lastWritten = Math.max(lastWritten, measured.lastWritten);
+      left.push(...measured.left);
+    }
+  }
+  const unfinishedSince = left.reduce((newest, { modifiedAt }) => Math.max(newest, modifiedAt), 0);
+  const { name: hash, uri } = folder;
+  if (contents.length > 0) {
+    return [{ hash, uri, contents, bytes, lastWritten, unfinishedSince }, ...left.map((entry) => unfinished(hash, entry))];
+  }
+  // Only an interrupted upload leaves nothing but unfinished files: treat the folder as one unfinished entry.
+  const size = left.reduce((sum, entry) => sum + entry.size, 0);
+  return [unfinished(hash, { ...folder, name: left[0]?.name ?? '', size, modifiedAt: Math.max(unfinishedSince, folder.modifiedAt) })];
+}
+
+/** @returns `left`: unfinished files, which are excluded from `bytes` and `lastWritten`. */
+async function measure(storage: Storage, folder: Entry): Promise<{ bytes: number; lastWritten: number; left: Entry[] }> {
+  const left: Entry[] = [];
+  let bytes = 0;
+  let lastWritten = 0;
+  for await (const entry of entriesBelow(storage, folder.uri)) {
+    if (entry.type === 'folder') continue;
+    if (isTemporaryName(entry.name)) left.push(entry);
+    else {
+      bytes += entry.size;
+      lastWritten = Math.max(lastWritten, entry.modifiedAt);
+    }
+  }
+  return { bytes, lastWritten: lastWritten === 0 ? folder.modifiedAt : lastWritten, left };
+}
+
+function isLeftover(name: string): boolean {
+  return isTemporaryName(name) || name.startsWith('.copy-');
+}
+
+function unfinished(hash: string, { uri, name, size, modifiedAt }: Entry): CachedFolder {
+  const named = name.replace(/^\.(.+)\.[0-9a-f]{16}\.writing$/, '$1');
+  return {
+    hash,
+    uri,
+    contents: [{ kind: 'unfinished', name: ARCHIVE.exec(named)?.[1] ?? (ASIDE.test(name) ? '' : named) }],
+    bytes: size,
+    lastWritten: modifiedAt,
+    unfinishedSince: modifiedAt,
+  };
+}
+
+const KINDS: ReadonlyMap<string, CacheContent['kind']> = new Map([
+  [CONTAINER_LAYOUT.source, 'source'],
+  [CONTAINER_LAYOUT.bundles, 'bundles'],
+  [CONTAINER_LAYOUT.runtime, 'runtime'],
+  [CONTAINER_LAYOUT.tensorboard, 'tensorboard'],
+]);
+
+function contentOf({ name, type, uri }: Entry): CacheContent {
+  const archived = type === 'file' ? ARCHIVE.exec(name)?.[1] : undefined;
+  // HDFS stores code as archives, so a folder there is data even if job.yaml names it `source`; the local cache stores code as folders.
+  const known = KINDS.get(archived ?? (uri.startsWith('file:') ? name : ''));
+  return known === undefined ? { kind: 'data', name } : { kind: known, name: archived ?? name };
+}

@@ -1,0 +1,119 @@
+import yargs, { type Argv } from 'yargs';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { attachCommand } from './commands/attach.ts';
+import { cacheCommand } from './commands/cache.ts';
+import { completionCommand } from './commands/completion.ts';
+import { configCommand } from './commands/config.ts';
+import { describeCommand } from './commands/describe.ts';
+import { doctorCommand } from './commands/doctor.ts';
+import { eventsCommand } from './commands/events.ts';
+import { explainCommand } from './commands/explain.ts';
+import { feedCommand } from './commands/feed.ts';
+import { historyCommand } from './commands/history.ts';
+import { importCommand } from './commands/import.ts';
+import { initCommand } from './commands/init.ts';
+import { killCommand } from './commands/kill.ts';
+import { listCommand } from './commands/list.ts';
+import { logsCommand } from './commands/logs.ts';
+import { quotasCommand } from './commands/quotas.ts';
+import { runtimeCommand } from './commands/runtime.ts';
+import { statusCommand } from './commands/status.ts';
+import { submitCommand } from './commands/submit.ts';
+import { tensorboardCommand } from './commands/tensorboard.ts';
+import { topCommand } from './commands/top.ts';
+import { VERSION, versionCommand } from './commands/version.ts';
+import { checkWords } from './help/check-words.ts';
+import { type DescribedCommand, describeCommands } from './help/command-description.ts';
+
+const EXIT_CODES = `Exit codes: 0 done (of submit and attach: the job succeeded), 1 the job failed, 2 the request was wrong, 3 the cluster could not be reached, 130 interrupted.
+
+tony-ts explain CODE says more of an error; tony-ts completion makes your shell complete commands, jobs and tasks.`;
+
+/** Defines all commands; used for parsing and for describing them. */
+function define(yargs: Argv): Argv {
+  return yargs
+    .command(initCommand)
+    .command(importCommand)
+    .command(submitCommand)
+    .command(listCommand)
+    .command(attachCommand)
+    .command(statusCommand)
+    .command(describeCommand)
+    .command(topCommand)
+    .command(logsCommand)
+    .command(eventsCommand)
+    .command(killCommand)
+    .command(feedCommand)
+    .command(historyCommand)
+    .command(cacheCommand)
+    .command(tensorboardCommand)
+    .command(doctorCommand)
+    .command(quotasCommand)
+    .command(configCommand)
+    .command(explainCommand)
+    .command(runtimeCommand)
+    .command(completionCommand)
+    .command(versionCommand)
+    .option('debug', { type: 'boolean', default: false, describe: 'Show the stack of an error' })
+    .version(VERSION)
+    .help()
+    .group(['help', 'debug', 'version'], 'Always:')
+    .alias('help', 'h');
+}
+
+/** Describes all commands with their options and positionals. */
+export function describeCommandLine(): DescribedCommand {
+  return describeCommands(define);
+}
+
+/**
+ * Parses and runs one command; resolves when it is done. Usage errors are a TonyError USAGE with the closest match as a suggestion.
+ * Commands import their dependencies when they run, which keeps `--help` fast.
+ */
+export async function runCommandLine(words: readonly string[]): Promise<void> {
+  if (words[0] === 'completion' && words[1] === '--words') {
+    const { completionLines } = await import('./completion/complete.ts');
+    const lines = await completionLines(describeCommandLine(), words.slice(2));
+    process.stdout.write(lines.map((line) => `${line}\n`).join(''));
+    return;
+  }
+  const checked = checkWords(describeCommandLine(), words);
+  const parser: Argv = define(yargs(checked).scriptName('tony-ts').locale('en'))
+    .usage('$0 COMMAND\n\nDistributed TensorFlow.js training on Hadoop YARN')
+    .strict()
+    .parserConfiguration({ 'strip-dashed': true, 'strip-aliased': true })
+    .middleware(ownArguments)
+    .wrap(Math.min(100, process.stdout.columns ?? 80))
+    .epilogue(EXIT_CODES)
+    .exitProcess(false)
+    .fail((message, error) => {
+      // `checkWords` has already reported usage errors; errors of the commands pass through.
+      if (error instanceof Error && error.name !== 'YError') throw error;
+      throw new TonyError('USAGE', sentence(message ?? error?.message ?? ''));
+    });
+  // Prints the output of yargs itself: help and the version.
+  await parser.parseAsync(checked, {}, (_error, _found, shown) => {
+    if (shown !== '') process.stdout.write(`${ownOptionsFirst(shown)}\n`);
+  });
+}
+
+/** Removes yargs' own entries: commands pass their arguments on as options of the library, which rejects unknown ones. */
+function ownArguments(given: Record<string, unknown>): void {
+  for (const name of ['_', '$0', 'debug', 'help', 'version']) delete given[name];
+}
+
+/** Moves the command's own options to the beginning of a help page; yargs prints named option groups first. */
+function ownOptionsFirst(help: string): string {
+  const parts = help.split('\n\n');
+  const always = parts.findIndex((part) => part.startsWith('Always:'));
+  const own = parts.findLastIndex((part) => part.startsWith('Options:'));
+  if (always < 0 || own < always) return help;
+  return [...parts.slice(0, always), ...parts.slice(always + 1, own + 1), ...parts.slice(always, always + 1), ...parts.slice(own + 1)].join(
+    '\n\n',
+  );
+}
+
+function sentence(message: string): string {
+  const line = messageOf(message);
+  return /[.!?]$/.test(line) ? line : `${line}.`;
+}

@@ -1,0 +1,85 @@
+import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../../output/value-output.ts';
+import { CLUSTER_OPTIONS, type ClusterArguments, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
+
+const LOCAL_OPTION = {
+  local: { type: 'boolean', default: false, describe: "This machine's cache, of jobs that ran with --local" },
+} as const;
+
+const DEFAULT_AGE = '30d';
+
+interface ListArguments extends ClusterArguments {
+  readonly local: boolean;
+  readonly output: OutputFormat;
+}
+
+const listCommand: CommandModule<object, ListArguments> = {
+  command: ['list', '$0'],
+  describe: 'List what your cache holds, what it takes, and who used it last',
+  builder: (yargs): Argv<ListArguments> => yargs.options({ ...LOCAL_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  handler: async ({ output, ...options }) => {
+    const { openHistoryStore } = await import('../../history/open-store.ts');
+    const { listCache } = await import('../../cache/prune-cache.ts');
+    const store = await openHistoryStore(options);
+    try {
+      const { entries, message } = await listCache(store, { now: Date.now() });
+      const notice = message === '' || output === 'table' ? [] : [{ type: 'notice', message }];
+      await show(output, [...entries, ...notice], async (terminal) => {
+        const { cacheTable } = await import('../../cache/cache-lines.ts');
+        return cacheTable(entries, terminal);
+      });
+      if (message === '' || output !== 'table') return;
+      const { printable, terminalOf } = await import('../../terminal/terminal.ts');
+      process.stderr.write(`${terminalOf(process.stderr).paint('yellow', printable(message))}\n`);
+    } finally {
+      store.close();
+    }
+  },
+};
+
+interface PruneArguments extends ClusterArguments {
+  readonly local: boolean;
+  readonly olderThan?: string | undefined;
+  readonly dryRun?: boolean | undefined;
+  readonly output: OutputFormat;
+}
+
+const pruneCommand: CommandModule<object, PruneArguments> = {
+  command: 'prune',
+  describe: 'Remove from your cache what no job uses or used lately; later submits stage it anew',
+  builder: (yargs): Argv<PruneArguments> =>
+    yargs.options({
+      'older-than': { type: 'string', default: DEFAULT_AGE, describe: 'Neither written nor used for so long', requiresArg: true },
+      ...DRY_RUN_OPTION,
+      ...LOCAL_OPTION,
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ olderThan = DEFAULT_AGE, dryRun = false, output, ...options }) => {
+    const olderThanMs = await durationOf('--older-than', olderThan);
+    const { openHistoryStore } = await import('../../history/open-store.ts');
+    const { pruneCache } = await import('../../cache/prune-cache.ts');
+    const { entryCount, entryText } = await import('../../cache/cache-lines.ts');
+    const { reportPruned } = await import('./report-pruned.ts');
+    const store = await openHistoryStore(options);
+    try {
+      await reportPruned(pruneCache(store, { olderThanMs, dryRun, now: Date.now() }), {
+        output,
+        dryRun,
+        value: ({ entry }) => entry,
+        text: ({ entry }) => entryText(entry),
+        count: entryCount,
+      });
+    } finally {
+      store.close();
+    }
+  },
+};
+
+export const cacheCommand: CommandModule = {
+  command: 'cache',
+  describe: 'What is staged for jobs: list, prune',
+  builder: (yargs) => yargs.command(listCommand).command(pruneCommand),
+  handler: () => {},
+};

@@ -1,0 +1,30 @@
+import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../../output/value-output.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
+
+interface DescribeArguments extends ClusterArguments {
+  readonly application: string;
+  readonly output: OutputFormat;
+}
+
+export const describeCommand: CommandModule<object, DescribeArguments> = {
+  command: 'describe <application>',
+  describe: 'Show everything about a job: what failed first, YARN, roles, tasks, checkpoints, places, configuration',
+  builder: (yargs): Argv<DescribeArguments> =>
+    yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  handler: async ({ application, output, ...cluster }) => {
+    const { connectJob } = await import('../../connections/connect-job.ts');
+    const { describeJob } = await import('../../connections/describe-job.ts');
+    const connection = await connectJob(application, cluster);
+    try {
+      const description = await describeJob(connection);
+      await show(output, [description], async (terminal) => {
+        const { descriptionLines } = await import('../../output/description-lines.ts');
+        return descriptionLines(description, terminal, Date.now());
+      });
+    } finally {
+      connection.close();
+    }
+  },
+};

@@ -1,0 +1,54 @@
+import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../../output/value-output.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+
+interface EventsArguments extends ClusterArguments {
+  readonly application: string;
+  readonly follow: boolean;
+  readonly type?: readonly string[] | undefined;
+  readonly output: OutputFormat;
+}
+
+export const eventsCommand: CommandModule<object, EventsArguments> = {
+  command: 'events <application>',
+  describe: 'Show what happened to a job, in its order',
+  builder: (yargs): Argv<EventsArguments> =>
+    yargs.positional('application', APPLICATION_ID).options({
+      follow: { alias: 'f', type: 'boolean', default: false, describe: 'Go on until the job is over' },
+      type: { type: 'string', array: true, describe: 'Only these, e.g. task-failed, or task for all task-...', nargs: 1 },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ application, follow, type = [], output, ...cluster }) => {
+    const { connectJob } = await import('../../connections/connect-job.ts');
+    const { jobEvents } = await import('../../connections/recorded-events.ts');
+    const { printable, terminalOf } = await import('../../terminal/terminal.ts');
+    const write = output === 'table' ? await lineWriter() : await (await import('../../output/value-output.ts')).valueWriter(output);
+    const connection = await connectJob(application, cluster);
+    try {
+      const types = type.flatMap((each) => each.split(',')).filter((each) => each !== '');
+      const complaints = terminalOf(process.stderr);
+      const onNotice = (message: string) => void process.stderr.write(`${complaints.paint('yellow', printable(message))}\n`);
+      let told = 0;
+      for await (const entry of jobEvents(connection, { follow, types, onNotice })) {
+        write(entry);
+        told++;
+      }
+      if (told === 0) onNotice(types.length === 0 ? 'Nothing has happened yet.' : `There is no event of type ${types.join(' or ')}.`);
+    } finally {
+      connection.close();
+    }
+  },
+};
+
+async function lineWriter(): Promise<(entry: Parameters<typeof import('../../output/event-lines.ts').eventLines>[0]) => void> {
+  const { eventLines } = await import('../../output/event-lines.ts');
+  const { printable, terminalOf } = await import('../../terminal/terminal.ts');
+  const terminal = terminalOf(process.stdout);
+  return (entry) =>
+    void process.stdout.write(
+      eventLines(entry, terminal)
+        .map((line) => `${printable(line)}\n`)
+        .join(''),
+    );
+}

@@ -1,0 +1,38 @@
+import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../../output/value-output.ts';
+import { OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
+
+interface ExplainArguments {
+  readonly code?: string | undefined;
+  readonly output: OutputFormat;
+}
+
+export const explainCommand: CommandModule<object, ExplainArguments> = {
+  command: 'explain [code]',
+  describe: 'Say what the code of an error means, and what to do; all codes when none is named',
+  builder: (yargs): Argv<ExplainArguments> =>
+    yargs.positional('code', { type: 'string', describe: 'e.g. RM_UNREACHABLE' }).options(OUTPUT_OPTION),
+  handler: async ({ code, output }) => {
+    const { EXIT_CODES, explainCode, explainCodes } = await import('../help/explain.ts');
+    const found = code === undefined ? explainCodes() : [explainCode(code)];
+    await show(output, found, async (terminal) => {
+      if (code === undefined) {
+        const { tableLines } = await import('../../terminal/table-lines.ts');
+        const columns = [
+          { title: 'CODE', cell: (each: (typeof found)[number]) => each.code },
+          { title: 'EXIT', cell: (each: (typeof found)[number]) => String(each.exitCode), align: 'right' as const },
+          { title: 'MEANING', cell: (each: (typeof found)[number]) => each.meaning, flexible: true },
+        ];
+        return tableLines(found, columns, terminal);
+      }
+      const { wrap } = await import('../../terminal/terminal.ts');
+      const width = Math.max(40, terminal.columns - 1);
+      return found.flatMap(({ code: name, meaning, exitCode, hint }) => [
+        `${terminal.paint('bold', name)} (exit code ${exitCode}: ${EXIT_CODES[exitCode]})`,
+        ...wrap(meaning, width, 20),
+        ...(hint === '' ? [] : wrap(`What to do: ${hint}`, width, 20)),
+      ]);
+    });
+  },
+};

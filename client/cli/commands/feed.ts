@@ -1,0 +1,57 @@
+import type { Argv, CommandModule } from 'yargs';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments } from './shared-options.ts';
+
+interface FeedArguments extends ClusterArguments {
+  readonly application: string;
+  readonly feed: string;
+  readonly format: 'lines' | 'tfrecord';
+  readonly producer?: string | undefined;
+}
+
+export const feedCommand: CommandModule<object, FeedArguments> = {
+  command: 'feed <application> <feed>',
+  describe: 'Put records from standard input into a feed of a running job',
+  builder: (yargs): Argv<FeedArguments> =>
+    yargs
+      .positional('application', APPLICATION_ID)
+      .positional('feed', { type: 'string', demandOption: true, describe: 'As the program names it: fromFeed(name)' })
+      .options({
+        format: {
+          choices: ['lines', 'tfrecord'] as const,
+          default: 'lines' as const,
+          describe: 'What comes in: a record a line, or a TFRecord stream',
+          requiresArg: true,
+        },
+        producer: { type: 'string', describe: 'Go on for a producer of this name whose process has died', requiresArg: true },
+        ...CLUSTER_OPTIONS,
+      }),
+  handler: async ({ application, feed, format, producer, ...cluster }) => {
+    const { openFeed } = await import('../../feed/feed.ts');
+    const { recordsOf } = await import('../../feed/feed-input.ts');
+    const { progressLine } = await import('../../feed/feed-progress.ts');
+    const { untilSignal } = await import('../../terminal/until-signal.ts');
+    const { TonyError } = await import('../../../platform/errors.ts');
+    const line = progressLine(process.stderr);
+    const stop = new AbortController();
+    const writer = await openFeed(application, feed, {
+      ...cluster,
+      ...(producer === undefined ? {} : { producer }),
+      signal: stop.signal,
+      onProgress: line.show,
+    });
+    void untilSignal().then(() =>
+      stop.abort(
+        new TonyError('INTERRUPTED', `The feed ${feed} was not ended: the job waits for more.`, {
+          hint: `tony-ts feed ${application} ${feed} --producer ${writer.producer} goes on, or ends it when nothing comes in.`,
+        }),
+      ),
+    );
+    try {
+      for await (const record of recordsOf(process.stdin, format)) await writer.write(record);
+      await writer.end();
+    } finally {
+      line.end();
+      process.stdin.destroy();
+    }
+  },
+};

@@ -1,0 +1,212 @@
+import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../../output/value-output.ts';
+import { CLUSTER_OPTIONS, type ClusterArguments, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
+
+const LOCAL_OPTION = {
+  local: { type: 'boolean', default: false, describe: "This machine's jobs, which ran with --local" },
+} as const;
+const STATES = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING'] as const;
+
+interface ListArguments extends ClusterArguments {
+  readonly local: boolean;
+  readonly user?: string | undefined;
+  readonly all?: boolean | undefined;
+  readonly state?: (typeof STATES)[number] | undefined;
+  readonly name?: string | undefined;
+  readonly limit: number;
+  readonly output: OutputFormat;
+}
+
+const listCommand: CommandModule<object, ListArguments> = {
+  command: ['list', '$0'],
+  describe: 'List jobs, the newest first',
+  builder: (yargs): Argv<ListArguments> =>
+    yargs.options({
+      user: { type: 'string', describe: "This user's jobs, instead of yours", requiresArg: true },
+      all: { type: 'boolean', describe: "All users' jobs", conflicts: 'user' },
+      state: {
+        choices: STATES,
+        describe: 'Only jobs in this state',
+        requiresArg: true,
+        coerce: (state?: string) => state?.toUpperCase() as never,
+      },
+      name: { type: 'string', describe: 'Only jobs with this in their name', requiresArg: true },
+      limit: { type: 'number', default: 20, describe: 'At most so many', requiresArg: true },
+      ...LOCAL_OPTION,
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ user, all = false, state, name, limit, output, ...options }) => {
+    const { TonyError } = await import('../../../platform/errors.ts');
+    if (!(Number.isInteger(limit) && limit > 0 && limit <= 100_000)) {
+      throw new TonyError('USAGE', '--limit wants a number of jobs, from 1 to 100000.');
+    }
+    const { openHistoryStore } = await import('../../history/open-store.ts');
+    const { HistoryIndex } = await import('../../history/history-index.ts');
+    const store = await openHistoryStore(options);
+    try {
+      const { jobs, message } = await new HistoryIndex(store).list({ user: all ? null : (user ?? store.user), state, name, limit });
+      if (output !== 'table') {
+        const { valueWriter } = await import('../../output/value-output.ts');
+        const write = await valueWriter(output);
+        const { historySummary } = await import('../../history/history-summary.ts');
+        for (const job of jobs) {
+          // The URL on a history server has no meaning here.
+          const { href: _href, ...summary } = historySummary(job);
+          write(summary);
+        }
+        if (message !== '') write({ type: 'notice', message });
+        return;
+      }
+      const { printable, terminalOf } = await import('../../terminal/terminal.ts');
+      const { historyTable } = await import('../../output/history-lines.ts');
+      const terminal = terminalOf(process.stdout);
+      if (jobs.length === 0) process.stdout.write('There are no such jobs.\n');
+      else
+        process.stdout.write(
+          historyTable(jobs, terminal, all)
+            .map((line) => `${printable(line)}\n`)
+            .join(''),
+        );
+      if (message !== '') process.stderr.write(`${terminalOf(process.stderr).paint('yellow', printable(message))}\n`);
+    } finally {
+      store.close();
+    }
+  },
+};
+
+interface ShowArguments extends ClusterArguments {
+  readonly application: string;
+  readonly user?: string | undefined;
+  readonly output: OutputFormat;
+}
+
+const JOB_ID = {
+  type: 'string',
+  demandOption: true,
+  describe: 'e.g. application_1795225023264_0001',
+} as const;
+const OWNER_OPTION = { user: { type: 'string', describe: 'Whose job it is, where that is known', requiresArg: true } } as const;
+
+const showCommand: CommandModule<object, ShowArguments> = {
+  command: 'show <application>',
+  describe: 'Show how a job went, and why it failed',
+  builder: (yargs): Argv<ShowArguments> =>
+    yargs.positional('application', JOB_ID).options({ ...OWNER_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  handler: async ({ application, user, output, ...options }) => {
+    const { openHistoryStore } = await import('../../history/open-store.ts');
+    const { findPlace } = await import('../../records/find-place.ts');
+    const { readRecord } = await import('../../records/job-record.ts');
+    const { storedStatus } = await import('../../records/stored-status.ts');
+    const { checkId } = await import('../../connections/connect-job.ts');
+    const store = await openHistoryStore({ ...options, local: checkId(application) === 'local' });
+    try {
+      const place = await findPlace(store, application, user);
+      const record = await readRecord(store.storage, place, true);
+      const answer = record.final === null ? (await store.answers([place])).get(place.folder) : undefined;
+      const status = storedStatus(record, answer ?? 'forgotten');
+      const { entries } = record;
+      const value = { applicationId: application, history: place.folder, status, events: entries };
+      await show(output, [value], async (terminal) => {
+        const { historyDetails } = await import('../../output/history-lines.ts');
+        return historyDetails({ folder: place.folder, status, entries }, terminal);
+      });
+    } finally {
+      store.close();
+    }
+  },
+};
+
+interface ServeArguments extends ClusterArguments {
+  readonly local: boolean;
+  readonly port: number;
+  readonly listen: string;
+  readonly auth: 'token' | 'simple';
+}
+
+const serveCommand: CommandModule<object, ServeArguments> = {
+  command: 'serve',
+  describe: "Serve the jobs' pages, TensorBoard included, until Ctrl-C",
+  builder: (yargs): Argv<ServeArguments> =>
+    yargs.options({
+      port: { type: 'number', default: 0, describe: 'Port; 0 is any that is free', requiresArg: true },
+      listen: { type: 'string', default: '127.0.0.1', describe: 'Address of this machine to listen on', requiresArg: true },
+      auth: {
+        choices: ['token', 'simple'] as const,
+        default: 'token' as const,
+        describe: 'token: for who has the printed URL. simple: for all; people give their name',
+        requiresArg: true,
+      },
+      ...LOCAL_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async (options) => {
+    const { checkPort } = await import('./serving.ts');
+    checkPort(options.port);
+    const { serveHistory } = await import('../../history/serve.ts');
+    const { serverLog } = await import('./serving.ts');
+    const { untilSignal } = await import('../../terminal/until-signal.ts');
+    const server = await serveHistory({ ...options, log: serverLog(), onProgress: (line) => process.stderr.write(`${line}\n`) });
+    // Listens for signals first: a program that reads the line may end this process at once.
+    const ended = untilSignal();
+    process.stdout.write(`history: ${server.url}\n`);
+    await ended;
+    await server.close();
+  },
+};
+
+interface PruneArguments extends ClusterArguments {
+  readonly local: boolean;
+  readonly all: boolean;
+  readonly olderThan?: string | undefined;
+  readonly dryRun?: boolean | undefined;
+  readonly output: OutputFormat;
+}
+
+const pruneCommand: CommandModule<object, PruneArguments> = {
+  command: 'prune',
+  describe: 'Remove old histories, with the summaries in them',
+  builder: (yargs): Argv<PruneArguments> =>
+    yargs.options({
+      'older-than': { type: 'string', describe: 'Not written for so long, e.g. 30d [default: as the site says, 90d]', requiresArg: true },
+      ...DRY_RUN_OPTION,
+      all: { type: 'boolean', default: false, describe: "All users' histories that you may remove" },
+      ...LOCAL_OPTION,
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ all, olderThan, dryRun = false, output, ...options }) => {
+    const given = olderThan === undefined ? undefined : await durationOf('--older-than', olderThan);
+    const { openHistoryStore } = await import('../../history/open-store.ts');
+    const { pruneHistory } = await import('../../history/prune-history.ts');
+    const { formatBytes } = await import('../../../conf/values/quantities.ts');
+    const { shortTime } = await import('../../terminal/clock.ts');
+    const { reportPruned } = await import('./report-pruned.ts');
+    const store = await openHistoryStore(options);
+    try {
+      const olderThanMs = given ?? store.keepMs;
+      await reportPruned(pruneHistory(store, { user: all ? null : store.user, olderThanMs, dryRun, now: Date.now() }), {
+        output,
+        dryRun,
+        value: ({ place: { applicationId, user, folder }, bytes, lastWritten }) => {
+          return { applicationId, user, history: folder, bytes, lastWritten };
+        },
+        text: ({ place: { applicationId, user }, bytes, lastWritten }) => {
+          const day = shortTime(lastWritten).slice(0, 10);
+          return `${applicationId}${all ? ` of ${user}` : ''} (${formatBytes(bytes)}, last written ${day})`;
+        },
+        count: (jobs) => (jobs === 1 ? '1 history' : `${jobs} histories`),
+      });
+    } finally {
+      store.close();
+    }
+  },
+};
+
+export const historyCommand: CommandModule = {
+  command: 'history',
+  describe: 'Jobs that have ended: list, show, serve, prune',
+  builder: (yargs) => yargs.command(listCommand).command(showCommand).command(serveCommand).command(pruneCommand),
+  handler: () => {},
+};

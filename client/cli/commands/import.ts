@@ -1,0 +1,57 @@
+import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../../output/value-output.ts';
+import { OUTPUT_OPTION } from './shared-options.ts';
+
+interface ImportArguments {
+  readonly configuration: string;
+  readonly executes?: string | undefined;
+  readonly taskParams?: string | undefined;
+  readonly pythonBinaryPath?: string | undefined;
+  readonly srcDir?: string | undefined;
+  readonly set: readonly string[];
+  readonly to?: string | undefined;
+  readonly output: OutputFormat;
+}
+
+export const importCommand: CommandModule<object, ImportArguments> = {
+  command: 'import <configuration>',
+  describe: 'Turn the configuration of a TonY job (tony.xml) into job.yaml, and list what it could not carry',
+  builder: (yargs): Argv<ImportArguments> =>
+    yargs
+      .positional('configuration', { type: 'string', demandOption: true, describe: 'e.g. tony.xml' })
+      .options({
+        executes: { type: 'string', describe: 'What was passed to TonY as -executes', nargs: 1 },
+        'task-params': { type: 'string', describe: '... as -task_params', nargs: 1 },
+        'python-binary-path': { type: 'string', describe: '... as -python_binary_path', nargs: 1 },
+        'src-dir': { type: 'string', describe: '... as -src_dir', requiresArg: true },
+        set: { type: 'string', array: true, nargs: 1, default: [], describe: '... as -conf, e.g. tony.worker.instances=4' },
+        to: { type: 'string', describe: 'Write job.yaml to this file, which must not be there', requiresArg: true },
+        ...OUTPUT_OPTION,
+      })
+      .example('$0 import tony.xml --src-dir src --executes "node train.ts" --to job.yaml', ''),
+  handler: async ({ configuration, executes, taskParams, pythonBinaryPath, srcDir, set, to, output }) => {
+    const { importTony } = await import('../../tony-import/import-tony.ts');
+    const imported = await importTony(configuration, {
+      executes,
+      taskParams,
+      python: pythonBinaryPath,
+      sourceFolder: srcDir,
+      settings: set,
+    });
+    if (to !== undefined) {
+      const { writeNewFile } = await import('../../files/write-new-file.ts');
+      await writeNewFile(to, imported.yaml, 'Remove it, or name another file.');
+    }
+    if (output !== 'table') {
+      const { valueWriter } = await import('../../output/value-output.ts');
+      (await valueWriter(output))(imported);
+      return;
+    }
+    const { importLines } = await import('../../tony-import/import-lines.ts');
+    const { terminalOf } = await import('../../terminal/terminal.ts');
+    // Without a target file, job.yaml goes to stdout and the remarks go to stderr.
+    const stream = to === undefined ? process.stderr : process.stdout;
+    if (to === undefined) process.stdout.write(imported.yaml);
+    stream.write(`${importLines(imported, terminalOf(stream), to).join('\n')}\n`);
+  },
+};

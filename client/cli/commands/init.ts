@@ -1,0 +1,73 @@
+import type { Argv, CommandModule } from 'yargs';
+import { TonyError } from '../../../platform/errors.ts';
+
+interface InitArguments {
+  readonly folder: string;
+  readonly name?: string | undefined;
+  readonly workers?: number | undefined;
+  readonly gpus?: number | undefined;
+  readonly queue?: string | undefined;
+  readonly yes: boolean;
+}
+
+export const initCommand: CommandModule<object, InitArguments> = {
+  command: 'init [folder]',
+  describe: 'Write a new job that runs: job.yaml and train.ts; asks for what no option says',
+  builder: (yargs): Argv<InitArguments> =>
+    yargs.positional('folder', { type: 'string', default: '.', describe: 'Where; made when it is not there' }).options({
+      name: { type: 'string', describe: 'Name of the job [the name of the folder]', requiresArg: true },
+      workers: { type: 'number', describe: 'How many tasks train together [2]', requiresArg: true },
+      gpus: { type: 'number', describe: 'GPUs of each [0]', requiresArg: true },
+      queue: { type: 'string', describe: 'YARN queue [default]', requiresArg: true },
+      yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask: what no option says is as in brackets' },
+    }),
+  handler: async ({ folder, yes, ...given }) => {
+    const path = await import('node:path');
+    const { initJob } = await import('../../job/new-job.ts');
+    const questions = {
+      name: [given.name, 'Name of the job', path.basename(path.resolve(folder)).replace(/^\W+|[^\w .:@+-]/g, '') || 'job'],
+      workers: [given.workers, 'Workers', '2'],
+      gpus: [given.gpus, 'GPUs of each worker', '0'],
+      queue: [given.queue, 'YARN queue', 'default'],
+    } as const;
+    const answers = await answersOf(questions, !yes && process.stdin.isTTY && process.stdout.isTTY);
+    const whole = (key: 'workers' | 'gpus', least: number): number => {
+      const value = Number(answers[key]);
+      if (Number.isInteger(value) && value >= least) return value;
+      throw new TonyError('USAGE', `${key}: expected a whole number of at least ${least}, found ${answers[key]}.`);
+    };
+    const job = { name: answers.name, queue: answers.queue, workers: whole('workers', 1), gpus: whole('gpus', 0) };
+    const { shellWord } = await import('../../../platform/shell-word.ts');
+    const files = await initJob(folder, job);
+    const place = folder === '.' ? '' : `${folder.replace(/\/+$/, '')}/`;
+    process.stdout.write(`${files.map((file) => shellWord(`${place}${file}`)).join('  ')}\n`);
+    process.stdout.write(`Try it on this machine: tony-ts submit --local --conf ${shellWord(`${place}job.yaml`)}\n`);
+  },
+};
+
+/** Takes the given values, asks the user for the others, and uses the defaults if it must not ask. */
+async function answersOf<Key extends string>(
+  questions: Readonly<Record<Key, readonly [string | number | undefined, string, string]>>,
+  asked: boolean,
+): Promise<Record<Key, string>> {
+  const { createInterface } = await import('node:readline/promises');
+  const reader = asked ? createInterface({ input: process.stdin, output: process.stdout }) : null;
+  try {
+    const answers: Partial<Record<Key, string>> = {};
+    for (const [key, [given, question, proposed]] of Object.entries(questions) as [
+      Key,
+      readonly [string | number | undefined, string, string],
+    ][]) {
+      const said = given ?? (reader === null ? '' : (await reader.question(`${question} [${proposed}]: `).catch(interrupted)).trim());
+      answers[key] = String(said) || proposed;
+    }
+    return answers as Record<Key, string>;
+  } finally {
+    reader?.close();
+  }
+}
+
+/** Maps Ctrl-C and Ctrl-D at a question to INTERRUPTED. */
+function interrupted(error: unknown): never {
+  throw (error as { code?: unknown }).code === 'ABORT_ERR' ? new TonyError('INTERRUPTED', 'Interrupted: nothing was written.') : error;
+}

@@ -1,0 +1,59 @@
+import type { Argv, CommandModule } from 'yargs';
+import type { KillImpact } from '../../connections/kill-job.ts';
+import type { OutputFormat } from '../../output/value-output.ts';
+import type { Answer } from '../../terminal/confirm.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
+
+interface KillArguments extends ClusterArguments {
+  readonly application: string;
+  readonly yes: boolean;
+  readonly output: OutputFormat;
+}
+
+export const killCommand: CommandModule<object, KillArguments> = {
+  command: 'kill <application>',
+  describe: 'End a job; in a terminal it says what will end with it, and asks',
+  builder: (yargs): Argv<KillArguments> =>
+    yargs.positional('application', APPLICATION_ID).options({
+      yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask' },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ application, yes, output, ...cluster }) => {
+    const { connectJob } = await import('../../connections/connect-job.ts');
+    const { killImpact, killJob } = await import('../../connections/kill-job.ts');
+    const { INTERRUPTED } = await import('../../terminal/interrupts.ts');
+    const { killedLines } = await import('../../output/kill-lines.ts');
+    const connection = await connectJob(application, cluster);
+    try {
+      // Asks for confirmation only in a terminal.
+      if (!yes && process.stdin.isTTY && process.stdout.isTTY) {
+        const observation = await connection.observe();
+        const impact = killImpact(application, observation, Date.now());
+        // With `--output json` or `yaml`, stdout is reserved for values.
+        const stream = output === 'table' ? process.stdout : process.stderr;
+        const answer = observation.result === null ? await ask(impact, stream) : 'yes';
+        if (answer !== 'yes') {
+          stream.write('It goes on.\n');
+          await show(output, [{ killed: false, ...impact }], () => []);
+          process.exitCode = answer === 'interrupted' ? INTERRUPTED : 1;
+          return;
+        }
+      }
+      const report = await killJob(connection);
+      await show(output, [{ killed: report.killed, ...report.impact }], (terminal) => killedLines(report, terminal));
+    } finally {
+      connection.close();
+    }
+  },
+};
+
+async function ask(impact: KillImpact, stream: NodeJS.WriteStream): Promise<Answer> {
+  const { killImpactLines } = await import('../../output/kill-lines.ts');
+  const { confirm } = await import('../../terminal/confirm.ts');
+  const { printable, terminalOf } = await import('../../terminal/terminal.ts');
+  const lines = killImpactLines(impact, terminalOf(stream));
+  stream.write(lines.map((line) => `${printable(line)}\n`).join(''));
+  return confirm('Kill it? [y/N] ', process.stdin, stream);
+}

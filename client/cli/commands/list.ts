@@ -1,0 +1,68 @@
+import type { Argv, CommandModule } from 'yargs';
+import type { ListedState } from '../../listing/job-lister.ts';
+import type { OutputFormat } from '../../output/value-output.ts';
+import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
+
+interface ListArguments extends ClusterArguments {
+  readonly all?: boolean | undefined;
+  readonly local?: boolean | undefined;
+  readonly ended: boolean;
+  readonly user?: string | undefined;
+  readonly name?: string | undefined;
+  readonly queue?: string | undefined;
+  readonly state?: string | undefined;
+  readonly limit?: number | undefined;
+  readonly output: OutputFormat;
+}
+
+export const listCommand: CommandModule<object, ListArguments> = {
+  command: 'list',
+  describe: 'List the jobs on the cluster, the newest first, and why those wait that do',
+  builder: (yargs): Argv<ListArguments> =>
+    yargs.options({
+      all: { alias: 'a', type: 'boolean', describe: "Everybody's jobs, not only yours", conflicts: ['user', 'local'] },
+      local: { type: 'boolean', describe: "This machine's jobs, which run with --local", conflicts: 'user' },
+      ended: { alias: 'e', type: 'boolean', default: false, describe: 'Also jobs that have ended (tony-ts history knows older ones)' },
+      user: { type: 'string', describe: "This user's jobs", requiresArg: true },
+      name: { type: 'string', describe: 'Only jobs with this in their name', requiresArg: true },
+      queue: { type: 'string', describe: 'Only jobs of this queue', requiresArg: true },
+      state: { type: 'string', describe: 'Only jobs in this state, e.g. waiting, running or failed', requiresArg: true },
+      limit: { type: 'number', describe: 'At most so many', requiresArg: true },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ all = false, local = false, user, output, state, limit, ...options }) => {
+    const wanted = await stateOf(state);
+    await checkLimit(limit);
+    const { listJobs } = await import('../../listing/list-jobs.ts');
+    const jobs = await listJobs({ ...options, state: wanted, limit, local, user: all ? null : user, ask: true });
+    await show(output, jobs, async (terminal) => {
+      if (jobs.length === 0) {
+        const areThere = options.ended || wanted !== undefined;
+        return [areThere ? 'There are no such jobs.' : 'No such job runs. tony-ts list --ended shows those that have ended.'];
+      }
+      const { jobListLines } = await import('../../output/list-lines.ts');
+      return jobListLines(jobs, terminal, { withUsers: all, now: Date.now() });
+    });
+  },
+};
+
+async function stateOf(text: string | undefined): Promise<ListedState | undefined> {
+  if (text === undefined) return undefined;
+  const { LISTED_STATES } = await import('../../listing/job-lister.ts');
+  const state = LISTED_STATES.find((each) => each === text.toUpperCase());
+  if (state !== undefined) return state;
+  const { TonyError } = await import('../../../platform/errors.ts');
+  const { suggest } = await import('../../../platform/suggest.ts');
+  const meant = suggest(text.toUpperCase(), LISTED_STATES);
+  throw new TonyError('USAGE', `There is no state ${text}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
+    hint: `A job is ${LISTED_STATES.join(', ')}.`,
+  });
+}
+
+async function checkLimit(limit: number | undefined): Promise<void> {
+  if (limit === undefined || (Number.isInteger(limit) && limit > 0 && limit <= 100_000)) return;
+  const { TonyError } = await import('../../../platform/errors.ts');
+  throw new TonyError('USAGE', '--limit wants a number of jobs, from 1 to 100000.');
+}

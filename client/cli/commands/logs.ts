@@ -1,0 +1,78 @@
+import { once } from 'node:events';
+import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../../output/value-output.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+
+interface LogsArguments extends ClusterArguments {
+  readonly application: string;
+  readonly task?: string | undefined;
+  readonly tail?: number | undefined;
+  readonly follow: boolean;
+  readonly executor: boolean;
+  readonly output: OutputFormat;
+}
+
+export const logsCommand: CommandModule<object, LogsArguments> = {
+  command: 'logs <application> [task]',
+  describe: 'Show what the programs of a job wrote',
+  builder: (yargs): Argv<LogsArguments> =>
+    yargs
+      .positional('application', APPLICATION_ID)
+      .positional('task', { type: 'string', describe: 'ROLE, ROLE:INDEX or master; else every task' })
+      .options({
+        tail: { type: 'number', describe: 'Only so many last lines of each file', requiresArg: true },
+        follow: { alias: 'f', type: 'boolean', default: false, describe: 'Go on until the job is over; Ctrl-C leaves it' },
+        executor: { type: 'boolean', default: false, describe: "The executor's own log instead of the program's output" },
+        ...OUTPUT_OPTION,
+        ...CLUSTER_OPTIONS,
+      })
+      .epilogue(
+        'With -f the lines of all tasks come as they are written; without, one container after the other.\n' +
+          'What a program wrote to its stderr goes to stderr. Exit code 130 after Ctrl-C.',
+      ),
+  handler: async ({ application, task, tail, follow, executor, output, ...cluster }) => {
+    const { TonyError } = await import('../../../platform/errors.ts');
+    if (tail !== undefined && !(Number.isInteger(tail) && tail > 0 && tail <= 1_000_000)) {
+      throw new TonyError('USAGE', '--tail wants a number of lines, from 1 to 1000000.');
+    }
+    const { connectJob } = await import('../../connections/connect-job.ts');
+    const { INTERRUPTED } = await import('../../terminal/interrupts.ts');
+    const { jobLogs } = await import('../../connections/job-logs.ts');
+    const { LineOutput } = await import('../../terminal/line-output.ts');
+    const { LogLines } = await import('../../output/log-lines.ts');
+    const { terminalOf, harmless } = await import('../../terminal/terminal.ts');
+    const { untilSignal } = await import('../../terminal/until-signal.ts');
+    const { valueWriter } = await import('../../output/value-output.ts');
+    const [out, err] = [terminalOf(process.stdout), terminalOf(process.stderr)];
+    const write = output === 'table' ? null : await valueWriter(output);
+    const lines = new LogLines({ prefixed: task === undefined || !(task.includes(':') || task === 'master') });
+    const text = new LineOutput();
+    const connection = await connectJob(application, cluster);
+    const interrupted = new AbortController();
+    void untilSignal().then(() => interrupted.abort());
+    try {
+      const logs = jobLogs(connection, {
+        task,
+        tail,
+        follow,
+        files: executor ? ['tony.log'] : ['stdout', 'stderr'],
+        signal: interrupted.signal,
+        onNotice: (notice) => void process.stderr.write(`${err.paint('yellow', harmless(notice))}\n`),
+        onTasks: (tasks) => lines.expect(tasks),
+      });
+      for await (const line of logs) {
+        if (write !== null) write({ task: line.task, container: line.containerId, file: line.file, text: line.text });
+        // The program's stderr goes to this process's stderr.
+        else if (line.file === 'stderr') await text.write(process.stderr, lines.line(line, err));
+        else await text.write(process.stdout, lines.line(line, out));
+        if (write !== null && process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
+      }
+    } catch (error) {
+      if (!interrupted.signal.aborted) throw error;
+      process.exitCode = INTERRUPTED;
+    } finally {
+      await text.flush();
+      connection.close();
+    }
+  },
+};

@@ -1,0 +1,170 @@
+import type { Argv, CommandModule } from 'yargs';
+import type { OutputFormat } from '../../output/value-output.ts';
+import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
+
+interface ShowArguments extends ClusterArguments {
+  readonly output: OutputFormat;
+}
+
+const showCommand: CommandModule<object, ShowArguments> = {
+  command: ['show', '$0'],
+  describe: 'Show every limit that the admin of the cluster has set',
+  builder: (yargs): Argv<ShowArguments> => yargs.options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  handler: async ({ output, ...options }) => {
+    const { openCluster } = await import('../../cluster/cluster.ts');
+    const { quotaLines } = await import('../../quotas/quota-lines.ts');
+    const cluster = await openCluster(options);
+    try {
+      const { from, quotas } = await cluster.site();
+      await show(output, [{ from, quotas }], (terminal) => quotaLines(quotas, from, terminal));
+    } finally {
+      cluster.close();
+    }
+  },
+};
+
+interface CheckArguments extends ClusterArguments {
+  readonly conf: string;
+  readonly set: readonly string[];
+  readonly output: OutputFormat;
+}
+
+const checkCommand: CommandModule<object, CheckArguments> = {
+  command: 'check [conf]',
+  describe: 'Say whether a job is within all limits; exit code 2 when it is not',
+  builder: (yargs): Argv<CheckArguments> =>
+    yargs.positional('conf', { type: 'string', default: 'job.yaml', describe: 'The job' }).options({
+      set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ conf, set, output, ...options }) => {
+    const { loadJob } = await import('../../../conf/load-job.ts');
+    const { describeViolations, ownerOf, violationsOfWhole } = await import('../../quotas/check-quotas.ts');
+    const { openCluster } = await import('../../cluster/cluster.ts');
+    const { knownNames, unknownNameLines, unknownNames } = await import('../../cluster/unknown-quota-names.ts');
+    const { ResourceManager } = await import('../../../hadoop/yarn/resource-manager.ts');
+    const cluster = await openCluster(options);
+    const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
+    try {
+      const site = await cluster.site();
+      const unknown = unknownNames(site.quotas, await knownNames(resourceManager));
+      const overridden: string[] = [];
+      const job = await loadJob(conf, { set, site, onOverridden: (line) => overridden.push(line) });
+      const owner = await ownerOf(job, cluster, site);
+      const violations = violationsOfWhole(job, owner, site);
+      await show(output, [{ from: site.from, owner, overridden, violations, unknown }], () => {
+        const fits = `${job.name} is within all limits of ${owner.user} in queue ${owner.queue}.`;
+        return [...unknownNameLines(unknown), ...overridden, violations.length === 0 ? fits : describeViolations(violations, site.from)];
+      });
+      if (violations.length > 0) process.exitCode = 2;
+    } finally {
+      resourceManager.close();
+      cluster.close();
+    }
+  },
+};
+
+interface UsageArguments extends ClusterArguments {
+  readonly user?: string | undefined;
+  readonly queue?: string | undefined;
+  readonly role?: string | undefined;
+  readonly output: OutputFormat;
+}
+
+const usageCommand: CommandModule<object, UsageArguments> = {
+  command: 'usage',
+  describe: 'Show how much running jobs have of every total, and which jobs wait for what',
+  builder: (yargs): Argv<UsageArguments> =>
+    yargs.options({
+      user: { type: 'string', describe: "Only this user's totals", requiresArg: true },
+      queue: { type: 'string', describe: 'Only totals of this queue', requiresArg: true },
+      role: { type: 'string', describe: 'Only totals of this role', requiresArg: true },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ output, ...options }) => {
+    const { quotaUsage } = await import('../../quotas/quota-usage.ts');
+    const usage = await quotaUsage(options);
+    await show(output, [usage], async (terminal) => {
+      const { quotaUsageLines } = await import('../../quotas/quota-usage-lines.ts');
+      return quotaUsageLines(usage, terminal);
+    });
+  },
+};
+
+interface EmitArguments extends ClusterArguments {
+  readonly to?: string | undefined;
+  readonly force: boolean;
+  readonly base?: string | undefined;
+  readonly queueMode?: 'absolute' | 'mixed' | undefined;
+  readonly masters: number;
+  readonly allowMissingNodes?: boolean;
+}
+
+const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
+  command: 'capacity-scheduler',
+  describe: "Write capacity-scheduler.xml: the cluster's queues with the limits that YARN itself can hold",
+  builder: (yargs): Argv<EmitArguments> =>
+    yargs.options({
+      to: { type: 'string', describe: 'The file to write, instead of stdout', requiresArg: true },
+      force: { type: 'boolean', default: false, describe: 'Write over a file that is there' },
+      base: {
+        type: 'string',
+        describe: "The ResourceManager's present capacity-scheduler.xml, to keep all that is in it",
+        requiresArg: true,
+      },
+      'queue-mode': {
+        choices: ['absolute', 'mixed'] as const,
+        describe:
+          'Sizes of all queues as amounts; or only limited resources as amounts and the rest in percent, the default since Hadoop 3.4',
+        requiresArg: true,
+      },
+      'allow-missing-nodes': {
+        type: 'boolean',
+        default: false,
+        describe: 'Write sizes of queues for the cluster as it is now, although nodes are lost, unhealthy or leaving it',
+      },
+      masters: {
+        type: 'number',
+        default: 8,
+        describe: 'Leave room for so many ApplicationMasters beside the total of a queue',
+        requiresArg: true,
+      },
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ to, force, masters, ...options }) => {
+    const { TonyError } = await import('../../../platform/errors.ts');
+    const { emitCapacityScheduler } = await import('../../quotas/capacity-scheduler/emit-capacity-scheduler.ts');
+    if (!Number.isInteger(masters) || masters < 0)
+      throw new TonyError('USAGE', `masters: expected a whole number of at least 0, found ${masters}.`);
+    const { xml, notices } = await emitCapacityScheduler({ ...options, masters });
+    if (to === undefined) process.stdout.write(xml);
+    else {
+      const { writeFile } = await import('node:fs/promises');
+      await writeFile(to, xml, { flag: force ? 'w' : 'wx' }).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'EEXIST')
+          throw new TonyError('ALREADY_EXISTS', `${to} is there already.`, { hint: 'Name another file, or add --force.' });
+        throw new TonyError('USAGE', `Cannot write ${to}: ${error.message}.`, { cause: error });
+      });
+    }
+    const { harmless, terminalOf, wrap } = await import('../../terminal/terminal.ts');
+    const width = terminalOf(process.stderr).columns - 1;
+    for (const notice of notices) process.stderr.write(`${wrap(`notice: ${harmless(notice)}`, width, 20).join('\n  ')}\n`);
+  },
+};
+
+const emitCommand: CommandModule = {
+  command: 'emit',
+  describe: "Write configuration of YARN that enforces the quotas where YARN can, whoever's ApplicationMaster it is",
+  builder: (yargs) => yargs.command(emitCapacitySchedulerCommand),
+  handler: () => {},
+};
+
+export const quotasCommand: CommandModule = {
+  command: 'quotas',
+  describe: "What the cluster's admin allows: show, check, usage, emit",
+  builder: (yargs) => yargs.command(showCommand).command(checkCommand).command(usageCommand).command(emitCommand),
+  handler: () => {},
+};

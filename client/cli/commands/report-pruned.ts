@@ -1,0 +1,41 @@
+import { formatBytes } from '../../../conf/values/quantities.ts';
+import { type OutputFormat, valueWriter } from '../../output/value-output.ts';
+import { printable } from '../../terminal/terminal.ts';
+
+export interface Removal {
+  readonly bytes: number;
+  /** Why the item could not be removed; empty if it was removed (or would be, in a dry run). */
+  readonly failure: string;
+}
+
+export interface PruneReport<Item> {
+  readonly output: OutputFormat;
+  readonly dryRun: boolean;
+  /** The fields for `--output`; `removed` and `failure` are added. */
+  readonly value: (item: Item) => object;
+  /** The text after `removed` in the table output. */
+  readonly text: (item: Item) => string;
+  /** e.g. `2 histories` */
+  readonly count: (items: number) => string;
+}
+
+/** Reports each item as it is removed, then the total. Sets exit code 1 if an item could not be removed. */
+export async function reportPruned<Item extends Removal>(items: AsyncIterable<Item>, report: PruneReport<Item>): Promise<void> {
+  const { output, dryRun, value, text, count } = report;
+  const write = output === 'table' ? null : await valueWriter(output);
+  let [removed, bytes, failures] = [0, 0, 0];
+  for await (const item of items) {
+    const { failure } = item;
+    if (failure === '') {
+      removed++;
+      bytes += item.bytes;
+    } else failures++;
+    if (write !== null) write({ ...value(item), removed: !dryRun && failure === '', failure });
+    else {
+      const what = failure === '' ? (dryRun ? 'would remove' : 'removed') : 'cannot remove';
+      process.stdout.write(`${printable(`${what} ${text(item)}${failure === '' ? '' : `: ${failure}`}`)}\n`);
+    }
+  }
+  if (write === null) process.stdout.write(`${count(removed)}, ${formatBytes(bytes)}${dryRun ? ', would go' : ' removed'}\n`);
+  if (failures > 0) process.exitCode = 1;
+}

@@ -1,0 +1,99 @@
+import { copyFile, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import type { Argv, CommandModule } from 'yargs';
+import { TonyError } from '../../../platform/errors.ts';
+import { makeFolders } from '../../../platform/make-folders.ts';
+import { type OutputFormat, valueWriter } from '../../output/value-output.ts';
+import { ensureRuntime, findRuntime, type Runtime, removeRuntime } from '../../runtime/ensure-runtime.ts';
+import { DEFAULT_NODE, type NodeMajor } from '../../runtime/pins.ts';
+import { OUTPUT_OPTION } from './shared-options.ts';
+
+interface Which {
+  node: NodeMajor;
+  gpu: boolean;
+}
+
+function which(yargs: Argv): Argv<Which> {
+  return yargs
+    .option('node', {
+      choices: [20, 22, 24] as const,
+      default: DEFAULT_NODE,
+      describe: 'Major version of Node; 22 and 24 run .ts files as they are',
+    })
+    .option('gpu', { type: 'boolean', default: false, describe: 'With CUDA libraries (downloads about 2.4 GB)' });
+}
+
+const buildCommand: CommandModule<object, Which & { to: string | undefined; force: boolean }> = {
+  command: 'build',
+  describe: 'Make the runtime, from package registries alone, unless it is there; prints the path of its archive',
+  builder: (yargs) =>
+    which(yargs)
+      .option('to', { type: 'string', requiresArg: true, describe: 'Copy the archive to this file' })
+      .option('force', { type: 'boolean', default: false, describe: 'Build it even if it is there' }),
+  handler: async ({ node, gpu, to, force }) => {
+    if (force) await removeRuntime({ node, gpu });
+    const runtime = await ensureRuntime((line) => process.stderr.write(`${line}\n`), { node, gpu });
+    process.stdout.write(`${to === undefined ? runtime.archive : await copyArchive(runtime, path.resolve(to))}\n`);
+  },
+};
+
+const pathCommand: CommandModule<object, Which> = {
+  command: 'path',
+  describe: 'Print where the unpacked runtime is: bin/node, node_modules',
+  builder: which,
+  handler: async (options) => {
+    process.stdout.write(`${(await present(options)).tree}\n`);
+  },
+};
+
+const infoCommand: CommandModule<object, Which & { output: OutputFormat }> = {
+  command: 'info',
+  describe: 'Print what the runtime holds',
+  builder: (yargs) => which(yargs).options(OUTPUT_OPTION),
+  handler: async ({ output, ...options }) => {
+    const runtime = await present(options);
+    if (output === 'table') process.stdout.write(describeRuntime(runtime));
+    else (await valueWriter(output))(runtime);
+  },
+};
+
+export const runtimeCommand: CommandModule = {
+  command: 'runtime',
+  describe: 'Node and TensorFlow.js for machines that have neither',
+  builder: (yargs) => yargs.command(buildCommand).command(pathCommand).command(infoCommand),
+  handler: () => {},
+};
+
+async function present(options: Which): Promise<Runtime> {
+  const runtime = await findRuntime(options);
+  if (runtime !== null) return runtime;
+  throw new TonyError('RUNTIME_NOT_BUILT', `there is no runtime with Node ${options.node}${options.gpu ? ' and GPU support' : ''} yet`, {
+    hint: `Build it with \`tony-ts runtime build --node ${options.node}${options.gpu ? ' --gpu' : ''}\`.`,
+  });
+}
+
+/** Copies to a partial file and renames it, so that `output` is always complete. */
+async function copyArchive(runtime: Runtime, output: string): Promise<string> {
+  const partial = `${output}.${process.pid}.partial`;
+  try {
+    await makeFolders(path.dirname(output));
+    await copyFile(runtime.archive, partial);
+    await rename(partial, output);
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw new TonyError('STORAGE_REFUSED', `the archive cannot be written to ${output}`, { cause: error });
+  }
+  return output;
+}
+
+function describeRuntime(runtime: Runtime): string {
+  const lines: readonly (readonly [string, string])[] = [
+    ['Node', `${runtime.node} (${runtime.architecture})`],
+    ['TensorFlow.js', `${runtime.tensorflowJs}, ${runtime.gpu ? 'tfjs-node-gpu' : 'tfjs-node'}`],
+    ['TensorFlow', runtime.libtensorflow],
+    ['archive', `${runtime.archive} (${(runtime.size / 1e6).toFixed(0)} MB)`],
+    ['sha256', runtime.sha256],
+    ['unpacked', runtime.tree],
+  ];
+  return lines.map(([name, value]) => `${name.padEnd(14)} ${value}\n`).join('');
+}

@@ -1,0 +1,50 @@
+import type { Options } from 'yargs';
+import { OUTPUT_FORMATS } from '../../output/value-output.ts';
+
+/** Options of commands that access a cluster. */
+export const CLUSTER_OPTIONS = {
+  'resource-manager': {
+    type: 'string',
+    describe: "Address of a ResourceManager's web server, instead of HADOOP_CONF_DIR",
+    requiresArg: true,
+  },
+  staging: {
+    type: 'string',
+    describe: 'Folder on HDFS for what jobs need [default: .tony-ts in your home, or TONY_STAGING]',
+    requiresArg: true,
+  },
+} as const satisfies Record<string, Options>;
+
+export const OUTPUT_OPTION = {
+  output: {
+    choices: OUTPUT_FORMATS,
+    default: 'table' as const,
+    describe: 'json: one JSON object a line; yaml: one document each',
+    requiresArg: true,
+  },
+} as const satisfies Record<string, Options>;
+
+/** Option of commands that remove old items. */
+export const DRY_RUN_OPTION = {
+  'dry-run': { type: 'boolean', default: false, describe: 'Only say what would go' },
+} as const satisfies Record<string, Options>;
+
+/** Parses a duration option (ms). @throws TonyError USAGE */
+export async function durationOf(option: string, text: string): Promise<number> {
+  const { parseDuration } = await import('../../../conf/values/units.ts');
+  const parsed = parseDuration(text);
+  if (parsed !== undefined) return parsed;
+  const { TonyError } = await import('../../../platform/errors.ts');
+  throw new TonyError('USAGE', `${option} wants a duration such as 12h or 30d.`);
+}
+
+export interface ClusterArguments {
+  readonly resourceManager?: string | undefined;
+  readonly staging?: string | undefined;
+}
+
+export const APPLICATION_ID = {
+  type: 'string',
+  demandOption: true,
+  describe: 'e.g. application_1795225023264_0001',
+} as const satisfies Options;

@@ -1,0 +1,18 @@
+import type { OutputFormat } from '../../output/value-output.ts';
+import type { Terminal } from '../../terminal/terminal.ts';
+
+/** Prints the results of a command: as values if `--output` selects a value format, otherwise as lines of text. */
+export async function show(
+  output: OutputFormat,
+  values: readonly unknown[],
+  lines: (terminal: Terminal) => readonly string[] | Promise<readonly string[]>,
+): Promise<void> {
+  if (output !== 'table') {
+    const { valueWriter } = await import('../../output/value-output.ts');
+    const write = await valueWriter(output);
+    for (const value of values) write(value);
+    return;
+  }
+  const { printable, terminalOf } = await import('../../terminal/terminal.ts');
+  process.stdout.write((await lines(terminalOf(process.stdout))).map((line) => `${printable(line)}\n`).join(''));
+}

@@ -1,0 +1,146 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Argv, CommandModule } from 'yargs';
+import type { Job } from '../../../conf/job.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import type { HadoopCluster } from '../../cluster/cluster.ts';
+import type { JobConnection } from '../../connections/job-connection.ts';
+import type { JobOutput } from '../../output/job-output.ts';
+import type { OutputFormat } from '../../output/value-output.ts';
+import type { JobPlan } from '../../plan/job-plan.ts';
+import type { StagingEvent } from '../../staging/staging.ts';
+import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+
+/** How long a submit that does not follow the job waits for the URL of its pages. */
+const PAGES_MS = 5_000;
+
+interface SubmitArguments extends ClusterArguments {
+  readonly conf: string;
+  readonly set: readonly string[];
+  readonly local: boolean;
+  readonly detach: boolean;
+  readonly dryRun?: boolean;
+  readonly output: OutputFormat;
+}
+
+export const submitCommand: CommandModule<object, SubmitArguments> = {
+  command: 'submit',
+  describe: 'Run a job and follow it; the exit code is its result',
+  builder: (yargs): Argv<SubmitArguments> =>
+    yargs.options({
+      conf: { type: 'string', default: 'job.yaml', describe: 'The job', requiresArg: true },
+      set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
+      local: { type: 'boolean', default: false, describe: 'Run it on this machine; no Hadoop is needed' },
+      detach: { type: 'boolean', default: false, describe: 'Do not follow: end as soon as it is submitted' },
+      'dry-run': {
+        type: 'boolean',
+        default: false,
+        describe: 'Show what would be asked for and whether it fits; upload and submit nothing',
+      },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async (args) => {
+    const { openConversation } = await import('./output-streams.ts');
+    const conversation = await openConversation(args.output, args.local ? 'on this machine' : 'on HDFS');
+    const { output } = conversation;
+    try {
+      const begun = await untilInterrupted(output, (signal) => begin(args, output, signal));
+      if (begun === null) return;
+      const { connection, job } = begun;
+      try {
+        const { applicationId, trackingUrl } = connection;
+        output.submitted({ applicationId, name: job.name, queue: job.queue, trackingUrl });
+        if (args.detach) {
+          const pages = trackingUrl === null ? await pagesOf(connection) : null;
+          if (pages !== null) output.pages(pages);
+          return;
+        }
+        const { followToEnd } = await import('../../output/follow-to-end.ts');
+        process.exitCode = await followToEnd(connection, { ...conversation, mayDetach: !args.local });
+      } finally {
+        connection.close();
+      }
+    } finally {
+      output.close();
+    }
+  },
+};
+
+/** Submits the job and returns it with its connection; returns null for a dry run. */
+async function begin(
+  args: SubmitArguments,
+  output: JobOutput,
+  signal: AbortSignal,
+): Promise<{ connection: JobConnection; job: Job } | null> {
+  const { dryRun, dryRunOn, submit, submitOn } = await import('../../submit/submit.ts');
+  const { untilAborted } = await import('../../terminal/until-aborted.ts');
+  const { job, cluster } = await untilAborted(jobAndCluster(args, output), signal);
+  const options = { local: args.local, onProgress: (line: string) => output.say(line), signal };
+  if (args.dryRun) {
+    const { plan, request } = await (cluster === null ? dryRun(job, options) : dryRunOn(cluster, job, options));
+    output.plan(plan);
+    if (request !== null) output.request(request);
+    if (plan.verdict.type === 'never' || (plan.verdict.type === 'refused' && request === null)) process.exitCode = 2;
+    return null;
+  }
+  const telling = {
+    ...options,
+    detach: args.detach,
+    onPlan: (plan: JobPlan) => output.plan(plan),
+    onStaging: (event: StagingEvent) => output.staging(event),
+  };
+  return { connection: await (cluster === null ? submit(job, telling) : submitOn(cluster, job, telling)), job };
+}
+
+/** Loads the job with the site file of its cluster, and opens the cluster; a local job has none. */
+async function jobAndCluster(
+  { conf, set, local, staging, resourceManager }: SubmitArguments,
+  output: JobOutput,
+): Promise<{ readonly job: Job; readonly cluster: HadoopCluster | null }> {
+  const { loadJob } = await import('../../../conf/load-job.ts');
+  if (local) return { job: await loadJob(conf, { set }), cluster: null };
+  const { openCluster } = await import('../../cluster/cluster.ts');
+  let cluster: HadoopCluster | null = null;
+  let settled: Awaited<ReturnType<HadoopCluster['site']>> | null = null;
+  try {
+    cluster = await openCluster({ staging, resourceManager });
+    settled = await cluster.site();
+    const job = await loadJob(conf, { set, site: settled, onOverridden: (line) => output.say(line) });
+    return { job, cluster };
+  } catch (error) {
+    cluster?.close();
+    // Errors in the job itself take precedence, even if the cluster is unreachable.
+    if (settled === null) await loadJob(conf, { set });
+    throw error;
+  }
+}
+
+/** Ctrl-C cancels the action, and no job keeps running; a second Ctrl-C exits immediately after restoring the terminal. */
+async function untilInterrupted<T>(output: JobOutput, action: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const interrupted = new AbortController();
+  const error = new TonyError('INTERRUPTED', 'Interrupted: the job does not run.');
+  const interrupt = (): void => {
+    if (interrupted.signal.aborted) {
+      output.close();
+      process.exit(error.exitCode);
+    }
+    interrupted.abort(error);
+  };
+  process.on('SIGINT', interrupt);
+  process.on('SIGTERM', interrupt);
+  try {
+    return await action(interrupted.signal);
+  } finally {
+    process.off('SIGINT', interrupt);
+    process.off('SIGTERM', interrupt);
+  }
+}
+
+/** A local job's ApplicationMaster publishes its URL shortly after its start. */
+async function pagesOf(connection: JobConnection): Promise<string | null> {
+  for (const deadline = performance.now() + PAGES_MS; performance.now() < deadline; await delay(50)) {
+    const pages = await connection.pages();
+    if (pages !== null) return pages;
+  }
+  return null;
+}

@@ -1,0 +1,52 @@
+import type { Argv, CommandModule } from 'yargs';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments } from './shared-options.ts';
+
+interface TensorBoardArguments extends ClusterArguments {
+  readonly application: string;
+  readonly user?: string | undefined;
+  readonly port: number;
+  readonly open: boolean;
+}
+
+export const tensorboardCommand: CommandModule<object, TensorBoardArguments> = {
+  command: 'tensorboard <application>',
+  describe: "Open a job's TensorBoard here, while it runs or later",
+  builder: (yargs): Argv<TensorBoardArguments> =>
+    yargs.positional('application', APPLICATION_ID).options({
+      port: { type: 'number', default: 0, describe: 'Port of this machine; 0 is any that is free', requiresArg: true },
+      open: { type: 'boolean', default: true, describe: 'Show it in the browser of this desktop' },
+      user: { type: 'string', describe: 'Whose job it is, where that is known', requiresArg: true },
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ application, user, port, open, ...options }) => {
+    const { checkPort, serverLog } = await import('./serving.ts');
+    checkPort(port);
+    const { checkId } = await import('../../connections/connect-job.ts');
+    const { serveHistory } = await import('../../history/serve.ts');
+    const { findPlace } = await import('../../records/find-place.ts');
+    const { untilSignal } = await import('../../terminal/until-signal.ts');
+    const { openBrowser } = await import('../../terminal/open-browser.ts');
+    const ended = untilSignal();
+    const server = await serveHistory({
+      ...options,
+      local: checkId(application) === 'local',
+      auth: 'token',
+      listen: '127.0.0.1',
+      port,
+      log: serverLog(),
+      onProgress: (line) => process.stderr.write(`${line}\n`),
+    });
+    let forget: (() => Promise<void>) | null = null;
+    try {
+      const place = await findPlace(server.store, application, user);
+      const url = server.jobUrl(place);
+      process.stdout.write(`tensorboard: ${url}\n`);
+      await server.prepare(place);
+      forget = open ? await openBrowser(url) : null;
+      await ended;
+    } finally {
+      await forget?.();
+      await server.close();
+    }
+  },
+};

@@ -1,0 +1,96 @@
+import type { Argv, CommandModule } from 'yargs';
+import type { JobSummary } from '../../listing/job-lister.ts';
+import type { OutputFormat } from '../../output/value-output.ts';
+import type { TopOptions } from '../../top/top.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+
+interface TopArguments extends ClusterArguments {
+  readonly application?: string | undefined;
+  readonly all?: boolean | undefined;
+  readonly local?: boolean | undefined;
+  readonly interval: string;
+  readonly output: OutputFormat;
+}
+
+interface Lister {
+  list(): Promise<readonly JobSummary[]>;
+  close(): void;
+}
+
+export const topCommand: CommandModule<object, TopArguments> = {
+  command: 'top [application]',
+  describe: 'Watch the tasks of a job, or your jobs that run, in a table that is redrawn; in a pipe once',
+  builder: (yargs): Argv<TopArguments> =>
+    yargs.positional('application', { ...APPLICATION_ID, demandOption: false }).options({
+      all: { alias: 'a', type: 'boolean', describe: "Everybody's jobs, not only yours", conflicts: ['application', 'local'] },
+      local: { type: 'boolean', describe: "This machine's jobs, which run with --local", conflicts: 'application' },
+      interval: { type: 'string', default: '2s', describe: 'Between two looks, e.g. 500ms or 5s', requiresArg: true },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ application, all = false, local = false, interval, output, ...cluster }) => {
+    const options = { input: process.stdin, output: process.stdout, intervalMs: await intervalOf(interval) };
+    if (application !== undefined) await topOfJob(application, output, cluster, options);
+    else await topOfJobs({ all, local }, output, cluster, options);
+  },
+};
+
+async function topOfJob(application: string, output: OutputFormat, cluster: ClusterArguments, options: TopOptions): Promise<void> {
+  const { connectJob } = await import('../../connections/connect-job.ts');
+  const connection = await connectJob(application, cluster);
+  try {
+    if (output !== 'table') {
+      const { valueWriter } = await import('../../output/value-output.ts');
+      const write = await valueWriter(output);
+      write({ applicationId: application, ...(await connection.observe()) });
+      return;
+    }
+    const { topJob } = await import('../../top/top.ts');
+    process.exitCode = await topJob(connection, options);
+  } finally {
+    connection.close();
+  }
+}
+
+async function topOfJobs(
+  { all, local }: { readonly all: boolean; readonly local: boolean },
+  output: OutputFormat,
+  cluster: ClusterArguments,
+  options: TopOptions,
+): Promise<void> {
+  const lister = local ? await localLister() : await clusterLister(all, cluster);
+  try {
+    if (output !== 'table') {
+      const { valueWriter } = await import('../../output/value-output.ts');
+      const write = await valueWriter(output);
+      for (const job of await lister.list()) write(job);
+      return;
+    }
+    const { topJobs } = await import('../../top/top.ts');
+    const whose = local ? 'on this machine' : all ? 'of all users' : 'of yours';
+    process.exitCode = await topJobs(() => lister.list(), options, { whose, withUsers: all });
+  } finally {
+    lister.close();
+  }
+}
+
+async function localLister(): Promise<Lister> {
+  const { LocalLister } = await import('../../listing/local-jobs.ts');
+  const lister = new LocalLister();
+  return { list: () => lister.list({}), close: () => lister.close() };
+}
+
+async function clusterLister(all: boolean, cluster: ClusterArguments): Promise<Lister> {
+  const { openLister } = await import('../../listing/job-lister.ts');
+  const lister = await openLister(cluster);
+  return { list: () => lister.list({ ask: true, ...(all ? { user: null } : {}) }), close: () => lister.close() };
+}
+
+/** A number without a unit means seconds, as in other `top` programs. */
+async function intervalOf(text: string): Promise<number> {
+  const { parseDuration } = await import('../../../conf/values/units.ts');
+  const ms = /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : parseDuration(text);
+  if (ms !== undefined && ms >= 100 && ms <= 3_600_000) return ms;
+  const { TonyError } = await import('../../../platform/errors.ts');
+  throw new TonyError('USAGE', '--interval wants a time from 100ms to 1h, such as 500ms or 5s.');
+}

@@ -1,0 +1,35 @@
+import type { Argv, CommandModule } from 'yargs';
+import description from '../../../package.json' with { type: 'json' };
+import type { OutputFormat } from '../../output/value-output.ts';
+import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
+
+export const VERSION: string = description.version;
+
+interface VersionArguments extends ClusterArguments {
+  readonly all: boolean;
+  readonly output: OutputFormat;
+}
+
+export const versionCommand: CommandModule<object, VersionArguments> = {
+  command: 'version',
+  describe: 'Show the version; with --all also those of everything around it',
+  builder: (yargs): Argv<VersionArguments> =>
+    yargs.options({
+      all: { alias: 'a', type: 'boolean', default: false, describe: 'Also of TensorFlow.js, runtimes, Python, TensorBoard, the cluster' },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ all, output, ...options }) => {
+    if (!all && output === 'table') {
+      process.stdout.write(`tony-ts ${VERSION} (Node ${process.versions.node})\n`);
+      return;
+    }
+    const { versions } = await import('../help/versions.ts');
+    const found = all ? await versions(options) : [{ part: 'tony-ts', version: VERSION, detail: `Node ${process.versions.node}` }];
+    await show(output, found, async (terminal) => {
+      const { versionLines } = await import('../help/version-lines.ts');
+      return versionLines(found, terminal);
+    });
+  },
+};

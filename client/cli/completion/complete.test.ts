@@ -1,0 +1,93 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { jobStatus } from '../../../conf/job-status.fixture.ts';
+import { listening } from '../../../hadoop/testing/http-server.ts';
+import { localPaths } from '../../files/local-layout.ts';
+import { describeCommandLine } from '../command-line.ts';
+import { completionLines } from './complete.ts';
+
+const LOCAL = 'local_1795225023264_0001';
+let folder: string;
+let onEnd: (() => void)[];
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-complete-'));
+  onEnd = [];
+  const { history } = localPaths(path.join(folder, 'local'), LOCAL);
+  await mkdir(history, { recursive: true });
+  const final = jobStatus({ applicationId: LOCAL, name: 'here', state: 'SUCCEEDED', finishedAt: 5, tasks: [] });
+  await writeFile(path.join(history, 'final.json'), JSON.stringify(final));
+  vi.stubEnv('HADOOP_USER_NAME', 'alice');
+  vi.stubEnv('TONY_LOCAL_DIR', path.join(folder, 'local'));
+  vi.stubEnv('HADOOP_CONF_DIR', folder);
+  // The test controls when the cluster's deadline passes.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+});
+afterEach(async () => {
+  vi.useRealTimers();
+  vi.unstubAllEnvs();
+  for (const end of onEnd) end();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Serves as the configured cluster and counts its requests. */
+async function cluster(answer: (states: string | null) => readonly object[] | null): Promise<{ readonly asked: number }> {
+  const asked = { asked: 0 };
+  const server = createServer((request, response) => {
+    asked.asked++;
+    const app = answer(new URL(request.url ?? '', 'http://x').searchParams.get('states'));
+    if (app !== null) response.end(JSON.stringify({ apps: { app } }));
+  });
+  onEnd.push(() => server.close().closeAllConnections());
+  const address = (await listening(server)).replace('http://', '');
+  const property = (name: string, value: string) =>
+    `<configuration><property><name>${name}</name><value>${value}</value></property></configuration>`;
+  await writeFile(path.join(folder, 'core-site.xml'), property('fs.defaultFS', 'hdfs://localhost:1'));
+  await writeFile(path.join(folder, 'yarn-site.xml'), property('yarn.resourcemanager.webapp.address', address));
+  return asked;
+}
+
+const application = { user: 'alice', queue: 'default', startedTime: 1 };
+const RUNNING = { ...application, id: 'application_1_0002', name: 'goes on', state: 'RUNNING' };
+const ENDED = { ...application, id: 'application_1_0001', name: 'over', state: 'FINISHED', finalStatus: 'SUCCEEDED' };
+const offered = (...words: string[]) => completionLines(describeCommandLine(), words);
+
+/** vi.waitFor would advance the fake clock. */
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+test('jobs of the cluster, the newest first, and of this machine', async () => {
+  await cluster((states) => (states === null ? [ENDED, RUNNING] : [RUNNING]));
+  const all = ['words', 'application_1_0002\tgoes on, running', 'application_1_0001\tover, succeeded', `${LOCAL}\there, succeeded`];
+  expect(await offered('logs', '')).toEqual(all);
+  expect(await offered('kill', '')).toEqual(all.slice(0, 2));
+});
+
+test('of this machine alone while the cluster does not answer', async () => {
+  const questions = await cluster(() => null);
+  const lines = offered('logs', '');
+  await until(() => questions.asked === 2);
+  vi.advanceTimersByTime(450);
+  expect(await lines).toEqual(['words', `${LOCAL}\there, succeeded`]);
+});
+
+test('those that run when the cluster takes too long to tell of all', async () => {
+  const questions = await cluster((states) => (states === null ? null : [RUNNING]));
+  const lines = offered('logs', '');
+  await until(() => questions.asked === 2 && vi.getTimerCount() === 1);
+  vi.advanceTimersByTime(450);
+  expect(await lines).toEqual(['words', 'application_1_0002\tgoes on, running', `${LOCAL}\there, succeeded`]);
+});
+
+test('nothing, and no error, where there is no cluster, and of what is no job', async () => {
+  vi.stubEnv('HADOOP_CONF_DIR', path.join(folder, 'none'));
+  vi.stubEnv('TONY_LOCAL_DIR', path.join(folder, 'none'));
+  expect(await offered('logs', '')).toEqual(['words']);
+  expect(await offered('logs', 'application_1_0001', '')).toEqual(['words']);
+  expect(await offered('logs', 'no-job', '')).toEqual(['words']);
+  expect(await offered('doctor', '--queue', '')).toEqual(['words']);
+});

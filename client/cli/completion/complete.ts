@@ -1,0 +1,42 @@
+import { harmless } from '../../terminal/terminal.ts';
+import type { DescribedCommand } from '../help/command-description.ts';
+import { type Candidate, type Typed, wantedAt } from './typed-words.ts';
+import { VALUES, type Values } from './values.ts';
+
+const LONGEST_DESCRIPTION = 60;
+
+/**
+ * Returns the lines that a shell's completion function reads. The first line is `words`, `files` or `folders`, the kind of completion.
+ * After `words`, each line is a candidate, with its description after a tab. The shell filters the candidates. Never throws: an error must
+ * not disturb the command line.
+ *
+ * @param words without `tony-ts`, the last one up to the cursor
+ */
+export async function completionLines(root: DescribedCommand, words: readonly string[]): Promise<string[]> {
+  const wanted = wantedAt(root, words);
+  if (wanted.kind === 'words') return ['words', ...wanted.candidates.filter(isPlain).map(candidateLine)];
+  const current = (words.at(-1) ?? '').slice(wanted.prefix.length);
+  const values = await valuesOf(wanted.name, wanted, current);
+  if (typeof values === 'string') return [values];
+  return ['words', ...values.filter(isPlain).map(({ value, describe }) => candidateLine({ value: `${wanted.prefix}${value}`, describe }))];
+}
+
+async function valuesOf(name: string, typed: Typed, current: string): Promise<Values> {
+  const find = Object.hasOwn(VALUES, name) ? VALUES[name] : undefined;
+  try {
+    return (await find?.(typed, current)) ?? [];
+  } catch {
+    return [];
+  }
+}
+
+/** bash inserts candidates unquoted, so only words without special characters are offered. */
+function isPlain({ value }: Candidate): boolean {
+  return /^[\w.:@=%+,/-]*$/.test(value);
+}
+
+function candidateLine({ value, describe }: Candidate): string {
+  const brief = harmless(describe).replace(/\s+/g, ' ').trim();
+  const cut = brief.length > LONGEST_DESCRIPTION ? `${brief.slice(0, LONGEST_DESCRIPTION - 1)}…` : brief;
+  return cut === '' ? value : `${value}\t${cut}`;
+}

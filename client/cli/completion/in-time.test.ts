@@ -1,0 +1,30 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { inTime } from './in-time.ts';
+
+// Fake timers start at 0, like a process that has just started.
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
+afterEach(() => void vi.useRealTimers());
+
+const never = (): Promise<string> => new Promise(() => {});
+
+test('an answer, and what there is instead of a failure', async () => {
+  expect(await inTime(async () => 'answer', 'instead')).toBe('answer');
+  expect(await inTime(() => Promise.reject(new Error('no')), 'instead')).toBe('instead');
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test.each([
+  ['450 ms after the start', 0, 450],
+  ['earlier when the start has taken a part of them', 100, 350],
+  ['300 ms on when it has taken more', 2_000, 300],
+])('an answer is waited for until %s', async (_, startMs, waitedMs) => {
+  vi.advanceTimersByTime(startMs);
+  let given = '';
+  void inTime(never, 'instead').then((value) => {
+    given = value;
+  });
+  await vi.advanceTimersByTimeAsync(waitedMs - 1);
+  expect(given).toBe('');
+  await vi.advanceTimersByTimeAsync(1);
+  expect(given).toBe('instead');
+});

@@ -1,0 +1,23 @@
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { messageOf, TonyError } from '../../../platform/errors.ts';
+import type { Shell } from './shells.ts';
+
+/** The scripts are beside this file in the sources and beside the bundle in dist/. */
+const SCRIPTS: Readonly<Record<Shell, URL>> = {
+  bash: new URL('./tony-ts.bash', import.meta.url),
+  zsh: new URL('./tony-ts.zsh', import.meta.url),
+  fish: new URL('./tony-ts.fish', import.meta.url),
+};
+
+/**
+ * Returns the completion script of a shell.
+ * @throws TonyError BUNDLES_MISSING
+ */
+export async function completionScript(shell: Shell): Promise<string> {
+  try {
+    return await readFile(SCRIPTS[shell], 'utf8');
+  } catch (error) {
+    throw new TonyError('BUNDLES_MISSING', `${fileURLToPath(SCRIPTS[shell])} cannot be read: ${messageOf(error)}.`, { cause: error });
+  }
+}

@@ -1,0 +1,3 @@
+/** Shells with completion for `tony-ts`. */
+export const SHELLS = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof SHELLS)[number];

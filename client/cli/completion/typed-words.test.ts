@@ -1,0 +1,96 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { describeCommandLine } from '../command-line.ts';
+import { type DescribedCommand, describeCommands } from '../help/command-description.ts';
+import { type Wanted, wantedAt } from './typed-words.ts';
+import { VALUES } from './values.ts';
+
+const root = describeCommandLine();
+
+function words(wanted: Wanted): string[] {
+  return wanted.kind === 'words' ? wanted.candidates.map(({ value }) => value) : [`value of ${wanted.name}`];
+}
+
+test('commands, and what is below them, with what they are for', () => {
+  expect(words(wantedAt(root, ['']))).toEqual(expect.arrayContaining(['submit', 'logs', 'completion']));
+  expect(words(wantedAt(root, ['history', '']))).toEqual(expect.arrayContaining(['list', 'show']));
+  expect(wantedAt(root, [''])).toMatchObject({
+    candidates: expect.arrayContaining([{ value: 'list', describe: expect.stringMatching(/./) }]),
+  });
+});
+
+test('options, those of a command that stands for its first one too; each once, unless it is a list', () => {
+  expect(words(wantedAt(root, ['submit', '--']))).toEqual(expect.arrayContaining(['--conf', '--set', '--local', '--output', '--help']));
+  expect(words(wantedAt(root, ['submit', '--conf', 'x', '--set', 'a=1', '--local', '--']))).toContain('--set');
+  expect(words(wantedAt(root, ['submit', '--conf', 'x', '--set', 'a=1', '--local', '--']))).not.toContain('--conf');
+  expect(words(wantedAt(root, ['submit', '--set', 'a=1', '--local', '--']))).not.toContain('--local');
+  expect(words(wantedAt(root, ['history', '--']))).toContain('--user');
+  expect(words(wantedAt(root, ['logs', 'application_1_0001', '-']))).toEqual(expect.arrayContaining(['-f', '--follow', '--tail']));
+  expect(words(wantedAt(root, ['tensorboard', 'x', '--']))).toContain('--no-open');
+  // No positional is expected, so the options are offered.
+  expect(words(wantedAt(root, ['submit', '']))).toContain('--conf');
+});
+
+test('values: choices at once, others by the name of what they are a value of', () => {
+  expect(words(wantedAt(root, ['status', 'x', '--output', '']))).toEqual(['table', 'json', 'yaml']);
+  expect(words(wantedAt(root, ['status', 'x', '--output=j']))).toEqual(['--output=table', '--output=json', '--output=yaml']);
+  expect(words(wantedAt(root, ['completion', '']))).toEqual(['bash', 'zsh', 'fish']);
+  expect(words(wantedAt(root, ['submit', '--conf', '']))).toEqual(['value of conf']);
+  expect(wantedAt(root, ['submit', '--conf=jo'])).toMatchObject({ kind: 'value', name: 'conf', prefix: '--conf=' });
+  expect(wantedAt(root, ['logs', '--resource-manager', 'rm:8088', 'application_1_0001', 'wor'])).toMatchObject({
+    kind: 'value',
+    name: 'task',
+    command: 'logs',
+    positionals: ['application_1_0001'],
+    values: { 'resource-manager': 'rm:8088' },
+  });
+  expect(words(wantedAt(root, ['kill', 'a', '']))).not.toContain('value of application');
+});
+
+test('whatever is typed, there is an answer', () => {
+  const known = everyWord(root);
+  const word = fc.oneof(fc.constantFrom(...known), fc.string({ maxLength: 8 }), fc.constantFrom('--', '-', '', '--=', '--conf='));
+  fc.assert(fc.property(fc.array(word, { maxLength: 8 }), (typed) => void wantedAt(root, typed)));
+});
+
+test('whatever has values that can be looked up is an option or a positional of some command', () => {
+  const names = everyName(root);
+  for (const name of Object.keys(VALUES)) expect(names).toContain(name);
+});
+
+test('a description is what yargs is told', () => {
+  const described = describeCommands((yargs) =>
+    yargs
+      .command({
+        command: ['show <id> [more..]', '$0'],
+        describe: 'Show it',
+        builder: (inner) =>
+          inner.positional('id', { choices: [1, 2] as const, describe: 'Which' }).option('deep', { type: 'boolean', default: true }),
+        handler: () => undefined,
+      })
+      .command({ command: 'secret', describe: false, handler: () => undefined })
+      .option('hidden', { hidden: true, alias: 'x' }),
+  );
+  const show = {
+    name: 'show',
+    describe: 'Show it',
+    positionals: [
+      { name: 'id', describe: 'Which', required: true, choices: ['1', '2'] },
+      { name: 'more', describe: '', required: false, choices: [] },
+    ],
+    options: [{ name: 'deep', aliases: [], describe: '', isFlag: true, isList: false, choices: [], hidden: false, on: true, fallback: '' }],
+    commands: [],
+    otherwise: null,
+  };
+  expect(described).toMatchObject({ commands: [show], otherwise: show, options: [{ name: 'hidden', aliases: ['x'], hidden: true }] });
+  expect(words(wantedAt(described, ['--']))).toEqual([]);
+  expect(words(wantedAt(described, ['show', '--']))).toEqual(['--no-deep']);
+});
+
+function everyWord(command: DescribedCommand): string[] {
+  return [command.name, ...command.options.map(({ name }) => `--${name}`), ...command.commands.flatMap(everyWord)];
+}
+
+function everyName(command: DescribedCommand): string[] {
+  return [...command.options, ...command.positionals].map(({ name }) => name).concat(command.commands.flatMap(everyName));
+}

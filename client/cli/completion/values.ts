@@ -1,0 +1,109 @@
+import type { JobSummary } from '../../listing/job-lister.ts';
+import { inTime } from './in-time.ts';
+import type { Candidate, Typed } from './typed-words.ts';
+
+/** The source of a value: candidates, or names of files or folders, which the shell completes itself. */
+export type Values = readonly Candidate[] | 'files' | 'folders';
+
+/** The maximum number of jobs offered, the most recent first. */
+const MOST_JOBS = 200;
+const MOST_LOCAL_JOBS = 20;
+/** Commands that need a running job. */
+const RUNNING_ONLY: ReadonlySet<string> = new Set(['kill', 'attach', 'top', 'feed']);
+
+/** Completions by the name of an option or positional. */
+export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => Promise<Values> | Values>> = {
+  application: jobs,
+  task: tasks,
+  queue: queues,
+  code: errorCodes,
+  key: keys,
+  conf: () => 'files',
+  to: () => 'files',
+  folder: () => 'folders',
+};
+
+/** The user's own jobs, the newest first. */
+async function jobs({ command, values }: Typed): Promise<Candidate[]> {
+  const ended = !RUNNING_ONLY.has(command.split(' ')[0] ?? '');
+  // Local jobs are offered even if the cluster is unreachable.
+  const [cluster, local] = await Promise.all([clusterJobs(ended, values), localJobs(ended).catch(() => [])]);
+  return [...cluster, ...local];
+}
+
+async function clusterJobs(ended: boolean, values: Typed['values']): Promise<Candidate[]> {
+  const { listJobs } = await import('../../listing/list-jobs.ts');
+  const list = (which: { readonly ended: boolean }) => listJobs({ ...which, limit: MOST_JOBS, ...clusterOf(values) });
+  // If listing the finished jobs takes too long, only the running ones are offered.
+  const [running, all] = await Promise.all([inTime(() => list({ ended: false }), []), ended ? inTime(() => list({ ended }), null) : null]);
+  return (all ?? running).map(jobCandidate);
+}
+
+async function localJobs(ended: boolean): Promise<Candidate[]> {
+  const { listLocalJobs } = await import('../../listing/local-jobs.ts');
+  return (await listLocalJobs({ ended, limit: MOST_LOCAL_JOBS })).map(jobCandidate);
+}
+
+/** `mnist, running` */
+function jobCandidate({ id, name, phase }: JobSummary): Candidate {
+  return { value: id, describe: `${name}, ${phase.toLowerCase()}` };
+}
+
+async function tasks({ positionals, values }: Typed): Promise<Candidate[]> {
+  const { checkId } = await import('../../connections/connect-job.ts');
+  const [id = ''] = positionals;
+  const look = () => tasksOf(id, values);
+  return checkId(id) === 'local' ? await look() : await inTime(look, []);
+}
+
+async function tasksOf(id: string, values: Typed['values']): Promise<Candidate[]> {
+  const { connectJob } = await import('../../connections/connect-job.ts');
+  const connection = await connectJob(id, clusterOf(values));
+  try {
+    const { status } = await connection.observe();
+    const all = status?.tasks ?? [];
+    const roles = [...new Set(all.map(({ role }) => role))].map((role) => ({
+      value: role,
+      describe: `all ${all.filter((task) => task.role === role).length} of the role`,
+    }));
+    const single = all.map(({ role, index, state }) => ({ value: `${role}:${index}`, describe: state }));
+    return [...roles, ...single, { value: 'master', describe: 'the ApplicationMaster' }];
+  } finally {
+    connection.close();
+  }
+}
+
+async function queues({ values }: Typed): Promise<Candidate[]> {
+  const { openCluster } = await import('../../cluster/cluster.ts');
+  const { ResourceManager } = await import('../../../hadoop/yarn/resource-manager.ts');
+  const list = async () => {
+    const cluster = await openCluster(clusterOf(values));
+    const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
+    try {
+      return await resourceManager.queues();
+    } finally {
+      resourceManager.close();
+      cluster.close();
+    }
+  };
+  return (await inTime(list, [])).map(({ name }) => ({ value: name, describe: '' }));
+}
+
+async function errorCodes(): Promise<Candidate[]> {
+  const { ERROR_CODES } = await import('../../../platform/errors.ts');
+  return Object.entries(ERROR_CODES).map(([value, { means }]) => ({ value, describe: means }));
+}
+
+/** The keys at the level being typed: `roles.w` is below `roles`. */
+async function keys(_: Typed, current: string): Promise<Candidate[]> {
+  const { explainKey } = await import('../../../conf/explain-key.ts');
+  const { jobJsonSchema } = await import('../../../conf/job-schema.ts');
+  const above = current.split('.').slice(0, -1);
+  const children = explainKey(jobJsonSchema(), above.join('.'))?.children ?? [];
+  return children.map(({ key, description }) => ({ value: [...above, key].join('.'), describe: description }));
+}
+
+function clusterOf(values: Typed['values']): { resourceManager?: string; staging?: string } {
+  const { 'resource-manager': resourceManager, staging } = values;
+  return { ...(resourceManager !== undefined && { resourceManager }), ...(staging !== undefined && { staging }) };
+}

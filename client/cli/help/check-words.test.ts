@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest';
+import { describeCommandLine } from '../command-line.ts';
+import { checkWords } from './check-words.ts';
+
+const root = describeCommandLine();
+
+function check(...words: string[]): string[] {
+  return checkWords(root, words);
+}
+
+test.each([
+  ['an unknown command is reported before its options', ['bogus', '--output', 'json'], 'There is no command "bogus".'],
+  ['the command may stand behind options', ['--output', 'json', 'lst'], 'There is no command "lst"; did you mean "list"?'],
+  ['a word behind an unknown option is no command', ['history', '--limt', '5'], 'There is no option --limt; did you mean --limit?'],
+  ['an option of another command', ['status', 'local_1_0001', '--conf', 'x'], 'There is no option --conf'],
+  ['an option that is misspelled', ['submit', '--lcoal'], 'There is no option --lcoal; did you mean --local?'],
+  ['a misspelled short option', ['list', '-ax'], 'There is no option -ax'],
+  ['an option in place of a value', ['submit', '--conf', '--local'], '--conf wants a value.'],
+  ['an option in place of any value', ['import', 'tony.xml', '--task-params', '--to', 'job.yaml'], '--task-params wants a value.'],
+  ['a value that is no choice', ['history', '--state', 'failde'], 'not failde; did you mean FAILED?'],
+  [
+    'a flag with a value that yargs would take for false',
+    ['history', 'prune', '--dry-run=yes'],
+    '--dry-run takes no value but true or false',
+  ],
+  ['a negated flag with such a value', ['history', 'prune', '--no-dry-run=0'], '--no-dry-run takes no value but true or false'],
+  ['a flag with an empty value', ['history', 'prune', '--dry-run='], '--dry-run takes no value but true or false'],
+  ['options that exclude each other', ['list', '--user', 'bob', '-a'], '-a and --user exclude each other.'],
+  ['an option and a word that exclude each other', ['top', 'local_1_0001', '--all'], '--all and local_1_0001 exclude each other.'],
+  ['no command', ['quotas', 'emit'], 'Say what to do: tony-ts quotas emit COMMAND.'],
+  ['an option behind the end of options', ['submit', '--', '--local'], '"--local" is one word too many.'],
+])('%s', (_, words, message) => {
+  expect(() => check(...words)).toThrow(message);
+});
+
+test('a value that begins with a dash follows an equals sign for yargs', () => {
+  expect(check('import', 'tony.xml', '--task-params', '--a 1', '--executes', '-m train')).toEqual([
+    'import',
+    'tony.xml',
+    '--task-params=--a 1',
+    '--executes=-m train',
+  ]);
+  expect(check('import', 'tony.xml', '--task-params', '--rate=0.1')).toEqual(['import', 'tony.xml', '--task-params=--rate=0.1']);
+  expect(check('import', 'tony.xml', '--task-params=--to')).toEqual(['import', 'tony.xml', '--task-params=--to']);
+});
+
+test('each value of a list stands behind its own option', () => {
+  expect(check('events', '--type', 'task', '--type', 'job', 'local_1_0001')).toHaveLength(6);
+  expect(() => check('events', '--type', 'task', 'job', 'local_1_0001')).toThrow('"local_1_0001" is one word too many.');
+});
+
+test('a flag may be given as true or false', () => {
+  expect(check('history', 'prune', '--dry-run=true', '--all=false')).toEqual(['history', 'prune', '--dry-run=true', '--all=false']);
+});
+
+test('words behind -- are no options', () => {
+  expect(check('logs', '-f', '--', 'local_1_0001')).toEqual(['logs', '-f', 'local_1_0001']);
+});
+
+test('words that ask for help are not checked', () => {
+  expect(check('submit', '--no-such', '--help')).toEqual(['submit', '--no-such', '--help']);
+});

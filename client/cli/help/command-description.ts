@@ -1,0 +1,120 @@
+import type { Argv, CommandModule, Options } from 'yargs';
+
+/*
+ * Describes the commands and their arguments, recorded from the definitions that yargs uses, for shell completion, messages and the
+ * documentation.
+ */
+
+export interface DescribedOption {
+  readonly name: string;
+  /** Alternative names. */
+  readonly aliases: readonly string[];
+  readonly describe: string;
+  /** Takes no value. */
+  readonly isFlag: boolean;
+  /** May be given several times. */
+  readonly isList: boolean;
+  /** The next word is the option's value even if it begins with a dash, unless it is itself an option of the command. */
+  readonly takesNextWord: boolean;
+  readonly choices: readonly string[];
+  /** Options and positionals that cannot be combined with this one. */
+  readonly conflicts: readonly string[];
+  readonly hidden: boolean;
+  /** A flag that is true by default and disabled by `--no-NAME`. */
+  readonly on: boolean;
+  /** The default value; empty if there is none, and for flags. */
+  readonly fallback: string;
+  /** Normalises a value before comparing it with the choices. */
+  readonly normalize: (value: string) => string;
+}
+
+export interface DescribedPositional {
+  readonly name: string;
+  readonly describe: string;
+  readonly required: boolean;
+  readonly choices: readonly string[];
+}
+
+export interface DescribedCommand {
+  /** Empty for `tony-ts` itself. */
+  readonly name: string;
+  readonly describe: string;
+  readonly positionals: readonly DescribedPositional[];
+  readonly options: readonly DescribedOption[];
+  readonly commands: readonly DescribedCommand[];
+  /** The default command if none of `commands` is named. */
+  readonly otherwise: DescribedCommand | null;
+}
+
+type AnyModule = CommandModule<object, never>;
+
+/** Records the commands and options that `define` passes to yargs. */
+export function describeCommands(define: (yargs: Argv) => unknown): DescribedCommand {
+  return recorded('', '', define);
+}
+
+function recorded(usage: string, describe: string, define: (yargs: Argv) => unknown): DescribedCommand {
+  const [name = '', ...places] = usage.split(' ');
+  const described = new Map<string, Options>();
+  const options: DescribedOption[] = [];
+  const commands: DescribedCommand[] = [];
+  let otherwise: DescribedCommand | null = null;
+  const methods: Readonly<Record<string, (...args: never[]) => void>> = {
+    positional: (key: string, given: Options) => void described.set(key, given),
+    option: (key: string | Readonly<Record<string, Options>>, given: Options = {}) => {
+      options.push(...(typeof key === 'string' ? [describeOption(key, given)] : allOptions(key)));
+    },
+    options: (given: Readonly<Record<string, Options>>) => void options.push(...allOptions(given)),
+    help: () => void options.push(describeOption('help', { alias: 'h', type: 'boolean', describe: 'Show help' })),
+    version: () => void options.push(describeOption('version', { type: 'boolean', describe: 'Show version number' })),
+    command: (given: AnyModule) => {
+      const [first = '', ...others] = [given.command ?? ''].flat();
+      if (given.describe === false) return;
+      const command = recorded(first, given.describe ?? '', (yargs) =>
+        typeof given.builder === 'function' ? given.builder(yargs as Argv<object>) : yargs.options(given.builder ?? {}),
+      );
+      commands.push(command);
+      if (others.includes('$0')) otherwise = command;
+    },
+  };
+  // Other calls to yargs do not affect the description.
+  const recorder: unknown = new Proxy(
+    {},
+    {
+      get:
+        (_, method) =>
+        (...args: never[]): unknown => {
+          if (typeof method === 'string' && Object.hasOwn(methods, method)) methods[method]?.(...args);
+          return recorder;
+        },
+    },
+  );
+  define(recorder as Argv);
+  const positionals = places.map((place): DescribedPositional => {
+    const key = place.replace(/^[<[]|\.*[>\]]$/g, '');
+    const given = described.get(key);
+    return { name: key, describe: given?.describe ?? '', required: place.startsWith('<'), choices: (given?.choices ?? []).map(String) };
+  });
+  return { name, describe, positionals, options, commands, otherwise };
+}
+
+function allOptions(given: Readonly<Record<string, Options>>): DescribedOption[] {
+  return Object.entries(given).map(([name, each]) => describeOption(name, each));
+}
+
+function describeOption(name: string, given: Options): DescribedOption {
+  return {
+    name,
+    aliases: [given.alias ?? []].flat(),
+    describe: given.describe ?? '',
+    isFlag: given.type === 'boolean',
+    isList: given.array === true || given.type === 'array',
+    takesNextWord: given.nargs === 1,
+    choices: (given.choices ?? []).map(String),
+    conflicts: [given.conflicts ?? []].flat().map(String),
+    hidden: given.hidden === true,
+    on: given.default === true,
+    fallback: given.default === undefined || typeof given.default === 'boolean' ? '' : String(given.default),
+    normalize: (value) => (given.coerce === undefined ? value : String((given.coerce as (value: string) => unknown)(value))),
+  };
+}

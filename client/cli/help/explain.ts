@@ -1,0 +1,65 @@
+import { type ExplainedKey, explainKey } from '../../../conf/explain-key.ts';
+import { jobJsonSchema } from '../../../conf/job-schema.ts';
+import { siteJsonSchema } from '../../../conf/site.ts';
+import { ERROR_CODES, type ErrorCode, TonyError } from '../../../platform/errors.ts';
+import { suggest } from '../../../platform/suggest.ts';
+
+/** The meanings of the command's exit codes. */
+export const EXIT_CODES = {
+  0: 'the job, or the command, succeeded',
+  1: 'the job failed',
+  2: 'the request was wrong',
+  3: 'the cluster could not be reached',
+  130: 'interrupted',
+} as const;
+
+export interface ExplainedCode {
+  readonly code: ErrorCode;
+  readonly exitCode: 1 | 2 | 3 | 130;
+  /** When the error occurs. */
+  readonly meaning: string;
+  /** The next step; empty if it depends on the situation. */
+  readonly hint: string;
+}
+
+/**
+ * Explains a key of job.yaml; `site`: of tony-site.yaml.
+ *
+ * @param key e.g. `roles.worker.restart`; empty for the file itself
+ * @throws TonyError USAGE for an unknown key, with the closest match
+ */
+export function explainConfig(key = '', { site = false }: { readonly site?: boolean } = {}): ExplainedKey {
+  const schema = site ? siteJsonSchema() : jobJsonSchema();
+  const found = explainKey(schema, key);
+  if (found !== null) return found;
+  const parts = key.split('.');
+  const known = (explainKey(schema, parts.slice(0, -1).join('.'))?.children ?? []).map((child) => child.key);
+  const meant = suggest(parts.at(-1) ?? '', known);
+  const full = meant === undefined ? '' : `; did you mean ${[...parts.slice(0, -1), meant].join('.')}?`;
+  throw new TonyError('USAGE', `There is no key ${key}${full}`, { hint: 'tony-ts config explain lists all keys.' });
+}
+
+/** Returns the meanings of all error codes. */
+export function explainCodes(): ExplainedCode[] {
+  return Object.entries(ERROR_CODES).map(([code, { exit, means, hint }]) => ({
+    code: code as ErrorCode,
+    exitCode: exit,
+    meaning: means,
+    hint,
+  }));
+}
+
+/** @throws TonyError USAGE for an unknown code, with the closest match */
+export function explainCode(code: string): ExplainedCode {
+  const all = explainCodes();
+  const name = code.toUpperCase();
+  const found = all.find((each) => each.code === name);
+  if (found !== undefined) return found;
+  const meant = suggest(
+    name,
+    all.map((each) => each.code),
+  );
+  throw new TonyError('USAGE', `There is no error code ${code}${meant === undefined ? '' : `; did you mean ${meant}?`}`, {
+    hint: 'tony-ts explain lists all codes.',
+  });
+}

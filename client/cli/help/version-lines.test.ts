@@ -1,0 +1,21 @@
+import { expect, test } from 'vitest';
+import { terminalOf } from '../../terminal/terminal.ts';
+import { versionLines } from './version-lines.ts';
+
+const FOUND = [
+  { part: 'tony-ts', version: '1.0.0', detail: '' },
+  { part: 'Python', version: null, detail: 'no python3 on the PATH; only TensorBoard needs it' },
+];
+
+test('a line for each part; what is missing is said as such', () => {
+  expect(versionLines(FOUND, terminalOf({}))).toEqual([
+    'tony-ts  1.0.0',
+    'Python   none  (no python3 on the PATH; only TensorBoard needs it)',
+  ]);
+  const narrow = terminalOf({ isTTY: true, columns: 40 }, { NO_COLOR: '1' });
+  expect(versionLines(FOUND, narrow)).toEqual([
+    'tony-ts  1.0.0',
+    'Python   none  (no python3 on the PATH;',
+    '         only TensorBoard needs it)',
+  ]);
+});

@@ -1,0 +1,15 @@
+import { harmless, type Terminal } from '../../terminal/terminal.ts';
+import { fold, padTo, widthOf } from '../../terminal/text-width.ts';
+import type { PartVersion } from './versions.ts';
+
+/** One line per component: its name, its version (if known) and details. */
+export function versionLines(found: readonly PartVersion[], terminal: Terminal): string[] {
+  const wide = Math.max(...found.map(({ part }) => widthOf(part)));
+  return found.flatMap(({ part, version, detail }) => {
+    const said = harmless(version ?? 'none');
+    const shown = version === null ? terminal.paint('yellow', said) : said;
+    const rest = detail === '' ? '' : `  ${terminal.paint('dim', `(${harmless(detail).replace(/\s+/g, ' ')})`)}`;
+    const line = `${padTo(part, wide)}  ${shown}${rest}`;
+    return terminal.live ? fold(line, terminal.columns - 1, ' '.repeat(wide + 2)) : [line];
+  });
+}

@@ -1,0 +1,121 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { arch, release, type } from 'node:os';
+import { promisify } from 'node:util';
+import { formatBytes } from '../../../conf/values/quantities.ts';
+import description from '../../../package.json' with { type: 'json' };
+import { checkOptions } from '../../../platform/check-options.ts';
+import { messageOf } from '../../../platform/errors.ts';
+import { CLUSTER_OPTIONS, type ClusterOptions, openCluster } from '../../cluster/cluster.ts';
+
+/** A component of tony-ts, or a system that it runs on or connects to. */
+export interface PartVersion {
+  readonly part: string;
+  /** Null if the component is missing or cannot be queried. */
+  readonly version: string | null;
+  /** Its location or content, or why it is missing. */
+  readonly detail: string;
+}
+
+const LIBRARIES = ['@tensorflow/tfjs', '@tensorflow/tfjs-backend-wasm', '@tensorflow/tfjs-node', '@tensorflow/tfjs-node-gpu'] as const;
+const NODES = [20, 22, 24] as const;
+const PYTHON_MS = 5_000;
+
+/** Returns all versions that help with troubleshooting. Missing components are reported without an error. */
+export async function versions(options: ClusterOptions = {}): Promise<PartVersion[]> {
+  checkOptions('versions', options, CLUSTER_OPTIONS);
+  const [system, libraries, runtimes, python, tensorBoard, cluster] = await Promise.all([
+    operatingSystem(),
+    Promise.all(LIBRARIES.map(library)),
+    builtRuntimes(),
+    pythonVersion(),
+    tensorBoardVersion(),
+    clusterVersions(options),
+  ]);
+  return [
+    { part: 'tony-ts', version: description.version, detail: '' },
+    { part: 'Node', version: process.versions.node, detail: process.execPath },
+    system,
+    ...libraries,
+    ...runtimes,
+    python,
+    tensorBoard,
+    ...cluster,
+  ];
+}
+
+async function operatingSystem(): Promise<PartVersion> {
+  const text = await readFile('/etc/os-release', 'utf8').catch(() => '');
+  const name = /^PRETTY_NAME="?([^"\n]*)"?$/m.exec(text)?.[1];
+  return { part: 'system', version: `${type()} ${release()} ${arch()}`, detail: name ?? '' };
+}
+
+async function library(name: (typeof LIBRARIES)[number]): Promise<PartVersion> {
+  try {
+    const file = createRequire(import.meta.url).resolve(`${name}/package.json`);
+    const { version } = JSON.parse(await readFile(file, 'utf8')) as { version?: unknown };
+    return { part: name, version: typeof version === 'string' ? version : null, detail: '' };
+  } catch {
+    return { part: name, version: null, detail: 'not installed here; jobs get theirs from the runtime' };
+  }
+}
+
+async function builtRuntimes(): Promise<PartVersion[]> {
+  const { findRuntime } = await import('../../runtime/ensure-runtime.ts');
+  const wanted = NODES.flatMap((node) => [false, true].map((gpu) => ({ node, gpu })));
+  const found = await Promise.all(
+    wanted.map(async ({ node, gpu }): Promise<PartVersion[]> => {
+      const runtime = await findRuntime({ node, gpu }).catch(() => null);
+      if (runtime === null) return [];
+      const detail = `TensorFlow.js ${runtime.tensorflowJs}, libtensorflow ${runtime.libtensorflow}, ${formatBytes(runtime.size)}`;
+      return [{ part: gpu ? 'runtime with GPUs' : 'runtime', version: `Node ${runtime.node}`, detail }];
+    }),
+  );
+  const built = found.flat();
+  return built.length > 0
+    ? built
+    : [{ part: 'runtime', version: null, detail: 'not built; tony-ts runtime build does, and so does submit' }];
+}
+
+async function pythonVersion(): Promise<PartVersion> {
+  try {
+    const { stdout } = await promisify(execFile)('python3', ['--version'], { timeout: PYTHON_MS, killSignal: 'SIGKILL' });
+    return { part: 'Python', version: stdout.trim().replace(/^Python /, ''), detail: 'for TensorBoard' };
+  } catch {
+    return { part: 'Python', version: null, detail: 'no python3 on the PATH; only TensorBoard needs it' };
+  }
+}
+
+async function tensorBoardVersion(): Promise<PartVersion> {
+  const { findTensorBoard } = await import('../../runtime/ensure-tensorboard.ts');
+  const found = await findTensorBoard().catch(() => null);
+  if (found === null) return { part: 'TensorBoard', version: null, detail: 'not fetched; the first job that asks for it does' };
+  return { part: 'TensorBoard', version: found.tensorboard, detail: formatBytes(found.size) };
+}
+
+async function clusterVersions(options: ClusterOptions): Promise<PartVersion[]> {
+  const { ResourceManager } = await import('../../../hadoop/yarn/resource-manager.ts');
+  const { javaOfDaemon } = await import('../../../hadoop/configuration/daemon-java.ts');
+  try {
+    const cluster = await openCluster(options);
+    const resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
+    try {
+      const { resourceManagerVersion } = await resourceManager.clusterInfo();
+      let java: string | null = null;
+      for (const address of cluster.configuration.resourceManagers) java ??= await javaOfDaemon(new URL(address));
+      return [
+        { part: 'Hadoop', version: resourceManagerVersion, detail: cluster.configuration.resourceManagers.join(', ') },
+        { part: 'Java', version: java, detail: java === null ? 'the ResourceManager does not say' : 'of the ResourceManager' },
+      ];
+    } finally {
+      resourceManager.close();
+      cluster.close();
+    }
+  } catch (error) {
+    return [
+      { part: 'Hadoop', version: null, detail: messageOf(error) },
+      { part: 'Java', version: null, detail: 'that of the cluster, which is not known' },
+    ];
+  }
+}

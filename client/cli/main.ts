@@ -1,0 +1,35 @@
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { describeError } from '../output/error-lines.ts';
+import { OUTPUT_FORMATS, valueWriter } from '../output/value-output.ts';
+import { terminalOf } from '../terminal/terminal.ts';
+import { runCommandLine } from './command-line.ts';
+
+/* The command `tony-ts`. Exit codes: 0 success, 1 the job failed, 2 invalid request, 3 the cluster is unreachable, 130 interrupted. */
+
+// A closed stdout ends the command successfully: `tony-ts logs ... | head`.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  process.exit(error.code === 'EPIPE' ? 0 : 1);
+});
+
+// A closed stderr must not fail the command.
+process.stderr.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') process.exit(1);
+});
+
+const words = process.argv.slice(2);
+try {
+  await runCommandLine(words);
+} catch (thrown) {
+  const error = thrown instanceof TonyError ? thrown : new TonyError('INTERNAL', messageOf(thrown), { cause: thrown });
+  const format = OUTPUT_FORMATS.find(
+    (name) => words.includes(`--output=${name}`) || words.some((word, at) => word === '--output' && words[at + 1] === name),
+  );
+  if (format !== undefined && format !== 'table') {
+    const { code, message, hint } = error;
+    (await valueWriter(format))({ type: 'error', code, message, hint });
+  }
+  process.stderr.write(describeError(error, terminalOf(process.stderr), words.includes('--debug')));
+  process.exitCode = error.exitCode;
+}
+// Flushes the output, then exits: idle keep-alive connections would keep the process running.
+process.stdout.write('', () => process.stderr.write('', () => process.exit()));

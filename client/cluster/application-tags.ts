@@ -1,0 +1,41 @@
+import type { Job } from '../../conf/job.ts';
+import { roleTags } from '../../conf/role-tags.ts';
+import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { TonyError } from '../../platform/errors.ts';
+
+const MOST = 'yarn.resourcemanager.application.max-tags';
+const LONGEST = 'yarn.resourcemanager.application.max-tag.length';
+/** The tag that identifies all tony-ts jobs. */
+const OWN_TAG = 'tony-ts';
+
+/** The tags of a job's application: the tony-ts tag, the tags that encode its requests, and the tags from job.yaml. */
+export function applicationTags(job: Pick<Job, 'roles' | 'master' | 'tags'>): string[] {
+  return [...new Set([OWN_TAG, ...roleTags(job), ...job.tags])];
+}
+
+/**
+ * Rejects too many or too long tags before the upload; the ResourceManager would reject them only at submission.
+ *
+ * @throws TonyError JOB_INVALID, HADOOP_CONF_INVALID
+ */
+export function refuseTooManyTags(job: Pick<Job, 'roles' | 'master' | 'tags'>, configuration: Pick<HadoopConfiguration, 'number'>): void {
+  const tags = applicationTags(job);
+  const most = configuration.number(MOST);
+  const longest = configuration.number(LONGEST);
+  const settings = 'If the ResourceManager has another limit, set it in the yarn-site.xml of HADOOP_CONF_DIR too.';
+  const tooLong = tags.find((tag) => tag.length > longest);
+  if (tooLong !== undefined) {
+    const whose = job.tags.includes(tooLong) ? 'Tag' : 'The tag that tells what the job asks for,';
+    throw new TonyError('JOB_INVALID', `${whose} ${tooLong} has ${tooLong.length} characters; ${LONGEST} is ${longest}.`, {
+      hint: `${job.tags.includes(tooLong) ? 'Shorten it under `tags` in job.yaml.' : 'Shorten the names of roles.'} ${settings}`,
+    });
+  }
+  if (tags.length <= most) return;
+  const own = tags.filter((tag) => !job.tags.includes(tag)).length;
+  const left = Math.max(0, most - own);
+  throw new TonyError(
+    'JOB_INVALID',
+    `The application would have ${tags.length} tags: ${tags.length - own} of the job and ${own} of tony-ts, which tell what its roles ask for. ${MOST} is ${most}.`,
+    { hint: `List ${left === 0 ? 'none' : left === 1 ? 'one' : `at most ${left}`} under \`tags\` in job.yaml. ${settings}` },
+  );
+}

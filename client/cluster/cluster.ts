@@ -1,0 +1,61 @@
+import type { SiteConfig } from '../../conf/site.ts';
+import { HadoopConfiguration, hadoopUser } from '../../hadoop/configuration/configuration.ts';
+import type { OptionNames } from '../../platform/check-options.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { createStorage } from '../../storage/create-storage.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { placeUri } from '../files/place-uri.ts';
+import { loadSite, siteFolders } from './site-file.ts';
+
+export interface ClusterOptions {
+  /** Address of the web server of a ResourceManager, whose own configuration is used; default: HADOOP_CONF_DIR. */
+  readonly resourceManager?: string | undefined;
+  /** URI of the staging root; default `<fs.defaultFS>/user/<user>/.tony-ts`. */
+  readonly staging?: string | undefined;
+  readonly environment?: NodeJS.ProcessEnv;
+}
+
+export const CLUSTER_OPTIONS: OptionNames<ClusterOptions> = { resourceManager: true, staging: true, environment: true };
+
+/** Interactive commands report an unreachable NameNode after this time. Later operations wait for a failover to complete. */
+const FIRST_ANSWER_MS = 4_000;
+
+export interface HadoopCluster {
+  readonly configuration: HadoopConfiguration;
+  readonly user: string;
+  readonly storage: Storage;
+  /** URI of the staging root. */
+  readonly root: string;
+  /** URI of the user's home folder. */
+  readonly home: string;
+  /** The site configuration, loaded on first use. */
+  site(): Promise<SiteConfig>;
+  close(): void;
+}
+
+/**
+ * Opens the cluster that HADOOP_CONF_DIR, or a ResourceManager, names. Only the latter needs a connection: to that ResourceManager.
+ *
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, CLUSTER_SECURE
+ */
+export async function openCluster({ resourceManager, staging, environment = process.env }: ClusterOptions): Promise<HadoopCluster> {
+  const configuration =
+    resourceManager === undefined
+      ? await HadoopConfiguration.fromEnvironment(environment)
+      : await (await import('../../hadoop/configuration/remote-configuration.ts')).configurationOfResourceManager(resourceManager);
+  if (configuration.secure) {
+    throw new TonyError(
+      'CLUSTER_SECURE',
+      `The cluster ${configuration.resourceManagers[0]} asks for Kerberos, which this version cannot speak.`,
+    );
+  }
+  const user = hadoopUser(environment);
+  const home = joinUri(configuration.defaultFs, 'user', user);
+  const storage = createStorage({ hadoop: configuration, user, firstPatienceMs: FIRST_ANSWER_MS });
+  const root = placeUri(staging ?? environment.TONY_STAGING ?? null, home) ?? joinUri(home, '.tony-ts');
+  let site: Promise<SiteConfig> | undefined;
+  const readSite = (): Promise<SiteConfig> =>
+    loadSite({ folders: siteFolders(environment, resourceManager !== undefined), storage, defaultFs: configuration.defaultFs });
+  return { configuration, user, storage, root, home, site: () => (site ??= readSite()), close: () => storage.close() };
+}

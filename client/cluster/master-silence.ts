@@ -1,0 +1,46 @@
+/** Timeout of one request to an ApplicationMaster (ms). */
+export const MASTER_ANSWER_MS = 2_000;
+/** Interval between requests to a silent ApplicationMaster (ms): the ResourceManager's proxy occupies a thread for each request. */
+const ASK_AGAIN_MS = 5_000;
+
+/** Tracks how long an ApplicationMaster has not answered, and limits how often it is queried meanwhile. */
+export class MasterSilence {
+  readonly #now: () => number;
+  #since: number | null = null;
+  #askAt = Number.NEGATIVE_INFINITY;
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /** Time since its first unanswered request (ms); null while it answers. */
+  get ms(): number | null {
+    return this.#since === null ? null : Math.round(this.#now() - this.#since);
+  }
+
+  /** Sends the request and returns the answer; null for a rejected request, or, without sending, shortly after an unanswered one. */
+  async ask<T>(question: () => Promise<T>): Promise<T | null> {
+    const askedAt = this.#now();
+    if (askedAt < this.#askAt) return null;
+    try {
+      const answer = await question();
+      this.end();
+      return answer;
+    } catch {
+      this.#since ??= askedAt;
+      this.#askAt = this.#now() + ASK_AGAIN_MS;
+      return null;
+    }
+  }
+
+  /** Ends the silence: the ApplicationMaster has answered, or none runs. */
+  end(): void {
+    this.#since = null;
+    this.#askAt = Number.NEGATIVE_INFINITY;
+  }
+}
+
+export function silenceText(silentMs: number): string {
+  const seconds = Math.max(1, Math.round(silentMs / 1000));
+  return `The ApplicationMaster has not answered for ${seconds} s.`;
+}

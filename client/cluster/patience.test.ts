@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest';
+import { TonyError } from '../../platform/errors.ts';
+import { Patience, patiently } from './patience.ts';
+
+const AWAY = new TonyError('RM_UNREACHABLE', 'It is away.');
+
+test('a cluster that has answered may be away for a while, which is said once', () => {
+  let now = 0;
+  const patience = new Patience(1000, () => now);
+  expect(patience.answered()).toBeNull();
+  expect(patience.missed(AWAY)).toBe('It is away. The job goes on; trying again.');
+  now = 900;
+  expect(patience.missed(AWAY)).toBeNull();
+  expect(patience.answered()).toBe('The cluster answers again.');
+  expect(patience.answered()).toBeNull();
+  // Each outage produces a new notice.
+  expect(patience.missed(AWAY)).not.toBeNull();
+  now = 1901;
+  expect(() => patience.missed(AWAY)).toThrow(AWAY);
+});
+
+test('one that has never answered, and other errors, are not borne', () => {
+  const patience = new Patience();
+  expect(() => patience.missed(AWAY)).toThrow(AWAY);
+  patience.answered();
+  const unknown = new TonyError('APPLICATION_UNKNOWN', 'No.');
+  expect(() => patience.missed(unknown)).toThrow(unknown);
+  expect(() => patience.missed(new TypeError('x'))).toThrow(TypeError);
+});
+
+test('work is tried again while the cluster is away, and not for other reasons', async () => {
+  let tries = 0;
+  const late = async (): Promise<number> => {
+    if (++tries < 3) throw AWAY;
+    return tries;
+  };
+  expect(await patiently(late, { intervalMs: 1 })).toBe(3);
+  await expect(patiently(() => Promise.reject(AWAY), { intervalMs: 1, patienceMs: 10 })).rejects.toThrow(AWAY);
+  const unknown = new TonyError('APPLICATION_UNKNOWN', 'No.');
+  await expect(patiently(() => Promise.reject(unknown), { intervalMs: 1 })).rejects.toThrow(unknown);
+  const stop = new AbortController();
+  const waiting = patiently(() => Promise.reject(AWAY), { signal: stop.signal });
+  const hanging = patiently(() => new Promise(() => undefined), { signal: stop.signal });
+  stop.abort(new Error('enough'));
+  await expect(waiting).rejects.toThrow('enough');
+  await expect(hanging).rejects.toThrow('enough');
+});

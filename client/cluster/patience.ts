@@ -1,0 +1,70 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { untilAborted } from '../terminal/until-aborted.ts';
+
+/** How long followers of a job tolerate an unreachable cluster by default; the job does not depend on them. */
+export const PATIENCE_MS = 600_000;
+const RETRY_EVERY_MS = 500;
+
+/** Tolerates an outage of a cluster that has answered before, such as a failover to another ResourceManager. */
+export class Patience {
+  readonly #limitMs: number;
+  readonly #clock: () => number;
+  #answered = false;
+  #awaySince: number | null = null;
+
+  constructor(limitMs: number = PATIENCE_MS, clock: () => number = () => performance.now()) {
+    this.#limitMs = limitMs;
+    this.#clock = clock;
+  }
+
+  /** Records an answer. Returns the notice that the cluster is back; null if it was not away. */
+  answered(): string | null {
+    const back = this.#awaySince !== null;
+    this.#answered = true;
+    this.#awaySince = null;
+    return back ? 'The cluster answers again.' : null;
+  }
+
+  /**
+   * Records a failed request. Returns the notice that the cluster is unreachable; null if already reported.
+   * @throws `error` itself when it is not a connection error, when the cluster has never answered, or when the outage exceeds the limit.
+   */
+  missed(error: unknown): string | null {
+    if (!isAway(error) || !this.#answered) throw error;
+    const now = this.#clock();
+    if (this.#awaySince === null) {
+      this.#awaySince = now;
+      return `${messageOf(error)} The job goes on; trying again.`;
+    }
+    if (now - this.#awaySince > this.#limitMs) throw error;
+    return null;
+  }
+}
+
+/** Runs `work`, retrying while a cluster that has answered before is unreachable. @throws what `work` throws, or the signal's reason */
+export async function patiently<T>(
+  work: () => Promise<T>,
+  {
+    patienceMs,
+    intervalMs = RETRY_EVERY_MS,
+    signal,
+  }: { readonly patienceMs?: number; readonly intervalMs?: number; readonly signal?: AbortSignal } = {},
+): Promise<T> {
+  const patience = new Patience(patienceMs);
+  patience.answered();
+  for (;;) {
+    signal?.throwIfAborted();
+    try {
+      return await untilAborted(work(), signal);
+    } catch (error) {
+      patience.missed(error);
+    }
+    await delay(intervalMs, undefined, { ...(signal && { signal }) }).catch(() => undefined);
+  }
+}
+
+/** Whether the error says that the cluster is unreachable, which may be temporary. */
+export function isAway(error: unknown): boolean {
+  return error instanceof TonyError && error.exitCode === 3;
+}

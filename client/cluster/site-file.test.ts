@@ -1,0 +1,64 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { DEFAULT_SITE } from '../../conf/site.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { loadSite, siteFolders } from './site-file.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'site-'));
+const [own, hadoop] = [join(folder, 'own'), join(folder, 'hadoop')];
+const DAY_MS = 86_400_000;
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A storage with the given HDFS files, by URI. */
+function holding(files: Readonly<Record<string, string>>): Storage {
+  const storage = new FileStorage();
+  storage.read = async (uri) => {
+    const text = files[uri];
+    if (text === undefined) throw new TonyError('NOT_FOUND', uri);
+    return Buffer.from(text);
+  };
+  return storage;
+}
+
+function put(where: string, text: string): void {
+  mkdirSync(where, { recursive: true });
+  writeFileSync(join(where, 'tony-site.yaml'), text);
+}
+
+test('the first file that is there counts', async () => {
+  const storage = holding({ 'hdfs://nn:8020/apps/tony-ts/site.yaml': 'history: {keep: 3d}' });
+  const places = { folders: [own, hadoop], storage, defaultFs: 'hdfs://nn:8020' };
+  expect((await loadSite(places)).history.keepMs).toBe(3 * DAY_MS);
+  put(hadoop, 'history: {keep: 2d}');
+  expect((await loadSite(places)).history.keepMs).toBe(2 * DAY_MS);
+  put(own, 'history: {keep: 1d}');
+  expect((await loadSite(places)).history.keepMs).toBe(DAY_MS);
+});
+
+test('without any the defaults hold', async () => {
+  expect(await loadSite({ folders: [own], storage: holding({}), defaultFs: 'hdfs://nn:8020' })).toEqual(DEFAULT_SITE);
+  expect(await loadSite({ folders: [], storage: holding({}), defaultFs: 'file:///' })).toEqual(DEFAULT_SITE);
+});
+
+test('mistakes name the file', async () => {
+  put(own, 'histori: {}');
+  const loading = loadSite({ folders: [own], storage: holding({}), defaultFs: 'hdfs://nn' });
+  await expect(loading).rejects.toThrow(`${join(own, 'tony-site.yaml')}:1:1  histori: is no key here; did you mean \`history\`?`);
+  mkdirSync(join(hadoop, 'tony-site.yaml'), { recursive: true });
+  await expect(loadSite({ folders: [hadoop], storage: holding({}), defaultFs: 'hdfs://nn' })).rejects.toMatchObject({
+    code: 'SITE_UNREADABLE',
+  });
+});
+
+test("Hadoop's folder says nothing of a cluster that was named by its address", () => {
+  const environment = { TONY_CONF_DIR: '/t', HADOOP_CONF_DIR: '/h' };
+  expect(siteFolders(environment, false)).toEqual(['/t', '/h']);
+  expect(siteFolders(environment, true)).toEqual(['/t']);
+  expect(siteFolders({ HADOOP_HOME: '/opt/hadoop' }, false)).toEqual(['/opt/hadoop/etc/hadoop']);
+  expect(siteFolders({}, false)).toEqual([]);
+});

@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import { parseSite } from '../../conf/site.ts';
+import { knownNames, unknownNameLines, unknownNames } from './unknown-quota-names.ts';
+
+const KNOWN = { resources: ['memory', 'vcores', 'yarn.io/fpga', 'nec.com/VE'], queues: ['root', 'default', 'research'] };
+
+function lines(text: string): string[] {
+  return unknownNameLines(unknownNames(parseSite(`quotas: ${text}`, 'tony-site.yaml').quotas, KNOWN));
+}
+
+test('resource types that the ResourceManager does not know are named, with what was probably meant', () => {
+  expect(
+    lines("{users: {'*': {job: {yarn.io/fgpa: 3}, roles: {ps: {task: {nec.com/ve: 1}}}}}, roles: {worker: {total: {quantum: 1}}}}"),
+  ).toEqual([
+    'quotas.roles.worker.total.quantum limits nothing: the cluster has no resource type quantum; it has memory, vcores, yarn.io/fpga, nec.com/VE',
+    'quotas.users.*.job.yarn.io/fgpa limits nothing: the cluster has no resource type yarn.io/fgpa; did you mean yarn.io/fpga?',
+    'quotas.users.*.roles.ps.task.nec.com/ve limits nothing: the cluster has no resource type nec.com/ve; did you mean nec.com/VE?',
+  ]);
+});
+
+test('known types, and keys of their own, are right on every cluster', () => {
+  expect(lines('{roles: {worker: {task: {memory: 1g, gpus: 1, yarn.io/fpga: 1}, total: {instances: 1, vcores: 3}}}}')).toEqual([]);
+});
+
+test('queues that the ResourceManager does not know are named', () => {
+  const quotas =
+    "{users: {'*': {queues: [default, reserch]}}, queues: {'*': {instances: 1}, root: {instances: 9}, resarch: {instances: 1}}}";
+  expect(lines(quotas)).toEqual([
+    'quotas.queues.resarch limits nothing: the cluster has no queue resarch; did you mean research?',
+    'quotas.users.*.queues.1 limits nothing: the cluster has no queue reserch; did you mean research?',
+  ]);
+});
+
+test('what the ResourceManager knows comes by the names of the site file', async () => {
+  const resourceManager = {
+    newApplication: async () => ({ applicationId: 'x', maximum: { 'memory-mb': 1, vcores: 1, 'yarn.io/gpu': 1, 'yarn.io/fpga': 1 } }),
+    queues: async () => [{ name: 'gpu', path: 'root.ml.gpu', state: 'RUNNING', capacity: 1, usedCapacity: 0 }],
+  };
+  expect(await knownNames(resourceManager)).toEqual({
+    resources: ['memory', 'vcores', 'gpus', 'yarn.io/fpga'],
+    queues: ['root', 'ml', 'gpu'],
+  });
+});

@@ -1,0 +1,59 @@
+import { amountPaths, type JobLimits, type Quotas } from '../../conf/quota-schema.ts';
+import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
+import { amountsOf } from '../../hadoop/yarn/running-job.ts';
+import { suggest } from '../../platform/suggest.ts';
+
+/** A name in the site file that the ResourceManager does not know, so that its limit has no effect. */
+export interface UnknownName {
+  /** e.g. `quotas.users.*.job.yarn.io/fgpa` */
+  readonly path: string;
+  readonly message: string;
+}
+
+/** Names that the ResourceManager knows. */
+export interface KnownNames {
+  /** Resource types, named as in the site file. */
+  readonly resources: readonly string[];
+  /** Last components of the queue paths. */
+  readonly queues: readonly string[];
+}
+
+/** tony-ts's own keys are valid even where no node has such a resource, for example GPUs. */
+const OWN_KEYS: ReadonlySet<string> = new Set(['memory', 'vcores', 'gpus', 'instances']);
+
+export async function knownNames(resourceManager: Pick<ResourceManager, 'newApplication' | 'queues'>): Promise<KnownNames> {
+  // An unused application ID costs nothing, and its answer names every resource type under any scheduler.
+  const [{ maximum }, queues] = await Promise.all([resourceManager.newApplication(), resourceManager.queues()]);
+  return { resources: Object.keys(amountsOf(maximum)), queues: queues.flatMap(({ path }) => path.split('.')) };
+}
+
+/** Resource types and queues that the site file names and the cluster lacks. */
+export function unknownNames(quotas: Quotas, known: KnownNames): UnknownName[] {
+  const resources = amountPaths(quotas)
+    .filter(({ resource }) => !OWN_KEYS.has(resource) && !known.resources.includes(resource))
+    .map(({ path, resource }) => ({ path: ['quotas', ...path].join('.'), message: sentence('resource type', resource, known.resources) }));
+  const queues = queuePaths(quotas)
+    .filter(({ queue }) => !known.queues.includes(queue))
+    .map(({ path, queue }) => ({ path, message: sentence('queue', queue, known.queues) }));
+  return [...resources, ...queues];
+}
+
+export function unknownNameLines(unknown: readonly UnknownName[]): string[] {
+  return unknown.map(({ path, message }) => `${path} limits nothing: ${message}`);
+}
+
+function queuePaths(quotas: Quotas): { readonly path: string; readonly queue: string }[] {
+  const own = Object.keys(quotas.queues).flatMap((queue) => (queue === '*' ? [] : [{ path: `quotas.queues.${queue}`, queue }]));
+  const lists = (['users', 'groups'] as const).flatMap((kind) =>
+    Object.entries<JobLimits>(quotas[kind]).flatMap(([name, { queues = [] }]) =>
+      queues.map((queue, index) => ({ path: `quotas.${kind}.${name}.queues.${index}`, queue })),
+    ),
+  );
+  return [...own, ...lists];
+}
+
+function sentence(what: string, name: string, known: readonly string[]): string {
+  const meant = suggest(name, known);
+  const advice = meant === undefined ? `it has ${[...new Set(known)].join(', ')}` : `did you mean ${meant}?`;
+  return `the cluster has no ${what} ${name}; ${advice}`;
+}

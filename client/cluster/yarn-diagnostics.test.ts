@@ -1,0 +1,104 @@
+import { expect, test } from 'vitest';
+import { ACTIVATED, QUEUE_FULL } from './yarn-diagnostics.fixture.ts';
+import { awaitedPartition, resultOf, unknownQueue, waitingReason } from './yarn-diagnostics.ts';
+
+const ID = 'application_1795225023264_0003';
+const explain = (diagnostics: string, state = 'FAILED') => resultOf({ id: ID, state, finalStatus: 'FAILED', diagnostics }).diagnostics;
+
+test.each([
+  ['FINISHED', 'SUCCEEDED', 'SUCCEEDED'],
+  ['FINISHED', 'FAILED', 'FAILED'],
+  ['FINISHED', 'KILLED', 'KILLED'],
+  ['FINISHED', 'UNDEFINED', 'FAILED'],
+  ['KILLED', 'KILLED', 'KILLED'],
+  ['FAILED', 'FAILED', 'FAILED'],
+])('%s with final status %s is %s', (state, finalStatus, result) => {
+  expect(resultOf({ id: ID, state, finalStatus, diagnostics: 'x' }).state).toBe(result);
+});
+
+test('what the ApplicationMaster said is passed on as it is', () => {
+  expect(explain('worker:1 exited with code 3.\nboom\n', 'FINISHED')).toBe('worker:1 exited with code 3.\nboom');
+  expect(resultOf({ id: ID, state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics: 'done' }).diagnostics).toBe('');
+  const diagnostics = 'Attempt recovered after RM restart stopped early at step 12: loss did not improve for 3 evaluations\n';
+  const end = { id: ID, state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics };
+  expect(resultOf(end).diagnostics).toBe('stopped early at step 12: loss did not improve for 3 evaluations');
+});
+
+test('an unknown queue is named', () => {
+  const text = `Application ${ID} submitted by user alice to unknown queue: nosuch`;
+  expect(explain(text)).toBe('The queue nosuch does not exist. Correct `queue` in job.yaml.');
+  expect(unknownQueue(text)).toBe('nosuch');
+  expect(unknownQueue('all is well')).toBeUndefined();
+});
+
+test('an ApplicationMaster that could not run: exit code, what it wrote, and where to look', () => {
+  const text = `Application ${ID} failed 2 times due to AM Container for appattempt_1795225023264_0003_000002 exited with  exitCode: 127
+Failing this attempt.Diagnostics: [2026-11-20 10:00:00.000]Exception from container-launch.
+Container id: container_1795225023264_0003_02_000001
+Exit code: 127
+
+[2026-11-20 10:00:00.000]Container exited with a non-zero exit code 127. Error file: prelaunch.err.
+Last 4096 bytes of prelaunch.err :
+Last 4096 bytes of stderr :
+/bin/bash: line 1: runtime/bin/node: No such file or directory
+
+
+For more detailed output, check the application tracking page: http://localhost:8088/cluster/app/${ID} Then click on links to logs of each attempt.
+. Failing the application.`;
+  expect(explain(text)).toBe(
+    `The ApplicationMaster could not run (exit code 127: a program was not found on the node):
+/bin/bash: line 1: runtime/bin/node: No such file or directory
+See tony-ts logs ${ID} master.`,
+  );
+});
+
+test('a staging folder that was removed under the job is named as the cause', () => {
+  const text = `Application ${ID} failed 2 times due to AM Container for appattempt_1_0003_000002 exited with  exitCode: -1000
+Diagnostics: [2026-11-22 10:00:00.000]File does not exist: hdfs://nn:8020/user/alice/.tony-ts/jobs/${ID}/job.json
+java.io.FileNotFoundException: File does not exist: hdfs://nn:8020/user/alice/.tony-ts/jobs/${ID}/job.json
+\tat org.apache.hadoop.hdfs.DistributedFileSystem$29.doCall(DistributedFileSystem.java:1757)`;
+  expect(explain(text)).toContain(
+    `hdfs://nn:8020/user/alice/.tony-ts/jobs/${ID}/job.json was removed while the job needed it. Keep programs that clean HDFS away from the staging folder, and submit the job again.`,
+  );
+});
+
+test('memory, localisation and silence are named', () => {
+  const failed = (rest: string): string =>
+    explain(`Application ${ID} failed 2 times due to AM Container for appattempt_1_0003_000002 ${rest}`);
+  expect(failed('exited with  exitCode: -104\nFailing this attempt.')).toContain('raise master.memory');
+  expect(failed('exited with  exitCode: -1000\nDiagnostics: Resource hdfs://nn/x changed on src filesystem (expected 1, was 2)')).toMatch(
+    /files could not be fetched\):\n.*changed on src filesystem/,
+  );
+  expect(
+    explain(
+      `Application ${ID} failed 2 times due to ApplicationMaster for attempt appattempt_1_0003_000002 timed out. Failing the application.`,
+    ),
+  ).toMatch(/^The ApplicationMaster fell silent/);
+});
+
+test('Java stacks go, the end of what is long stays', () => {
+  expect(explain('Boom\n\tat org.apache.hadoop.Some.method(Some.java:1)\nCaused')).toBe('Boom\nCaused');
+  const long = explain(`start${'x'.repeat(10_000)}end`);
+  expect(long.length).toBeLessThanOrEqual(4001);
+  expect(long.endsWith('end')).toBe(true);
+  expect(explain('')).toMatch(/says nothing/);
+});
+
+test('why an application waits, without the table', () => {
+  expect(waitingReason(QUEUE_FULL)).toBe(
+    "Application is added to the scheduler and is not yet activated. Queue's AM resource limit exceeded.",
+  );
+  expect(waitingReason(ACTIVATED)).toBe('Application is Activated, waiting for resources to be assigned for AM.');
+  expect(waitingReason(ACTIVATED, 'no node has 1 vcores free for ApplicationMaster: none has any')).toBe(
+    'Application is Activated, waiting for resources to be assigned for AM: no node has 1 vcores free for ApplicationMaster: none has any.',
+  );
+  expect(waitingReason('')).toBe('');
+});
+
+test('which nodes an ApplicationMaster waits for', () => {
+  expect(awaitedPartition(ACTIVATED)).toBe('');
+  expect(awaitedPartition(ACTIVATED.replace('<DEFAULT_PARTITION>', 'a100'))).toBe('a100');
+  expect(awaitedPartition(QUEUE_FULL)).toBeNull();
+  // The Fair Scheduler.
+  expect(awaitedPartition('Application is Activated, waiting for resources to be assigned for AM.')).toBeNull();
+});

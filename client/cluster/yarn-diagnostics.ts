@@ -1,0 +1,131 @@
+import type { JobResult } from '../../conf/status.ts';
+import { missingFile } from '../../hadoop/yarn/container-exit.ts';
+
+/** The parts of the ResourceManager's report on a finished application that determine the result. */
+export interface EndedApplication {
+  readonly id: string;
+  readonly state: string;
+  readonly finalStatus: string;
+  readonly diagnostics: string;
+}
+
+const DIAGNOSTICS_MAXIMUM = 4000;
+
+/** Derives the job's result. YARN's final status is authoritative; its diagnostics are replaced where they do not help the user. */
+export function resultOf(application: EndedApplication): JobResult {
+  const state = finalState(application);
+  return { state, diagnostics: state === 'SUCCEEDED' ? earlyEnd(application) : explain(application) };
+}
+
+/** The ApplicationMaster's own sentence; YARN may put others before it, for example that the application was recovered. */
+function earlyEnd({ diagnostics }: EndedApplication): string {
+  return /stopped early at step \d+: .*/.exec(diagnostics)?.[0].trim() ?? '';
+}
+
+function finalState({ state, finalStatus }: EndedApplication): JobResult['state'] {
+  if (state === 'KILLED' || finalStatus === 'KILLED') return 'KILLED';
+  return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'SUCCEEDED' : 'FAILED';
+}
+
+/** The name of the missing queue, if the ResourceManager rejected the application for it. */
+export function unknownQueue(diagnostics: string): string | undefined {
+  return /submitted by user \S+ to (?:unknown|non-?existent) queue:?\s*(\S+?)\.?\s*$/im.exec(diagnostics)?.[1];
+}
+
+function explain({ id, state, diagnostics }: EndedApplication): string {
+  const text = diagnostics.trim();
+  const queue = unknownQueue(text);
+  if (queue !== undefined) return `The queue ${queue} does not exist. Correct \`queue\` in job.yaml.`;
+  if (/cannot submit applications to queue|does not have permission to submit/i.test(text)) {
+    return `${firstSentence(text)} Ask for access to the queue, or name another one in job.yaml.`;
+  }
+  if (/queue .*(stopped|draining)|is STOPPED/i.test(text) && state === 'FAILED') {
+    return `${firstSentence(text)} Name another queue in job.yaml, or have this one started.`;
+  }
+  if (/^Application application_\S+ failed \d+ times/m.test(text)) return masterFailed(id, text);
+  return shorten(text) || `YARN says nothing about why the application is ${state}.`;
+}
+
+/** The ApplicationMaster itself failed in both attempts: the relevant lines are buried in YARN's own. */
+function masterFailed(id: string, text: string): string {
+  const logs = `See tony-ts logs ${id} master.`;
+  const timedOut = /timed out/i.test(text) && /ApplicationMaster for attempt \S+ timed out/i.test(text);
+  if (timedOut) return `The ApplicationMaster fell silent and YARN gave it up. ${logs}`;
+  const exit = /exited with\s+exitCode:\s*(-?\d+)/.exec(text)?.[1];
+  const cause = shorten([...writtenToStderr(text), ...localisation(text)].join('\n'));
+  const how = exit === undefined ? '' : ` (exit code ${exit}${meaning(exit)})`;
+  return `The ApplicationMaster could not run${how}${cause === '' ? '. ' : `:\n${cause}\n`}${logs}`;
+}
+
+/** The NodeManager quotes the ends of error files, each after a header line and up to an empty line, sometimes the same file twice. */
+function writtenToStderr(text: string): string[] {
+  const quotes: string[][] = [];
+  let quote: string[] | null = null;
+  for (const line of text.split('\n')) {
+    if (/^Last \d+ bytes of \S+\s*:/.test(line)) {
+      quote = [];
+      quotes.push(quote);
+    } else if (line.trim() === '' || line.startsWith('For more detailed output')) quote = null;
+    else quote?.push(line.trimEnd());
+  }
+  return [...new Set(quotes.map((lines) => lines.join('\n')))].filter((lines) => lines !== '');
+}
+
+function meaning(exit: string): string {
+  switch (exit) {
+    case '127':
+      return ': a program was not found on the node';
+    case '137':
+      return ': killed, often for want of memory';
+    case '-103':
+    case '-104':
+      return ': more memory than its container has; raise master.memory in job.yaml';
+    case '-1000':
+      return ': its files could not be fetched';
+    default:
+      return '';
+  }
+}
+
+function localisation(text: string): string[] {
+  const line = /^.*(?:changed on src filesystem|FileNotFoundException|AccessControlException|Permission denied).*$/m.exec(text)?.[0];
+  if (line === undefined) return [];
+  const missing = missingFile(line);
+  return missing === null ? [line.trim()] : [line.trim(), missing];
+}
+
+function firstSentence(text: string): string {
+  const line = text.split('\n')[0]?.trim() ?? '';
+  return /[.!?]$/.test(line) ? line : `${line}.`;
+}
+
+function shorten(text: string): string {
+  const kept = text
+    .split('\n')
+    .filter((line) => !/^\s+at [\w.$]+\(/.test(line))
+    .join('\n')
+    .trim();
+  // The cause of a failure is at the end of a program's output.
+  return kept.length <= DIAGNOSTICS_MAXIMUM ? kept : `…${kept.slice(-DIAGNOSTICS_MAXIMUM)}`;
+}
+
+/**
+ * The reason why an application waits for its ApplicationMaster, without YARN's tables; `shortage`, from `MasterShortages`, is appended.
+ */
+export function waitingReason(diagnostics: string, shortage: string | null = null): string {
+  const line = diagnostics
+    .replace(/^\[[^\]]*\]\s*/, '')
+    .split(/\n|Details\s*:|Last Node which was processed/)[0]
+    ?.trim();
+  return shortage === null ? (line ?? '') : `${(line ?? '').replace(/\.$/, '')}: ${shortage}.`;
+}
+
+/**
+ * The label of the nodes from which an application waits for its ApplicationMaster's container; empty for nodes without a label. Null when
+ * the application waits for something else, or the scheduler does not report the label (only the Capacity Scheduler does).
+ */
+export function awaitedPartition(diagnostics: string): string | null {
+  if (!/Application is Activated, waiting for resources/.test(diagnostics)) return null;
+  const label = /Details\s*:\s*AM Partition = ([^;]*?)\s*;/.exec(diagnostics)?.[1];
+  return label === undefined ? null : label === '<DEFAULT_PARTITION>' ? '' : label;
+}

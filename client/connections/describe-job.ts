@@ -1,0 +1,179 @@
+import { parseFrozenJob } from '../../conf/frozen-job.ts';
+import type { FrozenJob, Role } from '../../conf/job.ts';
+import type { FirstFailure, HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskStatus } from '../../conf/status.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { CheckpointStore } from '../../training/checkpoint/checkpoint-store.ts';
+import { orderContainers } from '../job/task-containers.ts';
+import { type ClusterAnswer, storedStatus } from '../records/stored-status.ts';
+import type { JobConnection, Observation } from './job-connection.ts';
+import { askConfiguration, askEvents, type JobRecords, readHistory, type YarnFacts } from './job-records.ts';
+import { type LostNode, lostNodes } from './lost-nodes.ts';
+
+/** A full description of a waiting, running or finished job. */
+export interface JobDescription {
+  readonly applicationId: string;
+  /** The first failure, with the program's last lines; null without a failure. The job may have recovered from it. */
+  readonly failure: FirstFailure | null;
+  readonly name: string;
+  readonly user: string;
+  readonly queue: string;
+  /** The state that the job reports; before the job reports one, YARN's state. */
+  readonly state: string;
+  /** Why the job waits, or how it ended. */
+  readonly message: string;
+  readonly result: JobResult | null;
+  /** ms since the epoch; null if unknown. */
+  readonly startedAt: number | null;
+  readonly finishedAt: number | null;
+  readonly step: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly generations: number;
+  readonly notices: readonly string[];
+  /** Nodes that the cluster lost while the job had containers on them. */
+  readonly lostNodes: readonly LostNode[];
+  /** Orphaned containers whose programs may still run; for a finished job, as of its end. */
+  readonly orphanedContainers: readonly OrphanedContainer[];
+  readonly pages: string | null;
+  /** Null for a local job. */
+  readonly yarn: YarnFacts | null;
+  /** The roles as job.yaml requests them; empty if the configuration is unavailable. */
+  readonly roles: readonly Role[];
+  readonly tasks: readonly DescribedTask[];
+  readonly checkpoints: DescribedCheckpoints | null;
+  /** Locations of the job's files; null if unknown or not yet created. */
+  readonly places: {
+    readonly history: string | null;
+    readonly checkpoints: string | null;
+    readonly summaries: string | null;
+    readonly output: string | null;
+    readonly logs: string | null;
+  };
+  /** The frozen job.json with all defaults filled in and likely secrets replaced by `***`; null if it is unavailable. */
+  readonly configuration: unknown;
+}
+
+export interface DescribedTask extends TaskStatus {
+  /** All containers of the task, oldest first. */
+  readonly containers: readonly { readonly containerId: string; readonly node: string | null }[];
+}
+
+export interface DescribedCheckpoints {
+  readonly dir: string;
+  /** The newest step that the job reported; 0 before the first checkpoint. */
+  readonly newest: number;
+  /** Steps with a stored checkpoint, oldest first; null if they cannot be listed. */
+  readonly kept: readonly number[] | null;
+  /** The checkpoint that the evaluator rated best; null without one. */
+  readonly best: { readonly step: number; readonly metric: string; readonly value: number } | null;
+}
+
+/**
+ * Collects all information about a job from YARN, the ApplicationMaster and the history.
+ *
+ * @throws TonyError APPLICATION_UNKNOWN, or a connection error when the cluster is unreachable.
+ */
+export async function describeJob(connection: JobConnection): Promise<JobDescription> {
+  const { applicationId, records } = connection;
+  const observation = await connection.observe();
+  const over = observation.result !== null;
+  const [yarn, history, configuration, logs, pages] = await Promise.all([
+    records.yarn(),
+    readHistory(records),
+    askConfiguration(records),
+    records.logs(),
+    over ? null : connection.pages(),
+  ]);
+  const frozen = frozenOf(configuration);
+  const status = observation.status ?? (history && storedStatus(history.record, wordOf(yarn, observation)));
+  const entries = (over ? null : await liveEntries(records)) ?? history?.record.entries ?? [];
+  const containers = orderContainers(status, entries);
+  const checkpointDir = status?.checkpointDir || frozen?.checkpointDir || null;
+  return {
+    applicationId,
+    failure: status?.failure ?? unspokenFailure(observation.result),
+    name: status?.name || yarn?.name || frozen?.job.name || '',
+    user: yarn?.user || status?.user || frozen?.user || '',
+    queue: yarn?.queue.replace(/^root\./, '') || status?.queue || frozen?.job.queue || '',
+    state: observation.result?.state ?? status?.state ?? observation.phase,
+    message: observation.result?.diagnostics ?? (observation.waiting || (status?.message ?? '')),
+    result: observation.result,
+    startedAt: status?.startedAt || yarn?.startedAt || null,
+    finishedAt: status?.finishedAt ?? yarn?.finishedAt ?? null,
+    step: status?.step ?? 0,
+    metrics: status?.metrics ?? {},
+    generations: status?.generations ?? 0,
+    notices: status?.notices ?? [],
+    lostNodes: lostNodes(entries),
+    orphanedContainers: status?.orphanedContainers ?? [],
+    pages,
+    yarn,
+    roles: frozen?.job.roles ?? [],
+    tasks: (status?.tasks ?? []).map((task) => {
+      const own = containers.filter((each) => each.task === `${task.role}:${task.index}`);
+      // A finished process uses no resources and sends no heartbeats.
+      const now = over ? { ...task, usage: null, silentMs: null } : task;
+      return { ...now, containers: own.map(({ containerId, node }) => ({ containerId, node })) };
+    }),
+    checkpoints: checkpointDir === null ? null : await checkpointsIn(records, checkpointDir, status),
+    places: {
+      history: history?.folder ?? frozen?.history ?? null,
+      checkpoints: checkpointDir,
+      summaries: status?.summaryDir || frozen?.summaryDir || null,
+      output: frozen?.outputDir ?? null,
+      logs,
+    },
+    configuration,
+  };
+}
+
+/** Null for a job.json that an older version wrote. */
+function frozenOf(configuration: unknown): FrozenJob | null {
+  try {
+    return configuration === null ? null : parseFrozenJob(JSON.stringify(configuration));
+  } catch {
+    return null;
+  }
+}
+
+function wordOf(yarn: YarnFacts | null, { result }: Observation): ClusterAnswer {
+  return yarn === null ? 'forgotten' : { ...yarn, result };
+}
+
+/** Builds the failure from YARN's diagnostics, for a job that ended before it could report one. */
+function unspokenFailure(result: JobResult | null): FirstFailure | null {
+  if (result?.state !== 'FAILED') return null;
+  const [text = '', ...lines] = result.diagnostics.trim().split('\n');
+  return { task: null, text, lines };
+}
+
+async function liveEntries(records: JobRecords): Promise<readonly HistoryEntry[] | null> {
+  const entries: HistoryEntry[] = [];
+  for (let after = 0; ; ) {
+    const page = await askEvents(records, after);
+    if (page === null) return entries.length === 0 ? null : entries;
+    if (page.entries.length === 0) return entries;
+    entries.push(...page.entries);
+    after = page.next;
+  }
+}
+
+async function checkpointsIn({ storage }: JobRecords, dir: string, status: JobStatus | null): Promise<DescribedCheckpoints> {
+  const store = new CheckpointStore(storage, dir);
+  const [kept, best] = await Promise.all([unlessRefused(store.steps()), unlessRefused(store.best())]);
+  return {
+    dir,
+    newest: status?.checkpointStep ?? 0,
+    kept: kept?.toSorted((a, b) => a - b) ?? null,
+    best: best && { step: best.step, metric: best.metric, value: best.value },
+  };
+}
+
+/** Null for a folder that belongs to another user or that this storage cannot reach. */
+async function unlessRefused<T>(reading: Promise<T>): Promise<T | null> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof TonyError) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,93 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { JobResult, JobStatus, TaskStatus } from '../../conf/status.ts';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { Patience } from '../cluster/patience.ts';
+import { untilAborted } from '../terminal/until-aborted.ts';
+import type { JobConnection, Observation } from './job-connection.ts';
+import { changes, type JobEvent } from './job-events.ts';
+
+/** How a job ended, and its results. */
+export interface JobReport {
+  readonly applicationId: string;
+  readonly state: JobResult['state'];
+  /** Cause and next step. For a successful job, why training ended before its last epoch; empty if it ran all epochs. */
+  readonly diagnostics: string;
+  readonly tasks: readonly TaskStatus[];
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly step: number;
+  readonly generations: number;
+  /** 0 if the job committed no checkpoint. */
+  readonly checkpointStep: number;
+  /** Null if the ApplicationMaster never ran. */
+  readonly checkpointDir: string | null;
+  readonly summaryDir: string | null;
+}
+
+/** One observation of a followed job, with the events since the previous observation. */
+export interface Look {
+  readonly observation: Observation;
+  readonly events: readonly JobEvent[];
+}
+
+export interface FollowOptions {
+  /** Interval between observations in ms; default 250. */
+  readonly intervalMs?: number;
+  /** How long the cluster may be unreachable (ms) before following fails; default ten minutes. The job does not depend on its follower. */
+  readonly patienceMs?: number;
+  /** Stops following (the job continues); the generator then throws the signal's reason. */
+  readonly signal?: AbortSignal;
+}
+
+const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, patienceMs: true, signal: true };
+
+/**
+ * Observes a job until it ends; the generator's return value is the report.
+ *
+ * @throws TonyError RM_UNREACHABLE or HDFS_UNREACHABLE when the cluster does not answer the first observation, or is later unreachable for
+ * longer than `patienceMs`; APPLICATION_UNKNOWN when the job does not exist.
+ */
+export async function* followJob(connection: JobConnection, options: FollowOptions = {}): AsyncGenerator<Look, JobReport> {
+  checkOptions('followJob', options, FOLLOW_OPTIONS);
+  const { intervalMs = 250, patienceMs, signal } = options;
+  const patience = new Patience(patienceMs);
+  let before: Observation | null = null;
+  for (;;) {
+    signal?.throwIfAborted();
+    try {
+      const observation = await untilAborted(connection.observe(), signal);
+      const events = eventsBetween(before, observation);
+      const back = patience.answered();
+      if (back !== null) events.unshift({ type: 'notice', message: back });
+      before = observation;
+      yield { observation, events };
+      if (observation.result !== null) return reportOf(connection.applicationId, observation.status, observation.result);
+    } catch (error) {
+      const notice = patience.missed(error);
+      if (notice !== null && before !== null) yield { observation: before, events: [{ type: 'notice', message: notice }] };
+    }
+    await delay(intervalMs, undefined, { ...(signal && { signal }) }).catch(() => undefined);
+  }
+}
+
+function eventsBetween(before: Observation | null, after: Observation): JobEvent[] {
+  if (after.status !== null) return changes(before?.status ?? null, after.status);
+  if (before !== null && before.phase === after.phase && before.waiting === after.waiting) return [];
+  // YARN's first states last only milliseconds and carry no information.
+  if (['NEW', 'NEW_SAVING', 'SUBMITTED'].includes(after.phase)) return [];
+  return [{ type: 'state', state: after.phase, message: after.waiting, generation: 0 }];
+}
+
+export function reportOf(applicationId: string, status: JobStatus | null, result: JobResult): JobReport {
+  return {
+    applicationId,
+    state: result.state,
+    diagnostics: result.diagnostics,
+    tasks: status?.tasks ?? [],
+    metrics: status?.metrics ?? {},
+    step: status?.step ?? 0,
+    generations: status?.generations ?? 0,
+    checkpointStep: status?.checkpointStep ?? 0,
+    checkpointDir: status?.checkpointDir ?? null,
+    summaryDir: status?.summaryDir ?? null,
+  };
+}

@@ -1,0 +1,60 @@
+import type { JobStatus, TaskStatus } from '../../conf/status.ts';
+
+/** Events of a followed job, in order. */
+export type JobEvent =
+  | { readonly type: 'state'; readonly state: string; readonly message: string; readonly generation: number }
+  | {
+      readonly type: 'task';
+      readonly role: string;
+      readonly index: number;
+      readonly state: TaskStatus['state'];
+      readonly generation: number;
+      readonly attempts: number;
+      readonly node: string | null;
+      readonly exitCode: number | null;
+      readonly failure: string | null;
+    }
+  | { readonly type: 'metrics'; readonly step: number; readonly metrics: Readonly<Record<string, number>> }
+  | { readonly type: 'checkpoint'; readonly step: number }
+  | { readonly type: 'notice'; readonly message: string };
+
+/** The events between two observations of a job; `before` is null for the first. */
+export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] {
+  const events: JobEvent[] = [];
+  if (before?.state !== after.state || timeless(before.message) !== timeless(after.message)) {
+    events.push({ type: 'state', state: after.state, message: after.message, generation: after.generations });
+  }
+  const known = new Map(before?.tasks.map((task) => [`${task.role}:${task.index}`, task]));
+  for (const task of after.tasks) {
+    const was = known.get(`${task.role}:${task.index}`);
+    if (was?.state === task.state && was.generation === task.generation && was.attempts === task.attempts) continue;
+    const { role, index, state, generation, attempts, node, exitCode, failure } = task;
+    events.push({ type: 'task', role, index, state, generation, attempts, node, exitCode, failure });
+  }
+  for (const message of after.notices.slice(keptOf(before?.notices ?? [], after.notices))) events.push({ type: 'notice', message });
+  if (after.checkpointStep !== (before?.checkpointStep ?? 0)) events.push({ type: 'checkpoint', step: after.checkpointStep });
+  if (after.step !== (before?.step ?? 0) || differ(before?.metrics ?? {}, after.metrics)) {
+    events.push({ type: 'metrics', step: after.step, metrics: after.metrics });
+  }
+  return events;
+}
+
+/** Removes durations, so that a message whose count only advances, such as `waiting for 12 s`, does not count as changed. */
+function timeless(message: string): string {
+  return message.replace(/(?:\b\d+(?:\.\d+)? (?:ms|s|min|h)\b ?)+/g, '');
+}
+
+/** How many leading notices of `after` come from `before`. New notices are appended, and may have displaced older ones. */
+function keptOf(before: readonly string[], after: readonly string[]): number {
+  let at = 0;
+  const kept = after.findIndex((message) => {
+    at = before.indexOf(message, at) + 1;
+    return at === 0;
+  });
+  return kept < 0 ? after.length : kept;
+}
+
+function differ(a: Readonly<Record<string, number>>, b: Readonly<Record<string, number>>): boolean {
+  const names = Object.keys(b);
+  return names.length !== Object.keys(a).length || names.some((name) => !Object.is(a[name], b[name]));
+}

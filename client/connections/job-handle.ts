@@ -1,0 +1,147 @@
+import type { FirstFailure } from '../../conf/status.ts';
+import { RESULT_FILE } from '../../conf/values/run-call.ts';
+import { checkOptions } from '../../platform/check-options.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { MOST_JSON_BYTES } from '../../platform/json-value.ts';
+import { patiently } from '../cluster/patience.ts';
+import { untilAborted } from '../terminal/until-aborted.ts';
+import { CONNECT_OPTIONS, type ConnectOptions, connectJob } from './connect-job.ts';
+import { type FollowOptions, followJob, type JobReport } from './follow-job.ts';
+import type { JobConnection, Observation } from './job-connection.ts';
+import { jobLogs, type LogLine, type LogOptions } from './job-logs.ts';
+import { type KillReport, killJob } from './kill-job.ts';
+
+const LAST_LINES = 20;
+
+/**
+ * A handle to a running or finished job, for notebooks and programs. `T`: the type of the chief's return value.
+ *
+ * A job on a cluster is independent of its handle. A local job ends with this process, unless it was started with `detach`.
+ */
+export class JobHandle<T = unknown> {
+  readonly id: string;
+  /** URL of the job's pages; null in local mode, where `pages` returns it. */
+  readonly trackingUrl: string | null;
+  readonly #connection: JobConnection;
+  readonly #closing = new AbortController();
+  /** Settles after `onLog` has received the last line. */
+  readonly #told: Promise<void>;
+
+  readonly #calls: boolean;
+
+  /**
+   * @param onLog receives the programs' output until the job ends or the handle is closed.
+   * @param calls whether the job runs a function, which must return before the job can succeed.
+   */
+  constructor(connection: JobConnection, onLog?: (line: LogLine) => void, calls = false) {
+    this.#calls = calls;
+    this.id = connection.applicationId;
+    this.trackingUrl = connection.trackingUrl;
+    this.#connection = connection;
+    this.#told = onLog === undefined ? Promise.resolve() : this.#tell(onLog);
+    // `result` awaits the same promise and reports its rejection.
+    this.#told.catch(() => {});
+  }
+
+  async #tell(onLog: (line: LogLine) => void): Promise<void> {
+    const say = (text: string): void => onLog({ task: 'client', containerId: '', file: 'stderr', text });
+    try {
+      for await (const line of this.logs({ signal: this.#closing.signal, onNotice: say })) onLog(line);
+    } catch (error) {
+      if (this.#closing.signal.aborted) return;
+      // An error thrown by the caller's own function propagates to the caller.
+      if (!(error instanceof TonyError)) throw error;
+      say(`The logs cannot be followed: ${messageOf(error)}`);
+    }
+  }
+
+  /**
+   * Returns the job's current state: `phase`, the tasks in `status`, and `result` once the job has ended.
+   * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE.
+   */
+  status(): Promise<Observation> {
+    return this.#connection.observe();
+  }
+
+  /** URL of the job's pages; null while nothing serves them. */
+  pages(): Promise<string | null> {
+    return this.#connection.pages();
+  }
+
+  /** The programs' output, line by line, until the job ends; with `{ follow: false }` only the output so far. */
+  logs(options: LogOptions = {}): AsyncGenerator<LogLine> {
+    return jobLogs(this.#connection, { follow: true, ...options });
+  }
+
+  /** Waits until the job ends, whatever its result. */
+  async report(options: FollowOptions = {}): Promise<JobReport> {
+    const looks = followJob(this.#connection, options);
+    for (;;) {
+      const { done, value } = await looks.next();
+      if (done) return value;
+    }
+  }
+
+  /**
+   * Waits until the job ends, and returns the return value of the chief's function; undefined if the job has no function or its function
+   * returned nothing.
+   * @throws TonyError JOB_FAILED with the first failing task's error and its last lines, if the job failed or was killed.
+   */
+  async result(options: FollowOptions = {}): Promise<T> {
+    const { state, diagnostics } = await this.report(options);
+    await untilAborted(this.#told, options.signal);
+    if (state !== 'SUCCEEDED') {
+      const { status } = await patiently(() => this.#connection.observe(), options);
+      throw failure(this.id, state, diagnostics, status?.failure ?? null);
+    }
+    const bytes = await patiently(() => this.#connection.output(RESULT_FILE, MOST_JSON_BYTES + 1024), options);
+    if (bytes === null && this.#calls) {
+      throw new TonyError('JOB_FAILED', `${this.id} has ended, but its function did not return: the chief's program ended before.`, {
+        hint: 'Return from the function; process.exit() within it ends the program without a value.',
+      });
+    }
+    if (bytes === null) return undefined as T;
+    try {
+      return (JSON.parse(bytes.toString()) as { readonly value?: unknown }).value as T;
+    } catch (error) {
+      throw new TonyError('JOB_FAILED', `The result of ${this.id} cannot be read: ${messageOf(error)}.`, { cause: error });
+    }
+  }
+
+  /** Kills the job and waits until the cluster confirms its end. */
+  kill(): Promise<KillReport> {
+    return killJob(this.#connection);
+  }
+
+  /** Closes the connections. A job on a cluster continues. */
+  close(): void {
+    this.#closing.abort();
+    this.#connection.close();
+  }
+}
+
+/**
+ * Returns a handle to a job that this or another process started: `application_..._0001`, or `local_..._0001` for a local job. The handle
+ * contacts the cluster on first use.
+ * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN when this machine has no such job, NO_HADOOP_CONF, HADOOP_CONF_INVALID.
+ */
+export async function attachJob<T = unknown>(id: string, options: ConnectOptions = {}): Promise<JobHandle<T>> {
+  checkOptions('attachJob', options, CONNECT_OPTIONS);
+  return new JobHandle<T>(await connectJob(id, options));
+}
+
+function failure(id: string, state: JobReport['state'], diagnostics: string, first: FirstFailure | null): TonyError {
+  if (state === 'KILLED')
+    return new TonyError('JOB_FAILED', `${id} was killed${diagnostics === '' ? '.' : `: ${diagnostics}`}`, { hint: '' });
+  if (first === null || first.lines.length === 0) return new TonyError('JOB_FAILED', `${id} has failed: ${first?.text || diagnostics}`);
+  const lines = first.lines.slice(-LAST_LINES);
+  const error = errorLine(lines);
+  const who = first.task === null ? '' : ` in ${first.task}`;
+  const head = error === undefined ? first.text : error;
+  return new TonyError('JOB_FAILED', `${id} has failed${who}: ${head}\n${lines.map((line) => `  ${line}`).join('\n')}`);
+}
+
+/** The first line of an uncaught error's output. */
+export function errorLine(lines: readonly string[]): string | undefined {
+  return lines.find((line) => /^(?:Uncaught )?(?:[\w$]*(?:Error|Exception))\b/.test(line.trim()))?.trim();
+}

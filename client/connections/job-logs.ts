@@ -1,0 +1,316 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { suggest } from '../../platform/suggest.ts';
+import { silenceText } from '../cluster/master-silence.ts';
+import { isAway, Patience } from '../cluster/patience.ts';
+import { untilAborted } from '../terminal/until-aborted.ts';
+import type { JobConnection, LogSource, Observation } from './job-connection.ts';
+import { type LogLine, LogReader } from './log-reader.ts';
+
+export type { LogLine } from './log-reader.ts';
+
+export interface LogOptions {
+  /** `worker`, `worker:1` or `master`; default: every task. */
+  readonly task?: string | undefined;
+  /** Names of files in each container's log folder; default: stdout and stderr. */
+  readonly files?: readonly string[];
+  /** Limits the output to the last `tail` lines of each file. */
+  readonly tail?: number | undefined;
+  /** Continue until the job ends. */
+  readonly follow?: boolean;
+  readonly intervalMs?: number;
+  /** How long the cluster may be unreachable (ms) before following fails; default ten minutes. */
+  readonly patienceMs?: number;
+  /** Stops following; the generator then throws the signal's reason. */
+  readonly signal?: AbortSignal;
+  /** Receives notices as sentences: why the job waits, that the cluster is unreachable, that a task was restarted. */
+  readonly onNotice?: (notice: string) => void;
+  /** Receives the selected tasks, including tasks that have yet to start, whenever the selection changes. */
+  readonly onTasks?: (tasks: readonly string[]) => void;
+}
+
+const LOG_OPTIONS: OptionNames<LogOptions> = {
+  task: true,
+  files: true,
+  tail: true,
+  follow: true,
+  intervalMs: true,
+  patienceMs: true,
+  signal: true,
+  onNotice: true,
+  onTasks: true,
+};
+
+/** Maximum number of files read concurrently while following a job. */
+const READS_AT_ONCE = 16;
+/** The container list is refreshed when the tasks' containers change, and at this interval. */
+const LIST_EVERY_MS = 5_000;
+/** The refresh interval before the ApplicationMaster reports tasks. */
+const LIST_EARLY_EVERY_MS = 1_000;
+/** Minimum interval between waiting notices of one state: the reason may change with every container that starts. */
+const WAIT_EVERY_MS = 10_000;
+
+/**
+ * The output of a job's programs: live from the nodes, after the end from YARN's log aggregation; one container after another, oldest
+ * first. When following, the lines of all tasks arrive as they are written, including lines of jobs that have yet to start and of
+ * replacement containers.
+ *
+ * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE when the cluster does not
+ * answer at first, or is later unreachable for longer than `patienceMs`.
+ */
+export async function* jobLogs(connection: JobConnection, options: LogOptions = {}): AsyncGenerator<LogLine> {
+  checkOptions('jobLogs', options, LOG_OPTIONS);
+  const { task, tail, follow = false, intervalMs = 500, patienceMs, signal, onNotice = () => undefined } = options;
+  const readers = new Map<string, LogReader>();
+  const seen = new Containers(connection);
+  const patience = new Patience(patienceMs);
+  const waiting = new Waiting(onNotice);
+  const restarts = new Restarts(onNotice);
+  const silence = new Silence(onNotice);
+  const unreadable = new Set<string>();
+  const retired = new Set<LogReader>();
+  let names = '';
+  for (let first = true; ; ) {
+    signal?.throwIfAborted();
+    try {
+      // Observe before reading: a job that has ended writes nothing more, so the following read is complete.
+      const observation = await untilAborted(connection.observe(), signal);
+      const over = !follow || observation.result !== null;
+      const all = await untilAborted(seen.at(observation, over), signal);
+      const { tasks, sources } = chosen(all, observation, task, !over);
+      if (tasks.join() !== names) {
+        names = tasks.join();
+        options.onTasks?.(tasks);
+      }
+      silence.tell(observation);
+      if (!over) waiting.tell(connection.applicationId, observation, tasks, sources);
+      restarts.tell(sources, first);
+      for (const source of sources) {
+        for (const file of filesOf(source, options.files)) {
+          const key = `${source.containerId} ${file}`;
+          const reader = readers.get(key) ?? new LogReader(source, file, first ? tail : undefined);
+          reader.source = source;
+          readers.set(key, reader);
+        }
+      }
+      first = false;
+      const reading = [...readers.values()].filter((reader) => over || !retired.has(reader));
+      const failures = yield* read(reading, over, signal);
+      // A container with a successor has ended, and this pass read its logs to the end.
+      for (const reader of reading) if (!restarts.isNewest(reader.source)) retired.add(reader);
+      // Only a completed read proves that the logs' storage is reachable; observing the job does not.
+      const back = patience.answered();
+      if (back !== null) onNotice(back);
+      for (const { task: whose, error } of failures) {
+        if (over) throw error;
+        // The node may be shutting down; its logs are on HDFS later.
+        if (!unreadable.has(whose)) onNotice(`${messageOf(error)} Trying again.`);
+        unreadable.add(whose);
+      }
+      if (over) {
+        if ([...readers.values()].some((reader) => reader.found)) return;
+        throw nothing(connection.applicationId, task, observation);
+      }
+    } catch (error) {
+      const away = patience.missed(error);
+      if (away !== null) onNotice(away);
+    }
+    await delay(intervalMs, undefined, { ...(signal && { signal }) }).catch(() => undefined);
+  }
+}
+
+function filesOf(source: LogSource, files: readonly string[] | undefined): readonly string[] {
+  // The master runs no user program; its own log is the only output.
+  return source.task === 'master' ? ['tony.log', 'stderr'] : (files ?? ['stdout', 'stderr']);
+}
+
+/** The job's containers so far. Cached, because listing them twice a second would burden the cluster. */
+class Containers {
+  readonly #connection: JobConnection;
+  #sources: readonly LogSource[] = [];
+  #key: string | null = null;
+  #at = Number.NEGATIVE_INFINITY;
+
+  constructor(connection: JobConnection) {
+    this.#connection = connection;
+  }
+
+  async at({ status }: Observation, over: boolean): Promise<readonly LogSource[]> {
+    const key = status && [status.masterAttempt, ...status.tasks.flatMap(({ containerId, nodeHttp }) => [containerId, nodeHttp])].join();
+    const now = performance.now();
+    if (over || key !== this.#key || now - this.#at > (key === null ? LIST_EARLY_EVERY_MS : LIST_EVERY_MS)) {
+      this.#sources = await this.#connection.logs();
+      this.#key = key;
+      this.#at = now;
+    }
+    return this.#sources;
+  }
+}
+
+/** Reports why the job waits while there is nothing to read. */
+class Waiting {
+  readonly #onNotice: (notice: string) => void;
+  #phase = '';
+  #notice = '';
+  #at = Number.NEGATIVE_INFINITY;
+
+  constructor(onNotice: (notice: string) => void) {
+    this.#onNotice = onNotice;
+  }
+
+  tell(applicationId: string, { phase, waiting, status }: Observation, tasks: readonly string[], sources: readonly LogSource[]): void {
+    if (sources.length > 0) return;
+    const state = status?.state ?? phase;
+    const reason = status === null ? waiting : status.message;
+    const notice =
+      status === null
+        ? `${applicationId} has not started yet: ${phase}${reason === '' ? '' : `: ${reason}`}`
+        : `Waiting for ${tasks.length === 1 ? `a container for ${tasks[0]}` : 'containers'}: ${state}${reason === '' ? '' : `: ${reason}`}`;
+    const now = performance.now();
+    if (notice === this.#notice || (state === this.#phase && now - this.#at < WAIT_EVERY_MS)) return;
+    this.#notice = notice;
+    this.#phase = state;
+    this.#at = now;
+    this.#onNotice(notice);
+  }
+}
+
+/** Reports once that the ApplicationMaster does not answer, and once that it answers again. */
+class Silence {
+  readonly #onNotice: (notice: string) => void;
+  #silent = false;
+
+  constructor(onNotice: (notice: string) => void) {
+    this.#onNotice = onNotice;
+  }
+
+  tell({ masterSilentMs, result }: Observation): void {
+    const silent = masterSilentMs !== null;
+    if (silent === this.#silent) return;
+    this.#silent = silent;
+    if (masterSilentMs !== null) this.#onNotice(silenceText(masterSilentMs));
+    else if (result === null) this.#onNotice('The ApplicationMaster answers again.');
+  }
+}
+
+/** Tracks the current container of each task, and reports replacements. */
+class Restarts {
+  readonly #onNotice: (notice: string) => void;
+  readonly #known = new Set<string>();
+  #newest: ReadonlyMap<string, string> = new Map();
+
+  constructor(onNotice: (notice: string) => void) {
+    this.#onNotice = onNotice;
+  }
+
+  /** @param sources for each task, oldest first. */
+  tell(sources: readonly LogSource[], first: boolean): void {
+    const newest = new Map(sources.map(({ task, containerId }) => [task, containerId]));
+    for (const [task, containerId] of newest) {
+      // A container that is listed late may be older than the known ones.
+      if (!first && this.#newest.has(task) && !this.#known.has(containerId)) this.#onNotice(`${task} is started again, in ${containerId}.`);
+    }
+    for (const { containerId } of sources) this.#known.add(containerId);
+    this.#newest = newest;
+  }
+
+  isNewest({ task, containerId }: LogSource): boolean {
+    return this.#newest.get(task) === containerId;
+  }
+}
+
+interface Failure {
+  readonly task: string;
+  readonly error: unknown;
+}
+
+/**
+ * Yields everything that the files hold by now: when following, from several files in order of arrival; at the end, one file after another.
+ * Returns the files that could not be read while others could.
+ */
+async function* read(
+  readers: readonly LogReader[],
+  over: boolean,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<LogLine, readonly Failure[]> {
+  const most = over ? 1 : READS_AT_ONCE;
+  const queue = [...readers];
+  const busy = new Map<LogReader, Promise<() => Awaited<ReturnType<LogReader['next']>>>>();
+  const failures: Failure[] = [];
+  let broken: { readonly error: unknown } | null = null;
+  while (busy.size > 0 || (queue.length > 0 && broken === null)) {
+    for (let next: LogReader | undefined; broken === null && busy.size < most; ) {
+      next = queue.shift();
+      if (next === undefined) break;
+      busy.set(next, settled(next.next(over)));
+    }
+    const { reader, outcome } = await untilAborted(
+      Promise.race([...busy].map(async ([each, piece]) => ({ reader: each, outcome: await piece }))),
+      signal,
+    );
+    busy.delete(reader);
+    try {
+      const { lines, caughtUp } = outcome();
+      yield* lines;
+      if (!caughtUp) over ? queue.unshift(reader) : queue.push(reader);
+    } catch (error) {
+      // Reads in progress elsewhere must still be consumed: their readers have already advanced past that data.
+      if (error instanceof TonyError && error.code === 'LOGS_UNAVAILABLE') failures.push({ task: reader.source.task, error });
+      else if (broken === null || isAway(broken.error)) broken = { error };
+    }
+  }
+  if (broken !== null) throw broken.error;
+  return failures;
+}
+
+/** Never rejects: resolves to a function that returns the work's value or throws its error. */
+async function settled<T>(work: Promise<T>): Promise<() => T> {
+  try {
+    const value = await work;
+    return () => value;
+  } catch (error) {
+    return () => {
+      throw error;
+    };
+  }
+}
+
+interface Chosen {
+  /** Task names, in the job's order. */
+  readonly tasks: readonly string[];
+  readonly sources: readonly LogSource[];
+}
+
+function chosen(sources: readonly LogSource[], observation: Observation, task: string | undefined, mayCome: boolean): Chosen {
+  const planned = (observation.status?.tasks ?? []).map(({ role, index }) => `${role}:${index}`);
+  const programs = [...new Set([...planned, ...sources.map((source) => source.task).filter((name) => name !== 'master')])];
+  if (task === undefined) {
+    const ofPrograms = sources.filter((source) => source.task !== 'master');
+    // The master's log is the only output of a job whose programs never ran.
+    return ofPrograms.length > 0 || mayCome ? { tasks: programs, sources: ofPrograms } : { tasks: ['master'], sources };
+  }
+  const wanted = (name: string): boolean => name === task || name.split(':')[0] === task;
+  const all = [...programs, 'master'];
+  const tasks = all.filter(wanted);
+  if (tasks.length > 0) return { tasks, sources: sources.filter((source) => wanted(source.task)) };
+  if (mayCome && (planned.length === 0 || isElastic(task, observation))) return { tasks: [task], sources: [] };
+  const meant = suggest(task, [...all, ...all.map((name) => name.split(':')[0] ?? name)]);
+  throw new TonyError('TASK_UNKNOWN', `The job has no task ${task}${meant === undefined ? '' : `; did you mean ${meant}?`}`, {
+    hint: programs.length === 0 ? 'No container has been started.' : `It has: ${programs.join(', ')}.`,
+  });
+}
+
+/** Whether the task is an optional one that may start when the cluster has room. */
+function isElastic(task: string, { status }: Observation): boolean {
+  const [role, index] = task.split(':');
+  return status?.elastic?.role === role && Number(index) < (status?.elastic?.most ?? 0);
+}
+
+function nothing(applicationId: string, task: string | undefined, { result }: Observation): TonyError {
+  const hint =
+    result === null
+      ? 'With -f the command waits for them.'
+      : `YARN collects them some seconds after the end of a job; try again then. tony-ts status ${applicationId} says how it ended.`;
+  return new TonyError('LOGS_UNAVAILABLE', `There are no logs of ${task ?? applicationId} yet.`, { hint });
+}

@@ -1,0 +1,60 @@
+import type { JobStatus, OrphanedContainer } from '../../conf/status.ts';
+import { ROLE_NAME } from '../../conf/values/role-name.ts';
+import { isRecord } from '../../platform/is-record.ts';
+
+/**
+ * Parses the status that an ApplicationMaster returned or stored in final.json; null for other text (a proxy's page, another job's status).
+ */
+export function parseJobStatus(text: string, applicationId: string): JobStatus | null {
+  return checkedStatus(parse(text), applicationId);
+}
+
+/** Like `parseJobStatus`, for a parsed value. */
+export function checkedStatus(value: unknown, applicationId: string): JobStatus | null {
+  if (!isRecord(value) || value.applicationId !== applicationId) return null;
+  const whole =
+    typeof value.state === 'string' &&
+    typeof value.message === 'string' &&
+    typeof value.generations === 'number' &&
+    isRecord(value.metrics) &&
+    Array.isArray(value.notices) &&
+    Array.isArray(value.tasks) &&
+    value.tasks.every(isTask);
+  if (!whole) return null;
+  const { orphanedContainers } = value;
+  // Older ApplicationMasters do not report orphaned containers.
+  const orphans = Array.isArray(orphanedContainers) ? orphanedContainers.filter(isOrphan) : [];
+  return { ...value, orphanedContainers: orphans } as unknown as JobStatus;
+}
+
+function isOrphan(value: unknown): value is OrphanedContainer {
+  return (
+    isRecord(value) &&
+    typeof value.role === 'string' &&
+    ROLE_NAME.test(value.role) &&
+    (value.index === null || Number.isInteger(value.index)) &&
+    typeof value.containerId === 'string' &&
+    typeof value.node === 'string' &&
+    typeof value.attached === 'boolean' &&
+    typeof value.mayRunForMs === 'number'
+  );
+}
+
+/** Role names are displayed unescaped and inserted into commands by shell completion, so only names that job.yaml accepts are valid. */
+function isTask(task: unknown): boolean {
+  return (
+    isRecord(task) &&
+    typeof task.role === 'string' &&
+    ROLE_NAME.test(task.role) &&
+    Number.isInteger(task.index) &&
+    typeof task.state === 'string'
+  );
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,83 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { TaskState } from '../../conf/status.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { JobConnection, KillReason, Observation } from './job-connection.ts';
+
+/** YARN acknowledges a kill at once and ends the containers afterwards. */
+const PATIENCE_MS = 30_000;
+
+/** What killing a job would end. */
+export interface KillImpact {
+  readonly applicationId: string;
+  /** Empty before the ApplicationMaster's first status. */
+  readonly name: string;
+  /** The state that YARN or the job reports: `ACCEPTED`, `RUNNING`, ... */
+  readonly state: string;
+  /** Tasks that hold a container, with their nodes, by role in the job's order. */
+  readonly roles: readonly { readonly role: string; readonly tasks: number; readonly nodes: readonly string[] }[];
+  /** Tasks whose programs run or are about to start. */
+  readonly running: number;
+  /** All tasks of the job, including waiting and ended ones. */
+  readonly tasks: number;
+  /** How long the job has run (ms); null if it is not running. */
+  readonly ranMs: number | null;
+  readonly step: number;
+  /** The newest step with a stored checkpoint; 0 without one. */
+  readonly checkpointStep: number;
+  /** Steps since that checkpoint, which would have to be repeated. */
+  readonly stepsLost: number;
+}
+
+export interface KillReport {
+  /** False if the job had already ended. */
+  readonly killed: boolean;
+  /** Computed from the job's state at the time of the kill. */
+  readonly impact: KillImpact;
+  /** The job's state at the time of the kill, or its result if it had already ended. */
+  readonly observation: Observation;
+}
+
+/**
+ * Kills a job and waits until the cluster confirms its end.
+ *
+ * @throws TonyError APPLICATION_UNKNOWN, KILL_FAILED, RM_REFUSED for another user's job, or a connection error when the cluster is
+ * unreachable.
+ */
+export async function killJob(connection: JobConnection, by: KillReason = 'order'): Promise<KillReport> {
+  const observation = await connection.observe();
+  const impact = killImpact(connection.applicationId, observation, Date.now());
+  if (observation.result !== null || !(await connection.kill(by))) return { killed: false, impact, observation };
+  const deadline = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const { result } = await connection.observe();
+    if (result !== null) return { killed: result.state === 'KILLED', impact, observation };
+    if (performance.now() > deadline) {
+      throw new TonyError('KILL_FAILED', `${connection.applicationId} was told to end and has not after ${PATIENCE_MS / 1000} s.`);
+    }
+    await delay(100);
+  }
+}
+
+const HOLDS_CONTAINER: ReadonlySet<TaskState> = new Set(['allocated', 'launching', 'registered', 'running']);
+
+/** Computes what killing the job now would end. */
+export function killImpact(applicationId: string, { phase, status, result }: Observation, now: number): KillImpact {
+  const living = result === null ? (status?.tasks ?? []).filter(({ state }) => HOLDS_CONTAINER.has(state)) : [];
+  const roles = [...new Set(living.map(({ role }) => role))].map((role) => {
+    const tasks = living.filter((task) => task.role === role);
+    return { role, tasks: tasks.length, nodes: [...new Set(tasks.flatMap(({ node }) => node ?? []))] };
+  });
+  const { step = 0, checkpointStep = 0 } = status ?? {};
+  return {
+    applicationId,
+    name: status?.name ?? '',
+    state: result?.state ?? status?.state ?? phase,
+    roles,
+    running: living.filter(({ state }) => state === 'running' || state === 'registered').length,
+    tasks: status?.tasks.length ?? 0,
+    ranMs: status === null || result !== null ? null : Math.max(0, now - status.startedAt),
+    step,
+    checkpointStep,
+    stepsLost: Math.max(0, step - checkpointStep),
+  };
+}

@@ -1,0 +1,30 @@
+import { describe, expect, test } from 'vitest';
+import { createLogger } from '../../platform/log.ts';
+import { lastWords } from './last-words.ts';
+
+function logOf(write: (log: ReturnType<typeof createLogger>) => void): string {
+  let text = '';
+  write(createLogger({ process: 'application-master' }, { write: (line: string) => (text += line) }));
+  return text;
+}
+
+describe('the end of a local ApplicationMaster', () => {
+  test('names the folder whose disk is full', () => {
+    const error = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
+    const log = logOf((logger) => logger.error({ err: error }, 'the state could not be written'));
+    expect(lastWords(log, '/disk/jobs')).toBe(
+      'the disk of /disk/jobs is full. Free space there, or set TONY_LOCAL_DIR to a folder with room, and submit the job again.',
+    );
+    expect(lastWords('Error: EDQUOT: disk quota exceeded', '/disk/jobs')).toContain('the disk of /disk/jobs is full');
+  });
+
+  test('quotes sentences in place of structured lines, and plain lines as they are', () => {
+    const log = logOf((logger) => {
+      logger.info('the gang is complete');
+      logger.error({ err: new Error('the port is taken') }, 'the pages could not begin');
+    });
+    expect(lastWords(log, '/disk')).toBe('the last it wrote:\nthe gang is complete\nthe pages could not begin: the port is taken');
+    expect(lastWords('Segmentation fault\n', '/disk')).toBe('the last it wrote:\nSegmentation fault');
+    expect(lastWords('', '/disk')).toBe('');
+  });
+});

@@ -1,0 +1,39 @@
+import { z } from 'zod';
+import { harmless } from '../terminal/terminal.ts';
+
+/** The fields of a structured log line that explain an exit; see platform/log.ts. */
+const logLine = z.object({
+  msg: z.string().optional(),
+  err: z.object({ message: z.string().optional(), code: z.string().optional() }).optional(),
+});
+
+const MOST_LINES = 5;
+const FULL = /\b(ENOSPC|EDQUOT)\b|STORAGE_FULL/;
+
+/**
+ * Explains to the user why a local ApplicationMaster ended before its job.
+ * @param log the end of its stderr or of its structured log.
+ * @param folder the folder that it writes to.
+ * @param isFull whether the folder's disk is full.
+ */
+export function lastWords(log: string, folder: string, isFull = false): string {
+  if (isFull || FULL.test(log)) {
+    return `the disk of ${folder} is full. Free space there, or set TONY_LOCAL_DIR to a folder with room, and submit the job again.`;
+  }
+  const lines = log.trimEnd().split('\n').slice(-MOST_LINES).map(readable);
+  return lines.join('\n') === '' ? '' : `the last it wrote:\n${lines.join('\n')}`;
+}
+
+function readable(line: string): string {
+  const { msg, err } = logLine.safeParse(jsonOf(line)).data ?? {};
+  const parts = [msg, err?.message].filter((part) => part !== undefined && part !== '');
+  return harmless(parts.length === 0 ? line : parts.join(': '));
+}
+
+function jsonOf(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,153 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { jobStatus } from '../../conf/job-status.fixture.ts';
+import { isLocalId, localPaths } from '../files/local-layout.ts';
+import { killJob } from './kill-job.ts';
+import { LocalJob } from './local-job.ts';
+
+const ID = 'local_1795225023264_0001';
+let root = '';
+beforeEach(async () => {
+  root = await mkdtemp(path.join(tmpdir(), 'tony-local-'));
+});
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+const running = jobStatus({ applicationId: ID, tasks: [] });
+
+/** Writes the file atomically, as the product does for files that other processes read concurrently. */
+async function place(file: string, content: string): Promise<void> {
+  await mkdir(path.dirname(file), { recursive: true });
+  await writeFile(`${file}.new`, content);
+  await rename(`${file}.new`, file);
+}
+
+/** Starts a process that carries the job's environment variables, which identify the real master too. */
+async function master(script: string): Promise<number> {
+  const pid = await masterProcess(script);
+  await place(path.join(localPaths(root, ID).job, 'job.json'), '{}');
+  await place(localPaths(root, ID).masterPid, String(pid));
+  return pid;
+}
+
+async function masterProcess(script: string): Promise<number> {
+  const paths = localPaths(root, ID);
+  await mkdir(paths.job, { recursive: true });
+  const child = spawn(process.execPath, ['-e', `${script}; console.log('up')`], {
+    env: {
+      ...process.env,
+      CONTAINER_ID: paths.masterContainer(1),
+      FINAL: path.join(paths.history, 'final.json'),
+      ADDRESS: paths.masterAddress,
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  await once(child.stdout, 'data');
+  return child.pid ?? 0;
+}
+
+test('there is no such job', async () => {
+  await expect(new LocalJob(ID, root).observe()).rejects.toMatchObject({ code: 'APPLICATION_UNKNOWN', exitCode: 2 });
+  expect(isLocalId(ID)).toBe(true);
+  expect(isLocalId('local_1_0001/../..')).toBe(false);
+});
+
+test('a master that has not spoken yet, then one that answers who has the token', async () => {
+  await master('setInterval(() => undefined, 1000)');
+  const job = new LocalJob(ID, root);
+  expect(await job.observe()).toEqual({ phase: 'STARTING', waiting: '', status: null, masterSilentMs: null, result: null });
+  const server = createServer((request, response) => {
+    response.statusCode = request.headers.authorization === 'Bearer secret' && request.url === '/tony/api/job' ? 200 : 403;
+    response.end(JSON.stringify(running));
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => void server.close());
+  await once(server, 'listening');
+  const http = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await place(localPaths(root, ID).masterAddress, JSON.stringify({ http, token: 'wrong' }));
+  expect((await job.observe()).status).toBeNull();
+  await place(localPaths(root, ID).masterAddress, JSON.stringify({ http, token: 'secret' }));
+  expect(await job.observe()).toEqual({ phase: 'RUNNING', waiting: '', status: running, masterSilentMs: null, result: null });
+});
+
+test('a master that died says so, with its last words', async () => {
+  process.kill(await master('setInterval(() => undefined, 1000)'), 'SIGKILL');
+  const paths = localPaths(root, ID);
+  await place(path.join(paths.logs(paths.masterContainer(1)), 'stderr'), 'Error: boom\n');
+  const job = new LocalJob(ID, root);
+  await expect
+    .poll(async () => (await job.observe()).result)
+    .toEqual({
+      state: 'FAILED',
+      diagnostics: `The ApplicationMaster ended before the job did; the last it wrote:\nError: boom\nSee tony-ts logs ${ID} master.`,
+    });
+});
+
+test('a master that is killed is waited for while the one who starts another lives', async () => {
+  const paths = localPaths(root, ID);
+  await place(path.join(paths.job, 'job.json'), '{}');
+  const { pid: dead } = spawnSync('true');
+  const another = await masterProcess('setInterval(() => undefined, 1000)');
+  await place(paths.masterPid, `${dead} ${process.pid}`);
+  const look = new LocalJob(ID, root).observe();
+  // Longer than it takes to declare a master dead that no starter will replace.
+  expect(await Promise.race([look, delay(1_500, 'waits')])).toBe('waits');
+  await place(paths.masterPid, String(another));
+  expect(await look).toMatchObject({ phase: 'STARTING', result: null });
+});
+
+test('a number that was given to another process is not the master', async () => {
+  await place(path.join(localPaths(root, ID).job, 'job.json'), '{}');
+  await place(localPaths(root, ID).masterPid, String(process.pid));
+  expect((await new LocalJob(ID, root).observe()).result?.state).toBe('FAILED');
+});
+
+test('what final.json says is the end', async () => {
+  await place(
+    path.join(localPaths(root, ID).history, 'final.json'),
+    JSON.stringify({ ...running, state: 'FAILED', message: 'worker:0 exited with 3.', finishedAt: 2 }),
+  );
+  const job = new LocalJob(ID, root);
+  expect((await job.observe()).result).toEqual({ state: 'FAILED', diagnostics: 'worker:0 exited with 3.' });
+  expect(await killJob(job)).toMatchObject({ killed: false });
+});
+
+test('kill asks the master as soon as that listens, and waits for the end', async () => {
+  const final = JSON.stringify({ ...running, state: 'KILLED', message: 'killed by SIGTERM', finishedAt: 2 });
+  await mkdir(localPaths(root, ID).history, { recursive: true });
+  await master(
+    `const { writeFileSync } = require('fs');
+    setTimeout(() => {
+      process.on('SIGTERM', () => { writeFileSync(process.env.FINAL, ${JSON.stringify(final)}); process.exit(1); });
+      writeFileSync(process.env.ADDRESS, JSON.stringify({ http: 'http://127.0.0.1:1', token: 'x', pid: process.pid }));
+    }, 300);
+    setInterval(() => undefined, 1000)`,
+  );
+  expect(await killJob(new LocalJob(ID, root))).toMatchObject({ killed: true });
+});
+
+test('logs of every container that a task had, the oldest first', async () => {
+  const paths = localPaths(root, ID);
+  const container = (number: number): string => `container_1795225023264_0001_01_00000${number}`;
+  await place(path.join(paths.job, 'job.json'), '{}');
+  const events = [2, 3].map((number) =>
+    JSON.stringify({ at: 1, event: 'launched', role: 'worker', index: 0, containerId: container(number) }),
+  );
+  await place(path.join(paths.history, 'events-1.jsonl'), `${events.join('\n')}\n{"at":`);
+  for (const number of [1, 2, 3]) await place(path.join(paths.logs(container(number)), 'stdout'), `of ${number}\n`);
+  const sources = await new LocalJob(ID, root).logs();
+  expect(sources.map(({ task, containerId }) => [task, containerId])).toEqual([
+    ['master', container(1)],
+    ['worker:0', container(2)],
+    ['worker:0', container(3)],
+  ]);
+  expect(Buffer.from((await sources[2]?.read('stdout', { offset: 3 }))?.bytes ?? []).toString()).toBe('3\n');
+  expect(Buffer.from((await sources[2]?.read('stdout', { tail: 2 }))?.bytes ?? []).toString()).toBe('3\n');
+  expect(await sources[2]?.read('stderr', { offset: 0 })).toBeNull();
+});

@@ -1,0 +1,104 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdir, open, rename, symlink, writeFile } from 'node:fs/promises';
+import { delimiter, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { CONTAINER_LAYOUT, type Resource } from '../../conf/job.ts';
+import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Secret } from '../../platform/secret.ts';
+import { LOCAL_ATTEMPTS, type LocalPaths } from '../files/local-layout.ts';
+import { MASTER_NODE_FLAGS } from '../job/bundles.ts';
+
+export interface LocalMaster {
+  readonly paths: LocalPaths;
+  /** Path of the Node.js executable, relative to the ApplicationMaster's working directory. */
+  readonly node: string;
+  readonly resources: readonly Resource[];
+  readonly user: string;
+  /** Whether the job outlives this process. */
+  readonly detach: boolean;
+  readonly environment: NodeJS.ProcessEnv;
+  readonly secrets: ReadonlyMap<string, Secret>;
+}
+
+/**
+ * Starts the ApplicationMaster of a local job in the environment that a NodeManager would provide. If it is killed while this process
+ * follows the job, another attempt continues from its stored state.
+ */
+export async function startMaster(master: LocalMaster): Promise<void> {
+  const { paths } = master;
+  const credentials = join(paths.work(paths.masterContainer(1)), 'credentials');
+  await mkdir(dirname(credentials), { recursive: true, mode: 0o700 });
+  await writeFile(credentials, encodeCredentials({ tokens: [], secrets: master.secrets }), { mode: 0o600 });
+  await startAttempt(master, credentials, 1);
+}
+
+async function startAttempt(master: LocalMaster, credentials: string, attempt: number): Promise<void> {
+  const { paths, detach, node } = master;
+  const containerId = paths.masterContainer(attempt);
+  const work = paths.work(containerId);
+  const logs = paths.logs(containerId);
+  await mkdir(work, { recursive: true, mode: 0o700 });
+  await mkdir(logs, { recursive: true, mode: 0o700 });
+  await symlink(join(paths.job, 'job.json'), join(work, CONTAINER_LAYOUT.job));
+  for (const resource of master.resources) await symlink(fileURLToPath(resource.uri), join(work, resource.name));
+  const log = await open(join(logs, 'tony.log'), 'a', 0o600);
+  const errors = await open(join(logs, 'stderr'), 'a', 0o600);
+  try {
+    const words = [...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`];
+    const child = spawn(node, detach ? words : [...words, '--end-with-stdin'], {
+      cwd: work,
+      // Its own session: Ctrl-C in this terminal must reach the client only.
+      detached: true,
+      stdio: [detach ? 'ignore' : 'pipe', log.fd, errors.fd],
+      env: masterEnvironment(master, { containerId, credentials, logs }),
+    });
+    await started(child);
+    const isLast = attempt >= LOCAL_ATTEMPTS;
+    const told = tellPids(paths, isLast ? [child.pid] : [child.pid, process.pid]);
+    // Registered before the first await, because the process may exit at once.
+    child.once('exit', (_code, signal) => {
+      const next = async () => (signal === null || isLast ? tellPids(paths, [child.pid]) : startAttempt(master, credentials, attempt + 1));
+      // If the start or the write fails, observers of the job notice that no ApplicationMaster runs.
+      told.then(next).catch(() => undefined);
+    });
+    // The pipe breaks when the ApplicationMaster exits; the exit event reports that.
+    child.stdin?.on('error', () => undefined);
+    if (detach) child.unref();
+    await told;
+  } finally {
+    await log.close();
+    await errors.close();
+  }
+}
+
+/** Written atomically, because other processes may read the file at any time. */
+async function tellPids({ masterPid }: LocalPaths, pids: readonly (number | undefined)[]): Promise<void> {
+  const whole = `${masterPid}.new`;
+  await writeFile(whole, pids.join(' '), { mode: 0o600 });
+  await rename(whole, masterPid);
+}
+
+function masterEnvironment(
+  { environment, user }: LocalMaster,
+  container: { containerId: string; credentials: string; logs: string },
+): NodeJS.ProcessEnv {
+  // NODE_OPTIONS of the client must not affect the job.
+  const { NODE_OPTIONS: _options, NODE_CHANNEL_FD: _channel, ...rest } = environment;
+  return {
+    ...rest,
+    // Makes `node` in a job's command resolve at least to the Node.js of this process.
+    PATH: [environment.PATH, dirname(process.execPath)].filter((part) => part).join(delimiter),
+    USER: user,
+    CONTAINER_ID: container.containerId,
+    HADOOP_TOKEN_FILE_LOCATION: container.credentials,
+    LOG_DIRS: container.logs,
+    NM_HOST: '127.0.0.1',
+  };
+}
+
+async function started(master: ChildProcess): Promise<void> {
+  if (master.pid !== undefined) return;
+  const error = await new Promise<Error>((resolve) => master.once('error', resolve));
+  throw new TonyError('INTERNAL', `The ApplicationMaster cannot be started: ${messageOf(error)}.`, { cause: error });
+}

@@ -1,0 +1,61 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { LogSource } from './job-connection.ts';
+import { LogReader } from './log-reader.ts';
+
+/** The last lines that the reader returns for a file read in pieces of `pieceBytes`. */
+async function tailOf(text: string, tail: number, pieceBytes: number): Promise<string[]> {
+  const file = Buffer.from(text);
+  const source: LogSource = {
+    task: 'worker:0',
+    containerId: 'c1',
+    read: async (_, from) => {
+      const start = 'offset' in from ? from.offset : Math.max(0, file.length - from.tail);
+      const bytes = file.subarray(start, start + pieceBytes);
+      return { bytes, end: start + bytes.length };
+    },
+  };
+  const reader = new LogReader(source, 'stdout', tail);
+  const all: string[] = [];
+  for (;;) {
+    const { lines, caughtUp } = await reader.next(true);
+    all.push(...lines.map((line) => line.text));
+    if (caughtUp) return all;
+  }
+}
+
+test('the last lines are whole ones, as many as are wanted, wherever the end that is fetched begins', async () => {
+  const line = fc.tuple(fc.constantFrom('a', 'é', '語', '🙂', ''), fc.integer({ min: 0, max: 4095 })).map(
+    // Each line including its newline fits into the bytes that the reader fetches per line.
+    ([character, bytes]) => character.repeat(Math.floor(bytes / Math.max(1, Buffer.byteLength(character)))),
+  );
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(line, { minLength: 1, maxLength: 12 }),
+      fc.integer({ min: 1, max: 6 }),
+      fc.integer({ min: 100, max: 20_000 }),
+      fc.boolean(),
+      async (lines, tail, pieceBytes, isEnded) => {
+        const text = lines.join('\n') + (isEnded ? '\n' : '');
+        // Text after the last newline counts as a line only if it is non-empty.
+        const whole = text.endsWith('\n') || text === '' ? text.split('\n').slice(0, -1) : text.split('\n');
+        expect(await tailOf(text, tail, pieceBytes)).toEqual(whole.slice(-tail));
+      },
+    ),
+  );
+});
+
+test('lines that take all the room there is for them are not taken for cut ones', async () => {
+  const lines = ['a', 'b', 'c'].map((character) => character.repeat(4095));
+  expect(await tailOf(lines.map((text) => `${text}\n`).join(''), 2, 1000)).toEqual(lines.slice(1));
+});
+
+test.each(['é', '語', '🙂'])('of a line that is too long its end is shown, marked, in whole characters: %s', async (character) => {
+  for (const lead of ['', 'x', 'xx', 'xxx']) {
+    const [shown, ...others] = await tailOf(`before\n${lead}${character.repeat(10_000)}\n`, 1, 1000);
+    expect(others).toEqual([]);
+    expect(shown?.slice(0, 1)).toBe('…');
+    expect(new Set(shown?.slice(1))).toEqual(new Set([character]));
+    expect(Buffer.byteLength(shown ?? '')).toBeGreaterThan(4090);
+  }
+});

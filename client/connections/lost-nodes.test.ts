@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+import { lostNodes, lostNodesText } from './lost-nodes.ts';
+
+const at = new Date(2026, 10, 21, 14, 3, 44).getTime();
+
+test("a job's events name the nodes that the job has lost", () => {
+  const lost = lostNodes([
+    { at, event: 'node-lost', node: 'node2:8041', detail: '1 task of the job was there' },
+    { at, event: 'container-ended', node: 'node2:8041', detail: 'node-lost, exit status -100' },
+    // A damaged entry without a node.
+    { at, event: 'node-lost' },
+    { at: at + 60_000, event: 'node-lost', node: 'node2:8041' },
+  ]);
+  expect(lost).toEqual([
+    { node: 'node2:8041', at },
+    { node: 'node2:8041', at: at + 60_000 },
+  ]);
+  expect(lostNodesText(lost)).toBe('node2:8041 at 2026-11-21 14:03:44, node2:8041 at 2026-11-21 14:04:44');
+  expect(lostNodesText([])).toBe('');
+});
+
+test('of many losses the newest are named', () => {
+  const many = Array.from({ length: 8 }, (_, index) => ({ node: `node${index}:8041`, at }));
+  expect(lostNodesText(many)).toMatch(/^2 earlier, node2:8041 at .*, node7:8041 at 2026-11-21 14:03:44$/);
+});

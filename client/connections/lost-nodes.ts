@@ -1,0 +1,25 @@
+import type { HistoryEntry } from '../../conf/status.ts';
+import { fullTime } from '../terminal/clock.ts';
+
+/** A node that the cluster lost while the job had containers on it. */
+export interface LostNode {
+  /** host:port of the NodeManager. */
+  readonly node: string;
+  /** ms since the epoch. */
+  readonly at: number;
+}
+
+/** Maximum number of losses that a line names; older ones are only counted. */
+const MOST_NAMED = 6;
+
+/** The nodes that a job lost, in order of loss; a node may appear more than once. */
+export function lostNodes(entries: readonly HistoryEntry[]): LostNode[] {
+  return entries.flatMap(({ at, event, node }) => (event === 'node-lost' && node !== undefined ? [{ node, at }] : []));
+}
+
+/** `node2:8041 at 2026-11-21 14:03:44, node3:8041 at ...`; empty without losses. */
+export function lostNodesText(lost: readonly LostNode[]): string {
+  const named = lost.slice(-MOST_NAMED).map(({ node, at }) => `${node} at ${fullTime(at)}`);
+  const more = lost.length - named.length;
+  return [...(more > 0 ? [`${more} earlier`] : []), ...named].join(', ');
+}

@@ -1,0 +1,125 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { HistoryEntry } from '../../conf/status.ts';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { Patience } from '../cluster/patience.ts';
+import type { JobConnection } from './job-connection.ts';
+import { askEvents, readHistory } from './job-records.ts';
+
+export interface EventOptions {
+  /** Event types to include: `task-failed`, or `task` for all types that begin with `task-`; default: all. */
+  readonly types?: readonly string[];
+  /** Continue until the job ends. */
+  readonly follow?: boolean;
+  /** Interval between observations in ms; default 500. */
+  readonly intervalMs?: number;
+  /** Stops following; the generator then throws the signal's reason. */
+  readonly signal?: AbortSignal;
+  /** Receives notices other than events, such as that the cluster is temporarily unreachable. */
+  readonly onNotice?: (message: string) => void;
+}
+
+const EVENT_OPTIONS: OptionNames<EventOptions> = { types: true, follow: true, intervalMs: true, signal: true, onNotice: true };
+
+/** How long a job that has just ended may take to write its last events. */
+const SETTLING_MS = 3_000;
+const SETTLING_EVERY_MS = 200;
+/** A job that ended longer ago than this writes no more events. */
+const LONG_OVER_MS = 30_000;
+
+/**
+ * A job's events in order: from the ApplicationMaster while the job runs, from the history afterwards.
+ *
+ * @throws TonyError APPLICATION_UNKNOWN, HISTORY_UNKNOWN when there are no readable events, or a connection error when the cluster is
+ * unreachable.
+ */
+export async function* jobEvents(connection: JobConnection, options: EventOptions = {}): AsyncGenerator<HistoryEntry> {
+  checkOptions('jobEvents', options, EVENT_OPTIONS);
+  const { types = [], follow = false, intervalMs = 500, signal, onNotice } = options;
+  const reader = new EventReader(connection);
+  const patience = new Patience();
+  const say = (notice: string | null): void => {
+    if (notice !== null) onNotice?.(notice);
+  };
+  for (;;) {
+    signal?.throwIfAborted();
+    try {
+      const { status, result } = await connection.observe();
+      const news = result === null ? reader.fresh(follow) : reader.last(status?.finishedAt ?? null);
+      for await (const entry of news) if (matches(entry, types)) yield entry;
+      // Only here: a successful observation does not prove that the history's storage is reachable.
+      say(patience.answered());
+      if (result !== null || !follow) return;
+    } catch (error) {
+      if (!follow) throw error;
+      say(patience.missed(error));
+    }
+    await delay(intervalMs, undefined, { ...(signal && { signal }) }).catch(() => undefined);
+  }
+}
+
+/** `task` matches every type that begins with `task-`. */
+export function matches({ event }: HistoryEntry, types: readonly string[]): boolean {
+  return types.length === 0 || types.some((type) => event === type || event.startsWith(`${type}-`));
+}
+
+/** The entries after `last`, the most recently reported entry. */
+export function behind(entries: readonly HistoryEntry[], last: HistoryEntry | null): readonly HistoryEntry[] {
+  if (last === null) return entries;
+  const text = JSON.stringify(last);
+  const at = entries.findLastIndex((entry) => entry.at === last.at && JSON.stringify(entry) === text);
+  // A history that was unwritable for a while lacks some entries.
+  return at >= 0 ? entries.slice(at + 1) : entries.filter((entry) => entry.at > last.at);
+}
+
+class EventReader {
+  readonly #connection: JobConnection;
+  #after = 0;
+  #last: HistoryEntry | null = null;
+
+  constructor(connection: JobConnection) {
+    this.#connection = connection;
+  }
+
+  /** The new events of a running job. @param patient Whether another observation will follow. */
+  async *fresh(patient: boolean): AsyncGenerator<HistoryEntry> {
+    for (;;) {
+      const page = await askEvents(this.#connection.records, this.#after);
+      if (page === null && !patient) {
+        yield* await this.#stored();
+        return;
+      }
+      if (page === null || page.entries.length === 0) return;
+      this.#after = page.next;
+      for (const entry of page.entries) yield this.#told(entry);
+    }
+  }
+
+  /** The remaining events of a finished job. */
+  async *last(said: number | null): AsyncGenerator<HistoryEntry> {
+    const finishedAt = said ?? (await this.#connection.records.yarn())?.finishedAt ?? null;
+    const fresh = finishedAt === null || Date.now() - finishedAt < LONG_OVER_MS;
+    const deadline = performance.now() + (fresh ? SETTLING_MS : 0);
+    for (;;) {
+      const entries = await this.#stored();
+      for (const entry of entries) yield this.#told(entry);
+      if (this.#last?.event === 'job-finished' || performance.now() > deadline) return;
+      await delay(SETTLING_EVERY_MS);
+    }
+  }
+
+  #told(entry: HistoryEntry): HistoryEntry {
+    this.#last = entry;
+    return entry;
+  }
+
+  async #stored(): Promise<readonly HistoryEntry[]> {
+    const { applicationId, records } = this.#connection;
+    const history = await readHistory(records);
+    if (history !== null) return behind(history.record.entries, this.#last);
+    if (this.#last !== null) return [];
+    throw new TonyError('HISTORY_UNKNOWN', `There are no events of ${applicationId} that you may see.`, {
+      hint: "Those of a job that waits for its ApplicationMaster are still to come; those of other users' jobs are for whom acls.view of the job names.",
+    });
+  }
+}

@@ -1,0 +1,337 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { HistoryEntry, JobResult, JobStatus } from '../../conf/status.ts';
+import { aggregatedFolders, ContainerLogs } from '../../hadoop/logs/container-logs.ts';
+import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
+import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { suggest } from '../../platform/suggest.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { applicationOf } from '../cluster/application-of-status.ts';
+import type { HadoopCluster } from '../cluster/cluster.ts';
+import { MASTER_ANSWER_MS, MasterSilence } from '../cluster/master-silence.ts';
+import { resultOf, unknownQueue, waitingReason } from '../cluster/yarn-diagnostics.ts';
+import { jobOutput } from '../job/freeze-job.ts';
+import { orderContainers, type TaskContainer } from '../job/task-containers.ts';
+import type { MasterShortages } from '../plan/master-shortage.ts';
+import { ClusterHistory, mastersBeside } from '../records/cluster-history.ts';
+import { findPlace } from '../records/find-place.ts';
+import { historyFolders } from '../records/history-place.ts';
+import { readEvents, readFinal, readRecord } from '../records/job-record.ts';
+import type { LogPiece } from '../records/log-piece.ts';
+import { storedStatus } from '../records/stored-status.ts';
+import type { JobConnection, KillReason, LogSource, Observation } from './job-connection.ts';
+import { tooLarge } from './job-output-file.ts';
+import type { JobRecords, YarnFacts } from './job-records.ts';
+import { checkedStatus } from './job-status.ts';
+
+/** While the ApplicationMaster answers, the ResourceManager is queried only at this interval. */
+const APPLICATION_EVERY_MS = 2_000;
+/**
+ * Log aggregation after a job's end: how long the nodes may take to begin (some clusters never do) and to finish, the polling interval, and
+ * the age at which aggregation counts as complete.
+ */
+const COLLECTING_MS: Readonly<Record<string, number>> = { NOT_START: 15_000, RUNNING: 60_000 };
+const COLLECTED_EVERY_MS = 300;
+const LONG_COLLECTED_MS = 120_000;
+const ENDED = new Set(['FINISHED', 'FAILED', 'KILLED']);
+
+/** A job on a cluster, observed through the ResourceManager, the ApplicationMaster and the history. */
+export class YarnJob implements JobConnection {
+  readonly applicationId: string;
+  readonly trackingUrl: string;
+  readonly records: JobRecords;
+  readonly #cluster: HadoopCluster;
+  readonly #resourceManager: ResourceManager;
+  /**
+   * Queries the ApplicationMaster with a short timeout, so that a hanging ApplicationMaster is not mistaken for an unreachable
+   * ResourceManager.
+   */
+  readonly #hasty: ResourceManager;
+  readonly #silence = new MasterSilence();
+  readonly #containerLogs: ContainerLogs;
+  #shortages: MasterShortages | null = null;
+  #application: Application | null = null;
+  #applicationAt = Number.NEGATIVE_INFINITY;
+  #last: JobStatus | null = null;
+  #tidied = false;
+  /** The ResourceManager no longer knows the application. */
+  #forgotten = false;
+  #history: string | null = null;
+
+  /** `close` also closes the cluster. */
+  constructor(applicationId: string, cluster: HadoopCluster) {
+    this.applicationId = applicationId;
+    this.trackingUrl = `${cluster.configuration.resourceManagers[0]}/proxy/${applicationId}/`;
+    this.#cluster = cluster;
+    this.#resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
+    const hasty = { patienceMs: MASTER_ANSWER_MS, timeoutMs: MASTER_ANSWER_MS };
+    this.#hasty = ResourceManager.of(cluster.configuration, cluster.user, hasty);
+    this.#containerLogs = new ContainerLogs({ configuration: cluster.configuration, user: cluster.user });
+    this.records = {
+      storage: cluster.storage,
+      place: async () => {
+        const { user } = await this.#known();
+        const folder = await this.#historyFolder().catch(unlessAway);
+        return folder === null ? null : { applicationId, user, folder };
+      },
+      staged: () => joinUri(cluster.root, 'jobs', applicationId),
+      ask: (resource) => this.#ask(resource),
+      yarn: () => this.#facts(),
+      logs: () => this.#collectedIn(),
+    };
+  }
+
+  async observe(): Promise<Observation> {
+    const recent = performance.now() - this.#applicationAt < APPLICATION_EVERY_MS ? this.#application : null;
+    const live = recent?.state === 'RUNNING' ? await this.#askMaster() : null;
+    if (recent !== null && live !== null && !isFinal(live)) {
+      return { phase: recent.state, waiting: '', status: live, masterSilentMs: null, result: null };
+    }
+    const application = await this.#report();
+    if (!ENDED.has(application.state)) {
+      if (application.state !== 'RUNNING') this.#silence.end();
+      const status = live ?? (application.state === 'RUNNING' ? await this.#askMaster() : null) ?? this.#last;
+      const waiting = status === null ? await this.#waitingReason(application) : '';
+      return { phase: application.state, waiting, status, masterSilentMs: this.#silence.ms, result: null };
+    }
+    const status = (await this.#final()) ?? this.#last;
+    await this.#tidy(application);
+    return { phase: application.state, waiting: '', status, masterSilentMs: null, result: await this.#explained(application) };
+  }
+
+  async #waitingReason(application: Application): Promise<string> {
+    this.#shortages ??= new (await import('../plan/master-shortage.ts')).MasterShortages(this.#hasty, this.#cluster.user);
+    return waitingReason(application.diagnostics, await this.#shortages.of(application));
+  }
+
+  async pages(): Promise<string> {
+    return this.trackingUrl;
+  }
+
+  async kill(by: KillReason = 'order'): Promise<boolean> {
+    if (ENDED.has((await this.#report()).state)) return false;
+    const { user } = this.#cluster;
+    const reason = by === 'interrupt' ? `Interrupted by ${user}.` : `Killed by ${user} with tony-ts kill.`;
+    const state = await this.#resourceManager.kill(this.applicationId, reason).catch(async (error: unknown) => {
+      throw await this.#killRefused(error);
+    });
+    this.#applicationAt = Number.NEGATIVE_INFINITY;
+    return state !== 'FINISHED' && state !== 'FAILED';
+  }
+
+  /** Replaces YARN's own message, which names Java classes and operations. */
+  async #killRefused(error: unknown): Promise<unknown> {
+    if (!(error instanceof TonyError) || error.code !== 'RM_REFUSED') return error;
+    const { user, queue } = await this.#known();
+    const own = this.#cluster.user;
+    if (user === own) return error;
+    return new TonyError('RM_REFUSED', `${this.applicationId} is a job of ${user}, and ${own} may not end it.`, {
+      hint: `Ask ${user}, an administrator of the queue ${queue}, or one of the cluster to end it; acls.modify of a job names users who may.`,
+      cause: error,
+    });
+  }
+
+  async logs(): Promise<LogSource[]> {
+    const application = await this.#collected();
+    const { status } = await this.observe();
+    const history = await this.#readEvents();
+    const containers = [...(await this.#masters(history)), ...orderContainers(status, history)];
+    // The history records no web addresses. They matter only while the application runs; afterwards its logs are on HDFS.
+    const lacking = !ENDED.has(application.state) && containers.some(({ node, nodeHttp }) => !nodeHttp && node !== null);
+    const nodes = lacking ? await this.#nodeAddresses() : new Map<string, string>();
+    return containers.map(({ task, containerId, node, nodeHttp }) => {
+      const owner = { containerId, nodeHttp: nodeHttp || (node === null ? null : (nodes.get(node) ?? null)), owner: application.user };
+      return {
+        task,
+        containerId,
+        read: async (file, from): Promise<LogPiece | null> => {
+          const piece = await this.#containerLogs.read(owner, file, from);
+          return piece && { bytes: piece.bytes, end: piece.offset + piece.bytes.length };
+        },
+      };
+    });
+  }
+
+  async #masters(history: readonly HistoryEntry[]): Promise<TaskContainer[]> {
+    const found = this.#forgotten
+      ? mastersBeside(history).map((containerId) => ({ containerId, nodeHttp: null }))
+      : await this.#resourceManager.attempts(this.applicationId);
+    return found.flatMap(({ containerId, nodeHttp }) =>
+      containerId === null ? [] : [{ task: 'master', containerId, node: null, nodeHttp }],
+    );
+  }
+
+  async output(name: string, maxBytes: number): Promise<Buffer | null> {
+    const { storage, root } = this.#cluster;
+    const uri = joinUri(jobOutput(root, this.applicationId), name);
+    const size = (await storage.stat(uri))?.size ?? null;
+    if (size !== null && size > maxBytes) throw tooLarge(uri, size, maxBytes);
+    return size === null ? null : storage.read(uri);
+  }
+
+  close(): void {
+    this.#containerLogs.close();
+    this.#hasty.close();
+    this.#resourceManager.close();
+    this.#cluster.close();
+  }
+
+  /**
+   * Returns the application once its nodes have aggregated their logs to HDFS. Each node does so independently, and until the last one has
+   * finished, some tasks would appear to have no output. Gives up waiting after the usual duration.
+   */
+  async #collected(): Promise<Application> {
+    const begun = performance.now();
+    for (;;) {
+      const application = await this.#report();
+      const fresh = application.finishedAt !== null && Date.now() - application.finishedAt < LONG_COLLECTED_MS;
+      const patience = COLLECTING_MS[application.logAggregation ?? ''] ?? 0;
+      if (!ENDED.has(application.state) || !fresh || performance.now() - begun >= patience) return application;
+      await delay(COLLECTED_EVERY_MS);
+    }
+  }
+
+  async #report(): Promise<Application> {
+    try {
+      this.#application = await this.#resourceManager.application(this.applicationId);
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'APPLICATION_NOT_FOUND') {
+        this.#application = this.#forgotten ? this.#application : await this.#remembered();
+        if (this.#application !== null) return this.#application;
+        throw new TonyError('APPLICATION_UNKNOWN', `The ResourceManager knows no application ${this.applicationId}.`, { cause: error });
+      }
+      throw error;
+    }
+    this.#applicationAt = performance.now();
+    return this.#application;
+  }
+
+  /** Reads an application that the ResourceManager has forgotten from its history, which is kept longer. */
+  async #remembered(): Promise<Application | null> {
+    try {
+      const store = await ClusterHistory.open(this.#cluster);
+      const place = await findPlace(store, this.applicationId);
+      const record = await readRecord(store.storage, place, true);
+      if (record.final === null && record.entries.length === 0) return null;
+      this.#forgotten = true;
+      this.#history = place.folder;
+      this.#last = storedStatus(record, 'forgotten');
+      return applicationOf(this.#last);
+    } catch (error) {
+      return unlessAway(error);
+    }
+  }
+
+  async #askMaster(): Promise<JobStatus | null> {
+    const status = checkedStatus(await this.#ask('job'), this.applicationId);
+    if (status !== null) this.#last = status;
+    return status;
+  }
+
+  /** The ApplicationMaster's answer; null if it does not answer. */
+  async #ask(resource: string): Promise<unknown> {
+    const answer = await this.#silence.ask(() => this.#hasty.proxy(this.applicationId, `tony/api/${resource}`));
+    try {
+      return answer?.status === 200 ? (JSON.parse(answer.body) as unknown) : null;
+    } catch {
+      return null;
+    }
+  }
+
+  async #known(): Promise<Application> {
+    return this.#application ?? this.#report();
+  }
+
+  async #facts(): Promise<YarnFacts | null> {
+    const [application, attempts] = await Promise.all([this.#report(), this.#resourceManager.attempts(this.applicationId).catch(() => [])]);
+    return this.#forgotten ? null : { ...application, attempts };
+  }
+
+  /** The HDFS folder of the aggregated logs; null before the nodes have created it. */
+  async #collectedIn(): Promise<string | null> {
+    const { user } = await this.#known();
+    const masters = await this.#masters(this.#forgotten ? await this.#readEvents() : []).catch(() => []);
+    const containerId = masters[0]?.containerId;
+    if (containerId === undefined) return null;
+    try {
+      const { authority, folders } = aggregatedFolders(this.#cluster.configuration, { containerId, owner: user });
+      for (const folder of folders) {
+        const uri = `hdfs://${authority}${folder}`;
+        if ((await this.#cluster.storage.stat(uri).catch(() => null)) !== null) return uri;
+      }
+      return null;
+    } catch (error) {
+      return unlessAway(error);
+    }
+  }
+
+  /** The stored final status; null if it does not exist, or is not readable for this user. It only supplements YARN's information. */
+  async #final(): Promise<JobStatus | null> {
+    try {
+      const folder = await this.#historyFolder();
+      if (folder === null) return null;
+      const { final } = await readFinal(this.#cluster.storage, { folder, applicationId: this.applicationId });
+      return final === 'damaged' ? null : final;
+    } catch (error) {
+      if (error instanceof TonyError) return null;
+      throw error;
+    }
+  }
+
+  /** Removes the staging folder that a killed ApplicationMaster could not delete. */
+  async #tidy(application: Application): Promise<void> {
+    if (this.#tidied || application.user !== this.#cluster.user) return;
+    this.#tidied = true;
+    await this.#cluster.storage.remove(joinUri(this.#cluster.root, 'jobs', this.applicationId)).catch(() => false);
+  }
+
+  /** The stored events; empty in the cases in which `#final` is null. */
+  async #readEvents(): Promise<readonly HistoryEntry[]> {
+    const folder = await this.#historyFolder().catch(() => null);
+    if (folder === null) return [];
+    try {
+      return (await readEvents(this.#cluster.storage, folder)).entries;
+    } catch (error) {
+      if (error instanceof TonyError) return [];
+      throw error;
+    }
+  }
+
+  /** Null if the history does not exist yet, or belongs to another user and is not readable. */
+  async #historyFolder(): Promise<string | null> {
+    if (this.#history !== null || this.#application === null) return this.#history;
+    const job = { user: this.#application.user, applicationId: this.applicationId };
+    for (const folder of historyFolders(await this.#cluster.site(), this.#cluster, job)) {
+      if ((await this.#cluster.storage.list(folder)).length === 0) continue;
+      this.#history = folder;
+      break;
+    }
+    return this.#history;
+  }
+
+  async #explained(application: Application): Promise<JobResult> {
+    const result = resultOf(application);
+    const queue = unknownQueue(application.diagnostics);
+    if (queue === undefined) return result;
+    const queues = (await this.#resourceManager.queues().catch(() => [])).map(({ name }) => name);
+    if (queues.length === 0) return result;
+    const meant = suggest(queue, queues);
+    const known = `The cluster has: ${queues.join(', ')}.`;
+    return { ...result, diagnostics: `${result.diagnostics} ${meant === undefined ? known : `Did you mean ${meant}? ${known}`}` };
+  }
+
+  async #nodeAddresses(): Promise<Map<string, string>> {
+    const nodes = await this.#resourceManager.nodes();
+    return new Map(nodes.flatMap(({ id, nodeHttp }) => (nodeHttp === null ? [] : [[id, nodeHttp]])));
+  }
+}
+
+/** Treats an unreadable history as missing; rethrows when the storage is unreachable. */
+function unlessAway(error: unknown): null {
+  if (error instanceof TonyError && error.exitCode !== 3) return null;
+  throw error;
+}
+
+function isFinal(status: JobStatus): boolean {
+  return status.finishedAt !== null;
+}

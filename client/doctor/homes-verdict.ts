@@ -1,0 +1,35 @@
+import { shellWord } from '../../platform/shell-word.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { isUserName } from '../records/history-place.ts';
+import { doubtful, good, type Verdict } from './diagnosis.ts';
+
+const AT_ONCE = 16;
+/** The maximum number of users to check, and to name in a finding. */
+const MOST_USERS = 1_000;
+const MOST_NAMED = 5;
+
+/**
+ * Checks whether the users in the site file have home folders on HDFS, where jobs store their files.
+ *
+ * @param users keys of `quotas.users`
+ * @param parent URI of the folder that contains the home folders
+ */
+export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: string, users: readonly string[]): Promise<Verdict> {
+  const named = users.filter((user) => user !== '*' && isUserName(user)).slice(0, MOST_USERS);
+  if (named.length === 0) return good('the site file names no user');
+  const missing: string[] = [];
+  for (let at = 0; at < named.length; at += AT_ONCE) {
+    const batch = named.slice(at, at + AT_ONCE);
+    const homes = await Promise.all(batch.map((user) => storage.stat(joinUri(parent, user))));
+    missing.push(...batch.filter((_, index) => homes[index] === null));
+  }
+  const [first] = missing;
+  if (first === undefined) return good(`each of the ${named.length} users in quotas.users of the site file has one`);
+  const more = missing.length > MOST_NAMED ? ` and ${missing.length - MOST_NAMED} more` : '';
+  const home = shellWord(joinUri(parent, first));
+  return doubtful(
+    `in quotas.users of the site file, but without a home: ${missing.slice(0, MOST_NAMED).join(', ')}${more}`,
+    `Their jobs have no staging folder. As the admin of HDFS: hdfs dfs -mkdir ${home} && hdfs dfs -chown ${shellWord(first)} ${home}`,
+  );
+}

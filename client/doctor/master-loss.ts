@@ -1,0 +1,26 @@
+import { LEAST_LEASE_MS } from '../../conf/values/lease.ts';
+import { formatDuration } from '../../conf/values/units.ts';
+import { doubtful, good, type Verdict } from './diagnosis.ts';
+
+const MASTER_EXPIRY = 'yarn.am.liveness-monitor.expiry-interval-ms';
+const NODE_EXPIRY = 'yarn.nm.liveness-monitor.expiry-interval-ms';
+const DEFAULT_EXPIRY_MS = 600_000;
+/** The time for a second attempt to start and for the executors to find it. */
+const START_MS = 30_000;
+
+/**
+ * Checks by the ResourceManager's settings whether a second ApplicationMaster can start before the executors' leases expire. YARN replaces
+ * an ApplicationMaster on a lost node when the node or the ApplicationMaster has been silent for the expiry interval, and checks this at
+ * every third of the interval.
+ */
+export function masterLoss(settings: ReadonlyMap<string, string>): Verdict {
+  const [master, node] = [MASTER_EXPIRY, NODE_EXPIRY].map((name) => Number(settings.get(name) ?? DEFAULT_EXPIRY_MS)) as [number, number];
+  const noticedMs = Math.ceil((Math.min(master, node) * 4) / 3);
+  const seconds = formatDuration(1000 * Math.ceil(noticedMs / 1000));
+  const text = `the ResourceManager replaces an ApplicationMaster on a lost node within ${seconds}; programs go on without one for ${formatDuration(LEAST_LEASE_MS)}`;
+  if (noticedMs + START_MS <= LEAST_LEASE_MS) return good(text);
+  return doubtful(
+    text,
+    `Lower ${MASTER_EXPIRY} to ${LEAST_LEASE_MS / 2}: programs end before a second ApplicationMaster finds them otherwise, and training goes back to a checkpoint.`,
+  );
+}

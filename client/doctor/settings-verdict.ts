@@ -1,0 +1,23 @@
+import { doubtful, good, type Verdict } from './diagnosis.ts';
+
+const ATTEMPTS = 'yarn.resourcemanager.am.max-attempts';
+const AGGREGATION = 'yarn.log-aggregation-enable';
+const ACLS = 'yarn.acl.enable';
+
+/** Checks the ResourceManager's settings for recovery from failures, log aggregation, and permission to kill jobs. */
+export function settingsVerdict(settings: ReadonlyMap<string, string>): Verdict {
+  const attempts = Number(settings.get(ATTEMPTS) ?? 2);
+  const collects = settings.get(AGGREGATION) === 'true';
+  const hasAcls = settings.get(ACLS) === 'true';
+  const text = [
+    `an ApplicationMaster has ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`,
+    `logs are ${collects ? '' : 'not '}collected on HDFS`,
+    `access lists are ${hasAcls ? 'enforced' : 'off'}`,
+  ].join('; ');
+  const remedies = [
+    ...(attempts > 1 ? [] : [`Set ${ATTEMPTS} to 2 or more: a job now fails when the node of its ApplicationMaster does.`]),
+    ...(collects ? [] : [`Set ${AGGREGATION} to true: logs of ended jobs now stay on the nodes, where YARN removes them.`]),
+    ...(hasAcls ? [] : [`Set ${ACLS} to true: every user can now end the jobs of all users and read their logs.`]),
+  ];
+  return remedies.length === 0 ? good(text) : doubtful(text, remedies.join(' '));
+}

@@ -1,0 +1,54 @@
+import { TonyError } from '../../platform/errors.ts';
+import { MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
+import { TfRecordParser } from '../../training/encoding/tfrecord.ts';
+
+const NEWLINE = 0x0a;
+
+/**
+ * Splits the input into records: lines without their line feeds (including an unterminated last line), or the records of a TFRecord stream.
+ * @throws TonyError DATA_INVALID for damaged or overlong records
+ */
+export async function* recordsOf(input: AsyncIterable<Buffer>, format: 'lines' | 'tfrecord'): AsyncGenerator<Buffer, void> {
+  if (format === 'lines') yield* linesOf(input);
+  else yield* tfRecordsOf(input);
+}
+
+async function* linesOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
+  let begun: Buffer[] = [];
+  let length = 0;
+  for await (const bytes of input) {
+    let from = 0;
+    for (let to = bytes.indexOf(NEWLINE); to >= 0; to = bytes.indexOf(NEWLINE, from)) {
+      const rest = bytes.subarray(from, to);
+      yield begun.length === 0 ? rest : Buffer.concat([...begun, rest]);
+      begun = [];
+      length = 0;
+      from = to + 1;
+    }
+    if (from === bytes.length) continue;
+    begun.push(bytes.subarray(from));
+    length += bytes.length - from;
+    if (length > MAXIMUM_RECORD_BYTES) throw tooLong();
+  }
+  if (length > 0) yield Buffer.concat(begun);
+}
+
+async function* tfRecordsOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
+  const parser = new TfRecordParser({
+    where: 'standard input',
+    offset: 0,
+    end: Number.POSITIVE_INFINITY,
+    maxRecordBytes: MAXIMUM_RECORD_BYTES,
+    onDamage: (damage) => {
+      throw damage;
+    },
+  });
+  for await (const bytes of input) yield* parser.push(bytes);
+  parser.finish();
+}
+
+function tooLong(): TonyError {
+  return new TonyError('DATA_INVALID', `a line has more than ${MAXIMUM_RECORD_BYTES} bytes`, {
+    hint: 'Is it text? --format tfrecord is for binary records.',
+  });
+}

@@ -1,0 +1,39 @@
+import { clip, harmless, terminalOf } from '../terminal/terminal.ts';
+import type { FeedProgress } from './feed.ts';
+
+/** Shows the progress of a feed: a line updated in place on a terminal, otherwise one line per change of state. */
+export function progressLine(stream: NodeJS.WriteStream): { show(progress: FeedProgress): void; end(): void } {
+  const terminal = terminalOf(stream);
+  let last = '';
+  return {
+    show: (progress) => {
+      const text = describeProgress(progress);
+      if (terminal.live) {
+        stream.write(`\r\x1b[K${clip(text, terminal.columns - 1)}`);
+        return;
+      }
+      const news = `${progress.state} ${progress.reason}`;
+      if (news !== last && progress.state !== 'full') stream.write(`${text}\n`);
+      if (progress.state !== 'full') last = news;
+    },
+    end: () => {
+      if (terminal.live) stream.write('\n');
+    },
+  };
+}
+
+/** The reason comes from the job, which may be another user's, so it is sanitised. */
+export function describeProgress({ state, reason: said, written, taken, readers }: FeedProgress): string {
+  const reason = harmless(said);
+  const counts = `${written} records written, ${taken} taken`;
+  switch (state) {
+    case 'waiting':
+      return `waiting: ${reason} (${counts})`;
+    case 'connected':
+      return reason === '' ? `feeding ${readers} ${readers === 1 ? 'worker' : 'workers'}: ${counts}` : `waiting: ${reason} (${counts})`;
+    case 'full':
+      return `the job has enough for now: ${counts}`;
+    case 'over':
+      return `done: ${counts}`;
+  }
+}

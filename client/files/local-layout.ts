@@ -1,0 +1,31 @@
+import path from 'node:path';
+
+/** The file layout of a local job; the local negotiator uses the same container paths. */
+export function localPaths(root: string, applicationId: string) {
+  const job = path.join(root, 'jobs', applicationId);
+  const containers = path.join(job, 'containers');
+  return {
+    job,
+    history: path.join(root, 'history', applicationId),
+    output: path.join(root, 'output', applicationId),
+    /** host, ports and token of the ApplicationMaster; 0600. */
+    masterAddress: path.join(job, 'am.json'),
+    /** The ApplicationMaster's process ID, written by its starter, followed by the ID of the process that would start the next attempt. */
+    masterPid: path.join(job, 'master.pid'),
+    containers,
+    /** @param attempt number of the ApplicationMaster's attempt, from 1. */
+    masterContainer: (attempt: number): string =>
+      `container_${applicationId.replace(/^local_/, '')}_${String(attempt).padStart(2, '0')}_000001`,
+    work: (containerId: string) => path.join(containers, containerId, 'work'),
+    logs: (containerId: string) => path.join(containers, containerId, 'logs'),
+  };
+}
+
+export type LocalPaths = ReturnType<typeof localPaths>;
+
+/** YARN's default: a killed ApplicationMaster is restarted once, and its job continues. */
+export const LOCAL_ATTEMPTS = 2;
+
+export function isLocalId(applicationId: string): boolean {
+  return /^local_\d+_\d{4,}$/.test(applicationId);
+}

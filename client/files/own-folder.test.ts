@@ -1,0 +1,36 @@
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { refuseForeignFolder } from './own-folder.ts';
+
+let folder = '';
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-own-'));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+test('a folder of this user that others may read passes, and so does a missing one', async () => {
+  await chmod(folder, 0o755);
+  await refuseForeignFolder(folder, 'TONY_LOCAL_DIR');
+  await refuseForeignFolder(path.join(folder, 'missing'), 'TONY_LOCAL_DIR');
+});
+
+test.each([0o770, 0o707, 0o1777])('a folder with mode %o, which others may write, is refused', async (mode) => {
+  await chmod(folder, mode);
+  await expect(refuseForeignFolder(folder, 'TONY_LOCAL_DIR')).rejects.toMatchObject({
+    code: 'FOLDER_UNSAFE',
+    message: expect.stringContaining('can be written by other users'),
+    hint: `Run chmod go-w ${folder}, or name a folder of your own with TONY_LOCAL_DIR.`,
+  });
+});
+
+test.skipIf(process.getuid?.() !== 0)('a folder of another user is refused, one of root is not', async () => {
+  const { chown } = await import('node:fs/promises');
+  await refuseForeignFolder(folder, 'TONY_CACHE_DIR', 4711);
+  await chown(folder, 4712, 4712);
+  await expect(refuseForeignFolder(folder, 'TONY_CACHE_DIR', 4711)).rejects.toMatchObject({
+    code: 'FOLDER_UNSAFE',
+    hint: 'Name a folder of your own with TONY_CACHE_DIR.',
+  });
+});

@@ -1,0 +1,27 @@
+import { stat } from 'node:fs/promises';
+import { TonyError } from '../../platform/errors.ts';
+
+/** Write permission for group or others. */
+const OTHERS_WRITE = 0o022;
+const ROOT = 0;
+
+/**
+ * Rejects a program folder that another user could have created or could modify, because this process or a job would run its content.
+ * Accepts a missing folder, and one that belongs to root.
+ *
+ * @param variable the environment variable that selects another folder, for the error message.
+ * @throws TonyError FOLDER_UNSAFE
+ */
+export async function refuseForeignFolder(folder: string, variable: string, user = process.getuid?.()): Promise<void> {
+  const found = await stat(folder).catch(() => null);
+  if (found === null || user === undefined) return;
+  const isForeign = found.uid !== user && found.uid !== ROOT;
+  if (!isForeign && (found.mode & OTHERS_WRITE) === 0) return;
+  const why = isForeign
+    ? `belongs to another user (uid ${found.uid})`
+    : `can be written by other users (mode ${(found.mode & 0o777).toString(8)})`;
+  const remedy = isForeign ? '' : `Run chmod go-w ${folder}, or name`;
+  throw new TonyError('FOLDER_UNSAFE', `The folder ${folder} ${why}: they could change what your jobs run.`, {
+    hint: `${remedy === '' ? 'Name' : remedy} a folder of your own with ${variable}.`,
+  });
+}

@@ -1,0 +1,17 @@
+import { writeFile } from 'node:fs/promises';
+import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+
+/**
+ * Writes a new file; never overwrites an existing one.
+ *
+ * @param hint what the user can do if the file exists.
+ * @throws TonyError ALREADY_EXISTS, STORAGE_REFUSED
+ */
+export async function writeNewFile(file: string, text: string, hint: string): Promise<void> {
+  try {
+    await writeFile(file, text, { flag: 'wx' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw new TonyError('ALREADY_EXISTS', `${file} is there already.`, { hint });
+    throw new TonyError('STORAGE_REFUSED', `${file} cannot be written: ${fileErrorOf(error)}.`, { cause: error });
+  }
+}

@@ -1,0 +1,185 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { jobStatus } from '../../conf/job-status.fixture.ts';
+import type { JobStatus } from '../../conf/status.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import type { HistoryStore } from '../records/history-store.ts';
+import type { ClusterAnswer } from '../records/stored-status.ts';
+import { HistoryIndex } from './history-index.ts';
+
+const MiB = 1 << 20;
+const LIMITS = { userBytes: 4 * MiB, userMs: 10_000, ms: 30_000 };
+let root: string;
+let opened: { readonly name: string; readonly bytes: number }[];
+let beforeOpen: (uri: string) => void;
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'tony-ts-index-'));
+  opened = [];
+  beforeOpen = () => undefined;
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+class WatchedStorage extends FileStorage {
+  override async open(uri: string, range: { offset?: number; length?: number } = {}): Promise<Readable> {
+    opened.push({ name: uri.split('/').slice(-3).join('/'), bytes: range.length ?? Number.NaN });
+    beforeOpen(uri);
+    return super.open(uri, range);
+  }
+}
+
+/** Histories in one folder per user. */
+function storeOf(answer: ClusterAnswer = 'forgotten'): HistoryStore {
+  const storage = new WatchedStorage();
+  return {
+    storage,
+    user: 'alice',
+    root: fileUri(root),
+    users: async () => ({ found: readdirSync(root), message: '' }),
+    places: async (user) => {
+      const ids = existsSync(join(root, user)) ? readdirSync(join(root, user)) : [];
+      return {
+        found: ids.map((applicationId) => ({ applicationId, user, folder: fileUri(join(root, user, applicationId)) })),
+        message: '',
+      };
+    },
+    place: async () => null,
+    answers: async (places) => new Map(places.map(({ folder }) => [folder, answer])),
+    masters: async () => [],
+    log: async () => null,
+    keepMs: 0,
+    limits: '',
+    close: () => storage.close(),
+  };
+}
+
+const idOf = (number: number): string => `application_1000_${String(number).padStart(4, '0')}`;
+const event = (name: string, at: number, detail = ''): string => `${JSON.stringify({ at, event: name, detail })}\n`;
+
+function leave(user: string, number: number, files: Readonly<Record<string, string>>): string {
+  const folder = join(root, user, idOf(number));
+  mkdirSync(folder, { recursive: true });
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  return folder;
+}
+
+function end(user: string, number: number, more: Partial<JobStatus> = {}): void {
+  const status = jobStatus({ applicationId: idOf(number), state: 'SUCCEEDED', finishedAt: 9, name: 'fine', ...more });
+  leave(user, number, { 'final.json': JSON.stringify(status) });
+}
+
+const bytesOf = (user: string): number => opened.filter(({ name }) => name.startsWith(user)).reduce((sum, { bytes }) => sum + bytes, 0);
+
+test('a user with many large histories does not displace other users from a list', async () => {
+  const large = { 'job.json': JSON.stringify({ job: { name: 'x'.repeat(MiB) } }), 'events-1.jsonl': event('x', 1) };
+  for (let number = 100; number < 200; number++) leave('mallory', number, large);
+  for (const number of [1, 2, 3]) end('alice', number);
+  const { jobs, message } = await new HistoryIndex(storeOf(), { limits: LIMITS }).list({ user: null, limit: 50 });
+  const users = jobs.map(({ place }) => place.user);
+  expect(users.filter((user) => user === 'alice')).toHaveLength(3);
+  expect(users.filter((user) => user === 'mallory')).toHaveLength(3);
+  expect(message).toBe('Histories that are left out because reading them takes too long: 97 of mallory.');
+  expect(bytesOf('mallory')).toBeLessThan(LIMITS.userBytes);
+  expect(JSON.stringify(jobs).length).toBeLessThan(20_000);
+});
+
+test("large damaged ends of jobs count against their owner's share alone", async () => {
+  for (let number = 100; number < 120; number++) leave('mallory', number, { 'final.json': `{${'x'.repeat(MiB)}` });
+  end('alice', 1);
+  const index = new HistoryIndex(storeOf(), { limits: LIMITS });
+  expect((await index.list({ user: null, limit: 50 })).jobs.map(({ place }) => place.user)).toEqual([...Array(3).fill('mallory'), 'alice']);
+  // The next list gets further, because the index has cached the outlines that it read before.
+  expect((await index.list({ user: null, limit: 50 })).jobs).toHaveLength(7);
+});
+
+test('of a job that has left no end only job.json and the end of its newest events are read', async () => {
+  const lines = Array.from({ length: 50_000 }, (_, at) => event('notice', at, 'x'.repeat(100))).join('');
+  leave('alice', 1, {
+    'job.json': JSON.stringify({ version: 99, submittedAt: 5, job: { name: 'mnist', queue: 'gpu' }, checkpointDir: 'hdfs:///c' }),
+    'events-1.jsonl': event('program-started', 6),
+    'events-2.jsonl': lines + event('job-finished', 70_000, 'FAILED: out of memory'),
+    'metrics-1.jsonl': 'x'.repeat(MiB),
+  });
+  leave('alice', 2, { 'events-1.jsonl': event('program-started', 7) });
+  leave('alice', 3, { 'events-1.jsonl': event('master-registered', 8) });
+  leave('alice', 4, { 'events-1.jsonl': event('program-started', 8) + lines });
+  const list = async (answer: ClusterAnswer) => (await new HistoryIndex(storeOf(answer)).list({ user: 'alice', limit: 9 })).jobs;
+  const [, , , first] = await list('forgotten');
+  expect(first?.status).toMatchObject({
+    name: 'mnist',
+    queue: 'gpu',
+    startedAt: 5,
+    finishedAt: 70_000,
+    state: 'FAILED',
+    message: 'out of memory',
+    masterAttempt: 2,
+    checkpointDir: 'hdfs:///c',
+    notices: [],
+    tasks: [],
+  });
+  expect(bytesOf('alice')).toBeLessThan(2 * (130 << 10));
+  const runs: ClusterAnswer = { name: 'n', queue: 'q', startedAt: 3, finishedAt: null, result: null };
+  expect((await list(runs)).map(({ status }) => status.state)).toEqual(['RUNNING', 'STARTING', 'RUNNING', 'RUNNING']);
+});
+
+test('files that have not changed are not read again', async () => {
+  const folder = leave('alice', 1, { 'job.json': '{"job":{"name":"a"}}', 'events-1.jsonl': event('master-registered', 1) });
+  end('alice', 2);
+  const index = new HistoryIndex(storeOf());
+  const names = async () => (await index.list({ user: 'alice', limit: 9 })).jobs.map(({ status }) => `${status.name} ${status.state}`);
+  expect(await names()).toEqual(['fine SUCCEEDED', 'a FAILED']);
+  expect(opened.splice(0)).toHaveLength(3);
+  expect(await names()).toEqual(['fine SUCCEEDED', 'a FAILED']);
+  expect(opened).toEqual([]);
+  writeFileSync(join(folder, 'job.json'), '{"job":{"name":"b"}}');
+  utimesSync(join(folder, 'job.json'), 50, 50);
+  expect(await names()).toEqual(['fine SUCCEEDED', 'b FAILED']);
+  end('alice', 1, { name: 'c' });
+  expect(await names()).toEqual(['fine SUCCEEDED', 'c SUCCEEDED']);
+});
+
+test('a list ends in time, whatever the caller may view', async () => {
+  let now = 0;
+  beforeOpen = (uri) => {
+    now += uri.includes('/mallory/') ? 1_000 : 10;
+  };
+  for (let number = 100; number < 200; number++) end('mallory', number);
+  for (const number of [1, 2, 3]) end('alice', number);
+  const index = new HistoryIndex(storeOf(), { limits: LIMITS, now: () => now });
+  const { jobs, message } = await index.list({ user: null, limit: 200 });
+  expect(jobs.filter(({ place }) => place.user === 'alice')).toHaveLength(3);
+  expect(message).toContain('84 of mallory.');
+  // Checking access to cached jobs takes time, too.
+  const mayView = async (): Promise<boolean> => {
+    now += 3_000;
+    return false;
+  };
+  const begun = now;
+  expect((await index.list({ user: null, limit: 200, mayView })).jobs).toEqual([]);
+  expect(now - begun).toBeLessThan(40_000);
+});
+
+test('a file that cannot be read hides no other job', async () => {
+  end('mallory', 2);
+  end('alice', 1);
+  beforeOpen = (uri) => {
+    if (uri.includes('/mallory/')) throw new TonyError('HDFS_UNREACHABLE', 'no DataNode has its blocks.');
+  };
+  const { jobs, message } = await new HistoryIndex(storeOf()).list({ user: null, limit: 9 });
+  expect(jobs.map(({ place }) => place.user)).toEqual(['alice']);
+  expect(message).toBe(`${idOf(2)} of mallory cannot be read: no DataNode has its blocks.`);
+});
+
+test('storage that is away hides them all', async () => {
+  end('alice', 1);
+  const store = storeOf();
+  store.storage.list = async () => {
+    throw new TonyError('HDFS_UNREACHABLE', 'no NameNode answers.');
+  };
+  await expect(new HistoryIndex(store).list({ user: null, limit: 9 })).rejects.toMatchObject({ code: 'HDFS_UNREACHABLE' });
+});

@@ -1,0 +1,85 @@
+/** Limits on the work for one list. */
+export interface ListLimits {
+  /** Bytes to read from each user's histories. */
+  readonly userBytes: number;
+  /** Time (ms) for each user's histories. */
+  readonly userMs: number;
+  /** Total time (ms). */
+  readonly ms: number;
+}
+
+const MOST_NAMED = 3;
+
+interface Share {
+  bytes: number;
+  ms: number;
+  leftOut: number;
+}
+
+/**
+ * Bounds the work for one list. Each user has a separate share: users may create any number of histories of any size, and must not be able
+ * to crowd others out of the list.
+ */
+export class ListBudget {
+  readonly #limits: ListLimits;
+  readonly #now: () => number;
+  readonly #end: number;
+  readonly #shares = new Map<string, Share>();
+
+  /** @param now a monotonic clock in ms */
+  constructor(limits: ListLimits, now: () => number) {
+    this.#limits = limits;
+    this.#now = now;
+    this.#end = now() + limits.ms;
+  }
+
+  /** Takes bytes from a user's share. After the first refusal the user gets no more, so that the list contains the user's newest jobs. */
+  take(user: string, bytes: number): boolean {
+    const share = this.#of(user);
+    if (share.bytes < bytes || this.isOver(user)) {
+      share.bytes = Number.NEGATIVE_INFINITY;
+      return false;
+    }
+    share.bytes -= bytes;
+    return true;
+  }
+
+  /** Charges bytes whose need became known only while reading. */
+  takeMore(user: string, bytes: number): void {
+    this.#of(user).bytes -= bytes;
+  }
+
+  isOver(user: string): boolean {
+    return this.#of(user).ms <= 0 || this.#now() >= this.#end;
+  }
+
+  /** Charges the time of a concurrent read of several users' histories, divided in proportion to the bytes. */
+  spend(ms: number, read: readonly { readonly user: string; readonly bytes: number }[]): void {
+    const sum = read.reduce((total, { bytes }) => total + bytes, 0);
+    for (const { user, bytes } of read) if (bytes > 0) this.#of(user).ms -= (ms * bytes) / sum;
+  }
+
+  leaveOut(user: string): void {
+    this.#of(user).leftOut++;
+  }
+
+  /** Describes the omitted jobs; empty if none were omitted. */
+  get message(): string {
+    const all = [...this.#shares].filter(([, { leftOut }]) => leftOut > 0).sort(([, a], [, b]) => b.leftOut - a.leftOut);
+    if (all.length === 0) return '';
+    const named = all.slice(0, MOST_NAMED).map(([user, { leftOut }]) => `${leftOut} of ${user}`);
+    const others = all.slice(MOST_NAMED);
+    const rest = others.reduce((sum, [, { leftOut }]) => sum + leftOut, 0);
+    if (rest > 0) named.push(`${rest} of ${others.length} other ${others.length === 1 ? 'user' : 'users'}`);
+    return `Histories that are left out because reading them takes too long: ${named.join(', ')}.`;
+  }
+
+  #of(user: string): Share {
+    let share = this.#shares.get(user);
+    if (share === undefined) {
+      share = { bytes: this.#limits.userBytes, ms: this.#limits.userMs, leftOut: 0 };
+      this.#shares.set(user, share);
+    }
+    return share;
+  }
+}

@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { findPlace } from '../records/find-place.ts';
+import type { HistoryStore } from '../records/history-store.ts';
+import type { JobPlace } from '../records/job-place.ts';
+import type { ClusterAnswer } from '../records/stored-status.ts';
+
+const ID = 'application_1795225023264_0001';
+const KNOWN: ClusterAnswer = { name: 'mnist', queue: 'default', startedAt: 1, finishedAt: 2, result: { state: 'FAILED', diagnostics: '' } };
+
+const place = (user: string): JobPlace => ({ applicationId: ID, user, folder: `hdfs://nn/history/${user}/${ID}` });
+
+/** A store with histories of one application in the folders of `users`; YARN attributes the application to `owner`, or has forgotten it. */
+function storeOf(users: readonly string[], owner: string | null): HistoryStore {
+  const storage = new FileStorage();
+  return {
+    storage,
+    user: 'viewer',
+    root: 'hdfs://nn/user/viewer/.tony-ts',
+    users: async () => ({ found: [...users, 'viewer'], message: '' }),
+    places: async () => ({ found: [], message: '' }),
+    place: async (user) => (users.includes(user) ? place(user) : null),
+    answers: async (places) => new Map(places.map(({ folder, user }) => [folder, user === owner ? KNOWN : 'forgotten'])),
+    masters: async () => [],
+    log: async () => null,
+    keepMs: 0,
+    limits: '',
+    close: () => storage.close(),
+  };
+}
+
+test("of several users' histories of one application the one of the application's user is found", async () => {
+  expect(await findPlace(storeOf(['alice'], null), ID)).toEqual(place('alice'));
+  expect(await findPlace(storeOf(['aaron', 'alice', 'mallory'], 'alice'), ID)).toEqual(place('alice'));
+});
+
+test('none is chosen where the cluster has forgotten whose application it was', async () => {
+  const store = storeOf(['aaron', 'alice'], null);
+  await expect(findPlace(store, ID)).rejects.toMatchObject({
+    code: 'HISTORY_UNKNOWN',
+    message: expect.stringContaining('aaron, alice'),
+    hint: expect.stringContaining('--user'),
+  });
+  expect(await findPlace(store, ID, 'alice')).toEqual(place('alice'));
+});

@@ -1,0 +1,26 @@
+import { once } from 'node:events';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { expect, test } from 'vitest';
+import { CREDENTIALS } from '../../conf/job.ts';
+import { configurationOfNode } from '../../hadoop/configuration/node-configuration.ts';
+import { createJobSecrets } from './job-secrets.ts';
+
+test('a node whose web server has a certificate of its own tells its configuration', async () => {
+  const secrets = createJobSecrets(Date.now(), '{}');
+  const pem = (name: string) => Buffer.from(secrets.get(name)?.reveal() ?? []).toString();
+  const conf =
+    '<configuration><property><name>fs.defaultFS</name><value>hdfs://nn:9000</value><source>core-site.xml</source></property></configuration>';
+  const server = createServer(
+    { cert: pem(CREDENTIALS.certificate), key: pem(CREDENTIALS.privateKey) },
+    (_, response) => void response.end(conf),
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  try {
+    const { port } = server.address() as AddressInfo;
+    expect((await configurationOfNode({ host: '127.0.0.1', port }, {}, 5_000))?.defaultFs).toBe('hdfs://nn:9000');
+  } finally {
+    server.close();
+  }
+});

@@ -1,0 +1,56 @@
+import { type FrozenJob, type Job, type Resource, TENSORBOARD_ROLE } from '../../conf/job.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { placeUri } from '../files/place-uri.ts';
+import { type HistoryPlace, historyUrl } from '../records/history-place.ts';
+import { withTensorBoard } from './tensorboard-role.ts';
+
+export interface FreezeOptions {
+  readonly applicationId: string;
+  readonly user: string;
+  readonly submittedAt: number;
+  /** URI of the staging root. */
+  readonly root: string;
+  /** Location of the user's histories; default: in the staging root, readable only by the user. */
+  readonly history?: HistoryPlace;
+  readonly data: Readonly<Record<string, string>>;
+  readonly resources: readonly Resource[];
+  /** TensorBoard's packages; none when tony-ts adds no TensorBoard, or the job runs without it. */
+  readonly tensorboard?: Resource | null;
+  readonly cluster: FrozenJob['cluster'];
+  /** Base of locations without a scheme: `hdfs://host:8020/user/alice`, or a folder's file:// URI. */
+  readonly home: string;
+}
+
+/**
+ * Converts the job to the form that the ApplicationMaster and executors read: all locations are URIs, independent of the submitting
+ * machine.
+ */
+export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
+  const { applicationId, root, home } = options;
+  const place = options.history ?? { folder: joinUri(root, 'history'), shared: false, url: null };
+  const history = joinUri(place.folder, applicationId);
+  const outputDir = jobOutput(root, applicationId);
+  return {
+    version: 1,
+    applicationId,
+    user: options.user,
+    submittedAt: options.submittedAt,
+    job: withTensorBoard(job),
+    staging: joinUri(root, 'jobs', applicationId),
+    history,
+    historyShared: place.shared,
+    historyUrl: place.url === null ? null : historyUrl(place.url, options.user, applicationId),
+    checkpointDir: placeUri(job.checkpoint.dir, home) ?? joinUri(outputDir, 'checkpoints'),
+    summaryDir: placeUri(job.tensorboard.logdir, home) ?? joinUri(history, 'summaries'),
+    outputDir,
+    data: options.data,
+    resources: options.resources,
+    roleResources: options.tensorboard ? { [TENSORBOARD_ROLE]: [options.tensorboard] } : {},
+    cluster: options.cluster,
+  };
+}
+
+/** @param root URI of the staging root. */
+export function jobOutput(root: string, applicationId: string): string {
+  return joinUri(root, 'output', applicationId);
+}

@@ -1,0 +1,72 @@
+import { createPrivateKey, generateKeyPairSync, X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { connect, createServer, type TLSSocket } from 'node:tls';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { CREDENTIALS } from '../../conf/job.ts';
+import { selfSignedCertificate } from './certificate.ts';
+import { createJobSecrets } from './job-secrets.ts';
+
+function pem(secrets: ReturnType<typeof createJobSecrets>): { cert: string; key: string } {
+  const text = (name: string): string => Buffer.from(secrets.get(name)?.reveal() ?? []).toString();
+  return { cert: text(CREDENTIALS.certificate), key: text(CREDENTIALS.privateKey) };
+}
+
+async function handshake(server: { cert: string; key: string }, client: { cert: string; key: string }): Promise<string> {
+  const listener = createServer({ ...server, ca: server.cert, requestCert: true, rejectUnauthorized: true, minVersion: 'TLSv1.3' });
+  listener.on('secureConnection', (socket: TLSSocket) => socket.end('welcome'));
+  listener.on('tlsClientError', () => undefined);
+  await once(listener.listen(0, '127.0.0.1'), 'listening');
+  try {
+    const socket = connect({
+      host: '127.0.0.1',
+      port: (listener.address() as AddressInfo).port,
+      ...client,
+      ca: client.cert,
+      servername: 'tony-ts',
+      minVersion: 'TLSv1.3',
+    });
+    let received = '';
+    for await (const chunk of socket) received += chunk;
+    return received;
+  } finally {
+    listener.close();
+  }
+}
+
+test('both ends of a TLS 1.3 connection with client certificates accept it', async () => {
+  const job = pem(createJobSecrets(Date.now(), '{}'));
+  expect(await handshake(job, job)).toBe('welcome');
+});
+
+test('the certificate of another job is refused, on either end', async () => {
+  const [job, other] = [pem(createJobSecrets(Date.now(), '{}')), pem(createJobSecrets(Date.now(), '{}'))];
+  await expect(handshake(job, other)).rejects.toThrow(/self-signed|certificate/);
+  await expect(handshake(job, { ...other, cert: job.cert })).rejects.toThrow();
+});
+
+test('each job has its own, valid for clocks that are behind', () => {
+  const now = Date.parse('2049-12-30T00:00:00Z');
+  const [job, other] = [createJobSecrets(now, '{}'), createJobSecrets(now, '{}')];
+  expect(job.get(CREDENTIALS.jobSecret)?.reveal()).toHaveLength(32);
+  expect(job.get(CREDENTIALS.jobSecret)?.reveal()).not.toEqual(other.get(CREDENTIALS.jobSecret)?.reveal());
+  const certificate = new X509Certificate(pem(job).cert);
+  expect(new Date(certificate.validFrom).toISOString()).toBe('2049-12-29T00:00:00.000Z');
+  expect(new Date(certificate.validTo).toISOString()).toBe('2050-12-30T00:00:00.000Z');
+  expect(certificate.checkPrivateKey(createPrivateKey(pem(job).key))).toBe(true);
+  expect(JSON.stringify([...job])).not.toContain('BEGIN');
+});
+
+test('any serial number and name give a certificate that verifies itself', () => {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  fc.assert(
+    fc.property(fc.uint8Array({ minLength: 1, maxLength: 20 }), fc.stringMatching(/^[a-z]{1,60}$/), (serial, name) => {
+      const at = { notBefore: new Date(0), notAfter: new Date(1e12) };
+      const certificate = new X509Certificate(selfSignedCertificate({ name, serial, privateKey, ...at }));
+      expect(certificate.verify(publicKey)).toBe(true);
+      expect(certificate.subjectAltName).toBe(`DNS:${name}`);
+      expect(BigInt(`0x${certificate.serialNumber}`)).toBe(BigInt(`0x${Buffer.from(serial).toString('hex')}`));
+    }),
+  );
+});

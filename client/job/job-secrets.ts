@@ -1,0 +1,33 @@
+import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto';
+import { CREDENTIALS } from '../../conf/job.ts';
+import { Secret } from '../../platform/secret.ts';
+import { selfSignedCertificate } from './certificate.ts';
+
+const HOUR = 3_600_000;
+/** Both ends pin the certificate, which is discarded with its job; it only has to stay valid until the job ends. */
+const VALIDITY = 365 * 24 * HOUR;
+/** Accepts nodes whose clocks are behind the client's. */
+const CLOCK_SKEW = 24 * HOUR;
+
+/**
+ * Creates the secrets with which a job's processes authenticate each other: a shared secret, and one key pair with its certificate. Keyed
+ * by the names in CREDENTIALS; only the credentials of the ApplicationMaster's container carry them.
+ *
+ * @param jobFile the text of job.json; its digest lets each attempt of the ApplicationMaster verify that it reads the submitted job.
+ */
+export function createJobSecrets(now: number, jobFile: string): ReadonlyMap<string, Secret> {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const certificate = selfSignedCertificate({
+    name: 'tony-ts',
+    serial: randomBytes(16),
+    notBefore: new Date(now - CLOCK_SKEW),
+    notAfter: new Date(now + VALIDITY),
+    privateKey,
+  });
+  return new Map([
+    [CREDENTIALS.jobSecret, new Secret(randomBytes(32))],
+    [CREDENTIALS.jobDigest, new Secret(createHash('sha256').update(jobFile).digest())],
+    [CREDENTIALS.certificate, new Secret(Buffer.from(certificate))],
+    [CREDENTIALS.privateKey, new Secret(Buffer.from(privateKey.export({ type: 'pkcs8', format: 'pem' })))],
+  ]);
+}

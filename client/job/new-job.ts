@@ -1,0 +1,74 @@
+import path from 'node:path';
+import { parseJob } from '../../conf/load-job.ts';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { makeFolders } from '../../platform/make-folders.ts';
+import { writeNewFile } from '../files/write-new-file.ts';
+
+export interface NewJob {
+  readonly name: string;
+  readonly workers: number;
+  /** GPUs per worker. */
+  readonly gpus: number;
+  readonly queue: string;
+}
+
+const NEW_JOB: OptionNames<NewJob> = { name: true, workers: true, gpus: true, queue: true };
+
+/** The module that programs import. */
+const LIBRARY = 'tony-ts/training';
+
+/** A job file and a program that trains a small model on generated data, ready to run. */
+export function newJobFiles({ name, workers, gpus, queue }: NewJob): Readonly<Record<string, string>> {
+  const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts config explain: all keys
+name: ${name}
+queue: ${queue}
+command: node train.ts
+${gpus > 0 ? 'runtime: gpu\n' : ''}
+roles:
+  worker:
+    instances: ${workers}
+    resources: { memory: 2g, vcores: 1${gpus > 0 ? `, gpus: ${gpus}` : ''} }
+
+checkpoint:
+  every: 50
+`;
+  const program = `import { join } from '${LIBRARY}';
+
+// In a job: one of its workers. Without one (node train.ts): trains alone.
+const cluster = await join();
+const { tf } = cluster;
+
+// Points on a plane, and whether they lie within a circle. Put your own data here: see idx, csv, tfrecords and others in docs/training.md.
+const EXAMPLES = 4096;
+const points = Float32Array.from({ length: EXAMPLES * 2 }, (_, index) => 2 * ((index * 0.6180339887) % 1) - 1);
+const inside = Float32Array.from({ length: EXAMPLES }, (_, index) => (Math.hypot(points[2 * index]!, points[2 * index + 1]!) < 0.7 ? 1 : 0));
+
+const model = tf.sequential();
+model.add(tf.layers.dense({ inputShape: [2], units: 32, activation: 'relu' }));
+model.add(tf.layers.dense({ units: 32, activation: 'relu' }));
+model.add(tf.layers.dense({ units: 1, activation: 'sigmoid' }));
+model.compile({ optimizer: tf.train.adam(0.01), loss: 'binaryCrossentropy', metrics: ['accuracy'] });
+
+const { history } = await cluster.fit(model, { x: { values: points, shape: [EXAMPLES, 2] }, y: { values: inside, shape: [EXAMPLES, 1] } }, { epochs: 10, batchSize: 64 });
+if (cluster.rank === 0) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?? 0)).toFixed(2)} %\`);
+`;
+  return { 'job.yaml': job, 'train.ts': program, '.tonyignore': 'node_modules\n' };
+}
+
+/**
+ * Writes the files of a new job into a folder, which is created if necessary. Existing files remain unchanged.
+ *
+ * @returns the names of the files.
+ * @throws TonyError ALREADY_EXISTS, JOB_INVALID
+ */
+export async function initJob(folder: string, job: NewJob): Promise<string[]> {
+  checkOptions('initJob', job, NEW_JOB);
+  const files = newJobFiles(job);
+  parseJob(files['job.yaml'] ?? '', { file: 'job.yaml', folder });
+  await makeFolders(folder);
+  const names = Object.keys(files);
+  for (const name of names) {
+    await writeNewFile(path.join(folder, name), files[name] ?? '', 'Name another folder: tony-ts init FOLDER.');
+  }
+  return names;
+}

@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import path from 'node:path';
+import { Readable } from 'node:stream';
+import { createGzip } from 'node:zlib';
+import { TonyError } from '../../platform/errors.ts';
+import type { FolderEntry, FolderListing } from './source-folder.ts';
+
+/** Change this whenever the same content would produce other bytes, so that the cache does not reuse an older archive. */
+const FORMAT = 'tony-archive-1';
+/** The same time for every entry: an archive's bytes depend only on names and contents. */
+const MODIFIED = new Date('2000-01-01T00:00:00Z');
+const BLOCK = 512;
+const FILES_AT_ONCE = 16;
+
+/** A listing with content hashes: equal hashes mean equal trees (names, contents, executable bits, links). */
+export interface HashedFolder extends FolderListing {
+  /** Hexadecimal sha256. */
+  readonly hash: string;
+  /** sha256 of each file's content, by path. */
+  readonly digests: ReadonlyMap<string, string>;
+}
+
+export async function hashFolder(listing: FolderListing): Promise<HashedFolder> {
+  const digests = new Map<string, string>();
+  const files = listing.entries.filter((entry) => entry.type === 'file');
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    for (let file = files[next++]; file !== undefined; file = files[next++]) {
+      digests.set(file.path, await hashFile(path.join(listing.root, file.path)));
+    }
+  };
+  await Promise.all(Array.from({ length: FILES_AT_ONCE }, worker));
+  const hash = createHash('sha256').update(FORMAT);
+  for (const entry of listing.entries) hash.update(`\n${JSON.stringify(identity(entry, digests.get(entry.path)))}`);
+  return { ...listing, hash: hash.digest('hex'), digests };
+}
+
+export async function hashFile(file: string): Promise<string> {
+  const hash = createHash('sha256');
+  try {
+    for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+  } catch (error) {
+    throw new TonyError('SOURCE_UNREADABLE', `${file} cannot be read.`, { cause: error });
+  }
+  return hash.digest('hex');
+}
+
+function identity(entry: FolderEntry, digest: string | undefined): readonly (string | number | boolean | undefined)[] {
+  switch (entry.type) {
+    case 'folder':
+      return ['folder', entry.path];
+    case 'link':
+      return ['link', entry.path, entry.target];
+    case 'file':
+      return ['file', entry.path, entry.size, entry.executable, digest];
+  }
+}
+
+/**
+ * Packs a folder as a tar.gz whose bytes depend only on its content: sorted entries, one owner, one time, two modes. A file that has
+ * changed since it was hashed fails the stream; otherwise the archive would be cached permanently under the wrong hash.
+ */
+export function packFolder(folder: HashedFolder): Readable {
+  const gzip = createGzip();
+  const tar = Readable.from(tarBlocks(folder), { objectMode: false });
+  tar.on('error', (error) => gzip.destroy(error));
+  gzip.on('close', () => tar.destroy());
+  return tar.pipe(gzip);
+}
+
+const TAR_TYPES = { folder: 'Directory', link: 'SymbolicLink', file: 'File' } as const;
+
+function modeOf(entry: FolderEntry): number {
+  return entry.type === 'file' && !entry.executable ? 0o644 : 0o755;
+}
+
+/** Writes ustar, with pax headers for names that are too long; see POSIX.1-2008, pax, "ustar Interchange Format". */
+async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
+  const { Header, Pax } = await import('tar');
+  for (const entry of folder.entries) {
+    const link = entry.type === 'link' ? { linkpath: entry.target } : {};
+    const named = {
+      path: entry.type === 'folder' ? `${entry.path}/` : entry.path,
+      size: entry.type === 'file' ? entry.size : 0,
+      mtime: MODIFIED,
+      ...link,
+    };
+    const header = new Header({ ...named, type: TAR_TYPES[entry.type], mode: modeOf(entry), uid: 0, gid: 0 });
+    if (header.encode()) yield new Pax(named).encode();
+    if (header.block !== undefined) yield header.block;
+    if (entry.type === 'file') yield* paddedContent(path.join(folder.root, entry.path), entry.size, folder.digests.get(entry.path));
+  }
+  yield Buffer.alloc(2 * BLOCK);
+}
+
+async function* paddedContent(file: string, size: number, digest: string | undefined): AsyncGenerator<Buffer> {
+  const hash = createHash('sha256');
+  let sent = 0;
+  // `end` is inclusive: reading one byte more than expected detects a file that grew.
+  for await (const chunk of createReadStream(file, { end: size, highWaterMark: 256 * 1024 })) {
+    sent += (chunk as Buffer).length;
+    if (sent > size) break;
+    hash.update(chunk as Buffer);
+    yield chunk as Buffer;
+  }
+  if (sent !== size || hash.digest('hex') !== digest) {
+    throw new TonyError('SOURCE_UNREADABLE', `${file} changed while it was packed.`, { hint: 'Submit again when nothing writes to it.' });
+  }
+  const rest = size % BLOCK;
+  if (rest !== 0) yield Buffer.alloc(BLOCK - rest);
+}

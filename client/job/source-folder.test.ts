@@ -1,0 +1,124 @@
+import { execFileSync } from 'node:child_process';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { listFolder, listSource } from './source-folder.ts';
+
+let folder = '';
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-source-'));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+async function write(files: Record<string, string>): Promise<void> {
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(path.dirname(path.join(folder, name)), { recursive: true });
+    await writeFile(path.join(folder, name), content);
+  }
+}
+
+async function names(exclude: string[] = []): Promise<string[]> {
+  return (await listSource(folder, exclude)).entries.map((entry) => entry.path);
+}
+
+describe('listSource', () => {
+  test('ships everything but version control, in one order, folders before what is in them', async () => {
+    await write({ 'b.ts': 'b', 'a/x.ts': 'x', 'a-b.ts': '-', '.git/HEAD': 'ref', 'node_modules/m/index.js': 'm' });
+    expect(await names()).toEqual(['a', 'a-b.ts', 'a/x.ts', 'b.ts', 'node_modules', 'node_modules/m', 'node_modules/m/index.js']);
+  });
+
+  test('leaves out what .tonyignore and exclude name, and lets .tonyignore bring things back', async () => {
+    await write({
+      '.tonyignore': 'node_modules/\n*.log\n!keep.log\n!.git/\n',
+      'x.log': '',
+      'keep.log': '',
+      'node_modules/m.js': '',
+      '.git/HEAD': '',
+      'tmp/a': '',
+      'a.ts': '',
+    });
+    expect(await names(['/tmp'])).toEqual(['.git', '.git/HEAD', '.tonyignore', 'a.ts', 'keep.log']);
+  });
+
+  test('leaves out files with the names of secrets, and says which', async () => {
+    await write({
+      '.env': '',
+      '.env.local': '',
+      '.env.example': '',
+      '.npmrc': '',
+      '.aws/credentials': '',
+      'keys/id_rsa': '',
+      'keys/server.pem': '',
+      'keys/id_ed25519_sk': '',
+      'service-account-train.json': '',
+      'node_modules/m/roots.pem': '',
+      'environment.ts': '',
+    });
+    const { entries, withheld } = await listSource(folder, []);
+    expect(entries.filter(({ type }) => type === 'file').map((entry) => entry.path)).toEqual([
+      '.env.example',
+      'environment.ts',
+      'node_modules/m/roots.pem',
+    ]);
+    expect(withheld).toEqual([
+      ...['.aws/', '.env', '.env.local', '.npmrc', 'keys/id_ed25519_sk', 'keys/id_rsa', 'keys/server.pem', 'service-account-train.json'],
+    ]);
+  });
+
+  test('includes a secret that .tonyignore names, and does not report what the job leaves out itself', async () => {
+    await write({ '.tonyignore': '!.env\nkeys/\n', '.env': '', 'keys/id_rsa': '', '.npmrc': '', 'a.key': '' });
+    const { entries, withheld } = await listSource(folder, ['*.key']);
+    expect(entries.map((entry) => entry.path)).toEqual(['.env', '.tonyignore']);
+    expect(withheld).toEqual(['.npmrc']);
+  });
+
+  test('keeps links that stay inside, and makes absolute ones relative', async () => {
+    await write({ 'lib/a.js': 'a' });
+    await symlink('../lib/a.js', path.join(folder, 'lib', 'again.js'));
+    await symlink(path.join(folder, 'lib'), path.join(folder, 'absolute'));
+    await symlink('nowhere', path.join(folder, 'dangling'));
+    const { entries } = await listSource(folder, []);
+    expect(entries.filter((entry) => entry.type === 'link')).toEqual([
+      { type: 'link', path: 'absolute', target: 'lib' },
+      { type: 'link', path: 'dangling', target: 'nowhere' },
+      { type: 'link', path: 'lib/again.js', target: '../lib/a.js' },
+    ]);
+  });
+
+  test.each(['/etc/passwd', '../../etc/passwd', '..'])('refuses a link to %s', async (target) => {
+    await symlink(target, path.join(folder, 'out'));
+    await expect(listSource(folder, [])).rejects.toMatchObject({
+      code: 'SOURCE_UNSAFE',
+      message: expect.stringContaining(`/out is a link to ${target}`),
+    });
+    expect((await listSource(folder, ['out'])).entries).toEqual([]);
+  });
+
+  test('refuses a link that leaves the folder by way of another link', async () => {
+    const outside = await mkdtemp(path.join(tmpdir(), 'tony-outside-'));
+    await symlink(outside, path.join(folder, 'hop'));
+    await symlink('hop/..', path.join(folder, 'chain'));
+    await expect(listSource(folder, ['hop'])).rejects.toMatchObject({ code: 'SOURCE_UNSAFE' });
+    await rm(outside, { recursive: true });
+  });
+
+  test('says what is missing, and refuses what is no file', async () => {
+    await expect(listSource(path.join(folder, 'none'), [])).rejects.toMatchObject({ code: 'SOURCE_MISSING', exitCode: 2 });
+    await write({ file: '' });
+    await expect(listSource(path.join(folder, 'file'), [])).rejects.toMatchObject({
+      code: 'SOURCE_MISSING',
+      message: expect.stringContaining('is not a folder'),
+    });
+    execFileSync('mkfifo', [path.join(folder, 'pipe')]);
+    await expect(listSource(folder, [])).rejects.toMatchObject({ code: 'SOURCE_UNSAFE' });
+  });
+});
+
+test('listFolder ships all, version control too', async () => {
+  await write({ '.git/HEAD': 'ref', a: '12345' });
+  expect(await listFolder(folder, 'data folder')).toMatchObject({
+    bytes: 8,
+    entries: [{ path: '.git' }, { path: '.git/HEAD' }, { path: 'a', size: 5 }],
+  });
+});

@@ -1,0 +1,202 @@
+import { lstat, readdir, readFile, readlink, realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { Ignore } from 'ignore';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+
+/** An entry of a shipped folder. Paths are relative, with `/`. */
+export type FolderEntry =
+  | { readonly type: 'folder'; readonly path: string }
+  | { readonly type: 'file'; readonly path: string; readonly size: number; readonly executable: boolean }
+  /** `target` is relative to the link's own folder and stays inside. */
+  | { readonly type: 'link'; readonly path: string; readonly target: string };
+
+export interface FolderListing {
+  /** Absolute, with links resolved. */
+  readonly root: string;
+  /** Sorted by path; a folder precedes its content. */
+  readonly entries: readonly FolderEntry[];
+  /** Total size of all files. */
+  readonly bytes: number;
+  /** Paths omitted because their names suggest secrets; a folder ends with `/`. */
+  readonly withheld: readonly string[];
+}
+
+/**
+ * Names under which tools store passwords, tokens and private keys. They are omitted unless a line such as `!.env` in .tonyignore includes
+ * them. Exempt are installed packages, whose certificates are public.
+ */
+const SECRETS = [
+  ...['.env', '.env.*', '!.env.example', '!.env.sample', '!.env.template', '.envrc', '.npmrc', '.netrc', '_netrc', '.pypirc', '.pgpass'],
+  ...['.git-credentials', '.dockercfg', '.docker/config.json', '.aws/', '.azure/', '.kube/', '.ssh/', '.gnupg/', '.config/gcloud/'],
+  ...[
+    'id_rsa',
+    'id_dsa',
+    'id_ecdsa',
+    'id_ed25519',
+    'id_*_sk',
+    '*.pem',
+    '*.key',
+    '*.p12',
+    '*.pfx',
+    '*.ppk',
+    '*.jks',
+    '*.keystore',
+    '*.kdbx',
+    '*.keytab',
+  ],
+  ...['credentials.json', 'service-account*.json', '.yarnrc.yml', '.vault-token', '.htpasswd'],
+  ...['!**/node_modules/**', '!**/site-packages/**'],
+];
+
+/** Never needed in a container; a line such as `!.git/` in .tonyignore includes one. */
+const NEVER_WANTED = ['.git/', '.hg/', '.svn/', '.DS_Store'];
+const IGNORE_FILE = '.tonyignore';
+
+/**
+ * Lists the files of a source folder to ship: all except version control folders, files whose names suggest secrets, and the paths that
+ * `exclude` and the folder's .tonyignore name (both in gitignore syntax). Links that lead out of the folder are rejected, because they
+ * would be broken in a container.
+ */
+export async function listSource(folder: string, exclude: readonly string[]): Promise<FolderListing> {
+  const root = await resolveFolder(folder, 'source folder');
+  const { default: ignore } = await import('ignore');
+  const named = await ignoreFile(root);
+  return walk(root, {
+    rules: ignore()
+      .add(SECRETS)
+      .add(NEVER_WANTED)
+      .add(named)
+      .add([...exclude]),
+    withoutSecrets: ignore()
+      .add(NEVER_WANTED)
+      .add(named)
+      .add([...exclude]),
+  });
+}
+
+/** Lists everything in a folder, without exclusions. */
+export async function listFolder(folder: string, what: string): Promise<FolderListing> {
+  return walk(await resolveFolder(folder, what), null);
+}
+
+/** Lists input data: a folder with all of its content, or a single file. Follows links to files, since only contents are staged. */
+export async function listData(place: string, name: string): Promise<FolderListing> {
+  const found = await stat(place).catch(() => null);
+  if (found?.isFile()) {
+    const entry = { type: 'file', path: path.basename(place), size: found.size, executable: false } as const;
+    return { root: await realpath(path.dirname(place)), entries: [entry], bytes: found.size, withheld: [] };
+  }
+  return walk(await resolveFolder(place, `folder of data.${name}`), null, 'follow');
+}
+
+async function resolveFolder(folder: string, what: string): Promise<string> {
+  let resolved: string;
+  try {
+    resolved = await realpath(folder);
+  } catch (error) {
+    throw new TonyError('SOURCE_MISSING', `The ${what} ${folder} does not exist.`, { cause: error });
+  }
+  if (!(await stat(resolved)).isDirectory()) throw new TonyError('SOURCE_MISSING', `The ${what} ${folder} is not a folder.`);
+  return resolved;
+}
+
+async function ignoreFile(root: string): Promise<string> {
+  try {
+    return await readFile(path.join(root, IGNORE_FILE), 'utf8');
+  } catch (error) {
+    if (isMissing(error)) return '';
+    throw unreadable(path.join(root, IGNORE_FILE), error);
+  }
+}
+
+interface Rules {
+  /** All rules. */
+  readonly rules: Ignore;
+  /** Only the rules of the job and its folder: their omissions are intentional and not reported. */
+  readonly withoutSecrets: Ignore;
+}
+
+async function walk(root: string, ignored: Rules | null, links: 'keep' | 'follow' = 'keep'): Promise<FolderListing> {
+  const entries: FolderEntry[] = [];
+  const withheld: string[] = [];
+  const pending = [''];
+  let bytes = 0;
+  for (let folder = pending.pop(); folder !== undefined; folder = pending.pop()) {
+    for (const child of await children(path.join(root, folder))) {
+      const relative = folder === '' ? child.name : `${folder}/${child.name}`;
+      const absolute = path.join(root, relative);
+      const named = child.isDirectory() ? `${relative}/` : relative;
+      if (ignored?.rules.ignores(named)) {
+        if (!ignored.withoutSecrets.ignores(named)) withheld.push(named);
+        continue;
+      }
+      if (child.isDirectory()) {
+        entries.push({ type: 'folder', path: relative });
+        pending.push(relative);
+      } else if (child.isSymbolicLink() && links === 'follow') {
+        const { size } = await fileBehind(absolute);
+        entries.push({ type: 'file', path: relative, size, executable: false });
+        bytes += size;
+      } else if (child.isSymbolicLink()) {
+        entries.push({ type: 'link', path: relative, target: await insideTarget(root, absolute) });
+      } else if (child.isFile()) {
+        const { size, mode } = await lstat(absolute).catch((error: unknown) => {
+          throw unreadable(absolute, error);
+        });
+        entries.push({ type: 'file', path: relative, size, executable: (mode & 0o111) !== 0 });
+        bytes += size;
+      } else {
+        throw new TonyError('SOURCE_UNSAFE', `${absolute} is neither a file nor a folder nor a link.`, {
+          hint: `Remove it, or name it in ${IGNORE_FILE}.`,
+        });
+      }
+    }
+  }
+  entries.sort((a, b) => (a.path < b.path ? -1 : 1));
+  return { root, entries, bytes, withheld: withheld.sort() };
+}
+
+async function children(folder: string) {
+  try {
+    return await readdir(folder, { withFileTypes: true });
+  } catch (error) {
+    throw unreadable(folder, error);
+  }
+}
+
+async function fileBehind(link: string): Promise<{ size: number }> {
+  const behind = await stat(link).catch((error: unknown) => {
+    throw unreadable(link, error);
+  });
+  if (behind.isFile()) return behind;
+  throw new TonyError('SOURCE_UNSAFE', `${link} is a link to a folder; of data, only links to files are followed.`, {
+    hint: 'Name the folder it leads to as data of its own.',
+  });
+}
+
+/** A link's target as it must be written in the archive. The link's parent folders are real folders, because the walk follows no links. */
+async function insideTarget(root: string, link: string): Promise<string> {
+  const target = await readlink(link);
+  const aim = path.resolve(path.dirname(link), target);
+  // Also check the final target: a chain of links may leave the folder even though each single link looks harmless.
+  const real = await realpath(link).catch(() => aim);
+  if (!isInside(root, aim) || !isInside(root, real)) {
+    throw new TonyError('SOURCE_UNSAFE', `${link} is a link to ${target}, outside of the folder ${root} that is shipped.`, {
+      hint: `Put a copy in its place, or name it in ${IGNORE_FILE}.`,
+    });
+  }
+  return path.isAbsolute(target) ? path.relative(path.dirname(link), aim) || '.' : target;
+}
+
+function isInside(root: string, candidate: string): boolean {
+  const relative = path.relative(root, candidate);
+  return relative !== '..' && !relative.startsWith(`..${path.sep}`) && !path.isAbsolute(relative);
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
+function unreadable(place: string, cause: unknown): TonyError {
+  return new TonyError('SOURCE_UNREADABLE', `${place} cannot be read: ${messageOf(cause)}.`, { cause });
+}

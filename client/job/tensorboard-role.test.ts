@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { parseJob } from '../../conf/load-job.ts';
+import { bringsTensorBoard, withTensorBoard } from './tensorboard-role.ts';
+
+const job = (text: string) => parseJob(`name: mnist\ncommand: node train.ts\n${text}\n`, { file: 'job.yaml', folder: '/x', set: [] });
+
+test('a TensorBoard comes as the last role, a sidecar that takes part in nothing', () => {
+  const { roles } = withTensorBoard(job('roles: {worker: {instances: 2}}\ntensorboard: {memory: 2g}'));
+  expect(roles.map(({ name }) => name)).toEqual(['worker', 'tensorboard']);
+  expect(roles[1]).toMatchObject({
+    tracking: 'sidecar',
+    ranked: false,
+    servesParameters: false,
+    chief: false,
+    instances: 1,
+    maxInstances: 1,
+    resources: { memoryMb: 2048, vcores: 1 },
+  });
+});
+
+test.each(['roles: {worker: {}}\ntensorboard: false', 'roles: {worker: {}, tensorboard: {sidecar: true}}\ntensorboard: true'])(
+  'none comes with %j',
+  (text) => {
+    const plain = job(text);
+    expect(bringsTensorBoard(plain)).toBe(false);
+    expect(withTensorBoard(plain)).toBe(plain);
+  },
+);

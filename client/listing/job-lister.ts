@@ -1,0 +1,249 @@
+import { APPLICATION_TYPE } from '../../conf/job.ts';
+import type { JobStatus } from '../../conf/status.ts';
+import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
+import { type Application, LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
+import { checkOptions } from '../../platform/check-options.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { suggest } from '../../platform/suggest.ts';
+import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster, openCluster } from '../cluster/cluster.ts';
+import { MASTER_ANSWER_MS, MasterSilence } from '../cluster/master-silence.ts';
+import { waitingReason } from '../cluster/yarn-diagnostics.ts';
+import { checkedStatus } from '../connections/job-status.ts';
+import type { MasterShortages } from '../plan/master-shortage.ts';
+
+/** States of a listed job: YARN's states before it runs, the job's own states while it runs, then its result. */
+export const LISTED_STATES = [
+  'SUBMITTED',
+  'ACCEPTED',
+  'STARTING',
+  'WAITING',
+  'RUNNING',
+  'RECOVERING',
+  'SUCCEEDED',
+  'FAILED',
+  'KILLED',
+] as const;
+export type ListedState = (typeof LISTED_STATES)[number];
+
+export interface ListOptions extends ClusterOptions {
+  /**
+   * List local jobs instead of a cluster's; default false. They belong to the caller and always report their state: `user` and `ask` do not
+   * apply.
+   */
+  readonly local?: boolean | undefined;
+  /** Folder of local jobs; default ~/.tony-ts/local. */
+  readonly localRoot?: string | undefined;
+  /** The owner of the jobs; null for all users; default: the caller. */
+  readonly user?: string | null | undefined;
+  /** Include finished jobs that the ResourceManager still knows; default: only unfinished jobs. */
+  readonly ended?: boolean | undefined;
+  /** Only jobs whose name contains this; case-insensitive. */
+  readonly name?: string | undefined;
+  readonly queue?: string | undefined;
+  /** Only jobs in this state; a final state implies `ended`. `WAITING` matches every job of which some part waits. */
+  readonly state?: ListedState | undefined;
+  /** Maximum number of jobs, newest first. */
+  readonly limit?: number | undefined;
+  /** Query running jobs for their state; default: query only YARN, and `job` is null. */
+  readonly ask?: boolean | undefined;
+}
+
+export interface JobSummary extends Application {
+  /** The state in one word. */
+  readonly phase: ListedState;
+  /** Why the job, or a part of it, does not run; empty if everything runs or the reason is unknown. */
+  readonly waiting: string;
+  /** The ApplicationMaster's report while the job runs; null if it was not queried, does not answer, or denies access. */
+  readonly job: JobProgress | null;
+  /** How long the ApplicationMaster has not answered (ms); null if it answers, or was not queried. */
+  readonly masterSilentMs: number | null;
+}
+
+/** Progress of a running job. */
+export interface JobProgress {
+  readonly state: JobStatus['state'];
+  readonly message: string;
+  readonly step: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly checkpointStep: number;
+  readonly generations: number;
+  readonly tasksRunning: number;
+  readonly tasks: number;
+}
+
+const ENDS: ReadonlySet<string> = new Set(['SUCCEEDED', 'FAILED', 'KILLED']);
+/** Maximum number of jobs to query; for others, the list shows YARN's state. */
+const MOST_ASKED = 200;
+/** Concurrent queries, so that many hanging jobs delay the list no longer than one. */
+const ASKED_AT_ONCE = 50;
+
+/** Opens a cluster for repeated listings, without connecting yet. @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, CLUSTER_SECURE */
+export async function openLister(options: ClusterOptions = {}): Promise<JobLister> {
+  checkOptions('openLister', options, CLUSTER_OPTIONS);
+  return new JobLister(await openCluster(options));
+}
+
+export class JobLister {
+  readonly #cluster: HadoopCluster;
+  readonly #resourceManager: ResourceManager;
+  /** Uses a short timeout, so that a hanging ApplicationMaster does not delay the list. */
+  readonly #hasty: ResourceManager;
+  #shortages: MasterShortages | null = null;
+  /** Keyed by application ID. */
+  #silences: ReadonlyMap<string, MasterSilence> = new Map();
+
+  constructor(cluster: HadoopCluster) {
+    this.#cluster = cluster;
+    this.#resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
+    this.#hasty = ResourceManager.of(cluster.configuration, cluster.user, {
+      patienceMs: MASTER_ANSWER_MS,
+      timeoutMs: MASTER_ANSWER_MS,
+    });
+  }
+
+  /** @throws TonyError USAGE when the queue does not exist, RM_UNREACHABLE */
+  async list(options: Omit<ListOptions, keyof ClusterOptions | 'local' | 'localRoot'>): Promise<JobSummary[]> {
+    const { name = '', queue, state, limit, ask = false } = options;
+    const user = options.user === undefined ? this.#cluster.user : options.user;
+    const ended = options.ended === true || (state !== undefined && ENDS.has(state));
+    const applications = await this.#resourceManager.applications({
+      types: [APPLICATION_TYPE],
+      ...(user === null ? {} : { user }),
+      ...(ended ? {} : { states: LIVE_STATES }),
+    });
+    if (queue !== undefined && !applications.some((each) => isQueue(each.queue, queue))) await this.#mustBeQueue(queue);
+    const found = applications
+      .filter((each) => each.name.toLowerCase().includes(name.toLowerCase()) && (queue === undefined || isQueue(each.queue, queue)))
+      .sort((a, b) => b.startedAt - a.startedAt || (a.id < b.id ? 1 : -1));
+    const mayBe = found.filter((each) => state === undefined || isIn(wordOf(each), state) || each.state === 'RUNNING');
+    // Whether a running job is in that state is known only after its answer.
+    const chosen = state === undefined ? mayBe.slice(0, limit) : mayBe;
+    const said = ask || isSaid(state) ? await this.#ask(chosen) : new Map<string, JobStatus>();
+    const shortages = ask ? await this.#shortagesOf(chosen) : new Map<string, string>();
+    return chosen
+      .map((each) => {
+        const masterSilentMs = this.#silences.get(each.id)?.ms ?? null;
+        return summaryOf(each, said.get(each.id) ?? null, { masterSilentMs, shortage: shortages.get(each.id) ?? null });
+      })
+      .filter((each) => matchesListing(each, { ...options, ended: true }))
+      .slice(0, limit);
+  }
+
+  close(): void {
+    this.#hasty.close();
+    this.#resourceManager.close();
+    this.#cluster.close();
+  }
+
+  async #ask(applications: readonly Application[]): Promise<Map<string, JobStatus>> {
+    const running = applications.filter(({ state }) => state === 'RUNNING').slice(0, MOST_ASKED);
+    const said = new Map<string, JobStatus>();
+    const silences = new Map(running.map(({ id }) => [id, this.#silences.get(id) ?? new MasterSilence()]));
+    this.#silences = silences;
+    const deadline = performance.now() + MASTER_ANSWER_MS;
+    const next = silences.entries();
+    const ask = async (): Promise<void> => {
+      for (const [id, silence] of next) {
+        // Past the deadline, the list shows YARN's state for the remaining jobs.
+        if (performance.now() > deadline) return;
+        const answer = await silence.ask(() => this.#hasty.proxy(id, 'tony/api/job'));
+        const status = answer?.status === 200 ? checkedStatus(jsonOf(answer.body), id) : null;
+        if (status !== null) said.set(id, status);
+      }
+    };
+    await Promise.all(Array.from({ length: ASKED_AT_ONCE }, ask));
+    return said;
+  }
+
+  /** What ApplicationMasters wait for, by application ID. */
+  async #shortagesOf(applications: readonly Application[]): Promise<Map<string, string>> {
+    const waiting = applications.filter(({ state }) => state === 'ACCEPTED').slice(0, MOST_ASKED);
+    if (waiting.length === 0) return new Map();
+    this.#shortages ??= new (await import('../plan/master-shortage.ts')).MasterShortages(this.#hasty, this.#cluster.user);
+    const shortages = this.#shortages;
+    const found = await Promise.all(waiting.map(async (each) => [each.id, await shortages.of(each)] as const));
+    return new Map(found.flatMap(([id, text]) => (text === null ? [] : [[id, text] as const])));
+  }
+
+  async #mustBeQueue(queue: string): Promise<void> {
+    const queues = await this.#resourceManager.queues().catch(() => []);
+    if (queues.length === 0 || queues.some(({ name, path }) => isQueue(path, queue) || name === queue)) return;
+    const names = queues.map(({ name }) => name);
+    const meant = suggest(queue, names);
+    throw new TonyError('USAGE', `There is no queue ${queue}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
+      hint: `The cluster has: ${names.join(', ')}.`,
+    });
+  }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** @param shortage the explanation from `MasterShortages`. */
+export function summaryOf(
+  application: Application,
+  status: JobStatus | null,
+  { masterSilentMs = null, shortage = null }: { readonly masterSilentMs?: number | null; readonly shortage?: string | null } = {},
+): JobSummary {
+  const job = status && progressOf(status);
+  // YARN still reports RUNNING for a moment after the ApplicationMaster has reported the end.
+  const phase = job?.state ?? wordOf(application);
+  const waiting = job === null ? (application.state === 'ACCEPTED' ? waitingReason(application.diagnostics, shortage) : '') : waitOf(job);
+  return { ...application, phase, waiting, job, masterSilentMs };
+}
+
+function waitOf({ state, message }: JobProgress): string {
+  return ENDS.has(state) ? '' : message;
+}
+
+export function progressOf({ state, message, step, metrics, checkpointStep, generations, tasks }: JobStatus): JobProgress {
+  const tasksRunning = tasks.filter((task) => task.state === 'running').length;
+  return { state, message, step, metrics, checkpointStep, generations, tasksRunning, tasks: tasks.length };
+}
+
+/** Whether a job matches the listing's options. */
+export function matchesListing(
+  { name, queue, phase, waiting }: JobSummary,
+  options: Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state'>,
+): boolean {
+  const { state } = options;
+  const named = name.toLowerCase().includes((options.name ?? '').toLowerCase());
+  const queued = options.queue === undefined || isQueue(queue, options.queue);
+  return (
+    named &&
+    queued &&
+    (state === undefined ? options.ended === true || !ENDS.has(phase) : isIn(phase, state) || (state === 'WAITING' && waiting !== ''))
+  );
+}
+
+/** The result is more informative than FINISHED. */
+function wordOf({ state, finalStatus }: Application): ListedState {
+  switch (state) {
+    case 'FINISHED':
+      return finalStatus === 'SUCCEEDED' || finalStatus === 'KILLED' ? finalStatus : 'FAILED';
+    case 'NEW':
+    case 'NEW_SAVING':
+      return 'SUBMITTED';
+    default:
+      return state;
+  }
+}
+
+function isIn(phase: ListedState, wanted: ListedState): boolean {
+  return phase === wanted || (wanted === 'WAITING' && phase === 'ACCEPTED');
+}
+
+/** Whether only the job itself reports this state. */
+function isSaid(state: ListedState | undefined): boolean {
+  return state === 'STARTING' || state === 'WAITING' || state === 'RECOVERING' || state === 'RUNNING';
+}
+
+/** The ResourceManager names queues by their last component or by their full path. */
+function isQueue(actual: string, wanted: string): boolean {
+  return actual === wanted || actual === `root.${wanted}` || actual.endsWith(`.${wanted}`);
+}

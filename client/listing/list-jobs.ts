@@ -1,0 +1,40 @@
+import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { CLUSTER_OPTIONS, type ClusterOptions } from '../cluster/cluster.ts';
+import { type JobSummary, type ListOptions, openLister } from './job-lister.ts';
+import type { LocalListOptions } from './local-jobs.ts';
+
+const LIST_OPTIONS: OptionNames<ListOptions> = {
+  ...CLUSTER_OPTIONS,
+  local: true,
+  localRoot: true,
+  user: true,
+  ended: true,
+  name: true,
+  queue: true,
+  state: true,
+  limit: true,
+  ask: true,
+};
+
+/**
+ * Lists the jobs of a cluster that its ResourceManager knows, or local jobs; newest first.
+ *
+ * @throws TonyError USAGE when the queue does not exist or options contradict each other, NO_HADOOP_CONF, HADOOP_CONF_INVALID,
+ * RM_UNREACHABLE, CLUSTER_SECURE
+ */
+export async function listJobs(options: ListOptions = {}): Promise<JobSummary[]> {
+  checkOptions('listJobs', options, LIST_OPTIONS);
+  if (options.local === true) {
+    if (options.user !== undefined)
+      throw new TonyError('USAGE', 'listJobs takes either local or user: the jobs of this machine are your own.');
+    const { LOCAL_LIST_OPTIONS, listLocalJobs } = await import('./local-jobs.ts');
+    return listLocalJobs(pickOptions<LocalListOptions>(options, LOCAL_LIST_OPTIONS));
+  }
+  const lister = await openLister(pickOptions<ClusterOptions>(options, CLUSTER_OPTIONS));
+  try {
+    return await lister.list(options);
+  } finally {
+    lister.close();
+  }
+}

@@ -1,0 +1,71 @@
+import type { JobStatus } from '../../conf/status.ts';
+import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { applicationOf } from '../cluster/application-of-status.ts';
+import { LocalJob } from '../connections/local-job.ts';
+import { HistoryIndex } from '../history/history-index.ts';
+import { LocalHistory } from '../history/local-history.ts';
+import { localRoot } from '../staging/local-folder.ts';
+import { type JobSummary, type ListOptions, matchesListing, summaryOf } from './job-lister.ts';
+
+const MOST_LOOKED_AT = 10_000;
+const ENDS: ReadonlySet<string> = new Set(['SUCCEEDED', 'FAILED', 'KILLED']);
+
+export interface LocalListOptions extends Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state' | 'limit'> {
+  /** Folder of local jobs; default ~/.tony-ts/local. */
+  readonly localRoot?: string | undefined;
+  readonly environment?: NodeJS.ProcessEnv;
+}
+
+export const LOCAL_LIST_OPTIONS: OptionNames<LocalListOptions> = {
+  ended: true,
+  name: true,
+  queue: true,
+  state: true,
+  limit: true,
+  localRoot: true,
+  environment: true,
+};
+
+/** Lists local jobs repeatedly. */
+export class LocalLister {
+  readonly #root: string;
+  readonly #user: string;
+  readonly #store: LocalHistory;
+  readonly #index: HistoryIndex;
+
+  constructor(options: Pick<LocalListOptions, 'localRoot' | 'environment'> = {}) {
+    this.#root = options.localRoot ?? localRoot(options.environment);
+    this.#user = hadoopUser(options.environment);
+    this.#store = new LocalHistory(this.#root, this.#user);
+    this.#index = new HistoryIndex(this.#store);
+  }
+
+  async list(options: LocalListOptions): Promise<JobSummary[]> {
+    const { jobs } = await this.#index.list({ user: this.#user, limit: MOST_LOOKED_AT });
+    const summaries = await Promise.all(jobs.map(({ status }) => this.#summary(status)));
+    return summaries.filter((each) => matchesListing(each, options)).slice(0, options.limit);
+  }
+
+  close(): void {
+    this.#store.close();
+  }
+
+  async #summary(known: JobStatus): Promise<JobSummary> {
+    if (ENDS.has(known.state)) return summaryOf(applicationOf(known), null);
+    // The history of an unfinished job has neither step nor metrics, so query the job.
+    const { status } = await new LocalJob(known.applicationId, this.#root).observe();
+    return summaryOf(applicationOf(status ?? known), status ?? known);
+  }
+}
+
+/** Local jobs, newest first. */
+export async function listLocalJobs(options: LocalListOptions = {}): Promise<JobSummary[]> {
+  checkOptions('listLocalJobs', options, LOCAL_LIST_OPTIONS);
+  const lister = new LocalLister(options);
+  try {
+    return await lister.list(options);
+  } finally {
+    lister.close();
+  }
+}

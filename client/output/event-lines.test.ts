@@ -1,0 +1,65 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { HistoryEntry } from '../../conf/status.ts';
+import { terminalOf } from '../terminal/terminal.ts';
+import { widthOf } from '../terminal/text-width.ts';
+import { eventLines } from './event-lines.ts';
+
+const plain = (columns: number) => terminalOf({ isTTY: true, columns }, { NO_COLOR: '1' });
+const PIPE = terminalOf({}, {});
+const at = new Date(2026, 10, 21, 14, 3, 44).getTime();
+const failed: HistoryEntry = {
+  at,
+  event: 'task-failed',
+  role: 'worker',
+  index: 1,
+  node: 'node7.example.com:8041',
+  attempt: 2,
+  generation: 3,
+  detail: 'its program exited with code 3\nthe last lines of stderr:\nTypeError: x is not a function',
+};
+
+test('when, which task, what, and its last lines below', () => {
+  expect(eventLines(failed, plain(200))).toEqual([
+    '2026-11-21 14:03:44  worker:1      task-failed          its program exited with code 3 on node7.example.com:8041, container 2, generation 3',
+    '    the last lines of stderr:',
+    '    TypeError: x is not a function',
+  ]);
+  expect(eventLines({ at, event: 'master-registered' }, PIPE)).toEqual(['2026-11-21 14:03:44                master-registered']);
+});
+
+test('a lost node is named, of no task', () => {
+  const lost = { at, event: 'node-lost', node: 'node7.example.com:8041', detail: '2 tasks of the job were there' };
+  expect(eventLines(lost, PIPE)).toEqual([
+    '2026-11-21 14:03:44                node-lost            2 tasks of the job were there on node7.example.com:8041',
+  ]);
+});
+
+test('a narrow terminal has it in more lines, a pipe in one', () => {
+  expect(eventLines(failed, plain(80)).slice(0, 2)).toEqual([
+    '14:03:44  worker:1      task-failed',
+    '    its program exited with code 3 on node7.example.com:8041, container 2,',
+  ]);
+  const long = { ...failed, detail: 'x'.repeat(500) };
+  expect(eventLines(long, PIPE)[0]).toContain('x'.repeat(500));
+});
+
+test('lines distinguish NodeManagers on one host; the node of a local job has no port', () => {
+  expect(eventLines({ at, event: 'container-allocated', node: 'box:41001' }, PIPE)[0]).toMatch(/ on box:41001$/);
+  expect(eventLines({ at, event: 'container-allocated', node: 'localhost:0' }, PIPE)[0]).toMatch(/ on localhost$/);
+});
+
+test('a tab takes the room of a blank: nobody knows how wide it would be', () => {
+  expect(eventLines({ at, event: 'task-failed', detail: 'died\n\tat\tmain' }, plain(80))[1]).toBe('     at main');
+});
+
+test('no line is wider than the terminal, and none steers it', () => {
+  const text = fc.string({ unit: 'binary', maxLength: 200 });
+  const any = fc.record({ at: fc.double(), event: text, role: text, index: fc.nat(), node: text, detail: text });
+  fc.assert(
+    fc.property(any, fc.integer({ min: 21, max: 200 }), (entry, columns) => {
+      expect(eventLines(entry, plain(columns)).filter((line) => widthOf(line) >= columns || /\p{Cc}/u.test(line))).toEqual([]);
+    }),
+    { numRuns: 30 },
+  );
+});

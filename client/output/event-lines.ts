@@ -1,0 +1,51 @@
+import type { HistoryEntry } from '../../conf/status.ts';
+import { clockTime, fullTime } from '../terminal/clock.ts';
+import { clip, harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
+import { padTo, widthOf } from '../terminal/text-width.ts';
+import { nodeWithPort, oneLine } from './job-table.ts';
+
+/** Narrower terminals have no room for dates. */
+const ROOM_FOR_DATES = 100;
+const TASK_WIDTH = 12;
+const EVENT_WIDTH = 19;
+/** The maximum number of continuation lines for the text of an event. */
+const MORE_LINES = 3;
+const INDENT = '    ';
+
+/** Formats an event: time, task and text, with further lines (such as the last lines of a failed program) below. */
+export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
+  const { at, event, role, index, generation, attempt, node, detail = '' } = entry;
+  const task = role === undefined ? '' : index === undefined ? role : `${role}:${index}`;
+  const [first = '', ...more] = harmless(detail).split('\n');
+  const which = [
+    node === undefined ? '' : `on ${nodeWithPort(node)}`,
+    attempt !== undefined && attempt > 1 ? `container ${attempt}` : '',
+    generation !== undefined && generation > 1 ? `generation ${generation}` : '',
+  ].filter((part) => part !== '');
+  const what = oneLine([first, which.join(', ')].filter((part) => part !== '').join('  '));
+  const time = terminal.live && terminal.columns < ROOM_FOR_DATES ? clockTime(at) : fullTime(at);
+  const head = `${time}  ${padTo(oneLine(task), TASK_WIDTH)}  ${padTo(oneLine(event), EVENT_WIDTH)}`;
+  const lines = within(head, what, terminal);
+  const paint = styleOf(event);
+  const [begin = '', ...rest] = paint === null ? lines : lines.map((line) => terminal.paint(paint, line));
+  const below = more.filter((line) => line.trim() !== '').map((line) => cut(`${INDENT}${line.replace(/\s/g, ' ')}`, terminal));
+  return [begin, ...rest, ...below.map((line) => terminal.paint('dim', line))];
+}
+
+/** Lines in a pipe are not shortened, so that they can be searched. */
+function within(head: string, what: string, terminal: Terminal): string[] {
+  const whole = `${head}  ${what}`.trimEnd();
+  const width = Math.max(20, terminal.columns - 1);
+  if (!terminal.live || widthOf(whole) <= width) return [whole];
+  return [clip(head.trimEnd(), width), ...wrap(what, width - INDENT.length, MORE_LINES).map((line) => `${INDENT}${line}`)];
+}
+
+function cut(line: string, terminal: Terminal): string {
+  return terminal.live ? clip(line, Math.max(20, terminal.columns - 1)) : line;
+}
+
+function styleOf(event: string): Style | null {
+  if (/failed|timeout|peer-lost|given-up/.test(event)) return 'red';
+  if (/^(?:job-held|node-lost|went-without|ask-refused|notice|failure-corrected)$/.test(event)) return 'yellow';
+  return event.startsWith('job-') || event.startsWith('generation-') ? 'bold' : null;
+}

@@ -1,0 +1,73 @@
+import type { ReadStream } from 'node:tty';
+import { followJob, type JobReport } from '../connections/follow-job.ts';
+import type { JobConnection } from '../connections/job-connection.ts';
+import { killJob } from '../connections/kill-job.ts';
+import { INTERRUPTED, onInterrupt } from '../terminal/interrupts.ts';
+import type { JobOutput } from './job-output.ts';
+
+export interface FollowToEndOptions {
+  readonly output: JobOutput;
+  readonly ask: (question: string) => void;
+  /** The terminal that reads answers; null if stdin is not interactive. */
+  readonly input: ReadStream | null;
+  readonly mayDetach: boolean;
+}
+
+class Detached extends Error {
+  readonly by: 'person' | 'signal';
+  constructor(by: 'person' | 'signal') {
+    super('detached');
+    this.by = by;
+  }
+}
+
+/** Shows a job until it is over or the user detaches. Returns the exit code of the process. */
+export async function followToEnd(connection: JobConnection, options: FollowToEndOptions): Promise<number> {
+  const { output, ask, input, mayDetach } = options;
+  const away = new AbortController();
+  let killing: Promise<unknown> = Promise.resolve();
+  let isInterrupted = false;
+  const release = onInterrupt({
+    input,
+    mayDetach,
+    ask,
+    decided: (decision, by) => {
+      if (decision === 'detach') away.abort(new Detached(by));
+      else {
+        isInterrupted = by === 'signal';
+        output.say(`ending ${connection.applicationId}`);
+        killing = killJob(connection, by === 'signal' ? 'interrupt' : 'order').catch((error: unknown) => away.abort(error));
+      }
+    },
+  });
+  try {
+    let shownBy = 0;
+    const looks = followJob(connection, { signal: away.signal });
+    let report: JobReport;
+    for (;;) {
+      const next = await looks.next();
+      if (next.done) {
+        report = next.value;
+        break;
+      }
+      output.look(next.value);
+      // Another attempt of the ApplicationMaster has another URL.
+      const master = next.value.observation.status?.masterAttempt ?? 0;
+      if (connection.trackingUrl !== null || master === shownBy) continue;
+      shownBy = master;
+      const pages = await connection.pages();
+      if (pages !== null) output.pages(pages);
+    }
+    await killing;
+    output.report(report);
+    if (report.state === 'KILLED' && isInterrupted) return INTERRUPTED;
+    return report.state === 'SUCCEEDED' ? 0 : 1;
+  } catch (error) {
+    if (!(error instanceof Detached)) throw error;
+    output.leave(`detached; the job goes on. See tony-ts status ${connection.applicationId}`);
+    return error.by === 'person' ? 0 : INTERRUPTED;
+  } finally {
+    release();
+    output.close();
+  }
+}

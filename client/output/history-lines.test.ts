@@ -1,0 +1,48 @@
+import { expect, test } from 'vitest';
+import { jobStatus, orphanedContainer, taskStatus } from '../../conf/job-status.fixture.ts';
+import { terminalOf } from '../terminal/terminal.ts';
+import { historyDetails, historyTable } from './history-lines.ts';
+
+const terminal = terminalOf({ columns: 100 });
+
+test('a job that has ended says first how', () => {
+  const status = jobStatus({ name: 'mnist', state: 'FAILED', finishedAt: 5_000, message: 'worker:0 failed' });
+  const [first, second] = historyDetails({ folder: 'hdfs://nn/h', status, entries: [] }, terminal);
+  expect(first).toBe('application_1_0001  FAILED  mnist');
+  expect(second).toBe('submitted by alice to queue default');
+});
+
+test('the nodes that a job lost are named, also where their events are older than those that are shown', () => {
+  const at = new Date(2026, 10, 21, 14, 3, 44).getTime();
+  const status = jobStatus({ state: 'SUCCEEDED', finishedAt: at + 90_000 });
+  const later = Array.from({ length: 30 }, (_, index) => ({ at: at + index, event: 'task-requested', role: 'worker', index }));
+  const entries = [{ at, event: 'node-lost', node: 'node2:8041' }, ...later];
+  const lines = historyDetails({ folder: 'hdfs://nn/h', status, entries }, terminal);
+  expect(lines).toContain('lost nodes: node2:8041 at 2026-11-21 14:03:44');
+  expect(historyDetails({ folder: 'hdfs://nn/h', status, entries: later }, terminal).join('\n')).not.toContain('lost nodes');
+});
+
+test('what a job has written of itself cannot steer the terminal', () => {
+  const evil = 'x\x1b]52;c;ZXZpbA==\x07\u202e\x9b2J';
+  const status = jobStatus({
+    name: evil,
+    user: evil,
+    queue: evil,
+    state: 'FAILED',
+    message: evil,
+    finishedAt: 5_000,
+    checkpointStep: 3,
+    checkpointDir: evil,
+    summaryDir: evil,
+    step: 3,
+    notices: [evil],
+    metrics: { [evil]: 1 },
+    failure: { task: evil, text: evil, lines: [evil] },
+    tasks: [taskStatus({ role: 'worker', node: evil, failure: evil, state: 'failed' })],
+    orphanedContainers: [orphanedContainer({ node: evil, mayRunForMs: Number.MAX_SAFE_INTEGER })],
+  });
+  const entries = ['node-lost', evil].map((event) => ({ at: 1, event, role: evil, index: 0, node: evil, detail: evil }));
+  const place = { applicationId: 'application_1_0001', user: evil, folder: evil };
+  const lines = [...historyDetails({ folder: evil, status, entries }, terminal), ...historyTable([{ place, status }], terminal, true)];
+  expect(lines.join('\n')).not.toMatch(/(?!\n)\p{Cc}|\u202e/u);
+});

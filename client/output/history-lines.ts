@@ -1,0 +1,86 @@
+import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
+import { formatDuration } from '../../conf/values/units.ts';
+import { lostNodes, lostNodesText } from '../connections/lost-nodes.ts';
+import type { ListedJob } from '../history/history-index.ts';
+import { clockTime, fullTime, shortTime } from '../terminal/clock.ts';
+import { tableLines } from '../terminal/table-lines.ts';
+import { clip, type Terminal, wrap } from '../terminal/terminal.ts';
+import { failureLines } from './failure-lines.ts';
+import { jobStyle, nodeName, oneLine } from './job-table.ts';
+import { statusLines } from './status-lines.ts';
+
+/** The number of events shown, the newest ones. */
+const EVENTS_SHOWN = 20;
+const LONGEST_USER = 12;
+const LOST_LINES = 3;
+
+/** One line per job, fitted to the terminal. */
+export function historyTable(jobs: readonly ListedJob[], terminal: Terminal, withUsers: boolean): string[] {
+  return tableLines(
+    jobs,
+    [
+      { title: 'JOB', cell: ({ place }) => place.applicationId },
+      { title: 'NAME', cell: ({ status }) => oneLine(status.name) || '-', flexible: true },
+      ...(withUsers ? [{ title: 'USER', cell: ({ place }: ListedJob) => clip(oneLine(place.user), LONGEST_USER) }] : []),
+      { title: 'STATE', cell: ({ status }) => status.state, style: ({ status }) => jobStyle(status.state) },
+      { title: 'STARTED', cell: ({ status }) => shortTime(status.startedAt) },
+      { title: 'TOOK', cell: ({ status }) => (status.finishedAt === null ? '-' : took(status)), align: 'right' },
+    ],
+    terminal,
+  );
+}
+
+/** Describes a finished job: its result and its history, with the failure at the end, next to the prompt. */
+export function historyDetails(
+  job: { readonly folder: string; readonly status: JobStatus; readonly entries: readonly HistoryEntry[] },
+  terminal: Terminal,
+): string[] {
+  const { status, entries, folder } = job;
+  const width = Math.max(40, terminal.columns - 1);
+  const lines = [
+    clip(`${status.applicationId}  ${terminal.paint(jobStyle(status.state), status.state)}  ${oneLine(status.name)}`.trimEnd(), width),
+    `submitted by ${oneLine(status.user)} to queue ${oneLine(status.queue) || '-'}`,
+    `started ${startOf(status)}${status.finishedAt === null ? '' : `, ended ${fullTime(status.finishedAt)}, took ${took(status)}`}`,
+    `history: ${oneLine(folder)}`,
+  ];
+  // These nodes may have been lost before the events shown below.
+  const lost = lostNodesText(lostNodes(entries));
+  if (lost !== '') lines.push(...wrap(oneLine(`lost nodes: ${lost}`), width, LOST_LINES));
+  const shown = entries.slice(-EVENTS_SHOWN);
+  if (shown.length > 0)
+    lines.push(
+      '',
+      terminal.paint('dim', shown.length < entries.length ? `the last ${shown.length} of ${entries.length} events` : 'events'),
+    );
+  const rows = [...new Set(entries.map(({ node = null }) => node))].map((node) => ({ node }));
+  for (const entry of shown) lines.push(eventText(entry, width, rows));
+  lines.push('');
+  const over = status.state === 'SUCCEEDED' || status.state === 'FAILED' || status.state === 'KILLED';
+  const result = over ? { state: status.state as 'SUCCEEDED' | 'FAILED' | 'KILLED', diagnostics: status.message } : null;
+  const observation = { phase: status.state, waiting: '', status, masterSilentMs: null, result };
+  lines.push(...statusLines({ applicationId: status.applicationId, pages: null }, observation, terminal, Date.now()));
+  const { failure } = status;
+  if (failure !== null) lines.push('', terminal.paint('bold', 'first failure'), ...failureLines(failure, width));
+  return lines;
+}
+
+function eventText(
+  { at, event, role, index, node, detail }: HistoryEntry,
+  width: number,
+  rows: readonly { readonly node: string | null }[],
+): string {
+  const who = role === undefined ? '' : index === undefined ? ` ${role}` : ` ${role}:${index}`;
+  const where = node === undefined ? '' : ` on ${nodeName(node, rows)}`;
+  const what = detail === undefined ? '' : `: ${detail.split('\n')[0] ?? ''}`;
+  return clip(oneLine(`${clockTime(at)} ${event}${who}${where}${what}`), width);
+}
+
+function took({ startedAt, finishedAt }: JobStatus): string {
+  const ms = Math.max(0, (finishedAt ?? startedAt) - startedAt);
+  return formatDuration(ms < 60_000 ? ms : 1000 * Math.round(ms / 1000));
+}
+
+function startOf({ startedAt }: JobStatus): string {
+  const time = fullTime(startedAt);
+  return time === '-' ? 'at a time unknown' : time;
+}

@@ -1,0 +1,172 @@
+import { orphanTexts } from '../../conf/orphaned-containers.ts';
+import type { ElasticStatus, JobStatus, TaskState, TaskStatus } from '../../conf/status.ts';
+import { formatNumber } from '../../conf/values/quantities.ts';
+import { formatDuration, formatMemory } from '../../conf/values/units.ts';
+import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
+import { clip, harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
+
+/** The columns of a task table. */
+export const TASK_COLUMNS: readonly FittedColumn<TaskStatus>[] = [
+  { title: 'TASK', cell: (task) => `${task.role}:${task.index}`, least: 8, keep: 9 },
+  { title: 'STATE', cell: stateText, style: ({ state }) => STATE_STYLE[state], least: 9, keep: 8 },
+  { title: 'NODE', cell: (task, tasks) => nodeName(task.node, tasks), least: 8, keep: 4.2 },
+  { title: 'GEN', cell: (task) => String(task.generation), align: 'right', least: 3, keep: 3 },
+  {
+    title: 'RESTARTS',
+    cell: (task) => String(Math.max(0, task.attempts - 1)),
+    align: 'right',
+    keep: 1,
+    when: (tasks) => tasks.some(({ attempts }) => attempts > 1),
+  },
+  { title: 'STEP', cell: (task) => (task.step === 0 ? '-' : String(task.step)), align: 'right', least: 4, keep: 7 },
+  { title: 'MEMORY', cell: memoryText, align: 'right', least: 6, keep: 6 },
+  { title: 'CPU', cell: (task) => (task.usage === null ? '-' : task.usage.cpuCores.toFixed(1)), align: 'right', least: 3, keep: 5 },
+  { title: 'GPU', cell: gpuText, align: 'right', keep: 4.5, when: (tasks) => tasks.some(({ usage }) => (usage?.gpus.length ?? 0) > 0) },
+  { title: 'METRICS', cell: (task) => metricsText(task.metrics), least: 10, keep: 4 },
+];
+const MESSAGE_LINES = 3;
+/** The maximum lines for each sentence about orphaned containers, and for all of them. */
+const ORPHAN_LINES = { each: 2, all: 4 };
+
+export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
+  requested: 'dim',
+  allocated: 'dim',
+  launching: 'dim',
+  registered: 'cyan',
+  running: 'cyan',
+  succeeded: 'green',
+  failed: 'red',
+  lost: 'red',
+  stopped: 'dim',
+};
+
+/** The job's line and one line per task, fitted to the terminal; leaves room for a prompt. */
+export function jobTable(status: JobStatus, terminal: Terminal, now: number): string[] {
+  const width = Math.max(20, terminal.columns - 1);
+  const head = jobLines(status, terminal, now, width);
+  const room = Math.max(3, terminal.rows - head.length - 3);
+  const shown = status.tasks.length <= room ? status.tasks : mostTelling(status.tasks, room - 1);
+  const lines = fittedTable(shown, TASK_COLUMNS, terminal);
+  const hidden = status.tasks.length - shown.length;
+  return [...head, ...lines, ...(hidden > 0 ? [terminal.paint('dim', clip(`and ${hidden} more tasks`, width))] : [])];
+}
+
+/** The job's progress, why it waits, and orphaned containers that may still run. */
+export function jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): string[] {
+  const facts = [
+    status.step > 0 ? `step ${status.step}` : '',
+    metricsText(withoutProfile(status.metrics)),
+    status.elastic ? elasticText(status.elastic) : '',
+    status.generations > 1 ? `generation ${status.generations}` : '',
+    status.checkpointStep > 0 ? `checkpoint ${status.checkpointStep}` : '',
+    formatDuration(1000 * Math.round(((status.finishedAt ?? now) - status.startedAt) / 1000)),
+  ].filter((fact) => fact !== '');
+  const text = clip(`${oneLine(status.name)}  ${status.state}  ${facts.join('  ')}`, width);
+  const orphans = orphanTexts(status, now).flatMap((sentence) => wrap(oneLine(sentence), width - 2, ORPHAN_LINES.each));
+  const below = [...wrap(oneLine(status.message), width - 2, MESSAGE_LINES), ...orphans.slice(0, ORPHAN_LINES.all)];
+  return [
+    text.replace(status.state, terminal.paint(jobStyle(status.state), status.state)),
+    ...below.map((line) => terminal.paint('yellow', `  ${line}`)),
+  ];
+}
+
+/** `3 of 2..8 worker` */
+function elasticText({ role, running, least, most }: ElasticStatus): string {
+  return `${running} of ${least}..${most} ${oneLine(role)}`;
+}
+
+export function jobStyle(state: JobStatus['state']): Style {
+  switch (state) {
+    case 'SUCCEEDED':
+      return 'green';
+    case 'FAILED':
+    case 'KILLED':
+      return 'red';
+    case 'WAITING':
+    case 'RECOVERING':
+      return 'yellow';
+    case 'STARTING':
+    case 'RUNNING':
+      return 'cyan';
+  }
+}
+
+/** Selects the tasks to show if the room is limited: failed and waiting tasks first. */
+function mostTelling(tasks: readonly TaskStatus[], room: number): TaskStatus[] {
+  const chosen = tasks.toSorted((a, b) => urgency(a.state) - urgency(b.state)).slice(0, room);
+  return tasks.filter((task) => chosen.includes(task));
+}
+
+/** The sort key of a task state: the most urgent first. */
+export function urgency(state: TaskState): number {
+  switch (state) {
+    case 'failed':
+    case 'lost':
+      return 0;
+    case 'requested':
+    case 'allocated':
+    case 'launching':
+      return 1;
+    case 'registered':
+    case 'running':
+      return 2;
+    case 'succeeded':
+    case 'stopped':
+      return 3;
+  }
+}
+
+export function stateText(task: TaskStatus): string {
+  if (task.state === 'failed' && task.exitCode !== null) return `failed ${task.exitCode}`;
+  return task.usage?.stopped === true ? 'suspended' : task.state;
+}
+
+/** The mean utilisation of the task's GPUs and their memory use. */
+export function gpuText({ usage }: TaskStatus): string {
+  const gpus = usage?.gpus ?? [];
+  if (gpus.length === 0) return '-';
+  const busy = gpus.reduce((sum, { utilization }) => sum + utilization, 0) / gpus.length;
+  const held = gpus.reduce((sum, { memoryUsedBytes }) => sum + memoryUsedBytes, 0);
+  return `${Math.round(100 * busy)}% ${formatMemory(Math.round(held / (1 << 20)))}`;
+}
+
+export function memoryText(task: TaskStatus): string {
+  return task.usage === null ? '-' : formatMemory(Math.round(task.usage.rssBytes / (1 << 20)));
+}
+
+export function metricsText(metrics: Readonly<Record<string, number>>): string {
+  return Object.entries(metrics)
+    .map(([name, value]) => `${oneLine(name)} ${formatNumber(value)}`)
+    .join('  ');
+}
+
+/** Removes the profile of the training steps, which appears only at the end of a job, on its pages and in `--output json`. */
+export function withoutProfile(metrics: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(metrics).filter(([name]) => !name.startsWith('profile/')));
+}
+
+/** The host name without its domain, which is the same for all nodes. */
+export function hostOf(node: string | null): string {
+  if (node === null) return '-';
+  const host = node.replace(/:\d+$/, '');
+  return /^[\d.]+$|:/.test(host) ? host : (host.split('.')[0] ?? host);
+}
+
+/** The host of a node; with its port if several NodeManagers among the rows run on one host. */
+export function nodeName(node: string | null, rows: readonly { readonly node: string | null }[]): string {
+  const host = hostOf(node);
+  const isShared = node !== null && rows.some((row) => row.node !== node && row.node?.startsWith(host) && hostOf(row.node) === host);
+  return isShared ? `${host}${/:\d+$/.exec(node)?.[0] ?? ''}` : host;
+}
+
+/**
+ * A node whose neighbours are unknown: with its port, which distinguishes several NodeManagers on one host. Nodes of local jobs have port
+ * 0, which is omitted.
+ */
+export function nodeWithPort(node: string): string {
+  return node.replace(/:0$/, '');
+}
+
+export function oneLine(text: string): string {
+  return harmless(text).replace(/\s+/g, ' ').trim();
+}

@@ -1,0 +1,56 @@
+import type { LogLine } from '../connections/log-reader.ts';
+import { harmless, type Style, type Terminal } from '../terminal/terminal.ts';
+import { fold, widthOf } from '../terminal/text-width.ts';
+
+/** Without red, which marks errors. */
+const COLOURS: readonly Style[] = ['cyan', 'green', 'yellow', 'magenta', 'blue'];
+const LONGEST_PREFIX = 32;
+const LEAST_ROOM = 20;
+const TAB = 8;
+
+/**
+ * Formats log lines of several tasks. Each line begins with its task's name, on a terminal coloured and aligned; long lines wrap beside the
+ * name.
+ */
+export class LogLines {
+  readonly #prefixed: boolean;
+  #width = 0;
+
+  /** `prefixed`: whether lines begin with the task's name; false for the lines of a single task. */
+  constructor({ prefixed }: { readonly prefixed: boolean }) {
+    this.#prefixed = prefixed;
+  }
+
+  /** Announces the tasks, whose names determine the width of the prefix. */
+  expect(tasks: readonly string[]): void {
+    this.#width = Math.max(this.#width, ...tasks.map((task) => Math.min(task.length, LONGEST_PREFIX)));
+  }
+
+  /** Formats a line with its newline. A pipe receives the text unchanged, so that programs can parse it. */
+  line({ task: name, text }: LogLine, terminal: Terminal): string {
+    const task = terminal.live ? harmless(name) : name;
+    const shown = terminal.live ? visible(text) : text;
+    if (!this.#prefixed) return `${shown}\n`;
+    if (!terminal.live) return `${task} | ${shown}\n`;
+    this.expect([task]);
+    const room = Math.max(LEAST_ROOM, terminal.columns - 1 - Math.max(this.#width, task.length) - ' | '.length);
+    return fold(shown, room)
+      .map((part, at) => `${terminal.paint(colourOf(task), `${(at === 0 ? task : '').padEnd(this.#width)} |`)} ${part}\n`)
+      .join('');
+  }
+}
+
+/** A fixed colour for each task; neighbouring tasks of a role differ. */
+export function colourOf(task: string): Style {
+  const [role = '', index = '0'] = task.split(':');
+  const sum = [...role].reduce((hash, letter) => (hash * 31 + (letter.codePointAt(0) ?? 0)) % 65_521, 0);
+  return COLOURS[(sum + Number(index)) % COLOURS.length] ?? 'cyan';
+}
+
+/** The final text of the line on a terminal: of progress overwritten by carriage returns, only the last state. */
+function visible(text: string): string {
+  const last = harmless(text.slice(text.lastIndexOf('\r') + 1));
+  // Expands tabs, because the prefix would shift a terminal's tab stops.
+  const parts = last.split('\t');
+  return parts.map((part, at) => (at === parts.length - 1 ? part : part + ' '.repeat(TAB - (widthOf(part) % TAB)))).join('');
+}

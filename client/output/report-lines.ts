@@ -1,0 +1,108 @@
+import { describeMetric, formatBytes } from '../../conf/values/quantities.ts';
+import { formatDuration } from '../../conf/values/units.ts';
+import type { JobReport } from '../connections/follow-job.ts';
+import type { JobEvent } from '../connections/job-events.ts';
+import type { StagingEvent } from '../staging/staging.ts';
+import { clip, harmless, type Terminal } from '../terminal/terminal.ts';
+import { fold } from '../terminal/text-width.ts';
+import { metricsText, nodeName, nodeWithPort, withoutProfile } from './job-table.ts';
+
+/** `source unchanged (12.3 kB already on HDFS)`; undefined for an upload in progress. */
+export function stagingLine(event: StagingEvent, where: string): string | undefined {
+  if (event.type === 'unchanged') return `${event.name} unchanged (${formatBytes(event.bytes)} already ${where})`;
+  return event.sent === event.total ? `${event.name} uploaded (${formatBytes(event.total)})` : undefined;
+}
+
+/**
+ * `runtime  [#####-----]  45 %  81.0 MB of 180.0 MB  64.2 MB/s  2 s left`; on a narrow terminal the bar is dropped first, then the amounts.
+ */
+export function uploadBar(name: string, sent: number, total: number, elapsedMs: number, columns: number): string {
+  const { percent, amounts, speed } = factsOf(sent, total, elapsedMs);
+  const facts = [percent, amounts, speed].join('  ');
+  const label = clip(name, Math.max(8, columns - 40));
+  const width = Math.min(30, columns - 1 - label.length - facts.length - 6);
+  if (width < 5) {
+    const whole = `${label}  ${facts}`;
+    return whole.length < columns ? whole : clip(`${label}  ${percent}  ${speed}`, columns - 1);
+  }
+  const done = Math.round((total === 0 ? 1 : sent / total) * width);
+  return `${label}  [${'#'.repeat(done)}${'-'.repeat(width - done)}]  ${facts}`;
+}
+
+/** `runtime: 45 %, 81.0 MB of 180.0 MB, 64.2 MB/s, 2 s left` */
+export function uploadFacts(name: string, sent: number, total: number, elapsedMs: number): string {
+  const { percent, amounts, speed } = factsOf(sent, total, elapsedMs);
+  return `${name}: ${[percent.trim(), amounts, ...speed.split('  ')].join(', ')}`;
+}
+
+function factsOf(sent: number, total: number, elapsedMs: number): { percent: string; amounts: string; speed: string } {
+  const rate = elapsedMs > 0 ? (sent / elapsedMs) * 1000 : 0;
+  const share = total === 0 ? 1 : sent / total;
+  const left = rate > 0 && elapsedMs > 500 ? `  ${formatDuration(1000 * Math.ceil((total - sent) / rate))} left` : '';
+  return {
+    percent: `${(share * 100).toFixed(0).padStart(3)} %`,
+    amounts: `${formatBytes(sent)} of ${formatBytes(total)}`,
+    speed: `${formatBytes(rate)}/s${left}`,
+  };
+}
+
+/** A failed task that may restart is in the state `requested`. */
+const ENDED_BADLY: ReadonlySet<string> = new Set(['requested', 'failed', 'lost']);
+
+/** @param rows the job's tasks, which decide whether node names need a port; undefined if they are unknown */
+export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly { readonly node: string | null }[]): string {
+  switch (event.type) {
+    case 'state':
+      return [terminal.paint('bold', harmless(event.state)), harmless(event.message).trim()].filter((part) => part !== '').join(': ');
+    case 'task': {
+      const node = event.node === null ? '' : rows === undefined ? nodeWithPort(event.node) : nodeName(event.node, rows);
+      const where = node === '' ? '' : ` on ${harmless(node)}`;
+      const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
+      // A new attempt carries the failure of the previous one, which was reported when that attempt ended. Only the first line: the final
+      // report contains the last lines of stderr.
+      const why = event.failure === null || !ENDED_BADLY.has(event.state) ? '' : `: ${event.failure.split('\n')[0]}`;
+      return `${event.role}:${event.index} ${event.state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
+    }
+    case 'metrics':
+      return [`step ${event.step}`, metricsText(withoutProfile(event.metrics))].filter((part) => part !== '').join('  ');
+    case 'checkpoint':
+      return `checkpoint of step ${event.step}`;
+    case 'notice':
+      return terminal.paint('yellow', harmless(event.message));
+  }
+}
+
+/** The final report of a job: its failure, beginning with the first task that failed, or its results and their location. */
+export function reportLines(report: JobReport, terminal: Terminal): string[] {
+  const lines: string[] = [];
+  if (report.state === 'SUCCEEDED') {
+    lines.push(terminal.paint('green', `${report.applicationId} SUCCEEDED`));
+    if (report.diagnostics !== '') lines.push(harmless(report.diagnostics));
+  } else {
+    const paint = report.state === 'KILLED' ? 'yellow' : 'red';
+    lines.push(terminal.paint(paint, `${report.applicationId} ${report.state}`));
+    if (report.diagnostics !== '') lines.push(...harmless(report.diagnostics).trimEnd().split('\n'));
+  }
+  if (report.checkpointStep > 0 && report.checkpointDir !== null) {
+    lines.push(`checkpoints: ${harmless(report.checkpointDir)} (newest: step ${report.checkpointStep})`);
+  }
+  if (report.summaryDir !== null && report.step > 0) lines.push(`summaries: ${harmless(report.summaryDir)}`);
+  if (report.state === 'SUCCEEDED') {
+    lines.push(`logs: tony-ts logs ${report.applicationId}`);
+    for (const [name, value] of Object.entries(withoutProfile(report.metrics))) lines.push(describeMetric(harmless(name), value));
+    lines.push(...profileLine(report.metrics));
+  }
+  return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
+}
+
+/** `time of a step: 3.6 ms compute, 6.2 ms exchange, ...; rank 0 was the slowest`, sorted by duration. */
+function profileLine(metrics: Readonly<Record<string, number>>): string[] {
+  const phases = Object.entries(metrics).flatMap(([name, value]) => {
+    const phase = /^profile\/([a-z]+) ms$/.exec(name)?.[1];
+    return phase === undefined || phase === 'step' || value < 0.05 ? [] : [{ phase, value }];
+  });
+  if (phases.length === 0) return [];
+  const parts = phases.sort((a, b) => b.value - a.value).map(({ phase, value }) => `${value.toFixed(1)} ms ${phase}`);
+  const slowest = metrics['profile/slowest rank'];
+  return [`time of a step: ${parts.join(', ')}${slowest === undefined ? '' : `; rank ${slowest} was the slowest`}`];
+}

@@ -1,0 +1,113 @@
+import type { JobReport, Look } from '../connections/follow-job.ts';
+import type { JobEvent } from '../connections/job-events.ts';
+import type { JobPlan } from '../plan/job-plan.ts';
+import { planLines, requestLines } from '../plan/plan-lines.ts';
+import type { SubmitRequest } from '../plan/submit-request.ts';
+import type { StagingEvent } from '../staging/staging.ts';
+import { printable, type Terminal } from '../terminal/terminal.ts';
+import type { JobOutput, SubmittedNotice } from './job-output.ts';
+import { eventLine, reportLines, stagingLine, uploadFacts } from './report-lines.ts';
+
+/** The minimum interval between lines with metrics, to keep log files small. */
+const METRICS_EVERY_MS = 10_000;
+/** The minimum interval between lines with the reason for a wait, which may change with every new container. */
+const WAIT_EVERY_MS = 10_000;
+/** The minimum interval between progress lines of an upload. */
+const UPLOAD_EVERY_MS = 10_000;
+const ENDS: ReadonlySet<string> = new Set(['SUCCEEDED', 'FAILED', 'KILLED']);
+
+/** Prints a line of text for each change: for logs, pipes and CI. */
+export class TextOutput implements JobOutput {
+  readonly #write: (text: string) => void;
+  readonly #terminal: Terminal;
+  readonly #where: string;
+  readonly #clock: () => number;
+  readonly #uploads = new Map<string, { readonly since: number; readonly told: number }>();
+  #metricsAt = Number.NEGATIVE_INFINITY;
+  #state = '';
+  #stateAt = Number.NEGATIVE_INFINITY;
+
+  /** `where` names the location of staged files, e.g. `on HDFS`. */
+  constructor(write: (text: string) => void, terminal: Terminal, where: string, clock: () => number = () => performance.now()) {
+    this.#write = write;
+    this.#clock = clock;
+    this.#terminal = terminal;
+    this.#where = where;
+  }
+
+  plan(plan: JobPlan): void {
+    for (const line of planLines(plan, this.#terminal)) this.say(line);
+  }
+
+  request(request: SubmitRequest): void {
+    for (const line of requestLines(request)) this.say(line);
+  }
+
+  staging(event: StagingEvent): void {
+    const line = stagingLine(event, this.#where) ?? this.#progress(event);
+    if (line !== undefined) this.say(line);
+  }
+
+  /** Returns a progress line for a long upload at intervals. */
+  #progress(event: StagingEvent): string | undefined {
+    if (event.type === 'unchanged') return undefined;
+    const now = this.#clock();
+    const { since, told } = this.#uploads.get(event.name) ?? { since: now, told: now };
+    if (now - told < UPLOAD_EVERY_MS) {
+      this.#uploads.set(event.name, { since, told });
+      return undefined;
+    }
+    this.#uploads.set(event.name, { since, told: now });
+    return uploadFacts(event.name, event.sent, event.total, now - since);
+  }
+
+  submitted({ applicationId, queue, trackingUrl }: SubmittedNotice): void {
+    this.say(trackingUrl === null ? `started ${applicationId}` : `submitted ${applicationId} to queue ${queue}`);
+    if (trackingUrl !== null) this.say(trackingUrl);
+  }
+
+  pages(url: string): void {
+    this.say(`pages: ${url}`);
+  }
+
+  look({ events, observation }: Look): void {
+    const tasks = observation.status?.tasks;
+    for (const event of events) if (this.#isWorthALine(event)) this.say(eventLine(event, this.#terminal, tasks));
+  }
+
+  #isWorthALine(event: JobEvent): boolean {
+    const now = this.#clock();
+    switch (event.type) {
+      case 'state':
+        // The report states the result with its reason.
+        if (ENDS.has(event.state) || (event.state === this.#state && now - this.#stateAt < WAIT_EVERY_MS)) return false;
+        this.#state = event.state;
+        this.#stateAt = now;
+        return true;
+      case 'metrics':
+        if (now - this.#metricsAt < METRICS_EVERY_MS) return false;
+        this.#metricsAt = now;
+        return true;
+      case 'task':
+        // The initial request of each task carries no information.
+        return event.state !== 'requested' || event.failure !== null;
+      case 'checkpoint':
+      case 'notice':
+        return true;
+    }
+  }
+
+  report(report: JobReport): void {
+    for (const line of reportLines(report, this.#terminal)) this.say(line);
+  }
+
+  leave(text: string): void {
+    this.say(text);
+  }
+
+  say(text: string): void {
+    this.#write(`${printable(text)}\n`);
+  }
+
+  close(): void {}
+}

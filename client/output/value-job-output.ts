@@ -1,0 +1,63 @@
+import type { JobReport, Look } from '../connections/follow-job.ts';
+import type { JobPlan } from '../plan/job-plan.ts';
+import type { SubmitRequest } from '../plan/submit-request.ts';
+import type { StagingEvent } from '../staging/staging.ts';
+import type { JobOutput, SubmittedNotice } from './job-output.ts';
+
+/** Writes one value per event; the last value of a followed job has the type `result`. */
+export class ValueOutput implements JobOutput {
+  readonly #write: (value: unknown) => void;
+
+  constructor(write: (value: unknown) => void) {
+    this.#write = write;
+  }
+
+  plan(plan: JobPlan): void {
+    this.#write({ type: 'plan', ...plan });
+  }
+
+  request(request: SubmitRequest): void {
+    this.#write({ type: 'request', ...request });
+  }
+
+  staging(event: StagingEvent): void {
+    if (event.type === 'unchanged') this.#write({ type: 'staged', name: event.name, bytes: event.bytes, uploaded: false });
+    else if (event.sent === event.total) this.#write({ type: 'staged', name: event.name, bytes: event.total, uploaded: true });
+  }
+
+  submitted(notice: SubmittedNotice): void {
+    this.#write({ type: 'submitted', ...notice });
+  }
+
+  pages(url: string): void {
+    this.#write({ type: 'pages', url });
+  }
+
+  look({ events }: Look): void {
+    for (const event of events) this.#write(event);
+  }
+
+  report({ applicationId, state, diagnostics, tasks, metrics, generations, step, ...places }: JobReport): void {
+    const brief = tasks.map(({ role, index, state: task, exitCode, attempts, failures, node, failure }) => ({
+      role,
+      index,
+      state: task,
+      exitCode,
+      attempts,
+      failures,
+      node,
+      failure,
+    }));
+    this.#write({ type: 'result', state, applicationId, tasks: brief, metrics, generations, step, diagnostics, ...places });
+  }
+
+  leave(text: string): void {
+    this.say(text);
+  }
+
+  say(text: string): void {
+    this.#write({ type: 'notice', message: text });
+  }
+
+  close(): void {}
+}

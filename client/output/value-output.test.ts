@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { valueFormatter } from './value-output.ts';
+
+/** Control characters in another user's texts, as values and as names. */
+const VALUE = {
+  plain: 'bidi \u202e reversed',
+  control: 'x\x9b31m\x1b[2J\x07',
+  lines: 'first\nsecond \x9b2J and \u2066 more than forty characters',
+  backslash: '\\\x9b',
+  list: ['\x85'],
+  'name\x9b2J\u202e': 'text',
+};
+
+test.each([
+  ['json', (text: string): unknown => JSON.parse(text)],
+  ['yaml', (text: string): unknown => parse(text)],
+] as const)('%s holds no character that a terminal obeys, and says the same', async (format, read) => {
+  const text = (await valueFormatter(format))(VALUE);
+  expect(text).not.toMatch(/[^\n\x20-\x7e]/);
+  expect(read(text)).toEqual(VALUE);
+});
+
+test('YAML quotes no more than it has to', async () => {
+  expect((await valueFormatter('yaml'))({ name: 'mnist für alle', steps: 3, left: undefined })).toBe(
+    '---\nname: mnist für alle\nsteps: 3\n',
+  );
+});

@@ -1,0 +1,35 @@
+/** The output formats of a command: a table for users, or values for programs. */
+export const OUTPUT_FORMATS = ['table', 'json', 'yaml'] as const;
+export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
+
+/**
+ * Characters that JSON and YAML leave unescaped but a terminal may interpret: further control characters and those that change the text
+ * direction.
+ */
+const UNSAFE = /[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/** Formats values as text: JSON as one line per value, YAML as one document per value. */
+export async function valueFormatter(format: Exclude<OutputFormat, 'table'>): Promise<(value: unknown) => string> {
+  if (format === 'json') return (value) => `${JSON.stringify(value).replace(UNSAFE, escaped)}\n`;
+  const { Document, Scalar, visit } = await import('yaml');
+  return (value) => {
+    // Converted through JSON, so that both formats agree: undefined is omitted, dates become strings.
+    const document = new Document(JSON.parse(JSON.stringify(value)));
+    // YAML supports escapes only in double quotes.
+    const quote = (_: unknown, scalar: InstanceType<typeof Scalar>): void => {
+      if (typeof scalar.value === 'string' && scalar.value.search(UNSAFE) >= 0) scalar.type = Scalar.QUOTE_DOUBLE;
+    };
+    visit(document, { Scalar: quote });
+    return `---\n${document.toString({ lineWidth: 0 }).replace(UNSAFE, escaped)}`;
+  };
+}
+
+/** Returns a function that writes values to stdout immediately. */
+export async function valueWriter(format: Exclude<OutputFormat, 'table'>): Promise<(value: unknown) => void> {
+  const text = await valueFormatter(format);
+  return (value) => void process.stdout.write(text(value));
+}

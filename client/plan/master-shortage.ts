@@ -1,0 +1,98 @@
+import { demandOfTags } from '../../conf/role-tags.ts';
+import type { QueueRoom } from '../../hadoop/yarn/queue-room.ts';
+import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
+import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
+import { awaitedPartition } from '../cluster/yarn-diagnostics.ts';
+import { nodeRoom } from './ask-cluster.ts';
+import { type Ask, MASTER, type NodeRoom } from './placement.ts';
+import { fitOf } from './verdict.ts';
+
+/** YARN usually starts an ApplicationMaster within this time (ms). */
+const USUAL_WAIT_MS = 3_000;
+/** How long answers about nodes and queues are cached (ms). */
+const ANSWERS_LAST_MS = 10_000;
+
+/**
+ * Determines which resource an ApplicationMaster waits for from the free resources of nodes and queues: YARN's diagnostics report only that
+ * it waits. Gives no answer when those figures leave room, or do not show what the scheduler counts.
+ */
+export class MasterShortages {
+  readonly #resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>;
+  readonly #user: string;
+  readonly #now: () => number;
+  readonly #seen = new Map<string, number>();
+  readonly #answers = new Map<string, { readonly at: number; readonly value: Promise<unknown> }>();
+
+  /** `user`: the user who queries the ResourceManager; `now` returns ms since the epoch. */
+  constructor(resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom'>, user: string, now: () => number = Date.now) {
+    this.#resourceManager = resourceManager;
+    this.#user = user;
+    this.#now = now;
+  }
+
+  /** The end of a sentence, without its full stop; null when nothing is certain, or the wait has only begun. Never rejects. */
+  async of(application: Application): Promise<string | null> {
+    const ask = masterAskOf(application);
+    if (ask === null || !this.#waitsLong(application)) return null;
+    try {
+      const [nodes, queue] = await Promise.all([
+        this.#asked('nodes', async () => (await this.#resourceManager.nodes()).map(nodeRoom)),
+        this.#asked(`queue ${application.queue}`, () => this.#resourceManager.queueRoom(application.queue)),
+      ]);
+      return shortageOf(ask, nodes, queue, { user: application.user, knowsUser: application.user === this.#user });
+    } catch {
+      return null;
+    }
+  }
+
+  /** Uses the earlier of both start times, because the clocks of two machines differ. */
+  #waitsLong({ id, startedAt }: Application): boolean {
+    const first = this.#seen.get(id) ?? this.#now();
+    this.#seen.set(id, first);
+    return this.#now() - Math.min(first, startedAt) >= USUAL_WAIT_MS;
+  }
+
+  /** Caches failures too, so that a failed request is not repeated at once. */
+  #asked<T>(key: string, ask: () => Promise<T>): Promise<T> {
+    const known = this.#answers.get(key);
+    if (known !== undefined && this.#now() - known.at < ANSWERS_LAST_MS) return known.value as Promise<T>;
+    const value = ask();
+    this.#answers.set(key, { at: this.#now(), value });
+    return value;
+  }
+}
+
+/** The request for the ApplicationMaster; null when it does not wait for resources, or the application is not a tony-ts job. */
+export function masterAskOf({ state, diagnostics, tags }: Pick<Application, 'state' | 'diagnostics' | 'tags'>): Ask | null {
+  const partition = state === 'ACCEPTED' ? awaitedPartition(diagnostics) : null;
+  const { memory, vcores } = demandOfTags(tags)?.master ?? {};
+  if (partition === null || memory === undefined || vcores === undefined) return null;
+  return {
+    role: MASTER,
+    instances: { least: 1, most: 1 },
+    resources: { memory, vcores },
+    nodeLabel: partition,
+    optional: false,
+    command: null,
+  };
+}
+
+export function shortageOf(
+  ask: Ask,
+  nodes: readonly NodeRoom[],
+  queue: QueueRoom | null,
+  { user, knowsUser }: { readonly user: string; readonly knowsUser: boolean },
+): string | null {
+  // YARN has accepted the application, so the queue's state, its labels and its limit for ApplicationMasters cannot be the reason. A node
+  // may have reserved resources for this very container, which the queue counts as used; then only the nodes' figures are reliable.
+  const isExact = queue?.reservedContainers === 0;
+  const labels = Object.entries(queue?.labels ?? {}).map(([label, { levels, user: own }]) => {
+    return [label, { levels: isExact ? levels : [], user: isExact && knowsUser ? own : null, masters: null }] as const;
+  });
+  const accepted = queue && { ...queue, state: 'RUNNING', reaches: ['*'], labels: Object.fromEntries(labels) };
+  const types = new Set(['memory', 'vcores', ...nodes.flatMap(({ total }) => Object.keys(total))]);
+  const largest = Object.fromEntries([...types].map((name) => [name, Number.POSITIVE_INFINITY]));
+  const { verdict } = fitOf([ask], { user, largest, nodes, queue: accepted, shortages: [], over: 'wait' }, 'the ApplicationMaster');
+  if (verdict.type !== 'waits' && verdict.type !== 'never') return null;
+  return verdict.reasons.map((reason) => reason.replace(/\.$/, '')).join('; ');
+}

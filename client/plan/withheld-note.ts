@@ -1,0 +1,12 @@
+const MOST_NAMED = 5;
+
+/** Notes about files that `listSource` omits because of their names; empty if it omits none. */
+export function withheldNotes(withheld: readonly string[]): string[] {
+  const [first] = withheld;
+  if (first === undefined) return [];
+  const named = withheld.slice(0, MOST_NAMED).join(', ');
+  const more = withheld.length > MOST_NAMED ? ` and ${withheld.length - MOST_NAMED} more` : '';
+  return [
+    `Left out of the source, as their names are those of secrets: ${named}${more}. A line !${first} in .tonyignore includes ${first}.`,
+  ];
+}

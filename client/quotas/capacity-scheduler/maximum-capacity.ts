@@ -1,0 +1,186 @@
+import { entryOf } from '../../../conf/quotas.ts';
+import type { CapacityQueue, QueuePartition } from '../../../hadoop/yarn/capacity-queues.ts';
+import { amountsOf } from '../../../hadoop/yarn/running-job.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import { reachedLabels } from './node-labels.ts';
+import { type Resources, vector } from './resource-vector.ts';
+import { hasMixedMode, leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } from './scheduler-draft.ts';
+
+/** Default resources of an ApplicationMaster. */
+export const MASTER: Resources = { memory: 1024, vcores: 1 };
+
+/** The scheduler's default for the whole cluster. */
+const MAXIMUM_APPLICATIONS = 10_000;
+
+interface Limit {
+  /** `quotas.queues.research.total` */
+  readonly path: string;
+  readonly amounts: Resources;
+}
+
+/**
+ * Writes the `total` of queues as maximum capacities. The scheduler ignores an absolute maximum beside queues with percentage sizes, so in
+ * absolute mode all sizes become absolute amounts equal to the current guarantees. In mixed mode, a maximum states each resource in its own
+ * unit, and the sizes remain as they are.
+ *
+ * @returns whether sizes have become absolute amounts.
+ */
+export function limitCapacities(draft: SchedulerDraft, view: SchedulerView): boolean {
+  const { root } = view;
+  const limits = limitsOf(draft, view);
+  if (limits.size === 0) return false;
+  const types = Object.keys(amountsOf(root.partitions[0]?.maximum ?? {}));
+  refuseOldHadoop(view, types);
+  refuseMissingNodes(draft, view);
+  for (const [queue, { path, amounts }] of limits) {
+    const free = types.filter((type) => amounts[type] === undefined);
+    if (view.queueMode === 'absolute' && free.length > 0) {
+      draft.notice(
+        `${path} leaves ${free.join(', ')} free, which is written as all that ${queue.path} may have today. When the cluster becomes smaller than that, the scheduler forgets the whole maximum; when it grows, the queue does not: write the file anew then, or use --queue-mode mixed (Hadoop 3.4).`,
+      );
+    }
+  }
+  if (view.queueMode === 'mixed') {
+    draft.set('legacy-queue-mode.enabled', 'false', 'maxima that limit single resources');
+    for (const [queue, limit] of limits) {
+      for (const { key, own, above } of partitionsOf(queue, view)) {
+        const most = within(limit, own, above, view.masters);
+        const share = `${Number(own.maximumCapacity.toFixed(3))}%`;
+        const written = Object.entries(most).map(([type, amount]): [string, number | string] => {
+          if (limit.amounts[type] !== undefined) return [type, amount];
+          if (amount >= (above[type] ?? 0)) return [type, '100%'];
+          return [type, Math.floor(((above[type] ?? 0) * own.maximumCapacity) / 100) === amount ? share : amount];
+        });
+        draft.set(`${key}maximum-capacity`, vector(Object.fromEntries(written)), limit.path);
+      }
+    }
+    return false;
+  }
+  const maker = staticQueues(root).find(({ makesQueues, children }) => makesQueues || children.some(({ dynamic }) => dynamic));
+  if (maker !== undefined) {
+    throw new TonyError('USAGE', `${maker.path} makes queues when they are first used, which have no sizes in amounts.`, {
+      hint: 'Use --queue-mode mixed (Hadoop 3.4).',
+    });
+  }
+  for (const queue of staticQueues(root)) {
+    if (queue !== root) setAmounts(draft, queue, limits.get(queue) ?? null, view);
+  }
+  setMaximumApplications(draft, view);
+  return true;
+}
+
+const MOST_NAMED = 5;
+
+/**
+ * All amounts derive from the queues' current resources: computed while nodes are missing, they would stay too small when the nodes return.
+ */
+function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingNodes }: SchedulerView): void {
+  if (missingNodes.length === 0) return;
+  const more = missingNodes.length > MOST_NAMED ? ` and ${missingNodes.length - MOST_NAMED} more` : '';
+  const named = `${missingNodes.slice(0, MOST_NAMED).join(', ')}${more}`;
+  if (allowMissingNodes) {
+    draft.notice(`Sizes of queues are those of the cluster without ${named}: write the file anew when the nodes are back.`);
+    return;
+  }
+  throw new TonyError('USAGE', `Nodes of the cluster are missing (${named}): sizes of queues would be those of a smaller cluster.`, {
+    hint: 'Write the file when the nodes run again or have been decommissioned. --allow-missing-nodes writes it for the cluster as it is now.',
+  });
+}
+
+/**
+ * Sets the maximum number of applications of each queue. By default the scheduler derives it from the queue's share of the cluster. For
+ * absolute sizes this share is 0 from a restart until the first nodes register, and all submissions are rejected, including recovered jobs.
+ */
+function setMaximumApplications(draft: SchedulerDraft, { root }: SchedulerView): void {
+  for (const { path, maximumApplications } of leafQueues(root)) {
+    const name = `${path}.maximum-applications`;
+    if (draft.get(name) !== undefined) continue;
+    const count = maximumApplications === null || maximumApplications < 1 ? MAXIMUM_APPLICATIONS : maximumApplications;
+    draft.set(name, String(count), 'an amount has no share by which the scheduler could compute it before nodes register');
+  }
+}
+
+/**
+ * Before 3.4, Hadoop has no percentage vectors, and ignores resource types other than memory and vcores, which leaves queues without them.
+ */
+function refuseOldHadoop({ hadoopVersion, queueMode }: SchedulerView, types: readonly string[]): void {
+  if (hasMixedMode(hadoopVersion)) return;
+  const others = types.filter((type) => type !== 'memory' && type !== 'vcores');
+  const reason =
+    queueMode === 'mixed'
+      ? 'knows no mixed mode'
+      : `takes amounts of memory and vcores only, and queues would have no ${others.join(', ')}`;
+  if (queueMode === 'absolute' && others.length === 0) return;
+  throw new TonyError('USAGE', `Hadoop ${hadoopVersion} ${reason}: the total of a queue cannot be written for it.`, {
+    hint: "Take the total out of quotas.queues of a site file of your own (TONY_CONF_DIR), and give the queue's maximum-capacity as a percentage by hand.",
+  });
+}
+
+function setAmounts(draft: SchedulerDraft, queue: CapacityQueue, limit: Limit | null, view: SchedulerView): void {
+  for (const { key, own, above } of partitionsOf(queue, view)) {
+    const most = limit === null ? amountsOf(own.maximum) : within(limit, own, above, view.masters);
+    const guaranteed = amountsOf(own.minimum);
+    const least = Object.fromEntries(Object.entries(guaranteed).map(([type, amount]) => [type, Math.min(amount, most[type] ?? 0)]));
+    const cut = Object.entries(guaranteed).filter(([type, amount]) => amount > (least[type] ?? 0));
+    if (cut.length > 0) {
+      draft.notice(
+        `${queue.path} was guaranteed more ${cut.map(([type]) => type).join(', ')} than ${limit?.path} allows; the rest is guaranteed to no queue.`,
+      );
+    }
+    const why = limit === null ? 'an amount as in the queues beside it that are limited' : limit.path;
+    draft.set(`${key}capacity`, vector(least), why);
+    const isOwn = limit !== null || Object.entries(above).some(([type, amount]) => (most[type] ?? 0) < amount);
+    if (isOwn) draft.set(`${key}maximum-capacity`, vector(most), why);
+    else draft.remove(`${key}maximum-capacity`);
+  }
+}
+
+/** For each partition that the queue can access: the key of its sizes, its own amounts, and the maximum of the parent queue. */
+function partitionsOf(
+  queue: CapacityQueue,
+  view: SchedulerView,
+): { readonly key: string; readonly own: QueuePartition; readonly above: Resources }[] {
+  const parent = staticQueues(view.root).find(({ children }) => children.includes(queue));
+  const reached = reachedLabels(queue, view);
+  return queue.partitions.flatMap((own) => {
+    if (own.label !== '' && !(reached === null || reached.includes(own.label))) return [];
+    const key = own.label === '' ? `${queue.path}.` : `${queue.path}.accessible-node-labels.${own.label}.`;
+    const above = amountsOf(parent?.partitions.find(({ label }) => label === own.label)?.maximum ?? own.maximum);
+    return [{ key, own, above }];
+  });
+}
+
+/** The limit plus room for ApplicationMasters, which the scheduler counts and totals do not; at most the parent queue's maximum. */
+function within({ amounts }: Limit, own: QueuePartition, above: Resources, masters: number): Resources {
+  const now = amountsOf(own.maximum);
+  return Object.fromEntries(
+    Object.entries(now).map(([type, most]) => {
+      const amount = amounts[type];
+      return [type, amount === undefined ? most : Math.min(amount + masters * (MASTER[type] ?? 0), above[type] ?? 0)];
+    }),
+  );
+}
+
+function limitsOf(draft: SchedulerDraft, { quotas, root }: SchedulerView): Map<CapacityQueue, Limit> {
+  const types = Object.keys(amountsOf(root.partitions[0]?.maximum ?? {}));
+  const leaves = leafQueues(root);
+  const limits = new Map<CapacityQueue, Limit>();
+  for (const queue of leaves) {
+    const found = entryOf(quotas.queues, queue.name);
+    const path = `quotas.queues.${found?.name}.total`;
+    const amounts: Record<string, number> = {};
+    for (const [type, amount] of Object.entries(found?.entry.total ?? {})) {
+      if (amount === undefined || type === 'instances') continue;
+      if (types.includes(type)) amounts[type] = amount;
+      else draft.notice(`${path}.${type} is left out: the cluster has no such resource type.`);
+    }
+    if (Object.keys(amounts).length > 0) limits.set(queue, { path, amounts });
+  }
+  for (const [queue, { path }] of limits) {
+    const others = leaves.filter(({ name, path: other }) => name === queue.name && other !== queue.path);
+    if (others.length > 0) draft.notice(`${path} is one sum for all queues called ${queue.name}; in YARN each of them has it for itself.`);
+    if (queue.partitions.length > 1)
+      draft.notice(`${path} is one sum for all nodes; in YARN the nodes of each label are limited for themselves.`);
+  }
+  return limits;
+}

@@ -1,0 +1,82 @@
+import { entryOf } from '../../../conf/quotas.ts';
+import type { CapacityQueue } from '../../../hadoop/yarn/capacity-queues.ts';
+import { leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } from './scheduler-draft.ts';
+
+const ALL = '*';
+
+/** The labels that a queue can access under the site file's limits, within those of its parent queue; null: all. */
+export function reachedLabels(queue: CapacityQueue, { quotas, root }: Pick<SchedulerView, 'quotas' | 'root'>): readonly string[] | null {
+  const allowed = queue.children.length > 0 ? undefined : entryOf(quotas.queues, queue.name)?.entry.nodeLabels;
+  if (allowed === undefined) return queue.labels.includes(ALL) ? null : queue.labels;
+  const above = staticQueues(root).find(({ children }) => children.includes(queue))?.labels ?? [ALL];
+  return above.includes(ALL) ? allowed : allowed.filter((label) => above.includes(label));
+}
+
+/**
+ * Writes `nodeLabels` of queues as accessible labels. Shares that queues give up go to sibling queues that keep the label, so that
+ * percentages still add up.
+ *
+ * @param inAmounts whether sizes are absolute amounts, which need not add up.
+ */
+export function limitLabels(draft: SchedulerDraft, { quotas, root }: SchedulerView, inAmounts: boolean): void {
+  const lost = new Map<CapacityQueue, readonly string[]>();
+  for (const queue of leafQueues(root)) {
+    const found = entryOf(quotas.queues, queue.name);
+    const allowed = found?.entry.nodeLabels;
+    const reached = reachedLabels(queue, { quotas, root });
+    if (found === null || allowed === undefined || reached === null) continue;
+    const path = `quotas.queues.${found.name}.nodeLabels`;
+    draft.set(`${queue.path}.accessible-node-labels`, reached.join(',') || ' ', path);
+    const outside = allowed.filter((label) => !reached.includes(label));
+    if (outside.length > 0) draft.notice(`${path}: ${queue.path} does not reach ${outside.join(', ')}, since a queue above it does not.`);
+    for (const label of reached) {
+      const has = queue.partitions.some((partition) => partition.label === label && (partition.capacity > 0 || partition.weight > 0));
+      if (!has)
+        draft.notice(
+          `${path}: ${queue.path} has no capacity of the nodes labelled ${label}; set ${queue.path}.accessible-node-labels.${label}.capacity.`,
+        );
+    }
+    if (queue.defaultLabel !== null && queue.defaultLabel !== '' && !reached.includes(queue.defaultLabel)) {
+      draft.remove(`${queue.path}.default-node-label-expression`);
+      draft.notice(
+        `${path} leaves out ${queue.defaultLabel}, on which containers of ${queue.path} ran that name no label; now they run on nodes without one.`,
+      );
+    }
+    const gone = queue.partitions.map(({ label }) => label).filter((label) => label !== '' && !reached.includes(label));
+    for (const label of gone) draft.removeBelow(`${queue.path}.accessible-node-labels.${label}.`);
+    lost.set(queue, gone);
+  }
+  if (!inAmounts) for (const parent of staticQueues(root)) shareOut(draft, parent, lost);
+}
+
+function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMap<CapacityQueue, readonly string[]>): void {
+  const labels = new Set(parent.children.flatMap((child) => lost.get(child) ?? []));
+  for (const label of labels) {
+    const percents = parent.children
+      .filter((child) => child.mode === 'percentage' && !lost.get(child)?.includes(label))
+      .map((child) => ({ child, percent: child.partitions.find((each) => each.label === label)?.capacity ?? 0 }));
+    const sum = percents.reduce((total, { percent }) => total + percent, 0);
+    if (sum === 0) {
+      draft.set(`${parent.path}.allow-zero-capacity-sum`, 'true', `no queue below has capacity of the nodes labelled ${label}`);
+      continue;
+    }
+    for (const { child, percent } of percents) {
+      const share = Number(((100 * percent) / sum).toFixed(3));
+      if (percent > 0) giveShare(draft, child, label, share);
+    }
+  }
+}
+
+/** The scheduler rejects a file in which a queue's maximum is below its guarantee. */
+function giveShare(draft: SchedulerDraft, { path }: CapacityQueue, label: string, share: number): void {
+  const key = `${path}.accessible-node-labels.${label}`;
+  const why = 'its part of what queues beside it gave up';
+  draft.set(`${key}.capacity`, String(share), why);
+  // A vector is not a number, and -1 means all resources.
+  const most = Number(draft.get(`${key}.maximum-capacity`) ?? -1);
+  if (!(most >= 0 && most < share)) return;
+  draft.set(`${key}.maximum-capacity`, String(share), why);
+  draft.notice(
+    `${path} could have at most ${most} % of the nodes labelled ${label}; its maximum is ${share} % now, since queues beside it gave them up.`,
+  );
+}

@@ -1,0 +1,61 @@
+import type { JobLimits, Quotas, RoleLimits } from '../../../conf/quota-schema.ts';
+import type { SchedulerDraft } from './scheduler-draft.ts';
+
+type Reason = 'role' | 'job' | 'count' | 'sum' | 'who' | 'idle';
+
+const REASONS: Readonly<Record<Reason, string>> = {
+  role: 'YARN knows no roles; of their task only the largest of a queue holds, as its maximum-allocation',
+  job: 'YARN does not limit what one job has',
+  count: 'YARN does not count the containers of a queue',
+  sum: 'YARN does not sum up what a user or a group has in several queues',
+  who: 'YARN has no such limit of users and groups',
+  idle: 'YARN does not see whether a job is idle',
+};
+const MOST_PATHS = 6;
+
+/** Adds a notice for every limit that only the ApplicationMasters of tony-ts enforce. */
+export function noticeOthers(draft: SchedulerDraft, quotas: Quotas): void {
+  const found = new Map<Reason, string[]>();
+  for (const kind of ['roles', 'users', 'groups', 'queues'] as const) {
+    for (const [name, limits] of Object.entries(quotas[kind]) as [string, JobLimits][]) {
+      const path = `quotas.${kind}.${name}`;
+      const { roles = {}, ...own } = limits;
+      const all: [string, string, RoleLimits | JobLimits][] = [
+        [path, kind, own],
+        ...Object.entries(roles).map(([role, ofRole]): [string, string, RoleLimits] => [`${path}.roles.${role}`, 'roles', ofRole]),
+      ];
+      for (const [place, what, each] of all) {
+        for (const key of Object.keys(each)) {
+          for (const reason of reasonsOf(what, key, each)) found.set(reason, [...(found.get(reason) ?? []), `${place}.${key}`]);
+        }
+      }
+    }
+  }
+  for (const [reason, text] of Object.entries(REASONS) as [Reason, string][]) {
+    const paths = found.get(reason);
+    if (paths === undefined) continue;
+    const more = paths.length > MOST_PATHS ? ` and ${paths.length - MOST_PATHS} more` : '';
+    draft.notice(`${text}: ${paths.slice(0, MOST_PATHS).join(', ')}${more}.`);
+  }
+}
+
+function reasonsOf(kind: string, key: string, limits: RoleLimits): Reason[] {
+  if (kind === 'roles') return ['role'];
+  const isOfQueue = kind === 'queues';
+  switch (key) {
+    case 'instances':
+    case 'job':
+      return ['job'];
+    case 'total':
+      if (!isOfQueue) return ['sum'];
+      return limits.total?.instances === undefined ? [] : ['count'];
+    case 'idle':
+      return ['idle'];
+    case 'task':
+    case 'timeout':
+    case 'nodeLabels':
+      return isOfQueue ? [] : ['who'];
+    default:
+      return [];
+  }
+}

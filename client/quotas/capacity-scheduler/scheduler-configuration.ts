@@ -1,0 +1,88 @@
+import { entryOf } from '../../../conf/quotas.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import { limitSubmitters } from './access-lists.ts';
+import { currentProperties } from './current-properties.ts';
+import { limitCapacities } from './maximum-capacity.ts';
+import { limitLabels } from './node-labels.ts';
+import { noticeOthers } from './not-in-yarn.ts';
+import { leafQueues, PREFIX, SchedulerDraft, type SchedulerProperty, type SchedulerView, staticQueues } from './scheduler-draft.ts';
+import { limitTasks } from './task-size.ts';
+
+export interface SchedulerConfiguration {
+  readonly properties: readonly SchedulerProperty[];
+  /** Limits that the configuration does not contain, and facts to know before using it. */
+  readonly notices: readonly string[];
+}
+
+/**
+ * Applies the site file's limits to the configuration of the cluster's Capacity Scheduler, as far as it can express them. Everything else
+ * remains unchanged.
+ *
+ * @param base the current configuration by property name; null: reconstruct it from the ResourceManager's report on its queues.
+ * @throws TonyError USAGE when base describes other queues, when base is null and the ResourceManager does not report a queue's size, or
+ * when sizes cannot be written as amounts
+ */
+export function schedulerConfiguration(view: SchedulerView, base: ReadonlyMap<string, string> | null): SchedulerConfiguration {
+  const draft = new SchedulerDraft(base ?? currentProperties(view.root));
+  if (base === null) {
+    draft.notice(
+      'What the ResourceManager does not tell of its queues (queue mappings, preemption, locality delay, templates of queues, maximum capacities that differ by resource, ...) is not in here: give its own capacity-scheduler.xml as --base to keep it.',
+    );
+  } else refuseOtherQueues(base, view);
+  const keepsAmounts = view.queueMode === 'mixed' || draft.get('legacy-queue-mode.enabled') === 'false';
+  const whole: SchedulerView = keepsAmounts ? { ...view, queueMode: 'mixed' } : view;
+  for (const queue of staticQueues(view.root).filter(({ makesQueues }) => makesQueues)) {
+    draft.notice(`${queue.path} makes queues when they are first used; these are not limited here.`);
+  }
+  const inAmounts = limitCapacities(draft, whole);
+  limitLabels(draft, whole, inAmounts);
+  limitTasks(draft, whole);
+  limitTimes(draft, whole);
+  limitSubmitters(draft, whole);
+  for (const name of Object.keys(view.quotas.queues)) {
+    if (name !== '*' && !leafQueues(view.root).some((queue) => queue.name === name)) {
+      draft.notice(`quotas.queues.${name}: there is no queue ${name} to submit to; make it, and write the file anew.`);
+    }
+  }
+  noticeOthers(draft, view.quotas);
+  return { properties: draft.properties, notices: draft.notices };
+}
+
+/** Writes `timeout` of queues as the maximum application lifetime, counted from submission. */
+function limitTimes(draft: SchedulerDraft, { quotas, root }: SchedulerView): void {
+  for (const { name, path } of leafQueues(root)) {
+    const found = entryOf(quotas.queues, name);
+    if (found?.entry.timeout === undefined) continue;
+    const why = `quotas.queues.${found.name}.timeout`;
+    const seconds = Math.ceil(found.entry.timeout / 1000);
+    draft.set(`${path}.maximum-application-lifetime`, String(seconds), why);
+    // The scheduler rejects a default above the maximum.
+    if (Number(draft.get(`${path}.default-application-lifetime`) ?? 0) > seconds) {
+      draft.set(`${path}.default-application-lifetime`, String(seconds), why);
+    }
+    draft.notice(`${why}: YARN counts from the submission of an application of any kind on, time in which it waits included.`);
+  }
+}
+
+function refuseOtherQueues(base: ReadonlyMap<string, string>, { root }: SchedulerView): void {
+  const running = new Map(
+    staticQueues(root).map((queue) => [queue.path, queue.children.filter(({ dynamic }) => !dynamic).map(({ name }) => name)]),
+  );
+  const listed = (path: string): string[] =>
+    (base.get(`${PREFIX}${path}.queues`) ?? '')
+      .split(',')
+      .map((name) => name.trim())
+      .filter((name) => name !== '');
+  for (const [path, names] of running) {
+    const here = listed(path);
+    const differing = [...here.filter((name) => !names.includes(name)), ...names.filter((name) => !here.includes(name))];
+    if (differing.length === 0) continue;
+    throw new TonyError(
+      'USAGE',
+      `The base is not what the ResourceManager goes by: queues below ${path} differ (${differing.join(', ')}).`,
+      {
+        hint: 'Refresh its queues (yarn rmadmin -refreshQueues), or give the file that it has read.',
+      },
+    );
+  }
+}

@@ -1,0 +1,97 @@
+import type { Quotas } from '../../../conf/quota-schema.ts';
+import type { CapacityQueue } from '../../../hadoop/yarn/capacity-queues.ts';
+
+export const PREFIX = 'yarn.scheduler.capacity.';
+
+/** Notation of queue sizes. `mixed` requires Hadoop 3.4, and can limit one resource without changing others. */
+export const QUEUE_MODES = ['absolute', 'mixed'] as const;
+export type QueueMode = (typeof QUEUE_MODES)[number];
+
+/** Inputs of the configuration. */
+export interface SchedulerView {
+  readonly quotas: Quotas;
+  readonly root: CapacityQueue;
+  /** The ResourceManager's version, e.g. `3.4.1`. */
+  readonly hadoopVersion: string;
+  readonly queueMode: QueueMode;
+  /** Nodes that belong to the cluster but currently contribute no resources, or fewer than usual: `host:port (LOST)`. */
+  readonly missingNodes: readonly string[];
+  /** Write queue sizes despite missing nodes. */
+  readonly allowMissingNodes: boolean;
+  /** Number of ApplicationMasters for which a queue has room in addition to its total of tasks. */
+  readonly masters: number;
+  /** The groups of each user in the site file. */
+  readonly groupsOf: (user: string) => readonly string[];
+  /** Whether the ResourceManager enforces access lists; null if unknown. */
+  readonly aclsEnabled: boolean | null;
+}
+
+/** The default mode: `mixed` where supported, because its file stays valid when the cluster grows or shrinks. */
+export function usualQueueMode(hadoopVersion: string): QueueMode {
+  return hasMixedMode(hadoopVersion) ? 'mixed' : 'absolute';
+}
+
+/** Mixed mode requires Hadoop 3.4. */
+export function hasMixedMode(hadoopVersion: string): boolean {
+  const [, major = '3', minor = '0'] = /^(\d+)\.(\d+)/.exec(hadoopVersion) ?? [];
+  return Number(major) > 3 || Number(minor) >= 4;
+}
+
+export interface SchedulerProperty {
+  readonly name: string;
+  readonly value: string;
+  /** The limits of the site file that caused the value; null for an unchanged property. */
+  readonly why: string | null;
+}
+
+/** Collects the properties and notices of a new configuration. */
+export class SchedulerDraft {
+  readonly #properties = new Map<string, SchedulerProperty>();
+  readonly #notices = new Set<string>();
+
+  /** @param base properties by full name. */
+  constructor(base: ReadonlyMap<string, string>) {
+    for (const [name, value] of base) this.#properties.set(name, { name, value, why: null });
+  }
+
+  get(name: string): string | undefined {
+    return this.#properties.get(PREFIX + name)?.value;
+  }
+
+  /** @param name without the scheduler's prefix. */
+  set(name: string, value: string, why: string): void {
+    // An unchanged value keeps its origin.
+    if (this.get(name) !== value) this.#properties.set(PREFIX + name, { name: PREFIX + name, value, why });
+  }
+
+  remove(name: string): void {
+    this.#properties.delete(PREFIX + name);
+  }
+
+  /** Removes every property whose name starts with `name`. */
+  removeBelow(name: string): void {
+    for (const each of [...this.#properties.keys()]) if (each.startsWith(PREFIX + name)) this.#properties.delete(each);
+  }
+
+  notice(text: string): void {
+    this.#notices.add(text);
+  }
+
+  get properties(): readonly SchedulerProperty[] {
+    return [...this.#properties.values()];
+  }
+
+  get notices(): readonly string[] {
+    return [...this.#notices];
+  }
+}
+
+/** The queue and all configured queues below it; parents come first. */
+export function staticQueues(queue: CapacityQueue): CapacityQueue[] {
+  return queue.dynamic ? [] : [queue, ...queue.children.flatMap(staticQueues)];
+}
+
+/** The queues that accept submissions. */
+export function leafQueues(root: CapacityQueue): CapacityQueue[] {
+  return staticQueues(root).filter(({ children, makesQueues }) => children.length === 0 && !makesQueues);
+}

@@ -1,0 +1,62 @@
+import type { Amounts, Quotas, RoleLimits } from '../../../conf/quota-schema.ts';
+import { entryOf } from '../../../conf/quotas.ts';
+import { amountsOf } from '../../../hadoop/yarn/running-job.ts';
+import { MASTER } from './maximum-capacity.ts';
+import { allocation, type Resources } from './resource-vector.ts';
+import { leafQueues, type SchedulerDraft, type SchedulerView } from './scheduler-draft.ts';
+
+/** Writes `task` of queues and roles as each queue's largest container: at most the largest task of any role in the queue. */
+export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerView): void {
+  const cluster = amountsOf(root.maximumAllocation);
+  const smaller: string[] = [];
+  for (const queue of leafQueues(root)) {
+    const allowed = largestTask(quotas, queue.name);
+    const types = Object.keys(cluster).filter((type) => allowed[type] !== undefined);
+    if (types.length === 0) continue;
+    const now = amountsOf(queue.maximumAllocation);
+    const largest: Resources = Object.fromEntries(
+      Object.entries(now).map(([type, most]) => {
+        const task = allowed[type];
+        // ApplicationMasters run in containers, too.
+        return [type, task === undefined ? most : Math.min(Math.max(task, MASTER[type] ?? 0), cluster[type] ?? 0)];
+      }),
+    );
+    if (Object.entries(now).some(([type, most]) => (largest[type] ?? 0) < most)) smaller.push(queue.path);
+    draft.remove(`${queue.path}.maximum-allocation-mb`);
+    draft.remove(`${queue.path}.maximum-allocation-vcores`);
+    draft.set(`${queue.path}.maximum-allocation`, allocation(largest), `task of quotas.roles and quotas.queues (${types.join(', ')})`);
+  }
+  if (smaller.length > 0) {
+    draft.notice(
+      `The largest container becomes smaller in ${smaller.join(', ')}: the ResourceManager refuses that when queues are refreshed, and takes it when it is restarted.`,
+    );
+  }
+}
+
+/** The largest task of any role in a queue; resource types without a limit are omitted. */
+export function largestTask(quotas: Quotas, queue: string): Amounts {
+  const ofQueue = entryOf(quotas.queues, queue)?.entry;
+  const names = new Set([...Object.keys(quotas.roles), ...Object.keys(ofQueue?.roles ?? {}), '*']);
+  const all = [...names].flatMap((role) => {
+    const limits = [entryOf(quotas.roles, role)?.entry, ofQueue, entryOf(ofQueue?.roles ?? {}, role)?.entry].filter(
+      (each) => each !== undefined,
+    );
+    // A role limited to zero tasks does not count.
+    return limits.some(({ instances }) => instances === 0) ? [] : [smallest(limits)];
+  });
+  const [first = {}, ...others] = all;
+  return Object.fromEntries(
+    Object.entries(first).flatMap(([type, amount]) => {
+      const amounts = [amount, ...others.map((other) => other[type])];
+      return amounts.includes(undefined) ? [] : [[type, Math.max(...amounts.map((each) => each ?? 0))]];
+    }),
+  );
+}
+
+function smallest(limits: readonly RoleLimits[]): Record<string, number> {
+  const least: Record<string, number> = {};
+  for (const { task = {} } of limits) {
+    for (const [type, amount] of Object.entries(task)) if (amount !== undefined) least[type] = Math.min(least[type] ?? amount, amount);
+  }
+  return least;
+}

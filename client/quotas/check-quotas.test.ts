@@ -1,0 +1,72 @@
+import { expect, test } from 'vitest';
+import { parseJob } from '../../conf/load-job.ts';
+import { parseSite } from '../../conf/site.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { withTensorBoard } from '../job/tensorboard-role.ts';
+import { refuseBeyondQuotas, refuseNotFinal, violationsOfWhole } from './check-quotas.ts';
+
+const ALICE = { user: 'alice', groups: [], queue: 'default' };
+const JOB = 'name: j\ncommand: node train.ts\nheartbeat: {interval: 1s}\nroles: {worker: {instances: 3, nodeLabel: t4}}\n';
+
+function refusal(call: () => void): string {
+  try {
+    call();
+  } catch (error) {
+    if (error instanceof TonyError) return `${error.code} ${error.exitCode}: ${error.message}`;
+    throw error;
+  }
+  return '';
+}
+
+test('a job that was loaded without the final values is refused with all of them, and as loadJob settles it taken', () => {
+  const site = parseSite('final: {heartbeat: {interval: 3s}, queue: research, roles: {worker: {nodeLabel: a100}}}', '/etc/site.yaml');
+  expect(refusal(() => refuseNotFinal(parseJob(JOB, { file: 'x', folder: '/' }), site))).toBe(
+    `FINAL_VALUES 2: The job does not have 3 final values of /etc/site.yaml:
+  queue: research (the job: default)
+  heartbeat.interval: 3s (the job: 1s)
+  roles.worker.nodeLabel: a100 (the job: t4)`,
+  );
+  expect(refusal(() => refuseNotFinal(parseJob(JOB, { file: 'x', folder: '/', site }), site))).toBe('');
+});
+
+test('the role of the TensorBoard that a job brings has what tensorboard says, and nothing else has to be final', () => {
+  const site = parseSite(
+    `final: {tensorboard: {memory: 3g}, env: {A: b}, roles: {'*': {resources: {memory: 4g, gpus: 1}, nodeLabel: a100, restart: {maxRestarts: 1}, env: {C: d}}}}`,
+    'x',
+  );
+  const job = withTensorBoard(parseJob(`${JOB}tensorboard: true\n`, { file: 'x', folder: '/', site }));
+  expect(job.roles.map(({ name, resources }) => [name, resources.memoryMb])).toEqual([
+    ['worker', 4096],
+    ['tensorboard', 3072],
+  ]);
+  expect(refusal(() => refuseNotFinal(job, site))).toBe('');
+  const own = parseJob(`${JOB.replace('worker: ', 'tensorboard: {sidecar: true, resources: {memory: 5g}}, worker: ')}`, {
+    file: 'x',
+    folder: '/',
+    site,
+  });
+  expect(own.roles.map(({ name, resources }) => [name, resources.memoryMb])).toEqual([
+    ['tensorboard', 4096],
+    ['worker', 4096],
+  ]);
+});
+
+test('a job beyond limits is refused with all of them', () => {
+  const site = parseSite('quotas: {roles: {worker: {instances: 2, job: {vcores: 1}}}}', '/etc/site.yaml');
+  expect(refusal(() => refuseBeyondQuotas(parseJob(JOB, { file: 'x', folder: '/' }), ALICE, site))).toBe(
+    `QUOTA_EXCEEDED 2: The job is beyond 2 limits set in /etc/site.yaml:
+  quotas.roles.worker.instances: role worker asks for 3 tasks; 2 are allowed
+    fits: instances: 2 in all
+  quotas.roles.worker.job.vcores: role worker asks for 3 vcores in all; 1 vcores is allowed
+    fits: instances times vcores of at most 1 vcores`,
+  );
+});
+
+test('the TensorBoard that a job brings counts, whoever asks', () => {
+  const site = parseSite('quotas: {users: {alice: {instances: 3}}, roles: {tensorboard: {task: {memory: 2g}}}}', 'x');
+  const job = parseJob(`${JOB}tensorboard: {memory: 3g}\n`, { file: 'x', folder: '/' });
+  const paths = ['quotas.roles.tensorboard.task.memory', 'quotas.users.alice.instances'];
+  expect(violationsOfWhole(job, ALICE, site).map(({ path }) => path)).toEqual(paths);
+  expect(violationsOfWhole(withTensorBoard(job), ALICE, site).map(({ path }) => path)).toEqual(paths);
+  for (const path of paths) expect(refusal(() => refuseBeyondQuotas(job, ALICE, site))).toContain(path);
+});

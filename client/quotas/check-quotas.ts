@@ -1,0 +1,53 @@
+import { withFinalValues } from '../../conf/final-values.ts';
+import type { Job } from '../../conf/job.ts';
+import { type Owner, queueName, type Violation, violationsOf } from '../../conf/quotas.ts';
+import type { SiteConfig } from '../../conf/site.ts';
+import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { HadoopCluster } from '../cluster/cluster.ts';
+import { withTensorBoard } from '../job/tensorboard-role.ts';
+
+/** The owner that the job would have on this cluster. Groups are looked up only if the site file names any. */
+export async function ownerOf(
+  job: Pick<Job, 'queue'>,
+  cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
+  site: SiteConfig,
+): Promise<Owner> {
+  const { configuration, user } = cluster;
+  const groups = Object.keys(site.quotas.groups).length === 0 ? [] : await groupsOfUser(configuration, user, user);
+  return { user, groups, queue: queueName(job.queue) };
+}
+
+/**
+ * Rejects a job that was loaded without the site's final values, instead of silently overriding the user's values.
+ *
+ * @throws TonyError FINAL_VALUES with every value that differs
+ */
+export function refuseNotFinal(job: Job, site: SiteConfig): void {
+  const { changed } = withFinalValues(job, site.final);
+  if (changed.length === 0) return;
+  const values = changed.length === 1 ? 'a final value' : `${changed.length} final values`;
+  const lines = changed.map(({ path, was, is }) => `  ${path.join('.')}: ${is} (the job: ${was ?? 'nothing'})`);
+  throw new TonyError('FINAL_VALUES', [`The job does not have ${values} of ${site.from ?? 'the site file'}:`, ...lines].join('\n'));
+}
+
+/**
+ * Rejects a job whose own requests exceed the admin's limits, regardless of other jobs.
+ *
+ * @throws TonyError QUOTA_EXCEEDED with every exceeded limit
+ */
+export function refuseBeyondQuotas(job: Job, owner: Owner, site: SiteConfig): void {
+  const violations = violationsOfWhole(job, owner, site);
+  if (violations.length > 0) throw new TonyError('QUOTA_EXCEEDED', describeViolations(violations, site.from));
+}
+
+/** Counts as the ApplicationMaster does: a TensorBoard that tony-ts adds is a task like any other. */
+export function violationsOfWhole(job: Job, owner: Owner, site: Pick<SiteConfig, 'quotas'>): Violation[] {
+  return violationsOf(withTensorBoard(job), owner, site.quotas);
+}
+
+export function describeViolations(violations: readonly Violation[], from: string | null): string {
+  const heading = violations.length === 1 ? 'The job is beyond a limit' : `The job is beyond ${violations.length} limits`;
+  const lines = violations.map(({ path, message, fits }) => `  ${path}: ${message}\n    fits: ${fits}`);
+  return [`${heading}${from === null ? '' : ` set in ${from}`}:`, ...lines].join('\n');
+}

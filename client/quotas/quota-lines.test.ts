@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import { DEFAULT_SITE, parseSite } from '../../conf/site.ts';
+import { terminalOf } from '../terminal/terminal.ts';
+import { quotaLines } from './quota-lines.ts';
+
+const NARROW = terminalOf({ columns: 80 });
+
+test('limits are a table of whose they are, of what, and how much, in the units of the site file', () => {
+  const { quotas } = parseSite(
+    `quotas:
+  over: fail
+  roles: {worker: {instances: 8, task: {memory: 64g, gpus: 2}, total: {gpus: 8}}, '*': {instances: 1}}
+  users: {'*': {timeout: 2h, queues: [a, b], nodeLabels: []}}
+  queues: {research: {job: {yarn.io/fpga: 1}, roles: {worker: {total: {memory: 1536m}}}}}`,
+    'x',
+  );
+  expect(quotaLines(quotas, '/etc/x', NARROW)).toEqual([
+    'set in /etc/x; a job for which too little of a total is left fails at once',
+    'WHO                          LIMIT             AT MOST',
+    'role worker                  each task         64 GiB, 2 gpus',
+    '                             one job           8 tasks',
+    '                             all running jobs  8 gpus',
+    'every other role             one job           1 task',
+    'every other user             run time          2 h',
+    '                             node labels       none',
+    '                             queues            a, b',
+    'queue research               one job           1 yarn.io/fpga',
+    'queue research, role worker  all running jobs  1.5 GiB',
+  ]);
+});
+
+test('what is too long goes on in the next line, and no line is wider than the terminal', () => {
+  const queues = Array.from({ length: 12 }, (_, index) => `queue-number-${index}`);
+  const { quotas } = parseSite(`quotas: {groups: {research: {queues: [${queues.join(', ')}]}}}`, 'x');
+  const lines = quotaLines(quotas, 'hdfs://namenode.example.com:8020/apps/tony-ts/site.yaml', NARROW);
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThan(80);
+  for (const queue of queues) expect(lines.join('\n')).toContain(queue);
+});
+
+test('no limits are told as such', () => {
+  expect(quotaLines(DEFAULT_SITE.quotas, null, NARROW)).toEqual(['There is no site file, and there are no limits.']);
+  expect(quotaLines(DEFAULT_SITE.quotas, '/etc/x', NARROW)).toEqual(['/etc/x sets no limits.']);
+});

@@ -1,0 +1,86 @@
+import type { Amounts, JobLimits, Quotas } from '../../conf/quota-schema.ts';
+import { describeAmount } from '../../conf/quotas.ts';
+import { formatDuration, formatMemory } from '../../conf/values/units.ts';
+import { type TableColumn, tableLines } from '../terminal/table-lines.ts';
+import { harmless, type Terminal, wrap } from '../terminal/terminal.ts';
+import { type Who, whoText } from './quota-usage-lines.ts';
+
+interface Row {
+  readonly who: string;
+  readonly what: string;
+  readonly text: string;
+}
+
+const GAPS = 4;
+const LEAST_TEXT = 16;
+const MOST_LINES = 8;
+
+/** A table of all limits with their subject, resource and amount; one row for each kind of limit. */
+export function quotaLines(quotas: Quotas, from: string | null, terminal: Terminal): string[] {
+  const rows = entriesOf(quotas).flatMap(({ who, limits }) => limitsOf(limits).map((limit) => ({ who, ...limit })));
+  if (rows.length === 0) return [from === null ? 'There is no site file, and there are no limits.' : `${from} sets no limits.`];
+  const waiting = quotas.over === 'wait' ? 'waits for other jobs to end' : 'fails at once';
+  const about = `set in ${from}; a job for which too little of a total is left ${waiting}`;
+  return [...wrap(harmless(about), terminal.columns - 1, MOST_LINES), ...tableLines(folded(rows, terminal.columns - 1), COLUMNS, terminal)];
+}
+
+const COLUMNS: readonly TableColumn<Row>[] = [
+  { title: 'WHO', cell: ({ who }) => who, style: () => 'bold', flexible: true },
+  { title: 'LIMIT', cell: ({ what }) => what },
+  { title: 'AT MOST', cell: ({ text }) => text },
+];
+
+/** Omits repeated names, and wraps text that is too long for the terminal. */
+function folded(rows: readonly Row[], width: number): Row[] {
+  const widest = (cell: (row: Row) => string): number => Math.max(...rows.map((row) => cell(row).length));
+  const room = Math.max(LEAST_TEXT, width - GAPS - widest(({ who }) => who) - widest(({ what }) => what));
+  return rows.flatMap(({ who, what, text }, index) =>
+    wrap(text, room, MOST_LINES).map((line, number) => ({
+      who: number === 0 && rows[index - 1]?.who !== who ? who : '',
+      what: number === 0 ? what : '',
+      text: line,
+    })),
+  );
+}
+
+function entriesOf({ roles, users, groups, queues }: Quotas): { readonly who: string; readonly limits: JobLimits }[] {
+  const nobody: Who = { user: null, group: null, queue: null, role: null };
+  const scopes: [Readonly<Record<string, JobLimits>>, (name: string) => Who][] = [
+    [roles, (role) => ({ ...nobody, role })],
+    [users, (user) => ({ ...nobody, user })],
+    [groups, (group) => ({ ...nobody, group })],
+    [queues, (queue) => ({ ...nobody, queue })],
+  ];
+  return scopes.flatMap(([entries, who]) =>
+    Object.entries(entries).flatMap(([name, limits]) => [
+      { who: whoText(who(name)), limits },
+      ...Object.entries(limits.roles ?? {}).map(([role, ofRole]) => ({ who: whoText({ ...who(name), role }), limits: ofRole })),
+    ]),
+  );
+}
+
+function limitsOf({ instances, task, job, total, timeout, idle, nodeLabels, queues }: JobLimits): Omit<Row, 'who'>[] {
+  const amounts = (all: Amounts): string[] =>
+    Object.entries(all).flatMap(([name, amount]) => (amount === undefined ? [] : [amountText(name, amount)]));
+  const one = [...(instances === undefined ? [] : [amountText('instances', instances)]), ...amounts(job ?? {})];
+  const lines: [string, readonly string[]][] = [
+    ['each task', amounts(task ?? {})],
+    ['one job', one],
+    ['all running jobs', amounts(total ?? {})],
+    ['run time', timeout === undefined ? [] : [formatDuration(timeout)]],
+    ['idle time', idle === undefined ? [] : [formatDuration(idle)]],
+    ['node labels', namesOf(nodeLabels)],
+    ['queues', namesOf(queues)],
+  ];
+  return lines.flatMap(([what, texts]) => (texts.length === 0 ? [] : [{ what, text: texts.join(', ') }]));
+}
+
+function namesOf(names: readonly string[] | undefined): readonly string[] {
+  return names?.length === 0 ? ['none'] : (names ?? []);
+}
+
+function amountText(resource: string, amount: number): string {
+  if (resource === 'memory') return amount === 0 ? 'no memory' : formatMemory(amount);
+  if (resource === 'instances') return amount === 1 ? '1 task' : `${amount} tasks`;
+  return describeAmount(resource, amount);
+}

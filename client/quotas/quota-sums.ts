@@ -1,0 +1,154 @@
+import type { Amounts, Quotas, RoleLimits } from '../../conf/quota-schema.ts';
+import { amountsOf, type Owner, type RunningJob, type Shortage, shortagesWithin } from '../../conf/quotas.ts';
+
+/** An unfinished job, as counted in totals. */
+export interface CountedJob extends RunningJob {
+  /** It has containers other than its ApplicationMaster's. */
+  readonly holds: boolean;
+}
+
+/** Use of one total in the site file, for one subject. */
+export interface QuotaSum {
+  /** Path of the limit, e.g. `quotas.users.*.total.gpus`. */
+  readonly path: string;
+  /** The subject whose jobs are summed, at most one of the three; all null: all jobs. `*` stands for unlisted subjects that use nothing. */
+  readonly user: string | null;
+  readonly group: string | null;
+  readonly queue: string | null;
+  /** The role whose tasks count; null: all. */
+  readonly role: string | null;
+  readonly resource: string;
+  readonly limit: number;
+  /** Resources that started and admissible jobs use or will use. */
+  readonly used: number;
+  /** IDs of the jobs that use part of it. */
+  readonly jobs: readonly string[];
+  /** IDs of the jobs that wait because too little is left. */
+  readonly waiting: readonly string[];
+}
+
+/** A job that waits for other jobs to free a total. */
+export interface WaitingJob {
+  readonly applicationId: string;
+  readonly user: string;
+  readonly queue: string;
+  readonly shortages: readonly Shortage[];
+}
+
+/** A job that uses more than its tags declare; the excess counts for every role. */
+export interface UntoldJob {
+  readonly applicationId: string;
+  readonly user: string;
+  readonly beyond: Amounts;
+}
+
+export interface QuotaSums {
+  readonly totals: readonly QuotaSum[];
+  readonly waiting: readonly WaitingJob[];
+  readonly untold: readonly UntoldJob[];
+}
+
+interface Scope {
+  readonly path: string;
+  readonly who: Pick<QuotaSum, 'user' | 'group' | 'queue'>;
+  readonly total: Amounts;
+  readonly roles: Readonly<Record<string, RoleLimits>>;
+  readonly shares: (owner: Owner) => boolean;
+}
+
+const EVERYBODY = '*';
+const NOBODY = { user: null, group: null, queue: null };
+
+/**
+ * Computes the use of every total, by the rules by which ApplicationMasters admit their jobs.
+ *
+ * @param jobs in order of submission: of two jobs that together exceed a total, the later one waits, unless it has already started.
+ */
+export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSums {
+  const judged = jobs.map((job, index) => {
+    if (job.holds || quotas.over === 'fail') return { job, shortages: [] };
+    const counted = jobs.filter((other, place) => place < index || other.holds);
+    return { job, shortages: shortagesWithin(job, job, quotas, counted) };
+  });
+  const begun = judged.filter(({ shortages }) => shortages.length === 0).map(({ job }) => job);
+  const waiting = judged.filter(({ shortages }) => shortages.length > 0);
+  const sums = scopesOf(quotas, jobs).flatMap((scope) => {
+    const ofRoles = namesWithin(
+      scope.roles,
+      jobs.filter(scope.shares).flatMap(({ roles }) => Object.keys(roles)),
+    ).map(({ entry, name, limits }) => ({ path: `${scope.path}.roles.${entry}`, role: name, total: limits.total ?? {} }));
+    return [{ path: scope.path, role: null, total: scope.total }, ...ofRoles].flatMap(({ path, role, total }) =>
+      Object.entries(total).flatMap(([resource, limit]): QuotaSum[] => {
+        if (limit === undefined) return [];
+        const amount = (job: RunningJob): number => amountsOf(job, role)[resource.toLowerCase()] ?? 0;
+        const sharing = begun.filter((job) => scope.shares(job) && amount(job) > 0);
+        const place = `${path}.total.${resource}`;
+        const short = waiting.filter(({ job, shortages }) => scope.shares(job) && shortages.some((each) => each.path === place));
+        return [
+          {
+            path: place,
+            ...scope.who,
+            role,
+            resource,
+            limit,
+            used: sharing.reduce((sum, job) => sum + amount(job), 0),
+            jobs: sharing.map(({ applicationId }) => applicationId),
+            waiting: short.filter(({ job }) => role === null || Object.hasOwn(job.roles, role)).map(({ job }) => job.applicationId),
+          },
+        ];
+      }),
+    );
+  });
+  return {
+    totals: sums,
+    waiting: waiting.map(({ job: { applicationId, user, queue }, shortages }) => ({ applicationId, user, queue, shortages })),
+    untold: jobs
+      .filter(({ beyond }) => Object.keys(beyond).length > 0)
+      .map(({ applicationId, user, beyond }) => ({ applicationId, user, beyond })),
+  };
+}
+
+function scopesOf(quotas: Quotas, jobs: readonly CountedJob[]): Scope[] {
+  const users = namesWithin(
+    quotas.users,
+    jobs.map(({ user }) => user),
+  ).map(({ entry, name, limits }) => ({
+    path: `quotas.users.${entry}`,
+    who: { ...NOBODY, user: name },
+    limits,
+    shares: ({ user }: Owner) => user === name,
+  }));
+  const groups = Object.entries(quotas.groups).map(([name, limits]) => ({
+    path: `quotas.groups.${name}`,
+    who: { ...NOBODY, group: name },
+    limits,
+    shares: ({ groups: all }: Owner) => all.includes(name),
+  }));
+  const queues = namesWithin(
+    quotas.queues,
+    jobs.map(({ queue }) => queue),
+  ).map(({ entry, name, limits }) => ({
+    path: `quotas.queues.${entry}`,
+    who: { ...NOBODY, queue: name },
+    limits,
+    shares: ({ queue }: Owner) => queue === name,
+  }));
+  return [
+    { path: 'quotas', who: NOBODY, total: {}, roles: quotas.roles, shares: () => true },
+    ...[...users, ...groups, ...queues].map(({ path, who, limits, shares }) => {
+      return { path, who, total: limits.total ?? {}, roles: limits.roles ?? {}, shares };
+    }),
+  ];
+}
+
+/** All listed names, and in place of `*` the unlisted names that use resources; `*` itself if there are none. */
+function namesWithin<T>(
+  entries: Readonly<Record<string, T>>,
+  found: readonly string[],
+): { readonly entry: string; readonly name: string; readonly limits: T }[] {
+  return Object.entries(entries).flatMap(([entry, limits]) => {
+    if (entry !== EVERYBODY) return [{ entry, name: entry, limits }];
+    const others = [...new Set(found)].filter((name) => !Object.hasOwn(entries, name)).sort();
+    return (others.length === 0 ? [EVERYBODY] : others).map((name) => ({ entry, name, limits }));
+  });
+}

@@ -1,0 +1,86 @@
+import { describeAmount } from '../../conf/quotas.ts';
+import { formatMemory } from '../../conf/values/units.ts';
+import { type TableColumn, tableLines } from '../terminal/table-lines.ts';
+import { harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
+import type { QuotaSum } from './quota-sums.ts';
+import type { QuotaUsage } from './quota-usage.ts';
+
+/** Above this share of a limit, the next job will probably wait. */
+const NEARLY_FULL = 0.9;
+const INDENT = '  ';
+const MOST_LINES = 8;
+
+/** One row per total with its use; below the table, the waiting jobs and what they wait for. */
+export function quotaUsageLines({ from, over, totals, waiting, untold }: QuotaUsage, terminal: Terminal): string[] {
+  if (totals.length === 0) {
+    return [from === null ? 'There is no site file, and there are no totals.' : `${from} sets no such totals.`];
+  }
+  const notes = [
+    ...waiting.map(({ applicationId, user, shortages }) => {
+      const each = shortages.map(({ path, resource, limit, used, asked, holders }) => {
+        const others = holders.length > 3 ? `${holders.slice(0, 3).join(', ')} and ${holders.length - 3} more` : holders.join(', ');
+        return `${path} is ${describeAmount(resource, limit)}, ${others} ${holders.length === 1 ? 'has or asks' : 'have or ask'} for ${describeAmount(resource, used)}, and it for ${describeAmount(resource, asked)}`;
+      });
+      return { style: 'yellow' as const, text: `${applicationId} of ${user} waits: ${each.join('; ')}.` };
+    }),
+    ...untold.map(({ applicationId, user, beyond }) => {
+      const more = Object.entries(beyond).map(([resource, amount]) => describeAmount(resource, amount ?? 0));
+      return {
+        style: 'red' as const,
+        text: `${applicationId} of ${user} has ${more.join(', ')} more than its tags tell by role; that counts for every role.`,
+      };
+    }),
+  ];
+  const about = `set in ${from}; a job for which too little is left ${over === 'wait' ? 'waits' : 'fails at once'}`;
+  return [
+    ...wrap(harmless(about), terminal.columns - 1, MOST_LINES),
+    ...tableLines(totals, COLUMNS, terminal),
+    ...notes.flatMap(({ style, text }) => indented(text, terminal.columns - 1).map((line) => terminal.paint(style, line))),
+  ];
+}
+
+function indented(text: string, width: number): string[] {
+  const [first = '', ...rest] = wrap(harmless(text), width - INDENT.length, MOST_LINES);
+  return [first, ...rest.map((line) => `${INDENT}${line}`)];
+}
+
+const COLUMNS: readonly TableColumn<QuotaSum>[] = [
+  { title: 'WHO', cell: whoText, flexible: true },
+  { title: 'OF', cell: ({ resource }) => resource },
+  { title: 'USED', cell: ({ resource, used }) => amountText(resource, used), align: 'right', style: fullness },
+  { title: 'LIMIT', cell: ({ resource, limit }) => amountText(resource, limit), align: 'right' },
+  {
+    title: 'FULL',
+    cell: ({ used, limit }) => (limit === 0 ? '-' : `${Math.floor((100 * used) / limit)} %`),
+    align: 'right',
+    style: fullness,
+  },
+  { title: 'JOBS', cell: ({ jobs }) => String(jobs.length), align: 'right' },
+  {
+    title: 'WAITING',
+    cell: ({ waiting }) => (waiting.length === 0 ? '-' : String(waiting.length)),
+    align: 'right',
+    style: ({ waiting }) => (waiting.length === 0 ? 'dim' : 'yellow'),
+  },
+];
+
+/** The subject of a limit: a user, group or queue, a role, or a role within one of these. */
+export type Who = Pick<QuotaSum, 'user' | 'group' | 'queue' | 'role'>;
+
+/** `queue research, role worker`, `every other user` */
+export function whoText({ user, group, queue, role }: Who): string {
+  const parts = Object.entries({ user, group, queue, role }).flatMap(([kind, name]) => {
+    if (name === null) return [];
+    return [name === '*' ? `every other ${kind}` : `${kind} ${name}`];
+  });
+  return parts.join(', ');
+}
+
+function amountText(resource: string, amount: number): string {
+  return resource === 'memory' && amount > 0 ? formatMemory(amount) : String(amount);
+}
+
+function fullness({ used, limit }: QuotaSum): Style {
+  if (used >= limit) return 'red';
+  return used >= NEARLY_FULL * limit ? 'yellow' : 'green';
+}

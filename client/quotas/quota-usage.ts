@@ -1,0 +1,56 @@
+import { APPLICATION_TYPE } from '../../conf/job.ts';
+import type { Quotas } from '../../conf/quota-schema.ts';
+import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
+import { LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { siteOfCluster } from '../../storage/cluster-site.ts';
+import { CLUSTER_OPTIONS, type ClusterOptions, openCluster } from '../cluster/cluster.ts';
+import { type QuotaSum, type QuotaSums, quotaSums } from './quota-sums.ts';
+import { countedJobs } from './running-jobs.ts';
+
+export interface QuotaUsageOptions extends ClusterOptions {
+  /** Restricts the result to totals of this user, queue or role. */
+  readonly user?: string | undefined;
+  readonly queue?: string | undefined;
+  readonly role?: string | undefined;
+}
+
+const USAGE_OPTIONS: OptionNames<QuotaUsageOptions> = { ...CLUSTER_OPTIONS, user: true, queue: true, role: true };
+
+export interface QuotaUsage extends QuotaSums {
+  /** The site file; null if there is none. */
+  readonly from: string | null;
+  /** What happens to a job for which too little is left. */
+  readonly over: Quotas['over'];
+}
+
+/**
+ * The use of every total that the site file sets, and which jobs wait for which total. Reads the site file from HDFS, as ApplicationMasters
+ * do; without one, this machine's.
+ *
+ * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, CLUSTER_SECURE
+ */
+export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<QuotaUsage> {
+  checkOptions('quotaUsage', options, USAGE_OPTIONS);
+  const cluster = await openCluster(options);
+  const { configuration, storage, user: caller } = cluster;
+  const resourceManager = ResourceManager.of(configuration, caller);
+  try {
+    const [ofCluster, applications] = await Promise.all([
+      siteOfCluster(storage, configuration.defaultFs),
+      resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES }),
+    ]);
+    const { from, quotas } = ofCluster.from === null ? await cluster.site() : ofCluster;
+    const sums = quotaSums(quotas, await countedJobs(applications, quotas, cluster));
+    return { from, over: quotas.over, ...sums, totals: sums.totals.filter((sum) => isMeant(sum, options)) };
+  } finally {
+    resourceManager.close();
+    cluster.close();
+  }
+}
+
+function isMeant(sum: QuotaSum, { user, queue, role }: QuotaUsageOptions): boolean {
+  return (
+    (user === undefined || sum.user === user) && (queue === undefined || sum.queue === queue) && (role === undefined || sum.role === role)
+  );
+}

@@ -1,0 +1,22 @@
+import type { Quotas } from '../../conf/quota-schema.ts';
+import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
+import { GroupMemory } from '../../hadoop/rpc/group-memory.ts';
+import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
+import { holdsTasks, runningJob } from '../../hadoop/yarn/running-job.ts';
+import { inOrderOfSubmission } from '../../hadoop/yarn/submission-order.ts';
+import type { HadoopCluster } from '../cluster/cluster.ts';
+import type { CountedJob } from './quota-sums.ts';
+
+/** Converts applications to counted jobs, in order of submission. Groups are looked up only if the quotas name any. */
+export async function countedJobs(
+  applications: readonly Application[],
+  quotas: Quotas,
+  { configuration, user: caller }: Pick<HadoopCluster, 'configuration' | 'user'>,
+): Promise<CountedJob[]> {
+  const users = Object.keys(quotas.groups).length === 0 ? [] : applications.map(({ user }) => user);
+  const groups = await new GroupMemory((user) => groupsOfUser(configuration, caller, user)).of(users);
+  return inOrderOfSubmission(applications).map((application) => ({
+    ...runningJob(application, (user) => groups.get(user) ?? []),
+    holds: holdsTasks(application),
+  }));
+}

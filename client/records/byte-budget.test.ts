@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { ByteBudget } from './byte-budget.ts';
+
+test('work waits until its bytes have room, in order; work of more than all the room runs alone', async () => {
+  const budget = new ByteBudget(10);
+  const running = new Map<string, () => void>();
+  const done: string[] = [];
+  const begin = (name: string, bytes: number): Promise<void> =>
+    budget
+      .use(bytes, () => new Promise<void>((resolve) => running.set(name, resolve)))
+      .then(() => {
+        running.delete(name);
+        done.push(name);
+      });
+  const all = [begin('a', 6), begin('b', 4), begin('huge', 100), begin('c', 1)];
+  expect([...running.keys()]).toEqual(['a', 'b']);
+  running.get('a')?.();
+  await all[0];
+  // The large one still does not fit, and later ones must not overtake it.
+  expect([...running.keys()]).toEqual(['b']);
+  running.get('b')?.();
+  await all[1];
+  expect([...running.keys()]).toEqual(['huge']);
+  running.get('huge')?.();
+  await all[2];
+  running.get('c')?.();
+  await Promise.all(all);
+  expect(done).toEqual(['a', 'b', 'huge', 'c']);
+});
+
+test('work that fails gives its bytes back', async () => {
+  const budget = new ByteBudget(1);
+  await expect(budget.use(1, () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+  expect(await budget.use(1, async () => 'yes')).toBe('yes');
+});

@@ -1,0 +1,32 @@
+/** Limits concurrent work by its total bytes; further work waits in order. */
+export class ByteBudget {
+  readonly #most: number;
+  #taken = 0;
+  readonly #waiting: { readonly bytes: number; readonly begin: () => void }[] = [];
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Runs `work` when its bytes fit. Work that exceeds the bound runs alone. */
+  async use<T>(bytes: number, work: () => Promise<T>): Promise<T> {
+    const share = Math.min(bytes, this.#most);
+    if (this.#waiting.length > 0 || this.#taken + share > this.#most) {
+      await new Promise<void>((begin) => this.#waiting.push({ bytes: share, begin }));
+    } else this.#taken += share;
+    try {
+      return await work();
+    } finally {
+      this.#taken -= share;
+      this.#next();
+    }
+  }
+
+  #next(): void {
+    for (let [first] = this.#waiting; first !== undefined && this.#taken + first.bytes <= this.#most; [first] = this.#waiting) {
+      this.#waiting.shift();
+      this.#taken += first.bytes;
+      first.begin();
+    }
+  }
+}

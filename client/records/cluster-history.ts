@@ -1,0 +1,192 @@
+import type { SiteConfig } from '../../conf/site.ts';
+import type { HistoryEntry } from '../../conf/status.ts';
+import { ContainerLogs } from '../../hadoop/logs/container-logs.ts';
+import { applicationOf, formatContainerId, isApplicationId, parseContainerId } from '../../hadoop/rpc/application-id.ts';
+import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
+import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import type { HadoopCluster } from '../cluster/cluster.ts';
+import { resultOf } from '../cluster/yarn-diagnostics.ts';
+import { historyFolders, isUserName, sharedFolder } from './history-place.ts';
+import type { HistoryStore } from './history-store.ts';
+import type { Found, JobPlace } from './job-place.ts';
+import type { LogPiece } from './log-piece.ts';
+import type { ClusterAnswer } from './stored-status.ts';
+
+const ENDED: ReadonlySet<string> = new Set(['FINISHED', 'FAILED', 'KILLED']);
+/** Above this number of applications, one request for all of them is cheaper; its cached answer also serves repeated lists. */
+const FEW = 3;
+const ANSWER_LIFE_MS = 5_000;
+/** Limits on the names that are read from the shared folder and from each user's folder in it: users may create any number there. */
+const MOST_USERS = 50_000;
+const MOST_HISTORIES = 20_000;
+
+/** Histories on HDFS, supplemented by what the ResourceManager still knows. */
+export class ClusterHistory implements HistoryStore {
+  readonly storage: Storage;
+  readonly user: string;
+  readonly root: string;
+  readonly #cluster: HadoopCluster;
+  readonly #site: SiteConfig;
+  readonly #resourceManager: ResourceManager;
+  readonly #logs: ContainerLogs;
+  #applications: { readonly at: number; readonly known: Promise<ReadonlyMap<string, Application>> } | null = null;
+
+  private constructor(cluster: HadoopCluster, site: SiteConfig) {
+    this.storage = cluster.storage;
+    this.user = cluster.user;
+    this.root = cluster.root;
+    this.#cluster = cluster;
+    this.#site = site;
+    this.#resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
+    this.#logs = new ContainerLogs({ configuration: cluster.configuration, user: cluster.user });
+  }
+
+  /** `close` also closes the cluster. @throws TonyError SITE_INVALID, SITE_UNREADABLE, HDFS_UNREACHABLE */
+  static async open(cluster: HadoopCluster): Promise<ClusterHistory> {
+    return new ClusterHistory(cluster, await cluster.site());
+  }
+
+  get keepMs(): number {
+    return this.#site.history.keepMs;
+  }
+
+  get limits(): string {
+    return sharedFolder(this.#site, this.#cluster.home) === null
+      ? "Other users' histories lie in their own homes: a folder for all is named by history.dir of tony-site.yaml."
+      : '';
+  }
+
+  async users(): Promise<Found<string>> {
+    const shared = sharedFolder(this.#site, this.#cluster.home);
+    const folders = shared === null ? [] : await this.storage.list(shared, { most: MOST_USERS });
+    // Any user may create folders there; a folder counts as a user's own only if that user owns it.
+    const owners = folders.filter(({ type, name, owner }) => type === 'folder' && owner === name).map(({ name }) => name);
+    const message = folders.length < MOST_USERS ? '' : `Users may be missing: ${shared} holds more than ${MOST_USERS} names.`;
+    return { found: [...new Set([...owners, this.user])], message };
+  }
+
+  async places(user: string): Promise<Found<JobPlace>> {
+    if (!isUserName(user)) return { found: [], message: '' };
+    const shared = sharedFolder(this.#site, this.#cluster.home);
+    const parents = [
+      ...(shared === null ? [] : [joinUri(shared, user)]),
+      ...(user === this.user ? [joinUri(this.#cluster.root, 'history')] : []),
+    ];
+    const lists = await Promise.all(parents.map((parent) => this.storage.list(parent, { most: MOST_HISTORIES })));
+    const found = new Map<string, JobPlace>();
+    for (const { name, type, owner, uri } of lists.flat()) {
+      if (type !== 'folder' || owner !== user || !isApplicationId(name) || found.has(name)) continue;
+      found.set(name, { applicationId: name, user, folder: uri });
+    }
+    const full = parents.filter((_, at) => (lists[at]?.length ?? 0) >= MOST_HISTORIES);
+    // Names arrive in ascending order, so a truncated list lacks the newest jobs.
+    const message = full
+      .map((parent) => `The newest histories may be missing: ${parent} holds more than ${MOST_HISTORIES} names.`)
+      .join(' ');
+    return { found: [...found.values()], message };
+  }
+
+  async place(user: string, applicationId: string): Promise<JobPlace | null> {
+    if (!isApplicationId(applicationId) || !isUserName(user)) return null;
+    for (const folder of historyFolders(this.#site, this.#cluster, { user, applicationId })) {
+      const entry = await this.storage.stat(folder);
+      if (entry?.type === 'folder' && entry.owner === user) return { applicationId, user, folder };
+    }
+    return null;
+  }
+
+  async answers(places: readonly JobPlace[]): Promise<ReadonlyMap<string, ClusterAnswer>> {
+    if (places.length === 0) return new Map();
+    try {
+      if (places.length > FEW) {
+        const known = await this.#allApplications();
+        return new Map(places.map((place) => [place.folder, answerFor(place, known.get(place.applicationId))]));
+      }
+      const asked = places.map(async (place) => [place.folder, answerFor(place, await this.#application(place.applicationId))] as const);
+      return new Map(await Promise.all(asked));
+    } catch (error) {
+      if (error instanceof TonyError && error.exitCode === 3) return new Map(places.map(({ folder }) => [folder, 'silent']));
+      throw error;
+    }
+  }
+
+  async masters(place: JobPlace, entries: readonly HistoryEntry[]): Promise<string[]> {
+    try {
+      const application = await this.#application(place.applicationId);
+      if (application?.user !== place.user) return mastersBeside(entries);
+      const attempts = await this.#resourceManager.attempts(place.applicationId);
+      return attempts.flatMap(({ containerId }) => containerId ?? []);
+    } catch (error) {
+      if (!(error instanceof TonyError)) throw error;
+      return mastersBeside(entries);
+    }
+  }
+
+  async log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null> {
+    // Container IDs come from files that the job wrote and must not open another application's logs.
+    if (!belongsTo(containerId, place.applicationId)) return null;
+    // Node addresses in a history are untrusted: a user could direct the server's requests to any machine.
+    const piece = await this.#logs.read({ containerId, nodeHttp: null, owner: place.user }, file, { tail });
+    return piece && { bytes: piece.bytes, end: piece.offset + piece.bytes.length };
+  }
+
+  close(): void {
+    this.#logs.close();
+    this.#resourceManager.close();
+    this.#cluster.close();
+  }
+
+  #allApplications(): Promise<ReadonlyMap<string, Application>> {
+    if (this.#applications !== null && performance.now() - this.#applications.at < ANSWER_LIFE_MS) return this.#applications.known;
+    const asked = this.#resourceManager.applications({ types: ['TONY'] });
+    const known = asked.then((all) => new Map(all.map((each) => [each.id, each])));
+    const applications = { at: performance.now(), known };
+    known.catch(() => {
+      if (this.#applications === applications) this.#applications = null;
+    });
+    this.#applications = applications;
+    return known;
+  }
+
+  async #application(id: string): Promise<Application | undefined> {
+    try {
+      return await this.#resourceManager.application(id);
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'APPLICATION_NOT_FOUND') return undefined;
+      throw error;
+    }
+  }
+}
+
+/** The server queries with its own rights; information about another user's application must not reach the folder's owner. */
+function answerFor(place: JobPlace, application: Application | undefined): ClusterAnswer {
+  if (application === undefined || application.user !== place.user) return 'forgotten';
+  const { name, queue, startedAt, finishedAt, state } = application;
+  return { name, queue, startedAt, finishedAt, result: ENDED.has(state) ? resultOf(application) : null };
+}
+
+function belongsTo(containerId: string, applicationId: string): boolean {
+  try {
+    return applicationOf(containerId) === applicationId;
+  } catch {
+    return false;
+  }
+}
+
+/** YARN assigns an attempt's first container to the ApplicationMaster; its ID differs from the others only in the final sequence number. */
+export function mastersBeside(entries: readonly HistoryEntry[]): string[] {
+  const first = new Map<number, string>();
+  for (const { containerId } of entries) {
+    if (containerId === undefined) continue;
+    try {
+      const id = parseContainerId(containerId);
+      if (!first.has(id.attempt)) first.set(id.attempt, formatContainerId({ ...id, sequence: 1 }));
+    } catch {
+      // Not a container ID of YARN.
+    }
+  }
+  return [...first.entries()].toSorted(([a], [b]) => a - b).map(([, containerId]) => containerId);
+}

@@ -1,0 +1,81 @@
+import type { SiteConfig } from '../../conf/site.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { placeUri } from '../files/place-uri.ts';
+
+/*
+ * Locations of histories:
+ *
+ *   <staging root>/history/<application id>/   private to the user: 0700, files 0600
+ *   <history.dir>/<user>/<application id>/     if the site file sets a shared folder: 0750, files 0640. On HDFS, new files inherit the
+ *                                              folder's group, the history server's. <history.dir> itself is 1777, so that users can create
+ *                                              their folders; a folder counts as alice's only if alice owns it.
+ */
+
+const SHARED_FOLDER = 0o750;
+
+export interface HistoryPlace {
+  /** URI of the folder that contains one folder per job of the user. */
+  readonly folder: string;
+  /** Whether users other than the owner may read it. */
+  readonly shared: boolean;
+  /** Address of the history server. */
+  readonly url: string | null;
+}
+
+/** The location of a user's histories. */
+export function historyPlace(
+  site: SiteConfig,
+  user: { readonly user: string; readonly home: string; readonly root: string },
+): HistoryPlace {
+  const shared = sharedFolder(site, user.home);
+  if (shared === null) return { folder: joinUri(user.root, 'history'), shared: false, url: null };
+  return { folder: joinUri(shared, user.user), shared: true, url: site.history.url };
+}
+
+/** Possible locations of a job's history, most likely first: the admin may have changed the location for new jobs. */
+export function historyFolders(
+  site: SiteConfig,
+  reader: { readonly home: string; readonly root: string; readonly user: string },
+  job: { readonly user: string; readonly applicationId: string },
+): string[] {
+  const shared = sharedFolder(site, reader.home);
+  return [
+    ...(shared === null ? [] : [joinUri(shared, job.user, job.applicationId)]),
+    // Other users' private staging folders are not readable.
+    ...(job.user === reader.user ? [joinUri(reader.root, 'history', job.applicationId)] : []),
+  ];
+}
+
+/** URI of the folder with the histories of all users; null if the site defines none. */
+export function sharedFolder(site: SiteConfig, home: string): string | null {
+  return placeUri(site.history.dir, home);
+}
+
+/** Whether the text is a possible user name, and so a possible name of a history folder. */
+export function isUserName(text: string): boolean {
+  return text.length <= 256 && /^[^/\p{Cc}]+$/u.test(text) && !/^\.\.?$/.test(text);
+}
+
+/** URL of a job on the history server. */
+export function historyUrl(server: string, user: string, applicationId: string): string {
+  return `${server}/jobs/${encodeURIComponent(user)}/${applicationId}/`;
+}
+
+/** Creates a job's history folder in the shared location, and verifies that the parent folder belongs to the user. */
+export async function openHistory(storage: Storage, { folder, shared }: HistoryPlace, user: string, applicationId: string): Promise<void> {
+  // In the staging root, which is private to the user, the ApplicationMaster creates the folder when it first writes.
+  if (!shared) return;
+  try {
+    if ((await storage.stat(folder)) === null) await storage.makeFolder(folder, SHARED_FOLDER);
+    const owner = (await storage.stat(folder))?.owner;
+    if (owner !== user) {
+      throw new TonyError('HISTORY_UNWRITABLE', `The folder ${folder} for your histories belongs to ${owner ?? 'nobody'}.`);
+    }
+    await storage.makeFolder(joinUri(folder, applicationId), SHARED_FOLDER);
+  } catch (error) {
+    if (!(error instanceof TonyError && (error.code === 'ACCESS_DENIED' || error.code === 'STORAGE_REFUSED'))) throw error;
+    throw new TonyError('HISTORY_UNWRITABLE', `The history of the job cannot be kept in ${folder}: ${error.message}`, { cause: error });
+  }
+}

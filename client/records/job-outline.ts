@@ -1,0 +1,145 @@
+import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
+import { isRecord } from '../../platform/is-record.ts';
+import type { Entry, Storage } from '../../storage/storage.ts';
+import { historyFiles, parseEntries } from '../../web/history-files.ts';
+import type { JobPlace } from './job-place.ts';
+import { LARGEST_FINAL, LARGEST_JOB, MOST_NAMES, readPart } from './job-record.ts';
+import { courseOf, type JobCourse, type JobHead, type JobOutline, parseFinalWithoutTasks, shortened } from './stored-status.ts';
+
+/*
+ * A job's entry in a list: its final status, or else the data of job.json and its newest events. The folder listing tells in advance how
+ * much there is to read, and whether anything has changed since the last read.
+ */
+
+/** Limits on event data, read from the newest file backwards. */
+const NEWEST_EVENTS = 128 << 10;
+const NEWEST_FILES = 4;
+const LONGEST_TEXT = 1_024;
+
+export interface OutlineFiles {
+  readonly final: Entry | null;
+  readonly job: Entry | null;
+  /** The newest event files, in ascending order. */
+  readonly events: readonly Entry[];
+  /** The newest attempt with events; 0 without events. */
+  readonly attempt: number;
+  /** Whether older events exist that `events` does not include. */
+  readonly areMore: boolean;
+  /** Bytes to read; exceeded only when final.json is damaged. */
+  readonly bytes: number;
+  /** Unchanged as long as none of these files has changed. */
+  readonly stamp: string;
+}
+
+/** Selects the files that a list needs, without reading them. */
+export async function outlineFiles(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<OutlineFiles> {
+  const files = new Map(
+    (await storage.list(folder, { most: MOST_NAMES })).flatMap((each) => (each.type === 'file' ? [[each.name, each]] : [])),
+  );
+  const named = (name: string, largest: number): Entry | null => {
+    const entry = files.get(name);
+    return entry === undefined || entry.size > largest ? null : entry;
+  };
+  const attempts = historyFiles([...files.keys()], 'events');
+  const events = attempts.slice(-NEWEST_FILES).flatMap(({ name }) => files.get(name) ?? []);
+  const [final, job] = [named('final.json', LARGEST_FINAL), named('job.json', LARGEST_JOB)];
+  const looked = [final, job, ...events].map((entry) => entry && [entry.name, entry.size, entry.modifiedAt]);
+  return {
+    final,
+    job,
+    events,
+    attempt: attempts.at(-1)?.attempt ?? 0,
+    areMore: events.length < attempts.length,
+    bytes: final === null ? sizeOf(job, events) : final.size,
+    stamp: JSON.stringify([attempts.length, looked]),
+  };
+}
+
+function sizeOf(job: Entry | null, events: readonly Entry[]): number {
+  const size = events.reduce((sum, entry) => sum + entry.size, 0);
+  return (job?.size ?? 0) + Math.min(NEWEST_EVENTS, size);
+}
+
+export interface ReadOutline {
+  /** The job's final status, or the available data of a job without one. */
+  readonly found: { readonly ended: JobStatus } | { readonly open: JobOutline };
+  /** Bytes that were read. */
+  readonly bytes: number;
+}
+
+/** @throws TonyError when a file cannot be read; a missing or damaged file contributes nothing */
+export async function readOutline(storage: Storage, place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
+  const { applicationId, user } = place;
+  const { job, events } = files;
+  const final = await readFinal(storage, place, files.final);
+  if (typeof final === 'object' && final !== null) return { found: { ended: listed({ ...final, user }) }, bytes: files.final?.size ?? 0 };
+  const [head, course] = await Promise.all([
+    job === null ? null : readPart(storage, job.uri, { length: job.size }, parseHead),
+    readCourse(storage, files),
+  ]);
+  const open = { applicationId, user, head, course, isDamaged: final === 'damaged' };
+  return { found: { open }, bytes: (files.final?.size ?? 0) + sizeOf(job, events) };
+}
+
+function readFinal(storage: Storage, { applicationId }: JobPlace, final: Entry | null) {
+  if (final === null) return null;
+  return readPart(storage, final.uri, { length: final.size }, (text) => parseFinalWithoutTasks(text, applicationId));
+}
+
+async function readCourse(storage: Storage, { events, attempt, areMore }: OutlineFiles): Promise<JobCourse> {
+  let left = NEWEST_EVENTS;
+  let isCut = areMore;
+  const parts: HistoryEntry[][] = [];
+  for (const { uri, size } of events.toReversed()) {
+    const length = Math.min(size, left);
+    const offset = size - length;
+    left -= length;
+    isCut ||= offset > 0;
+    if (length === 0) continue;
+    const read = await readPart(storage, uri, { offset, length }, (text) =>
+      parseEntries(offset > 0 ? text.slice(text.indexOf('\n') + 1) : text),
+    );
+    parts.unshift(read ?? []);
+  }
+  const course = courseOf(parts.flat());
+  // Only jobs whose programs have run write histories long enough to be cut.
+  return { ...course, isStarted: course.isStarted || isCut, masterAttempt: Math.max(course.masterAttempt, attempt) };
+}
+
+/** Extracts the fields that a list shows from a job.json of any version. */
+function parseHead(text: string): JobHead | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (!isRecord(value)) return null;
+  const job = isRecord(value.job) ? value.job : {};
+  const textOf = (given: unknown): string => (typeof given === 'string' ? shortened(given, LONGEST_TEXT) : '');
+  return {
+    name: textOf(job.name),
+    queue: textOf(job.queue),
+    submittedAt: typeof value.submittedAt === 'number' ? value.submittedAt : null,
+    checkpointDir: textOf(value.checkpointDir),
+    summaryDir: textOf(value.summaryDir),
+  };
+}
+
+/** Drops the parts that a list does not show, whose size is unbounded. */
+export function listed(status: JobStatus): JobStatus {
+  const { tensorboard, elastic } = status;
+  return {
+    ...status,
+    message: shortened(status.message, 2 * LONGEST_TEXT),
+    checkpointDir: shortened(status.checkpointDir, LONGEST_TEXT),
+    summaryDir: shortened(status.summaryDir, LONGEST_TEXT),
+    tensorboard: { ...tensorboard, message: shortened(tensorboard.message, LONGEST_TEXT) },
+    elastic: elastic && { ...elastic, role: shortened(elastic.role, LONGEST_TEXT) },
+    tasks: [],
+    orphanedContainers: [],
+    metrics: {},
+    notices: [],
+    failure: null,
+  };
+}

@@ -1,0 +1,170 @@
+import { parseFrozenJob } from '../../conf/frozen-job.ts';
+import type { FrozenJob } from '../../conf/job.ts';
+import type { HistoryEntry, UsageSample } from '../../conf/status.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Entry, Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { historyFiles, parseEntry, parseSample } from '../../web/history-files.ts';
+import { FirstAndNewest, Thinned } from './bounded-values.ts';
+import { ByteBudget } from './byte-budget.ts';
+import type { JobPlace } from './job-place.ts';
+import { type FinalStatus, type JobRecord, parseFinal } from './stored-status.ts';
+import { linesOf } from './text-lines.ts';
+
+/*
+ * A history folder belongs to a user, who may put anything into it. One process bounds what it holds: files larger than an
+ * ApplicationMaster writes count as missing, lines are read one at a time, and of their content only the first and the newest part is kept.
+ */
+export const LARGEST_FINAL = 16 << 20;
+export const LARGEST_JOB = 4 << 20;
+/** For one attempt, and for all attempts of a job together. */
+const LARGEST_LINES = 64 << 20;
+const LARGEST_ALL_LINES = 128 << 20;
+const LONGEST_LINE = 256 << 10;
+/** Maximum number of names read from a history folder. */
+export const MOST_NAMES = 1_000;
+/** Bytes of event lines that are kept: an ApplicationMaster writes at most 25,000 events of about 200 bytes each. */
+const FIRST_EVENTS = 2 << 20;
+const NEWEST_EVENTS = 6 << 20;
+/**
+ * Limit for samples: the size of 20,000 values of single tasks, the most that a browser draws. A sample weighs as much as its line, and at
+ * least as much as the memory of its tasks.
+ */
+const TASK_SAMPLE_BYTES = 128;
+const MOST_SAMPLE_BYTES = 20_000 * TASK_SAMPLE_BYTES;
+
+/** Limits the total size of texts that this process reads and parses concurrently; parsed texts use several times their size. */
+const READING = new ByteBudget(32 << 20);
+
+/**
+ * Reads a job's history. Missing or damaged files contribute nothing. `withEvents`: read the events even if final.json is complete.
+ *
+ * @throws TonyError ACCESS_DENIED, HDFS_UNREACHABLE
+ */
+export async function readRecord(storage: Storage, place: JobPlace, withEvents: boolean): Promise<JobRecord> {
+  const { applicationId, user, folder } = place;
+  const { final, bytes } = await readFinal(storage, place);
+  if (!withEvents && typeof final === 'object' && final !== null) return { applicationId, user, frozen: null, final, entries: [], bytes };
+  const [frozen, events] = await Promise.all([readFrozen(storage, place), readEvents(storage, folder)]);
+  return { applicationId, user, frozen, final, entries: events.entries, bytes: bytes + events.bytes };
+}
+
+/** Reads the final status, and the length of its text. */
+export async function readFinal(
+  storage: Storage,
+  { folder, applicationId }: Pick<JobPlace, 'folder' | 'applicationId'>,
+): Promise<{ final: FinalStatus; bytes: number }> {
+  const read = readParsed(storage, joinUri(folder, 'final.json'), LARGEST_FINAL, (text) => {
+    return { final: parseFinal(text, applicationId), bytes: text.length };
+  });
+  return (await read) ?? { final: null, bytes: 0 };
+}
+
+/** Null if there is no readable job.json. */
+export async function readFrozen(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<FrozenJob | null> {
+  return readParsed(storage, joinUri(folder, 'job.json'), LARGEST_JOB, (text) => {
+    try {
+      return parseFrozenJob(text);
+    } catch {
+      return null;
+    }
+  });
+}
+
+/** The raw job.json of any version; undefined if it is missing or damaged. */
+export async function readConfiguration(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<unknown> {
+  const read = await readParsed(storage, joinUri(folder, 'job.json'), LARGEST_JOB, (text) => {
+    try {
+      return { value: JSON.parse(text) as unknown };
+    } catch {
+      return null;
+    }
+  });
+  return read?.value;
+}
+
+/** Reads the events of all attempts in order; `bytes` is the length of the lines that were kept. */
+export async function readEvents(storage: Storage, folder: string): Promise<{ entries: HistoryEntry[]; bytes: number }> {
+  const kept = new FirstAndNewest<HistoryEntry>({ first: FIRST_EVENTS, newest: NEWEST_EVENTS });
+  for await (const line of numberedLines(storage, folder, 'events')) {
+    const entry = parseEntry(line);
+    if (entry !== null) kept.add(entry, line.length);
+  }
+  return { entries: kept.values, bytes: kept.weight };
+}
+
+/** Reads the tasks' usage samples, thinned evenly if there are many. `bytes`: their approximate memory use. */
+export async function readSamples(
+  storage: Storage,
+  { folder }: Pick<JobPlace, 'folder'>,
+): Promise<{ samples: UsageSample[]; bytes: number }> {
+  const kept = new Thinned<UsageSample>(MOST_SAMPLE_BYTES);
+  for await (const line of numberedLines(storage, folder, 'metrics')) {
+    const sample = parseSample(line);
+    if (sample !== null) kept.add(sample, Math.max(line.length, sample.tasks.length * TASK_SAMPLE_BYTES));
+  }
+  return { samples: kept.values, bytes: kept.weight };
+}
+
+async function* numberedLines(storage: Storage, folder: string, kind: 'events' | 'metrics'): AsyncGenerator<string> {
+  const entries = await storage.list(folder, { most: MOST_NAMES });
+  const files = new Map(entries.filter(({ type, size }) => type === 'file' && size <= LARGEST_LINES).map((entry) => [entry.name, entry]));
+  let left = LARGEST_ALL_LINES;
+  for (const { name } of historyFiles([...files.keys()], kind)) {
+    const size = files.get(name)?.size ?? 0;
+    left -= size;
+    if (left < 0) return;
+    yield* fileLines(storage, joinUri(folder, name), size);
+  }
+}
+
+async function* fileLines(storage: Storage, uri: string, size: number): AsyncGenerator<string> {
+  try {
+    const stream = await storage.open(uri, { length: size });
+    try {
+      yield* linesOf(stream, LONGEST_LINE);
+    } finally {
+      stream.destroy();
+    }
+  } catch (error) {
+    throwUnlessMissing(uri, error);
+  }
+}
+
+/** Parses a file; null if it does not exist, or is larger than `largest` and so not written by an ApplicationMaster. */
+async function readParsed<T>(storage: Storage, uri: string, largest: number, parse: (text: string) => T | null): Promise<T | null> {
+  let entry: Entry | null;
+  try {
+    entry = await storage.stat(uri);
+  } catch (error) {
+    throwUnlessMissing(uri, error);
+    return null;
+  }
+  return entry === null || entry.type !== 'file' || entry.size > largest ? null : readPart(storage, uri, { length: entry.size }, parse);
+}
+
+/** Parses a part of a file; null if the file does not exist. */
+export async function readPart<T>(
+  storage: Storage,
+  uri: string,
+  part: { readonly offset?: number; readonly length: number },
+  parse: (text: string) => T | null,
+): Promise<T | null> {
+  try {
+    return await READING.use(part.length, async () => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of await storage.open(uri, part)) chunks.push(chunk as Buffer);
+      return parse(Buffer.concat(chunks).toString());
+    });
+  } catch (error) {
+    throwUnlessMissing(uri, error);
+    return null;
+  }
+}
+
+/** A file that was removed in the meantime counts as missing. An unreadable or unreachable file is an error. */
+function throwUnlessMissing(uri: string, error: unknown): void {
+  if (error instanceof TonyError && error.code === 'NOT_FOUND') return;
+  if (error instanceof TonyError) throw error;
+  throw new TonyError('STORAGE_REFUSED', `${uri} cannot be read: ${messageOf(error)}.`, { cause: error });
+}

@@ -1,0 +1,6 @@
+/** A part of one of a task's log files. */
+export interface LogPiece {
+  readonly bytes: Uint8Array;
+  /** Offset of the byte after the last one of `bytes`. */
+  readonly end: number;
+}

@@ -1,0 +1,171 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { jobStatus, orphanedContainer, taskStatus } from '../../conf/job-status.fixture.ts';
+import { parseJob } from '../../conf/load-job.ts';
+import type { HistoryEntry } from '../../conf/status.ts';
+import { parseEntries } from '../../web/history-files.ts';
+import { freezeJob } from '../job/freeze-job.ts';
+import { fullTime } from '../terminal/clock.ts';
+import { type JobRecord, parseFinal, storedStatus } from './stored-status.ts';
+
+const ID = 'application_1_0001';
+const frozen = freezeJob(
+  parseJob('name: mnist\ncommand: node train.ts\nroles: {worker: {instances: 2}}\n', { file: 'job.yaml', folder: '/x' }),
+  {
+    applicationId: ID,
+    user: 'alice',
+    submittedAt: 1000,
+    root: 'hdfs://nn/r',
+    home: 'hdfs://nn/user/alice',
+    data: {},
+    resources: [],
+    tensorboard: null,
+    cluster: { kind: 'yarn', hadoop: {} },
+  },
+);
+const entries: HistoryEntry[] = [
+  { at: 2000, event: 'master-registered', detail: 'attempt 1, queue default, 0 containers from before' },
+  { at: 2100, event: 'container-allocated', role: 'worker', index: 0, containerId: 'container_1_0001_01_000002', node: 'n1:1' },
+  { at: 2200, event: 'executor-registered', role: 'worker', index: 0 },
+  { at: 2300, event: 'program-started', role: 'worker', index: 0, generation: 1 },
+  {
+    at: 2400,
+    event: 'task-failed',
+    role: 'worker',
+    index: 1,
+    generation: 1,
+    detail: 'its program exited with code 3\nLast lines of its stderr:\nboom\nbang',
+  },
+];
+
+function record(change: Partial<JobRecord> = {}): JobRecord {
+  return { applicationId: ID, user: 'alice', frozen, final: null, entries, bytes: 0, ...change };
+}
+
+test('final.json is the word, but not about whose job it is', () => {
+  const final = jobStatus({
+    state: 'SUCCEEDED',
+    finishedAt: 5,
+    step: 7,
+    user: 'mallory',
+    tasks: [taskStatus({ state: 'succeeded', silentMs: 3 })],
+  });
+  const status = storedStatus(record({ final: parseFinal(JSON.stringify(final), ID) }), 'forgotten');
+  expect(status).toEqual({ ...final, user: 'alice', tasks: [taskStatus({ state: 'succeeded', silentMs: null })] });
+});
+
+test('a final.json of another version or job', () => {
+  const { failure, tensorboard, master, orphanedContainers, ...older } = jobStatus({ state: 'FAILED', finishedAt: 5 });
+  expect(parseFinal(JSON.stringify(older), ID)).toMatchObject({
+    failure: null,
+    master: null,
+    tensorboard: { state: 'off' },
+    orphanedContainers: [],
+  });
+  expect(parseFinal(JSON.stringify(older), 'application_1_0002')).toBe('damaged');
+  expect(parseFinal(JSON.stringify({ ...older, tasks: [1, { role: 'worker' }, taskStatus()] }), ID)).toMatchObject({
+    tasks: [taskStatus()],
+  });
+  const orphans = [{ role: '../x', index: 0 }, { ...orphanedContainer(), attached: 'yes' }, null];
+  expect(parseFinal(JSON.stringify({ ...older, orphanedContainers: orphans }), ID)).toMatchObject({
+    orphanedContainers: [orphanedContainer()],
+  });
+});
+
+test('without one, YARN says how it ended and the events what had been', () => {
+  const word = {
+    name: 'x',
+    queue: 'q',
+    startedAt: 1,
+    finishedAt: 9000,
+    result: { state: 'KILLED', diagnostics: 'Killed by bob.' },
+  } as const;
+  expect(storedStatus(record(), word)).toMatchObject({
+    name: 'mnist',
+    queue: 'default',
+    state: 'KILLED',
+    message: 'Killed by bob.',
+    startedAt: 1000,
+    finishedAt: 9000,
+    generations: 1,
+    failure: { task: 'worker:1', text: 'its program exited with code 3', lines: ['boom', 'bang'] },
+    summaryDir: `hdfs://nn/r/history/${ID}/summaries`,
+    tasks: [
+      { role: 'worker', index: 0, state: 'stopped', containerId: 'container_1_0001_01_000002', node: 'n1:1', attempts: 1 },
+      { role: 'worker', index: 1, state: 'failed', failures: 1 },
+    ],
+  });
+});
+
+test('a job that runs is shown as running', () => {
+  const word = { name: 'x', queue: 'q', startedAt: 1, finishedAt: null, result: null };
+  expect(storedStatus(record(), word)).toMatchObject({
+    state: 'RUNNING',
+    finishedAt: null,
+    tasks: [{ state: 'running' }, { state: 'failed' }],
+  });
+  expect(storedStatus(record({ entries: [] }), word)).toMatchObject({ state: 'STARTING', tasks: [{ state: 'requested' }, {}] });
+});
+
+test('when YARN has forgotten it, the last events speak', () => {
+  const finished = [...entries, { at: 3000, event: 'job-finished', detail: 'FAILED: worker:1: no\nmore' }];
+  expect(storedStatus(record({ entries: finished }), 'forgotten')).toMatchObject({
+    state: 'FAILED',
+    message: 'worker:1: no\nmore',
+    finishedAt: 3000,
+  });
+  expect(storedStatus(record(), 'forgotten')).toMatchObject({
+    state: 'FAILED',
+    finishedAt: 2400,
+    message: `The job was cut off before it could say how it ended, and YARN no longer knows. Its last event was task-failed at ${fullTime(2400)}.`,
+  });
+  expect(storedStatus(record({ final: parseFinal('{"applicationId"', ID), frozen: null, entries: [] }), 'forgotten')).toMatchObject({
+    state: 'FAILED',
+    message: 'What the job wrote of its end is damaged. It has left no events.',
+    tasks: [],
+  });
+});
+
+test('of a cluster that does not answer nothing is concluded', () => {
+  expect(storedStatus(record(), 'silent')).toMatchObject({
+    state: 'RUNNING',
+    finishedAt: null,
+    message: expect.stringContaining('does not answer'),
+  });
+  expect(storedStatus(record({ final: 'damaged' }), 'silent')).toMatchObject({ state: 'FAILED' });
+});
+
+test('whatever the files hold, there is a status', () => {
+  const line = fc.oneof(
+    fc.json(),
+    fc.string(),
+    fc
+      .record({
+        at: fc.anything(),
+        event: fc.constantFrom('task-failed', 'container-allocated', 'job-finished', 'x'),
+        role: fc.anything(),
+        index: fc.anything(),
+        detail: fc.anything(),
+        generation: fc.anything(),
+      })
+      .map((value) => JSON.stringify(value)),
+  );
+  const finals = fc.oneof(
+    fc.string(),
+    fc.json(),
+    fc
+      .record({ applicationId: fc.constant(ID), state: fc.constantFrom('FAILED', 'x'), tasks: fc.anything(), metrics: fc.anything() })
+      .map((value) => JSON.stringify(value)),
+  );
+  fc.assert(
+    fc.property(fc.array(line), finals, fc.boolean(), (lines, final, whole) => {
+      const status = storedStatus(
+        record({ final: parseFinal(final, ID), entries: parseEntries(lines.join('\n')), frozen: whole ? frozen : null }),
+        'forgotten',
+      );
+      expect(['SUCCEEDED', 'FAILED', 'KILLED']).toContain(status.state);
+      expect(Number.isFinite(status.startedAt)).toBe(true);
+      JSON.stringify(status);
+    }),
+  );
+});

@@ -1,0 +1,387 @@
+import { z } from 'zod';
+import type { FrozenJob } from '../../conf/job.ts';
+import type {
+  FirstFailure,
+  HistoryEntry,
+  JobResult,
+  JobStatus,
+  OrphanedContainer,
+  TaskState,
+  TaskStatus,
+  Usage,
+} from '../../conf/status.ts';
+import { ROLE_NAME } from '../../conf/values/role-name.ts';
+import { HOST_AND_PORT } from '../../hadoop/logs/container-logs.ts';
+import { fullTime } from '../terminal/clock.ts';
+
+/*
+ * A job's final status, derived from its history. A complete final.json contains it. Without one (YARN killed the job before it could
+ * write, or its ApplicationMaster was lost), it is reconstructed from the events and the cluster's knowledge. Files may be truncated,
+ * damaged or of another version: readable parts are used, and their content is treated only as text to display.
+ */
+
+/** The content of one job's history files. */
+export interface JobRecord {
+  readonly applicationId: string;
+  /** The folder's owner, regardless of what the files name. */
+  readonly user: string;
+  readonly frozen: FrozenJob | null;
+  readonly final: FinalStatus;
+  readonly entries: readonly HistoryEntry[];
+  /** Total length of the source texts, as a measure of memory use. */
+  readonly bytes: number;
+}
+
+/** The content of final.json; `damaged` if it cannot be parsed, null if it does not exist. */
+export type FinalStatus = JobStatus | 'damaged' | null;
+
+/** The cluster's knowledge of a job. */
+export interface ClusterWord {
+  readonly name: string;
+  readonly queue: string;
+  /** ms since the epoch. */
+  readonly startedAt: number;
+  readonly finishedAt: number | null;
+  /** Null while it runs. */
+  readonly result: JobResult | null;
+}
+
+const MAXIMUM_TASKS = 100_000;
+/** Limits on text written by another user; an ApplicationMaster writes less. */
+const LONGEST_TEXT = 16_384;
+const LONGEST_NAME = 1_024;
+const MAXIMUM_PARTS = 1_000;
+const text = z
+  .string()
+  .catch('')
+  .transform((value) => shortened(value, LONGEST_TEXT));
+const name = z
+  .string()
+  .catch('')
+  .transform((value) => shortened(value, LONGEST_NAME));
+const number = z.number().catch(0);
+const numbers = z
+  .record(z.string(), z.number())
+  .catch({})
+  .transform((values) => Object.fromEntries(Object.entries(values).slice(0, MAXIMUM_PARTS)));
+const nullableText = z
+  .string()
+  .nullable()
+  .catch(null)
+  .transform((value) => value && shortened(value, LONGEST_TEXT));
+const texts = z
+  .array(z.string())
+  .catch([])
+  .transform((values) => values.slice(0, MAXIMUM_PARTS).map((value) => shortened(value, LONGEST_TEXT)));
+
+const usage: z.ZodType<Usage | null> = z
+  .object({
+    rssBytes: number,
+    cpuCores: number,
+    gpus: z
+      .array(z.object({ index: number, utilization: number, memoryUsedBytes: number, memoryTotalBytes: number }))
+      .catch([])
+      .transform((gpus) => gpus.slice(0, MAXIMUM_PARTS)),
+    stopped: z.boolean().catch(false),
+  })
+  .nullable()
+  .catch(null);
+
+const task: z.ZodType<TaskStatus> = z.object({
+  // Shown in tables, and inserted into commands by shell completion.
+  role: z.string().regex(ROLE_NAME),
+  index: z.int().nonnegative(),
+  state: z
+    .enum(['requested', 'allocated', 'launching', 'registered', 'running', 'succeeded', 'failed', 'lost', 'stopped'])
+    .catch('stopped'),
+  generation: number,
+  attempts: number,
+  failures: number,
+  containerId: nullableText,
+  node: nullableText,
+  // The pages link to it.
+  nodeHttp: z.string().regex(HOST_AND_PORT).nullable().catch(null),
+  step: number,
+  metrics: numbers,
+  usage,
+  silentMs: z.number().nullable().catch(null),
+  exitCode: z.number().nullable().catch(null),
+  failure: nullableText,
+});
+
+const failure: z.ZodType<FirstFailure | null> = z.object({ task: nullableText, text, lines: texts }).nullable().catch(null);
+
+const orphan: z.ZodType<OrphanedContainer> = z.object({
+  role: z.string().regex(ROLE_NAME),
+  index: z.int().nonnegative().nullable().catch(null),
+  containerId: name,
+  node: name,
+  attached: z.boolean().catch(false),
+  mayRunForMs: number,
+});
+
+const outline = {
+  applicationId: z.string(),
+  name,
+  user: name,
+  queue: name,
+  state: z.enum(['SUCCEEDED', 'FAILED', 'KILLED']),
+  message: text,
+  masterAttempt: number,
+  generations: number,
+  startedAt: number,
+  finishedAt: z.number().nullable().catch(null),
+  step: number,
+  metrics: numbers,
+  checkpointStep: number,
+  checkpointDir: text,
+  summaryDir: text,
+  notices: texts,
+  failure,
+  tensorboard: z
+    .object({ state: z.enum(['off', 'waiting', 'starting', 'ready', 'unavailable']), message: text })
+    .catch({ state: 'off', message: '' }),
+  elastic: z.object({ role: text, running: number, least: number, most: number }).nullable().catch(null),
+  master: z.null().catch(null),
+};
+
+const statusWithoutTasks: z.ZodType<Omit<JobStatus, 'tasks' | 'orphanedContainers'>> = z.object(outline);
+const status: z.ZodType<JobStatus> = z.object({
+  ...outline,
+  tasks: z
+    .array(z.unknown())
+    .catch([])
+    .transform((each) => each.slice(0, MAXIMUM_TASKS).flatMap((one) => task.safeParse(one).data ?? [])),
+  orphanedContainers: z
+    .array(z.unknown())
+    .catch([])
+    .transform((each) => each.slice(0, MAXIMUM_PARTS).flatMap((one) => orphan.safeParse(one).data ?? [])),
+});
+
+/** Parses final.json; `damaged` also if it belongs to another job. */
+export function parseFinal(json: string, applicationId: string): FinalStatus {
+  return parsedFinal(json, applicationId, (value) => status.safeParse(value).data);
+}
+
+/** Like `parseFinal`, but skips the tasks, which make up most of the text and of the validation time. */
+export function parseFinalWithoutTasks(json: string, applicationId: string): FinalStatus {
+  return parsedFinal(json, applicationId, (value) => {
+    const found = statusWithoutTasks.safeParse(value).data;
+    return found && { ...found, tasks: [], orphanedContainers: [] };
+  });
+}
+
+function parsedFinal(json: string, applicationId: string, check: (value: unknown) => JobStatus | undefined): FinalStatus {
+  if (json === '') return null;
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    return 'damaged';
+  }
+  const parsed = check(value);
+  return parsed?.applicationId === applicationId ? parsed : 'damaged';
+}
+
+/** Copies the text: a slice would keep the whole original in memory. */
+export function shortened(value: string, most: number): string {
+  return value.length <= most ? value : `${Buffer.from(value.slice(0, most - 1)).toString()}…`;
+}
+
+/** `forgotten`: the cluster answers, but does not know the job. `silent`: the cluster did not answer. */
+export type ClusterAnswer = ClusterWord | 'forgotten' | 'silent';
+
+/** Whether a job without a final status may still run; true if the cluster was not queried about it. */
+export function mayRun(answer: ClusterAnswer | undefined): boolean {
+  return answer === undefined || answer === 'silent' || (typeof answer === 'object' && answer.result === null);
+}
+
+/** The status that the job's pages and `history show` display. */
+export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatus {
+  const { user, final } = record;
+  // A finished process uses no resources and sends no heartbeats.
+  if (final !== null && final !== 'damaged')
+    return { ...final, user, tasks: final.tasks.map((one) => ({ ...one, usage: null, silentMs: null })) };
+  return pieced(record, answer);
+}
+
+/** The job-level fields of job.json. */
+export interface JobHead {
+  readonly name: string;
+  readonly queue: string;
+  /** ms since the epoch; null if not recorded. */
+  readonly submittedAt: number | null;
+  readonly checkpointDir: string;
+  readonly summaryDir: string;
+}
+
+/** The job-level facts that events record. */
+export interface JobCourse {
+  /** ms since the epoch; 0 without events. */
+  readonly firstAt: number;
+  readonly last: { readonly event: string; readonly at: number } | null;
+  /** The result that the job itself recorded. */
+  readonly end: JobResult | null;
+  readonly isStarted: boolean;
+  readonly masterAttempt: number;
+  readonly generations: number;
+}
+
+export function courseOf(entries: readonly HistoryEntry[]): JobCourse {
+  const last = entries.at(-1);
+  const said = /^(SUCCEEDED|FAILED|KILLED)(?:: (.*))?$/s.exec(entries.findLast(({ event }) => event === 'job-finished')?.detail ?? '');
+  return {
+    firstAt: entries[0]?.at ?? 0,
+    last: last === undefined ? null : { event: shortened(last.event, LONGEST_NAME), at: last.at },
+    end: said === null ? null : { state: said[1] as JobResult['state'], diagnostics: shortened(said[2] ?? '', LONGEST_TEXT) },
+    isStarted: entries.some(({ event }) => event === 'program-started'),
+    masterAttempt: Math.max(1, entries.filter(({ event }) => event === 'master-registered').length),
+    generations: entries.reduce((most, { generation = 0 }) => Math.max(most, generation), 0),
+  };
+}
+
+/** A job without a readable final status. */
+export interface JobOutline {
+  readonly applicationId: string;
+  readonly user: string;
+  readonly head: JobHead | null;
+  readonly course: JobCourse;
+  /** The final status exists but is damaged. */
+  readonly isDamaged: boolean;
+}
+
+/** The job's status without its tasks, notices and failure. */
+export function outlineStatus({ applicationId, user, head, course, isDamaged }: JobOutline, answer: ClusterAnswer): JobStatus {
+  const word = typeof answer === 'string' ? null : answer;
+  const result = word === null ? resultOf(course, isDamaged, answer === 'silent') : word.result;
+  return {
+    applicationId,
+    name: head?.name ?? word?.name ?? '',
+    user,
+    queue: head?.queue ?? word?.queue ?? '',
+    state: result === null ? (course.isStarted ? 'RUNNING' : 'STARTING') : result.state,
+    message: result?.diagnostics ?? (answer === 'silent' ? 'The cluster does not answer: this is what the job wrote last.' : ''),
+    masterAttempt: course.masterAttempt,
+    generations: course.generations,
+    startedAt: head?.submittedAt ?? word?.startedAt ?? course.firstAt,
+    finishedAt: result === null ? null : (word?.finishedAt ?? course.last?.at ?? null),
+    step: 0,
+    metrics: {},
+    checkpointStep: 0,
+    checkpointDir: head?.checkpointDir ?? '',
+    summaryDir: head?.summaryDir ?? '',
+    notices: [],
+    failure: null,
+    tensorboard: { state: 'off', message: '' },
+    elastic: null,
+    master: null,
+    tasks: [],
+    orphanedContainers: [],
+  };
+}
+
+function pieced({ applicationId, user, frozen, final, entries }: JobRecord, answer: ClusterAnswer): JobStatus {
+  const head = frozen && { ...frozen, name: frozen.job.name, queue: frozen.job.queue };
+  const status = outlineStatus({ applicationId, user, head, course: courseOf(entries), isDamaged: final !== null }, answer);
+  const failed = entries.find(({ event }) => event === 'task-failed');
+  return {
+    ...status,
+    notices: entries.filter(({ event }) => event === 'notice').map(({ detail }) => detail ?? ''),
+    failure: failed === undefined ? null : firstFailure(failed),
+    tasks: tasksOf(frozen, entries, isEnd(status.state)),
+  };
+}
+
+function isEnd(state: JobStatus['state']): boolean {
+  return state === 'SUCCEEDED' || state === 'FAILED' || state === 'KILLED';
+}
+
+/** The result when neither final.json nor the cluster has one; null if the job may still run. */
+function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean): JobResult | null {
+  if (end !== null) return end;
+  if (silent && !isDamaged) return null;
+  const lastWord = last === null ? 'It has left no events.' : `Its last event was ${last.event} at ${timeText(last.at)}.`;
+  const why = isDamaged
+    ? 'What the job wrote of its end is damaged'
+    : 'The job was cut off before it could say how it ended, and YARN no longer knows';
+  return { state: 'FAILED', diagnostics: `${why}. ${lastWord}` };
+}
+
+function timeText(ms: number): string {
+  const time = fullTime(ms);
+  return time === '-' ? 'a time unknown' : time;
+}
+
+function firstFailure({ role, index, detail = '' }: HistoryEntry): FirstFailure {
+  const [sentence = '', , ...lines] = detail.split('\n');
+  return { task: role === undefined || index === undefined ? null : `${role}:${index}`, text: sentence, lines };
+}
+
+function tasksOf(frozen: FrozenJob | null, entries: readonly HistoryEntry[], over: boolean): TaskStatus[] {
+  const tasks = new Map<string, TaskStatus>();
+  for (const { name, instances } of frozen?.job.roles ?? []) {
+    for (let index = 0; index < instances && tasks.size < MAXIMUM_TASKS; index++) tasks.set(`${name}:${index}`, unknownTask(name, index));
+  }
+  for (const entry of entries) {
+    const { role, index } = entry;
+    if (role === undefined || index === undefined) continue;
+    const key = `${role}:${index}`;
+    const before = tasks.get(key) ?? unknownTask(role, index);
+    if (tasks.has(key) || tasks.size < MAXIMUM_TASKS) tasks.set(key, after(before, entry));
+  }
+  return [...tasks.values()].map((one) => (over && !ENDED.has(one.state) ? { ...one, state: 'stopped' } : one));
+}
+
+const ENDED: ReadonlySet<TaskState> = new Set(['succeeded', 'failed', 'lost', 'stopped']);
+
+function unknownTask(role: string, index: number): TaskStatus {
+  return {
+    role,
+    index,
+    state: 'requested',
+    generation: 0,
+    attempts: 0,
+    failures: 0,
+    containerId: null,
+    node: null,
+    nodeHttp: null,
+    step: 0,
+    metrics: {},
+    usage: null,
+    silentMs: null,
+    exitCode: null,
+    failure: null,
+  };
+}
+
+function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
+  const { event, detail = '' } = entry;
+  const generation = Math.max(before.generation, entry.generation ?? 0);
+  const now = { ...before, generation };
+  switch (event) {
+    case 'container-allocated':
+      return {
+        ...now,
+        state: 'allocated',
+        attempts: before.attempts + 1,
+        containerId: entry.containerId ?? null,
+        node: entry.node ?? null,
+      };
+    case 'task-requested':
+      return { ...now, state: 'requested' };
+    case 'executor-registered':
+    // Stopped because the gang forms again; its executor is still registered.
+    case 'program-stopped':
+      return { ...now, state: 'registered' };
+    case 'program-started':
+      return { ...now, state: 'running' };
+    case 'program-ended': {
+      const code = /^exited with code (-?\d+)$/.exec(detail)?.[1];
+      return { ...now, state: code === '0' ? 'succeeded' : 'failed', exitCode: code === undefined ? null : Number(code) };
+    }
+    case 'task-failed':
+      return { ...now, state: 'failed', failures: before.failures + 1, failure: detail };
+    default:
+      return now;
+  }
+}

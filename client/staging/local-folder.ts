@@ -1,0 +1,85 @@
+import { constants } from 'node:fs';
+import { chmod, copyFile, mkdir, mkdtemp, rename, rm, stat, symlink } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import type { Resource } from '../../conf/job.ts';
+import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+import { makeFolders } from '../../platform/make-folders.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { refuseForeignFolder } from '../files/own-folder.ts';
+import type { HashedFolder } from '../job/source-archive.ts';
+import type { StagingEvent } from './staging.ts';
+
+/** The default folder of local jobs. */
+export function localRoot(environment: NodeJS.ProcessEnv = process.env): string {
+  return environment.TONY_LOCAL_DIR ?? path.join(homedir(), '.tony-ts', 'local');
+}
+
+/** Converts a failure to write below the folder of local jobs; returns other errors unchanged. */
+export function localFailure(root: string, error: unknown): unknown {
+  if (error instanceof TonyError || typeof (error as NodeJS.ErrnoException).syscall !== 'string') return error;
+  return new TonyError('STAGING_UNWRITABLE', `The folder ${root} of local jobs cannot be written: ${fileErrorOf(error)}.`, {
+    hint: 'Make room or get write access there, or name another folder with TONY_LOCAL_DIR.',
+    cause: error,
+  });
+}
+
+/** Whether `placeFolder` would find the folder in the cache. */
+export async function isFolderPlaced(root: string, name: string, folder: HashedFolder): Promise<boolean> {
+  return (await stat(placeOf(root, name, folder)).catch(() => null)) !== null;
+}
+
+function placeOf(root: string, name: string, { hash }: HashedFolder): string {
+  return path.join(root, 'cache', hash, name);
+}
+
+/**
+ * Copies a folder into the local cache in the layout in which a NodeManager would unpack it: under the hash of its content, with read-only
+ * files, shared by all jobs with the same content. The copy appears atomically.
+ *
+ * @throws TonyError FOLDER_UNSAFE, STAGING_UNWRITABLE
+ */
+export async function placeFolder(
+  root: string,
+  name: string,
+  folder: HashedFolder,
+  onEvent: (event: StagingEvent) => void,
+): Promise<Resource> {
+  const target = placeOf(root, name, folder);
+  const home = path.dirname(target);
+  await refuseForeignFolder(root, 'TONY_LOCAL_DIR');
+  try {
+    if (!(await isFolderPlaced(root, name, folder))) {
+      onEvent({ type: 'upload', name, sent: 0, total: folder.bytes });
+      await makeFolders(home, 0o700);
+      await copyInto(home, target, folder);
+      onEvent({ type: 'upload', name, sent: folder.bytes, total: folder.bytes });
+    } else {
+      onEvent({ type: 'unchanged', name, bytes: folder.bytes });
+    }
+  } catch (error) {
+    throw localFailure(root, error);
+  }
+  return { name, uri: fileUri(target), type: 'archive', visibility: 'private', size: folder.bytes, timestamp: 0 };
+}
+
+async function copyInto(home: string, target: string, folder: HashedFolder): Promise<void> {
+  const temporary = await mkdtemp(path.join(home, '.copy-'));
+  try {
+    for (const entry of folder.entries) {
+      const from = path.join(folder.root, entry.path);
+      const to = path.join(temporary, entry.path);
+      if (entry.type === 'folder') await mkdir(to);
+      else if (entry.type === 'link') await symlink(entry.target, to);
+      else {
+        await copyFile(from, to, constants.COPYFILE_FICLONE);
+        await chmod(to, entry.executable ? 0o555 : 0o444);
+      }
+    }
+    await rename(temporary, target);
+  } catch (error) {
+    await rm(temporary, { recursive: true, force: true });
+    // A concurrent submission may have placed the folder first.
+    if ((await stat(target).catch(() => null)) === null) throw error;
+  }
+}

@@ -1,0 +1,279 @@
+import { createReadStream } from 'node:fs';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { CONTAINER_LAYOUT, type Resource } from '../../conf/job.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { Entry, Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { intoFile } from '../files/into-file.ts';
+import { type HashedFolder, packFolder } from '../job/source-archive.ts';
+
+/*
+ * Staged files are stored under the hash of their content, so that equal content is uploaded only once:
+ *
+ *   <root>/cache/<sha256>/<name>-<size>.tar.gz   a folder; the size in the name reveals a truncated archive
+ *   <root>/cache/<sha256>/<file>                 a file, under its own hash
+ *   <root>/cache/<sha256>/<name>/...             a data folder, file by file
+ *   <root>/cache/.<sha256>-<ms>.<random>.writing   set aside by a prune (cache/prune-cache.ts) before removal
+ *   <root>/jobs/<application id>/                job.json, and the ApplicationMaster's state while the job runs
+ *   <root>/history/<application id>/             the job's history, kept after its end
+ *
+ * Everything is private: folders 0700, files 0600. NodeManagers read the files as the user.
+ */
+
+export const FOLDER_MODE = 0o700;
+export const FILE_MODE = 0o600;
+
+export type StagingEvent =
+  /** `bytes` is the size on the cluster. */
+  | { readonly type: 'unchanged'; readonly name: string; readonly bytes: number }
+  /** First with `sent` 0, then during the upload, and last with `sent` = `total`. */
+  | { readonly type: 'upload'; readonly name: string; readonly sent: number; readonly total: number };
+
+export interface StagingPlace {
+  readonly storage: Storage;
+  /** URI of the staging root. */
+  readonly root: string;
+  readonly onEvent: (event: StagingEvent) => void;
+  /** Aborts uploads, and removes partial ones. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Whether the staging root exists; creates nothing.
+ *
+ * @throws TonyError STAGING_UNWRITABLE when other users could have written to it
+ */
+export async function isStagingThere({ storage, root }: Pick<StagingPlace, 'storage' | 'root'>, user: string): Promise<boolean> {
+  return naming(root, async () => {
+    const before = await storage.stat(root);
+    if (before !== null && (before.owner !== user || (before.permission & 0o022) !== 0)) {
+      throw new TonyError(
+        'STAGING_UNWRITABLE',
+        `The staging folder ${root} belongs to ${before.owner} with mode ${before.permission.toString(8)}: others could change what your job runs.`,
+        { hint: `Make it yours alone (mode 700, owner ${user}), or name another place with --staging.` },
+      );
+    }
+    return before !== null;
+  });
+}
+
+/** Creates the staging root with private permissions, or verifies that other users could not have written to an existing one. */
+export async function openStaging(place: StagingPlace, user: string): Promise<void> {
+  if (!(await isStagingThere(place, user))) await makeStaging(place);
+}
+
+export async function makeStaging({ storage, root }: StagingPlace): Promise<void> {
+  try {
+    await naming(root, () => storage.makeFolder(root, FOLDER_MODE));
+  } catch (error) {
+    const above = root.replace(/\/[^/]+\/*$/, '');
+    if (!isTonyError(error, 'STAGING_UNWRITABLE') || (await storage.stat(above).catch(() => null)) !== null) throw error;
+    const { pathname } = new URL(above);
+    throw new TonyError('STAGING_UNWRITABLE', `The staging folder ${root} cannot be made: ${above} does not exist.`, {
+      hint: `Ask the admin of the cluster to make it (hdfs dfs -mkdir -p ${pathname}; hdfs dfs -chown USER ${pathname}), or name another place with --staging.`,
+      cause: error,
+    });
+  }
+}
+
+function isTonyError(error: unknown, code: TonyError['code']): error is TonyError {
+  return error instanceof TonyError && error.code === code;
+}
+
+/** A file or folder that a job needs on the cluster, after the check for an existing copy and before any upload. */
+export interface Part<Staged> {
+  readonly name: string;
+  /** Size on the cluster, once uploaded. */
+  readonly bytes: number;
+  /** Bytes still to be uploaded. */
+  readonly missing: number;
+  /** The result that `stage` will return; timestamps of files that do not exist yet are 0. */
+  readonly expected: Staged;
+  /** Uploads what is missing. `signal` aborts the upload; default: the signal of the staging place. */
+  stage(signal?: AbortSignal): Promise<Staged>;
+  /** Whether the files are still as `stage` returned them: a prune may have removed them. */
+  isStaged(staged: Staged): Promise<boolean>;
+  /** Discards data prepared for the upload. */
+  discard(): Promise<void>;
+}
+
+/** Verifies size and time: YARN rejects a resource if either has changed. */
+export async function isResourceThere(storage: Storage, { uri, size, timestamp }: Resource): Promise<boolean> {
+  const there = await storage.stat(uri);
+  return there?.size === size && there.modifiedAt === timestamp;
+}
+
+/**
+ * Finds a folder's archive, which is unpacked under `name` in containers. Packs a missing archive at once, since its size is otherwise
+ * unknown.
+ */
+export async function findFolder(place: StagingPlace, name: string, folder: HashedFolder): Promise<Part<Resource>> {
+  const { storage, root } = place;
+  const home = joinUri(root, 'cache', folder.hash);
+  return naming(root, async () => {
+    const there = (await storage.list(home)).filter((entry) => entry.name.startsWith(`${name}-`));
+    const whole = there.find((entry) => entry.name === archiveName(name, entry.size));
+    if (whole !== undefined) return partThere(place, name, whole);
+    const packed = await pack(folder, place.signal);
+    const file = archiveName(name, packed.size);
+    return {
+      name,
+      bytes: packed.size,
+      missing: packed.size,
+      expected: archiveResource(name, { uri: joinUri(home, file), size: packed.size, modifiedAt: 0 }),
+      stage: (signal = place.signal) =>
+        naming(root, async () => {
+          for (const damaged of there) await storage.remove(damaged.uri);
+          return archiveResource(name, await upload({ ...place, signal }, home, file, packed.file, packed.size, name));
+        }).finally(packed.discard),
+      isStaged: (staged) => isResourceThere(storage, staged),
+      discard: packed.discard,
+    };
+  });
+}
+
+/** Finds an archive that exists as a local file, such as a built runtime; `hash` is the sha256 of its bytes. */
+export async function findArchive(
+  place: StagingPlace,
+  name: string,
+  archive: { readonly file: string; readonly hash: string; readonly size: number },
+): Promise<Part<Resource>> {
+  const { root, storage } = place;
+  const home = joinUri(root, 'cache', archive.hash);
+  return naming(root, async () => {
+    const file = `${name}.tar.gz`;
+    const uri = joinUri(home, file);
+    const there = await storage.stat(uri);
+    if (there?.size === archive.size) return partThere(place, name, there);
+    return {
+      name,
+      bytes: archive.size,
+      missing: archive.size,
+      expected: archiveResource(name, { uri, size: archive.size, modifiedAt: 0 }),
+      stage: (signal = place.signal) =>
+        naming(root, async () => archiveResource(name, await upload({ ...place, signal }, home, file, archive.file, archive.size, name))),
+      isStaged: (staged) => isResourceThere(storage, staged),
+      discard: nothing,
+    };
+  });
+}
+
+function partThere(place: StagingPlace, name: string, entry: Entry): Part<Resource> {
+  const resource = archiveResource(name, entry);
+  const stage = async (): Promise<Resource> => {
+    place.onEvent({ type: 'unchanged', name, bytes: entry.size });
+    return resource;
+  };
+  const isStaged = (staged: Resource): Promise<boolean> => isResourceThere(place.storage, staged);
+  return { name, bytes: entry.size, missing: 0, expected: resource, stage, isStaged, discard: nothing };
+}
+
+export function removedMeanwhile(names: readonly string[]): TonyError {
+  return new TonyError('STAGING_UNWRITABLE', `Removed from the cache while the job was submitted: ${names.join(', ')}.`, {
+    hint: 'Submit again: what is missing is then staged anew.',
+  });
+}
+
+/** A part that is already in its final place: the user's own runtime, or data given by URI. */
+export function partElsewhere<T>(name: string, bytes: number, expected: T, isStaged: (staged: T) => Promise<boolean>): Part<T> {
+  return { name, bytes, missing: 0, expected, stage: async () => expected, isStaged, discard: nothing };
+}
+
+export async function nothing(): Promise<void> {}
+
+interface Packed {
+  readonly file: string;
+  readonly size: number;
+  readonly discard: () => Promise<void>;
+}
+
+async function pack(folder: HashedFolder, signal: AbortSignal | undefined): Promise<Packed> {
+  const temporary = await mkdtemp(path.join(tmpdir(), 'tony-ts-'));
+  const discard = (): Promise<void> => rm(temporary, { recursive: true, force: true });
+  try {
+    const file = path.join(temporary, 'archive');
+    await intoFile(file, FILE_MODE, (stream) => pipeline(packFolder(folder), stream, { signal }));
+    return { file, size: (await stat(file)).size, discard };
+  } catch (error) {
+    await discard();
+    // An aborted stream throws its own error instead of the signal's reason.
+    signal?.throwIfAborted();
+    throw error;
+  }
+}
+
+/** job.json in the job's staging folder, as a resource for containers; `modifiedAt` is 0 before the upload. */
+export function jobFile(folder: string, size: number, modifiedAt = 0): Resource {
+  return {
+    name: CONTAINER_LAYOUT.job,
+    uri: joinUri(folder, CONTAINER_LAYOUT.job),
+    type: 'file',
+    visibility: 'application',
+    size,
+    timestamp: modifiedAt,
+  };
+}
+
+/** Creates the job's staging folder and its job.json. */
+export async function stageJob({ root, storage }: StagingPlace, folder: string, frozen: string): Promise<Resource> {
+  return naming(root, async () => {
+    await storage.makeFolder(folder, FOLDER_MODE);
+    const { uri } = jobFile(folder, 0);
+    await storage.write(uri, Buffer.from(frozen), { permission: FILE_MODE });
+    const { size, modifiedAt } = await entryOf(storage, uri);
+    return jobFile(folder, size, modifiedAt);
+  });
+}
+
+function archiveName(name: string, size: number): string {
+  return `${name}-${size}.tar.gz`;
+}
+
+function archiveResource(name: string, entry: Pick<Entry, 'uri' | 'size' | 'modifiedAt'>): Resource {
+  return { name, uri: entry.uri, type: 'archive', visibility: 'private', size: entry.size, timestamp: entry.modifiedAt };
+}
+
+async function upload(place: StagingPlace, home: string, name: string, file: string, total: number, label: string): Promise<Entry> {
+  const { storage, onEvent } = place;
+  const uri = joinUri(home, name);
+  await storage.makeFolder(home, FOLDER_MODE);
+  // A damaged archive of the same name must be replaced; a complete one that another submission has just uploaded must stay: YARN compares
+  // times.
+  const there = await storage.stat(uri);
+  if (there !== null && there.size !== total) await storage.remove(uri);
+  onEvent({ type: 'upload', name: label, sent: 0, total });
+  await storage.write(uri, contents(file, place.signal), {
+    ifAbsent: true,
+    permission: FILE_MODE,
+    onProgress: (sent) => sent < total && onEvent({ type: 'upload', name: label, sent, total }),
+  });
+  onEvent({ type: 'upload', name: label, sent: total, total });
+  return entryOf(storage, uri);
+}
+
+async function entryOf(storage: Storage, uri: string): Promise<Entry> {
+  const entry = await storage.stat(uri);
+  if (entry === null) throw new TonyError('STAGING_UNWRITABLE', `${uri} was written and is gone: something else cleans that folder.`);
+  return entry;
+}
+
+/** Streams a file until the signal aborts. */
+export async function* contents(file: string, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
+  for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) {
+    signal?.throwIfAborted();
+    yield chunk as Uint8Array;
+  }
+}
+
+/** Rephrases access errors in terms of the staging folder, because the user did not choose the path that failed. */
+export async function naming<T>(root: string, action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    if (!(error instanceof TonyError) || error.code !== 'ACCESS_DENIED') throw error;
+    throw new TonyError('STAGING_UNWRITABLE', `The staging folder ${root} cannot be written: ${error.message}`, { cause: error });
+  }
+}

@@ -1,0 +1,53 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { run, start } from './run.ts';
+
+/** Tests the errors before anything is started; integration-tests/run-function.test.ts covers the rest. */
+
+async function folder(): Promise<string> {
+  const made = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));
+  onTestFinished(() => rm(made, { recursive: true }));
+  return made;
+}
+
+test('a function that needs its surroundings is refused, with what it needs', async () => {
+  const rate = 0.5;
+  await expect(run({ slots: 1, local: true }, async () => rate)).rejects.toMatchObject({
+    code: 'FUNCTION_INVALID',
+    message: expect.stringContaining('uses rate from outside'),
+    hint: expect.stringContaining('run(options, fn, ...args)'),
+  });
+});
+
+test('arguments that JSON cannot hold are refused', async () => {
+  const fn = async (_cluster: unknown, ...values: unknown[]) => values.length;
+  for (const [values, message] of [
+    [[new Map()], 'args[0] is a Map'],
+    [[1, { a: [Number.NaN] }], 'args[1].a[0] is NaN'],
+    [['x'.repeat(16 * 1024 * 1024)], 'args[0] has 16777218 bytes'],
+  ] as const) {
+    await expect(run({ slots: 1, local: true }, fn, ...values)).rejects.toMatchObject({
+      code: 'FUNCTION_INVALID',
+      message: expect.stringContaining(message),
+    });
+  }
+});
+
+test('a module has to be there, and in its source folder', async () => {
+  const root = await folder();
+  const other = await folder();
+  await writeFile(path.join(root, 'train.ts'), 'export const train = () => 1;\n');
+  const options = { slots: 1, local: true } as const;
+  await expect(run(options, { module: path.join(root, 'none.ts'), export: 'train' })).rejects.toThrow(/There is no module/);
+  await expect(run({ ...options, source: other }, { module: path.join(root, 'train.ts'), export: 'train' })).rejects.toThrow(
+    /does not lie in the source folder/,
+  );
+});
+
+test('options are checked as job.yaml is', async () => {
+  const fn = async () => 1;
+  await expect(start({ slots: 1, memory: '1 apple', local: true }, fn)).rejects.toMatchObject({ code: 'JOB_INVALID' });
+  await expect(start({ slots: 1, local: true, conf: { queu: 'x' } as object }, fn)).rejects.toThrow(/did you mean `queue`/);
+});

@@ -1,0 +1,263 @@
+import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { stringify } from 'yaml';
+import type { Job } from '../../conf/job.ts';
+import type { JobInput } from '../../conf/job-schema.ts';
+import { type LoadOptions, loadJob, parseJob } from '../../conf/load-job.ts';
+import { CALL_DATA, CALL_FILE } from '../../conf/values/run-call.ts';
+import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { encodeJsonValue } from '../../platform/json-value.ts';
+import type { Cluster } from '../../training/cluster/cluster.ts';
+import { siteFor } from '../cluster/site-for.ts';
+import { JobHandle } from '../connections/job-handle.ts';
+import type { LogLine } from '../connections/job-logs.ts';
+import { hashFolder } from '../job/source-archive.ts';
+import { listFolder } from '../job/source-folder.ts';
+import { localRoot, placeFolder } from '../staging/local-folder.ts';
+import { FUNCTION_EXPORT, moduleOf } from './run-source.ts';
+import { SUBMIT_OPTIONS, type SubmitOptions, submit } from './submit.ts';
+
+/** The module under which workers import the library. */
+const LIBRARY = 'tony-ts/training';
+
+export interface RunOptions extends SubmitOptions {
+  /** The number of workers that call the function; `{ min, max }` for an elastic number. */
+  readonly slots: number | { readonly min: number; readonly max: number };
+  /** GPUs per worker; default 0. */
+  readonly gpus?: number;
+  /** Memory per worker, e.g. `4g`; default 2g. */
+  readonly memory?: string | number;
+  /** Virtual cores per worker; default 1. */
+  readonly vcores?: number;
+  /** The job's name; default: the function's name. */
+  readonly name?: string;
+  /** Program failures after which the function is called again on all workers; default 0. Tasks lost by the cluster are always replaced. */
+  readonly maxRestarts?: number;
+  /** Other keys of job.yaml: `{ data: { mnist: 'data' }, tensorboard: true, strategy: 'parameter-server', roles: { ps: {} } }`. */
+  readonly conf?: Partial<JobInput>;
+  /** The folder shipped with a module, without the files in .tonyignore; default: the module's folder. */
+  readonly source?: string;
+  /** Receives the output of the workers' programs until the job is over or the handle is closed. */
+  readonly onLog?: (line: LogLine) => void;
+}
+
+const RUN_OPTIONS: OptionNames<RunOptions> = {
+  slots: true,
+  gpus: true,
+  memory: true,
+  vcores: true,
+  name: true,
+  maxRestarts: true,
+  conf: true,
+  source: true,
+  onLog: true,
+  ...SUBMIT_OPTIONS,
+};
+
+/** Called on each worker; the return value of the chief (rank 0) is the job's result. */
+export type RunFunction<Args extends readonly unknown[], T> = (cluster: Cluster, ...args: Args) => T | Promise<T>;
+
+/** A function exported by a module. */
+export interface RunModule {
+  /** `new URL('./train.ts', import.meta.url)`, or a path. */
+  readonly module: URL | string;
+  readonly export: string;
+  /** Further arguments after the cluster, as JSON. */
+  readonly args?: readonly unknown[];
+}
+
+/**
+ * Calls a function on workers of a cluster, or (`local: true`) on processes of this machine, and returns the chief's return value.
+ *
+ * The function is sent as source text. It may use its arguments, its own variables, the globals of Node and JavaScript, and modules that it
+ * imports itself (`await import(...)`); otherwise it is rejected. A function that needs its surrounding code must be exported by a module,
+ * which is shipped with its folder: `run(options, { module: new URL('./train.ts', import.meta.url), export: 'train', args: [...] })`.
+ * Arguments and result are JSON of at most 16 MiB each.
+ *
+ * @throws TonyError FUNCTION_INVALID, JOB_INVALID and the errors of `submit`; JOB_FAILED with the error and last lines of the first failed
+ *   task
+ */
+export function run<T, Args extends readonly unknown[]>(options: RunOptions, called: RunFunction<Args, T>, ...args: Args): Promise<T>;
+export function run<T = unknown>(options: RunOptions, called: RunModule): Promise<T>;
+export async function run<T>(
+  options: RunOptions,
+  called: RunFunction<readonly unknown[], T> | RunModule,
+  ...args: readonly unknown[]
+): Promise<T> {
+  checkRun('run', options);
+  const { signal } = options;
+  const job = await startCall<T>(options, called, args);
+  const kill = () => void job.kill().catch(() => {});
+  try {
+    signal?.addEventListener('abort', kill, { once: true });
+    if (signal?.aborted) await job.kill();
+    return await job.result();
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', kill);
+    job.close();
+  }
+}
+
+/**
+ * Like `run`, but returns after the submit. Also accepts a job: the path of a job.yaml or the result of `loadJob`.
+ *
+ * @returns a handle with `logs()`, `status()`, `result()` and `kill()`; the caller closes it. `attachJob(handle.id)` reconnects to the job.
+ */
+export function start<T, Args extends readonly unknown[]>(
+  options: RunOptions,
+  called: RunFunction<Args, T>,
+  ...args: Args
+): Promise<JobHandle<T>>;
+export function start<T = unknown>(options: RunOptions, called: RunModule): Promise<JobHandle<T>>;
+export function start(job: Job | string, options?: SubmitOptions): Promise<JobHandle>;
+export async function start<T>(
+  first: RunOptions | Job | string,
+  second?: RunFunction<readonly unknown[], T> | RunModule | SubmitOptions,
+  ...args: readonly unknown[]
+): Promise<JobHandle<T>> {
+  if (isCall(second)) {
+    checkRun('start', first as RunOptions);
+    return startCall<T>(first as RunOptions, second, args);
+  }
+  const submitOptions = second;
+  checkOptions('start', submitOptions ?? {}, SUBMIT_OPTIONS);
+  const job = typeof first === 'string' ? await loadJob(first, await settledBySite(submitOptions)) : (first as Job);
+  return new JobHandle<T>(await submit(job, submitOptions));
+}
+
+function isCall<T>(
+  given: RunFunction<readonly unknown[], T> | RunModule | SubmitOptions | undefined,
+): given is RunFunction<readonly unknown[], T> | RunModule {
+  return typeof given === 'function' || (given !== undefined && 'module' in given);
+}
+
+function checkRun(name: string, options: RunOptions): void {
+  checkOptions(name, options, RUN_OPTIONS);
+  const { slots } = options;
+  const isCount = (value: unknown): boolean => Number.isInteger(value) && (value as number) >= 1;
+  if (isCount(slots) || (typeof slots === 'object' && slots !== null && isCount(slots.min) && isCount(slots.max))) return;
+  throw new TonyError('USAGE', `${name}: slots wants a whole number from 1, or { min, max }, not ${JSON.stringify(slots)}.`, {
+    hint: 'It says how many workers call the function.',
+  });
+}
+
+async function startCall<T>(
+  options: RunOptions,
+  called: RunFunction<readonly unknown[], T> | RunModule,
+  given: readonly unknown[],
+): Promise<JobHandle<T>> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-run-'));
+  try {
+    const { source, name, call } = typeof called === 'function' ? await bySource(folder, called, given) : await byModule(called, options);
+    const callFolder = path.join(folder, 'call');
+    await mkdir(callFolder);
+    await writeFile(path.join(callFolder, CALL_FILE), call);
+    const job = jobOf(options, { name, source, call: await placed(callFolder, options) }, await settledBySite(options));
+    const connection = await submit(job, pickOptions<SubmitOptions>(options, SUBMIT_OPTIONS));
+    return new JobHandle<T>(connection, options.onLog, true);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+type RoleInput = JobInput['roles'][string];
+
+interface Prepared {
+  /** Absolute path of the folder to ship. */
+  readonly source: string;
+  readonly name: string;
+  readonly call: string;
+}
+
+async function bySource(folder: string, called: RunFunction<readonly unknown[], unknown>, args: readonly unknown[]): Promise<Prepared> {
+  const source = path.join(folder, 'source');
+  const text = await moduleOf(called.toString());
+  await mkdir(source);
+  await writeFile(path.join(source, 'function.mjs'), text);
+  return { source, name: called.name || 'run', call: callText('function.mjs', FUNCTION_EXPORT, args) };
+}
+
+async function byModule(called: RunModule, options: RunOptions): Promise<Prepared> {
+  const file =
+    called.module instanceof URL || called.module.startsWith('file:') ? fileURLToPath(called.module) : path.resolve(called.module);
+  if (!(await stat(file).catch(() => null))?.isFile())
+    throw new TonyError('FUNCTION_INVALID', `There is no module ${file}.`, { hint: 'Check the path.' });
+  const source = path.resolve(options.source ?? path.dirname(file));
+  const relative = path.relative(source, file);
+  if (relative.startsWith('..') || path.isAbsolute(relative)) {
+    throw new TonyError('FUNCTION_INVALID', `The module ${file} does not lie in the source folder ${source}.`, {
+      hint: 'Name a folder with `source` that holds it.',
+    });
+  }
+  return { source, name: called.export, call: callText(relative.split(path.sep).join('/'), called.export, called.args ?? []) };
+}
+
+function callText(module: string, name: string, args: readonly unknown[]): string {
+  const encoded = args.map((value, index) => (value === undefined ? 'null' : encodeJsonValue(value, `args[${index}]`, 'FUNCTION_INVALID')));
+  return `{"module":${JSON.stringify(module)},"export":${JSON.stringify(name)},"args":[${encoded.join(',')}]}`;
+}
+
+/**
+ * Local jobs only: copies the folder to the local cache by its content hash, because it must outlive this function. On a cluster, staging
+ * does this.
+ */
+async function placed(folder: string, options: RunOptions): Promise<string> {
+  if (options.local !== true) return folder;
+  const root = options.localRoot ?? localRoot(options.environment);
+  const { uri } = await placeFolder(root, CALL_DATA, await hashFolder(await listFolder(folder, 'folder of the call')), () => {});
+  return fileURLToPath(uri);
+}
+
+/** Loads the site file; values that it overrides are reported as progress. */
+async function settledBySite(options: SubmitOptions = {}): Promise<LoadOptions> {
+  return { site: await siteFor(options), ...(options.onProgress && { onOverridden: options.onProgress }) };
+}
+
+function jobOf(
+  options: RunOptions,
+  { name, source, call }: { readonly name: string; readonly source: string; readonly call: string },
+  settled: LoadOptions,
+): Job {
+  const { slots, gpus = 0, memory = '2g', vcores = 1, maxRestarts = 0, conf = {} } = options;
+  const { worker, ...others } = conf.roles ?? {};
+  const document: JobInput = {
+    command: `node --input-type=module --eval "import { runCall } from '${LIBRARY}'; await runCall();"`,
+    ...conf,
+    name: options.name ?? conf.name ?? jobName(name),
+    source: { path: source, exclude: typeof conf.source === 'object' ? (conf.source.exclude ?? []) : [] },
+    data: { ...conf.data, [CALL_DATA]: call },
+    roles: {
+      worker: {
+        restart: { maxRestarts },
+        ...worker,
+        instances: slots,
+        resources: { memory, vcores, gpus, ...worker?.resources } as RoleInput['resources'],
+        chief: true,
+        ranked: true,
+      },
+      ...others,
+    },
+  };
+  try {
+    return parseJob(stringify(document), { ...settled, file: 'run', folder: process.cwd() });
+  } catch (error) {
+    if (error instanceof TonyError && error.code === 'JOB_INVALID') {
+      throw new TonyError('JOB_INVALID', error.message, {
+        hint: 'Correct the options of run; `conf` holds what job.yaml would.',
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}
+
+/** Function names may contain characters that job names may not. */
+function jobName(name: string): string {
+  return name.replace(/[^\w .:@+-]/g, '-').replace(/^[^A-Za-z0-9]+/, '') || 'run';
+}

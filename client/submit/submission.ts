@@ -1,0 +1,73 @@
+import { APPLICATION_TYPE, CONTAINER_LAYOUT, type FrozenJob, type Job, type Resource } from '../../conf/job.ts';
+import type { SiteConfig } from '../../conf/site.ts';
+import type { ApplicationSubmission } from '../../hadoop/yarn/application-submission.ts';
+import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
+import { applicationTags } from '../cluster/application-tags.ts';
+import type { HadoopCluster } from '../cluster/cluster.ts';
+import { MASTER_NODE_FLAGS } from '../job/bundles.ts';
+import { freezeJob } from '../job/freeze-job.ts';
+import { createJobSecrets } from '../job/job-secrets.ts';
+import { historyPlace } from '../records/history-place.ts';
+import type { StagedParts } from './submit-parts.ts';
+
+/** Two attempts: the job survives a lost node, and a defect does not restart it forever. */
+const MASTER_ATTEMPTS = 2;
+
+/** The frozen job that containers read, with the locations of its parts on the cluster. */
+export function frozenFor(
+  job: Job,
+  parts: StagedParts,
+  { applicationId, submittedAt, cluster, site }: { applicationId: string; submittedAt: number; cluster: HadoopCluster; site: SiteConfig },
+): FrozenJob {
+  const { user, root, home, configuration } = cluster;
+  return freezeJob(job, {
+    applicationId,
+    user,
+    submittedAt,
+    root,
+    home,
+    history: historyPlace(site, cluster),
+    data: parts.data,
+    resources: [...(parts.source === null ? [] : [parts.source]), ...sharedParts(parts)],
+    tensorboard: parts.tensorboard,
+    cluster: { kind: 'yarn', hadoop: configuration.freeze() },
+  });
+}
+
+/** The content of job.json. */
+export function jobText(frozen: FrozenJob): string {
+  return JSON.stringify(frozen);
+}
+
+/** The application submission for the ResourceManager; `jobFile` is the staged `jobText` of the job. */
+export function submissionFor(frozen: FrozenJob, jobFile: Resource, parts: StagedParts): ApplicationSubmission {
+  const { applicationId, submittedAt, job } = frozen;
+  const node = parts.runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;
+  return {
+    applicationId,
+    name: job.name,
+    type: APPLICATION_TYPE,
+    queue: job.queue,
+    tags: applicationTags(job),
+    memoryMb: job.master.memoryMb,
+    vcores: job.master.vcores,
+    nodeLabel: job.master.nodeLabel,
+    maxAttempts: MASTER_ATTEMPTS,
+    keepContainers: true,
+    command: launchCommand([node, ...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`], {
+      stdout: 'tony.log',
+      // YARN quotes the end of this file in its diagnostics.
+      stderr: 'stderr',
+    }),
+    // With runtime `system`, `node` may be in a folder that is missing from the nodes' default PATH.
+    environment: job.env.PATH === undefined ? {} : { PATH: job.env.PATH },
+    resources: [jobFile, ...sharedParts(parts)],
+    secrets: new Map([...createJobSecrets(submittedAt, jobText(frozen))].map(([name, secret]) => [name, secret.reveal()])),
+    acls: job.acls,
+  };
+}
+
+/** Resources that the ApplicationMaster shares with the containers. */
+function sharedParts({ bundles, runtime }: StagedParts): Resource[] {
+  return [bundles, ...(runtime === null ? [] : [runtime])];
+}

@@ -1,0 +1,195 @@
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { CONTAINER_LAYOUT, type Job, type Resource } from '../../conf/job.ts';
+import { isUri } from '../../conf/values/is-uri.ts';
+import { createWhole } from '../../platform/create-whole.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { makeFolders } from '../../platform/make-folders.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { fileUri, joinUri } from '../../storage/uri.ts';
+import { startMaster } from '../connections/local-master.ts';
+import { isLocalId, localPaths } from '../files/local-layout.ts';
+import { bundlesFolder } from '../job/bundles.ts';
+import { freezeJob } from '../job/freeze-job.ts';
+import { createJobSecrets } from '../job/job-secrets.ts';
+import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
+import { listData, listFolder, listSource } from '../job/source-folder.ts';
+import { bringsTensorBoard } from '../job/tensorboard-role.ts';
+import { environmentNotes } from '../plan/environment-note.ts';
+import type { JobPlan } from '../plan/job-plan.ts';
+import { localPlan } from '../plan/make-plan.ts';
+import { withheldNotes } from '../plan/withheld-note.ts';
+import { isFolderPlaced, localFailure, placeFolder } from '../staging/local-folder.ts';
+import { removedMeanwhile, type StagingEvent } from '../staging/staging.ts';
+import { untilAborted } from '../terminal/until-aborted.ts';
+
+/** When there are more jobs, the containers' folders of the oldest ended jobs are removed; history and output stay. */
+const JOBS_KEPT = 20;
+
+export interface LocalSubmitOptions {
+  /** Absolute path of the folder of local jobs. */
+  readonly root: string;
+  readonly user: string;
+  /** Whether the job outlives this process. */
+  readonly detach: boolean;
+  readonly onEvent: (event: StagingEvent) => void;
+  /** Receives progress of a runtime build and notices about excluded files of the source. */
+  readonly onProgress: (line: string) => void;
+  /** Cancels the submit before anything is started. */
+  readonly signal?: AbortSignal | undefined;
+  readonly environment?: NodeJS.ProcessEnv;
+}
+
+/** Starts a job on this machine, with the same ApplicationMaster and executors as on YARN, as processes. */
+export async function submitLocal(job: Job, options: LocalSubmitOptions): Promise<{ readonly applicationId: string }> {
+  const { root, user, detach, environment = process.env } = options;
+  const { data, bundles, source } = await localParts(job);
+  for (const note of withheldNotes(source?.withheld ?? [])) options.onProgress(note);
+  const resources: Resource[] = [];
+  if (source !== null) resources.push(await placeFolder(root, CONTAINER_LAYOUT.source, source, options.onEvent));
+  resources.push(await placeFolder(root, CONTAINER_LAYOUT.bundles, bundles, options.onEvent));
+  const runtime = await untilAborted(localRuntime(job, options.onProgress), options.signal);
+  if (runtime !== null) resources.push(runtime);
+  const tensorboard = await untilAborted(localTensorBoard(job, options.onProgress), options.signal);
+
+  options.signal?.throwIfAborted();
+  const { applicationId, submittedAt } = await claimId(root);
+  const paths = localPaths(root, applicationId);
+  try {
+    const frozen = freezeJob(job, {
+      applicationId,
+      user,
+      submittedAt,
+      root: fileUri(root),
+      home: fileUri(process.cwd()),
+      data,
+      resources,
+      tensorboard,
+      cluster: { kind: 'local', directory: paths.containers },
+    });
+    const text = JSON.stringify(frozen);
+    // Written atomically: a concurrent prune of the cache may read it.
+    await createWhole(join(paths.job, 'job.json'), text, 0o600);
+    await refuseRemoved(root, [...resources.map(({ uri }) => uri), ...Object.values(data)]);
+    const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
+    options.signal?.throwIfAborted();
+    await startMaster({ paths, node, resources, user, detach, environment, secrets: createJobSecrets(submittedAt, text) });
+  } catch (error) {
+    await rm(paths.job, { recursive: true, force: true });
+    throw localFailure(root, error);
+  }
+  // The job runs; removals that fail are retried with the next submit.
+  await pruneJobs(root, applicationId).catch(() => undefined);
+  return { applicationId };
+}
+
+/** Returns the plan of a local job without copying or starting anything. */
+export async function rehearseHere(job: Job, { root, user }: Pick<LocalSubmitOptions, 'root' | 'user'>): Promise<JobPlan> {
+  const { bundles, source } = await localParts(job);
+  const part = async (name: string, folder: HashedFolder) => ({
+    name,
+    bytes: folder.bytes,
+    missing: (await isFolderPlaced(root, name, folder)) ? 0 : folder.bytes,
+  });
+  const parts = [...(source === null ? [] : [await part(CONTAINER_LAYOUT.source, source)]), await part(CONTAINER_LAYOUT.bundles, bundles)];
+  return localPlan(job, user, parts, [...withheldNotes(source?.withheld ?? []), ...environmentNotes(job)]);
+}
+
+interface LocalParts {
+  /** URIs by dataset name. */
+  readonly data: Readonly<Record<string, string>>;
+  readonly bundles: HashedFolder;
+  readonly source: HashedFolder | null;
+}
+
+/** Checks the job's prerequisites on this machine before anything is started. */
+async function localParts(job: Job): Promise<LocalParts> {
+  refuseHdfs(job);
+  refuseRuntime(job);
+  const data: Record<string, string> = {};
+  for (const [name, place] of Object.entries(job.data)) {
+    if (isUri(place)) data[name] = place;
+    else {
+      await listData(place, name);
+      data[name] = fileUri(place);
+    }
+  }
+  const bundles = await hashFolder(await listFolder(await bundlesFolder(), 'folder of built programs'));
+  return { data, bundles, source: job.source && (await hashFolder(await listSource(job.source.path, job.source.exclude))) };
+}
+
+/** Verifies after writing job.json that the cached parts still exist: see `refuseRemoved` in submit-parts.ts. */
+async function refuseRemoved(root: string, uris: readonly string[]): Promise<void> {
+  const cached = joinUri(fileUri(root), 'cache');
+  const files = uris.filter((uri) => uri.startsWith(`${cached}/`)).map((uri) => fileURLToPath(uri));
+  const removed = await Promise.all(files.map(async (file) => ((await stat(file).catch(() => null)) === null ? [file] : [])));
+  if (removed.flat().length > 0) throw removedMeanwhile(removed.flat());
+}
+
+function refuseHdfs(job: Job): void {
+  const places = [
+    ...Object.entries(job.data),
+    ['checkpoint.dir', job.checkpoint.dir],
+    ['tensorboard.logdir', job.tensorboard.logdir],
+  ] as const;
+  for (const [name, place] of places) {
+    if (place?.startsWith('hdfs:')) {
+      throw new TonyError('JOB_INVALID', `${name} is ${place}, but a local job has only the files of this machine.`, {
+        hint: `Submit without --local, or override it: --set ${job.data[name] === undefined ? name : `data.${name}`}=PATH.`,
+      });
+    }
+  }
+}
+
+function refuseRuntime({ runtime }: Job): void {
+  if (['default', 'gpu', 'system'].includes(runtime)) return;
+  throw new TonyError('JOB_INVALID', `runtime is ${runtime}, but a local job runs with \`default\`, \`gpu\` or \`system\`.`, {
+    hint: 'Override it: --set runtime=default.',
+  });
+}
+
+/** The runtime to link as runtime/; null if the Node of this process suffices. */
+async function localRuntime(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
+  if (job.runtime === 'system' || (job.runtime === 'default' && job.framework === 'none')) return null;
+  const { ensureRuntime } = await import('../runtime/ensure-runtime.ts');
+  const { tree, size } = await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' });
+  return { name: CONTAINER_LAYOUT.runtime, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
+}
+
+/** TensorBoard in this machine's cache; null if the job does not include it or it cannot be built. */
+async function localTensorBoard(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
+  if (!bringsTensorBoard(job)) return null;
+  const { tensorBoardForJob } = await import('../runtime/tensorboard-for-job.ts');
+  const built = await tensorBoardForJob(onProgress);
+  if (built === null) return null;
+  const { tree, size } = built;
+  return { name: CONTAINER_LAYOUT.tensorboard, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
+}
+
+/** Allocates an application ID by creating its folder, which succeeds for one submit only. */
+async function claimId(root: string): Promise<{ applicationId: string; submittedAt: number }> {
+  await makeFolders(join(root, 'jobs'), 0o700).catch((error: unknown) => {
+    throw localFailure(root, error);
+  });
+  const submittedAt = Date.now();
+  for (let number = 1; ; number++) {
+    const applicationId = `local_${submittedAt}_${String(number).padStart(4, '0')}`;
+    try {
+      await mkdir(join(root, 'jobs', applicationId), { mode: 0o700 });
+      return { applicationId, submittedAt };
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw localFailure(root, error);
+    }
+  }
+}
+
+/** Removes the folders of old jobs that have ended; their processes may still be writing their last lines. */
+async function pruneJobs(root: string, current: string): Promise<void> {
+  const storage = new FileStorage();
+  const jobs = (await readdir(join(root, 'jobs'))).filter((name) => isLocalId(name) && name !== current).sort();
+  for (const old of jobs.slice(0, Math.max(0, jobs.length - JOBS_KEPT))) {
+    const { job, history } = localPaths(root, old);
+    if ((await stat(join(history, 'final.json')).catch(() => null)) !== null) await storage.remove(fileUri(job));
+  }
+}

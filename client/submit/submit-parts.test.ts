@@ -1,0 +1,95 @@
+import { mkdir, mkdtemp, readdir, rm, truncate, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import type { Resource } from '../../conf/job.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { hashFolder } from '../job/source-archive.ts';
+import { listData } from '../job/source-folder.ts';
+import { findData } from '../staging/stage-data.ts';
+import { findArchive, type Part, type StagingPlace } from '../staging/staging.ts';
+import { type FoundParts, refuseRemoved, stageParts } from './submit-parts.ts';
+
+/** Sparse, and so large that its upload is still in progress when another one has failed. */
+const LARGE = 1 << 30;
+
+let folder = '';
+let place: StagingPlace;
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tony-parts-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  place = { storage: new FileStorage(), root: fileUri(path.join(folder, 'root')), onEvent: () => undefined };
+});
+
+async function archive(name: string, hash: string, size: number | null): Promise<Part<Resource>> {
+  const file = path.join(folder, name);
+  if (size !== null) {
+    await writeFile(file, '');
+    await truncate(file, size);
+  }
+  return findArchive(place, name, { file, hash, size: size ?? 1 });
+}
+
+async function staged(): Promise<string[]> {
+  const entries = await readdir(path.join(folder, 'root'), { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+}
+
+const none: Omit<FoundParts, 'bundles'> = { source: null, runtime: null, tensorboard: null, data: {} };
+
+test('when an upload fails the others are over as well, and have left nothing', async () => {
+  const parts = { ...none, bundles: await archive('tony', 'a', LARGE), runtime: await archive('not-there', 'b', null) };
+  await expect(stageParts(parts)).rejects.toThrow('ENOENT');
+  expect(await staged()).toEqual([]);
+});
+
+test('when uploads are aborted they are over, and have left nothing', async () => {
+  const controller = new AbortController();
+  const onEvent = (): void => controller.abort(new Error('interrupted'));
+  place = { ...place, onEvent };
+  const parts = { ...none, bundles: await archive('tony', 'a', LARGE), runtime: await archive('runtime', 'b', LARGE) };
+  await expect(stageParts(parts, controller.signal)).rejects.toThrow('interrupted');
+  expect(await staged()).toEqual([]);
+});
+
+test('so it is with the files of a data folder', async () => {
+  const data = path.join(folder, 'data');
+  await mkdir(data);
+  for (const name of ['a.bin', 'b.bin', 'c.bin']) {
+    await writeFile(path.join(data, name), '');
+    await truncate(path.join(data, name), name === 'c.bin' ? 1 : 64 << 20);
+  }
+  const listing = await hashFolder(await listData(data, 'mnist'));
+  const part = await findData(place, 'mnist', listing, false);
+  await rm(path.join(data, 'c.bin'));
+  await expect(stageParts({ ...none, bundles: await archive('tony', 'a', LARGE), data: { mnist: part } })).rejects.toThrow('ENOENT');
+  expect(await staged()).toEqual([]);
+});
+
+test('a submit names an entry that a prune removed after staging, before it submits the job', async () => {
+  const data = path.join(folder, 'data');
+  await mkdir(path.join(data, 'sub'), { recursive: true });
+  for (const name of ['a.bin', 'sub/b.bin']) await writeFile(path.join(data, name), name);
+  const listing = await hashFolder(await listData(data, 'mnist'));
+  const parts = async (): Promise<FoundParts> => ({
+    ...none,
+    bundles: await archive('tony', 'a', 10),
+    data: { mnist: await findData(place, 'mnist', listing, false) },
+  });
+  await stageParts(await parts());
+  // The second submit finds all parts on the cluster.
+  const found = await parts();
+  const staged = await stageParts(found);
+  await refuseRemoved(found, staged);
+  await place.storage.remove(`${staged.data.mnist}/sub/b.bin`);
+  await expect(refuseRemoved(found, staged)).rejects.toMatchObject({ message: expect.stringMatching(/submitted: mnist\.$/) });
+  // Another submit has uploaded it again: YARN would reject the changed timestamp.
+  await utimes(fileURLToPath(staged.bundles.uri), 1, 1);
+  await expect(refuseRemoved(found, staged)).rejects.toMatchObject({
+    code: 'STAGING_UNWRITABLE',
+    message: 'Removed from the cache while the job was submitted: tony, mnist.',
+    hint: expect.stringContaining('Submit again'),
+  });
+});

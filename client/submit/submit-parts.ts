@@ -1,0 +1,174 @@
+import { stat } from 'node:fs/promises';
+import { CONTAINER_LAYOUT, type Job, type Resource } from '../../conf/job.ts';
+import { isUri } from '../../conf/values/is-uri.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { placeUri } from '../files/place-uri.ts';
+import { bundlesFolder } from '../job/bundles.ts';
+import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
+import { listData, listFolder, listSource } from '../job/source-folder.ts';
+import { bringsTensorBoard } from '../job/tensorboard-role.ts';
+import { findData } from '../staging/stage-data.ts';
+import {
+  findArchive,
+  findFolder,
+  isResourceThere,
+  type Part,
+  partElsewhere,
+  removedMeanwhile,
+  type StagingPlace,
+} from '../staging/staging.ts';
+import { sideBySide } from '../terminal/side-by-side.ts';
+
+interface BuiltArchive {
+  readonly file: string;
+  readonly hash: string;
+  readonly size: number;
+}
+
+interface DataPart {
+  readonly name: string;
+  /** Its existing location, or the folder to upload. */
+  readonly from: string | { readonly folder: HashedFolder; readonly single: boolean };
+}
+
+/** The parts of a job on this machine. */
+export interface LocalParts {
+  readonly source: HashedFolder | null;
+  readonly bundles: HashedFolder;
+  readonly runtime: BuiltArchive | null;
+  readonly tensorboard: BuiltArchive | null;
+  readonly data: readonly DataPart[];
+}
+
+/** Reads all local parts before anything is uploaded, so that a missing folder leaves no files on the cluster. */
+export async function localParts(job: Job, onProgress: (line: string) => void): Promise<LocalParts> {
+  const [source, bundles, data] = await Promise.all([
+    job.source && listSource(job.source.path, job.source.exclude).then(hashFolder),
+    bundlesFolder()
+      .then((folder) => listFolder(folder, 'folder of built programs'))
+      .then(hashFolder),
+    Promise.all(Object.entries(job.data).map(([name, from]) => dataPart(name, from))),
+  ]);
+  // In sequence, so that their lines of progress do not mix.
+  return { source, bundles, data, runtime: await builtRuntime(job, onProgress), tensorboard: await builtTensorBoard(job, onProgress) };
+}
+
+async function builtRuntime(job: Job, onProgress: (line: string) => void): Promise<BuiltArchive | null> {
+  if (job.runtime !== 'default' && job.runtime !== 'gpu') return null;
+  const { ensureRuntime } = await import('../runtime/ensure-runtime.ts');
+  const { archive, sha256, size } = await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' });
+  return { file: archive, hash: sha256, size };
+}
+
+async function builtTensorBoard(job: Job, onProgress: (line: string) => void): Promise<BuiltArchive | null> {
+  if (!bringsTensorBoard(job)) return null;
+  const { tensorBoardForJob } = await import('../runtime/tensorboard-for-job.ts');
+  const built = await tensorBoardForJob(onProgress);
+  return built && { file: built.archive, hash: built.sha256, size: built.size };
+}
+
+async function dataPart(name: string, from: string): Promise<DataPart> {
+  if (isUri(from)) return { name, from };
+  const folder = await hashFolder(await listData(from, name));
+  return { name, from: { folder, single: (await stat(from)).isFile() } };
+}
+
+/** All parts of a job. `OfResource` and `OfData` are a part, or its staged form. */
+export interface JobParts<OfResource, OfData> {
+  readonly source: OfResource | null;
+  readonly bundles: OfResource;
+  readonly runtime: OfResource | null;
+  readonly tensorboard: OfResource | null;
+  readonly data: Readonly<Record<string, OfData>>;
+}
+
+export type FoundParts = JobParts<Part<Resource>, Part<string>>;
+export type StagedParts = JobParts<Resource, string>;
+
+/** Checks which parts are already on the cluster. Uploads nothing. */
+export async function findParts(place: StagingPlace, job: Job, local: LocalParts, home: string): Promise<FoundParts> {
+  const packed = [
+    local.source && findFolder(place, CONTAINER_LAYOUT.source, local.source),
+    findFolder(place, CONTAINER_LAYOUT.bundles, local.bundles),
+  ] as const;
+  try {
+    const [source, bundles, runtime, tensorboard, data] = await Promise.all([
+      ...packed,
+      findRuntime(place, job, local.runtime, home),
+      local.tensorboard && findArchive(place, CONTAINER_LAYOUT.tensorboard, local.tensorboard),
+      Promise.all(local.data.map(async (part) => [part.name, await findDataPart(place, part)] as const)),
+    ]);
+    return { source, bundles, runtime, tensorboard, data: Object.fromEntries(data) };
+  } catch (error) {
+    for (const part of await Promise.allSettled(packed)) if (part.status === 'fulfilled') await part.value?.discard();
+    throw error;
+  }
+}
+
+async function findRuntime(place: StagingPlace, job: Job, built: BuiltArchive | null, home: string): Promise<Part<Resource> | null> {
+  if (built !== null) return findArchive(place, CONTAINER_LAYOUT.runtime, built);
+  if (job.runtime === 'system') return null;
+  const uri = placeUri(job.runtime, home) ?? job.runtime;
+  const entry = await place.storage.stat(uri);
+  if (entry?.type !== 'file') {
+    throw new TonyError('RUNTIME_MISSING', `The runtime ${uri} is ${entry === null ? 'not there' : 'a folder'}.`);
+  }
+  const { size, modifiedAt } = entry;
+  const resource = { name: CONTAINER_LAYOUT.runtime, uri, type: 'archive', visibility: 'private', size, timestamp: modifiedAt } as const;
+  return partElsewhere(CONTAINER_LAYOUT.runtime, size, resource, (staged) => isResourceThere(place.storage, staged));
+}
+
+async function findDataPart(place: StagingPlace, { name, from }: DataPart): Promise<Part<string>> {
+  return typeof from === 'string' ? partElsewhere(name, 0, from, async () => true) : findData(place, name, from.folder, from.single);
+}
+
+/** Lists the parts that the job has. */
+export function listParts({ source, bundles, runtime, tensorboard, data }: FoundParts): Part<unknown>[] {
+  return [source, bundles, runtime, tensorboard, ...Object.values(data)].filter((part) => part !== null);
+}
+
+/** Uploads missing parts; after a failure, no upload is left in progress. */
+export async function stageParts(parts: FoundParts, signal?: AbortSignal): Promise<StagedParts> {
+  const [source, bundles, runtime, tensorboard, data] = await sideBySide(
+    (each) => [
+      parts.source?.stage(each) ?? null,
+      parts.bundles.stage(each),
+      parts.runtime?.stage(each) ?? null,
+      parts.tensorboard?.stage(each) ?? null,
+      sideBySide((own) => Object.entries(parts.data).map(async ([name, part]) => [name, await part.stage(own)] as const), each),
+    ],
+    signal,
+  );
+  return { source, bundles, runtime, tensorboard, data: Object.fromEntries(data) };
+}
+
+/**
+ * Verifies all parts again after job.json has been written. A prune removes something from the cache first and reads the job.json files
+ * afterwards (see cache/prune-cache.ts). Either it sees that this job needs its parts, or it had removed them before, which this check
+ * detects.
+ *
+ * @throws TonyError STAGING_UNWRITABLE
+ */
+export async function refuseRemoved(parts: FoundParts, staged: StagedParts): Promise<void> {
+  const look = async <T>(part: Part<T> | null, as: T | null | undefined): Promise<string[]> =>
+    part === null || as === null || as === undefined || (await part.isStaged(as)) ? [] : [part.name];
+  const removed = await Promise.all([
+    look(parts.source, staged.source),
+    look(parts.bundles, staged.bundles),
+    look(parts.runtime, staged.runtime),
+    look(parts.tensorboard, staged.tensorboard),
+    ...Object.entries(parts.data).map(([name, part]) => look(part, staged.data[name])),
+  ]);
+  if (removed.flat().length > 0) throw removedMeanwhile(removed.flat());
+}
+
+/** The expected result of staging; 0 for the modification times of missing parts. */
+export function expectedParts({ source, bundles, runtime, tensorboard, data }: FoundParts): StagedParts {
+  return {
+    source: source?.expected ?? null,
+    bundles: bundles.expected,
+    runtime: runtime?.expected ?? null,
+    tensorboard: tensorboard?.expected ?? null,
+    data: Object.fromEntries(Object.entries(data).map(([name, part]) => [name, part.expected])),
+  };
+}

@@ -1,0 +1,154 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { createServer, type ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { parseJob } from '../../conf/load-job.ts';
+import { parseSite } from '../../conf/site.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { listening } from '../../hadoop/testing/http-server.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import type { HadoopCluster } from '../cluster/cluster.ts';
+import { dryRunOn, planJob, submit, submitOn } from './submit.ts';
+
+/* Tests submits that are aborted after their first steps; integration-tests covers the rest. */
+
+const ID = 'application_1795225023264_0001';
+const job = parseJob('name: a\nframework: none\nruntime: system\ntensorboard: false\ncommand: sleep 1\nroles: {worker: {instances: 1}}\n', {
+  file: 'job.yaml',
+  folder: '/nowhere',
+});
+
+async function folder(): Promise<string> {
+  const made = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));
+  onTestFinished(() => rm(made, { recursive: true, force: true }));
+  return made;
+}
+
+/**
+ * A ResourceManager that knows one application, and staging on this machine; `posted` is called after the application has been submitted.
+ */
+async function clusterWith(
+  posted: () => void,
+  mayKill: boolean,
+  scheduler: object = {},
+): Promise<{ cluster: HadoopCluster; root: string; requests: string[] }> {
+  const root = await folder();
+  const storage = new FileStorage();
+  const home = fileUri(root);
+  const user = (await storage.stat(home))?.owner ?? '';
+  const requests: string[] = [];
+  let state = 'ACCEPTED';
+  const server = createServer((request, response) => {
+    const said = `${request.method} ${/^[^?]*/.exec(request.url ?? '')?.[0].replace('/ws/v1/cluster/', '')}`;
+    requests.push(said);
+    request.resume().on('end', () => {
+      switch (said) {
+        case 'GET info':
+          return json(response, { clusterInfo: { haState: 'ACTIVE' } });
+        case 'POST apps/new-application':
+          return json(response, { 'application-id': ID, 'maximum-resource-capability': { memory: 8192, vCores: 8 } });
+        case 'POST apps':
+          posted();
+          return json(response, {}, 202);
+        case `GET apps/${ID}`:
+          return json(response, { app: { id: ID, user, state, startedTime: 1 } });
+        case `PUT apps/${ID}/state`:
+          if (!mayKill) return json(response, { RemoteException: { exception: 'ForbiddenException', message: 'no' } }, 403);
+          state = 'KILLED';
+          return json(response, { state: 'KILLING' }, 202);
+        case 'GET scheduler':
+          return json(response, { scheduler: { schedulerInfo: scheduler } });
+        default:
+          return json(response, {});
+      }
+    });
+  });
+  const address = await listening(server);
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const configuration = HadoopConfiguration.fromProperties({
+    'fs.defaultFS': 'hdfs://127.0.0.1:1',
+    'yarn.resourcemanager.webapp.address': new URL(address).host,
+  });
+  const site = parseSite('', 'tony-site.yaml');
+  const cluster = { configuration, user, storage, home, root: `${home}/staging`, site: async () => site, close: () => storage.close() };
+  return { cluster, root, requests };
+}
+
+function json(response: ServerResponse, body: unknown, status = 200): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+test('a submit that is aborted while the ResourceManager is asked kills the job and ends with the reason', async () => {
+  const controller = new AbortController();
+  const { cluster, root, requests } = await clusterWith(() => controller.abort(new Error('interrupted')), true);
+  await expect(submitOn(cluster, job, { signal: controller.signal })).rejects.toThrow('interrupted');
+  expect(requests).toContain(`PUT apps/${ID}/state`);
+  expect(await readdir(path.join(root, 'staging', 'jobs'))).toEqual([]);
+});
+
+test('a job that cannot be killed then is named', async () => {
+  const controller = new AbortController();
+  const { cluster } = await clusterWith(() => controller.abort(new Error('interrupted')), false);
+  await expect(submitOn(cluster, job, { signal: controller.signal })).rejects.toMatchObject({
+    code: 'KILL_FAILED',
+    hint: `Kill it yourself: tony-ts kill ${ID}.`,
+  });
+});
+
+test('a submit on this machine that is aborted starts nothing', async () => {
+  const localRoot = await folder();
+  const controller = new AbortController();
+  const onStaging = (): void => controller.abort(new Error('interrupted'));
+  await expect(submit(job, { local: true, localRoot, onStaging, signal: controller.signal })).rejects.toThrow('interrupted');
+  expect(await readdir(localRoot)).toEqual(['cache']);
+});
+
+test('a runtime of a cluster is refused on this machine, before anything is made', async () => {
+  const localRoot = await folder();
+  const elsewhere = { ...job, runtime: 'hdfs:///runtimes/own.tar.gz' };
+  const refused = {
+    code: 'JOB_INVALID',
+    message: expect.stringContaining('runtime is hdfs:///runtimes/own.tar.gz'),
+    hint: expect.stringContaining('--set runtime='),
+  };
+  await expect(submit(elsewhere, { local: true, localRoot })).rejects.toMatchObject(refused);
+  await expect(planJob(elsewhere, { local: true, localRoot })).rejects.toMatchObject(refused);
+  expect(await readdir(localRoot)).toEqual([]);
+});
+
+test('a Job that says one thing to quotas and another to YARN is refused before anything is asked or uploaded', async () => {
+  const { cluster, requests } = await clusterWith(() => {}, true);
+  const roles = job.roles.map((role) => ({ ...role, resources: { ...role.resources, other: { 'yarn.io/gpu': 8 } } }));
+  const refused = { code: 'JOB_INVALID', message: expect.stringContaining('roles.0.resources.other.yarn.io/gpu') };
+  await expect(submitOn(cluster, { ...job, roles }, {})).rejects.toMatchObject(refused);
+  await expect(dryRunOn(cluster, { ...job, roles }, {})).rejects.toMatchObject(refused);
+  expect(requests).toEqual([]);
+  await expect(submit({ ...job, roles }, { local: true })).rejects.toMatchObject(refused);
+  await expect(planJob({ ...job, roles }, { local: true })).rejects.toMatchObject(refused);
+});
+
+test('a stopped queue ends a submit before anything is uploaded, and a dry run shows no request', async () => {
+  const stopped = { queueName: 'night', queuePath: 'root.night', state: 'STOPPED' };
+  const { cluster, root, requests } = await clusterWith(() => {}, true, {
+    type: 'capacityScheduler',
+    queueName: 'root',
+    queuePath: 'root',
+    queues: { queue: [stopped, { ...stopped, queueName: 'default', queuePath: 'root.default' }] },
+  });
+  const refused = { code: 'JOB_REFUSED', message: 'Queue root.night is STOPPED.' };
+  await expect(submitOn(cluster, { ...job, queue: 'night' }, {})).rejects.toMatchObject(refused);
+  expect(requests).not.toContain('POST apps');
+  expect(await readdir(root)).toEqual([]);
+  expect(await dryRunOn(cluster, { ...job, queue: 'night' }, {})).toMatchObject({
+    plan: { verdict: { type: 'refused' } },
+    request: null,
+  });
+  // Placement rules may move a job of the queue `default`: YARN decides.
+  const { plan, request } = await dryRunOn(cluster, job, {});
+  expect({ verdict: plan.verdict.type, asks: request !== null }).toEqual({ verdict: 'refused', asks: true });
+});

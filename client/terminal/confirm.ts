@@ -1,0 +1,21 @@
+import { createInterface } from 'node:readline';
+
+export type Answer = 'yes' | 'no' | 'interrupted';
+
+/** Asks a yes-or-no question; an empty answer or Ctrl-D means no. */
+export function confirm(question: string, input: NodeJS.ReadStream, output: NodeJS.WritableStream): Promise<Answer> {
+  const reader = createInterface({ input, output });
+  return new Promise((resolve) => {
+    let answer: Answer = 'no';
+    const settle = (given: Answer): void => {
+      answer = given;
+      reader.close();
+    };
+    reader.on('close', () => resolve(answer));
+    reader.on('SIGINT', () => {
+      output.write('\n');
+      settle('interrupted');
+    });
+    reader.question(question, (text) => settle(/^y(es)?$/i.test(text.trim()) ? 'yes' : 'no'));
+  });
+}

@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest';
+import { decisionOf } from './interrupts.ts';
+
+test.each([
+  ['d', true, 'detach'],
+  ['K', true, 'kill'],
+  ['c', true, 'continue'],
+  ['\r', true, 'continue'],
+  ['\u0003', true, 'detach'],
+  // A job that ends with its client cannot be detached.
+  ['\u0003', false, 'kill'],
+  ['d', false, null],
+  ['x', true, null],
+  ['xk', true, 'kill'],
+  ['\x1b', true, 'continue'],
+  ['\x1b[C', true, null],
+] as const)('%j (may detach: %s) means %s', (key, mayDetach, decision) => {
+  expect(decisionOf(key, mayDetach)).toBe(decision);
+});

@@ -1,0 +1,95 @@
+import type { ReadStream } from 'node:tty';
+
+/** Exit code of a process that a signal interrupted, by shell convention. */
+export const INTERRUPTED = 130;
+
+/** The user's choice for the job when Ctrl-C is pressed while following it. */
+export type Decision = 'detach' | 'kill' | 'continue';
+
+export interface InterruptOptions {
+  /** The terminal for the answer; null if there is none. */
+  readonly input: ReadStream | null;
+  /** Whether the job can continue without this process. */
+  readonly mayDetach: boolean;
+  /** Shows the question; called with an empty text after the answer. */
+  readonly ask: (question: string) => void;
+  /** Called with the decision, except for `continue`. */
+  readonly decided: (decision: 'detach' | 'kill', by: 'person' | 'signal') => void;
+}
+
+/**
+ * On Ctrl-C, asks the user what to do. A second Ctrl-C, or a signal without a terminal, takes the least harmful choice: detach if possible,
+ * otherwise kill. Returns a function that removes the signal handlers.
+ */
+export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions): () => void {
+  const last = mayDetach ? 'detach' : 'kill';
+  const question = mayDetach ? 'Detach (d), kill the job (k), or go on (c)? ' : 'Kill the job (k), or go on (c)? ';
+  let asking = false;
+
+  const settle = (decision: Decision, by: 'person' | 'signal'): void => {
+    asking = false;
+    input?.setRawMode(false);
+    input?.pause();
+    input?.off('data', answered);
+    ask('');
+    if (decision !== 'continue') decided(decision, by);
+  };
+  const answered = (key: Buffer): void => {
+    const decision = decisionOf(key.toString('latin1'), mayDetach);
+    if (decision !== null) settle(decision, 'person');
+  };
+  const interrupted = (): void => {
+    if (asking || input === null) {
+      settle(last, input === null ? 'signal' : 'person');
+      return;
+    }
+    asking = true;
+    ask(question);
+    // Raw mode delivers single keys, and Ctrl-C as a key.
+    input.setRawMode(true);
+    input.on('data', answered);
+    input.resume();
+  };
+  const ended = (): void => settle(last, 'signal');
+
+  process.on('SIGINT', interrupted);
+  process.on('SIGTERM', ended);
+  process.on('SIGHUP', ended);
+  return () => {
+    process.off('SIGINT', interrupted);
+    process.off('SIGTERM', ended);
+    process.off('SIGHUP', ended);
+    if (asking) settle('continue', 'signal');
+  };
+}
+
+/**
+ * Decodes terminal input: fast typing delivers several keys at once, of which the first meaningful one counts. Null if there is none; keys
+ * that send escape sequences, such as arrows, have no meaning.
+ */
+export function decisionOf(keys: string, mayDetach: boolean): Decision | null {
+  if (keys.length > 1 && keys.startsWith('\x1b')) return null;
+  for (const key of keys) {
+    const decision = decisionOfKey(key, mayDetach);
+    if (decision !== null) return decision;
+  }
+  return null;
+}
+
+function decisionOfKey(key: string, mayDetach: boolean): Decision | null {
+  switch (key.toLowerCase()) {
+    case 'k':
+      return 'kill';
+    case 'c':
+    case '\r':
+    case '\n':
+    case '\x1b':
+      return 'continue';
+    case 'd':
+      return mayDetach ? 'detach' : null;
+    case '\x03':
+      return mayDetach ? 'detach' : 'kill';
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,10 @@
+/** Runs `action` for all items, at most `most` at a time, and returns the results in the items' order. Stops at the first failure. */
+export async function severalAtOnce<Item, Result>(
+  items: readonly Item[],
+  most: number,
+  action: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  for (let at = 0; at < items.length; at += most) results.push(...(await Promise.all(items.slice(at, at + most).map(action))));
+  return results;
+}

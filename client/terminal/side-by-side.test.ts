@@ -1,0 +1,40 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { sideBySide } from './side-by-side.ts';
+
+/** Work that ends when aborted, after a short cleanup. */
+async function untilTold(signal: AbortSignal, ended: () => void): Promise<never> {
+  try {
+    return await new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  } finally {
+    await delay(5);
+    ended();
+  }
+}
+
+test('answers what all answered, in their order', async () => {
+  expect(await sideBySide(() => [delay(5, 'a'), 2, Promise.resolve(null)])).toEqual(['a', 2, null]);
+  expect(await sideBySide(() => [])).toEqual([]);
+});
+
+test('when one fails the others are told to end and waited for; the first failure counts', async () => {
+  let ended = 0;
+  const count = (): void => void ended++;
+  const failing = sideBySide((signal) => [untilTold(signal, count), Promise.reject(new Error('first')), untilTold(signal, count)]);
+  await expect(failing).rejects.toThrow('first');
+  expect(ended).toBe(2);
+});
+
+test('ends all when it is aborted itself, also one within another', async () => {
+  let ended = 0;
+  const count = (): void => void ended++;
+  const controller = new AbortController();
+  const nested = sideBySide(
+    (signal) => [untilTold(signal, count), sideBySide((inner) => [untilTold(inner, count), untilTold(inner, count)], signal)],
+    controller.signal,
+  );
+  const expected = expect(nested).rejects.toThrow('interrupted');
+  controller.abort(new Error('interrupted'));
+  await expected;
+  expect(ended).toBe(3);
+});

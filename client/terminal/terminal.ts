@@ -1,0 +1,86 @@
+import { headOf, widthOf } from './text-width.ts';
+
+/** The capabilities of an output stream. */
+export interface Terminal {
+  /** Whether lines can be overwritten in place. */
+  readonly live: boolean;
+  readonly columns: number;
+  readonly rows: number;
+  paint(style: Style, text: string): string;
+}
+
+export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'blue' | 'magenta' | 'cyan';
+
+const CODES: Readonly<Record<Style, readonly [number, number]>> = {
+  bold: [1, 22],
+  dim: [2, 22],
+  red: [31, 39],
+  green: [32, 39],
+  yellow: [33, 39],
+  blue: [34, 39],
+  magenta: [35, 39],
+  cyan: [36, 39],
+};
+
+/** Uses colours only on a terminal, and not if NO_COLOR is set (no-color.org: any non-empty value). */
+export function terminalOf(
+  stream: { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined; readonly rows?: number | undefined },
+  environment: NodeJS.ProcessEnv = process.env,
+): Terminal {
+  const live = stream.isTTY === true && environment.TERM !== 'dumb';
+  const coloured = live && !environment.NO_COLOR;
+  return {
+    live,
+    // Read on each access, because windows are resized.
+    get columns() {
+      return stream.columns ?? 80;
+    },
+    get rows() {
+      return stream.rows ?? 24;
+    },
+    paint: (style, text) => (coloured && text !== '' ? `\x1b[${CODES[style][0]}m${text}\x1b[${CODES[style][1]}m` : text),
+  };
+}
+
+// Matching control characters is intended here. The last ones change the text direction.
+const CONTROL =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
+  /\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const OWN_STYLES: ReadonlySet<string> = new Set(
+  Object.values(CODES)
+    .flat()
+    .map((code) => `\x1b[${code}m`),
+);
+
+/**
+ * Sanitizes text from other sources for a terminal: removes escape sequences, control characters except tab and newline, and characters
+ * that change the text direction.
+ */
+export function harmless(text: string): string {
+  return text.replace(CONTROL, '');
+}
+
+/** Like `harmless`, but keeps the styles of `paint`. Every command passes its text output through this function. */
+export function printable(text: string): string {
+  return text.replace(CONTROL, (found) => (OWN_STYLES.has(found) ? found : ''));
+}
+
+/** Cuts the text to `width` columns, with an ellipsis in place of the removed end. */
+export function clip(text: string, width: number): string {
+  if (widthOf(text) <= width) return text;
+  return width <= 1 ? headOf(text, width) : `${headOf(text, width - 1)}…`;
+}
+
+/** Breaks the text between words into at most `most` lines of at most `width` columns; removes the rest. */
+export function wrap(text: string, width: number, most: number): string[] {
+  const lines: string[] = [];
+  let rest = text;
+  while (widthOf(rest) > width && lines.length < most - 1) {
+    const head = headOf(rest, width);
+    const space = rest[head.length] === ' ' ? head.length : head.lastIndexOf(' ');
+    const end = space > 0 ? space : Math.max(1, head.length);
+    lines.push(rest.slice(0, end));
+    rest = rest.slice(end).trimStart();
+  }
+  return rest === '' ? lines : [...lines, clip(rest, width)];
+}

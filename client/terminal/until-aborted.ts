@@ -1,0 +1,18 @@
+/**
+ * Resolves like the promise, or rejects with the signal's reason when it aborts: for work without signal support, which continues
+ * unobserved.
+ */
+export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  let aborted: () => void = () => undefined;
+  const end = new Promise<never>((_, reject) => {
+    aborted = () => reject(signal.reason);
+    if (signal.aborted) aborted();
+    signal.addEventListener('abort', aborted, { once: true });
+  });
+  try {
+    return await Promise.race([work, end]);
+  } finally {
+    signal.removeEventListener('abort', aborted);
+  }
+}

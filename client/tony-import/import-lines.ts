@@ -1,0 +1,33 @@
+import { tableLines } from '../terminal/table-lines.ts';
+import { clip, harmless, type Terminal, wrap } from '../terminal/terminal.ts';
+import type { ImportedJob, ImportedKey } from './import-tony.ts';
+
+/** Reports the import of TonY's keys: first the keys without an equivalent, then those that differ, then what job.yaml still lacks. */
+export function importLines({ keys, missing }: ImportedJob, terminal: Terminal, file = 'job.yaml'): string[] {
+  const lost = keys.filter(({ to }) => to === null);
+  const carried = keys.filter(({ to }) => to !== null);
+  const width = Math.max(40, terminal.columns - 1);
+  const remark = ({ key, value, remark }: ImportedKey): string[] => [
+    `  ${terminal.paint('bold', harmless(key))} = ${clip(harmless(value), Math.max(10, width - key.length - 5))}`,
+    ...wrap(remark, width - 6, 10).map((line) => `      ${line}`),
+  ];
+  const columns = [
+    { title: 'TONY', cell: ({ key }: ImportedKey) => key, flexible: true },
+    { title: 'VALUE', cell: ({ value }: ImportedKey) => (value.length > 20 ? `${value.slice(0, 19)}…` : value) },
+    { title: 'JOB.YAML', cell: ({ to }: ImportedKey) => to ?? '' },
+  ];
+  const different = carried.filter((each) => each.remark !== '');
+  return [
+    `${carried.length} of ${keys.length} keys stand in ${file}.`,
+    ...(carried.length === 0 ? [] : tableLines(carried, columns, terminal)),
+    ...(different.length === 0 ? [] : ['', 'What is different:', ...different.flatMap(remark)]),
+    ...(lost.length === 0 ? [] : ['', 'What does not stand there:', ...lost.flatMap(remark)]),
+    ...(missing.length === 0
+      ? []
+      : [
+          '',
+          terminal.paint('yellow', `What ${file} still lacks:`),
+          ...missing.flatMap((line) => wrap(harmless(line), width - 2, 10).map((part) => `  ${part}`)),
+        ]),
+  ];
+}

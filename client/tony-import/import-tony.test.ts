@@ -1,0 +1,152 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { parseJob } from '../../conf/load-job.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { terminalOf } from '../terminal/terminal.ts';
+import { importLines } from './import-lines.ts';
+import { convertTony, type TonyArguments } from './import-tony.ts';
+
+const xml = (properties: Readonly<Record<string, string>>): string =>
+  `<?xml version="1.0"?>\n<configuration>\n${Object.entries(properties)
+    .map(
+      ([name, value]) =>
+        `  <property><name>${name}</name><value>${value.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</value></property>`,
+    )
+    .join('\n')}\n</configuration>\n`;
+
+const convert = (properties: Readonly<Record<string, string>>, given: TonyArguments = {}) =>
+  convertTony(xml(properties), { file: 'tony.xml', ...given });
+const jobOf = (yaml: string) => parseJob(yaml, { file: 'job.yaml', folder: '/' });
+
+const MNIST = {
+  'tony.application.name': 'mnist (ps)',
+  'tony.application.security.enabled': 'false',
+  'tony.yarn.queue': 'research',
+  'tony.worker.instances': '4',
+  'tony.worker.memory': '4g',
+  'tony.worker.gpus': '1',
+  'tony.ps.instances': '2',
+  'tony.ps.memory': '3072',
+  'tony.am.memory': '1g',
+  'tony.task.heartbeat-interval-ms': '500',
+  'tony.application.timeout': '7200000',
+  'tony.execution.envs': 'DATA=hdfs:///data/mnist,EPOCHS=3',
+  'tony.application.tensorboard-log-dir': 'hdfs:///logs/mnist',
+  'tony.docker.enabled': 'true',
+  'tony.task.max-total-gpus': '8',
+  'fs.defaultFS': 'hdfs://nn:8020',
+  'tony.wroker.memory': '2g',
+};
+
+test('a job of TonY becomes a job file that our own parser takes', () => {
+  const { yaml, missing } = convert(MNIST, { executes: 'train.ts', python: 'node', taskParams: '--rate 0.1', sourceFolder: 'src' });
+  expect(yaml).toBe(`# From tony.xml of TonY. tony-ts config explain KEY says what a key means.
+
+name: mnist -ps-
+queue: research
+source: src
+command: node train.ts --rate 0.1
+env:
+  DATA: hdfs:///data/mnist
+  EPOCHS: "3"
+roles:
+  worker:
+    instances: 4
+    resources: {memory: 4g, vcores: 1, gpus: 1}
+  ps:
+    instances: 2
+    resources: {memory: 3072m, vcores: 1}
+    untracked: true
+    restart: {policy: never}
+heartbeat: {interval: 500ms}
+tensorboard: {logdir: hdfs:///logs/mnist}
+timeout: 7200s
+master: {memory: 1g}
+`);
+  expect(missing).toEqual([]);
+  expect(jobOf(yaml)).toMatchObject({ framework: 'tfjs', timeoutMs: 7_200_000, roles: [{ instances: 4 }, { tracking: 'untracked' }] });
+});
+
+test('each key is told of: where it stands, or why it does not', () => {
+  const { keys } = convert(MNIST);
+  expect(keys.map(({ key }) => key)).toEqual(Object.keys(MNIST));
+  const of = (name: string) => keys.find(({ key }) => key === name);
+  expect(of('tony.worker.memory')).toMatchObject({ to: 'roles.worker.resources.memory', value: '4g' });
+  expect(of('tony.docker.enabled')).toMatchObject({ to: null, remark: expect.stringContaining('Docker') });
+  expect(of('tony.task.max-total-gpus')).toMatchObject({ to: null, remark: expect.stringContaining('tony-site.yaml') });
+  expect(of('fs.defaultFS')).toMatchObject({ to: null, remark: expect.stringContaining('HADOOP_CONF_DIR') });
+  expect(of('tony.wroker.memory')).toMatchObject({ to: null, remark: 'role wroker has no tasks' });
+});
+
+test('only what stands in job.yaml is said to', () => {
+  const to = (properties: Readonly<Record<string, string>>, given: TonyArguments = {}) =>
+    Object.fromEntries(convert(properties, given).keys.map(({ key, to: place }) => [key.slice('tony.'.length), place]));
+  const odd = { 'tony.application.timeout': '-1', 'tony.task.max-missed-heartbeats': 'x', 'tony.containers.command': 'python old.py' };
+  expect(to({ 'tony.worker.instances': '1', ...odd }, { executes: 'new.py' })).toEqual({
+    'worker.instances': 'roles.worker.instances',
+    'application.timeout': null,
+    'task.max-missed-heartbeats': null,
+    'containers.command': null,
+  });
+  expect(to({ 'tony.am.command': 'python notebook.py', 'tony.am.gpus': '1', 'tony.am.retry-count': '2' })).toEqual({
+    'am.command': 'command',
+    'am.gpus': 'roles.worker.resources.gpus',
+    'am.retry-count': null,
+  });
+  expect(convert({ 'tony.worker.instances': '1', constructor: 'x', 'tony.worker.toString': 'x' }).keys.slice(1)).toMatchObject([
+    { key: 'constructor', to: null },
+    { key: 'tony.worker.toString', to: null },
+  ]);
+});
+
+test('what was on the command line of TonY goes before the file', () => {
+  const { yaml } = convert(
+    { 'tony.worker.instances': '1', 'tony.containers.command': 'python old.py' },
+    { settings: ['tony.worker.instances=3'], executes: 'new.py', python: 'python3' },
+  );
+  expect(jobOf(yaml)).toMatchObject({ framework: 'none', roles: [{ instances: 3, command: 'python3 new.py' }] });
+  expect(() => convert(MNIST, { settings: ['nonsense'] })).toThrow('no assignment');
+});
+
+describe('what job.yaml still lacks is said', () => {
+  test('a command', () => {
+    expect(convert({ 'tony.worker.instances': '1' }).missing).toEqual([expect.stringContaining('has no command')]);
+  });
+  test('a size that nobody can read', () => {
+    const { missing } = convert({ 'tony.worker.instances': '1', 'tony.worker.memory': 'much', 'tony.containers.command': 'x' });
+    expect(missing).toEqual([expect.stringContaining('expected a size')]);
+  });
+});
+
+test('a job without tasks is refused, one within its ApplicationMaster becomes a worker', () => {
+  expect(() => convert({ 'tony.worker.instances': '0' })).toThrow(TonyError);
+  const { yaml } = convert({ 'tony.am.command': 'python notebook.py', 'tony.am.memory': '8g', 'tony.am.gpus': '1' });
+  expect(jobOf(yaml).roles).toMatchObject([{ name: 'worker', instances: 1, resources: { memoryMb: 8192, gpus: 1 } }]);
+});
+
+test('whatever the values are, it is YAML that says them, and nothing is lost', () => {
+  const value = fc
+    .string({ unit: fc.constantFrom('a', '0', ' ', ':', '#', '"', "'", '{', ',', '-', '&', 'é', '\\') })
+    .map((text) => text.trim());
+  fc.assert(
+    fc.property(value, value, (command, queue) => {
+      const { yaml, keys, missing } = convert({
+        'tony.worker.instances': '1',
+        'tony.containers.command': command,
+        'tony.yarn.queue': queue,
+      });
+      expect(keys).toHaveLength(3);
+      if (missing.length > 0) return;
+      expect(jobOf(yaml)).toMatchObject({ queue, roles: [{ command }] });
+    }),
+  );
+});
+
+test('lines fit the terminal', () => {
+  const imported = convert(MNIST);
+  for (const columns of [80, 200]) {
+    const lines = importLines(imported, terminalOf({ columns }), 'job.yaml');
+    expect(lines.filter((line) => line.length >= columns)).toEqual([]);
+    expect(lines.join('\n')).toContain('What does not stand there:');
+  }
+});

@@ -1,0 +1,345 @@
+import { readFile } from 'node:fs/promises';
+import { basename, dirname, resolve } from 'node:path';
+import { Document, isCollection, visit } from 'yaml';
+import { parseJob } from '../../conf/load-job.ts';
+import { parseMemory } from '../../conf/values/units.ts';
+import { parseHadoopXml } from '../../hadoop/configuration/hadoop-xml.ts';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+import { APPLICATION_KEYS, type Carrying, OTHER_KEYS, ROLE_KEYS } from './tony-keys.ts';
+
+/** Arguments of TonY's ClusterSubmitter in addition to the configuration file. */
+export interface TonyArguments {
+  /** `-executes`: the program, or the complete command. */
+  readonly executes?: string | undefined;
+  /** `-task_params` */
+  readonly taskParams?: string | undefined;
+  /** `-python_binary_path` */
+  readonly python?: string | undefined;
+  /** `-src_dir` */
+  readonly sourceFolder?: string | undefined;
+  /** `-conf key=value`, overrides the file. */
+  readonly settings?: readonly string[];
+}
+
+const TONY_ARGUMENTS: OptionNames<TonyArguments> = {
+  executes: true,
+  taskParams: true,
+  python: true,
+  sourceFolder: true,
+  settings: true,
+};
+
+/** A key of TonY and its equivalent. */
+export interface ImportedKey {
+  readonly key: string;
+  readonly value: string;
+  /** The key in job.yaml; null if there is no equivalent. */
+  readonly to: string | null;
+  /** Why there is no equivalent, or how it differs; empty if neither applies. */
+  readonly remark: string;
+}
+
+export interface ImportedJob {
+  /** The text of job.yaml. */
+  readonly yaml: string;
+  /** All keys of the configuration, in order. */
+  readonly keys: readonly ImportedKey[];
+  /** What job.yaml lacks before it can be submitted. */
+  readonly missing: readonly string[];
+}
+
+/** The keys of job.yaml in the order of the output. */
+interface Draft {
+  name: string;
+  queue?: string;
+  source?: string;
+  framework?: 'none';
+  command?: string;
+  tags?: string[];
+  env: Record<string, string>;
+  roles: Record<string, DraftRole>;
+  success?: 'chief';
+  gang?: { timeout: string };
+  heartbeat: { interval?: string; missed?: number };
+  tensorboard?: { logdir: string; memory?: string } | undefined;
+  timeout?: string;
+  master: { memory?: string; vcores?: number; nodeLabel?: string };
+}
+
+interface DraftRole {
+  instances: number;
+  resources: { memory: string; vcores: number; gpus?: number };
+  command?: string;
+  nodeLabel?: string;
+  untracked?: true;
+  sidecar?: true;
+  restart?: { policy: 'never' };
+}
+
+/** TonY's defaults that differ from those of tony-ts. */
+const DEFAULT_MEMORY = '2g';
+const UNTRACKED = 'ps';
+const SIDECAR = 'tensorboard';
+const STOPPING = 'ps';
+const LONGEST_GANG_S = 570;
+
+/**
+ * Reads the configuration of a TonY job.
+ *
+ * @throws TonyError JOB_UNREADABLE, HADOOP_CONF_INVALID (not a Hadoop XML), USAGE (a setting is no assignment), JOB_INVALID (it starts no
+ *   task)
+ */
+export async function importTony(file: string, given: TonyArguments = {}): Promise<ImportedJob> {
+  checkOptions('importTony', given, TONY_ARGUMENTS);
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    throw new TonyError('JOB_UNREADABLE', `Cannot read the TonY configuration ${file}: ${fileErrorOf(error)}.`, {
+      hint: 'Check the path.',
+      cause: error,
+    });
+  });
+  return convertTony(text, { ...given, file });
+}
+
+/** The pure part of {@link importTony}; keys as TonY 0.5 reads them (TonyConfigurationKeys, tony-default.xml). */
+export function convertTony(xml: string, { file, settings = [], ...given }: TonyArguments & { readonly file: string }): ImportedJob {
+  const said = new Map(parseHadoopXml(xml, file).map(({ name, value }) => [name, value.trim()]));
+  for (const setting of settings) {
+    const equals = setting.indexOf('=');
+    if (equals < 1)
+      throw new TonyError('USAGE', `--set ${setting} is no assignment.`, { hint: 'Write it like --set tony.worker.instances=4.' });
+    said.set(setting.slice(0, equals), setting.slice(equals + 1));
+  }
+  const roles = rolesOf(said);
+  const command = commandOf(said, given);
+  const draft = draftOf(said, roles, command, given, file);
+  const how = { executes: given.executes, fromMaster: !roles.some((role) => said.has(`tony.${role}.instances`)) };
+  const keys = [...said].map(([key, value]) => ({ key, value, ...carried(key, value, draft, how) }));
+  const yaml = yamlOf(draft, file);
+  return { yaml, keys, missing: missingOf(yaml, dirname(resolve(file))) };
+}
+
+/** Names of the roles that have tasks, in the order of the configuration; TonY's role names are lower-case. */
+function rolesOf(said: ReadonlyMap<string, string>): string[] {
+  const named = [...said].flatMap(([key, value]) => {
+    const [, role] = /^tony\.([a-z]+)\.instances$/.exec(key) ?? [];
+    return role !== undefined && number(value) !== null && Number(value) > 0 ? [role] : [];
+  });
+  if (named.length > 0) return named;
+  // A single-program job, which TonY runs within its ApplicationMaster.
+  if (said.has('tony.am.command')) return ['worker'];
+  throw new TonyError('JOB_INVALID', 'The TonY configuration starts no task: no tony.ROLE.instances is above 0.', {
+    hint: 'Say how many there are: --set tony.worker.instances=2.',
+  });
+}
+
+function commandOf(said: ReadonlyMap<string, string>, { executes, taskParams, python }: TonyArguments): string | undefined {
+  if (executes === undefined) return said.get('tony.containers.command') ?? said.get('tony.am.command');
+  return [python, executes, taskParams].filter((part) => part !== undefined).join(' ');
+}
+
+function draftOf(
+  said: ReadonlyMap<string, string>,
+  names: readonly string[],
+  command: string | undefined,
+  { sourceFolder }: TonyArguments,
+  file: string,
+): Draft {
+  const list = (key: string, fallback = ''): string[] => splitList(said.get(key) ?? fallback);
+  const untracked = list('tony.application.untracked.jobtypes', UNTRACKED);
+  const sidecars = list('tony.application.sidecar.jobtypes', SIDECAR);
+  const stopping = list('tony.application.stop-on-failure-jobtypes', STOPPING);
+  const logdir = said.get('tony.application.tensorboard-log-dir');
+  const label = said.get('tony.application.node-label');
+  // If the job names its summary folder, TensorBoard is a setting and not a role.
+  const own = names.filter((name) => logdir === undefined || name !== SIDECAR);
+  const roles = Object.fromEntries(
+    own.map((name): [string, DraftRole] => {
+      const of = (key: string): string | undefined => said.get(`tony.${name}.${key}`);
+      const single = said.get(`tony.${name}.instances`) === undefined;
+      const gpus = number(single ? said.get('tony.am.gpus') : of('gpus')) ?? 0;
+      const nodeLabel = of('node-label') ?? label;
+      const roleCommand = of('command');
+      return [
+        name,
+        {
+          instances: number(of('instances')) ?? 1,
+          resources: {
+            memory: memoryText(single ? said.get('tony.am.memory') : of('memory')),
+            vcores: number(single ? said.get('tony.am.vcores') : of('vcores')) ?? 1,
+            ...(gpus > 0 ? { gpus } : {}),
+          },
+          ...(roleCommand === undefined ? {} : { command: roleCommand }),
+          ...(nodeLabel === undefined ? {} : { nodeLabel }),
+          ...(sidecars.includes(name) ? { sidecar: true as const } : untracked.includes(name) ? { untracked: true as const } : {}),
+          ...(stopping.includes(name) && !sidecars.includes(name) ? { restart: { policy: 'never' as const } } : {}),
+        },
+      ];
+    }),
+  );
+  const queue = said.get('tony.yarn.queue');
+  const source = sourceFolder ?? said.get('tony.src.dir');
+  const tags = list('tony.application.tags');
+  const gang = positive(said.get('tony.container.allocation.timeout'));
+  const interval = positive(said.get('tony.task.heartbeat-interval-ms'));
+  const missed = positive(said.get('tony.task.max-missed-heartbeats'));
+  const timeout = positive(said.get('tony.application.timeout'));
+  const tensorBoardMemory = said.get('tony.tensorboard.memory');
+  const vcores = positive(said.get('tony.am.vcores'));
+  const masterMemory = said.get('tony.am.memory');
+  const masterLabel = said.get('tony.am.node-label') ?? label;
+  const commands = [command, ...Object.values(roles).map((role) => role.command)];
+  return {
+    name: jobName(said.get('tony.application.name') ?? basename(file, '.xml')),
+    ...(queue === undefined ? {} : { queue }),
+    ...(source === undefined ? {} : { source }),
+    // TensorFlow.js is included only for programs that run on Node.
+    ...(commands.some((each) => each !== undefined && /(^|[\s/])(node|npx|npm)\s|\.[cm]?[jt]s\b/.test(each))
+      ? {}
+      : { framework: 'none' as const }),
+    ...(command === undefined ? {} : { command }),
+    ...(tags.length === 0 ? {} : { tags }),
+    env: { ...assignments(said.get('tony.containers.envs')), ...assignments(said.get('tony.execution.envs')) },
+    roles,
+    ...(said.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? { success: 'chief' as const } : {}),
+    ...(gang === null ? {} : { gang: { timeout: `${Math.max(1, Math.min(LONGEST_GANG_S, Math.ceil(gang / 1000)))}s` } }),
+    heartbeat: {
+      ...(interval === null ? {} : { interval: `${Math.max(100, Math.min(60_000, interval))}ms` }),
+      ...(missed === null ? {} : { missed: Math.max(2, Math.min(1000, missed)) }),
+    },
+    ...(logdir === undefined
+      ? {}
+      : { tensorboard: { logdir, ...(tensorBoardMemory === undefined ? {} : { memory: memoryText(tensorBoardMemory) }) } }),
+    ...(timeout === null ? {} : { timeout: `${Math.ceil(timeout / 1000)}s` }),
+    master: {
+      ...(masterMemory === undefined ? {} : { memory: memoryText(masterMemory) }),
+      ...(vcores === null ? {} : { vcores }),
+      ...(masterLabel === undefined ? {} : { nodeLabel: masterLabel }),
+    },
+  };
+}
+
+const UNKNOWN: Carrying = { to: null, remark: 'no key of TonY 0.5' };
+const SAYS_NOTHING: Carrying = { to: null, remark: 'says nothing that job.yaml could: what holds when it is left out' };
+
+/** The equivalent of one key, if the draft contains it. */
+function carried(
+  key: string,
+  value: string,
+  draft: Draft,
+  { executes, fromMaster }: { readonly executes: string | undefined; readonly fromMaster: boolean },
+): Carrying {
+  if (Object.hasOwn(APPLICATION_KEYS, key)) {
+    const known = APPLICATION_KEYS[key];
+    const said = typeof known === 'function' ? known(value) : (known ?? UNKNOWN);
+    if (key === 'tony.containers.command' && executes !== undefined) return { to: null, remark: '--executes goes before it' };
+    if (key === 'tony.am.command' && draft.command !== value) return { to: null, remark: 'the job has tasks of its own' };
+    if (key.startsWith('tony.am.') && fromMaster && said.to !== 'command') {
+      const resource = key.slice('tony.am.'.length);
+      if (['memory', 'vcores', 'gpus'].includes(resource)) return { to: `roles.worker.resources.${resource}`, remark: '' };
+    }
+    return said.to === null || stands(draft, said.to) ? said : SAYS_NOTHING;
+  }
+  const [, role, rest = ''] = /^tony\.([a-z]+)\.(.+)$/.exec(key) ?? [];
+  if (role !== undefined && Object.hasOwn(ROLE_KEYS, rest)) {
+    const ofRole = ROLE_KEYS[rest] ?? UNKNOWN;
+    if (role === SIDECAR && draft.tensorboard !== undefined)
+      return rest === 'memory'
+        ? { to: 'tensorboard.memory', remark: '' }
+        : { to: null, remark: 'TensorBoard comes in a container of its own' };
+    if (draft.roles[role] === undefined) return { to: null, remark: `role ${role} has no tasks` };
+    if (ofRole.to === null) return ofRole;
+    const to = `roles.${role}.${ofRole.to}`;
+    return stands(draft, to) ? { ...ofRole, to } : SAYS_NOTHING;
+  }
+  const other = OTHER_KEYS.find(({ pattern }) => pattern.test(key));
+  if (other !== undefined) return { to: null, remark: other.remark };
+  return key.startsWith('tony.') ? UNKNOWN : { to: null, remark: "Hadoop's own: it belongs to the files of HADOOP_CONF_DIR" };
+}
+
+/** Whether the draft contains one of the comma-separated keys; `roles.*.nodeLabel` matches any role. */
+function stands(draft: Draft, places: string): boolean {
+  const below = (value: unknown, keys: readonly string[]): boolean => {
+    const [key, ...rest] = keys;
+    if (key === undefined) return value !== undefined;
+    if (typeof value !== 'object' || value === null) return false;
+    const entries = key === '*' ? Object.values(value) : Object.hasOwn(value, key) ? [(value as Record<string, unknown>)[key]] : [];
+    return entries.some((entry) => below(entry, rest));
+  };
+  return places.split(', ').some((place) => place === 'framework' || below(draft, place.split('.')));
+}
+
+/** Keys whose mappings are written on one line. */
+const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master']);
+
+function yamlOf(draft: Draft, file: string): string {
+  const said = Object.entries(draft).filter(
+    ([, value]: [string, unknown]) =>
+      value !== undefined && !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
+  );
+  const document = new Document(Object.fromEntries(said));
+  document.commentBefore = ` From ${basename(file)} of TonY. tony-ts config explain KEY says what a key means.`;
+  visit(document, {
+    Pair: (_, { key, value }) => {
+      if (isCollection(value) && ON_ONE_LINE.has(String(key))) value.flow = true;
+    },
+  });
+  return document.toString({ lineWidth: 0, flowCollectionPadding: false });
+}
+
+/** Reports the errors of parsing the result as job.yaml. */
+function missingOf(yaml: string, folder: string): string[] {
+  try {
+    parseJob(yaml, { file: 'job.yaml', folder });
+    return [];
+  } catch (error) {
+    if (!(error instanceof TonyError)) throw error;
+    return error.message
+      .split('\n')
+      .slice(1)
+      .map((line) => line.trim());
+  }
+}
+
+/** TonY accepts almost any name. */
+function jobName(name: string): string {
+  return (
+    name
+      .replace(/[^\w .:@+-]+/g, '-')
+      .replace(/^[^A-Za-z0-9]+/, '')
+      .slice(0, 200) || 'job'
+  );
+}
+
+/** A memory size of TonY: `2g`, `2048m`, or a number of MiB. */
+function memoryText(text: string = DEFAULT_MEMORY): string {
+  const size = /^\d+$/.test(text) ? `${text}m` : text.toLowerCase();
+  return parseMemory(size) === undefined ? text : size;
+}
+
+function number(text: string | undefined): number | null {
+  return text !== undefined && /^\d+$/.test(text) ? Number(text) : null;
+}
+
+/** TonY uses -1 and 0 for no limit. */
+function positive(text: string | undefined): number | null {
+  const value = number(text);
+  return value === null || value === 0 ? null : value;
+}
+
+function splitList(text: string): string[] {
+  return text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+}
+
+/** Parses `A=1,B=2`, the format of Hadoop's lists. */
+function assignments(text = ''): Record<string, string> {
+  return Object.fromEntries(
+    splitList(text).flatMap((part) => {
+      const equals = part.indexOf('=');
+      return equals < 1 ? [] : [[part.slice(0, equals), part.slice(equals + 1)]];
+    }),
+  );
+}

@@ -1,0 +1,57 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { fileBeside, isTooWide } from './default-source.ts';
+
+const FILES = new Set(['train.ts', 'src/main.py', 'run', 'conf.yaml', 'sleep', '5', 'my file.ts']);
+const beside = (command: string) => fileBeside(command, (path) => FILES.has(path));
+
+test.each([
+  ['node train.ts --epochs 3', 'train.ts'],
+  ['RATE=0.1 node ./train.ts', 'train.ts'],
+  ['cd /tmp && python3 src/main.py', 'src/main.py'],
+  ['./run', 'run'],
+  ['python3 -m trainer --config=conf.yaml', 'conf.yaml'],
+  ['node "my file.ts"', 'my file.ts'],
+  ['cat <conf.yaml', 'conf.yaml'],
+])('%s names %s', (command, file) => {
+  expect(beside(command)).toBe(file);
+});
+
+test.each([
+  'sleep 5',
+  'sleep',
+  'run; sleep 5',
+  'node /opt/train.ts',
+  'node ../train.ts',
+  'node ~/train.ts',
+  'node $HOME/train.ts',
+  'node missing.ts',
+  'node --input-type=module --eval "import \'tony-ts/training\'"',
+])('%s names no file beside it', (command) => {
+  expect(beside(command)).toBeUndefined();
+});
+
+test('a home folder and those above it are too wide to be sent by default', () => {
+  expect(['/home/alice', '/home', '/'].map((folder) => isTooWide(folder, '/home/alice'))).toEqual([true, true, true]);
+  expect(['/home/alice/job', '/home/bob', '/srv/jobs'].map((folder) => isTooWide(folder, '/home/alice'))).toEqual([false, false, false]);
+});
+
+test('a home folder is too wide by its other name too', () => {
+  const root = mkdtempSync(join(tmpdir(), 'tony-ts-home-'));
+  onTestFinished(() => rmSync(root, { recursive: true }));
+  mkdirSync(join(root, 'disk', 'alice', 'job'), { recursive: true });
+  symlinkSync('disk', join(root, 'home'));
+  const wide = (folder: string, home: string): boolean => isTooWide(join(root, folder), join(root, home));
+  expect([wide('disk/alice', 'home/alice'), wide('disk', 'home/alice'), wide('home/alice', 'disk/alice')]).toEqual([true, true, true]);
+  expect(wide('disk/alice/job', 'home/alice')).toBe(false);
+});
+
+test('a folder like /tmp, which users share, is too wide', () => {
+  const shared = mkdtempSync(join(tmpdir(), 'shared-'));
+  onTestFinished(() => rmSync(shared, { recursive: true, force: true }));
+  expect(isTooWide(shared, '/home/alice')).toBe(false);
+  chmodSync(shared, 0o1777);
+  expect(isTooWide(shared, '/home/alice')).toBe(true);
+});

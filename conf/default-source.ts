@@ -1,0 +1,69 @@
+import { realpathSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { isAbsolute, join, normalize, relative, sep } from 'node:path';
+
+/**
+ * Returns the file beside job.yaml that a command names, such as `train.ts` in `node train.ts`; undefined when the command names none. If
+ * there is one, the folder of job.yaml becomes the default source.
+ *
+ * The program name itself counts only with a path (`./train`), because the shell finds programs such as `sleep` elsewhere. A word without a
+ * dot or slash is not a file name.
+ *
+ * @param isFile whether a path, relative to the folder of job.yaml, is a file.
+ */
+export function fileBeside(command: string, isFile: (path: string) => boolean): string | undefined {
+  let isProgram: boolean = true;
+  for (const token of command.match(/[;&|()]+|(?:"[^"]*"|'[^']*'|[^\s;&|()"'])+/g) ?? []) {
+    if (/^[;&|()]/.test(token)) {
+      isProgram = true;
+      continue;
+    }
+    const word = token.replace(/["']/g, '');
+    const isAssignment: boolean = isProgram && /^\w+=/.test(word);
+    const path = isProgram && !word.includes('/') ? undefined : pathIn(word);
+    if (path !== undefined && isFile(path)) return path;
+    isProgram = isAssignment;
+  }
+  return undefined;
+}
+
+/** Extracts the value of `--config=conf.yaml`; undefined unless the result is a path below the folder. */
+function pathIn(word: string): string | undefined {
+  const value = word.replace(/^[<>]+/, '').replace(/^-[\w-]*=/, '');
+  if (!/[./]/.test(value) || /^[-~]/.test(value) || /[$*?\0]/.test(value) || isAbsolute(value)) return undefined;
+  const path = normalize(value);
+  return path === '.' || path === '..' || path.startsWith(`..${sep}`) ? undefined : path;
+}
+
+/** Whether a path below a folder is a file. */
+export function isFileIn(folder: string): (path: string) => boolean {
+  return (path) => statSync(join(folder, path), { throwIfNoEntry: false })?.isFile() ?? false;
+}
+
+/**
+ * True for a folder that must not become the source only because a command names a file in it: the user's home or one of its ancestors
+ * (symbolic links are resolved), and shared folders such as /tmp.
+ */
+export function isTooWide(folder: string, home: string = homedir()): boolean {
+  return contains(folder, home) || contains(withoutLinks(folder), withoutLinks(home)) || isShared(folder);
+}
+
+/** Everybody may write, and only owners may remove: the mode of shared folders. */
+const SHARED_MODE = 0o1002;
+
+function isShared(folder: string): boolean {
+  return ((statSync(folder, { throwIfNoEntry: false })?.mode ?? 0) & SHARED_MODE) === SHARED_MODE;
+}
+
+function contains(folder: string, home: string): boolean {
+  const way = relative(folder, home);
+  return way === '' || (!way.startsWith('..') && !isAbsolute(way));
+}
+
+function withoutLinks(folder: string): string {
+  try {
+    return realpathSync(folder);
+  } catch {
+    return folder;
+  }
+}

@@ -1,0 +1,43 @@
+import { z } from 'zod';
+import { isRoleTag, LONGEST_TAG } from './role-tags.ts';
+import { ROLE_NAME } from './values/role-name.ts';
+import { TASK_VARIABLES } from './values/task-variables.ts';
+import { count, text } from './values/value-schemas.ts';
+
+/* Rules for values that job.yaml and a resolved job (job.json, or a Job object) share; each rule is defined once, here. */
+
+export const jobName = text()
+  .max(200)
+  .regex(/^[\w][\w .:@+-]*$/, { error: 'may hold letters, digits, spaces and . _ : @ + - only, and starts with a letter, a digit or _' });
+export const roleName = z.string().regex(ROLE_NAME, { error: 'is no name of a role (small letters, digits and -)' });
+export const dataName = z.string().regex(/^[A-Za-z][A-Za-z0-9_-]*$/, { error: 'is no name of a data folder (letters, digits, - and _)' });
+export const variableName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'is no name of an environment variable' })
+  .refine((name) => !TASK_VARIABLES.has(name), { error: 'is set by tony-ts for each task: choose another name' });
+export const tag = text()
+  .max(LONGEST_TAG)
+  .regex(/^[ -+--~]+$/, { error: 'may hold printable ASCII characters but no comma: YARN takes no others, and separates tags by commas' })
+  .refine((value) => !isRoleTag(value), { error: 'begins like the tags that tell what a job asks for' });
+export const MOST_TAGS = 20;
+
+export const taskCount = () => count(1, 100_000);
+export const vcoreCount = () => count(1, 4096);
+export const gpuCount = () => count(0, 1024);
+export const masterVcoreCount = () => count(1, 64);
+export const MOST_RESTARTS = 10_000;
+
+export const framework = z.enum(['tfjs', 'none']);
+export const success = z.enum(['all', 'chief']);
+export const restartPolicy = z.enum(['on-failure', 'never']);
+export const wire = z.enum(['float32', 'float16']);
+
+/** ms */
+export const GANG_TIMEOUT = { min: 1000, max: 570_000, why: 'YARN takes unused containers back after 10 minutes' };
+export const HEARTBEAT_INTERVAL = { min: 100, max: 60_000 };
+export const JOB_TIMEOUT = { min: 1000 };
+
+export const missedHeartbeats = () => count(2, 1000);
+export const checkpointEvery = () => count(1);
+export const checkpointKeep = () => count(1, 10_000);
+export const stepsOfStaleness = () => count(0, 1_000_000);

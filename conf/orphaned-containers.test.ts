@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest';
+import { jobStatus, orphanedContainer } from './job-status.fixture.ts';
+import { orphanTexts } from './orphaned-containers.ts';
+
+const texts = (containers: Parameters<typeof orphanedContainer>[0][], finishedAt: number | null = null, now = 1_000_000) =>
+  orphanTexts(jobStatus({ orphanedContainers: containers.map(orphanedContainer), finishedAt }), now);
+
+test('a program on a lost node is named with the node and the time that it has left', () => {
+  expect(texts([])).toEqual([]);
+  expect(texts([{ mayRunForMs: 23_400 }])).toEqual([
+    'worker:1 may still run on node2:8041 for up to 24 s: YARN has given up the container there, and its executor cannot be reached.',
+  ]);
+  expect(texts([{ attached: true }])).toEqual([
+    'worker:1 may still run on node2:8041: YARN has given up the container there; its executor has the order to stop.',
+  ]);
+  expect(texts([{ index: null }])[0]).toMatch(/^a task of role worker may still run on node2:8041 /);
+});
+
+test('there is one sentence for each node, with the longest time and at most five names', () => {
+  const two = [{ index: 0, mayRunForMs: 1_000 }, { index: 3, mayRunForMs: 90_000 }, { node: 'node3:8041' }];
+  expect(texts(two)).toEqual([
+    'worker:0 and worker:3 may still run on node2:8041 for up to 1 min 30 s: YARN has given up the containers there, and their executors cannot be reached.',
+    expect.stringMatching(/^worker:1 may still run on node3:8041 /),
+  ]);
+  const many = Array.from({ length: 12 }, (_, index) => ({ index, attached: true }));
+  expect(texts(many)).toEqual([
+    'worker:0, worker:1, worker:2, worker:3, worker:4 and 7 more may still run on node2:8041: YARN has given up the containers there; their executors have the order to stop.',
+  ]);
+});
+
+test('after the end of the job the time goes on from its last status', () => {
+  const left = (since: number) => texts([{ mayRunForMs: 60_000 }], 1_000_000, 1_000_000 + since);
+  expect(left(20_000)[0]).toContain(' for up to 40 s: ');
+  expect(left(60_000)).toEqual([]);
+  // The clock of this machine is behind that of the machine that wrote the status.
+  expect(left(-5_000)[0]).toContain(' for up to 1 min: ');
+});

@@ -1,0 +1,159 @@
+import { isDeepStrictEqual } from 'node:util';
+import { z } from 'zod';
+import { TonyError } from '../platform/errors.ts';
+import type { Job, Role } from './job.ts';
+import {
+  checkpointEvery,
+  checkpointKeep,
+  dataName,
+  framework,
+  GANG_TIMEOUT,
+  gpuCount,
+  HEARTBEAT_INTERVAL,
+  JOB_TIMEOUT,
+  jobName,
+  MOST_RESTARTS,
+  MOST_TAGS,
+  masterVcoreCount,
+  missedHeartbeats,
+  restartPolicy,
+  roleName,
+  stepsOfStaleness,
+  success,
+  tag,
+  taskCount,
+  variableName,
+  vcoreCount,
+  wire,
+} from './job-values.ts';
+import { SERVING_ROLE } from './strategy-roles.ts';
+import { tensorBoardRole } from './tensorboard-role.ts';
+import { otherResourceProblem } from './values/resource-key.ts';
+import { count, MOST_MEMORY_MB, text } from './values/value-schemas.ts';
+
+/*
+ * The schema of a resolved job: `job` in job.json, or a Job that a program passes to `submit`. Users may have written or changed either, so
+ * it must satisfy every rule of job.yaml. Quotas, tags and YARN requests then use the same values.
+ */
+
+const environment = z.record(variableName, z.string());
+const acl = z.strictObject({ users: z.array(text()), groups: z.array(text()) });
+const label = text().nullable();
+const memoryMb = () => count(1, MOST_MEMORY_MB);
+const ms = ({ min, max = Number.MAX_SAFE_INTEGER }: { readonly min: number; readonly max?: number }) => count(min, max);
+
+const other = z.record(z.string(), count(0)).superRefine((amounts, context) => {
+  for (const key of Object.keys(amounts)) {
+    const message = otherResourceProblem(key);
+    if (message !== undefined) context.addIssue({ code: 'custom', path: [key], message });
+  }
+});
+
+const role: z.ZodType<Role> = z.strictObject({
+  name: roleName,
+  instances: taskCount(),
+  maxInstances: taskCount(),
+  resources: z.strictObject({ memoryMb: memoryMb(), vcores: vcoreCount(), gpus: gpuCount(), other }),
+  command: text(),
+  env: environment,
+  nodeLabel: label,
+  restart: z.strictObject({ policy: restartPolicy, maxRestarts: count(0) }),
+  tracking: z.enum(['tracked', 'untracked', 'sidecar']),
+  chief: z.boolean(),
+  ranked: z.boolean(),
+  servesParameters: z.boolean(),
+});
+
+export const resolvedJobSchema: z.ZodType<Job> = z
+  .strictObject({
+    name: jobName,
+    queue: text(),
+    source: z.strictObject({ path: text(), exclude: z.array(text()) }).nullable(),
+    framework,
+    runtime: text(),
+    data: z.record(dataName, text()),
+    env: environment,
+    roles: z.array(role).min(1),
+    success,
+    gang: z.strictObject({ timeoutMs: ms(GANG_TIMEOUT) }),
+    heartbeat: z.strictObject({ intervalMs: ms(HEARTBEAT_INTERVAL), missed: missedHeartbeats() }),
+    checkpoint: z.strictObject({ dir: text().nullable(), everySteps: checkpointEvery(), keep: checkpointKeep() }),
+    tensorboard: z.strictObject({ logdir: text().nullable(), serve: z.boolean(), memoryMb: memoryMb() }),
+    strategy: z.discriminatedUnion('type', [
+      z.strictObject({ type: z.literal('all-reduce'), wire }),
+      z.strictObject({ type: z.literal('parameter-server'), staleness: stepsOfStaleness().nullable() }),
+    ]),
+    timeoutMs: ms(JOB_TIMEOUT).nullable(),
+    acls: z.strictObject({ view: acl, modify: acl }),
+    master: z.strictObject({ memoryMb: memoryMb(), vcores: masterVcoreCount(), nodeLabel: label }),
+    tags: z.array(tag).max(MOST_TAGS),
+  })
+  .superRefine((job, context) => {
+    for (const { path, message } of [...roleProblems(job), ...problemsOfAll(job)])
+      context.addIssue({ code: 'custom', path: [...path], message });
+  });
+
+interface Problem {
+  readonly path: readonly (string | number)[];
+  readonly message: string;
+}
+
+/** Problems of roles that job.yaml cannot express. */
+function roleProblems(job: Job): Problem[] {
+  return job.roles.flatMap((each, index) => {
+    const { name, instances, maxInstances, restart, tracking, chief, ranked, servesParameters } = each;
+    const serves = job.strategy.type === 'parameter-server' && name === SERVING_ROLE;
+    const rules: readonly (readonly [boolean, string, string])[] = [
+      [job.roles.findIndex((other) => other.name === name) === index, 'name', `is the name of another role, too: ${name}`],
+      [maxInstances >= instances, 'maxInstances', 'is less than instances'],
+      [maxInstances === instances || ranked, 'maxInstances', 'only a ranked role may grow'],
+      [
+        restart.maxRestarts <= MOST_RESTARTS || isBroughtTensorBoard(job, each),
+        'restart',
+        `at most ${MOST_RESTARTS} restarts are possible`,
+      ],
+      [!chief || tracking === 'tracked', 'chief', 'the chief must be tracked'],
+      [!ranked || tracking === 'tracked', 'ranked', 'only tracked roles take part in all-reduce'],
+      [!(ranked && serves), 'ranked', 'a parameter server has no rank'],
+      [servesParameters === serves, 'servesParameters', `only role ${SERVING_ROLE} serves parameters, with strategy parameter-server`],
+      [!serves || tracking === 'untracked', 'tracking', 'a parameter server is untracked'],
+    ];
+    return rules.flatMap(([holds, key, message]) => (holds ? [] : [{ path: ['roles', index, key], message }]));
+  });
+}
+
+function problemsOfAll({ roles }: Job): Problem[] {
+  const rules: readonly (readonly [boolean, string])[] = [
+    [roles.filter(({ instances, maxInstances }) => maxInstances > instances).length <= 1, 'only one role may grow'],
+    [roles.filter(({ chief }) => chief).length === 1, 'exactly one role is the chief'],
+    [roles.some(({ tracking }) => tracking === 'tracked'), 'at least one role must be tracked'],
+  ];
+  return rules.flatMap(([holds, message]) => (holds ? [] : [{ path: ['roles'], message }]));
+}
+
+function isBroughtTensorBoard({ tensorboard }: Job, each: Role): boolean {
+  return isDeepStrictEqual(each, tensorBoardRole(tensorboard.memoryMb));
+}
+
+const MOST_MISTAKES = 5;
+
+/** Describes the first few mistakes, each with its path. */
+export function describeMistakes({ issues }: z.ZodError, whole: string): string {
+  return issues
+    .slice(0, MOST_MISTAKES)
+    .map(({ path, message }) => `${path.join('.') || whole}: ${message}`)
+    .join('; ');
+}
+
+/**
+ * Returns a copy of a Job that a program has created or changed, after checking every rule of job.yaml.
+ *
+ * @throws TonyError JOB_INVALID with the first few mistakes.
+ */
+export function checkedJob(job: Job): Job {
+  const parsed = resolvedJobSchema.safeParse(job);
+  if (parsed.success) return parsed.data;
+  throw new TonyError('JOB_INVALID', `The job breaks rules of job.yaml: ${describeMistakes(parsed.error, 'the job')}.`, {
+    hint: 'Make it with loadJob or parseJob; other resource types stand in resources.other by the names that YARN has for them.',
+  });
+}

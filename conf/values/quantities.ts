@@ -1,0 +1,27 @@
+/** 12_345 -> `12.3 kB`. Decimal, as for disks and networks. */
+export function formatBytes(bytes: number): string {
+  if (bytes < 1000) return `${Math.round(bytes)} B`;
+  const units = ['kB', 'MB', 'GB', 'TB', 'PB'];
+  let amount = bytes / 1000;
+  let unit = 0;
+  // 999.95 would be printed as 1000.0
+  while (amount >= 999.95 && unit < units.length - 1) {
+    amount /= 1000;
+    unit++;
+  }
+  return `${amount.toFixed(1)} ${units[unit]}`;
+}
+
+/** Four significant digits without trailing zeros: 0.123456 -> `0.1235`, 12 -> `12`, 1e-9 -> `1e-9`. */
+export function formatNumber(value: number): string {
+  if (!Number.isFinite(value)) return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value);
+  return String(Number(value.toPrecision(4)));
+}
+
+/** Formats a metric with its name for users: `test/accuracy` 0.9871 -> `test accuracy: 98.71 %`. */
+export function describeMetric(name: string, value: number): string {
+  const spoken = name.replace(/[/_]+/g, ' ');
+  const share = /(^|[/_ ])acc(uracy)?$/i.test(name) && value >= 0 && value <= 1;
+  return `${spoken}: ${share ? `${(value * 100).toFixed(2)} %` : formatNumber(value)}`;
+}

@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import { otherResourceProblem, resourceKeyProblem } from './resource-key.ts';
+
+test.each(['yarn.io/fpga', 'FPGA', 'nec.com/ve', 'hwid.v2', 'disk-bandwidth'])('%s may name a resource type', (key) => {
+  expect(otherResourceProblem(key)).toBeUndefined();
+});
+
+test.each([
+  ['memory', /key of its own/],
+  ['memory-mb', /did you mean `memory`/],
+  ['vcores', /key of its own/],
+  ['yarn.io/gpu', /did you mean `gpus`/],
+  ['gpsu', /did you mean `gpus`/],
+  ['instances', /stands beside the resources/],
+  ['', /no name of a resource type/],
+  ['a:b', /no name of a resource type/],
+  ['a+b', /no name of a resource type/],
+  ['a=b', /no name of a resource type/],
+  ['__proto__', /no name of a resource type/],
+  ['x'.repeat(65), /at most 64 characters/],
+  [`${'a'.repeat(63)}!`, /no name of a resource type/],
+])('%s may not', (key, message) => {
+  expect(otherResourceProblem(key)).toMatch(message);
+});
+
+test('a resource with a key of its own may stand in a file', () => {
+  for (const key of ['memory', 'vcores', 'gpus', 'yarn.io/fpga']) expect(resourceKeyProblem(key)).toBeUndefined();
+  expect(resourceKeyProblem('instances')).toBeDefined();
+});

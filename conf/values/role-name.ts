@@ -1,0 +1,10 @@
+const NAME = '[a-z][a-z0-9-]{0,62}';
+
+/** The valid names of a role: names occur in environments, tags, terminals and shells. */
+export const ROLE_NAME = new RegExp(`^${NAME}$`);
+
+/** A role name, or `*` for every role without an entry of its own. */
+export const ROLE_NAME_OR_ALL = new RegExp(`^(\\*|${NAME})$`);
+
+/** A task as `worker:0`. */
+export const TASK_NAME = new RegExp(`^${NAME}:\\d{1,6}$`);

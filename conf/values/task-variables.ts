@@ -1,0 +1,10 @@
+/** Environment variables that tony-ts sets for each task; a job cannot set them. */
+export const TASK_VARIABLES: ReadonlySet<string> = new Set([
+  'TONY_TASK_FILE',
+  'TONY_APPLICATION_ID',
+  'TONY_ROLE',
+  'TONY_INDEX',
+  'TONY_RANK',
+  'TONY_WORLD_SIZE',
+  'TONY_GENERATION',
+]);

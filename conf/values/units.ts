@@ -1,0 +1,52 @@
+const MEMORY = /^(\d+(?:\.\d+)?)\s*(m|mb|mib|g|gb|gib|t|tb|tib)$/i;
+const DURATION = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$/i;
+const MEBIBYTES: Readonly<Record<string, number>> = { m: 1, g: 1024, t: 1024 * 1024 };
+const MILLISECONDS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** `512m`, `1.5g`, `2 GiB` -> MiB, YARN's unit of memory; a bare number is in MiB. Returns undefined for any other text. */
+export function parseMemory(text: string | number): number | undefined {
+  if (typeof text === 'number') return Number.isInteger(text) && text > 0 ? text : undefined;
+  const [, amount, unit] = MEMORY.exec(text.trim()) ?? [];
+  const factor = MEBIBYTES[unit?.[0]?.toLowerCase() ?? ''];
+  if (amount === undefined || factor === undefined) return undefined;
+  const mebibytes = Math.ceil(Number(amount) * factor);
+  return mebibytes > 0 ? mebibytes : undefined;
+}
+
+/** `500ms`, `30s`, `10m`, `2h`, `1d` -> ms. Rejects a number without a unit. */
+export function parseDuration(text: string): number | undefined {
+  const [, amount, unit] = DURATION.exec(text.trim()) ?? [];
+  const factor = MILLISECONDS[unit?.toLowerCase() ?? ''];
+  if (amount === undefined || factor === undefined) return undefined;
+  return Math.round(Number(amount) * factor);
+}
+
+/** 1536 -> `1.5 GiB`, 512 -> `512 MiB`. */
+export function formatMemory(mebibytes: number): string {
+  if (mebibytes < 1024) return `${mebibytes} MiB`;
+  return `${Number((mebibytes / 1024).toFixed(1))} GiB`;
+}
+
+/** 90_000 -> `1 min 30 s`, 1500 -> `1.5 s`. */
+export function formatDuration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${Number((ms / 1000).toFixed(1))} s`;
+  const minutes = Math.floor(ms / 60_000);
+  const seconds = Math.round((ms % 60_000) / 1000);
+  if (minutes < 60) return seconds === 0 ? `${minutes} min` : `${minutes} min ${seconds} s`;
+  const hours = Math.floor(minutes / 60);
+  return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
+}
+
+/** The exact form in a file: 4096 -> `4g`, 1536 -> `1536m`. */
+export function writtenMemory(mebibytes: number): string {
+  return mebibytes % 1024 === 0 ? `${mebibytes / 1024}g` : `${mebibytes}m`;
+}
+
+/** The exact form in a file: 90_000 -> `90s`, 3_600_000 -> `1h`. */
+export function writtenDuration(ms: number): string {
+  const [unit, factor] = Object.entries(MILLISECONDS)
+    .filter(([, each]) => ms % each === 0)
+    .at(-1) ?? ['ms', 1];
+  return ms === 0 ? '0s' : `${ms / factor}${unit}`;
+}

@@ -1,0 +1,346 @@
+import { stat } from 'node:fs/promises';
+import { homedir, tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+import { readIfThere } from '../../platform/read-if-there.ts';
+import { QOPS, type Qop } from '../rpc/digest-md5.ts';
+import { parseHadoopXml } from './hadoop-xml.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const PROTECTIONS: Readonly<Record<string, Qop>> = { authentication: 'auth', integrity: 'auth-int', privacy: 'auth-conf' };
+
+/** In Hadoop's order: a later file overrides an earlier one, except for properties that the earlier one marks `<final>`. */
+const FILES = ['core-site.xml', 'hdfs-site.xml', 'yarn-site.xml', 'resource-types.xml'];
+
+/** Hadoop's defaults (*-default.xml of 3.4) of the keys that tony-ts uses. */
+const DEFAULTS: Readonly<Record<string, string>> = {
+  'dfs.http.policy': 'HTTP_ONLY',
+  'fs.defaultFS': 'file:///',
+  'hadoop.rpc.protection': 'authentication',
+  'hadoop.security.authentication': 'simple',
+  'yarn.am.liveness-monitor.expiry-interval-ms': '900000',
+  'yarn.http.policy': 'HTTP_ONLY',
+  'yarn.log-aggregation-enable': 'false',
+  'yarn.nodemanager.remote-app-log-dir': '/tmp/logs',
+  'yarn.nodemanager.remote-app-log-dir-suffix': 'logs',
+  'yarn.resourcemanager.am.max-attempts': '2',
+  'yarn.resourcemanager.application.max-tag.length': '100',
+  'yarn.resourcemanager.application.max-tags': '10',
+  'yarn.resourcemanager.connect.max-wait.ms': '900000',
+  'yarn.resourcemanager.connect.retry-interval.ms': '30000',
+  'yarn.resourcemanager.ha.enabled': 'false',
+  'yarn.resourcemanager.hostname': '0.0.0.0',
+  'yarn.resourcemanager.rm.container-allocation.expiry-interval-ms': '600000',
+  'yarn.resource-types': '',
+  'yarn.scheduler.maximum-allocation-mb': '8192',
+  'yarn.scheduler.maximum-allocation-vcores': '4',
+  'yarn.scheduler.minimum-allocation-mb': '1024',
+  'yarn.scheduler.minimum-allocation-vcores': '1',
+};
+
+/** The properties that an ApplicationMaster, its executors and training need to find the cluster. */
+const FROZEN = [
+  /^fs\.defaultFS$/,
+  /^hadoop\.(rpc\.protection|security\.authentication)$/,
+  /^ipc\.(client|maximum)\./,
+  /^dfs\.(nameservices|http\.policy)$/,
+  /^dfs\.ha\.namenodes\./,
+  /^dfs\.namenode\.(rpc|http|https)-address(\.|$)/,
+  /^yarn\.(acl\.enable|admin\.acl|http\.policy|resource-types|web-proxy\.address)$/,
+  /^yarn\.resource-types\./,
+  /^yarn\.(am|nm)\.liveness-monitor\.expiry-interval-ms$/,
+  /^yarn\.log-aggregation/,
+  /^yarn\.nodemanager\.remote-app-log-dir/,
+  /^yarn\.resourcemanager\.(hostname|address|scheduler\.address|webapp\.(https\.)?address|cluster-id|ha\.(enabled|rm-ids))(\.|$)/,
+  /^yarn\.resourcemanager\.(am\.max-attempts|connect\.|rm\.container-allocation\.)/,
+  /^yarn\.scheduler\.(minimum|maximum)-allocation-/,
+];
+
+/** These properties never leave the machine that reads them, even if FROZEN matches. */
+const SENSITIVE = /password|passwd|secret|credential|keytab|private|access[._-]?key|(^|[._-])(token|key)s?([._-]|$)/i;
+
+/** The limit of Hadoop's own client: deeper nesting counts as a mistake. */
+const SUBSTITUTION_LIMIT = 20;
+const VARIABLE = /\$\{([^${}\s]+)\}/;
+
+/** The properties of a Hadoop cluster. Immutable. */
+export class HadoopConfiguration {
+  readonly #properties: ReadonlyMap<string, string>;
+  readonly #environment: Environment;
+
+  private constructor(properties: ReadonlyMap<string, string>, environment: Environment) {
+    this.#properties = properties;
+    this.#environment = environment;
+  }
+
+  /** Reads the site files of a HADOOP_CONF_DIR. */
+  static async fromDirectory(folder: string, environment: Environment = process.env): Promise<HadoopConfiguration> {
+    const properties = new Map<string, string>();
+    const finals = new Set<string>();
+    let found = 0;
+    for (const name of FILES) {
+      const file = join(folder, name);
+      const text = await readIfThere(file).catch((error: unknown) => {
+        throw new TonyError('HADOOP_CONF_INVALID', `Cannot read ${file}: ${fileErrorOf(error)}`, { cause: error });
+      });
+      if (text === null) continue;
+      found += 1;
+      for (const property of parseHadoopXml(text, file)) {
+        if (finals.has(property.name)) continue;
+        properties.set(property.name, property.value);
+        if (property.final) finals.add(property.name);
+      }
+    }
+    if (found === 0) {
+      throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which has none of ${FILES.slice(0, 3).join(', ')}.`);
+    }
+    return new HadoopConfiguration(properties, environment);
+  }
+
+  /** Reads the folder that HADOOP_CONF_DIR names, or $HADOOP_HOME/etc/hadoop. */
+  static async fromEnvironment(environment: Environment = process.env): Promise<HadoopConfiguration> {
+    if (environment.HADOOP_CONF_DIR) return HadoopConfiguration.fromDirectory(environment.HADOOP_CONF_DIR, environment);
+    if (environment.HADOOP_HOME) {
+      const folder = join(environment.HADOOP_HOME, 'etc', 'hadoop');
+      if (await isFolder(folder)) return HadoopConfiguration.fromDirectory(folder, environment);
+    }
+    throw new TonyError('NO_HADOOP_CONF', 'HADOOP_CONF_DIR is not set, so there is no Hadoop cluster to talk to.');
+  }
+
+  /** Creates a configuration from plain properties, such as the result of `freeze()`. */
+  static fromProperties(properties: Readonly<Record<string, string>>): HadoopConfiguration {
+    // `freeze()` has substituted variables with the environment of its own machine; the environment here must not change the values.
+    return new HadoopConfiguration(new Map(Object.entries(properties)), {});
+  }
+
+  /** The value with `${...}` substituted. Falls back to Hadoop's default when no file sets the key. */
+  get(key: string): string | undefined {
+    const raw = this.#raw(key);
+    return raw === undefined ? undefined : this.#substitute(key, raw);
+  }
+
+  number(key: string): number {
+    const value = this.get(key) ?? '';
+    const number = /^-?\d+$/.test(value) ? Number(value) : Number.NaN;
+    if (!Number.isSafeInteger(number)) throw new TonyError('HADOOP_CONF_INVALID', `${key} is "${value}", expected a whole number.`);
+    return number;
+  }
+
+  flag(key: string): boolean {
+    return this.get(key)?.toLowerCase() === 'true';
+  }
+
+  /** Comma-separated values, trimmed, without empty values. */
+  list(key: string): string[] {
+    return (this.get(key) ?? '')
+      .split(',')
+      .map((item) => item.trim())
+      .filter((item) => item !== '');
+  }
+
+  /** The substituted properties that other processes of a job need, without secrets. */
+  freeze(): Record<string, string> {
+    const keys = [...this.#properties.keys()].filter((key) => FROZEN.some((pattern) => pattern.test(key)) && !SENSITIVE.test(key)).sort();
+    return Object.fromEntries(keys.map((key) => [key, this.get(key) ?? '']));
+  }
+
+  /** True if the cluster requires Kerberos. */
+  get secure(): boolean {
+    return this.get('hadoop.security.authentication')?.toLowerCase() !== 'simple';
+  }
+
+  /**
+   * The weakest protection of Hadoop RPC that hadoop.rpc.protection allows.
+   *
+   * @throws TonyError HADOOP_CONF_INVALID
+   */
+  get minimumQop(): Qop {
+    const allowed = this.list('hadoop.rpc.protection').map((name) => {
+      const qop = PROTECTIONS[name.toLowerCase()];
+      if (qop === undefined) throw new TonyError('HADOOP_CONF_INVALID', `hadoop.rpc.protection has the unknown value ${name}.`);
+      return qop;
+    });
+    return QOPS.find((qop) => allowed.includes(qop)) ?? 'auth';
+  }
+
+  get defaultFs(): string {
+    return (this.get('fs.defaultFS') ?? '').replace(/\/+$/, '');
+  }
+
+  /** Base URLs of the ResourceManagers' web servers, in the order of the HA list. */
+  get resourceManagers(): readonly string[] {
+    const https = this.get('yarn.http.policy') === 'HTTPS_ONLY';
+    const key = https ? 'yarn.resourcemanager.webapp.https.address' : 'yarn.resourcemanager.webapp.address';
+    const scheme = https ? 'https' : 'http';
+    return this.#resourceManagerAddresses(key, https ? 8090 : 8088).map(({ host, port }) => `${scheme}://${host}:${port}`);
+  }
+
+  /** Addresses where an ApplicationMaster registers, in the order of the HA list. */
+  get schedulers(): readonly { readonly host: string; readonly port: number }[] {
+    return this.#resourceManagerAddresses('yarn.resourcemanager.scheduler.address', 8030);
+  }
+
+  /** RPC addresses of the ResourceManagers for clients, in the order of the HA list. */
+  get resourceManagerEndpoints(): readonly { readonly host: string; readonly port: number }[] {
+    return this.#resourceManagerAddresses('yarn.resourcemanager.address', 8032);
+  }
+
+  /** Base URLs of the web servers of the NameNodes behind an hdfs:// authority (`host:port` or a nameservice). */
+  nameNodes(authority: string): readonly string[] {
+    const https = this.get('dfs.http.policy') === 'HTTPS_ONLY';
+    const scheme = https ? 'https' : 'http';
+    const defaultPort = https ? 9871 : 9870;
+    const kind = https ? 'https-address' : 'http-address';
+    const toUrl = (suffix: string, fallbackHost: string): string => {
+      const configured = this.get(`dfs.namenode.${kind}${suffix}`);
+      const rpc = this.get(`dfs.namenode.rpc-address${suffix}`);
+      const fallback = rpc === undefined ? fallbackHost : hostAndPort(rpc, 8020, `dfs.namenode.rpc-address${suffix}`).host;
+      if (configured === undefined) return `${scheme}://${fallback}:${defaultPort}`;
+      const { host, port } = hostAndPort(configured, defaultPort, `dfs.namenode.${kind}${suffix}`);
+      return `${scheme}://${host === '0.0.0.0' ? fallback : host}:${port}`;
+    };
+
+    if (this.list('dfs.nameservices').includes(authority)) {
+      const ids = this.list(`dfs.ha.namenodes.${authority}`);
+      if (ids.length > 0) return ids.map((id) => toUrl(`.${authority}.${id}`, id));
+      return [toUrl(`.${authority}`, authority)];
+    }
+    const wanted = hostAndPort(authority, 8020, 'the authority of an hdfs:// URI');
+    // The authority is the address of one NameNode of a nameservice.
+    for (const service of this.list('dfs.nameservices')) {
+      const ids = this.list(`dfs.ha.namenodes.${service}`);
+      for (const suffix of ids.length > 0 ? ids.map((id) => `.${service}.${id}`) : [`.${service}`]) {
+        const key = `dfs.namenode.rpc-address${suffix}`;
+        const rpc = this.get(key);
+        if (rpc !== undefined && sameAddress(hostAndPort(rpc, 8020, key), wanted)) return [toUrl(suffix, wanted.host)];
+      }
+    }
+    const configured =
+      this.get('dfs.namenode.rpc-address') ?? (this.defaultFs.startsWith('hdfs://') ? this.defaultFs.slice('hdfs://'.length) : '');
+    if (configured !== '' && sameAddress(hostAndPort(configured, 8020, 'fs.defaultFS'), wanted)) return [toUrl('', wanted.host)];
+    return [`${scheme}://${wanted.host}:${defaultPort}`];
+  }
+
+  /** RPC addresses of the NameNodes of the default file system; empty when it is not HDFS. */
+  get nameNodeEndpoints(): readonly { readonly host: string; readonly port: number }[] {
+    if (!this.defaultFs.startsWith('hdfs://')) return [];
+    const authority = this.defaultFs.slice('hdfs://'.length);
+    if (!this.list('dfs.nameservices').includes(authority)) return [hostAndPort(authority, 8020, 'fs.defaultFS')];
+    const ids = this.list(`dfs.ha.namenodes.${authority}`);
+    const suffixes = ids.length > 0 ? ids.map((id) => `.${authority}.${id}`) : [`.${authority}`];
+    return suffixes.map((suffix) => {
+      const key = `dfs.namenode.rpc-address${suffix}`;
+      const address = this.get(key);
+      if (address === undefined) throw new TonyError('HADOOP_CONF_INVALID', `${key} is not set.`);
+      return hostAndPort(address, 8020, key);
+    });
+  }
+
+  /** Resource types other than memory-mb and vcores, e.g. `yarn.io/gpu`. */
+  get resourceTypes(): readonly string[] {
+    return this.list('yarn.resource-types').filter((name) => name !== 'memory-mb' && name !== 'vcores');
+  }
+
+  /** YARN rounds requests up to multiples of this value. */
+  get minimumMemoryMb(): number {
+    return this.number('yarn.scheduler.minimum-allocation-mb');
+  }
+
+  #resourceManagerAddresses(key: string, defaultPort: number): { host: string; port: number }[] {
+    const resolve = (suffix: string): { host: string; port: number } => {
+      const address = this.get(`${key}${suffix}`);
+      if (address !== undefined) return hostAndPort(address, defaultPort, `${key}${suffix}`);
+      const host = this.get(`yarn.resourcemanager.hostname${suffix}`);
+      if (host === undefined)
+        throw new TonyError('HADOOP_CONF_INVALID', `Neither ${key}${suffix} nor yarn.resourcemanager.hostname${suffix} is set.`);
+      return { host, port: defaultPort };
+    };
+    if (!this.flag('yarn.resourcemanager.ha.enabled')) return [resolve('')];
+    const ids = this.list('yarn.resourcemanager.ha.rm-ids');
+    if (ids.length === 0)
+      throw new TonyError('HADOOP_CONF_INVALID', 'yarn.resourcemanager.ha.enabled is true, but yarn.resourcemanager.ha.rm-ids is empty.');
+    return ids.map((id) => resolve(`.${id}`));
+  }
+
+  #raw(key: string): string | undefined {
+    return this.#properties.get(key) ?? DEFAULTS[key];
+  }
+
+  /** Replaces the innermost `${...}` first. A variable that cannot be resolved stays unchanged, as in Hadoop. */
+  #substitute(key: string, raw: string): string {
+    let value = raw;
+    const seen = new Set<string>();
+    for (let depth = 0; depth < SUBSTITUTION_LIMIT; depth += 1) {
+      const match = VARIABLE.exec(value);
+      const variable = match?.[1];
+      if (match === null || variable === undefined) return value;
+      const replacement = this.#variable(variable);
+      if (replacement === undefined || seen.has(match[0])) return value;
+      // Only a value that contains variables can form a loop; the same plain variable may occur many times.
+      if (replacement.includes('${')) seen.add(match[0]);
+      value = value.slice(0, match.index) + replacement + value.slice(match.index + match[0].length);
+    }
+    throw new TonyError('HADOOP_CONF_INVALID', `${key}: more than ${SUBSTITUTION_LIMIT} substitutions in "${raw}".`);
+  }
+
+  #variable(name: string): string | undefined {
+    if (name.startsWith('env.')) {
+      const [, variable = '', operator, fallback] = /^(.*?)(?:(:?-)(.*))?$/s.exec(name.slice('env.'.length)) ?? [];
+      const value = this.#environment[variable];
+      const missing = operator === ':-' ? !value : value === undefined;
+      return missing ? fallback : value;
+    }
+    const system = systemProperty(name, this.#environment);
+    return system ?? this.#raw(name);
+  }
+}
+
+/** The user name that the client sends to a cluster without Kerberos. */
+export function hadoopUser(environment: Environment = process.env): string {
+  return environment.HADOOP_USER_NAME || osUser(environment);
+}
+
+function osUser(environment: Environment): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // The user ID of a container may be missing from the password file.
+    return environment.USER || environment.LOGNAME || 'unknown';
+  }
+}
+
+/** The Java system properties that configurations refer to. */
+function systemProperty(name: string, environment: Environment): string | undefined {
+  switch (name) {
+    case 'user.name':
+      return osUser(environment);
+    case 'user.home':
+      return homedir();
+    case 'java.io.tmpdir':
+      return tmpdir();
+    case 'hadoop.home.dir':
+      return environment.HADOOP_HOME;
+    default:
+      return undefined;
+  }
+}
+
+function hostAndPort(address: string, defaultPort: number, key: string): { host: string; port: number } {
+  const match = /^(\[[0-9a-fA-F:]+\]|[^:/\s[\]]+)(?::(\d{1,5}))?$/.exec(address);
+  const port = match?.[2] === undefined ? defaultPort : Number(match[2]);
+  if (match?.[1] === undefined || port < 1 || port > 65_535)
+    throw new TonyError('HADOOP_CONF_INVALID', `${key} is "${address}", expected host:port.`);
+  return { host: match[1], port };
+}
+
+function sameAddress(a: { host: string; port: number }, b: { host: string; port: number }): boolean {
+  return a.host.toLowerCase() === b.host.toLowerCase() && a.port === b.port;
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}

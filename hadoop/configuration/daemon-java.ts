@@ -1,0 +1,27 @@
+import { z } from 'zod';
+import { HttpClient } from '../http/http-client.ts';
+
+const ANSWER_MS = 5_000;
+const MAXIMUM_BYTES = 1 << 20;
+
+/*
+ * GET /jmx?qry=java.lang:type=Runtime on the web server of any Hadoop daemon:
+ *   {"beans": [{"name": "java.lang:type=Runtime", "VmName": "OpenJDK 64-Bit Server VM", "VmVersion": "11.0.22+7", ...}]}
+ */
+const schema = z.object({ beans: z.array(z.object({ VmName: z.string(), VmVersion: z.string() })) });
+
+/** Returns the Java version of a daemon, e.g. `OpenJDK 64-Bit Server VM 11.0.22+7`; null when the daemon does not report it. */
+export async function javaOfDaemon(base: URL): Promise<string | null> {
+  const http = new HttpClient();
+  try {
+    const url = new URL('/jmx', base);
+    url.searchParams.set('qry', 'java.lang:type=Runtime');
+    const answer = await http.fetch({ method: 'GET', url, idleTimeoutMs: ANSWER_MS }, { maximumBytes: MAXIMUM_BYTES });
+    const [bean] = schema.parse(JSON.parse(answer.body.toString('utf8'))).beans;
+    return bean === undefined ? null : `${bean.VmName} ${bean.VmVersion}`;
+  } catch {
+    return null;
+  } finally {
+    http.close();
+  }
+}

@@ -1,0 +1,114 @@
+import { createServer, type RequestListener } from 'node:http';
+import type { Server } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { listening } from '../testing/http-server.ts';
+import { NOBODYS_URL } from '../testing/nobody.ts';
+import { configurationOfNode } from './node-configuration.ts';
+
+let server: Server | undefined;
+afterEach(() => void server?.close());
+
+const property = (name: string, value: string, source: string) =>
+  `<property><name>${name}</name><value>${value}</value><final>false</final><source>${source}</source></property>`;
+const OWN = `<configuration>
+${property('fs.defaultFS', 'hdfs://nn:9000', 'core-site.xml')}
+${property('yarn.resourcemanager.hostname', '0.0.0.0', 'yarn-default.xml')}
+${property('yarn.resourcemanager.address', '0.0.0.0:8032', 'yarn-default.xml')}
+</configuration>`;
+/** Properties that a user has set manually in a job. */
+const OTHER = {
+  'fs.defaultFS': 'hdfs://mine:1',
+  'dfs.namenode.rpc-address': 'nn:9000',
+  'dfs.namenode.http-address': 'nn:19870',
+  'yarn.resourcemanager.hostname': 'rm',
+};
+
+const answer =
+  (text: string): RequestListener =>
+  (_, response) =>
+    void response.end(text);
+
+function ask(address: string, timeoutMs = 5_000, otherwise: Readonly<Record<string, string>> = OTHER) {
+  const { hostname, port } = new URL(address);
+  return configurationOfNode({ host: hostname, port: Number(port) }, otherwise, timeoutMs);
+}
+
+test('the file system that a node goes by counts, and what it leaves unsaid is taken from elsewhere', async () => {
+  const plain = createServer(answer(OWN));
+  server = plain;
+  const configuration = await ask(await listening(plain));
+  expect(configuration?.defaultFs).toBe('hdfs://nn:9000');
+  expect(configuration?.nameNodes('nn:9000')).toEqual(['http://nn:19870']);
+  expect(configuration?.resourceManagers).toEqual(['http://rm:8088']);
+});
+
+test.each<[string, Readonly<Record<string, string>>]>([
+  ['the web server of the NameNode', { 'dfs.namenode.http-address': 'evil:1' }],
+  ['a NameNode and the web server of any', { 'dfs.namenode.rpc-address': 'evil:9000', 'dfs.namenode.http-address': '0.0.0.0:1' }],
+  [
+    'a nameservice of the same address',
+    { 'dfs.nameservices': 'mine', 'dfs.namenode.rpc-address.mine': 'nn:9000', 'dfs.namenode.http-address.mine': 'evil:1' },
+  ],
+  ['a nameservice of the same name', { 'dfs.nameservices': 'nn:9000', 'dfs.ha.namenodes.nn:9000': 'evil' }],
+  ['no address at all', { 'dfs.namenode.http-address': 'nn:x' }],
+])('no other host takes the place of the one that a node names: %s', async (_, otherwise) => {
+  const plain = createServer(answer(OWN));
+  server = plain;
+  const configuration = await ask(await listening(plain), 5_000, otherwise);
+  expect(configuration?.nameNodes('nn:9000')).toEqual(['http://nn:9870']);
+  expect(configuration?.nameNodeEndpoints).toEqual([{ host: 'nn', port: 9000 }]);
+});
+
+test('the port of an encrypted web server is taken from elsewhere', async () => {
+  const plain = createServer(answer(OWN));
+  server = plain;
+  const otherwise = { 'dfs.http.policy': 'HTTPS_ONLY', 'dfs.namenode.https-address': 'NN:19871' };
+  expect((await ask(await listening(plain), 5_000, otherwise))?.nameNodes('nn:9000')).toEqual(['https://NN:19871']);
+});
+
+test('of a nameservice of which a node says no more all is taken from elsewhere', async () => {
+  const plain = createServer(answer(OWN.replace('hdfs://nn:9000', 'hdfs://ns')));
+  server = plain;
+  const otherwise = { 'dfs.nameservices': 'ns', 'dfs.ha.namenodes.ns': 'a', 'dfs.namenode.http-address.ns.a': 'one:1' };
+  expect((await ask(await listening(plain), 5_000, otherwise))?.nameNodes('ns')).toEqual(['http://one:1']);
+});
+
+test('the ResourceManager is where the node registers', async () => {
+  const tracker = property('yarn.resourcemanager.resource-tracker.address', 'rm1:8031', 'yarn-site.xml');
+  const plain = createServer(answer(OWN.replace('</configuration>', `${tracker}</configuration>`)));
+  server = plain;
+  const address = await listening(plain);
+  const evil = { 'yarn.resourcemanager.hostname': 'evil', 'yarn.resourcemanager.webapp.address': 'evil:1' };
+  expect((await ask(address, 5_000, evil))?.resourceManagers).toEqual(['http://rm1:8088']);
+  expect((await ask(address, 5_000, { 'yarn.resourcemanager.webapp.address': 'rm1:18088' }))?.resourceManagers).toEqual([
+    'http://rm1:18088',
+  ]);
+});
+
+test('of what a node says itself nothing is taken from elsewhere', async () => {
+  const own = OWN.replace(
+    '</configuration>',
+    `${property('dfs.replication', '3', 'hdfs-site.xml')}${property('yarn.resourcemanager.webapp.address', 'own:1', 'yarn-site.xml')}</configuration>`,
+  );
+  const plain = createServer(answer(own));
+  server = plain;
+  const configuration = await ask(await listening(plain));
+  expect(configuration?.nameNodes('nn:9000')).toEqual(['http://nn:9870']);
+  expect(configuration?.resourceManagers).toEqual(['http://own:1']);
+});
+
+test.each<[string, RequestListener]>([
+  ['asks who one is', (_, response) => void response.writeHead(401).end()],
+  ['is no Hadoop daemon', answer('<html></html>')],
+  ['has no default file system', answer('<configuration></configuration>')],
+  ['is silent', () => {}],
+])('a node that %s says nothing', async (_, listener) => {
+  const plain = createServer(listener);
+  server = plain;
+  expect(await ask(await listening(plain), 300)).toBeNull();
+  plain.closeAllConnections();
+});
+
+test('nor does a port on which nobody listens', async () => {
+  expect(await ask(NOBODYS_URL)).toBeNull();
+});

@@ -1,0 +1,28 @@
+import { simpleCall } from '../rpc/simple-call.ts';
+import type { HadoopConfiguration } from './configuration.ts';
+
+interface Answer {
+  readonly queueUserAcls: readonly { readonly queueName: string; readonly userAcls: readonly string[] }[];
+}
+
+/**
+ * Returns the names of the queues to which a user may submit according to YARN's ACLs (`mapred queue -showacls`); all queues when ACLs are
+ * disabled. Names are full paths, or in older Hadoop versions the last parts of the paths. The REST API gives this information to
+ * administrators only.
+ *
+ * @throws TonyError RM_UNREACHABLE
+ */
+export async function queuesForSubmission(configuration: HadoopConfiguration, caller: string): Promise<readonly string[]> {
+  const { queueUserAcls } = await simpleCall<Answer>({
+    endpoints: configuration.resourceManagerEndpoints,
+    protocol: { name: 'org.apache.hadoop.yarn.api.ApplicationClientProtocolPB', version: 1 },
+    caller,
+    method: 'getQueueUserAcls',
+    request: 'GetQueueUserAclsInfoRequestProto',
+    response: 'GetQueueUserAclsInfoResponseProto',
+    value: {},
+    code: 'RM_UNREACHABLE',
+    failure: 'No ResourceManager said to which queues one may submit.',
+  });
+  return queueUserAcls.filter(({ userAcls }) => userAcls.includes('QACL_SUBMIT_APPLICATIONS')).map(({ queueName }) => queueName);
+}

@@ -1,0 +1,48 @@
+import { createServer, type Server } from 'node:http';
+import { afterEach, expect, test } from 'vitest';
+import { listening } from '../testing/http-server.ts';
+import { configurationOfResourceManager } from './remote-configuration.ts';
+
+let server: Server | undefined;
+afterEach(() => void server?.close());
+
+test('an address alone is enough', async () => {
+  server = createServer((request, response) => {
+    expect(request.url).toBe('/conf');
+    response.end(`<?xml version="1.0" encoding="UTF-8" standalone="no"?><configuration>
+<property><name>fs.defaultFS</name><value>hdfs://nn:9000</value><final>false</final><source>core-site.xml</source></property>
+<property><name>yarn.scheduler.minimum-allocation-mb</name><value>17</value><final>false</final><source>yarn-default.xml</source></property>
+<property><name>yarn.resourcemanager.hostname</name><value>0.0.0.0</value><final>false</final><source>yarn-default.xml</source></property>
+<property><name>yarn.resource-types</name><value>yarn.io/gpu</value><final>false</final><source>resource-types.xml</source></property>
+</configuration>`);
+  });
+  const address = await listening(server);
+  const configuration = await configurationOfResourceManager(address.replace('http://', ''));
+  expect(configuration.resourceManagers).toEqual([address]);
+  expect(configuration.schedulers).toEqual([{ host: '127.0.0.1', port: 8030 }]);
+  expect(configuration.defaultFs).toBe('hdfs://nn:9000');
+  expect(configuration.resourceTypes).toEqual(['yarn.io/gpu']);
+  expect(configuration.minimumMemoryMb).toBe(1024);
+});
+
+test.each([
+  [(_: unknown, response: import('node:http').ServerResponse) => void response.writeHead(404).end(), 'RM_UNREACHABLE', 'answered HTTP 404'],
+  [
+    (_: unknown, response: import('node:http').ServerResponse) => void response.end('<html></html>'),
+    'HADOOP_CONF_INVALID',
+    '/conf:1: the root element is <html>',
+  ],
+  [
+    (_: unknown, response: import('node:http').ServerResponse) => void response.destroy(),
+    'RM_UNREACHABLE',
+    'No ResourceManager could be reached',
+  ],
+])('what is no ResourceManager is named', async (answer, code, message) => {
+  server = createServer(answer);
+  const address = await listening(server);
+  await expect(configurationOfResourceManager(address)).rejects.toMatchObject({ code, message: expect.stringContaining(message) });
+});
+
+test('nor is nonsense an address', async () => {
+  await expect(configurationOfResourceManager('http://')).rejects.toMatchObject({ code: 'USAGE' });
+});

@@ -1,0 +1,447 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Secret } from '../../platform/secret.ts';
+import { listening } from '../testing/http-server.ts';
+import { NOBODYS_URL } from '../testing/nobody.ts';
+import { WebHdfs, type WebHdfsOptions } from './web-hdfs.ts';
+
+type Handler = (request: IncomingMessage, response: ServerResponse, query: URLSearchParams, path: string) => void;
+
+let servers: Server[];
+let clients: WebHdfs[];
+beforeEach(() => {
+  servers = [];
+  clients = [];
+});
+afterEach(() => {
+  for (const client of clients) client.close();
+  for (const server of servers) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+async function serve(handler: Handler): Promise<string> {
+  const server = createServer((request, response) => {
+    const { searchParams, pathname } = new URL(request.url ?? '', 'http://x');
+    handler(request, response, searchParams, pathname);
+  });
+  servers.push(server);
+  return listening(server);
+}
+
+function client(addresses: string[], options: WebHdfsOptions & { user?: string | null } = {}): WebHdfs {
+  const made = new WebHdfs({ user: 'alice', patienceMs: 2_000, idleTimeoutMs: 5_000, ...options, addresses });
+  clients.push(made);
+  return made;
+}
+
+const json = (response: ServerResponse, value: unknown, status = 200): void =>
+  void response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
+const refuse = (response: ServerResponse, exception: string, message = '', status = 403): void =>
+  json(response, { RemoteException: { exception, javaClassName: `x.${exception}`, message } }, status);
+const status = (more: Record<string, unknown> = {}) => ({
+  FileStatus: {
+    pathSuffix: '',
+    type: 'FILE',
+    length: 10,
+    modificationTime: 5,
+    permission: '644',
+    owner: 'alice',
+    group: 'g',
+    fileId: 77,
+    ...more,
+  },
+});
+async function bodyOf(request: IncomingMessage): Promise<Buffer> {
+  return Buffer.concat((await request.toArray()) as Buffer[]);
+}
+
+describe('NameNodes', () => {
+  test('are tried in turn: one that is down, a standby, one in safe mode, the active one', async () => {
+    const active = await serve((_, response) => json(response, status()));
+    const standby = await serve((_, response) =>
+      refuse(response, 'StandbyException', 'Operation category READ is not supported in state standby'),
+    );
+    const safe = await serve((_, response) => refuse(response, 'SafeModeException', 'Name node is in safe mode.'));
+    const hdfs = client([NOBODYS_URL, standby, safe, active]);
+    expect(await hdfs.status('/a')).toEqual({
+      name: '',
+      type: 'file',
+      length: 10,
+      modificationTime: 5,
+      permission: 0o644,
+      owner: 'alice',
+      group: 'g',
+      fileId: 77,
+    });
+  });
+
+  test('that all refuse are named with what the last one said', async () => {
+    const safe = await serve((_, response) => refuse(response, 'SafeModeException', 'Name node is in safe mode.'));
+    await expect(client([safe], { patienceMs: 100 }).makeFolder('/a', 0o755)).rejects.toMatchObject({
+      code: 'HDFS_UNREACHABLE',
+      exitCode: 3,
+      message: expect.stringMatching(/^MKDIRS \/a: .*127\.0\.0\.1:\d+: Name node is in safe mode\. \(SafeModeException\)$/),
+    });
+  });
+
+  test('that are silent are given up', async () => {
+    const silent = await serve(() => undefined);
+    await expect(client([silent], { patienceMs: 0, idleTimeoutMs: 1000 }).status('/a')).rejects.toThrow('no progress for 1000 ms');
+  });
+
+  test.each([
+    ['a page', 404, '<html>not found</html>', 'HDFS_UNREACHABLE', 'does not speak WebHDFS: HTTP 404'],
+    ['no JSON', 200, 'hello', 'HDFS_UNREACHABLE', 'is not JSON'],
+    ['other JSON', 200, '{"FileStatus":{}}', 'HDFS_UNREACHABLE', 'a FileStatus lacks'],
+    ['a request for Kerberos', 401, '<html>Authentication required</html>', 'ACCESS_DENIED', 'asks for authentication'],
+  ])('%s is no answer of a NameNode', async (_what, code, body, error, message) => {
+    const address = await serve((_, response) => void response.writeHead(code).end(body));
+    await expect(client([address]).status('/a')).rejects.toMatchObject({ code: error, message: expect.stringContaining(message) });
+  });
+
+  test('are told who asks, by name or by token, and no token is shown', async () => {
+    const seen: string[] = [];
+    const address = await serve((request, response) => {
+      seen.push(request.url ?? '');
+      refuse(response, 'InvalidToken', 'token expired');
+    });
+    await expect(client([address]).status('/a b/%41?#é')).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
+    const error = await client([address], { delegation: new Secret(Buffer.from('SECRET')) })
+      .status('/a')
+      .catch((thrown: unknown) => thrown);
+    expect(seen).toEqual([
+      '/webhdfs/v1/a%20b/%2541%3F%23%C3%A9?op=GETFILESTATUS&user.name=alice',
+      '/webhdfs/v1/a?op=GETFILESTATUS&delegation=SECRET',
+    ]);
+    expect(JSON.stringify([error, (error as Error).message, (error as Error).stack])).not.toContain('SECRET');
+  });
+});
+
+describe('refusals', () => {
+  test.each([
+    ['FileNotFoundException', 'x', 'NOT_FOUND'],
+    ['AccessControlException', 'Permission denied: user=alice', 'ACCESS_DENIED'],
+    ['FileAlreadyExistsException', 'x', 'ALREADY_EXISTS'],
+    ['NSQuotaExceededException', 'The NameSpace quota', 'STORAGE_FULL'],
+    ['IOException', 'File /a could only be written to 0 of the 1 minReplication nodes.', 'STORAGE_FULL'],
+    ['ParentNotDirectoryException', 'x\n\tat org.apache', 'STORAGE_REFUSED'],
+  ])('%s', async (exception, message, code) => {
+    const address = await serve((_, response) => refuse(response, exception, message));
+    await expect(client([address]).makeFolder('/a', 0o755)).rejects.toMatchObject({
+      code,
+      message: expect.stringMatching(/^\/a: [^\n]*$/),
+    });
+  });
+});
+
+describe('writing', () => {
+  /** A NameNode and a DataNode that accepts uploads, with either form of redirect. */
+  async function cluster(form: 'json' | '307', take: Handler): Promise<string> {
+    const dataNode = await serve(take);
+    return serve((_, response, query, path) => {
+      expect(query.get('noredirect')).toBe('true');
+      const location = `${dataNode}${path}?${query}`;
+      if (form === 'json') json(response, { Location: location });
+      else response.writeHead(307, { Location: location }).end();
+    });
+  }
+
+  test.each(['json', '307'] as const)('follows a redirect as %s', async (form) => {
+    const taken: unknown[] = [];
+    const address = await cluster(form, async (request, response, query) => {
+      taken.push([request.method, query.get('op'), query.get('permission'), query.get('overwrite'), (await bodyOf(request)).length]);
+      response.writeHead(201).end();
+    });
+    await client([address]).create('/a', Buffer.alloc(3_000_001), { overwrite: true, permission: 0o600 });
+    expect(taken).toEqual([['PUT', 'CREATE', '600', 'true', 3_000_001]]);
+  });
+
+  test('bytes in memory are sent again when the DataNode breaks off', async () => {
+    let tries = 0;
+    const address = await cluster('json', async (request, response) => {
+      tries += 1;
+      if (tries < 3) {
+        await once(request, 'data');
+        request.destroy();
+        return;
+      }
+      expect((await bodyOf(request)).equals(Buffer.alloc(5_000_000, 3))).toBe(true);
+      response.writeHead(201).end();
+    });
+    const progress: number[] = [];
+    await client([address]).create('/a', Buffer.alloc(5_000_000, 3), {
+      overwrite: true,
+      permission: 0o644,
+      onProgress: (bytes) => progress.push(bytes),
+    });
+    expect(tries).toBe(3);
+    expect(progress.at(-1)).toBe(5_000_000);
+  });
+
+  test('a stream of a known length goes without chunks, and one that gives another length is an error', async () => {
+    const headers: (string | undefined)[] = [];
+    const address = await cluster('json', async (request, response) => {
+      headers.push(request.headers['content-length'], request.headers['transfer-encoding']);
+      await bodyOf(request).catch(() => undefined);
+      response.writeHead(201).end();
+    });
+    async function* source(): AsyncIterable<Buffer> {
+      for (let piece = 0; piece < 3; piece++) yield Buffer.alloc(700_000, piece);
+    }
+    const options = { overwrite: true, permission: 0o644 };
+    await client([address]).create('/a', source(), { ...options, length: 2_100_000 });
+    expect(headers).toEqual(['2100000', undefined]);
+    for (const length of [2_099_999, 2_100_001]) {
+      await expect(client([address]).create('/a', source(), { ...options, length })).rejects.toMatchObject({ code: 'INTERNAL' });
+    }
+  });
+
+  test('a stream is not: it says so', async () => {
+    const address = await cluster('json', async (request) => {
+      await once(request, 'data');
+      request.destroy();
+    });
+    let closed = false;
+    async function* source(): AsyncIterable<Buffer> {
+      try {
+        for (;;) yield Buffer.alloc(500_000);
+      } finally {
+        closed = true;
+      }
+    }
+    await expect(client([address]).create('/a', source(), { overwrite: true, permission: 0o644 })).rejects.toMatchObject({
+      code: 'HDFS_UNREACHABLE',
+      message: expect.stringContaining('cannot be read again'),
+    });
+    expect(closed).toBe(true);
+  });
+
+  test('a refusal in the middle ends it with what was refused', async () => {
+    const address = await cluster('json', async (request, response) => {
+      await once(request, 'data');
+      refuse(response, 'DSQuotaExceededException', 'The DiskSpace quota of /a is exceeded');
+    });
+    let yielded = 0;
+    async function* endless(): AsyncIterable<Buffer> {
+      for (; ; yielded += 1) yield Buffer.alloc(1_000_000);
+    }
+    await expect(client([address]).create('/a', endless(), { overwrite: true, permission: 0o644 })).rejects.toMatchObject({
+      code: 'STORAGE_FULL',
+    });
+    expect(yielded).toBeLessThan(1000);
+  });
+
+  test('a source that pauses is waited for, a DataNode that does is not', async () => {
+    const address = await cluster('json', async (request, response, _, path) => {
+      if (path.endsWith('stuck')) return;
+      await bodyOf(request);
+      response.writeHead(201).end();
+    });
+    let release = (): void => undefined;
+    const pause = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    async function* slow(): AsyncIterable<Buffer> {
+      yield Buffer.alloc(2_000_000);
+      await pause;
+      yield Buffer.alloc(1);
+    }
+    const options = { overwrite: true, permission: 0o644 };
+    const written = client([address], { idleTimeoutMs: 2_000, patienceMs: 0 }).create('/a', slow(), options);
+    // Longer than the idle timeout.
+    setTimeout(release, 3_000);
+    await written;
+    const stuck = client([address], { idleTimeoutMs: 1000, patienceMs: 0 }).create('/stuck', Buffer.alloc(50_000_000), options);
+    await expect(stuck).rejects.toThrow('no progress for 1000 ms');
+  });
+});
+
+describe('reading', () => {
+  const data = Buffer.from(Array.from({ length: 1_000_000 }, (_, index) => (index * 7) % 253));
+
+  /** Serves OPEN through `give`, which receives the requested range. */
+  async function file(
+    give: (response: ServerResponse, bytes: Buffer, opened: number) => void,
+    changed: (opened: number) => Record<string, unknown> = () => ({}),
+  ): Promise<string> {
+    let opened = 0;
+    const dataNode = await serve((_, response, query) => {
+      opened += 1;
+      const offset = Number(query.get('offset'));
+      const length = query.get('length');
+      give(response, data.subarray(offset, length === null ? data.length : offset + Number(length)), opened);
+    });
+    return serve((_, response, query, path) => {
+      if (query.get('op') === 'GETFILESTATUS') json(response, status({ length: data.length, ...changed(opened) }));
+      else json(response, { Location: `${dataNode}${path}?${query}` });
+    });
+  }
+  /** The header announces the full length, but the body ends early. */
+  const breakOff = (response: ServerResponse, bytes: Buffer, after: number): void => {
+    response.writeHead(200, { 'Content-Length': bytes.length });
+    response.write(bytes.subarray(0, after), () => response.destroy());
+  };
+
+  test('goes on where a connection broke', async () => {
+    const address = await file((response, bytes, opened) => {
+      if (opened < 4) breakOff(response, bytes, 200_000);
+      else response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes);
+    });
+    const stream = await client([address]).open('/a', { offset: 11, length: 900_000 });
+    expect(Buffer.concat(await stream.toArray()).equals(data.subarray(11, 900_011))).toBe(true);
+  });
+
+  test('an end that comes too early is a break, too', async () => {
+    const address = await file((response, bytes, opened) => void response.writeHead(200).end(opened === 1 ? bytes.subarray(0, 10) : bytes));
+    expect(Buffer.concat(await (await client([address]).open('/a')).toArray()).equals(data)).toBe(true);
+  });
+
+  test('ends when nothing comes twice', async () => {
+    let connections = 0;
+    const address = await file((response, bytes) => {
+      connections += 1;
+      breakOff(response, bytes, 0);
+    });
+    const stream = await client([address]).open('/a');
+    await expect(stream.toArray()).rejects.toMatchObject({ code: 'HDFS_UNREACHABLE' });
+    expect(connections).toBe(2);
+  });
+
+  test('does not mix two versions of a file', async () => {
+    const address = await file(
+      (response, bytes) => breakOff(response, bytes, 1000),
+      (opened) => (opened === 0 ? {} : { modificationTime: 6 }),
+    );
+    const stream = await client([address]).open('/a');
+    await expect(stream.toArray()).rejects.toMatchObject({ code: 'STORAGE_REFUSED', message: '/a was changed while it was read.' });
+  });
+
+  test('notices a file that was replaced after it had been looked at', async () => {
+    const address = await file(
+      (response, bytes) => void response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes),
+      () => ({ length: data.length - 1 }),
+    );
+    await expect((await client([address]).open('/a')).toArray()).rejects.toThrow('/a was changed while it was read.');
+  });
+
+  test('of a whole file begins anew when it breaks, and refuses what is too large', async () => {
+    const address = await file((response, bytes, opened) => {
+      if (opened < 3) breakOff(response, bytes, 100_000);
+      else response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes);
+    });
+    expect((await client([address]).read('/a')).equals(data)).toBe(true);
+    const huge = await file((response) => void response.writeHead(200, { 'Content-Length': 5e9 }).write('x'));
+    await expect(client([huge]).read('/a')).rejects.toMatchObject({
+      code: 'STORAGE_REFUSED',
+      message: expect.stringContaining('too large'),
+    });
+  });
+
+  test('a slow reader is waited for, and holds back what comes', async () => {
+    let connections = 0;
+    const address = await file((response, bytes) => {
+      connections += 1;
+      response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes);
+    });
+    const stream = await client([address], { idleTimeoutMs: 2_000 }).open('/a');
+    await once(stream, 'readable');
+    // Longer than the idle timeout of a connection.
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    expect(stream.readableLength).toBeLessThan(500_000);
+    expect(connections).toBe(1);
+    expect(Buffer.concat(await stream.toArray()).equals(data)).toBe(true);
+  });
+
+  test('a reader that goes away closes the connection', async () => {
+    let closed: Promise<unknown> | undefined;
+    const address = await file((response, bytes) => {
+      closed = once(response, 'close');
+      response.writeHead(200, { 'Content-Length': bytes.length }).write(bytes.subarray(0, 100));
+    });
+    const stream = await client([address]).open('/a');
+    await once(stream, 'readable');
+    stream.destroy();
+    await closed;
+  });
+});
+
+describe('an answer that was lost', () => {
+  /** Executes each request, but closes the first connection without a response. */
+  async function forgetful(afterwards: Handler): Promise<string> {
+    let calls = 0;
+    return serve((request, response, query, path) => {
+      if (query.get('op') === 'GETFILESTATUS') return afterwards(request, response, query, path);
+      calls += 1;
+      if (calls === 1) response.destroy();
+      else afterwards(request, response, query, path);
+    });
+  }
+
+  test('of a rename that happened counts as success', async () => {
+    let asked = 0;
+    const address = await forgetful((_, response, query, path) => {
+      if (query.get('op') === 'RENAME') return refuse(response, 'FileNotFoundException', 'rename source /from is not found.', 404);
+      asked += 1;
+      if (path.endsWith('/from') && asked > 1) refuse(response, 'FileNotFoundException', '', 404);
+      else json(response, status());
+    });
+    expect(await client([address]).rename('/from', '/to', { overwrite: false })).toBe('renamed');
+  });
+
+  test("of a rename that another's file forestalled does not", async () => {
+    const address = await forgetful((_, response, query, path) => {
+      if (query.get('op') === 'RENAME') refuse(response, 'FileAlreadyExistsException', 'rename destination /to already exists');
+      else json(response, status({ fileId: path.endsWith('/from') ? 77 : 78 }));
+    });
+    expect(await client([address]).rename('/from', '/to', { overwrite: false })).toBe('target-exists');
+  });
+
+  test('of a removal that happened counts as success', async () => {
+    const address = await forgetful((_, response) => json(response, { boolean: false }));
+    expect(await client([address]).remove('/a')).toBe(true);
+  });
+});
+
+test('room below a folder is what its quotas of space and of names leave', async () => {
+  const summary = { quota: 1_000, fileCount: 40, directoryCount: 10, spaceQuota: 5_000, spaceConsumed: 6_000 };
+  const address = await serve((_request, response, query) =>
+    json(response, query.get('op') === 'GETSTATUS' ? { FsStatus: { remaining: 77 } } : { ContentSummary: summary }),
+  );
+  expect(await client([address]).room('/user/alice')).toEqual({ ofQuota: 0, ofNames: 950, ofFileSystem: 77 });
+});
+
+describe('the first names of a folder', () => {
+  const entries = ['a', 'b', 'c', 'd', 'e'].map((pathSuffix) => status({ pathSuffix }).FileStatus);
+  /** Two entries per response, in the form of Hadoop's JsonUtil. */
+  const inParts = (asked: string[]) =>
+    serve((_request, response, query) => {
+      const after = query.get('startafter') ?? '';
+      asked.push(`${query.get('op')} ${after}`);
+      const rest = entries.filter(({ pathSuffix }) => pathSuffix > after);
+      const partialListing = { FileStatuses: { FileStatus: rest.slice(0, 2) } };
+      json(response, { DirectoryListing: { partialListing, remainingEntries: Math.max(0, rest.length - 2) } });
+    });
+
+  test('come in parts, and no more parts are fetched than needed', async () => {
+    const asked: string[] = [];
+    const hdfs = client([await inParts(asked)]);
+    expect((await hdfs.listFirst('/x', 3))?.map(({ name }) => name)).toEqual(['a', 'b', 'c']);
+    expect(asked.splice(0)).toEqual(['LISTSTATUS_BATCH ', 'LISTSTATUS_BATCH b']);
+    expect(await hdfs.listFirst('/x', 100)).toHaveLength(5);
+    expect(asked).toEqual(['LISTSTATUS_BATCH ', 'LISTSTATUS_BATCH b', 'LISTSTATUS_BATCH d']);
+  });
+
+  test('a missing folder has no names, and a listing ends when the NameNode reports no remaining ones', async () => {
+    const missing = await serve((_request, response) => refuse(response, 'FileNotFoundException', 'File /x does not exist.', 404));
+    expect(await client([missing]).listFirst('/x', 3)).toBeNull();
+    const empty = await serve((_request, response) =>
+      json(response, { DirectoryListing: { partialListing: { FileStatuses: { FileStatus: [] } }, remainingEntries: 7 } }),
+    );
+    expect(await client([empty]).listFirst('/x', 3)).toEqual([]);
+    const strange = await serve((_request, response) => json(response, { DirectoryListing: {} }));
+    await expect(client([strange]).listFirst('/x', 3)).rejects.toMatchObject({ code: 'HDFS_UNREACHABLE' });
+  });
+});

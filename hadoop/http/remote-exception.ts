@@ -1,0 +1,80 @@
+import { type ErrorCode, TonyError } from '../../platform/errors.ts';
+
+/** The error response of a Hadoop daemon: `{"RemoteException":{"exception":..,"javaClassName":..,"message":..}}`. */
+export interface RemoteException {
+  /** Class name without its package, e.g. `FileNotFoundException`. */
+  readonly exception: string;
+  readonly message: string;
+}
+
+/** null when the text is not a RemoteException. */
+export function parseRemoteException(text: string): RemoteException | null {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  const remote = isRecord(answer) ? answer.RemoteException : undefined;
+  if (!isRecord(remote) || typeof remote.exception !== 'string') return null;
+  // Some exceptions append the Java stack trace to the first line of their message.
+  const message = typeof remote.message === 'string' ? (remote.message.split(/\n\s*at /)[0] ?? '').trim() : '';
+  return { exception: remote.exception, message };
+}
+
+/** Transient errors: a later attempt, or another NameNode, may succeed. The last ones come from a DataNode that has lost its NameNode. */
+const TRANSIENT = new Set([
+  'StandbyException',
+  'ObserverRetryOnActiveException',
+  'RetriableException',
+  'RetryStartFileException',
+  'SafeModeException',
+  'ServerTooBusyException',
+  'ConnectException',
+  'ConnectTimeoutException',
+  'EOFException',
+  'NoRouteToHostException',
+  'SocketException',
+  'SocketTimeoutException',
+]);
+
+export function isTransient(remote: RemoteException): boolean {
+  // No DataNode has reported yet: every Hadoop version throws a plain IOException for it.
+  return TRANSIENT.has(remote.exception) || remote.message.startsWith('Failed to find datanode');
+}
+
+const CODES: Readonly<Record<string, ErrorCode>> = {
+  FileNotFoundException: 'NOT_FOUND',
+  AccessControlException: 'ACCESS_DENIED',
+  AuthenticationException: 'ACCESS_DENIED',
+  AuthorizationException: 'ACCESS_DENIED',
+  InvalidToken: 'ACCESS_DENIED',
+  SecurityException: 'ACCESS_DENIED',
+  FileAlreadyExistsException: 'ALREADY_EXISTS',
+  PathIsNotEmptyDirectoryException: 'ALREADY_EXISTS',
+  QuotaExceededException: 'STORAGE_FULL',
+  NSQuotaExceededException: 'STORAGE_FULL',
+  DSQuotaExceededException: 'STORAGE_FULL',
+  QuotaByStorageTypeExceededException: 'STORAGE_FULL',
+};
+
+/** Converts the error of the file system into a TonyError for the user. */
+export function storageError(remote: RemoteException, what: string): TonyError {
+  const said = `${remote.message} (${remote.exception})`;
+  if (isMissingBelowFile(remote)) return new TonyError('NOT_FOUND', `${what}: ${said}`);
+  if (remote.exception === 'IOException' && /could only be (written|replicated) to 0/.test(remote.message)) {
+    return new TonyError('STORAGE_FULL', `${what}: no DataNode takes the data: ${said}`, {
+      hint: 'Check the space and the health of the DataNodes.',
+    });
+  }
+  return new TonyError(CODES[remote.exception] ?? 'STORAGE_REFUSED', `${what}: ${said}`);
+}
+
+/** A component of the path is a file: the NameNode reports it as an access error. */
+export function isMissingBelowFile(remote: RemoteException): boolean {
+  return remote.exception === 'AccessControlException' && remote.message.endsWith('(is not a directory)');
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}

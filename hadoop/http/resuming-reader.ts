@@ -1,0 +1,98 @@
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import { TonyError } from '../../platform/errors.ts';
+
+/** Opens the bytes from `offset` on. `isHeldByUs` returns true while the reader itself causes silence on the connection. */
+export type OpenAt = (offset: number, isHeldByUs: () => boolean) => Promise<IncomingMessage>;
+
+const HIGH_WATER_MARK = 256 * 1024;
+
+/**
+ * Streams a range of a file, and continues at the same offset when a connection breaks. `beforeResume` throws when the stream must not
+ * continue because the file has changed. Two consecutive failures without a byte in between end the stream.
+ */
+export class ResumingReader extends Readable {
+  readonly #open: OpenAt;
+  readonly #beforeResume: () => Promise<void>;
+  #offset: number;
+  #remaining: number;
+  #response: IncomingMessage | null = null;
+  #isConnecting = false;
+  /** The consumer applies backpressure. */
+  #isHeld = false;
+  #hasProgress = true;
+
+  constructor(range: { readonly offset: number; readonly length: number }, open: OpenAt, beforeResume: () => Promise<void>) {
+    super({ highWaterMark: HIGH_WATER_MARK });
+    this.#open = open;
+    this.#beforeResume = beforeResume;
+    this.#offset = range.offset;
+    this.#remaining = range.length;
+  }
+
+  override _read(): void {
+    this.#isHeld = false;
+    if (this.#remaining === 0) this.push(null);
+    else if (this.#response !== null) this.#response.resume();
+    else if (!this.#isConnecting) void this.#connect();
+  }
+
+  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+    this.#response?.destroy();
+    callback(error);
+  }
+
+  async #connect(): Promise<void> {
+    this.#isConnecting = true;
+    try {
+      const response = await this.#open(this.#offset, () => this.#isHeld);
+      this.#isConnecting = false;
+      if (this.destroyed) response.destroy();
+      else this.#follow(response);
+    } catch (error) {
+      this.destroy(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  #follow(response: IncomingMessage): void {
+    this.#response = response;
+    let isOver = false;
+    const broken = (): void => {
+      if (isOver || this.destroyed) return;
+      isOver = true;
+      this.#response = null;
+      response.destroy();
+      void this.#resume();
+    };
+    response.on('data', (chunk: Buffer) => {
+      if (isOver) return;
+      const bytes = chunk.length > this.#remaining ? chunk.subarray(0, this.#remaining) : chunk;
+      this.#offset += bytes.length;
+      this.#remaining -= bytes.length;
+      this.#hasProgress = true;
+      if (this.#remaining === 0) isOver = true;
+      const wantsMore = this.push(bytes);
+      if (this.#remaining === 0) this.push(null);
+      else if (!wantsMore) {
+        this.#isHeld = true;
+        response.pause();
+      }
+    });
+    response.on('error', broken);
+    response.on('end', broken);
+    response.on('close', broken);
+  }
+
+  async #resume(): Promise<void> {
+    this.#isConnecting = true;
+    try {
+      if (!this.#hasProgress)
+        throw new TonyError('HDFS_UNREACHABLE', 'The connection to the DataNode broke twice without a byte in between.');
+      this.#hasProgress = false;
+      await this.#beforeResume();
+      if (!this.destroyed) await this.#connect();
+    } catch (error) {
+      this.destroy(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+}

@@ -1,0 +1,106 @@
+import type { IncomingMessage } from 'node:http';
+import { TonyError } from '../../platform/errors.ts';
+import { type HttpClient, headOf } from './http-client.ts';
+
+/** Bytes per write: smaller writes reduce the throughput of a DataNode by a third. */
+const PIECE_BYTES = 1024 * 1024;
+
+/**
+ * Sends a body of any length, with chunked encoding when the length is unknown. Resolves with the head of the response, which may arrive
+ * before the whole body is sent if the server rejects the request.
+ */
+export async function upload(
+  http: HttpClient,
+  url: URL,
+  data: Uint8Array | AsyncIterable<Uint8Array>,
+  options: {
+    readonly idleTimeoutMs: number;
+    /** Total length of a stream. */
+    readonly length?: number | undefined;
+    readonly onProgress?: ((bytes: number) => void) | undefined;
+  },
+): Promise<IncomingMessage> {
+  let waitsForSource = false;
+  const whole = data instanceof Uint8Array;
+  const length = whole ? data.byteLength : options.length;
+  const sent = http.start({
+    method: 'PUT',
+    url,
+    headers: { 'Content-Type': 'application/octet-stream', ...(length === undefined ? {} : { 'Content-Length': length }) },
+    idleTimeoutMs: options.idleTimeoutMs,
+    isHeldByUs: () => waitsForSource,
+  });
+  let settled = false;
+  let wake = (): void => undefined;
+  const answer = headOf(sent).finally(() => {
+    settled = true;
+    wake();
+  });
+  // Awaited below; until then a failure must not count as unhandled.
+  answer.catch(() => undefined);
+
+  /** Resolves when the bytes have left this process, or when the request has a response or has failed. */
+  const write = (piece: Uint8Array): Promise<void> =>
+    new Promise((resolve) => {
+      if (settled) return resolve();
+      wake = resolve;
+      sent.write(piece, () => resolve());
+    });
+
+  let bytes = 0;
+  let flushed: Promise<void> = Promise.resolve();
+  try {
+    waitsForSource = true;
+    for await (const piece of whole ? slices(data) : regroup(data)) {
+      waitsForSource = false;
+      await flushed;
+      if (settled) break;
+      bytes += piece.byteLength;
+      if (length !== undefined && bytes > length) throw wrongLength(length, bytes);
+      flushed = write(piece);
+      const sentSoFar = bytes;
+      if (options.onProgress !== undefined) flushed = flushed.then(() => (settled ? undefined : options.onProgress?.(sentSoFar)));
+      waitsForSource = true;
+    }
+    waitsForSource = false;
+    await flushed;
+    if (!settled && length !== undefined && bytes < length) throw wrongLength(length, bytes);
+    if (!settled) sent.end();
+    return await answer;
+  } catch (error) {
+    sent.destroy();
+    throw error;
+  }
+}
+
+function wrongLength(promised: number, given: number): TonyError {
+  return new TonyError('INTERNAL', `what is being uploaded has ${given} bytes or more in place of ${promised}`);
+}
+
+function* slices(data: Uint8Array): Iterable<Uint8Array> {
+  for (let at = 0; at < data.byteLength; at += PIECE_BYTES) yield data.subarray(at, at + PIECE_BYTES);
+}
+
+/**
+ * Regroups chunks of any length into pieces of 1 MiB. Two buffers alternate: a piece is valid until the consumer requests the piece after
+ * the next, so one buffer can be filled while the other is in transit.
+ */
+export async function* regroup(source: AsyncIterable<Uint8Array>, pieceBytes = PIECE_BYTES): AsyncIterable<Uint8Array> {
+  let filling: Uint8Array | null = null;
+  let resting: Uint8Array | null = null;
+  let filled = 0;
+  for await (const chunk of source) {
+    for (let at = 0; at < chunk.byteLength; ) {
+      filling ??= Buffer.allocUnsafeSlow(pieceBytes);
+      const part = chunk.subarray(at, at + pieceBytes - filled);
+      filling.set(part, filled);
+      filled += part.byteLength;
+      at += part.byteLength;
+      if (filled < pieceBytes) continue;
+      yield filling;
+      [filling, resting] = [resting, filling];
+      filled = 0;
+    }
+  }
+  if (filling !== null && filled > 0) yield filling.subarray(0, filled);
+}

@@ -1,0 +1,111 @@
+import type { ByteCursor } from './byte-cursor.ts';
+import { type ByteSource, type Compression, openBlock, type Region, readBlockIndex, readKey, type Span, ValueCursor } from './tfile.ts';
+
+/*
+ * An aggregated log, which a NodeManager writes to HDFS for an application: a TFile with
+ *
+ *   key    UTF (int16 length, UTF-8): VERSION, APPLICATION_ACL, APPLICATION_OWNER, or a container ID
+ *   value  for a container, per log file: UTF name, UTF length in decimal digits, the bytes
+ */
+
+/** One log file of one container, and its location. */
+export interface AggregatedFile {
+  readonly containerId: string;
+  readonly name: string;
+  readonly size: number;
+  readonly compression: Compression;
+  readonly block: Region;
+  /** The locations of its bytes, in order. */
+  readonly spans: readonly Span[];
+}
+
+/**
+ * The maximum number of files and spans in the aggregated log of one node. A NodeManager writes chunks of 1 MiB, but the user can write to
+ * the folder, too. The limit applies while the log is read, so a crafted log takes little memory.
+ */
+const MAXIMUM_PARTS = 200_000;
+const LONGEST_NAME = 1_024;
+
+/** Scans the whole file once. Throws a RangeError if it is not an aggregated log, or has more parts than a NodeManager writes. */
+export async function indexAggregatedLog(source: ByteSource, most = MAXIMUM_PARTS): Promise<AggregatedFile[]> {
+  const { compression, blocks } = await readBlockIndex(source);
+  const files: AggregatedFile[] = [];
+  let parts = 0;
+  for (const block of blocks) {
+    const cursor = await openBlock(source, compression, block);
+    try {
+      while (!(await cursor.isAtEnd())) {
+        for await (const file of readRecord(cursor, compression, block, most - parts)) {
+          files.push(file);
+          parts += 1 + file.spans.length;
+          if (parts > most) throw tooManyParts();
+        }
+      }
+    } finally {
+      cursor.close();
+    }
+  }
+  return files;
+}
+
+/** The number of files and spans, as a measure of memory use. */
+export function partsOf(files: readonly AggregatedFile[]): number {
+  return files.reduce((sum, { spans }) => sum + 1 + spans.length, 1);
+}
+
+function tooManyParts(): RangeError {
+  return new RangeError('more files and chunks than a NodeManager writes');
+}
+
+/** Reads `length` bytes of a log file, starting at `offset`. */
+export async function readAggregatedFile(source: ByteSource, file: AggregatedFile, offset: number, length: number): Promise<Buffer> {
+  const spans = clip(file.spans, offset, length);
+  const [first] = spans;
+  if (first === undefined) return Buffer.alloc(0);
+  const cursor = await openBlock(source, file.compression, file.block, first.at);
+  // A cursor counts from the position where it was opened, or in a compressed block from the start of the block.
+  const base = first.at - cursor.position;
+  const parts: Buffer[] = [];
+  try {
+    for (const { at, length: size } of spans) {
+      await cursor.skip(at - base - cursor.position);
+      parts.push(await cursor.take(size));
+    }
+  } finally {
+    cursor.close();
+  }
+  return Buffer.concat(parts);
+}
+
+async function* readRecord(cursor: ByteCursor, compression: Compression, block: Region, most: number): AsyncGenerator<AggregatedFile> {
+  const key = await readKey(cursor);
+  const containerId = key.subarray(2).toString('utf8');
+  const value = new ValueCursor(cursor);
+  if (containerId.startsWith('container_') && containerId.length <= LONGEST_NAME) {
+    while (!(await value.isAtEnd())) {
+      const name = await value.takeUtf();
+      const digits = await value.takeUtf();
+      if (!/^\d{1,15}$/.test(digits)) throw new RangeError(`"${digits.slice(0, 100)}" is not the length of a log file`);
+      if (name.length > LONGEST_NAME) throw new RangeError(`a name of ${name.length} characters`);
+      const size = Number(digits);
+      const spans = await value.locate(size, most);
+      if (spans === null) throw tooManyParts();
+      yield { containerId, name, size, compression, block, spans };
+    }
+  } else {
+    await value.skipRest();
+  }
+}
+
+/** Restricts the spans to `length` bytes, starting at `offset`. */
+function clip(spans: readonly Span[], offset: number, length: number): Span[] {
+  const clipped: Span[] = [];
+  let start = 0;
+  for (const span of spans) {
+    const from = Math.max(offset, start);
+    const to = Math.min(offset + length, start + span.length);
+    if (to > from) clipped.push({ at: span.at + from - start, length: to - from });
+    start += span.length;
+  }
+  return clipped;
+}

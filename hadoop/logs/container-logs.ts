@@ -1,0 +1,306 @@
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { WeightedCache } from '../../platform/weighted-cache.ts';
+import type { HadoopConfiguration } from '../configuration/configuration.ts';
+import { WebHdfs } from '../hdfs/web-hdfs.ts';
+import { type HttpAnswer, HttpClient, readWhole } from '../http/http-client.ts';
+import { parseRemoteException } from '../http/remote-exception.ts';
+import { applicationOf, parseContainerId } from '../rpc/application-id.ts';
+import { type AggregatedFile, indexAggregatedLog, partsOf, readAggregatedFile } from './aggregated-log.ts';
+import { ByteCursor } from './byte-cursor.ts';
+import { CONTENTS, logLengthOf, MAXIMUM_HEAD_BYTES, saysRunning } from './node-log.ts';
+import type { ByteSource } from './tfile.ts';
+
+/** Identifies the container whose logs are requested. */
+export interface LogOwner {
+  readonly containerId: string;
+  /**
+   * `host:port` of the web server of the container's node, if known: it serves the logs until the application ends. The value may come from
+   * data that another user wrote, so an invalid one counts as unknown.
+   */
+  readonly nodeHttp: string | null;
+  /** The application's user. */
+  readonly owner: string;
+}
+
+export interface LogFile {
+  readonly name: string;
+  readonly size: number;
+}
+
+export interface LogPiece {
+  readonly bytes: Buffer;
+  /** Position of the first of `bytes` in the file. */
+  readonly offset: number;
+  /** Current size of the file. */
+  readonly size: number;
+  /** The file is complete and `bytes` reaches its end. */
+  readonly complete: boolean;
+}
+
+/** `tail`: the number of bytes at the end of the file. */
+export type LogRange = ({ readonly offset: number } | { readonly tail: number }) & {
+  /** Maximum length of one piece, which starts at the beginning of the range; default 4 MiB. */
+  readonly limit?: number;
+};
+
+const LIMIT_BYTES = 4 * 1024 * 1024;
+const IDLE_TIMEOUT_MS = 10_000;
+const MAXIMUM_ANSWER_BYTES = 1024 * 1024;
+/** Bytes requested beyond the range, for output that the program writes in the meantime. */
+const SLACK_BYTES = 64 * 1024;
+const MAXIMUM_TRIES = 6;
+/** Maximum number of cached locations of log parts, about 100 bytes each. */
+const REMEMBERED_PARTS = 400_000;
+
+/**
+ * Reads the log files of containers: from the NodeManagers while the application runs, and from the aggregated logs on HDFS after its end.
+ */
+export class ContainerLogs {
+  readonly #configuration: HadoopConfiguration;
+  readonly #user: string;
+  readonly #http = new HttpClient();
+  readonly #fileSystems = new Map<string, WebHdfs>();
+  /** Keyed by the path on HDFS. Aggregated logs do not change. */
+  readonly #indexed = new WeightedCache<string, readonly AggregatedFile[]>(REMEMBERED_PARTS);
+  readonly #indexing = new Map<string, Promise<readonly AggregatedFile[]>>();
+
+  constructor(options: { readonly configuration: HadoopConfiguration; readonly user: string }) {
+    this.#configuration = options.configuration;
+    this.#user = options.user;
+  }
+
+  /** Returns an empty list when the container has written nothing, or when its logs are not available yet. */
+  async files(owner: LogOwner): Promise<LogFile[]> {
+    const container = checkedOwner(owner);
+    const live = container.nodeHttp === null ? null : await this.#liveFiles(container, container.nodeHttp);
+    // A node that has forgotten the container returns an empty list.
+    if (live !== null && live.length > 0) return live;
+    const aggregated = await this.#aggregated(container);
+    return aggregated?.files.map(({ name, size }) => ({ name, size })) ?? [];
+  }
+
+  /** null when the file does not exist, or does not exist yet. */
+  async read(owner: LogOwner, file: string, range: LogRange): Promise<LogPiece | null> {
+    const container = checkedOwner(owner);
+    const live = container.nodeHttp === null ? 'unknown container' : await this.#readLive(container, container.nodeHttp, file, range);
+    if (live !== null && live !== 'unknown container') return live;
+    const looking = this.#aggregated(container);
+    // A node removes aggregated files before it forgets their container. If HDFS is unreachable, the response of the node counts.
+    const aggregated = await (live === null ? looking.catch(() => null) : looking);
+    const found = aggregated?.files.find(({ name }) => name === file);
+    if (aggregated === null || found === undefined) return null;
+    const limit = range.limit ?? LIMIT_BYTES;
+    const offset = 'tail' in range ? Math.max(0, found.size - range.tail) : Math.min(range.offset, found.size);
+    const length = Math.min(limit, found.size - offset);
+    const bytes = await damaged(aggregated.path, () => readAggregatedFile(aggregated.source, found, offset, length));
+    return { bytes, offset, size: found.size, complete: offset + length === found.size };
+  }
+
+  close(): void {
+    this.#http.close();
+    for (const fileSystem of this.#fileSystems.values()) fileSystem.close();
+  }
+
+  async #liveFiles(container: LogOwner, nodeHttp: string): Promise<LogFile[] | null> {
+    const answer = await this.#askNode(nodeHttp, `${container.containerId}/logs`);
+    if (answer === null || answer.status !== 200) return null;
+    const listed = (parsed(answer.body) as { containerLogsInfo?: unknown } | null)?.containerLogsInfo;
+    // Jersey writes a list of one element as the element itself, both for this list and for the list around it.
+    const infos = asList(listed).flatMap((info) => asList((info as { containerLogInfo?: unknown }).containerLogInfo));
+    return infos.flatMap((info) => {
+      const { fileName, fileSize } = info as { fileName?: unknown; fileSize?: unknown };
+      return typeof fileName === 'string' ? [{ name: fileName, size: Number(fileSize) || 0 }] : [];
+    });
+  }
+
+  /**
+   * A node returns only the first or the last bytes of a file. A range with an offset is therefore requested from the end, with increasing
+   * slack, until the response starts early enough.
+   */
+  async #readLive(container: LogOwner, nodeHttp: string, file: string, range: LogRange): Promise<LogPiece | null | 'unknown container'> {
+    const limit = range.limit ?? LIMIT_BYTES;
+    let fromEnd = 'tail' in range ? range.tail : SLACK_BYTES;
+    for (let tries = 1; ; tries += 1) {
+      const got = await this.#askForEnd(container, nodeHttp, file, fromEnd, (logLength) => {
+        const start = Math.max(0, logLength - fromEnd);
+        if ('tail' in range) return { skip: 0, take: limit };
+        return start <= range.offset ? { skip: Math.min(range.offset, logLength) - start, take: limit } : null;
+      });
+      if (got === null || got === 'unknown container') return got;
+      if ('bytes' in got) return got;
+      if (tries === MAXIMUM_TRIES)
+        throw new TonyError('LOGS_UNAVAILABLE', `${file} of ${container.containerId} grows faster than it can be read.`);
+      fromEnd = got.logLength - ('offset' in range ? range.offset : 0) + SLACK_BYTES * 2 ** tries;
+    }
+  }
+
+  /** `choose` selects the part of the response to return, or returns null when the response starts too late. */
+  async #askForEnd(
+    container: LogOwner,
+    nodeHttp: string,
+    file: string,
+    fromEnd: number,
+    choose: (logLength: number) => { skip: number; take: number } | null,
+  ): Promise<LogPiece | { readonly logLength: number } | null | 'unknown container'> {
+    const url = this.#nodeUrl(nodeHttp, `${container.containerId}/logs/${encodeURIComponent(file)}`, { size: String(-fromEnd) });
+    const response = await this.#http.send({ method: 'GET', url, idleTimeoutMs: IDLE_TIMEOUT_MS }).catch(() => null);
+    if (response === null) return 'unknown container';
+    try {
+      if (response.statusCode !== 200) {
+        const text = (await readWhole(response, MAXIMUM_ANSWER_BYTES)).toString('utf8');
+        denied(text);
+        return text.includes('Cannot find this log') ? null : 'unknown container';
+      }
+      const cursor = new ByteCursor(response);
+      const logLength = logLengthOf(await cursor.takeThrough(CONTENTS, MAXIMUM_HEAD_BYTES));
+      const part = choose(logLength);
+      if (part === null) return { logLength };
+      const contents = Math.min(fromEnd, logLength);
+      const take = Math.min(part.take, contents - part.skip);
+      await cursor.skip(part.skip);
+      const bytes = await cursor.take(take);
+      const reachesEnd = part.skip + take === contents;
+      const complete = reachesEnd && !saysRunning(await cursor.takeRest(MAXIMUM_HEAD_BYTES));
+      return { bytes, offset: logLength - contents + part.skip, size: logLength, complete };
+    } catch (error) {
+      if (error instanceof TonyError) throw error;
+      throw new TonyError(
+        'LOGS_UNAVAILABLE',
+        `${file} of ${container.containerId} could not be read from ${nodeHttp}: ${messageOf(error)}`,
+        { cause: error },
+      );
+    } finally {
+      response.destroy();
+    }
+  }
+
+  /** null when the node is unreachable. */
+  async #askNode(nodeHttp: string, path: string): Promise<HttpAnswer | null> {
+    const headers = { Accept: 'application/json' };
+    const url = this.#nodeUrl(nodeHttp, path, {});
+    const answer = await this.#http
+      .fetch({ method: 'GET', url, headers, idleTimeoutMs: IDLE_TIMEOUT_MS }, { maximumBytes: MAXIMUM_ANSWER_BYTES })
+      .catch(() => null);
+    if (answer !== null && answer.status !== 200) denied(answer.body.toString('utf8'));
+    return answer;
+  }
+
+  #nodeUrl(nodeHttp: string, path: string, query: Readonly<Record<string, string>>): URL {
+    const scheme = this.#configuration.get('yarn.http.policy') === 'HTTPS_ONLY' ? 'https' : 'http';
+    const url = new URL(`${scheme}://${nodeHttp}/ws/v1/node/containers/${path}`);
+    url.search = new URLSearchParams({ ...query, ...(this.#configuration.secure ? {} : { 'user.name': this.#user }) }).toString();
+    return url;
+  }
+
+  /** Returns the container's files on HDFS and the source of their bytes; null when HDFS has none. */
+  async #aggregated(container: LogOwner): Promise<{ path: string; source: ByteSource; files: readonly AggregatedFile[] } | null> {
+    const { authority, folders } = aggregatedFolders(this.#configuration, container);
+    const fileSystem = this.#fileSystem(authority);
+    const host = container.nodeHttp?.split(':')[0];
+    for (const folder of folders) {
+      const entries = ((await fileSystem.list(folder)) ?? []).filter(({ name, type }) => type === 'file' && !name.endsWith('.tmp'));
+      // Each node writes one file, named host_port. The file of the container's node comes first.
+      entries.sort((a, b) => Number(b.name.startsWith(`${host}_`)) - Number(a.name.startsWith(`${host}_`)));
+      for (const entry of entries) {
+        const path = `${folder}/${entry.name}`;
+        const source: ByteSource = { size: entry.length, stream: (offset, length) => fileSystem.open(path, { offset, length }) };
+        const files = (await this.#index(path, source)).filter(({ containerId }) => containerId === container.containerId);
+        if (files.length > 0) return { path, source, files };
+      }
+    }
+    return null;
+  }
+
+  #index(path: string, source: ByteSource): Promise<readonly AggregatedFile[]> {
+    const known = this.#indexed.get(path);
+    if (known !== undefined) return Promise.resolve(known);
+    const underWay = this.#indexing.get(path);
+    if (underWay !== undefined) return underWay;
+    const indexing = damaged(path, () => indexAggregatedLog(source))
+      .then((files) => {
+        this.#indexed.set(path, files, partsOf(files));
+        return files;
+      })
+      // A failed read is not cached: the next request tries again.
+      .finally(() => this.#indexing.delete(path));
+    this.#indexing.set(path, indexing);
+    return indexing;
+  }
+
+  #fileSystem(authority: string): WebHdfs {
+    let fileSystem = this.#fileSystems.get(authority);
+    if (fileSystem === undefined) {
+      fileSystem = WebHdfs.of(this.#configuration, authority, this.#user);
+      this.#fileSystems.set(authority, fileSystem);
+    }
+    return fileSystem;
+  }
+}
+
+/** The folders where NodeManagers aggregate an application's logs: the location of Hadoop 3.3 first, then older ones. */
+export function aggregatedFolders(
+  configuration: HadoopConfiguration,
+  container: Pick<LogOwner, 'containerId' | 'owner'>,
+): { readonly authority: string; readonly folders: readonly string[] } {
+  const directory =
+    configuration.get('yarn.log-aggregation.TFile.remote-app-log-dir') ?? configuration.get('yarn.nodemanager.remote-app-log-dir') ?? '';
+  const suffix = configuration.get('yarn.nodemanager.remote-app-log-dir-suffix') ?? '';
+  const tfileSuffix = configuration.get('yarn.log-aggregation.TFile.remote-app-log-dir-suffix') ?? `${suffix}-tfile`;
+  const [, authority, path = directory] = /^hdfs:\/\/([^/]*)(\/.*)$/.exec(directory) ?? [];
+  const defaultAuthority = /^hdfs:\/\/([^/]+)/.exec(configuration.defaultFs)?.[1];
+  const chosen = authority || defaultAuthority;
+  if (chosen === undefined || !path.startsWith('/')) {
+    throw new TonyError('LOGS_UNAVAILABLE', `Aggregated logs are at ${directory} on ${configuration.defaultFs}, which is no HDFS.`);
+  }
+  const application = applicationOf(container.containerId);
+  const bucket = String(parseContainerId(container.containerId).application.sequence % 10_000).padStart(4, '0');
+  const base = `${path.replace(/\/+$/, '')}/${container.owner}`;
+  return {
+    authority: chosen,
+    folders: [
+      `${base}/bucket-${tfileSuffix}/${bucket}/${application}`,
+      `${base}/${tfileSuffix}/${application}`,
+      `${base}/${suffix}/${application}`,
+    ],
+  };
+}
+
+/** A host name or address, and a port. The value becomes part of a URL; any other character could change the rest of the URL. */
+export const HOST_AND_PORT = /^(?:[A-Za-z0-9][A-Za-z0-9._-]{0,254}|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}$/;
+
+function checkedOwner(owner: LogOwner): LogOwner {
+  const { containerId, nodeHttp } = owner;
+  const isAddress = nodeHttp !== null && HOST_AND_PORT.test(nodeHttp) && /^container_\w{1,100}$/.test(containerId);
+  return isAddress ? owner : { ...owner, nodeHttp: null };
+}
+
+function denied(text: string): void {
+  if (!text.includes('not authorized')) return;
+  throw new TonyError('ACCESS_DENIED', parseRemoteException(text)?.message ?? text.trim().slice(0, 300), {
+    hint: "Ask the application's user to name you among those who may view it (acls.view).",
+  });
+}
+
+async function damaged<T>(path: string, action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    if (error instanceof TonyError) throw error;
+    throw new TonyError('LOGS_UNAVAILABLE', `${path} cannot be read as an aggregated log: ${messageOf(error)}`, {
+      hint: 'Read it with `yarn logs -applicationId ...` on a node of the cluster.',
+      cause: error,
+    });
+  }
+}
+
+function parsed(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch {
+    return null;
+  }
+}
+
+function asList(value: unknown): object[] {
+  return (Array.isArray(value) ? value : [value]).filter((item) => typeof item === 'object' && item !== null);
+}

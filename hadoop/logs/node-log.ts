@@ -1,0 +1,31 @@
+/*
+ * GET /ws/v1/node/containers/<id>/logs/<file>?size=<n> on a NodeManager returns a log file of a container that the node still knows:
+ * the first n bytes, or the last -n bytes if n is negative, between a header and a footer.
+ *
+ *   Container: container_... on host:port
+ *   LogAggregationType: LOCAL
+ *   =====...
+ *   LogType:stdout
+ *   LogLastModifiedTime:Sat Nov 21 05:12:04 +0000 2026
+ *   LogLength:85                  length of the whole file
+ *   LogContents:
+ *   <bytes>End of LogType:stdout.This log file belongs to a running container (...) and so may not be complete.
+ *   *****...
+ */
+
+/** The last line of the header. */
+export const CONTENTS = Buffer.from('\nLogContents:\n');
+/** A header has about 300 bytes, a footer about 250. */
+export const MAXIMUM_HEAD_BYTES = 16 * 1024;
+
+/** Returns the length of the whole file at the time of the request; throws a RangeError for a header without it. */
+export function logLengthOf(head: Buffer): number {
+  const length = /^LogLength:(\d{1,15})$/m.exec(head.toString('latin1'))?.[1];
+  if (length === undefined) throw new RangeError('the answer has no LogLength');
+  return Number(length);
+}
+
+/** The footer says whether the container may write more. */
+export function saysRunning(foot: Buffer): boolean {
+  return foot.includes('belongs to a running container');
+}

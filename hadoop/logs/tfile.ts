@@ -1,0 +1,234 @@
+import { Readable } from 'node:stream';
+import { createInflate } from 'node:zlib';
+import { ByteCursor } from './byte-cursor.ts';
+
+/*
+ * TFile over BCFile, the format of aggregated logs (Hadoop's org.apache.hadoop.io.file.tfile). Big endian. VInt and VLong are TFile's own
+ * encodings (readVLong below), not those of protobuf or WritableUtils.
+ *
+ *   file         magic (16) | data blocks | meta blocks | meta index | int64 meta index offset | int16 major | int16 minor | magic (16)
+ *   meta index   VInt count; each: String "data:" + name, String compression, Region
+ *   "BCFile.index", a meta block:  String compression of the data blocks; VInt count; each: Region
+ *   Region       VLong offset, VLong size in the file, VLong size when unpacked
+ *   String       VInt length, UTF-8
+ *   data block   compressed as a whole; records: VInt length, key | value
+ *   value        chunks: VInt n < 0: -n bytes, followed by another chunk;  n >= 0: n bytes, the last chunk
+ */
+
+const MAGIC = Buffer.from('d111d36891b5d7b639df414092bae150', 'hex');
+const TRAILER_BYTES = 8 + 2 + 2 + MAGIC.length;
+const MAJOR_VERSION = 1;
+/** Limits on the sizes that a file may declare before memory is allocated: about 100,000 blocks of at least 256 KiB. */
+const MAXIMUM_INDEX_BYTES = 4 * 1024 * 1024;
+const MAXIMUM_BLOCKS = 200_000;
+const MAXIMUM_KEY_BYTES = 64 * 1024;
+
+/** A file with random access. */
+export interface ByteSource {
+  readonly size: number;
+  stream(offset: number, length: number): Promise<Readable>;
+}
+
+export type Compression = 'none' | 'gz';
+
+export interface Region {
+  readonly offset: number;
+  /** Compressed size. */
+  readonly size: number;
+  readonly rawSize: number;
+}
+
+export interface BlockIndex {
+  readonly compression: Compression;
+  readonly blocks: readonly Region[];
+}
+
+/** Returns the locations of the data blocks. Throws a RangeError if the file is not a TFile. */
+export async function readBlockIndex(source: ByteSource): Promise<BlockIndex> {
+  if (source.size < MAGIC.length + TRAILER_BYTES) throw new RangeError('too short for a TFile');
+  const trailer = await readAll(source, { offset: source.size - TRAILER_BYTES, size: TRAILER_BYTES });
+  if (!trailer.subarray(12).equals(MAGIC)) throw new RangeError('not a TFile: it does not end as one');
+  const major = trailer.readInt16BE(8);
+  if (major !== MAJOR_VERSION) throw new RangeError(`TFile version ${major}.${trailer.readInt16BE(10)} is not known`);
+  const metaOffset = Number(trailer.readBigInt64BE(0));
+  const metaSize = source.size - TRAILER_BYTES - metaOffset;
+  checkRegion({ offset: metaOffset, size: metaSize, rawSize: metaSize }, source.size);
+  if (metaSize > MAXIMUM_INDEX_BYTES) throw new RangeError('the meta index is too large');
+
+  const meta = cursorOf(await readAll(source, { offset: metaOffset, size: metaSize }));
+  for (let left = await readVInt(meta); left > 0; left -= 1) {
+    const name = await readString(meta);
+    const compression = compressionOf(await readString(meta));
+    const region = await readRegion(meta, source.size);
+    if (name === 'data:BCFile.index') return readDataIndex(source, compression, region);
+  }
+  throw new RangeError('a TFile without BCFile.index');
+}
+
+/** Returns the uncompressed bytes of a block, starting at `from`. */
+export async function openBlock(source: ByteSource, compression: Compression, region: Region, from = 0): Promise<ByteCursor> {
+  if (compression === 'none') return new ByteCursor(await source.stream(region.offset + from, region.size - from));
+  const packed = await source.stream(region.offset, region.size);
+  const unpacked = createInflate();
+  packed.once('error', (error) => unpacked.destroy(error));
+  unpacked.once('close', () => packed.destroy());
+  const cursor = new ByteCursor(packed.pipe(unpacked));
+  await cursor.skip(from);
+  return cursor;
+}
+
+/** Reads the value of one record: joins its chunks into one byte sequence. */
+export class ValueCursor {
+  readonly #block: ByteCursor;
+  #left = 0;
+  #isLastChunk = false;
+
+  constructor(block: ByteCursor) {
+    this.#block = block;
+  }
+
+  async isAtEnd(): Promise<boolean> {
+    while (this.#left === 0 && !this.#isLastChunk) {
+      const length = await readVInt(this.#block);
+      this.#isLastChunk = length >= 0;
+      this.#left = Math.abs(length);
+    }
+    return this.#left === 0;
+  }
+
+  /** A string as DataOutput.writeUTF writes it: int16 length, UTF-8. */
+  async takeUtf(): Promise<string> {
+    const length = (await this.#take(2)).readUInt16BE(0);
+    return (await this.#take(length)).toString('utf8');
+  }
+
+  /** Skips bytes and returns their locations in the block, or null when they occupy more than `most` spans. */
+  async locate(length: number, most: number): Promise<Span[] | null> {
+    const spans: Span[] = [];
+    for (let wanted = length; wanted > 0; ) {
+      if (await this.isAtEnd()) throw new RangeError(`a value ends ${wanted} bytes too early`);
+      const part = Math.min(wanted, this.#left);
+      if (spans.length === most) return null;
+      spans.push({ at: this.#block.position, length: part });
+      await this.#block.skip(part);
+      this.#left -= part;
+      wanted -= part;
+    }
+    return spans;
+  }
+
+  async skipRest(): Promise<void> {
+    while (!(await this.isAtEnd())) {
+      await this.#block.skip(this.#left);
+      this.#left = 0;
+    }
+  }
+
+  /** For short values only: they may span chunks. */
+  async #take(length: number): Promise<Buffer> {
+    const parts: Buffer[] = [];
+    for (let wanted = length; wanted > 0; ) {
+      if (await this.isAtEnd()) throw new RangeError(`a value ends ${wanted} bytes too early`);
+      const part = await this.#block.take(Math.min(wanted, this.#left));
+      parts.push(part);
+      this.#left -= part.length;
+      wanted -= part.length;
+    }
+    return Buffer.concat(parts);
+  }
+}
+
+/** A contiguous range of bytes in an uncompressed block. */
+export interface Span {
+  readonly at: number;
+  readonly length: number;
+}
+
+export async function readKey(block: ByteCursor): Promise<Buffer> {
+  const length = await readVInt(block);
+  if (length < 0 || length > MAXIMUM_KEY_BYTES) throw new RangeError(`a key of ${length} bytes`);
+  return block.take(length);
+}
+
+/**
+ * Depends on the first byte b, signed:
+ *   -32..127      b
+ *   -72..-33      (b + 52) << 8, and 1 byte more
+ *   -104..-73     (b + 88) << 16, and 2 bytes
+ *   -120..-105    (b + 112) << 24, and 3 bytes
+ *   -128..-121    b + 129 bytes (4 to 8 of them), signed
+ */
+export async function readVLong(cursor: ByteCursor): Promise<number> {
+  const first = (await cursor.take(1)).readInt8(0);
+  if (first >= -32) return first;
+  if (first >= -72) return (first + 52) * 2 ** 8 + (await cursor.take(1)).readUInt8(0);
+  if (first >= -104) return (first + 88) * 2 ** 16 + (await cursor.take(2)).readUInt16BE(0);
+  if (first >= -120) return (first + 112) * 2 ** 24 + (await cursor.take(3)).readUIntBE(0, 3);
+  const length = first + 129;
+  if (length < 4) throw new RangeError(`a VLong of ${length} bytes`);
+  const bytes = await cursor.take(length);
+  let value = BigInt(bytes.readInt8(0));
+  for (const byte of bytes.subarray(1)) value = value * 256n + BigInt(byte);
+  const number = Number(value);
+  if (!Number.isSafeInteger(number)) throw new RangeError(`a VLong of ${value}`);
+  return number;
+}
+
+async function readVInt(cursor: ByteCursor): Promise<number> {
+  const value = await readVLong(cursor);
+  if (value !== (value | 0)) throw new RangeError(`a VInt of ${value}`);
+  return value;
+}
+
+async function readDataIndex(source: ByteSource, compression: Compression, region: Region): Promise<BlockIndex> {
+  if (region.rawSize > MAXIMUM_INDEX_BYTES) throw new RangeError('BCFile.index is too large');
+  const cursor = await openBlock(source, compression, region);
+  try {
+    const dataCompression = compressionOf(await readString(cursor));
+    const count = await readVInt(cursor);
+    if (count < 0 || count > MAXIMUM_BLOCKS) throw new RangeError(`${count} data blocks`);
+    const blocks: Region[] = [];
+    // Blocks must follow each other in file order: overlapping blocks would make a small file cause up to 200,000 reads of the same bytes.
+    for (let end = 0; blocks.length < count; ) {
+      const block = await readRegion(cursor, source.size);
+      if (block.offset < end) throw new RangeError(`a block at ${block.offset}, within the one before it`);
+      end = block.offset + block.size;
+      blocks.push(block);
+    }
+    return { compression: dataCompression, blocks };
+  } finally {
+    cursor.close();
+  }
+}
+
+async function readRegion(cursor: ByteCursor, fileSize: number): Promise<Region> {
+  const region = { offset: await readVLong(cursor), size: await readVLong(cursor), rawSize: await readVLong(cursor) };
+  checkRegion(region, fileSize);
+  return region;
+}
+
+function checkRegion(region: Region, fileSize: number): void {
+  const { offset, size, rawSize } = region;
+  if (offset < 0 || size < 0 || rawSize < 0 || offset + size > fileSize) {
+    throw new RangeError(`a region of ${size} bytes at ${offset} in a file of ${fileSize}`);
+  }
+}
+
+async function readString(cursor: ByteCursor): Promise<string> {
+  const length = await readVInt(cursor);
+  if (length < 0 || length > MAXIMUM_KEY_BYTES) throw new RangeError(`a string of ${length} bytes`);
+  return (await cursor.take(length)).toString('utf8');
+}
+
+function compressionOf(name: string): Compression {
+  if (name === 'none' || name === 'gz') return name;
+  throw new RangeError(`compressed by "${name}", which is not supported`);
+}
+
+async function readAll(source: ByteSource, range: { offset: number; size: number }): Promise<Buffer> {
+  return new ByteCursor(await source.stream(range.offset, range.size)).take(range.size);
+}
+
+function cursorOf(bytes: Buffer): ByteCursor {
+  return new ByteCursor(Readable.from([bytes]));
+}

@@ -1,0 +1,83 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+const FIRST_DELAY_MS = 50;
+const LONGEST_DELAY_MS = 2_000;
+
+/** The outcome of one attempt: a result, or the reason for another attempt. An attempt that throws ends the round. */
+export type Outcome<T> = { readonly result: T } | { readonly again: string };
+
+/** The clock, the jitter and the delay between two rounds. */
+export interface Pacing {
+  /** ms. */
+  readonly now: () => number;
+  /** In [0, 1). The jitter keeps clients that lost the same server from reconnecting all at once. */
+  readonly random: () => number;
+  /** Rejects when the signal aborts. */
+  readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+const REAL_PACING: Pacing = {
+  now: () => performance.now(),
+  random: Math.random,
+  wait: (ms, signal) => delay(ms, undefined, { signal }),
+};
+
+/**
+ * Tries the addresses in turn, starting with the one that answered last. The delay grows after each round without an answer. Stops at the
+ * first result, or when the patience has run out.
+ */
+export class AddressRound {
+  readonly #addresses: readonly string[];
+  readonly #patienceMs: number;
+  /** Applies until the first result. */
+  readonly #firstPatienceMs: number;
+  readonly #pacing: Pacing;
+  readonly #closing = new AbortController();
+  #answered = 0;
+  #hasAnswered = false;
+
+  /** @param options.firstPatienceMs applies until an address has answered once; default and maximum: `patienceMs`. */
+  constructor(
+    addresses: readonly string[],
+    patienceMs: number,
+    {
+      firstPatienceMs = patienceMs,
+      pacing = REAL_PACING,
+    }: { readonly firstPatienceMs?: number | undefined; readonly pacing?: Pacing } = {},
+  ) {
+    this.#addresses = addresses;
+    this.#patienceMs = patienceMs;
+    this.#firstPatienceMs = firstPatienceMs;
+    this.#pacing = pacing;
+  }
+
+  /** Returns the reason of the last attempt when the patience has run out. */
+  async run<T>(attempt: (address: string) => Promise<Outcome<T>>): Promise<{ readonly result: T } | { readonly reason: string }> {
+    const { now, random, wait } = this.#pacing;
+    const end = now() + (this.#hasAnswered ? this.#patienceMs : Math.min(this.#firstPatienceMs, this.#patienceMs));
+    let reason = 'no address is known';
+    for (let round = 0; ; round += 1) {
+      const first = this.#answered;
+      for (let turn = 0; turn < this.#addresses.length; turn += 1) {
+        const index = (first + turn) % this.#addresses.length;
+        const address = this.#addresses[index] ?? '';
+        const outcome = await attempt(address);
+        if ('result' in outcome) {
+          this.#answered = index;
+          this.#hasAnswered = true;
+          return outcome;
+        }
+        reason = `${address}: ${outcome.again}`;
+      }
+      const pause = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** round) * (0.5 + random() / 2);
+      if (now() + pause > end) return { reason };
+      await wait(pause, this.#closing.signal).catch(() => undefined);
+      if (this.#closing.signal.aborted) return { reason };
+    }
+  }
+
+  /** Cancels the delay between rounds; no further round starts. */
+  close(): void {
+    this.#closing.abort();
+  }
+}

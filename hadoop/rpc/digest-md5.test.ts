@@ -1,0 +1,103 @@
+import { Buffer } from 'node:buffer';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { capturedDigests } from '../testing/capture.ts';
+import { type DigestInput, digestProof, digestResponse, layerKeys, parseChallenge, parseDirectives, sessionKey } from './digest-md5.ts';
+
+describe.each(Object.entries(capturedDigests))('%s', (_, captured) => {
+  const challenge = parseChallenge(Buffer.from(captured.challenge));
+  const input: DigestInput = {
+    user: captured.username,
+    password: captured.passwordText,
+    realm: challenge.realm,
+    nonce: challenge.nonce,
+    cnonce: captured.cnonce,
+    uri: captured.digestUri,
+    qop: captured.qop,
+  };
+  const ha1 = sessionKey(input);
+
+  test('the session key and the response are those that were captured', () => {
+    expect(ha1.toString('hex')).toBe(captured.HA1raw);
+    expect(digestResponse(ha1, input, captured.cipher ?? null)).toBe(captured.clientResponse);
+  });
+
+  test("the server's proof is what is expected", () => {
+    expect(`rspauth=${digestProof(ha1, input, '')}`).toBe(captured.serverFinal);
+  });
+
+  if (captured.kic === undefined) return;
+  test('so are the keys of the layer', () => {
+    const keys = layerKeys(ha1);
+    expect(keys.clientIntegrity.toString('hex')).toBe(captured.kic);
+    expect(keys.serverIntegrity.toString('hex')).toBe(captured.kis);
+  });
+});
+
+test('of what is offered the known is kept, in the order of the server', () => {
+  const challenge = parseChallenge(
+    Buffer.from('realm="default",nonce="n",qop="auth-conf,auth-new,auth",cipher="des,rc4,3des",algorithm=md5-sess,maxbuf=4096'),
+  );
+  expect(challenge).toEqual({ realm: 'default', nonce: 'n', qops: ['auth-conf', 'auth'], ciphers: ['3des', 'rc4'], maxBuffer: 4096 });
+});
+
+test.each([
+  ['no nonce', 'realm="default",algorithm=md5-sess', 'nonce'],
+  ['another algorithm', 'nonce="n",algorithm=md5', 'algorithm md5'],
+  ['a directive that comes twice', 'nonce="n",nonce="m",algorithm=md5-sess', 'twice'],
+  ['an open quote', 'nonce="n,algorithm=md5-sess', 'malformed'],
+  ['a buffer that is too small', 'nonce="n",algorithm=md5-sess,maxbuf=16', 'maxbuf'],
+  ['too much', `nonce="${'n'.repeat(2048)}",algorithm=md5-sess`, 'longer'],
+])('a challenge with %s is refused', (_, text, message) => {
+  expect(() => parseChallenge(Buffer.from(text))).toThrow(message);
+});
+
+const quoted = (text: string) => `"${text.replace(/[\\"]/g, '\\$&')}"`;
+
+test('directives come back as they were written', () => {
+  const name = fc.stringMatching(/^[a-z][a-z-]{0,9}$/);
+  const token = fc.stringMatching(/^[\w.+-]{1,10}$/);
+  fc.assert(
+    fc.property(
+      fc.uniqueArray(fc.record({ name, value: fc.oneof(token, fc.string()), bare: fc.boolean() }), {
+        selector: (item) => item.name,
+        maxLength: 6,
+      }),
+      (items) => {
+        const text = items.map(({ name, value, bare }) => `${name}=${bare && /^[\w.+-]+$/.test(value) ? value : quoted(value)}`).join(', ');
+        expect([...parseDirectives(text)]).toEqual(items.map(({ name, value }) => [name, value]));
+      },
+    ),
+  );
+});
+
+test('whatever the bytes, a challenge is read or refused by an Error', () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        fc.uint8Array().map((bytes) => Buffer.from(bytes)),
+        fc.string({ maxLength: 2048 }).map((text) => Buffer.from(text)),
+      ),
+      (bytes) => {
+        try {
+          parseChallenge(bytes);
+        } catch (error) {
+          expect(error).toBeInstanceOf(Error);
+        }
+      },
+    ),
+  );
+});
+
+/** Directives of the maximum challenge length that would keep a backtracking parser busy. */
+test.each([
+  ['an open quote before backslashes', 'a="'.padEnd(2048, '\\')],
+  ['no commas', 'a=b '.repeat(512)],
+  ['a quote after blanks', `a=${' '.repeat(2000)}"`],
+])('a list of directives with %s is refused', (_, text) => {
+  expect(() => parseDirectives(text)).toThrow('malformed');
+});
+
+test.each([' ', ','])('a list of nothing but %j has no directives', (text) => {
+  expect(parseDirectives(text.repeat(2047)).size).toBe(0);
+});

@@ -1,0 +1,42 @@
+/** How long a user's groups are cached (ms). Changes to group membership are not urgent. */
+const KEPT_MS = 60_000;
+/** Concurrent lookups. Each lookup opens its own connection. */
+const AT_ONCE = 8;
+
+/** Caches the groups of users and limits the number of concurrent lookups. */
+export class GroupMemory {
+  readonly #ask: (user: string) => Promise<readonly string[]>;
+  readonly #now: () => number;
+  readonly #known = new Map<string, { readonly groups: readonly string[]; readonly until: number }>();
+
+  /** @param now monotonic clock, ms. */
+  constructor(ask: (user: string) => Promise<readonly string[]>, now: () => number = () => performance.now()) {
+    this.#ask = ask;
+    this.#now = now;
+  }
+
+  /** Returns the groups of each user. The first failed lookup rejects the call and prevents further lookups. */
+  async of(users: Iterable<string>): Promise<ReadonlyMap<string, readonly string[]>> {
+    for (const [user, { until }] of this.#known) if (until <= this.#now()) this.#known.delete(user);
+    const groups = new Map<string, readonly string[]>();
+    const unknown: string[] = [];
+    for (const user of new Set(users)) {
+      const known = this.#known.get(user);
+      if (known === undefined) unknown.push(user);
+      else groups.set(user, known.groups);
+    }
+    const askOneAfterTheOther = async (): Promise<void> => {
+      for (let user = unknown.shift(); user !== undefined; user = unknown.shift()) {
+        const found = await this.#ask(user);
+        this.#known.set(user, { groups: found, until: this.#now() + KEPT_MS });
+        groups.set(user, found);
+      }
+    };
+    try {
+      await Promise.all(Array.from({ length: Math.min(AT_ONCE, unknown.length) }, askOneAfterTheOther));
+    } finally {
+      unknown.length = 0;
+    }
+    return groups;
+  }
+}

@@ -1,0 +1,349 @@
+import { Buffer } from 'node:buffer';
+import { randomBytes } from 'node:crypto';
+import { createConnection, type Socket } from 'node:net';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Token } from './credentials.ts';
+import type { Qop } from './digest-md5.ts';
+import { encodeFrame, FrameReader } from './frame.ts';
+import { decodeMessage, encodeDelimited, splitDelimited } from './messages.ts';
+import { RemoteError } from './remote-error.ts';
+import { SaslClient, type SaslMessage, type SaslStep } from './sasl.ts';
+import type { SecurityLayer } from './security-layer.ts';
+
+/*
+ * Hadoop IPC, version 9 (org.apache.hadoop.ipc.Client and Server), authenticated by token.
+ *
+ *   client                                                        server
+ *   "hrpc" 09 00 DF, frame{ header -33, SASL NEGOTIATE }   ->
+ *                                                          <-     frame{ header -33, SASL NEGOTIATE: methods, challenge }
+ *   frame{ header -33, SASL INITIATE: response }           ->
+ *                                                          <-     frame{ header -33, SASL SUCCESS: proof }
+ *   frame{ header -3, IpcConnectionContext }               ->
+ *   frame{ header n, RequestHeader, request }              ->
+ *                                                          <-     frame{ header n, response }   in any order
+ *
+ * With authentication `simple`, where the cluster trusts the user name that the client sends, the last byte of the preamble is 00 and the
+ * context with the user name follows immediately.
+ *
+ * With a security layer, every frame from the context on is part of a byte stream that frame{ header -33, SASL WRAP } carries in pieces.
+ * The status of a response is SUCCESS, ERROR (this call failed) or FATAL (the connection is unusable, whichever call it names).
+ */
+const SASL_PREAMBLE = Buffer.from([...Buffer.from('hrpc'), 9, 0, 0xdf]);
+const SIMPLE_PREAMBLE = Buffer.from([...Buffer.from('hrpc'), 9, 0, 0]);
+const SASL_CALL = -33;
+const CONTEXT_CALL = -3;
+/** Java's default of `ipc.maximum.response.length` is 128 MiB, which exceeds the memory of an ApplicationMaster. */
+const MAX_FRAME_BYTES = 32 * 1024 * 1024;
+const MAX_CALLS_IN_FLIGHT = 1024;
+const KEEP_ALIVE_MS = 60_000;
+
+/** Java's protocol name and version, by which a server looks up a call. */
+export interface Protocol {
+  readonly name: string;
+  readonly version: number;
+}
+
+export interface Endpoint {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface IpcOptions {
+  readonly endpoint: Endpoint;
+  readonly protocol: Protocol;
+  /** Either a token that authenticates the caller, with the weakest protection to accept; or a user name that the server trusts. */
+  readonly caller: { readonly token: Token; readonly minimumQop: Qop } | { readonly user: string };
+  /** 16 bytes, the same for all connections of a process. */
+  readonly clientId: Uint8Array;
+  /** Covers the time from the first packet to the end of authentication. */
+  readonly connectTimeoutMs: number;
+  readonly clientNonce?: () => string;
+}
+
+interface ResponseHeader {
+  readonly callId: number;
+  readonly status: 'SUCCESS' | 'ERROR' | 'FATAL';
+  readonly exceptionClassName?: string;
+  readonly errorMsg?: string;
+}
+
+interface PendingCall {
+  readonly method: string;
+  readonly timer: NodeJS.Timeout;
+  readonly resolve: (response: Buffer) => void;
+  readonly reject: (error: TonyError) => void;
+}
+
+/**
+ * A single connection that never reconnects. When it fails, every pending call rejects with the same error, in the order of the calls; the
+ * caller opens a new connection.
+ */
+export class IpcConnection {
+  readonly #options: IpcOptions;
+  readonly #where: string;
+  readonly #socket: Socket;
+  /** null for authentication `simple`. */
+  readonly #sasl: SaslClient | null;
+  readonly #pending = new Map<number, PendingCall>();
+  /** Calls that timed out. Their responses are still read from the stream, and discarded. */
+  readonly #abandoned = new Set<number>();
+  readonly #outer = new FrameReader(MAX_FRAME_BYTES);
+  readonly #inner = new FrameReader(MAX_FRAME_BYTES);
+  readonly #opened: Promise<void>;
+  #state: 'authenticating' | 'open' | 'closed' = 'authenticating';
+  #connected = false;
+  #layer: SecurityLayer | null = null;
+  #failure: TonyError | null = null;
+  #settleOpened: { resolve: () => void; reject: (error: TonyError) => void } | null = null;
+  #nextCallId = 0;
+
+  constructor(options: IpcOptions) {
+    this.#options = options;
+    this.#where = `${options.endpoint.host}:${options.endpoint.port}`;
+    const { caller, clientNonce = () => randomBytes(24).toString('base64') } = options;
+    this.#sasl = 'token' in caller ? new SaslClient(caller.token, caller.minimumQop, clientNonce) : null;
+    this.#opened = new Promise((resolve, reject) => {
+      this.#settleOpened = { resolve, reject };
+    });
+    // Callers of opened() receive the rejection; without a caller it must not count as unhandled.
+    this.#opened.catch(() => {});
+    const deadline = setTimeout(() => {
+      this.#fail(new TonyError('RPC_UNREACHABLE', `${this.#where} did not answer within ${options.connectTimeoutMs} ms.`));
+    }, options.connectTimeoutMs);
+    this.#opened.then(
+      () => clearTimeout(deadline),
+      () => clearTimeout(deadline),
+    );
+    this.#socket = createConnection({ ...options.endpoint, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
+    this.#socket.on('connect', () => {
+      this.#connected = true;
+      if (this.#sasl === null) {
+        this.#socket.write(SIMPLE_PREAMBLE);
+        this.#open('user' in caller ? { effectiveUser: caller.user } : {});
+      } else this.#socket.write(Buffer.concat([SASL_PREAMBLE, this.#saslFrame(this.#sasl.start())]));
+    });
+    this.#socket.on('data', (chunk) => this.#received(chunk));
+    this.#socket.on('error', (error) => this.#fail(this.#ended(error)));
+    this.#socket.on('close', () => this.#fail(this.#ended(null)));
+  }
+
+  /** Resolves when the connection accepts calls. */
+  opened(): Promise<void> {
+    return this.#opened;
+  }
+
+  get usable(): boolean {
+    return this.#state !== 'closed';
+  }
+
+  get callsInFlight(): number {
+    return this.#pending.size;
+  }
+
+  /**
+   * Returns the bytes of the response message. Rejects with a RemoteError when the server responds with an exception, with RPC_TIMEOUT when
+   * no response arrives in time (the server may have executed the call), and with the connection's own error when the connection fails.
+   */
+  async call(method: string, requestName: string, request: object, timeoutMs: number): Promise<Buffer> {
+    await this.#opened;
+    if (this.#failure !== null) throw this.#failure;
+    if (this.#pending.size + this.#abandoned.size >= MAX_CALLS_IN_FLIGHT) {
+      throw new TonyError('RPC_TIMEOUT', `${MAX_CALLS_IN_FLIGHT} calls to ${this.#where} wait for their answers.`);
+    }
+    const { protocol } = this.#options;
+    const callId = this.#nextCallId;
+    const frame = encodeFrame(
+      this.#requestHeader(callId, this.#options.clientId, 0),
+      encodeDelimited('RequestHeaderProto', {
+        methodName: method,
+        declaringClassProtocolName: protocol.name,
+        clientProtocolVersion: protocol.version,
+      }),
+      encodeDelimited(requestName, request),
+    );
+    this.#nextCallId = (callId + 1) & 0x7fffffff;
+    return await new Promise<Buffer>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#pending.delete(callId);
+        this.#abandoned.add(callId);
+        reject(new TonyError('RPC_TIMEOUT', `${method} at ${this.#where} was not answered within ${timeoutMs} ms.`));
+      }, timeoutMs);
+      this.#pending.set(callId, { method, timer, resolve, reject });
+      this.#send(frame);
+    });
+  }
+
+  /** Rejects pending calls with RPC_CLOSED. */
+  close(): void {
+    this.#fail(new TonyError('RPC_CLOSED', `The connection to ${this.#where} was closed.`));
+  }
+
+  #received(chunk: Buffer): void {
+    if (this.#state === 'closed') return;
+    try {
+      for (const frame of this.#outer.push(chunk)) {
+        this.#frame(frame);
+        if (this.#failure !== null) return;
+      }
+    } catch (error) {
+      // After any parse error the position in the stream is unknown, so no later byte can be trusted.
+      this.#fail(
+        error instanceof TonyError
+          ? error
+          : new TonyError('RPC_PROTOCOL', `${this.#where} cannot be understood: ${messageOf(error)}.`, { cause: error }),
+      );
+    }
+  }
+
+  #frame(frame: Buffer): void {
+    const { header, body } = responseOf(frame);
+    if (this.#layer !== null) this.#protectedFrame(header, body, this.#layer);
+    else if (header.status === 'FATAL') this.#fail(this.#remoteError(header, 'the connection', true));
+    else if (this.#state === 'open') this.#response(header, body);
+    else if (header.callId === SASL_CALL) this.#saslReceived(header, body);
+    else throw new Error('it answered a call before the authentication was over');
+  }
+
+  /** A frame outside the security layer may come from an attacker between client and server, even a FATAL or an authentication error. */
+  #protectedFrame(header: ResponseHeader, body: Buffer, layer: SecurityLayer): void {
+    if (header.callId !== SASL_CALL || header.status !== 'SUCCESS')
+      throw new Error(`it sent an unprotected frame (${header.status}) over a protected connection`);
+    const message = decodeMessage<SaslMessage>('RpcSaslProto', splitDelimited(body, 0).message);
+    if (message.state !== 'WRAP' || message.token === undefined) throw new Error(`it sent ${message.state} after the authentication`);
+    for (const inner of this.#inner.push(layer.unwrap(message.token))) {
+      const response = responseOf(inner);
+      if (response.header.status === 'FATAL') {
+        this.#fail(this.#remoteError(response.header, 'the connection', true));
+        return;
+      }
+      this.#response(response.header, response.body);
+    }
+  }
+
+  #saslReceived(header: ResponseHeader, body: Buffer): void {
+    if (header.status !== 'SUCCESS') {
+      this.#fail(this.#remoteError(header, 'the authentication', true));
+      return;
+    }
+    const message = decodeMessage<SaslMessage>('RpcSaslProto', splitDelimited(body, 0).message);
+    if (this.#sasl !== null) this.#authenticate(message, this.#sasl);
+  }
+
+  #authenticate(message: SaslMessage, sasl: SaslClient): void {
+    let step: SaslStep;
+    try {
+      step = sasl.step(message);
+    } catch (error) {
+      this.#fail(new TonyError('RPC_REFUSED', `Authentication at ${this.#where} failed: ${messageOf(error)}.`, { cause: error }));
+      return;
+    }
+    if (!step.done) {
+      this.#socket.write(this.#saslFrame(step.send));
+      return;
+    }
+    this.#layer = step.layer;
+    this.#open({});
+  }
+
+  #open(userInfo: { readonly effectiveUser?: string }): void {
+    this.#state = 'open';
+    this.#send(
+      encodeFrame(
+        this.#requestHeader(CONTEXT_CALL, this.#options.clientId, -1),
+        encodeDelimited('IpcConnectionContextProto', { userInfo, protocol: this.#options.protocol.name }),
+      ),
+    );
+    this.#settleOpened?.resolve();
+    this.#settleOpened = null;
+  }
+
+  #response(header: ResponseHeader, body: Buffer): void {
+    const callId = header.callId;
+    const call = this.#pending.get(callId);
+    if (call === undefined) {
+      if (this.#abandoned.delete(callId)) return;
+      throw new Error(`it answered call ${callId}, which was not made`);
+    }
+    this.#pending.delete(callId);
+    clearTimeout(call.timer);
+    if (header.status !== 'SUCCESS') {
+      call.reject(this.#remoteError(header, call.method, false));
+      return;
+    }
+    let message: Buffer;
+    try {
+      message = splitDelimited(body, 0).message;
+    } catch (error) {
+      call.reject(new TonyError('RPC_PROTOCOL', `${this.#where} answered ${call.method} with something malformed: ${messageOf(error)}.`));
+      throw error;
+    }
+    call.resolve(message);
+  }
+
+  #send(frame: Buffer): void {
+    if (this.#layer === null) {
+      this.#socket.write(frame);
+      return;
+    }
+    for (const token of this.#layer.wrap(frame)) this.#socket.write(this.#saslFrame({ state: 'WRAP', token }));
+  }
+
+  #saslFrame(message: SaslMessage): Buffer {
+    return encodeFrame(this.#requestHeader(SASL_CALL, new Uint8Array(), -1), encodeDelimited('RpcSaslProto', message));
+  }
+
+  /** rpcOp is 0 and must be encoded nevertheless. */
+  #requestHeader(callId: number, clientId: Uint8Array, retryCount: number): Buffer {
+    return encodeDelimited('RpcRequestHeaderProto', {
+      rpcKind: 'RPC_PROTOCOL_BUFFER',
+      rpcOp: 'RPC_FINAL_PACKET',
+      callId,
+      clientId,
+      retryCount,
+    });
+  }
+
+  #remoteError(header: ResponseHeader, what: string, fatal: boolean): RemoteError {
+    return new RemoteError({
+      action: `${what} at ${this.#where}`,
+      exceptionClassName: header.exceptionClassName ?? '',
+      errorMessage: header.errorMsg ?? '',
+      fatal,
+    });
+  }
+
+  #ended(error: Error | null): TonyError {
+    const why = error === null ? '' : `: ${messageOf(error)}`;
+    const options = error === null ? {} : { cause: error };
+    if (!this.#connected) return new TonyError('RPC_UNREACHABLE', `${this.#where} cannot be reached${why}.`, options);
+    // A server that cannot read the token, or does not know its kind, closes the connection without a response.
+    if (this.#state === 'authenticating')
+      return new TonyError('RPC_REFUSED', `${this.#where} hung up during the authentication${why}.`, options);
+    const cut = this.#outer.pending + this.#inner.pending > 0 ? ' within an answer' : '';
+    return new TonyError('RPC_UNREACHABLE', `${this.#where} closed the connection${cut}${why}.`, options);
+  }
+
+  /** Only the first error counts. */
+  #fail(error: TonyError): void {
+    if (this.#failure !== null) return;
+    this.#failure = error;
+    this.#state = 'closed';
+    this.#socket.destroy();
+    this.#settleOpened?.reject(error);
+    this.#settleOpened = null;
+    const calls = [...this.#pending.values()];
+    this.#pending.clear();
+    this.#abandoned.clear();
+    for (const call of calls) {
+      clearTimeout(call.timer);
+      call.reject(error);
+    }
+  }
+}
+
+/** A negative call ID n is encoded as 2^32 + n. */
+function responseOf(frame: Buffer): { header: ResponseHeader; body: Buffer } {
+  const { message, next } = splitDelimited(frame, 0);
+  const header = decodeMessage<ResponseHeader>('RpcResponseHeaderProto', message);
+  return { header: { ...header, callId: header.callId | 0 }, body: frame.subarray(next) };
+}

@@ -1,0 +1,58 @@
+import { Buffer } from 'node:buffer';
+import protobuf from 'protobufjs/light.js';
+import descriptor from '../../protos/hadoop.json' with { type: 'json' };
+
+const root = protobuf.Root.fromJSON(descriptor as protobuf.INamespace);
+
+function typeOf(name: string): protobuf.Type {
+  return root.lookupType(`hadoop.${name}`);
+}
+
+/**
+ * Encodes `value` with the field names of protos/hadoop. 64-bit numbers are numbers, strings or `String(bigint)`. Fields that are present
+ * are written, including those with default values.
+ */
+export function encodeMessage(name: string, value: object): Buffer {
+  const type = typeOf(name);
+  return Buffer.from(type.encode(type.fromObject(value)).finish());
+}
+
+/**
+ * Absent fields stay absent (an absent enum would otherwise read as its first value), lists are always present, 64-bit numbers are decimal
+ * strings, and enums are names. Byte fields are views on `bytes`: copy what you keep. Throws when the bytes are not such a message.
+ */
+export function decodeMessage<T>(name: string, bytes: Uint8Array): T {
+  const type = typeOf(name);
+  return type.toObject(type.decode(bytes), { longs: String, enums: String, arrays: true }) as T;
+}
+
+/** Encodes a message, prefixed with its length as a protobuf varint. */
+export function encodeDelimited(name: string, value: object): Buffer {
+  const message = encodeMessage(name, value);
+  return Buffer.concat([varint(message.length), message]);
+}
+
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest > 0x7f; rest >>>= 7) bytes.push((rest & 0x7f) | 0x80);
+  bytes.push(rest);
+  return Buffer.from(bytes);
+}
+
+/**
+ * Returns the length-delimited message at `offset`, as a view, and the offset of the next one. Throws a RangeError when the bytes end
+ * early.
+ */
+export function splitDelimited(bytes: Buffer, offset: number): { message: Buffer; next: number } {
+  let length = 0;
+  let at = offset;
+  for (let shift = 0; ; shift += 7) {
+    const byte = bytes[at++];
+    if (byte === undefined || shift > 28) throw new RangeError('a message has no proper length');
+    length += (byte & 0x7f) * 2 ** shift;
+    if (byte < 0x80) break;
+  }
+  if (length > bytes.length - at) throw new RangeError(`a message of ${length} bytes is expected and ${bytes.length - at} are left`);
+  return { message: bytes.subarray(at, at + length), next: at + length };
+}

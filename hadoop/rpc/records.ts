@@ -1,0 +1,153 @@
+import { type ContainerId, formatContainerId, parseContainerId } from './application-id.ts';
+import { type Token, type TokenMessage, tokenOfMessage } from './credentials.ts';
+
+/** YARN's records: their wire form (as decodeMessage returns it) and the form that the rest of the code uses. */
+
+/** Amounts by YARN's resource name: memory-mb, vcores, yarn.io/gpu, ... */
+export type Resources = Readonly<Record<string, number>>;
+
+export interface AllocatedContainer {
+  /** YARN's text form of the ID. */
+  readonly id: string;
+  /** host:port of the NodeManager. */
+  readonly node: string;
+  /** host:port of the NodeManager's web server. */
+  readonly nodeHttp: string;
+  /** The resources of the allocated container: YARN rounds memory up. */
+  readonly resources: Resources;
+  readonly priority: number;
+  readonly allocationRequestId: number;
+  readonly token: Token;
+}
+
+export interface CompletedContainer {
+  readonly id: string;
+  readonly exitStatus: number;
+  readonly diagnostics: string;
+}
+
+export interface ContainerIdMessage {
+  readonly app_attempt_id?: {
+    readonly application_id?: { readonly id?: number; readonly cluster_timestamp?: string };
+    readonly attemptId?: number;
+  };
+  /** epoch << 40 | sequence */
+  readonly id?: string;
+}
+
+const SEQUENCE_BITS = 40n;
+
+export function containerIdOfMessage(message: ContainerIdMessage | undefined): string {
+  const application = message?.app_attempt_id?.application_id;
+  const whole = BigInt(message?.id ?? 0);
+  const id: ContainerId = {
+    epoch: Number(whole >> SEQUENCE_BITS),
+    application: { clusterTimestamp: Number(application?.cluster_timestamp ?? 0), sequence: application?.id ?? 0 },
+    attempt: message?.app_attempt_id?.attemptId ?? 0,
+    sequence: Number(whole & ((1n << SEQUENCE_BITS) - 1n)),
+  };
+  return formatContainerId(id);
+}
+
+export function messageOfContainerId(text: string): ContainerIdMessage {
+  const id = parseContainerId(text);
+  return {
+    app_attempt_id: {
+      application_id: { id: id.application.sequence, cluster_timestamp: String(id.application.clusterTimestamp) },
+      attemptId: id.attempt,
+    },
+    id: String((BigInt(id.epoch) << SEQUENCE_BITS) | BigInt(id.sequence)),
+  };
+}
+
+export interface ResourceMessage {
+  readonly memory?: string;
+  readonly virtual_cores?: number;
+  readonly resource_value_map?: readonly { readonly key: string; readonly value?: string; readonly units?: string }[];
+}
+
+export const MEMORY = 'memory-mb';
+export const VCORES = 'vcores';
+
+export function resourcesOfMessage(message: ResourceMessage | undefined): Resources {
+  const resources: Record<string, number> = { [MEMORY]: Number(message?.memory ?? 0), [VCORES]: message?.virtual_cores ?? 0 };
+  for (const { key, value } of message?.resource_value_map ?? []) {
+    if (key !== MEMORY && key !== VCORES) resources[key] = Number(value ?? 0);
+  }
+  return resources;
+}
+
+/**
+ * YARN reads memory and vcores only from their own fields, and all other types only from the map. `units` holds the units that the cluster
+ * configures.
+ */
+export function messageOfResources(resources: Resources, units: ReadonlyMap<string, string>): ResourceMessage {
+  const others = Object.entries(resources).filter(([key]) => key !== MEMORY && key !== VCORES);
+  return {
+    memory: String(resources[MEMORY] ?? 0),
+    virtual_cores: resources[VCORES] ?? 0,
+    resource_value_map: others.map(([key, value]) => ({ key, value: String(value), units: units.get(key) ?? '', type: 'COUNTABLE' })),
+  };
+}
+
+export interface NodeIdMessage {
+  readonly host?: string;
+  readonly port?: number;
+}
+
+export function nodeOfMessage(message: NodeIdMessage | undefined): string {
+  return `${message?.host ?? ''}:${message?.port ?? 0}`;
+}
+
+/** Splits `host:port`; the host may be an IPv6 address. */
+export function endpointOfNode(node: string): { host: string; port: number } {
+  const colon = node.lastIndexOf(':');
+  return { host: node.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(node.slice(colon + 1)) };
+}
+
+export interface ContainerMessage {
+  readonly id?: ContainerIdMessage;
+  readonly nodeId?: NodeIdMessage;
+  readonly node_http_address?: string;
+  readonly resource?: ResourceMessage;
+  readonly priority?: { readonly priority?: number };
+  readonly container_token?: TokenMessage;
+  readonly allocation_request_id?: string;
+}
+
+const NO_TOKEN: TokenMessage = { identifier: new Uint8Array(), password: new Uint8Array(), kind: '', service: '' };
+
+export function containerOfMessage(message: ContainerMessage): AllocatedContainer {
+  return {
+    id: containerIdOfMessage(message.id),
+    node: nodeOfMessage(message.nodeId),
+    nodeHttp: message.node_http_address ?? '',
+    resources: resourcesOfMessage(message.resource),
+    priority: message.priority?.priority ?? 0,
+    allocationRequestId: Number(message.allocation_request_id ?? -1),
+    token: tokenOfMessage(message.container_token ?? NO_TOKEN),
+  };
+}
+
+export interface ContainerStatusMessage {
+  readonly container_id?: ContainerIdMessage;
+  readonly state?: 'C_NEW' | 'C_RUNNING' | 'C_COMPLETE';
+  readonly diagnostics?: string;
+  readonly exit_status?: number;
+}
+
+/** YARN's default for an absent exit status: the container could not be created. */
+const INVALID_EXIT_STATUS = -1000;
+
+export function completedOfMessage(message: ContainerStatusMessage): CompletedContainer {
+  return {
+    id: containerIdOfMessage(message.container_id),
+    exitStatus: message.exit_status ?? INVALID_EXIT_STATUS,
+    diagnostics: message.diagnostics ?? '',
+  };
+}
+
+export interface NodeTokenMessage {
+  readonly nodeId?: NodeIdMessage;
+  readonly token?: TokenMessage;
+}

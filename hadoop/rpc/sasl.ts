@@ -1,0 +1,148 @@
+import { Buffer } from 'node:buffer';
+import { timingSafeEqual } from 'node:crypto';
+import type { Token } from './credentials.ts';
+import {
+  type DigestInput,
+  digestProof,
+  digestResponse,
+  isAtLeast,
+  layerKeys,
+  parseChallenge,
+  parseDirectives,
+  type Qop,
+  sessionKey,
+} from './digest-md5.ts';
+import { type SecurityLayer, securityLayer } from './security-layer.ts';
+
+/** RpcSaslProto. */
+export interface SaslMessage {
+  readonly state: 'SUCCESS' | 'NEGOTIATE' | 'INITIATE' | 'CHALLENGE' | 'RESPONSE' | 'WRAP';
+  readonly token?: Uint8Array;
+  readonly auths?: readonly SaslAuth[];
+}
+
+export interface SaslAuth {
+  readonly method: string;
+  readonly mechanism: string;
+  readonly protocol?: string;
+  readonly serverId?: string;
+  readonly challenge?: Uint8Array;
+}
+
+export type SaslStep =
+  | { readonly done: false; readonly send: SaslMessage }
+  /** `layer` protects every following byte in both directions; null when the exchange only authenticated both ends. */
+  | { readonly done: true; readonly layer: SecurityLayer | null };
+
+type State =
+  | { readonly name: 'new' }
+  | { readonly name: 'negotiating' }
+  /** The server named its method and sends the challenge in a separate message. */
+  | { readonly name: 'awaiting challenge'; readonly auth: SaslAuth }
+  | { readonly name: 'responded'; readonly expectedProof: string; readonly layer: SecurityLayer | null }
+  | { readonly name: 'done' }
+  | { readonly name: 'errored' };
+
+/** Generates the client nonce for each new server nonce. */
+export type ClientNonce = () => string;
+
+/**
+ * Authenticates the client with a token, and verifies that the server knows the token too. Each step sets the state to `errored` before it
+ * reads the message, so an exchange that threw cannot continue.
+ */
+export class SaslClient {
+  readonly #token: Token;
+  readonly #minimum: Qop;
+  readonly #clientNonce: ClientNonce;
+  #state: State = { name: 'new' };
+
+  /** @param minimum rejects servers that offer weaker protection: an attacker between client and server may have changed the offer. */
+  constructor(token: Token, minimum: Qop, clientNonce: ClientNonce) {
+    this.#token = token;
+    this.#minimum = minimum;
+    this.#clientNonce = clientNonce;
+  }
+
+  start(): SaslMessage {
+    this.#state = { name: 'negotiating' };
+    return { state: 'NEGOTIATE' };
+  }
+
+  /** Throws an Error when the server's message is unexpected, unacceptable or proves nothing; the exchange then cannot continue. */
+  step(message: SaslMessage): SaslStep {
+    const state = this.#state;
+    this.#state = { name: 'errored' };
+    switch (state.name) {
+      case 'negotiating':
+        return this.#negotiated(message);
+      case 'awaiting challenge':
+        if (message.state !== 'CHALLENGE' || message.token === undefined)
+          throw new Error(`it answered ${message.state} where a challenge was due`);
+        return { done: false, send: { state: 'RESPONSE', token: this.#respond(state.auth, message.token) } };
+      case 'responded':
+        return this.#concluded(state, message);
+      case 'new':
+      case 'done':
+      case 'errored':
+        throw new Error(`it sent ${message.state} out of turn`);
+    }
+  }
+
+  #negotiated(message: SaslMessage): SaslStep {
+    // A server that requests no proof gives none either, so the client could not verify the server.
+    if (message.state === 'SUCCESS') throw new Error('it wants no authentication');
+    if (message.state !== 'NEGOTIATE') throw new Error(`it answered ${message.state} where its methods were due`);
+    const offered = message.auths ?? [];
+    const auth = offered.find(({ method }) => method === 'TOKEN');
+    if (auth === undefined)
+      throw new Error(`it offers ${offered.map(({ method }) => method).join(', ') || 'nothing'} and no authentication by token`);
+    if (auth.mechanism !== 'DIGEST-MD5')
+      throw new Error(`it wants the SASL mechanism ${auth.mechanism}, which is not supported (only DIGEST-MD5 is)`);
+    // The choice repeats the offer exactly, including an empty protocol, but without the challenge.
+    const { challenge, ...chosen } = auth;
+    if (challenge === undefined) {
+      this.#state = { name: 'awaiting challenge', auth };
+      return { done: false, send: { state: 'INITIATE', auths: [chosen] } };
+    }
+    return { done: false, send: { state: 'INITIATE', token: this.#respond(auth, challenge), auths: [chosen] } };
+  }
+
+  #respond(auth: SaslAuth, challengeBytes: Uint8Array): Buffer {
+    const challenge = parseChallenge(challengeBytes);
+    const supported = challenge.qops.filter((offered) => offered !== 'auth-conf' || challenge.ciphers.length > 0);
+    if (supported.length === 0) throw new Error('it offers no quality of protection or cipher that is supported');
+    const qop = supported.find((offered) => isAtLeast(offered, this.#minimum));
+    if (qop === undefined)
+      throw new Error(`it offers the protection ${supported.join(', ')}, but hadoop.rpc.protection asks for ${this.#minimum} at least`);
+    const cipher = qop === 'auth-conf' ? (challenge.ciphers[0] ?? null) : null;
+    const input: DigestInput = {
+      user: Buffer.from(this.#token.identifier).toString('base64'),
+      password: Buffer.from(this.#token.password.reveal()).toString('base64'),
+      realm: challenge.realm,
+      nonce: challenge.nonce,
+      cnonce: this.#clientNonce(),
+      uri: `${auth.protocol ?? ''}/${auth.serverId ?? ''}`,
+      qop,
+    };
+    const ha1 = sessionKey(input);
+    this.#state = {
+      name: 'responded',
+      expectedProof: digestProof(ha1, input, ''),
+      layer: qop === 'auth' ? null : securityLayer(layerKeys(ha1), cipher, challenge.maxBuffer),
+    };
+    return Buffer.from(digestResponse(ha1, input, cipher));
+  }
+
+  #concluded(state: State & { name: 'responded' }, message: SaslMessage): SaslStep {
+    const proof = message.token === undefined ? undefined : parseDirectives(Buffer.from(message.token).toString('utf8')).get('rspauth');
+    if (proof === undefined || !equal(proof, state.expectedProof)) throw new Error('it could not prove that it knows the token');
+    if (message.state !== 'SUCCESS') throw new Error(`it answered ${message.state} where the end was due`);
+    this.#state = { name: 'done' };
+    return { done: true, layer: state.layer };
+  }
+}
+
+function equal(one: string, other: string): boolean {
+  const [left, right] = [Buffer.from(one), Buffer.from(other)];
+  return left.length === right.length && timingSafeEqual(left, right);
+}

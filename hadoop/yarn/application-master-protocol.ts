@@ -1,0 +1,477 @@
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import { parseContainerId } from '../rpc/application-id.ts';
+import { type Token, tokenOfMessage } from '../rpc/credentials.ts';
+import {
+  type AllocatedContainer,
+  type CompletedContainer,
+  type ContainerIdMessage,
+  type ContainerMessage,
+  type ContainerStatusMessage,
+  completedOfMessage,
+  containerIdOfMessage,
+  containerOfMessage,
+  MEMORY,
+  messageOfContainerId,
+  messageOfResources,
+  type NodeIdMessage,
+  type NodeTokenMessage,
+  nodeOfMessage,
+  type ResourceMessage,
+  type Resources,
+  resourcesOfMessage,
+  VCORES,
+} from '../rpc/records.ts';
+import { RemoteError } from '../rpc/remote-error.ts';
+import {
+  type Ask,
+  type AskLedger,
+  type AskRequest,
+  ask,
+  askKey,
+  avoid,
+  cancel,
+  EMPTY_LEDGER,
+  forgetReleases,
+  hasOpenAsks,
+  release,
+  requestAnswered,
+  requestFailed,
+  reregistered,
+  takeAsk,
+  takeRequest,
+} from './ask-ledger.ts';
+import { SchedulerConnection, type SchedulerOptions } from './scheduler-connection.ts';
+
+export type { AllocatedContainer, CompletedContainer, Resources } from '../rpc/records.ts';
+export type { Ask } from './ask-ledger.ts';
+
+/** The address of the ApplicationMaster, as it registers it with the ResourceManager. */
+export interface MasterAddress {
+  readonly host: string;
+  readonly rpcPort: number;
+  readonly trackingUrl: string;
+}
+
+export interface Registration {
+  /** The largest container that the cluster allocates. */
+  readonly maximum: Resources;
+  /** Names of all resource types. Empty when the response was lost; the client then checks only the allocated containers. */
+  readonly resourceTypes: readonly string[];
+  readonly queue: string;
+  /** Containers of the previous attempt that still run. */
+  readonly previousContainers: readonly AllocatedContainer[];
+}
+
+export interface AllocateResult {
+  readonly allocated: readonly AllocatedContainer[];
+  readonly completed: readonly CompletedContainer[];
+  /** Containers of the previous attempt that the ResourceManager reports late. */
+  readonly previousContainers: readonly AllocatedContainer[];
+  readonly updatedNodes: readonly { readonly node: string; readonly state: string; readonly usable: boolean }[];
+  /** What the queue and the user may still allocate. */
+  readonly headroom: Resources;
+  readonly nodes: number;
+  /** Containers that YARN will preempt. Each is reported once. */
+  readonly preempting: readonly string[];
+  /** Asks that the ResourceManager rejected, or for which it allocated containers without the resources. The client drops them. */
+  readonly refusedAsks: readonly { readonly ask: Ask; readonly message: string }[];
+  /** The ResourceManager restarted, and the client registered again. */
+  readonly reregistered: boolean;
+}
+
+export interface FinalStatus {
+  readonly status: 'SUCCEEDED' | 'FAILED' | 'KILLED';
+  readonly diagnostics: string;
+  readonly trackingUrl: string;
+}
+
+interface RegisterResponse {
+  readonly maximumCapability?: ResourceMessage;
+  readonly containers_from_previous_attempts: readonly ContainerMessage[];
+  readonly queue?: string;
+  readonly nm_tokens_from_previous_attempts: readonly NodeTokenMessage[];
+  readonly resource_types: readonly { readonly name: string; readonly units?: string }[];
+}
+
+interface AllocateResponse {
+  readonly a_m_command?: 'AM_RESYNC' | 'AM_SHUTDOWN';
+  readonly response_id?: number;
+  readonly allocated_containers: readonly ContainerMessage[];
+  readonly completed_container_statuses: readonly ContainerStatusMessage[];
+  readonly limit?: ResourceMessage;
+  readonly updated_nodes: readonly { nodeId?: NodeIdMessage; node_state?: string; node_update_type?: string }[];
+  readonly num_cluster_nodes?: number;
+  readonly preempt?: {
+    readonly strictContract?: { readonly container: readonly { id?: ContainerIdMessage }[] };
+    readonly contract?: { readonly container: readonly { id?: ContainerIdMessage }[] };
+  };
+  readonly nm_tokens: readonly NodeTokenMessage[];
+  readonly am_rm_token?: Parameters<typeof tokenOfMessage>[0];
+  readonly containers_from_previous_attempts: readonly ContainerMessage[];
+}
+
+/** A heartbeat tolerates this number of rejections by the ResourceManager before it fails. */
+const MAX_OBJECTIONS_PER_HEARTBEAT = 8;
+const REPEAT_FINISH_MS = 50;
+
+/**
+ * The ApplicationMaster's client for ApplicationMasterProtocol. It handles lost responses, ResourceManager restarts and failovers, and
+ * renewed tokens. Once the ResourceManager no longer knows the attempt, every method throws ATTEMPT_FENCED.
+ */
+export class ApplicationMasterClient {
+  readonly #log: Logger;
+  readonly #connection: SchedulerConnection;
+  readonly #nodeTokens = new Map<string, Token>();
+  #ledger: AskLedger = EMPTY_LEDGER;
+  #address: MasterAddress | null = null;
+  #maximum: Resources = {};
+  #units: ReadonlyMap<string, string> = new Map();
+  /** Results received and not yet returned by a heartbeat. A heartbeat may fail after its first response. */
+  readonly #undelivered: AllocateResult[] = [];
+  /** Serialises heartbeats, because each must send the response ID of the previous one. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: SchedulerOptions) {
+    this.#log = options.log;
+    this.#connection = new SchedulerConnection(options);
+  }
+
+  /** NodeManager tokens by "host:port". The ResourceManager sends each token once, with the first container on the node. */
+  get nodeTokens(): ReadonlyMap<string, Token> {
+    return this.#nodeTokens;
+  }
+
+  /** While true, send a heartbeat every 100 to 250 ms; otherwise once a second is enough. */
+  get hasOpenAsks(): boolean {
+    return hasOpenAsks(this.#ledger);
+  }
+
+  async register(address: MasterAddress): Promise<Registration> {
+    this.#address = address;
+    return await this.#register(address);
+  }
+
+  /**
+   * Sets the number of containers still wanted under the ask's priority and allocation request ID. Each allocation decrements it. The next
+   * heartbeat sends the change. Throws RESOURCE_UNKNOWN for a resource type that the cluster does not have.
+   */
+  setAsk(wanted: Ask): void {
+    if (wanted.count > 0) this.#check(wanted);
+    this.#ledger = ask(this.#ledger, wanted);
+  }
+
+  release(containerId: string): void {
+    parseContainerId(containerId);
+    this.#ledger = release(this.#ledger, containerId);
+  }
+
+  /** Excludes hosts from new allocations, for the whole application. */
+  setAvoidedHosts(hosts: ReadonlySet<string>): void {
+    this.#ledger = avoid(this.#ledger, hosts);
+  }
+
+  /** Sends one heartbeat; `progress` is from 0 to 1. Resolves when a ResourceManager has responded. */
+  async heartbeat(progress: number): Promise<AllocateResult> {
+    const turn = this.#turn.then(() => this.#heartbeat(Math.min(1, Math.max(0, progress))));
+    this.#turn = turn.catch(() => undefined);
+    return await turn;
+  }
+
+  /** Unregisters the ApplicationMaster. Resolves when the ResourceManager has recorded the end; it kills the remaining containers. */
+  async finish(final: FinalStatus, timeoutMs = 15_000): Promise<void> {
+    const end = performance.now() + timeoutMs;
+    const request = {
+      diagnostics: final.diagnostics,
+      tracking_url: final.trackingUrl,
+      final_application_status: `APP_${final.status}`,
+    };
+    for (;;) {
+      try {
+        const answer = await withDeadline(
+          this.#connection.call<{ isUnregistered?: boolean }>(
+            'finishApplicationMaster',
+            'FinishApplicationMasterRequestProto',
+            request,
+            'FinishApplicationMasterResponseProto',
+          ),
+          end - performance.now(),
+        );
+        // The ResourceManager ends the application even without further calls; until then its state is FINISHING.
+        if (answer.isUnregistered === true) return;
+        if (performance.now() + REPEAT_FINISH_MS > end) return;
+      } catch (error) {
+        if (!(error instanceof RemoteError)) throw error;
+        // The first response was lost, and the ResourceManager has removed the attempt since.
+        if (error.is('ApplicationAttemptNotFoundException')) throw fenced(error);
+        if (!error.is('ApplicationMasterNotRegisteredException') || this.#address === null || performance.now() > end) throw error;
+        await this.#register(this.#address);
+        continue;
+      }
+      await new Promise((resolve) => setTimeout(resolve, REPEAT_FINISH_MS));
+    }
+  }
+
+  /** Rejects pending calls with RPC_CLOSED. */
+  close(): void {
+    this.#connection.close();
+  }
+
+  async #register(address: MasterAddress): Promise<Registration> {
+    let response: RegisterResponse;
+    try {
+      response = await this.#connection.call<RegisterResponse>(
+        'registerApplicationMaster',
+        'RegisterApplicationMasterRequestProto',
+        { host: address.host, rpc_port: address.rpcPort, tracking_url: address.trackingUrl },
+        'RegisterApplicationMasterResponseProto',
+      );
+    } catch (error) {
+      if (!(error instanceof RemoteError)) throw error;
+      if (error.is('ApplicationAttemptNotFoundException')) throw fenced(error);
+      if (!error.is('InvalidApplicationMasterRequestException') || !error.remoteMessage.includes('already registered')) throw error;
+      this.#log.warn('registered before, and the answer was lost: maximum, resource types and earlier containers are not known');
+      return { maximum: this.#maximum, resourceTypes: [...this.#units.keys()], queue: '', previousContainers: [] };
+    }
+    this.#units = new Map(response.resource_types.map(({ name, units }) => [name, units ?? '']));
+    this.#maximum = resourcesOfMessage(response.maximumCapability);
+    this.#keepTokens(response.nm_tokens_from_previous_attempts);
+    return {
+      maximum: this.#maximum,
+      resourceTypes: [...this.#units.keys()],
+      queue: response.queue ?? '',
+      previousContainers: response.containers_from_previous_attempts.map(containerOfMessage),
+    };
+  }
+
+  /** YARN silently ignores unknown resource types and allocates containers without them, so asks with unknown types are rejected here. */
+  #check(wanted: Ask): void {
+    if (this.#units.size === 0) return;
+    const unknown = Object.keys(extrasOf(wanted.resources)).find((name) => !this.#units.has(name));
+    if (unknown !== undefined) {
+      throw new TonyError('RESOURCE_UNKNOWN', `The cluster has no resource type ${unknown}; it has ${[...this.#units.keys()].join(', ')}.`);
+    }
+  }
+
+  async #heartbeat(progress: number): Promise<AllocateResult> {
+    if (this.#address === null) throw new TonyError('INTERNAL', 'A heartbeat was sent before the registration.');
+    for (let objections = 1; ; objections++) {
+      const taken = takeRequest(this.#ledger);
+      try {
+        await this.#allocate(taken, progress);
+        return merge(this.#undelivered.splice(0));
+      } catch (error) {
+        if (!(error instanceof RemoteError)) throw error;
+        if (error.is('ApplicationAttemptNotFoundException')) throw fenced(error);
+        if (objections > MAX_OBJECTIONS_PER_HEARTBEAT) throw error;
+        if (error.is('ApplicationMasterNotRegisteredException')) await this.#reregister();
+        else if (isAskRefused(error) && taken.request.asks.length > 0) await this.#allocateOneByOne(taken.request, progress);
+        else if (!this.#dropRefused(error, taken.request) && !this.#adoptResponseId(error)) throw error;
+      }
+    }
+  }
+
+  async #allocate({ ledger, request }: ReturnType<typeof takeRequest>, progress: number): Promise<void> {
+    this.#ledger = ledger;
+    const blacklist = request.avoid.length + request.readmit.length > 0;
+    const message = {
+      ask: request.asks.map((item) => this.#messageOfAsk(item)),
+      release: request.releases.map(messageOfContainerId),
+      ...(blacklist ? { blacklist_request: { blacklist_additions: request.avoid, blacklist_removals: request.readmit } } : {}),
+      response_id: request.responseId,
+      progress,
+    };
+    let response: AllocateResponse;
+    try {
+      response = await this.#connection.call<AllocateResponse>('allocate', 'AllocateRequestProto', message, 'AllocateResponseProto');
+    } catch (error) {
+      this.#ledger = requestFailed(this.#ledger, request);
+      throw error;
+    }
+    this.#received(request, response);
+    if (response.a_m_command === 'AM_SHUTDOWN') throw new TonyError('ATTEMPT_FENCED', 'The ResourceManager asks this attempt to end.');
+    if (response.a_m_command === 'AM_RESYNC') await this.#reregister();
+  }
+
+  #received(request: AskRequest, response: AllocateResponse): void {
+    if (response.am_rm_token !== undefined) this.#connection.replaceToken(tokenOfMessage(response.am_rm_token));
+    this.#keepTokens(response.nm_tokens);
+    const allocated = response.allocated_containers.map(containerOfMessage);
+    const completed = response.completed_container_statuses.map(completedOfMessage);
+    const asked = this.#ledger.asks;
+    const lacking = allocated.filter((container) => lacksOf(asked.get(askKey(container)), container));
+    this.#ledger = requestAnswered(this.#ledger, request, {
+      responseId: response.response_id ?? request.responseId + 1,
+      allocated,
+      completed: completed.map(({ id }) => id),
+    });
+    this.#undelivered.push({
+      allocated: allocated.filter((container) => !lacking.includes(container)),
+      completed,
+      previousContainers: response.containers_from_previous_attempts.map(containerOfMessage),
+      updatedNodes: response.updated_nodes.map((node) => ({
+        node: nodeOfMessage(node.nodeId),
+        state: node.node_state?.replace(/^NS_/, '') ?? 'UNKNOWN',
+        usable: node.node_update_type === undefined ? node.node_state === 'NS_RUNNING' : node.node_update_type === 'NODE_USABLE',
+      })),
+      headroom: resourcesOfMessage(response.limit),
+      nodes: response.num_cluster_nodes ?? 0,
+      preempting: [...(response.preempt?.strictContract?.container ?? []), ...(response.preempt?.contract?.container ?? [])].map(({ id }) =>
+        containerIdOfMessage(id),
+      ),
+      refusedAsks: this.#giveBack(lacking, asked),
+      reregistered: false,
+    });
+  }
+
+  #giveBack(lacking: readonly AllocatedContainer[], asked: AskLedger['asks']): AllocateResult['refusedAsks'] {
+    for (const { id } of lacking) this.#ledger = release(this.#ledger, id);
+    return [...new Set(lacking.map(askKey))].flatMap((key) => {
+      const open = this.#ledger.asks.get(key);
+      if (open !== undefined) this.#ledger = cancel(this.#ledger, open);
+      const refused = asked.get(key);
+      if (refused === undefined) return [];
+      const names = Object.keys(extrasOf(refused.resources)).join(', ');
+      return [
+        {
+          ask: refused,
+          message: `The cluster gave a container without the ${names} that was asked for: it does not know that resource type.`,
+        },
+      ];
+    });
+  }
+
+  async #reregister(): Promise<void> {
+    if (this.#address === null) throw new TonyError('INTERNAL', 'Registering again needs an address.');
+    this.#log.warn('the ResourceManager has forgotten this attempt; registering again');
+    const registration = await this.#register(this.#address);
+    this.#ledger = reregistered(this.#ledger);
+    this.#undelivered.push({ ...EMPTY_RESULT, previousContainers: registration.previousContainers, reregistered: true });
+  }
+
+  /** The ResourceManager rejects a whole request for a single ask; sending each ask alone identifies it. */
+  async #allocateOneByOne(request: AskRequest, progress: number): Promise<void> {
+    for (const item of request.asks) {
+      const taken = takeAsk(this.#ledger, askKey(item));
+      if (taken === null) continue;
+      try {
+        await this.#allocate(taken, progress);
+      } catch (error) {
+        if (!(error instanceof RemoteError)) throw error;
+        // A different error: the next request with all asks will meet it again.
+        if (!isAskRefused(error)) return;
+        const refused = taken.request.asks[0] ?? item;
+        this.#ledger = cancel(this.#ledger, refused);
+        this.#undelivered.push({ ...EMPTY_RESULT, refusedAsks: [{ ask: refused, message: this.#whyRefused(refused, error) }] });
+      }
+    }
+  }
+
+  #whyRefused(refused: Ask, error: RemoteError): string {
+    const tooLarge = Object.entries(refused.resources).find(([name, amount]) => amount > (this.#maximum[name] ?? Number.POSITIVE_INFINITY));
+    if (tooLarge === undefined) return messageOf(error);
+    const [name, amount] = tooLarge;
+    return `A container with ${name} ${amount} was asked for, and the largest that the cluster gives has ${this.#maximum[name]}. ${error.remoteMessage}`;
+  }
+
+  /** Drops the releases or avoided hosts for which the ResourceManager rejected the request; returns false when they are not the cause. */
+  #dropRefused(error: RemoteError, request: AskRequest): boolean {
+    if (error.is('InvalidContainerReleaseException') && request.releases.length > 0) {
+      this.#ledger = forgetReleases(this.#ledger, request.releases);
+    } else if (error.is('InvalidResourceBlacklistRequestException') && request.avoid.length > 0) {
+      this.#ledger = avoid(this.#ledger, this.#ledger.toldAvoided);
+    } else return false;
+    this.#log.error({ error: messageOf(error) }, 'the ResourceManager refuses a part of the heartbeat; it is left out');
+    return true;
+  }
+
+  /** Parses "Invalid responseId in AllocateRequest ..., expect responseId to be N, but get M". */
+  #adoptResponseId(error: RemoteError): boolean {
+    const expected = error.is('InvalidApplicationMasterRequestException')
+      ? /expect responseId to be (\d+)/.exec(error.remoteMessage)?.[1]
+      : undefined;
+    if (expected === undefined || Number(expected) === this.#ledger.responseId) return false;
+    this.#log.warn(
+      { expected: Number(expected), was: this.#ledger.responseId },
+      'going on with the response id that the ResourceManager expects',
+    );
+    this.#ledger = { ...this.#ledger, responseId: Number(expected) };
+    return true;
+  }
+
+  #messageOfAsk(item: Ask): object {
+    return {
+      priority: { priority: item.priority },
+      resource_name: '*',
+      capability: messageOfResources(item.resources, this.#units),
+      num_containers: item.count,
+      relax_locality: true,
+      ...(item.nodeLabel === null ? {} : { node_label_expression: item.nodeLabel }),
+      allocation_request_id: item.allocationRequestId,
+    };
+  }
+
+  #keepTokens(tokens: readonly NodeTokenMessage[]): void {
+    for (const { nodeId, token } of tokens) if (token !== undefined) this.#nodeTokens.set(nodeOfMessage(nodeId), tokenOfMessage(token));
+  }
+}
+
+function fenced(cause: RemoteError): TonyError {
+  return new TonyError('ATTEMPT_FENCED', `The ResourceManager no longer knows this attempt: ${cause.remoteMessage}`, { cause });
+}
+
+function isAskRefused(error: RemoteError): boolean {
+  return error.is('InvalidResourceRequestException', 'InvalidLabelResourceRequestException');
+}
+
+function extrasOf(resources: Resources): Resources {
+  return Object.fromEntries(Object.entries(resources).filter(([name, amount]) => name !== MEMORY && name !== VCORES && amount > 0));
+}
+
+/** The last check against training without a GPU: apart from memory and vcores, a container must have at least the resources of its ask. */
+function lacksOf(wanted: Ask | undefined, container: AllocatedContainer): boolean {
+  return Object.entries(extrasOf(wanted?.resources ?? {})).some(([name, amount]) => (container.resources[name] ?? 0) < amount);
+}
+
+const EMPTY_RESULT: AllocateResult = {
+  allocated: [],
+  completed: [],
+  previousContainers: [],
+  updatedNodes: [],
+  headroom: {},
+  nodes: 0,
+  preempting: [],
+  refusedAsks: [],
+  reregistered: false,
+};
+
+/** Merges several results in order. For fields that describe the current state, the latest result counts. */
+function merge(results: readonly AllocateResult[]): AllocateResult {
+  return results.reduce(
+    (sum, next) => ({
+      allocated: [...sum.allocated, ...next.allocated],
+      completed: [...sum.completed, ...next.completed],
+      previousContainers: [...sum.previousContainers, ...next.previousContainers],
+      updatedNodes: [...sum.updatedNodes, ...next.updatedNodes],
+      headroom: Object.keys(next.headroom).length > 0 ? next.headroom : sum.headroom,
+      nodes: next.nodes > 0 ? next.nodes : sum.nodes,
+      preempting: [...sum.preempting, ...next.preempting],
+      refusedAsks: [...sum.refusedAsks, ...next.refusedAsks],
+      reregistered: sum.reregistered || next.reregistered,
+    }),
+    EMPTY_RESULT,
+  );
+}
+
+async function withDeadline<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<never>((_, reject) => {
+    const late = new TonyError('RM_UNREACHABLE', `The ResourceManager did not take note of the end within ${Math.round(timeoutMs)} ms.`);
+    timer = setTimeout(() => reject(late), Math.max(0, timeoutMs));
+  });
+  try {
+    return await Promise.race([promise, deadline]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

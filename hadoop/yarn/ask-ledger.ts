@@ -1,0 +1,198 @@
+import type { Resources } from '../rpc/records.ts';
+
+/*
+ * Pure state: the asks of the ApplicationMaster, the part that the ResourceManager knows, and the part still to send.
+ *
+ * Behaviour of the ResourceManager:
+ * - An ask is absolute: it replaces the outstanding count under its key (priority and allocation request ID).
+ * - The ResourceManager decrements the count when it allocates a container, before it returns the container. An ask that crosses such an
+ *   allocation overwrites the decremented count; so when the response to a request with an ask contains containers of the same key, the
+ *   ledger sends the count again.
+ * - A rejected request has no effect. A request that repeats the previous response ID gets the previous response and is applied once, so a
+ *   request whose response was lost is sent again unchanged.
+ * - After a restart, the ResourceManager knows the containers of this attempt, but none of its asks, releases and avoided hosts.
+ */
+
+export interface Ask {
+  /** One priority per role; YARN serves lower numbers first. */
+  readonly priority: number;
+  readonly allocationRequestId: number;
+  readonly resources: Resources;
+  /** Containers still wanted. */
+  readonly count: number;
+  /** null for the queue's default; '' for nodes without a label. */
+  readonly nodeLabel: string | null;
+}
+
+export interface AskLedger {
+  /** Response ID of the latest response. */
+  readonly responseId: number;
+  /** By key. An ask with count 0 stays until it has been sent. */
+  readonly asks: ReadonlyMap<string, Ask>;
+  /** Keys of asks still to send. */
+  readonly untold: ReadonlySet<string>;
+  /** `released`: containers given back whose end YARN has not reported yet. `untoldReleases`: the subset still to send. */
+  readonly released: ReadonlySet<string>;
+  readonly untoldReleases: ReadonlySet<string>;
+  /** Hosts to avoid: the wanted set, and the set that the ResourceManager knows. */
+  readonly avoided: ReadonlySet<string>;
+  readonly toldAvoided: ReadonlySet<string>;
+}
+
+export interface AskRequest {
+  readonly responseId: number;
+  readonly asks: readonly Ask[];
+  readonly releases: readonly string[];
+  readonly avoid: readonly string[];
+  readonly readmit: readonly string[];
+}
+
+export interface AskAnswer {
+  readonly responseId: number;
+  readonly allocated: readonly { readonly priority: number; readonly allocationRequestId: number }[];
+  /** IDs of completed containers. */
+  readonly completed: readonly string[];
+}
+
+export const EMPTY_LEDGER: AskLedger = {
+  responseId: 0,
+  asks: new Map(),
+  untold: new Set(),
+  released: new Set(),
+  untoldReleases: new Set(),
+  avoided: new Set(),
+  toldAvoided: new Set(),
+};
+
+export function askKey(ask: { readonly priority: number; readonly allocationRequestId: number }): string {
+  return `${ask.priority}/${ask.allocationRequestId}`;
+}
+
+/** Sets the wanted count. Negative counts become 0: YARN would corrupt the queue's accounting until the ResourceManager restarts. */
+export function ask(ledger: AskLedger, wanted: Ask): AskLedger {
+  const key = askKey(wanted);
+  const sound = { ...wanted, count: Math.max(0, Math.trunc(wanted.count) || 0) };
+  const known = ledger.asks.get(key);
+  if (known === undefined ? sound.count === 0 : sameAsk(known, sound)) return ledger;
+  return { ...ledger, asks: new Map(ledger.asks).set(key, sound), untold: new Set(ledger.untold).add(key) };
+}
+
+/**
+ * Cancels an ask that the ResourceManager rejected. The ResourceManager may still hold the count of an earlier ask under the same key, so
+ * the ledger sends count 0 in a form without anything to reject. If the ResourceManager rejects even that, the ledger drops the ask.
+ */
+export function cancel(ledger: AskLedger, refused: Ask): AskLedger {
+  const key = askKey(refused);
+  // A newer ask has replaced the rejected one.
+  if (ledger.asks.get(key) !== refused) return ledger;
+  const asks = new Map(ledger.asks);
+  const untold = new Set(ledger.untold);
+  if (refused.count > 0) {
+    asks.set(key, { ...refused, count: 0, resources: {}, nodeLabel: null });
+    untold.add(key);
+  } else {
+    asks.delete(key);
+    untold.delete(key);
+  }
+  return { ...ledger, asks, untold };
+}
+
+export function release(ledger: AskLedger, containerId: string): AskLedger {
+  if (ledger.released.has(containerId)) return ledger;
+  return {
+    ...ledger,
+    released: new Set(ledger.released).add(containerId),
+    untoldReleases: new Set(ledger.untoldReleases).add(containerId),
+  };
+}
+
+/** Removes the containers from the releases, as if they had not been given back. */
+export function forgetReleases(ledger: AskLedger, containerIds: readonly string[]): AskLedger {
+  return { ...ledger, released: lacking(ledger.released, containerIds), untoldReleases: lacking(ledger.untoldReleases, containerIds) };
+}
+
+export function avoid(ledger: AskLedger, hosts: ReadonlySet<string>): AskLedger {
+  return { ...ledger, avoided: new Set(hosts) };
+}
+
+/** True while containers are wanted, whether or not the ask has been sent. */
+export function hasOpenAsks(ledger: AskLedger): boolean {
+  for (const { count } of ledger.asks.values()) if (count > 0) return true;
+  return false;
+}
+
+/** Takes everything still to send as one request. Take no other request before this one succeeds or fails. */
+export function takeRequest(ledger: AskLedger): { readonly ledger: AskLedger; readonly request: AskRequest } {
+  const request = {
+    responseId: ledger.responseId,
+    asks: [...ledger.untold].flatMap((key) => ledger.asks.get(key) ?? []),
+    releases: [...ledger.untoldReleases],
+    avoid: [...ledger.avoided].filter((host) => !ledger.toldAvoided.has(host)),
+    readmit: [...ledger.toldAvoided].filter((host) => !ledger.avoided.has(host)),
+  };
+  return { ledger: { ...ledger, untold: new Set(), untoldReleases: new Set(), toldAvoided: ledger.avoided }, request };
+}
+
+/** Takes the ask of one key alone; null when nothing is to be sent for the key. */
+export function takeAsk(ledger: AskLedger, key: string): { readonly ledger: AskLedger; readonly request: AskRequest } | null {
+  const item = ledger.asks.get(key);
+  if (item === undefined || !ledger.untold.has(key)) return null;
+  const request = { responseId: ledger.responseId, asks: [item], releases: [], avoid: [], readmit: [] };
+  return { ledger: { ...ledger, untold: lacking(ledger.untold, [key]) }, request };
+}
+
+/** Returns the content of a rejected request to the ledger. Values set in the meantime take precedence. */
+export function requestFailed(ledger: AskLedger, request: AskRequest): AskLedger {
+  const told = new Set([...ledger.toldAvoided, ...request.readmit]);
+  return {
+    ...ledger,
+    untold: new Set([...request.asks.map(askKey).filter((key) => ledger.asks.has(key)), ...ledger.untold]),
+    untoldReleases: new Set([...request.releases.filter((id) => ledger.released.has(id)), ...ledger.untoldReleases]),
+    toldAvoided: lacking(told, request.avoid),
+  };
+}
+
+export function requestAnswered(ledger: AskLedger, request: AskRequest, answer: AskAnswer): AskLedger {
+  const asks = new Map(ledger.asks);
+  const untold = new Set(ledger.untold);
+  const crossed = new Set(request.asks.map(askKey));
+  for (const allocated of answer.allocated) {
+    const key = askKey(allocated);
+    const open = asks.get(key);
+    if (open === undefined) continue;
+    asks.set(key, { ...open, count: Math.max(0, open.count - 1) });
+    if (crossed.has(key)) untold.add(key);
+  }
+  for (const [key, { count }] of asks) if (count === 0 && !untold.has(key)) asks.delete(key);
+  return {
+    ...ledger,
+    responseId: answer.responseId,
+    asks,
+    untold,
+    released: lacking(ledger.released, answer.completed),
+    untoldReleases: lacking(ledger.untoldReleases, answer.completed),
+  };
+}
+
+/** The ResourceManager has forgotten this attempt and registered it again: only the open asks are sent again. */
+export function reregistered(ledger: AskLedger): AskLedger {
+  const asks = new Map([...ledger.asks].filter(([, { count }]) => count > 0));
+  return { ...ledger, responseId: 0, asks, untold: new Set(asks.keys()), untoldReleases: ledger.released, toldAvoided: new Set() };
+}
+
+function sameAsk(one: Ask, other: Ask): boolean {
+  const names = Object.keys(one.resources);
+  return (
+    one.count === other.count &&
+    one.nodeLabel === other.nodeLabel &&
+    names.length === Object.keys(other.resources).length &&
+    names.every((name) => one.resources[name] === other.resources[name])
+  );
+}
+
+function lacking(set: ReadonlySet<string>, gone: readonly string[]): ReadonlySet<string> {
+  if (!gone.some((item) => set.has(item))) return set;
+  const rest = new Set(set);
+  for (const item of gone) rest.delete(item);
+  return rest;
+}

@@ -1,0 +1,151 @@
+import { z } from 'zod';
+import { listOf, resourcesSchema } from './resource-manager-answers.ts';
+
+/*
+ * The Capacity Scheduler's queue tree as the ResourceManager reports it (GET /ws/v1/cluster/scheduler, Hadoop 3): the reported part of each
+ * queue's configuration, and the resulting amounts on the current cluster.
+ */
+
+/** A queue's share of the nodes with one label; amounts by YARN's names: memory-mb, vcores, yarn.io/gpu, ... */
+export interface QueuePartition {
+  /** Empty for nodes without a label. */
+  readonly label: string;
+  /** Percent of the parent queue. */
+  readonly capacity: number;
+  readonly maximumCapacity: number;
+  /** -1 for a queue without a weight. */
+  readonly weight: number;
+  /** Guaranteed and maximum amounts on the current cluster. */
+  readonly minimum: Readonly<Record<string, number>>;
+  readonly maximum: Readonly<Record<string, number>>;
+}
+
+export interface CapacityQueue {
+  readonly name: string;
+  /** `root.a.b` */
+  readonly path: string;
+  /** Absent from the configuration: YARN created the queue at its first use. */
+  readonly dynamic: boolean;
+  /** YARN creates child queues at their first use. */
+  readonly makesQueues: boolean;
+  /**
+   * How the capacity is configured. `differing`: individually for each resource, or in an unknown form, so that the numbers below do not
+   * describe it.
+   */
+  readonly mode: 'percentage' | 'absolute' | 'weight' | 'differing';
+  readonly state: string;
+  /** The first entry describes the nodes without a label. */
+  readonly partitions: readonly QueuePartition[];
+  /** Node labels that the queue can access; `*` means all. */
+  readonly labels: readonly string[];
+  readonly defaultLabel: string | null;
+  /** ACL in the form `USERS GROUPS`, each a comma-separated list; `*` means everybody, a space nobody. */
+  readonly submitters: string;
+  readonly administrators: string;
+  readonly maximumAllocation: Readonly<Record<string, number>>;
+  readonly minimumUserLimitPercent: number;
+  readonly userLimitFactor: number;
+  readonly maximumApplications: number | null;
+  readonly maximumParallelApplications: number | null;
+  readonly masterPercent: number | null;
+  readonly priority: number;
+  readonly ordering: string | null;
+  /** Seconds; -1 for none. */
+  readonly maximumLifetime: number;
+  readonly defaultLifetime: number;
+  readonly children: readonly CapacityQueue[];
+}
+
+const partitionSchema = z.object({
+  partitionName: z.string().default(''),
+  capacity: z.number(),
+  maxCapacity: z.number(),
+  weight: z.number().default(-1),
+  effectiveMinResource: resourcesSchema,
+  effectiveMaxResource: resourcesSchema,
+  // Since Hadoop 3.4: the capacity per resource, e.g. `40.0%`.
+  queueCapacityVectorInfo: z
+    .object({ capacityVectorEntries: z.array(z.object({ resourceValue: z.string() })) })
+    .optional()
+    .catch(undefined),
+});
+
+const UNLIMITED = 2 ** 31 - 1;
+
+const queueSchema: z.ZodType<CapacityQueue> = z
+  .object({
+    queueName: z.string(),
+    queuePath: z.string(),
+    creationMethod: z.string().default('static'),
+    autoCreateChildQueueEnabled: z.boolean().default(false),
+    autoCreationEligibility: z.string().default('off'),
+    // Hadoop 3.4 also uses `mixed` and `unknown`.
+    mode: z.enum(['percentage', 'absolute', 'weight', 'differing']).default('percentage').catch('differing'),
+    state: z.string().default('RUNNING'),
+    capacities: z.object({ queueCapacitiesByPartition: z.array(partitionSchema).min(1) }),
+    // The root queue accesses all labels and omits the field; another queue omits it when it accesses none.
+    nodeLabels: z.array(z.string()).optional(),
+    defaultNodeLabelExpression: z.string().optional(),
+    queueAcls: z.object({ queueAcl: z.array(z.object({ accessType: z.string(), accessControlList: z.string() })) }),
+    maximumAllocation: resourcesSchema,
+    userLimit: z.number().default(100),
+    userLimitFactor: z.number().default(1),
+    maxApplications: z.number().optional(),
+    maxParallelApps: z.number().optional(),
+    configuredMaxAMResourceLimit: z.number().optional(),
+    queuePriority: z.number().default(0),
+    orderingPolicyInfo: z.string().optional(),
+    maxApplicationLifetime: z.number().default(-1),
+    defaultApplicationLifetime: z.number().default(-1),
+    queues: z.lazy(() => listOf('queue', queueSchema)).optional(),
+  })
+  .transform((queue): CapacityQueue => {
+    const acl = (type: string): string => queue.queueAcls.queueAcl.find(({ accessType }) => accessType === type)?.accessControlList ?? ' ';
+    const partitions = queue.capacities.queueCapacitiesByPartition.map((partition) => ({
+      label: partition.partitionName,
+      capacity: partition.capacity,
+      maximumCapacity: partition.maxCapacity,
+      weight: partition.weight,
+      minimum: partition.effectiveMinResource,
+      maximum: partition.effectiveMaxResource,
+    }));
+    return {
+      name: queue.queueName.slice(queue.queueName.lastIndexOf('.') + 1),
+      path: queue.queuePath,
+      dynamic: queue.creationMethod !== 'static',
+      makesQueues: queue.autoCreateChildQueueEnabled || queue.autoCreationEligibility !== 'off',
+      mode: queue.mode === 'percentage' && queue.capacities.queueCapacitiesByPartition.some(differsByResource) ? 'differing' : queue.mode,
+      state: queue.state,
+      partitions: partitions.sort((a, b) => (a.label < b.label ? -1 : 1)),
+      labels: queue.queuePath === 'root' ? ['*'] : (queue.nodeLabels ?? []),
+      defaultLabel: queue.defaultNodeLabelExpression ?? null,
+      submitters: acl('SUBMIT_APP'),
+      administrators: acl('ADMINISTER_QUEUE'),
+      maximumAllocation: queue.maximumAllocation,
+      minimumUserLimitPercent: queue.userLimit,
+      userLimitFactor: queue.userLimitFactor,
+      maximumApplications: queue.maxApplications ?? null,
+      maximumParallelApplications: queue.maxParallelApps === UNLIMITED ? null : (queue.maxParallelApps ?? null),
+      masterPercent: queue.configuredMaxAMResourceLimit ?? null,
+      priority: queue.queuePriority,
+      ordering: queue.orderingPolicyInfo ?? null,
+      maximumLifetime: queue.maxApplicationLifetime,
+      defaultLifetime: queue.defaultApplicationLifetime,
+      children: queue.queues ?? [],
+    };
+  });
+
+/** YARN reports mode `percentage` and a single `capacity` even for `[memory=40%,vcores=60%]`. */
+function differsByResource({ queueCapacityVectorInfo }: z.infer<typeof partitionSchema>): boolean {
+  return new Set(queueCapacityVectorInfo?.capacityVectorEntries.map(({ resourceValue }) => resourceValue)).size > 1;
+}
+
+export const capacitySchedulerSchema = z
+  .object({ scheduler: z.object({ schedulerInfo: z.unknown() }) })
+  .transform(({ scheduler: { schedulerInfo } }, context): CapacityQueue | null => {
+    if (!z.object({ type: z.literal('capacityScheduler') }).safeParse(schedulerInfo).success) return null;
+    const parsed = queueSchema.safeParse(schedulerInfo);
+    if (parsed.success) return parsed.data;
+    for (const issue of parsed.error.issues) context.addIssue({ code: 'custom', message: issue.message, path: [...issue.path] });
+    return z.NEVER;
+  });

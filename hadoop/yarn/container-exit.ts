@@ -1,0 +1,110 @@
+/*
+ * YARN's exit statuses (org.apache.hadoop.yarn.api.records.ContainerExitStatus). Status -100 covers four different causes that only the
+ * diagnostics distinguish.
+ */
+
+/** Why a container ended. Only `exited` and `memory-exceeded` are caused by the program. */
+export type ContainerEnd =
+  | 'exited'
+  | 'memory-exceeded'
+  | 'stopped-by-master'
+  | 'released'
+  | 'expired'
+  | 'preempted'
+  | 'node-lost'
+  | 'disks-failed'
+  | 'launch-failed';
+
+const ABORTED = -100;
+
+const ENDS: ReadonlyMap<number, ContainerEnd> = new Map([
+  [-1000, 'launch-failed'],
+  [-101, 'disks-failed'],
+  [-102, 'preempted'],
+  [-103, 'memory-exceeded'],
+  [-104, 'memory-exceeded'],
+  [-105, 'stopped-by-master'],
+  [-106, 'preempted'],
+  [-107, 'stopped-by-master'],
+  [-108, 'preempted'],
+  [-109, 'exited'],
+]);
+
+export function containerEnd(exitStatus: number, diagnostics: string): ContainerEnd {
+  if (exitStatus !== ABORTED) return ENDS.get(exitStatus) ?? 'exited';
+  if (/released on a \*lost\* node/i.test(diagnostics)) return 'node-lost';
+  if (/expired since it was unused/i.test(diagnostics)) return 'expired';
+  if (/released by application|of a completed application/i.test(diagnostics)) return 'released';
+  return 'node-lost';
+}
+
+const SENTENCES: ReadonlyMap<number, string> = new Map([
+  [-1000, 'The container could not be launched'],
+  [-101, "The node's disks failed"],
+  [-102, 'The container was preempted for another queue'],
+  [-103, 'The container was killed because it used more virtual memory than the node allows'],
+  [-104, 'The container was killed because it used more memory than it had asked for'],
+  [-105, 'The container was stopped by its ApplicationMaster'],
+  [-106, 'The container was killed by the ResourceManager'],
+  [-107, 'The container was killed after its application had ended'],
+  [-108, "The container was killed by the node's own scheduler"],
+  [-109, 'The container was killed because its logs grew beyond the limit'],
+]);
+
+const ABORTED_SENTENCES: Readonly<Partial<Record<ContainerEnd, string>>> = {
+  'node-lost': 'The node was lost',
+  expired: 'The container was not started in time',
+  released: 'The container was given back',
+};
+
+/** Exit codes 128 + n: signal n ended the program. */
+const SIGNALS: ReadonlyMap<number, string> = new Map([
+  [129, 'SIGHUP'],
+  [130, 'SIGINT'],
+  [131, 'SIGQUIT'],
+  [132, 'SIGILL'],
+  [134, 'SIGABRT'],
+  [135, 'SIGBUS'],
+  [136, 'SIGFPE'],
+  [137, 'SIGKILL'],
+  [139, 'SIGSEGV'],
+  [141, 'SIGPIPE'],
+  [143, 'SIGTERM'],
+]);
+
+const DIAGNOSTICS_CHARACTERS = 600;
+
+/** Describes the exit in one sentence, with YARN's diagnostics where they add information. */
+export function describeExit(exitStatus: number, diagnostics: string): string {
+  const known = exitStatus === ABORTED ? ABORTED_SENTENCES[containerEnd(exitStatus, diagnostics)] : SENTENCES.get(exitStatus);
+  const signal = SIGNALS.get(exitStatus);
+  const what =
+    known ??
+    (signal === undefined ? `The container exited with ${exitStatus}` : `The container was ended by ${signal} (exit ${exitStatus})`);
+  const said = ownWords(diagnostics);
+  return said === '' || exitStatus === 0 ? `${what}.` : `${what}: ${said}`;
+}
+
+/** Removes the exit code, the names of YARN's shell scripts and Java stack traces from YARN's diagnostics. */
+function ownWords(diagnostics: string): string {
+  const lines = diagnostics
+    .split(/\r?\n/)
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !/^(?:at [\w.$/]+\(|\.\.\. \d+ more$|\[[\d\-: .]+\]$)/.test(line))
+    .map((line) => line.replace(/^\[\d{4}-\d\d-\d\d [\d:.]+\]/, '').trim())
+    .filter(
+      (line) =>
+        !/^(?:Exception from container-launch\.?|Container id: |Exit code: |Shell output: |Shell error output: |Container exited with a non-zero exit code -?\d+\b|Error file: |Last \d+ bytes of|Container killed on request\. Exit code is \d+|Killed by external signal)/i.test(
+          line,
+        ),
+    );
+  const text = lines.join(' ').trim();
+  return text.length <= DIAGNOSTICS_CHARACTERS ? text : `${text.slice(0, DIAGNOSTICS_CHARACTERS)}...`;
+}
+
+/** A sentence about a deleted file of the job that a node could not localise; null for any other cause. */
+export function missingFile(diagnostics: string): string | null {
+  const file = /File does not exist: (hdfs:\S+?)[.,;]?(?:\s|$)/.exec(diagnostics)?.[1];
+  if (file === undefined) return null;
+  return `${file} was removed while the job needed it. Keep programs that clean HDFS away from the staging folder, and submit the job again.`;
+}

@@ -1,0 +1,253 @@
+import type { Resource } from '../../conf/job.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import { type Credentials, encodeCredentials, messageOfToken, type Token } from '../rpc/credentials.ts';
+import type { Qop } from '../rpc/digest-md5.ts';
+import {
+  type AllocatedContainer,
+  type ContainerIdMessage,
+  type ContainerStatusMessage,
+  completedOfMessage,
+  containerIdOfMessage,
+  messageOfContainerId,
+} from '../rpc/records.ts';
+import { RemoteError } from '../rpc/remote-error.ts';
+import { launchEnvironment } from './launch-script.ts';
+import { NodeConnections } from './node-connections.ts';
+
+/** The launch context that a NodeManager needs to start a container. */
+export interface LaunchContext {
+  readonly localResources: readonly Resource[];
+  /** The program gets these values literally. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Inserted into the launch script unchanged (launch-script.ts). */
+  readonly command: string;
+  readonly credentials: Credentials;
+  /** YARN's ACL form: users, a space, groups. */
+  readonly acls?: { readonly view: string; readonly modify: string };
+}
+
+export interface ContainerState {
+  readonly state: 'NEW' | 'RUNNING' | 'COMPLETE';
+  readonly exitStatus: number;
+  readonly diagnostics: string;
+}
+
+interface ContainerFailures {
+  readonly failed_requests: readonly {
+    readonly container_id?: ContainerIdMessage;
+    readonly exception?: { readonly message?: string; readonly class_name?: string };
+  }[];
+}
+
+interface QueuedStart {
+  readonly container: AllocatedContainer;
+  readonly context: LaunchContext;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Maximum number of containers per call, which bounds the size of the request. */
+const MAX_BATCH = 32;
+const SIGNALS = { dump: 'OUTPUT_THREAD_DUMP', terminate: 'GRACEFUL_SHUTDOWN', kill: 'FORCEFUL_SHUTDOWN' } as const;
+
+export interface NodeManagerOptions {
+  /** By "host:port", see ApplicationMasterClient.nodeTokens. */
+  readonly tokens: ReadonlyMap<string, Token>;
+  /** HadoopConfiguration.minimumQop */
+  readonly minimumQop: Qop;
+  readonly log: Logger;
+  readonly callTimeoutMs?: number;
+  readonly idleCloseMs?: number;
+  /** How long to retry an unreachable NodeManager, which may be restarting. */
+  readonly patienceMs?: number;
+}
+
+/** The ApplicationMaster's client for ContainerManagementProtocol, for all nodes. */
+export class NodeManagerClient {
+  readonly #connections: NodeConnections;
+  readonly #log: Logger;
+  readonly #starts = new Map<string, QueuedStart[]>();
+
+  constructor(options: NodeManagerOptions) {
+    this.#connections = new NodeConnections(options);
+    this.#log = options.log;
+  }
+
+  /**
+   * Resolves when the NodeManager has accepted the container, before the container runs; later errors arrive as its completion. Concurrent
+   * starts on one node share one call. Throws a RemoteError when the NodeManager rejects the container.
+   */
+  async start(container: AllocatedContainer, context: LaunchContext): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      const start = { container, context, resolve, reject };
+      const queue = this.#starts.get(container.node);
+      if (queue !== undefined && queue.length < MAX_BATCH) {
+        queue.push(start);
+        return;
+      }
+      const batch = [start];
+      this.#starts.set(container.node, batch);
+      setImmediate(() => {
+        if (this.#starts.get(container.node) === batch) this.#starts.delete(container.node);
+        void this.#startBatch(container.node, batch);
+      });
+    });
+  }
+
+  /** Results by container ID: null if the container is stopped or has ended already, otherwise the error. */
+  async stop(node: string, containerIds: readonly string[]): Promise<Map<string, Error | null>> {
+    const answer = await this.#connections.call<ContainerFailures>(
+      node,
+      'stopContainers',
+      'StopContainersRequestProto',
+      { container_id: containerIds.map(messageOfContainerId) },
+      'StopContainersResponseProto',
+    );
+    const failures = this.#failuresOf(node, 'stopContainers', answer.response);
+    return new Map(
+      containerIds.map((id) => {
+        const failure = failures.get(id);
+        return [id, failure === undefined || isGone(failure) ? null : failure];
+      }),
+    );
+  }
+
+  /** Container states by ID. About a second after a container ends, the NodeManager forgets it and returns an Error for it. */
+  async statuses(node: string, containerIds: readonly string[]): Promise<Map<string, ContainerState | Error>> {
+    const answer = await this.#connections.call<ContainerFailures & { status: readonly ContainerStatusMessage[] }>(
+      node,
+      'getContainerStatuses',
+      'GetContainerStatusesRequestProto',
+      { container_id: containerIds.map(messageOfContainerId) },
+      'GetContainerStatusesResponseProto',
+    );
+    const result = new Map<string, ContainerState | Error>(this.#failuresOf(node, 'getContainerStatuses', answer.response));
+    for (const status of answer.response.status) {
+      const { id, exitStatus, diagnostics } = completedOfMessage(status);
+      result.set(id, { state: stateOf(status.state), exitStatus, diagnostics });
+    }
+    return result;
+  }
+
+  async signal(node: string, containerId: string, signal: keyof typeof SIGNALS): Promise<void> {
+    await this.#connections.call(
+      node,
+      'signalToContainer',
+      'SignalContainerRequestProto',
+      { container_id: messageOfContainerId(containerId), command: SIGNALS[signal] },
+      'SignalContainerResponseProto',
+    );
+  }
+
+  /** Rejects pending calls with RPC_CLOSED. */
+  close(): void {
+    this.#connections.close();
+  }
+
+  async #startBatch(node: string, batch: readonly QueuedStart[]): Promise<void> {
+    try {
+      const request = {
+        start_container_request: batch.map(({ container, context }) => ({
+          container_launch_context: messageOfContext(context),
+          container_token: messageOfToken(container.token),
+        })),
+      };
+      const answer = await this.#connections.call<ContainerFailures>(
+        node,
+        'startContainers',
+        'StartContainersRequestProto',
+        request,
+        'StartContainersResponseProto',
+      );
+      const failures = this.#failuresOf(node, 'startContainers', answer.response);
+      for (const { container, resolve, reject } of batch) {
+        const failure = failures.get(container.id);
+        // The first attempt had started this container, but its response was lost.
+        if (failure === undefined || (answer.repeated && /relaunch the same container/i.test(failure.remoteMessage))) resolve();
+        else reject(failure);
+      }
+    } catch (error) {
+      if (batch.length > 1 && error instanceof RemoteError && !error.fatal) {
+        // An error of the whole call fails every container of the batch.
+        this.#log.warn(
+          { node, containers: batch.length, error: messageOf(error) },
+          'starting several containers at once failed; starting each alone',
+        );
+        for (const start of batch) await this.#startBatch(node, [start]);
+        return;
+      }
+      for (const { reject } of batch) reject(error);
+    }
+  }
+
+  #failuresOf(node: string, method: string, response: ContainerFailures): Map<string, RemoteError> {
+    return new Map(
+      response.failed_requests.map(({ container_id, exception }) => {
+        const id = containerIdOfMessage(container_id);
+        const failure = new RemoteError({
+          action: `${method} of ${id} at ${node}`,
+          exceptionClassName: exception?.class_name ?? '',
+          errorMessage: exception?.message ?? '',
+          fatal: false,
+        });
+        return [id, failure];
+      }),
+    );
+  }
+}
+
+function isGone(failure: RemoteError): boolean {
+  return /is not handled by this NodeManager|was recently stopped|is not present|has completed/i.test(failure.remoteMessage);
+}
+
+function stateOf(state: ContainerStatusMessage['state']): ContainerState['state'] {
+  switch (state) {
+    case 'C_RUNNING':
+      return 'RUNNING';
+    case 'C_COMPLETE':
+      return 'COMPLETE';
+    case 'C_NEW':
+    case undefined:
+      return 'NEW';
+  }
+}
+
+function messageOfContext(context: LaunchContext): object {
+  const { acls } = context;
+  return {
+    localResources: context.localResources.map((resource) => ({ key: resource.name, value: messageOfResource(resource) })),
+    tokens: encodeCredentials(context.credentials),
+    environment: Object.entries(launchEnvironment(context.environment)).map(([key, value]) => ({ key, value })),
+    command: [context.command],
+    application_ACLs:
+      acls === undefined
+        ? []
+        : [
+            { accessType: 'APPACCESS_VIEW_APP', acl: acls.view },
+            { accessType: 'APPACCESS_MODIFY_APP', acl: acls.modify },
+          ],
+  };
+}
+
+function messageOfResource(resource: Resource): object {
+  return {
+    resource: messageOfUri(resource.uri),
+    size: resource.size,
+    timestamp: resource.timestamp,
+    type: resource.type.toUpperCase(),
+    visibility: resource.visibility.toUpperCase(),
+  };
+}
+
+/** YARN percent-encodes the path itself, so the path is sent decoded; an absent port is -1. */
+function messageOfUri(text: string): object {
+  if (!URL.canParse(text)) throw new TonyError('INTERNAL', `"${text}" is not the URI of a resource.`);
+  const uri = new URL(text);
+  return {
+    scheme: uri.protocol.slice(0, -1),
+    ...(uri.hostname === '' ? {} : { host: uri.hostname }),
+    port: uri.port === '' ? -1 : Number(uri.port),
+    file: decodeURIComponent(uri.pathname),
+  };
+}

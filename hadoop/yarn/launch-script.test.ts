@@ -1,0 +1,130 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: text that a shell must not touch
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, describe, expect, test } from 'vitest';
+import { launchCommand, launchEnvironment, literal } from './launch-script.ts';
+
+const logs = mkdtempSync(join(tmpdir(), 'launch-script-'));
+afterAll(() => rmSync(logs, { recursive: true }));
+
+/** The NodeManager's replacements, in its order. */
+const expand = (text: string): string =>
+  text
+    .replaceAll('<LOG_DIR>', logs)
+    .replaceAll('<CPS>', ':')
+    .replaceAll('<ADD_OPENS>', '--add-opens=x')
+    .replaceAll('{{', '$')
+    .replaceAll('}}', '');
+
+/** launch_container.sh as the NodeManager writes it, run by the real bash. */
+function launch(environment: Readonly<Record<string, string>>, command: string) {
+  const exports = Object.entries(environment).map(([key, value]) => `export ${key}="${expand(value)}"\n`);
+  const script = `#!/bin/bash\nset -o pipefail -e\n${exports.join('')}exec /bin/bash -c "${expand(command)}"\n`;
+  // Passes the script by stdin, because some scripts exceed the maximum length of an argument.
+  return spawnSync('/bin/bash', ['-s'], { input: script, env: { PATH: '/usr/bin:/bin', HOME: '/home/x' } });
+}
+
+const pieces = fc.constantFrom(
+  '{',
+  '}',
+  '{{',
+  '}}',
+  '{{{',
+  '{{HOME}}',
+  '"',
+  '""',
+  "'",
+  '\\',
+  '\\\\',
+  '`',
+  '`id`',
+  '$',
+  '$HOME',
+  '${HOME}',
+  '$(id)',
+  '<CPS>',
+  '<LOG_DIR>',
+  '<ADD_OPENS>',
+  '<',
+  '>',
+  '<<CPS>',
+  '!',
+  '!!',
+  '#',
+  ' ',
+  '\n',
+  '\t',
+  '*',
+  '~',
+  '&',
+  ';',
+  '|',
+  '(',
+  ')',
+  'é',
+  '🙂',
+  'a',
+  '=',
+  '%s',
+  '\r',
+  '-n',
+);
+const nasty = fc.oneof(
+  fc.array(pieces, { maxLength: 12 }).map((parts) => parts.join('')),
+  fc.string({ unit: 'binary', maxLength: 30 }).filter((text) => !text.includes('\0')),
+  fc.json({ maxDepth: 3 }),
+);
+
+describe('through the launch script and bash', () => {
+  test('values of the environment come out as they went in', () => {
+    fc.assert(
+      fc.property(fc.array(nasty, { minLength: 1, maxLength: 12 }), (values) => {
+        const environment = Object.fromEntries(values.map((value, index) => [`V_${index}`, value]));
+        const names = Object.keys(environment)
+          .map((name) => `"$${name}"`)
+          .join(' ');
+        // The test inserts the command unchanged, so the output shows what the program receives.
+        const { stdout, stderr } = launch(launchEnvironment(environment), literal(`printf '%s\\0' ${names}`));
+        expect(stderr.toString()).toBe('');
+        expect(stdout.toString('utf8').split('\0').slice(0, -1)).toEqual(values);
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test('words of a command come out as they went in', () => {
+    fc.assert(
+      fc.property(fc.array(nasty, { maxLength: 8 }), (words) => {
+        const { status, stderr } = launch({}, launchCommand(['printf', '%s\\0', 'first', ...words], { stdout: 'out', stderr: 'err' }));
+        expect([status, stderr.toString()]).toEqual([0, '']);
+        expect(readFileSync(join(logs, 'out'), 'utf8').split('\0').slice(0, -1)).toEqual(['first', ...words]);
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("output goes to the named files, the exit code and the process are the program's own", () => {
+    const program = ['/bin/sh', '-c', 'echo $$ $PPID; echo problem >&2; exit 3'];
+    expect(launch({}, launchCommand(program, { stdout: 'out', stderr: 'err' })).status).toBe(3);
+    expect(readFileSync(join(logs, 'err'), 'utf8')).toBe('problem\n');
+    // `exec` has replaced both shells with the program, so the program's parent is this process.
+    expect(readFileSync(join(logs, 'out'), 'utf8').trim().split(' ')[1]).toBe(String(process.pid));
+    launch({}, launchCommand(program, { stdout: 'both' }));
+    expect(readFileSync(join(logs, 'both'), 'utf8')).toMatch(/^\d+ \d+\nproblem\n$/);
+  });
+});
+
+test('plain words stay readable', () => {
+  expect(launchCommand(['runtime/bin/node', 'tony/task-executor.mjs'], { stdout: 'tony.log' })).toBe(
+    'exec runtime/bin/node tony/task-executor.mjs 1><LOG_DIR>/tony.log 2>&1',
+  );
+});
+
+test('what no shell can take is refused', () => {
+  expect(() => launchEnvironment({ 'A-B': '1' })).toThrow('"A-B" cannot be the name');
+  expect(() => launchEnvironment({ A: 'x\0y' })).toThrow('NUL');
+  expect(() => launchCommand(['a'], { stdout: '../x' })).toThrow('plain file name');
+});

@@ -1,0 +1,52 @@
+import { TonyError } from '../../platform/errors.ts';
+import { shellWord } from '../../platform/shell-word.ts';
+
+/*
+ * How a NodeManager transforms a container's environment and command (ContainerLaunch, DefaultContainerExecutor):
+ *
+ *   1. text replacement in both:   {{X}} -> $X   every "{{" -> "$"   every "}}" -> ""   <CPS> -> ":"
+ *                                  <LOG_DIR> -> the container's log folder             <ADD_OPENS> -> flags for Java
+ *   2. launch_container.sh gets:   export KEY="VALUE"
+ *                                  exec /bin/bash -c "COMMAND"
+ *
+ * VALUE and COMMAND appear unescaped between double quotes, where the shell interprets $, `, \ and "; a second shell then parses COMMAND.
+ */
+
+const LOG_DIR = '<LOG_DIR>';
+
+/** Quotes text so that the launch script's double quotes yield it unchanged. */
+export function literal(text: string): string {
+  if (text.includes('\0')) throw new TonyError('USAGE', 'An environment value or a command may not hold a NUL character.');
+  return (
+    text
+      .replace(/[\\"`$]/g, '\\$&')
+      // The shell ignores a pair of closing and opening quotes; it separates characters that the NodeManager would replace.
+      .replace(/\{(?=\{)/g, '{""')
+      .replace(/\}(?=\})/g, '}""')
+      .replace(/<(?=(?:CPS|LOG_DIR|ADD_OPENS)>)/g, '<""')
+  );
+}
+
+/** Validates the names and quotes the values. */
+export function launchEnvironment(environment: Readonly<Record<string, string>>): Record<string, string> {
+  const bad = Object.keys(environment).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
+  if (bad !== undefined) {
+    throw new TonyError('USAGE', `"${bad}" cannot be the name of an environment variable.`, {
+      hint: 'Use letters, digits and underscores, a digit not first.',
+    });
+  }
+  return Object.fromEntries(Object.entries(environment).map(([name, value]) => [name, literal(value)]));
+}
+
+/**
+ * The command of a container: the words as literals, with output redirected to files in the container's log folder. Without `stderr`, both
+ * streams go to one file. `exec` makes the program itself receive the NodeManager's signals.
+ */
+export function launchCommand(words: readonly string[], output: { readonly stdout: string; readonly stderr?: string }): string {
+  for (const name of [output.stdout, output.stderr ?? output.stdout]) {
+    if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name)) throw new TonyError('INTERNAL', `"${name}" is not a plain file name for a log.`);
+  }
+  const program = words.map((word) => literal(shellWord(word))).join(' ');
+  const stderr = output.stderr === undefined ? '2>&1' : `2>${LOG_DIR}/${output.stderr}`;
+  return `exec ${program} 1>${LOG_DIR}/${output.stdout} ${stderr}`;
+}

@@ -1,0 +1,166 @@
+import { randomBytes } from 'node:crypto';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import { AddressRound } from '../rpc/address-round.ts';
+import type { Token } from '../rpc/credentials.ts';
+import type { Qop } from '../rpc/digest-md5.ts';
+import { IpcConnection } from '../rpc/ipc.ts';
+import { decodeMessage } from '../rpc/messages.ts';
+import { endpointOfNode } from '../rpc/records.ts';
+import { RemoteError } from '../rpc/remote-error.ts';
+
+const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ContainerManagementProtocolPB', version: 1 };
+/** Maximum number of nodes with concurrent calls; further calls wait. */
+const MAX_BUSY_NODES = 128;
+/** Above this number, idle connections are closed at once: with thousands of nodes they would cost more memory than they save time. */
+const MAX_IDLE_CONNECTIONS = 128;
+
+interface NodeConnection {
+  readonly ipc: IpcConnection;
+  calls: number;
+  idle: NodeJS.Timeout | null;
+}
+
+/** Keeps at most one connection per NodeManager: opens it on demand and closes it when idle. */
+export class NodeConnections {
+  readonly #tokens: ReadonlyMap<string, Token>;
+  readonly #minimumQop: Qop;
+  readonly #log: Logger;
+  readonly #callTimeoutMs: number;
+  readonly #idleCloseMs: number;
+  readonly #patienceMs: number;
+  readonly #clientId = randomBytes(16);
+  readonly #connections = new Map<string, NodeConnection>();
+  readonly #rounds = new Set<AddressRound>();
+  readonly #waiting: (() => void)[] = [];
+  #busy = 0;
+  #closed = false;
+
+  constructor(options: {
+    readonly tokens: ReadonlyMap<string, Token>;
+    readonly minimumQop: Qop;
+    readonly log: Logger;
+    readonly callTimeoutMs?: number;
+    readonly idleCloseMs?: number;
+    readonly patienceMs?: number;
+  }) {
+    this.#tokens = options.tokens;
+    this.#minimumQop = options.minimumQop;
+    this.#log = options.log;
+    this.#callTimeoutMs = options.callTimeoutMs ?? 20_000;
+    this.#idleCloseMs = options.idleCloseMs ?? 20_000;
+    this.#patienceMs = options.patienceMs ?? 20_000;
+  }
+
+  /**
+   * Returns the response, and whether an earlier attempt may have been executed as well. Throws a RemoteError when the NodeManager rejects
+   * the call, and RPC_UNREACHABLE when it stays unreachable for `patienceMs`.
+   */
+  async call<T>(
+    node: string,
+    method: string,
+    requestName: string,
+    request: object,
+    responseName: string,
+  ): Promise<{ readonly response: T; readonly repeated: boolean }> {
+    await this.#turn();
+    const round = new AddressRound([node], this.#patienceMs);
+    this.#rounds.add(round);
+    try {
+      let tries = 0;
+      const outcome = await round.run<T>(async () => {
+        tries++;
+        try {
+          const bytes = await this.#callOnce(node, method, requestName, request);
+          return { result: decodeMessage<T>(responseName, bytes) };
+        } catch (error) {
+          if (!isWorthAnotherTry(error, tries)) throw error;
+          this.#log.debug({ node, method, error: messageOf(error) }, 'the NodeManager does not answer; trying again');
+          return { again: messageOf(error) };
+        }
+      });
+      if ('result' in outcome) return { response: outcome.result, repeated: tries > 1 };
+      if (this.#closed) throw closedError();
+      throw new TonyError('RPC_UNREACHABLE', `The NodeManager did not answer ${method}. Last try at ${outcome.reason}`);
+    } finally {
+      this.#rounds.delete(round);
+      this.#busy--;
+      this.#waiting.shift()?.();
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const round of this.#rounds) round.close();
+    for (const [node, connection] of this.#connections) this.#drop(node, connection);
+    for (const go of this.#waiting.splice(0)) go();
+  }
+
+  async #turn(): Promise<void> {
+    while (!this.#closed && this.#busy >= MAX_BUSY_NODES) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#busy++;
+  }
+
+  async #callOnce(node: string, method: string, requestName: string, request: object): Promise<Buffer> {
+    if (this.#closed) throw closedError();
+    const connection = this.#connect(node);
+    connection.calls++;
+    try {
+      return await connection.ipc.call(method, requestName, request, this.#callTimeoutMs);
+    } finally {
+      connection.calls--;
+      if (!connection.ipc.usable) this.#drop(node, connection);
+      else if (connection.calls === 0) this.#rest(node, connection);
+    }
+  }
+
+  #connect(node: string): NodeConnection {
+    const known = this.#connections.get(node);
+    if (known?.ipc.usable) {
+      if (known.idle !== null) clearTimeout(known.idle);
+      known.idle = null;
+      return known;
+    }
+    const token = this.#tokens.get(node);
+    if (token === undefined) throw new TonyError('CREDENTIALS_INVALID', `No token for the NodeManager ${node} was received.`);
+    const ipc = new IpcConnection({
+      endpoint: endpointOfNode(node),
+      protocol: PROTOCOL,
+      caller: { token, minimumQop: this.#minimumQop },
+      clientId: this.#clientId,
+      connectTimeoutMs: this.#callTimeoutMs,
+    });
+    const connection = { ipc, calls: 0, idle: null };
+    this.#connections.set(node, connection);
+    return connection;
+  }
+
+  #rest(node: string, connection: NodeConnection): void {
+    if (this.#connections.size > MAX_IDLE_CONNECTIONS) {
+      this.#drop(node, connection);
+      return;
+    }
+    connection.idle = setTimeout(() => this.#drop(node, connection), this.#idleCloseMs);
+    connection.idle.unref();
+  }
+
+  #drop(node: string, connection: NodeConnection): void {
+    if (connection.idle !== null) clearTimeout(connection.idle);
+    connection.ipc.close();
+    if (this.#connections.get(node) === connection) this.#connections.delete(node);
+  }
+}
+
+/** An unreachable NodeManager may be restarting; one that has just restarted reports that it is not ready. */
+function isWorthAnotherTry(error: unknown, tries: number): boolean {
+  if (error instanceof RemoteError) return error.is('NMNotYetReadyException', 'RetriableException');
+  if (!(error instanceof TonyError)) return false;
+  // A NodeManager closes the connection during authentication when it does not know the token, and also when it is shutting down. A frame
+  // injected by an attacker does no more harm than a broken connection.
+  if (error.code === 'RPC_REFUSED' || error.code === 'RPC_PROTOCOL') return tries < 3;
+  return error.code === 'RPC_UNREACHABLE' || error.code === 'RPC_TIMEOUT';
+}
+
+function closedError(): TonyError {
+  return new TonyError('RPC_CLOSED', 'The connections to the NodeManagers were closed.');
+}

@@ -1,0 +1,99 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { queueRoomOf, queuesWithout } from './queue-room.ts';
+
+/*
+ * A response of Hadoop 3.4.3's ResourceManager (two nodes of 8 GiB, 8 vcores and 4 GPUs, queues `default` and `gpu`) while a job of alice
+ * has three containers with a GPU in `gpu`; reduced to the fields that are read.
+ */
+const answer: unknown = JSON.parse(readFileSync(new URL('../golden/scheduler-capacity.json', import.meta.url), 'utf8'));
+
+test('a queue of the Capacity Scheduler, with those above it', () => {
+  const room = queueRoomOf(answer, 'gpu', 'alice');
+  expect(room).toEqual({
+    path: 'root.gpu',
+    state: 'RUNNING',
+    defaultLabel: '',
+    runningApplications: 1,
+    reservedContainers: 0,
+    countsAll: true,
+    memoryStep: 64,
+    reaches: ['*'],
+    labels: {
+      '': {
+        levels: [
+          { path: 'root.gpu', maximum: { memory: 16384, vcores: 16, gpus: 8 }, used: { memory: 2560, vcores: 4, gpus: 3 } },
+          { path: 'root', maximum: { memory: 16384, vcores: 16, gpus: 8 }, used: { memory: 2560, vcores: 4, gpus: 3 } },
+        ],
+        user: { maximum: { memory: 81920, vcores: 80, gpus: 40 }, used: { memory: 2560, vcores: 4, gpus: 3 } },
+        masters: { maximum: { memory: 16384, vcores: 16, gpus: 8 }, used: { memory: 1024, vcores: 1, gpus: 0 } },
+      },
+    },
+  });
+  expect(queueRoomOf(answer, 'root.gpu', 'alice')).toEqual(room);
+  expect(queueRoomOf(answer, 'gpu', 'bob')?.labels['']?.user?.used).toEqual({});
+});
+
+test('a queue in which nothing runs says nothing of how it counts', () => {
+  expect(queueRoomOf(answer, 'default', 'alice')?.countsAll).toBeNull();
+});
+
+test('a queue that is not told of', () => {
+  expect(queueRoomOf(answer, 'pu', 'alice')).toBeNull();
+  // Only leaf queues run jobs.
+  expect(queueRoomOf(answer, 'root', 'alice')).toBeNull();
+  for (const other of [null, '', {}, { scheduler: { schedulerInfo: { type: 'fifoScheduler' } } }]) {
+    expect(queueRoomOf(other, 'default', 'alice')).toBeNull();
+  }
+});
+
+test('the queues of a cluster that certainly lacks one', () => {
+  const without = (queue: object, name = 'rsearch') =>
+    queuesWithout({ scheduler: { schedulerInfo: { type: 'capacityScheduler', ...queue } } }, name);
+  const leaf = (queueName: string, autoCreationEligibility = 'off') => ({
+    queueName,
+    queuePath: `root.${queueName}`,
+    autoCreationEligibility,
+  });
+  const root = { queueName: 'root', autoCreationEligibility: 'off', queues: { queue: [leaf('research'), leaf('gpu')] } };
+  expect(without(root)).toEqual(['research', 'gpu']);
+  expect(without(root, 'gpu')).toBeNull();
+  // Placement rules may move jobs from the default queue to another one.
+  expect(without(root, 'default')).toBeNull();
+  // A parent queue that creates child queues at their first use.
+  expect(without({ ...root, queues: { queue: [leaf('research'), leaf('users', 'flexible')] } })).toBeNull();
+  expect(without({ ...root, autoCreationEligibility: undefined })).toBeNull();
+  expect(queuesWithout({ scheduler: { schedulerInfo: { type: 'fairScheduler' } } }, 'a')).toBeNull();
+});
+
+test('a queue of the Fair Scheduler', () => {
+  const fair = {
+    scheduler: {
+      schedulerInfo: {
+        type: 'fairScheduler',
+        rootQueue: {
+          queueName: 'root',
+          maxResources: { memory: 16384, vCores: 16 },
+          usedResources: { memory: 1024, vCores: 1 },
+          childQueues: {
+            queue: [
+              { queueName: 'root.a', maxResources: { memory: 8192, vCores: 8 }, usedResources: { memory: 1024, vCores: 1 } },
+              { queueName: 'root.b', maxResources: { memory: 8192, vCores: 8 }, usedResources: { memory: 0, vCores: 0 } },
+            ],
+          },
+        },
+      },
+    },
+  };
+  expect(queueRoomOf(fair, 'a', 'alice')?.reaches).toEqual([]);
+  expect(queueRoomOf(fair, 'a', 'alice')?.labels).toEqual({
+    '': {
+      levels: [
+        { path: 'root.a', maximum: { memory: 8192, vcores: 8 }, used: { memory: 1024, vcores: 1 } },
+        { path: 'root', maximum: { memory: 16384, vcores: 16 }, used: { memory: 1024, vcores: 1 } },
+      ],
+      user: null,
+      masters: null,
+    },
+  });
+});

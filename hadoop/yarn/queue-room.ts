@@ -1,0 +1,214 @@
+import { resourcesSchema } from './resource-manager-answers.ts';
+import { amountsOf } from './running-job.ts';
+
+/** Amounts by the names of job.yaml: memory (MiB), vcores, gpus, other resource types. */
+export type Room = Readonly<Record<string, number>>;
+
+/** The limit and the usage of a queue, or of one of its ancestors, on the nodes with one label. */
+export interface QueueLevel {
+  /** `root.research.gpu` */
+  readonly path: string;
+  /** The most that the queue may use when all others are idle; null when the scheduler does not report it. */
+  readonly maximum: Room | null;
+  readonly used: Room;
+}
+
+/** Limits and usage on the nodes with one label. */
+export interface LabelRoom {
+  /** The queue itself, followed by its ancestors. */
+  readonly levels: readonly QueueLevel[];
+  /** The user's limit and usage in the queue; null when the scheduler does not report them, or when only the queue's limit applies. */
+  readonly user: { readonly maximum: Room; readonly used: Room } | null;
+  /** The limit and the usage of all ApplicationMasters of the queue; null when the scheduler does not report them. */
+  readonly masters: { readonly maximum: Room; readonly used: Room } | null;
+}
+
+/** The properties of a scheduler queue that decide whether a job can start. */
+export interface QueueRoom {
+  readonly path: string;
+  /** RUNNING, STOPPED, DRAINING */
+  readonly state: string;
+  /** The label of containers that name none; empty for nodes without a label. */
+  readonly defaultLabel: string;
+  readonly runningApplications: number;
+  /** Containers for which a node reserves resources until it has enough; the queue's `used` includes them. */
+  readonly reservedContainers: number;
+  /** Whether the scheduler counts resources other than memory; null when the usage does not show it. */
+  readonly countsAll: boolean | null;
+  /** YARN rounds each container's memory up to a multiple of this value (MiB); null when the scheduler does not report it. */
+  readonly memoryStep: number | null;
+  /** Node labels that the queue can access; `*` means all. Every queue can use nodes without a label. */
+  readonly reaches: readonly string[];
+  /** By label, for the labels in which the queue has a share; always includes the empty label. */
+  readonly labels: Readonly<Record<string, LabelRoom>>;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/**
+ * Finds a queue by name or path in the ResourceManager's scheduler response. Returns null when the response lacks the queue: the caller may
+ * not see it, YARN creates it at its first use, or the name is wrong.
+ *
+ * All fields are filled for the Capacity Scheduler; for the Fair Scheduler, only the limits and the usage of the queues.
+ */
+export function queueRoomOf(answer: unknown, name: string, user: string): QueueRoom | null {
+  const info = record(record(record(answer).scheduler).schedulerInfo);
+  // The Fair Scheduler nests its root one level deeper.
+  const root = record(info.rootQueue).queueName === undefined ? info : record(info.rootQueue);
+  const found = pathTo(root, (path) => path === name || path === `root.${name}` || path.endsWith(`.${name}`), []);
+  const leaf = found?.at(-1);
+  if (found === null || leaf === undefined) return null;
+  const upwards = [...found].reverse();
+  const labels = ['', ...rows(record(leaf.capacities).queueCapacitiesByPartition).map((row) => text(row.partitionName))];
+  return {
+    path: pathOf(leaf),
+    state: text(leaf.state) || 'RUNNING',
+    defaultLabel: label(leaf.defaultNodeLabelExpression),
+    runningApplications: number(leaf.numActiveApplications) ?? 0,
+    reservedContainers: number(leaf.reservedContainers) ?? 0,
+    countsAll: countsAll(leaf),
+    memoryStep: memoryStep(leaf),
+    // Absent when the queue can access no label, and always absent for the Fair Scheduler.
+    reaches: [leaf.nodeLabels]
+      .flat()
+      .map(text)
+      .filter((each) => each !== ''),
+    labels: Object.fromEntries([...new Set(labels)].map((each) => [each, labelRoom(upwards, leaf, each, user)])),
+  };
+}
+
+/**
+ * Returns the names of the cluster's queues if the cluster certainly lacks a queue of this name; null if it has one, or may create one on
+ * demand. Placement rules of the scheduler may replace the queue `default`, so it counts as present.
+ */
+export function queuesWithout(answer: unknown, name: string): readonly string[] | null {
+  const info = record(record(record(answer).scheduler).schedulerInfo);
+  if (text(info.type) !== 'capacityScheduler' || name === 'default' || queueRoomOf(answer, name, '') !== null) return null;
+  const all = allQueues(info);
+  // Before 3.4, Hadoop does not report which queues YARN may create.
+  if (all.some((queue) => text(queue.autoCreationEligibility) !== 'off')) return null;
+  return all.filter((queue) => !isParent(queue)).map((queue) => text(queue.queueName).replace(/^.*\./, ''));
+}
+
+function allQueues(queue: Json): Json[] {
+  return [queue, ...rows(queue.queues, 'queue').flatMap(allQueues)];
+}
+
+function isParent(queue: Json): boolean {
+  return rows(queue.queues, 'queue').length > 0;
+}
+
+function pathTo(queue: Json, wanted: (path: string) => boolean, above: readonly Json[]): readonly Json[] | null {
+  const path = [...above, queue];
+  const below = [...rows(queue.queues, 'queue'), ...rows(queue.childQueues, 'queue')];
+  if (below.length === 0) return wanted(pathOf(queue)) ? path : null;
+  for (const child of below) {
+    const found = pathTo(child, wanted, path);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+function pathOf(queue: Json): string {
+  return text(queue.queuePath) || text(queue.queueName);
+}
+
+function labelRoom(upwards: readonly Json[], leaf: Json, name: string, user: string): LabelRoom {
+  const own = partition(record(leaf.resources).resourceUsagesByPartition, name);
+  const limit = amounts(own?.amLimit) ?? (name === '' ? amounts(leaf.AMResourceLimit) : null);
+  const taken = amounts(own?.amUsed) ?? (name === '' ? amounts(leaf.usedAMResource) : null);
+  return {
+    levels: upwards.map((queue) => ({ path: pathOf(queue), maximum: maximumOf(queue, name), used: usedOf(queue, name) })),
+    user: userRoom(leaf, name, user),
+    masters: limit === null || taken === null ? null : { maximum: limit, used: taken },
+  };
+}
+
+function maximumOf(queue: Json, name: string): Room | null {
+  const told = amounts(partition(record(queue.capacities).queueCapacitiesByPartition, name)?.effectiveMaxResource);
+  if (told !== null || name !== '') return told;
+  return amounts(queue.maxEffectiveCapacity) ?? amounts(queue.maxResources);
+}
+
+/** The response contains no usage of the root queue, so the usage of its children is summed. */
+function usedOf(queue: Json, name: string): Room {
+  const told = amounts(partition(record(queue.resources).resourceUsagesByPartition, name)?.used);
+  if (told !== null) return told;
+  const whole = name === '' ? (amounts(queue.resourcesUsed) ?? amounts(queue.usedResources)) : null;
+  if (whole !== null) return whole;
+  const sum: Record<string, number> = {};
+  for (const child of [...rows(queue.queues, 'queue'), ...rows(queue.childQueues, 'queue')]) {
+    for (const [resource, amount] of Object.entries(usedOf(child, name))) sum[resource] = (sum[resource] ?? 0) + amount;
+  }
+  return sum;
+}
+
+/**
+ * `userResourceLimit` in the response grows with the usage, so it does not predict future limits. The hard limit of a user is the queue's
+ * own share times its user-limit-factor.
+ */
+function userRoom(leaf: Json, name: string, user: string): LabelRoom['user'] {
+  const factor = number(leaf.userLimitFactor);
+  const share =
+    amounts(partition(record(leaf.capacities).queueCapacitiesByPartition, name)?.effectiveMinResource) ??
+    (name === '' ? amounts(leaf.minEffectiveCapacity) : null);
+  if (factor === null || factor < 0 || share === null || (share.memory ?? 0) === 0) return null;
+  const maximum = Object.fromEntries(Object.entries(share).map(([resource, amount]) => [resource, Math.floor(amount * factor)]));
+  const entry = rows(leaf.users, 'user').find(({ username }) => username === user);
+  const used = entry === undefined ? {} : usedOf(entry, name);
+  return { maximum, used };
+}
+
+/** The default resource calculator considers memory only; the dominant one considers the resource with the highest usage. */
+function countsAll(leaf: Json): boolean | null {
+  const used = amounts(leaf.resourcesUsed);
+  const share = amounts(leaf.minEffectiveCapacity);
+  const told = number(leaf.usedCapacity);
+  if (used === null || share === null || told === null || told <= 0) return null;
+  const shares = Object.entries(used).map(([name, amount]) => (100 * amount) / (share[name] || Number.POSITIVE_INFINITY));
+  const memory = (100 * (used.memory ?? 0)) / (share.memory || Number.POSITIVE_INFINITY);
+  const dominant = Math.max(...shares);
+  if (dominant - memory < 1) return null;
+  return Math.abs(told - dominant) < Math.abs(told - memory);
+}
+
+function memoryStep(leaf: Json): number | null {
+  const [first] = rows(record(leaf.capacities).queueCapacitiesByPartition);
+  const types = rows(record(record(first?.configuredMinResource).resourceInformations).resourceInformation);
+  const step = number(types.find(({ name }) => name === 'memory-mb')?.minimumAllocation);
+  return step === null || step <= 0 ? null : step;
+}
+
+function partition(list: unknown, name: string): Json | undefined {
+  return rows(list).find((row) => text(row.partitionName) === name);
+}
+
+function amounts(value: unknown): Room | null {
+  const parsed = resourcesSchema.safeParse(value);
+  return parsed.success ? amountsOf(parsed.data) : null;
+}
+
+/** Reads a list in every form in which Jersey writes it. */
+function rows(value: unknown, key?: string): Json[] {
+  const list = key === undefined ? value : record(value)[key];
+  if (list === undefined || list === null || list === '') return [];
+  return (Array.isArray(list) ? list : [list]).map(record);
+}
+
+function record(value: unknown): Json {
+  return typeof value === 'object' && value !== null ? (value as Json) : {};
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+function number(value: unknown): number | null {
+  return typeof value === 'number' && Number.isFinite(value) ? value : null;
+}
+
+/** Parses an expression of one label or none. */
+function label(value: unknown): string {
+  const expression = text(value).trim();
+  return expression === '<DEFAULT_PARTITION>' || expression === '*' ? '' : expression;
+}

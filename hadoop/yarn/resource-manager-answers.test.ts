@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest';
+import { applicationSchema } from './resource-manager-answers.ts';
+
+const APPLICATION = { id: 'application_1_0001', user: 'alice', state: 'RUNNING', startedTime: 1 };
+
+test.each([
+  ['', null],
+  ['<Not set>', null],
+  ['<DEFAULT_PARTITION>', null],
+  ['a100', 'a100'],
+])('the node label %j of a submission is %j', (appNodeLabelExpression, expected) => {
+  expect(applicationSchema.parse({ ...APPLICATION, appNodeLabelExpression }).nodeLabel).toBe(expected);
+});
+
+test('what an ApplicationMaster has is told apart from what its tasks have, summed over the labels of nodes', () => {
+  const amounts = (memory: number, gpus: number) => ({
+    memory,
+    vCores: 1,
+    resourceInformations: { resourceInformation: [{ name: 'yarn.io/gpu', value: gpus }] },
+  });
+  const resourceUsagesByPartition = [
+    { used: amounts(3072, 2), amUsed: amounts(1024, 0) },
+    { used: amounts(512, 1), amUsed: amounts(0, 0) },
+  ];
+  expect(applicationSchema.parse({ ...APPLICATION, resourceInfo: { resourceUsagesByPartition } })).toMatchObject({
+    used: { 'memory-mb': 2560, vcores: 0, 'yarn.io/gpu': 3 },
+    usedByMaster: { 'memory-mb': 1024, vcores: 2, 'yarn.io/gpu': 0 },
+  });
+});
+
+test('tasks have no negative amounts while only an ApplicationMaster counts as its own', () => {
+  const resourceUsagesByPartition = [{ used: { memory: 0, vCores: 0 }, amUsed: { memory: 1024, vCores: 1 } }];
+  expect(applicationSchema.parse({ ...APPLICATION, resourceInfo: { resourceUsagesByPartition } })).toMatchObject({
+    used: { 'memory-mb': 0, vcores: 0 },
+    usedByMaster: { 'memory-mb': 1024, vcores: 1 },
+  });
+});

@@ -1,0 +1,361 @@
+import { z } from 'zod';
+import { sumOf } from '../../conf/quotas.ts';
+
+/*
+ * The ResourceManager's responses, converted to the types of this code. Depending on the endpoint, Jersey writes an empty list as null, {}
+ * or "", and a list of one element as the element itself. Responses omit values that the user may not view.
+ */
+
+export const applicationStateSchema = z.enum(['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING', 'FINISHED', 'FAILED', 'KILLED']);
+/** States of applications that have not ended. */
+export const LIVE_STATES = ['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNING'] as const satisfies readonly z.infer<
+  typeof applicationStateSchema
+>[];
+export type ApplicationState = z.infer<typeof applicationStateSchema>;
+
+/** Amounts by resource name: memory-mb, vcores, yarn.io/gpu, ... */
+export const resourcesSchema = z
+  .object({
+    memory: z.number(),
+    vCores: z.number(),
+    resourceInformations: z.object({ resourceInformation: z.array(z.object({ name: z.string(), value: z.number() })) }).optional(),
+  })
+  .transform((resource): Readonly<Record<string, number>> => {
+    const named = resource.resourceInformations?.resourceInformation ?? [];
+    return { 'memory-mb': resource.memory, vcores: resource.vCores, ...Object.fromEntries(named.map(({ name, value }) => [name, value])) };
+  });
+
+export interface Application {
+  readonly id: string;
+  readonly name: string;
+  readonly user: string;
+  readonly queue: string;
+  readonly type: string;
+  readonly tags: readonly string[];
+  readonly state: ApplicationState;
+  /** The status that the ApplicationMaster reported for the job; UNDEFINED before that. */
+  readonly finalStatus: string;
+  /** 0 to 100. */
+  readonly progress: number;
+  readonly trackingUrl: string;
+  readonly diagnostics: string;
+  /** ms since the epoch. */
+  readonly startedAt: number;
+  readonly finishedAt: number | null;
+  /** The log URL of the ApplicationMaster's current container; below, the web address of its node. */
+  readonly amContainerLogs: string | null;
+  readonly amNodeHttp: string | null;
+  readonly allocatedMb: number;
+  readonly allocatedVcores: number;
+  readonly runningContainers: number;
+  /**
+   * Resources of the containers except the ApplicationMaster's, by resource name; visible even to users who may not view the application.
+   */
+  readonly used: Readonly<Record<string, number>>;
+  /** Resources of the ApplicationMaster, with the same visibility. */
+  readonly usedByMaster: Readonly<Record<string, number>>;
+  /** The node label for containers that name none; null for no label. */
+  readonly nodeLabel: string | null;
+  /** e.g. NOT_START, RUNNING, SUCCEEDED, FAILED, DISABLED. */
+  readonly logAggregation: string | null;
+}
+
+/** An application's usage of the nodes with one label. */
+const partitionUsageSchema = z.object({ used: resourcesSchema.optional(), amUsed: resourcesSchema.optional() });
+
+export const applicationSchema = z
+  .object({
+    id: z.string(),
+    name: z.string().default(''),
+    user: z.string(),
+    queue: z.string().default(''),
+    applicationType: z.string().default(''),
+    applicationTags: z.string().default(''),
+    state: applicationStateSchema,
+    finalStatus: z.string().default('UNDEFINED'),
+    progress: z.number().default(0),
+    trackingUrl: z.string().default(''),
+    diagnostics: z.string().default(''),
+    startedTime: z.number(),
+    finishedTime: z.number().default(0),
+    amContainerLogs: z.string().optional(),
+    amHostHttpAddress: z.string().optional(),
+    allocatedMB: z.number().default(-1),
+    allocatedVCores: z.number().default(-1),
+    runningContainers: z.number().default(-1),
+    resourceInfo: z.object({ resourceUsagesByPartition: z.array(partitionUsageSchema).default([]) }).optional(),
+    logAggregationStatus: z.string().optional(),
+    appNodeLabelExpression: z.string().default(''),
+  })
+  .transform((app): Application => {
+    return {
+      id: app.id,
+      name: app.name,
+      user: app.user,
+      queue: app.queue,
+      type: app.applicationType,
+      tags: app.applicationTags.split(',').filter((tag) => tag !== ''),
+      state: app.state,
+      finalStatus: app.finalStatus,
+      progress: app.progress,
+      trackingUrl: app.trackingUrl,
+      diagnostics: app.diagnostics,
+      startedAt: app.startedTime,
+      finishedAt: app.finishedTime > 0 ? app.finishedTime : null,
+      amContainerLogs: app.amContainerLogs ?? null,
+      amNodeHttp: app.amHostHttpAddress ?? null,
+      // -1 means that the application has ended and holds nothing.
+      allocatedMb: Math.max(0, app.allocatedMB),
+      allocatedVcores: Math.max(0, app.allocatedVCores),
+      runningContainers: Math.max(0, app.runningContainers),
+      used: usedOf(app.resourceInfo?.resourceUsagesByPartition ?? []),
+      usedByMaster: sumOf((app.resourceInfo?.resourceUsagesByPartition ?? []).map(({ amUsed = {} }) => amUsed)),
+      nodeLabel: labelOf(app.appNodeLabelExpression),
+      logAggregation: app.logAggregationStatus ?? null,
+    };
+  });
+
+/** `<Not set>` and `<DEFAULT_PARTITION>` mean no label; label names cannot contain these characters. */
+function labelOf(expression: string): string | null {
+  return expression === '' || expression.startsWith('<') ? null : expression;
+}
+
+function usedOf(partitions: readonly z.infer<typeof partitionUsageSchema>[]): Record<string, number> {
+  const sum: Record<string, number> = {};
+  for (const { used = {}, amUsed = {} } of partitions) {
+    for (const [name, amount] of Object.entries(used)) sum[name] = (sum[name] ?? 0) + amount - (amUsed[name] ?? 0);
+  }
+  // Before the first container runs, YARN may count the ApplicationMaster in `amUsed` but not yet in `used`.
+  return Object.fromEntries(Object.entries(sum).map(([name, amount]) => [name, Math.max(0, amount)]));
+}
+
+export interface Attempt {
+  readonly number: number;
+  /** `appattempt_...` */
+  readonly attemptId: string;
+  readonly state: string;
+  /** The ApplicationMaster's container; null before YARN has allocated it. */
+  readonly containerId: string | null;
+  readonly nodeHttp: string | null;
+  readonly diagnostics: string;
+}
+
+export const attemptSchema = z
+  .object({
+    id: z.number(),
+    appAttemptId: z.string(),
+    appAttemptState: z.string().default(''),
+    containerId: z.string().default(''),
+    nodeHttpAddress: z.string().default(''),
+    diagnosticsInfo: z.string().default(''),
+  })
+  .transform((attempt): Attempt => {
+    return {
+      number: attempt.id,
+      attemptId: attempt.appAttemptId,
+      state: attempt.appAttemptState,
+      containerId: attempt.containerId || null,
+      nodeHttp: hostAndPort(attempt.nodeHttpAddress),
+      diagnostics: attempt.diagnosticsInfo,
+    };
+  });
+
+export interface ContainerReport {
+  readonly containerId: string;
+  readonly state: string;
+  readonly nodeId: string;
+  readonly nodeHttp: string | null;
+  readonly exitStatus: number;
+  readonly diagnostics: string;
+}
+
+export const containerSchema = z
+  .object({
+    containerId: z.string(),
+    containerState: z.string().default(''),
+    nodeId: z.string().default(''),
+    nodeHttpAddress: z.string().default(''),
+    // This endpoint writes numbers as text.
+    containerExitStatus: z.coerce.number().default(0),
+    diagnosticsInfo: z.string().default(''),
+  })
+  .transform((container): ContainerReport => {
+    return {
+      containerId: container.containerId,
+      state: container.containerState,
+      nodeId: container.nodeId,
+      nodeHttp: hostAndPort(container.nodeHttpAddress),
+      exitStatus: container.containerExitStatus,
+      diagnostics: container.diagnosticsInfo,
+    };
+  });
+
+export interface Node {
+  /** `host:port` of the NodeManager. */
+  readonly id: string;
+  readonly host: string;
+  /** null for a lost node. */
+  readonly nodeHttp: string | null;
+  readonly state: string;
+  readonly rack: string;
+  readonly labels: readonly string[];
+  readonly containers: number;
+  /** Resource types that are absent are unknown. */
+  readonly total: Readonly<Record<string, number>>;
+  readonly available: Readonly<Record<string, number>>;
+  readonly healthReport: string;
+}
+
+export const nodeSchema = z
+  .object({
+    id: z.string(),
+    nodeHostName: z.string(),
+    nodeHTTPAddress: z.string().default(''),
+    state: z.string(),
+    rack: z.string().default(''),
+    nodeLabels: z.array(z.string()).default([]),
+    numContainers: z.number().default(0),
+    totalResource: resourcesSchema.optional(),
+    usedResource: resourcesSchema.optional(),
+    usedMemoryMB: z.number().optional(),
+    usedVirtualCores: z.number().optional(),
+    availableResource: resourcesSchema.optional(),
+    availMemoryMB: z.number().optional(),
+    availableVirtualCores: z.number().optional(),
+    healthReport: z.string().default(''),
+  })
+  .transform((node): Node => {
+    const used = node.usedResource ?? memoryAndVcores(node.usedMemoryMB, node.usedVirtualCores);
+    const available = node.availableResource ?? memoryAndVcores(node.availMemoryMB, node.availableVirtualCores);
+    return {
+      id: node.id,
+      host: node.nodeHostName,
+      nodeHttp: hostAndPort(node.nodeHTTPAddress),
+      state: node.state,
+      rack: node.rack,
+      labels: node.nodeLabels,
+      containers: node.numContainers,
+      total: node.totalResource ?? totalOf(used, available),
+      available,
+      healthReport: node.healthReport,
+    };
+  });
+
+function memoryAndVcores(memory: number | undefined, vcores: number | undefined): Readonly<Record<string, number>> {
+  return memory === undefined || vcores === undefined ? {} : { 'memory-mb': memory, vcores };
+}
+
+/** Hadoop 3.2 and older report a node's used and available amounts, but no total. All amounts of an inactive node are 0. */
+function totalOf(used: Readonly<Record<string, number>>, available: Readonly<Record<string, number>>): Record<string, number> {
+  const total = sumOf([used, available]);
+  return total['memory-mb'] === 0 ? {} : total;
+}
+
+export interface ClusterMetrics {
+  readonly activeNodes: number;
+  readonly appsPending: number;
+  readonly appsRunning: number;
+  readonly containersPending: number;
+  readonly totalMb: number;
+  readonly availableMb: number;
+  readonly total: Readonly<Record<string, number>>;
+  readonly used: Readonly<Record<string, number>>;
+}
+
+export const clusterMetricsSchema = z
+  .object({
+    activeNodes: z.number(),
+    appsPending: z.number(),
+    appsRunning: z.number(),
+    containersPending: z.number(),
+    totalMB: z.number(),
+    availableMB: z.number(),
+    totalClusterResourcesAcrossPartition: resourcesSchema.optional(),
+    totalUsedResourcesAcrossPartition: resourcesSchema.optional(),
+  })
+  .transform((metrics): ClusterMetrics => {
+    return {
+      activeNodes: metrics.activeNodes,
+      appsPending: metrics.appsPending,
+      appsRunning: metrics.appsRunning,
+      containersPending: metrics.containersPending,
+      totalMb: metrics.totalMB,
+      availableMb: metrics.availableMB,
+      total: metrics.totalClusterResourcesAcrossPartition ?? {},
+      used: metrics.totalUsedResourcesAcrossPartition ?? {},
+    };
+  });
+
+export const clusterInfoSchema = z.object({
+  id: z.number(),
+  startedOn: z.number(),
+  state: z.string(),
+  haState: z.string(),
+  hadoopVersion: z.string(),
+  resourceManagerVersion: z.string(),
+});
+export type ClusterInfo = z.infer<typeof clusterInfoSchema>;
+
+export interface Queue {
+  readonly name: string;
+  /** `root.a.b` */
+  readonly path: string;
+  readonly state: string;
+  /** Percent of the cluster. */
+  readonly capacity: number;
+  readonly usedCapacity: number;
+}
+
+/** Returns the leaf queues of the Capacity Scheduler or the Fair Scheduler. */
+export function queuesOf(answer: unknown): Queue[] {
+  const root = record(record(record(answer).scheduler).schedulerInfo);
+  // The Fair Scheduler nests its root one level deeper.
+  return leaves(record(root.rootQueue).queueName === undefined ? root : record(root.rootQueue));
+}
+
+function leaves(queue: Readonly<Record<string, unknown>>): Queue[] {
+  const below = [...asList(record(queue.queues).queue), ...asList(record(queue.childQueues).queue)].map(record);
+  if (below.length > 0) return below.flatMap(leaves);
+  const name = text(queue.queueName);
+  return [
+    {
+      name: name.slice(name.lastIndexOf('.') + 1),
+      path: text(queue.queuePath) || name,
+      state: text(queue.state) || 'RUNNING',
+      capacity: number(queue.absoluteCapacity),
+      usedCapacity: number(queue.absoluteUsedCapacity),
+    },
+  ];
+}
+
+/** Parses `{ [key]: [...] }` in every form in which Jersey writes it. */
+export function listOf<T extends z.ZodType>(key: string, element: T) {
+  return z.unknown().transform((value, context): z.infer<T>[] => {
+    const parsed = z.array(element).safeParse(asList(record(value)[key]));
+    if (parsed.success) return parsed.data;
+    for (const issue of parsed.error.issues) context.addIssue({ code: 'custom', message: issue.message, path: [key, ...issue.path] });
+    return z.NEVER;
+  });
+}
+
+function asList(value: unknown): unknown[] {
+  if (value === undefined || value === null || value === '') return [];
+  return Array.isArray(value) ? value : [value];
+}
+
+function record(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+function number(value: unknown): number {
+  return typeof value === 'number' ? value : 0;
+}
+
+/** Some endpoints write a URL, others `host:port`; the value is empty for a lost node. */
+function hostAndPort(address: string): string | null {
+  return address.replace(/^https?:\/\//, '').replace(/\/.*$/, '') || null;
+}

@@ -1,0 +1,249 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { listening } from '../testing/http-server.ts';
+import { NOBODYS_URL } from '../testing/nobody.ts';
+import { ResourceManager } from './resource-manager.ts';
+
+type Handler = (request: IncomingMessage, response: ServerResponse, body: string) => void;
+
+let servers: Server[];
+beforeEach(() => {
+  servers = [];
+});
+afterEach(() => {
+  for (const server of servers) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+async function serve(handler: Handler): Promise<string> {
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    handler(request, response, Buffer.concat(chunks).toString());
+  });
+  servers.push(server);
+  return listening(server);
+}
+
+const json = (response: ServerResponse, value: unknown, status = 200): void =>
+  void response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
+const manager = (addresses: string[], options: { patienceMs?: number; timeoutMs?: number; user?: string | null } = {}): ResourceManager =>
+  new ResourceManager({ user: 'alice', patienceMs: 3_000, ...options, addresses });
+const ID = 'application_1795236426747_0001';
+const app = { id: ID, user: 'alice', state: 'RUNNING', startedTime: 1 };
+
+describe('finding the active ResourceManager', () => {
+  test('passes over one that is down, one that is a standby, and one that has no answer yet', async () => {
+    const active = await serve((_, response) => json(response, { app }));
+    const redirecting = await serve(
+      (_, response) => void response.writeHead(307, { Location: 'http://127.0.0.1:1/' }).end('This is standby RM. The redirect url is: x'),
+    );
+    const refreshing = await serve(
+      (_, response) => void response.writeHead(200, { Refresh: '3; url=/' }).end('There is no active RM right now.'),
+    );
+    const starting = await serve((_, response) => void response.writeHead(503).end());
+    const resourceManager = manager([NOBODYS_URL, redirecting, refreshing, starting, active]);
+    expect(await resourceManager.application(ID)).toMatchObject({ id: ID, state: 'RUNNING', finishedAt: null, amNodeHttp: null });
+  });
+
+  test('stays with the one that answered', async () => {
+    const asked: string[] = [];
+    const standby = await serve((_, response) => {
+      asked.push('standby');
+      response.writeHead(307).end();
+    });
+    const active = await serve((_, response) => {
+      asked.push('active');
+      json(response, { app });
+    });
+    const resourceManager = manager([standby, active]);
+    for (let call = 0; call < 3; call += 1) await resourceManager.application(ID);
+    expect(asked).toEqual(['standby', 'active', 'active', 'active']);
+  });
+
+  test('waits for one to become active', async () => {
+    let calls = 0;
+    const address = await serve((_, response) => {
+      calls += 1;
+      if (calls < 4) response.destroy();
+      else json(response, { app });
+    });
+    expect((await manager([address]).application(ID)).id).toBe(ID);
+  });
+
+  test('does not take one that is starting for one that does not know the application', async () => {
+    let asked = 0;
+    const address = await serve((request, response) => {
+      if (request.url?.startsWith('/ws/v1/cluster/info'))
+        return json(response, { clusterInfo: { haState: asked < 3 ? 'INITIALIZING' : 'ACTIVE' } });
+      asked += 1;
+      if (asked < 4) json(response, { RemoteException: { exception: 'NotFoundException', message: 'app not found' } }, 404);
+      else json(response, { app });
+    });
+    expect((await manager([address]).application(ID)).id).toBe(ID);
+    expect(asked).toBe(4);
+  });
+
+  test('gives up with the reason, and with exit code 3', async () => {
+    await expect(manager([NOBODYS_URL], { patienceMs: 100 }).metrics()).rejects.toMatchObject({
+      code: 'RM_UNREACHABLE',
+      exitCode: 3,
+      message: expect.stringMatching(/127\.0\.0\.1:\d+.*ECONNREFUSED/),
+      hint: expect.stringContaining('yarn.resourcemanager'),
+    });
+  });
+
+  test('does not wait for ever for an answer', async () => {
+    const address = await serve(() => undefined);
+    await expect(manager([address], { patienceMs: 0, timeoutMs: 50 }).metrics()).rejects.toThrow('no answer within 50 ms');
+  });
+
+  test('does not ask a proxy of the environment', async () => {
+    const address = await serve((_, response) => json(response, { app }));
+    const before = { ...process.env };
+    Object.assign(process.env, { http_proxy: 'http://127.0.0.1:1', HTTP_PROXY: 'http://127.0.0.1:1' });
+    try {
+      expect((await manager([address], { patienceMs: 0 }).application(ID)).id).toBe(ID);
+    } finally {
+      process.env = before;
+    }
+  });
+});
+
+describe('refusals', () => {
+  const remote = (exception: string, message: string) => ({
+    RemoteException: { exception, message, javaClassName: `org.apache.${exception}` },
+  });
+
+  test.each([
+    [404, remote('NotFoundException', `java.lang.Exception: app with id: ${ID} not found`), 'APPLICATION_NOT_FOUND', ID],
+    [400, remote('BadRequestException', 'java.lang.IllegalArgumentException: too large'), 'RM_REFUSED', 'refused: too large'],
+    [403, remote('ForbiddenException', 'Unauthorized attempt to kill appid x by remote user bob'), 'RM_REFUSED', 'by remote user bob'],
+    [500, remote('RuntimeException', ''), 'RM_REFUSED', 'RuntimeException'],
+    [404, 'not one', 'RM_UNREACHABLE', 'is not one: HTTP 404'],
+    [200, 'not json', 'RM_UNREACHABLE', 'is not one: its answer is not JSON'],
+    [200, { app: { id: 3 } }, 'RM_UNREACHABLE', 'is not one: app.id'],
+    [
+      403,
+      '<html><h1>The default static user\n cannot carry out this operation.</h1></html>',
+      'RM_REFUSED',
+      'The default static user cannot carry out',
+    ],
+    [401, '<html>Authentication required</html>', 'RM_REFUSED', 'asks for authentication'],
+  ])('HTTP %s with %j', async (status, body, code, message) => {
+    const address = await serve((_, response) => {
+      if (typeof body === 'string') response.writeHead(status).end(body);
+      else json(response, body, status);
+    });
+    await expect(manager([address]).application(ID)).rejects.toMatchObject({ code, message: expect.stringContaining(message) });
+  });
+
+  test('nonsense never reaches the cluster', async () => {
+    await expect(manager([]).application('application_1/../../x')).rejects.toMatchObject({ code: 'USAGE' });
+    await expect(manager([]).proxy('../x', '')).rejects.toMatchObject({ code: 'USAGE' });
+  });
+});
+
+test('a submission says all that a container needs, and who asks', async () => {
+  const seen: { url: string | undefined; body: unknown }[] = [];
+  const address = await serve((request, response, body) => {
+    seen.push({ url: request.url, body: JSON.parse(body) });
+    // The response to the first attempt is lost.
+    if (seen.length === 1) response.destroy();
+    else response.writeHead(202, { Location: 'http://x/' }).end();
+  });
+  await manager([address]).submit({
+    applicationId: ID,
+    name: 'mnist',
+    type: 'TONY',
+    queue: 'gpu',
+    tags: ['a', 'b'],
+    memoryMb: 512,
+    vcores: 1,
+    nodeLabel: 'big',
+    maxAttempts: 2,
+    keepContainers: true,
+    command: 'exec x 1><LOG_DIR>/tony.log 2>&1',
+    environment: { A: 'say "$HOME"' },
+    resources: [{ name: 'tony', uri: 'hdfs://nn/x.tgz', type: 'archive', visibility: 'private', size: 5, timestamp: 7 }],
+    secrets: new Map([['tony.job', Uint8Array.of(251, 255)]]),
+    acls: { view: { users: ['alice', 'bob'], groups: ['staff'] }, modify: { users: [], groups: [] } },
+  });
+  expect(seen).toHaveLength(2);
+  expect(seen[1]).toEqual({
+    url: '/ws/v1/cluster/apps?user.name=alice',
+    body: {
+      'application-id': ID,
+      'application-name': 'mnist',
+      'application-type': 'TONY',
+      'application-tags': { tag: ['a', 'b'] },
+      queue: 'gpu',
+      'unmanaged-AM': false,
+      'max-app-attempts': 2,
+      'keep-containers-across-application-attempts': true,
+      resource: { memory: 512, vCores: 1 },
+      'am-container-node-label-expression': 'big',
+      'am-container-spec': {
+        commands: { command: 'exec x 1><LOG_DIR>/tony.log 2>&1' },
+        environment: { entry: [{ key: 'A', value: 'say \\"\\$HOME\\"' }] },
+        'local-resources': {
+          entry: [{ key: 'tony', value: { resource: 'hdfs://nn/x.tgz', type: 'ARCHIVE', visibility: 'PRIVATE', size: 5, timestamp: 7 } }],
+        },
+        credentials: { tokens: {}, secrets: { entry: [{ key: 'tony.job', value: '-_8' }] } },
+        'application-acls': {
+          entry: [
+            { key: 'VIEW_APP', value: 'alice,bob staff' },
+            { key: 'MODIFY_APP', value: ' ' },
+          ],
+        },
+      },
+    },
+  });
+});
+
+test('lists come in all of their spellings', async () => {
+  const answers: unknown[] = [{ apps: null }, { apps: {} }, { apps: { app: [app] } }, { apps: { app } }, { apps: null }];
+  const urls: (string | undefined)[] = [];
+  const address = await serve((request, response) => {
+    urls.push(request.url);
+    json(response, answers.shift());
+  });
+  const resourceManager = manager([address], { user: null });
+  expect(await resourceManager.applications()).toEqual([]);
+  expect(
+    await resourceManager.applications({ user: 'alice', states: ['RUNNING', 'ACCEPTED'], types: ['TONY'], tags: ['t'], limit: 3 }),
+  ).toEqual([]);
+  expect(await resourceManager.applications()).toHaveLength(1);
+  expect(await resourceManager.applications()).toMatchObject([{ id: ID }]);
+  await resourceManager.applications({ submitted: { from: 5, to: 7 } });
+  expect(urls).toEqual([
+    '/ws/v1/cluster/apps',
+    '/ws/v1/cluster/apps?user=alice&states=RUNNING,ACCEPTED&applicationTypes=TONY&applicationTags=t&limit=3',
+    '/ws/v1/cluster/apps',
+    '/ws/v1/cluster/apps',
+    '/ws/v1/cluster/apps?startedTimeBegin=5&startedTimeEnd=7',
+  ]);
+});
+
+describe("the ApplicationMaster's pages", () => {
+  test('come through the proxy, with path and query', async () => {
+    const address = await serve(
+      (request, response) => void response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(request.url)),
+    );
+    expect(await manager([address]).proxy(ID, 'tony/api/job?since=3')).toEqual({
+      status: 200,
+      contentType: 'application/json',
+      body: `"/proxy/${ID}/tony/api/job?since=3&user.name=alice"`,
+    });
+  });
+
+  test.each([
+    [302, { Location: `/cluster/app/${ID}` }],
+    [404, { 'Content-Type': 'text/html;charset=utf-8' }],
+  ])('are not there when the proxy answers %i', async (status, headers) => {
+    const address = await serve((_, response) => void response.writeHead(status, headers).end('<html/>'));
+    expect(await manager([address]).proxy(ID, '/tony/')).toBeNull();
+  });
+});

@@ -1,0 +1,365 @@
+import axios, { type AxiosInstance, type AxiosResponse } from 'axios';
+import { z } from 'zod';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { HadoopConfiguration } from '../configuration/configuration.ts';
+import { parseRemoteException } from '../http/remote-exception.ts';
+import { AddressRound, type Outcome } from '../rpc/address-round.ts';
+import { parseApplicationId } from '../rpc/application-id.ts';
+import { type ApplicationSubmission, submissionBody } from './application-submission.ts';
+import { type CapacityQueue, capacitySchedulerSchema } from './capacity-queues.ts';
+import { type QueueRoom, queueRoomOf, queuesWithout } from './queue-room.ts';
+import {
+  type Application,
+  type ApplicationState,
+  type Attempt,
+  applicationSchema,
+  applicationStateSchema,
+  attemptSchema,
+  type ClusterInfo,
+  type ClusterMetrics,
+  type ContainerReport,
+  clusterInfoSchema,
+  clusterMetricsSchema,
+  containerSchema,
+  listOf,
+  type Node,
+  nodeSchema,
+  type Queue,
+  queuesOf,
+  resourcesSchema,
+} from './resource-manager-answers.ts';
+
+export interface ResourceManagerOptions {
+  /** Base URLs of all ResourceManagers of the cluster. */
+  readonly addresses: readonly string[];
+  /** The user name sent to clusters without Kerberos; null sends none. */
+  readonly user: string | null;
+  /** How long to search for an active ResourceManager. */
+  readonly patienceMs?: number;
+  /** Timeout for one response. */
+  readonly timeoutMs?: number;
+}
+
+export interface ApplicationFilter {
+  readonly user?: string;
+  readonly states?: readonly ApplicationState[];
+  readonly types?: readonly string[];
+  readonly tags?: readonly string[];
+  /**
+   * Submission time range, ms since the epoch, inclusive. With this filter, the list includes applications whose times the caller may not
+   * view.
+   */
+  readonly submitted?: { readonly from?: number; readonly to?: number };
+  readonly limit?: number;
+}
+
+export interface ProxyAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: string;
+}
+
+interface Request {
+  readonly method: 'GET' | 'POST' | 'PUT';
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+  readonly timeoutMs?: number;
+}
+
+const PATIENCE_MS = 5_000;
+const TIMEOUT_MS = 10_000;
+const MAXIMUM_ANSWER_BYTES = 64 * 1024 * 1024;
+
+export const SUBMISSION_PATH = '/ws/v1/cluster/apps';
+
+/** Internal states of the ResourceManager that only the response to a kill contains. */
+const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
+
+/**
+ * The ResourceManager's REST interface (https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/ResourceManagerRest.html).
+ * The client finds the active one of several ResourceManagers by trying them: a standby redirects or does not respond. Every call is
+ * idempotent (repeating a submission with the same ID or a kill has no effect, and an unused ID costs nothing), so the client repeats each
+ * call after a connection failure.
+ */
+export class ResourceManager {
+  readonly #round: AddressRound;
+  readonly #user: string | null;
+  readonly #timeoutMs: number;
+  readonly #http: AxiosInstance;
+
+  constructor(options: ResourceManagerOptions) {
+    this.#round = new AddressRound(options.addresses, options.patienceMs ?? PATIENCE_MS);
+    this.#user = options.user;
+    this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+    this.#http = axios.create({
+      // Proxies of the environment are meant for external addresses; a cluster's addresses would fail there with misleading errors.
+      proxy: false,
+      maxRedirects: 0,
+      maxContentLength: MAXIMUM_ANSWER_BYTES,
+      responseType: 'text',
+      transformResponse: (text: unknown) => text,
+      validateStatus: () => true,
+    });
+  }
+
+  static of(
+    configuration: HadoopConfiguration,
+    user: string,
+    options: { readonly patienceMs?: number; readonly timeoutMs?: number } = {},
+  ): ResourceManager {
+    return new ResourceManager({ ...options, addresses: configuration.resourceManagers, user: configuration.secure ? null : user });
+  }
+
+  /** Returns a new application ID, and the largest container by resource name. */
+  async newApplication(): Promise<{ readonly applicationId: string; readonly maximum: Readonly<Record<string, number>> }> {
+    const answer = await this.#json({ method: 'POST', path: '/ws/v1/cluster/apps/new-application' });
+    const schema = z.object({ 'application-id': z.string(), 'maximum-resource-capability': resourcesSchema });
+    const parsed = checked(schema, answer);
+    return { applicationId: parsed['application-id'], maximum: parsed['maximum-resource-capability'] };
+  }
+
+  async submit(submission: ApplicationSubmission): Promise<void> {
+    await this.#json({ method: 'POST', path: SUBMISSION_PATH, body: submissionBody(submission) });
+  }
+
+  /** Throws APPLICATION_NOT_FOUND if the ResourceManager does not know the application, or no longer knows it. */
+  async application(id: string): Promise<Application> {
+    return checked(z.object({ app: applicationSchema }), await this.#json({ method: 'GET', path: pathOf(id) })).app;
+  }
+
+  async applications(filter: ApplicationFilter = {}): Promise<Application[]> {
+    const { user, states, types, tags, submitted: { from, to } = {}, limit } = filter;
+    const query = {
+      ...(user === undefined ? {} : { user }),
+      ...(states === undefined ? {} : { states: states.join(',') }),
+      ...(types === undefined ? {} : { applicationTypes: types.join(',') }),
+      ...(tags === undefined ? {} : { applicationTags: tags.join(',') }),
+      ...(from === undefined ? {} : { startedTimeBegin: String(from) }),
+      ...(to === undefined ? {} : { startedTimeEnd: String(to) }),
+      ...(limit === undefined ? {} : { limit: String(limit) }),
+    };
+    const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/apps', query });
+    return checked(z.object({ apps: listOf('app', applicationSchema) }), answer).apps;
+  }
+
+  /** Requests the end of the application; returns its state, which may be a transitional one. */
+  async kill(id: string, diagnostics?: string): Promise<ApplicationState | (typeof ENDING_STATES)[number]> {
+    const body = { state: 'KILLED', ...(diagnostics === undefined ? {} : { diagnostics }) };
+    const answer = await this.#json({ method: 'PUT', path: `${pathOf(id)}/state`, body });
+    return checked(z.object({ state: z.union([applicationStateSchema, z.enum(ENDING_STATES)]) }), answer).state;
+  }
+
+  async attempts(id: string): Promise<Attempt[]> {
+    const answer = await this.#json({ method: 'GET', path: `${pathOf(id)}/appattempts` });
+    return checked(z.object({ appAttempts: listOf('appAttempt', attemptSchema) }), answer).appAttempts;
+  }
+
+  /** Containers of an attempt that the ResourceManager still knows: the running ones. */
+  async containers(id: string, attemptId: string): Promise<ContainerReport[]> {
+    const answer = await this.#json({ method: 'GET', path: `${pathOf(id)}/appattempts/${encodeURIComponent(attemptId)}/containers` });
+    return checked(listOf('container', containerSchema), answer);
+  }
+
+  /** Returns the active nodes; with `states`, the nodes in these NodeStates, e.g. LOST. */
+  async nodes(states: readonly string[] = []): Promise<Node[]> {
+    const query: Record<string, string> = states.length === 0 ? {} : { states: states.join(',') };
+    const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/nodes', query });
+    return checked(z.object({ nodes: listOf('node', nodeSchema) }), answer).nodes;
+  }
+
+  /** Returns the queues that accept submissions. */
+  async queues(): Promise<Queue[]> {
+    return queuesOf(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }));
+  }
+
+  /**
+   * Finds a queue by name or path and returns its limits and usage, and those of its ancestors and the user; null if the response lacks the
+   * queue.
+   */
+  async queueRoom(name: string): Promise<QueueRoom | null> {
+    return queueRoomOf(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }), name, this.#user ?? '');
+  }
+
+  /** Returns the names of the cluster's queues if the cluster certainly lacks a queue of this name; otherwise null. */
+  async queuesWithout(name: string): Promise<readonly string[] | null> {
+    return queuesWithout(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }), name);
+  }
+
+  /** Returns the Capacity Scheduler's root queue with all queues below it; null when the cluster uses another scheduler. */
+  async capacityQueues(): Promise<CapacityQueue | null> {
+    return checked(capacitySchedulerSchema, await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }));
+  }
+
+  /** Returns the scheduler's whole configuration; null when it is stored in a file, or the caller is not an administrator. */
+  async schedulerConfiguration(): Promise<ReadonlyMap<string, string> | null> {
+    try {
+      const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler-conf' });
+      const property = z.object({ name: z.string(), value: z.string() });
+      return new Map(checked(listOf('property', property), answer).map(({ name, value }) => [name, value]));
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'RM_REFUSED') return null;
+      throw error;
+    }
+  }
+
+  async metrics(): Promise<ClusterMetrics> {
+    const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/metrics' });
+    return checked(z.object({ clusterMetrics: clusterMetricsSchema }), answer).clusterMetrics;
+  }
+
+  /** Describes the active ResourceManager. */
+  async clusterInfo(): Promise<ClusterInfo> {
+    const schema = z.object({ clusterInfo: clusterInfoSchema });
+    // The only endpoint that a standby, or a ResourceManager that is still starting, serves itself.
+    const request: Request = { method: 'GET', path: '/ws/v1/cluster/info' };
+    return this.#ask<ClusterInfo>(request, (response) => {
+      if (response.status !== 200) throw refusal(response.status, response.data, request);
+      const { clusterInfo } = checked(schema, parsedJson(response.data));
+      return clusterInfo.haState === 'ACTIVE' ? { result: clusterInfo } : { again: `it is ${clusterInfo.haState}` };
+    });
+  }
+
+  /**
+   * Fetches a page of the ApplicationMaster through the ResourceManager's proxy. null when no ApplicationMaster can respond: it has not
+   * registered yet, the application has ended (the proxy then redirects elsewhere), or the application is unknown.
+   */
+  async proxy(id: string, path: string, options: { readonly timeoutMs?: number } = {}): Promise<ProxyAnswer | null> {
+    parseApplicationId(id);
+    const [plain = '', search] = path.replace(/^\/+/, '').split('?', 2);
+    const query = Object.fromEntries(new URLSearchParams(search));
+    const request: Request = { method: 'GET', path: `/proxy/${id}/${plain}`, query, ...options };
+    const answer = await this.#ask(request, (response) => ({ result: response }));
+    if (answer.status === 404 && isHtml(answer)) return null;
+    if (answer.status >= 300 && answer.status < 400) return null;
+    return { status: answer.status, contentType: contentTypeOf(answer), body: answer.data };
+  }
+
+  close(): void {
+    this.#round.close();
+  }
+
+  async #json(request: Request): Promise<unknown> {
+    return this.#ask<unknown>(request, async (response, address) => {
+      const { status, data } = response;
+      if (status === 502 || status === 503 || status === 504) return { again: `HTTP ${status}` };
+      // The response to a submission is empty.
+      if (status >= 200 && status < 300) return { result: data.trim() === '' ? {} : parsedJson(data) };
+      // A starting ResourceManager responds before it has loaded its applications.
+      const state = await this.#haState(address);
+      if (state !== null && state !== 'ACTIVE') return { again: `it is ${state}` };
+      if (status === 404) {
+        // The ResourceManager may have become active between the two requests.
+        const second = await this.#send(address, request);
+        if ('again' in second) return second;
+        if (second.response.status === 200) return { result: parsedJson(second.response.data) };
+      }
+      throw refusal(status, data, request);
+    });
+  }
+
+  /** null when the response lacks the state. */
+  async #haState(address: string): Promise<string | null> {
+    const sent = await this.#send(address, { method: 'GET', path: '/ws/v1/cluster/info' });
+    if ('again' in sent) return null;
+    const found = /"haState"\s*:\s*"(\w+)"/.exec(sent.response.data);
+    return found?.[1] ?? null;
+  }
+
+  async #ask<T>(
+    request: Request,
+    interpret: (response: AxiosResponse<string>, address: string) => Outcome<T> | Promise<Outcome<T>>,
+  ): Promise<T> {
+    const ended = await this.#round.run<T>(async (address) => {
+      const sent = await this.#send(address, request);
+      return 'again' in sent ? sent : interpret(sent.response, address);
+    });
+    if ('result' in ended) return ended.result;
+    throw new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. Last tried ${ended.reason}`);
+  }
+
+  /** Makes one attempt at one address. */
+  async #send(address: string, request: Request): Promise<{ readonly response: AxiosResponse<string> } | { readonly again: string }> {
+    const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
+    try {
+      const response = await this.#http.request<string>({
+        method: request.method,
+        baseURL: address,
+        url: request.path,
+        params: { ...request.query, ...(this.#user === null ? {} : { 'user.name': this.#user }) },
+        headers: { Accept: 'application/json', ...(request.body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+        ...(request.body === undefined ? {} : { data: JSON.stringify(request.body) }),
+        // Includes the time to connect, which axios's own timeout does not.
+        signal: AbortSignal.timeout(timeoutMs),
+      });
+      return isStandby(response, request.path) ? { again: 'it is a standby' } : { response };
+    } catch (error) {
+      return { again: axios.isCancel(error) ? `no answer within ${timeoutMs} ms` : messageOf(error) };
+    }
+  }
+}
+
+/**
+ * A standby redirects to the active ResourceManager with 307, or refreshes endlessly while none is active. Status 302 comes from the web
+ * proxy instead.
+ */
+function isStandby(response: AxiosResponse<string>, path: string): boolean {
+  if (response.status === 307 || /^(This is standby RM|There is no active RM)/.test(response.data)) return true;
+  return response.headers.refresh !== undefined && path.startsWith('/ws/');
+}
+
+function isHtml(response: AxiosResponse<string>): boolean {
+  return contentTypeOf(response).startsWith('text/html');
+}
+
+function contentTypeOf(response: AxiosResponse<string>): string {
+  const type: unknown = response.headers['content-type'];
+  return typeof type === 'string' ? type : '';
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw notResourceManager('its answer is not JSON');
+  }
+}
+
+function checked<T>(schema: z.ZodType<T>, answer: unknown): T {
+  const parsed = schema.safeParse(answer);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw notResourceManager(`${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`);
+}
+
+function refusal(status: number, text: string, request: Request): TonyError {
+  const remote = parseRemoteException(text);
+  // The message begins with the class name of the wrapped exception.
+  const message = remote?.message.replace(/^([\w$]+\.)+[\w$]*(Exception|Error): /, '') ?? '';
+  if (remote?.exception === 'NotFoundException' && request.path.startsWith('/ws/v1/cluster/apps/')) {
+    return new TonyError('APPLICATION_NOT_FOUND', `The ResourceManager does not know ${request.path.split('/')[5] ?? 'this application'}.`);
+  }
+  if (status === 401) {
+    return new TonyError('RM_REFUSED', 'The ResourceManager asks for authentication (HTTP 401).', {
+      hint: 'The cluster uses Kerberos; check hadoop.security.authentication in core-site.xml.',
+    });
+  }
+  if (remote !== null) return new TonyError('RM_REFUSED', `The ResourceManager refused: ${message || remote.exception}`);
+  // The servlet filters return errors as HTML or plain text.
+  const plain = text
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .slice(0, 300);
+  if (status === 403 || status === 400) return new TonyError('RM_REFUSED', `The ResourceManager refused (HTTP ${status}): ${plain}`);
+  return notResourceManager(`HTTP ${status}`);
+}
+
+function notResourceManager(what: string): TonyError {
+  return new TonyError('RM_UNREACHABLE', `What answers for the ResourceManager is not one: ${what}.`);
+}
+
+function pathOf(id: string): string {
+  parseApplicationId(id);
+  return `/ws/v1/cluster/apps/${id}`;
+}

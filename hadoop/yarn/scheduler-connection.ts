@@ -1,0 +1,170 @@
+import { Buffer } from 'node:buffer';
+import { randomBytes } from 'node:crypto';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import { AddressRound, type Outcome } from '../rpc/address-round.ts';
+import { MASTER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
+import type { Qop } from '../rpc/digest-md5.ts';
+import { type Endpoint, IpcConnection } from '../rpc/ipc.ts';
+import { decodeMessage } from '../rpc/messages.ts';
+import { endpointOfNode } from '../rpc/records.ts';
+import { RemoteError } from '../rpc/remote-error.ts';
+
+const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB', version: 1 };
+/** A ResourceManager that shuts down may close a connection during authentication; three failures in a row count as a rejection. */
+const REFUSALS_BEFORE_GIVING_UP = 3;
+
+export interface SchedulerOptions {
+  /** One ResourceManager, or all of an HA list, which are tried in turn. */
+  readonly schedulers: readonly Endpoint[];
+  /** A token of the kind YARN_AM_RM_TOKEN; it is valid for all ResourceManagers. */
+  readonly token: Token;
+  /** HadoopConfiguration.minimumQop */
+  readonly minimumQop: Qop;
+  readonly log: Logger;
+  readonly callTimeoutMs?: number;
+  /** How long all ResourceManagers may be unreachable. */
+  readonly unreachableAfterMs?: number;
+}
+
+/** Sends calls to the active ResourceManager, and repeats them until one responds. Every request must therefore be repeatable. */
+export class SchedulerConnection {
+  readonly #options: Required<SchedulerOptions>;
+  readonly #round: AddressRound;
+  readonly #clientId = randomBytes(16);
+  #token: Token;
+  #connection: { readonly address: string; readonly token: Token; readonly ipc: IpcConnection } | null = null;
+  #away = false;
+  #closed = false;
+
+  constructor(options: SchedulerOptions) {
+    if (options.token.kind !== MASTER_TOKEN_KIND) {
+      throw new TonyError(
+        'CREDENTIALS_INVALID',
+        `A token of the kind ${options.token.kind} does not open the ResourceManager to an ApplicationMaster.`,
+      );
+    }
+    this.#options = { callTimeoutMs: 20_000, unreachableAfterMs: 900_000, ...options };
+    this.#token = options.token;
+    const addresses = options.schedulers.map(({ host, port }) => `${host}:${port}`);
+    this.#round = new AddressRound(addresses, this.#options.unreachableAfterMs);
+  }
+
+  /**
+   * Returns the response message. Throws a RemoteError when the ResourceManager rejects the call, and ATTEMPT_FENCED when it no longer
+   * knows this attempt.
+   */
+  async call<T>(method: string, requestName: string, request: object, responseName: string): Promise<T> {
+    const started = performance.now();
+    let refusals = 0;
+    const outcome = await this.#round.run<T>(async (address) => {
+      const tried = await this.#try<T>(address, method, requestName, request, responseName);
+      if (!('failure' in tried)) return tried;
+      const refused = tried.failure.code === 'RPC_REFUSED' || tried.failure.code === 'RPC_PROTOCOL';
+      if (refused && ++refusals >= REFUSALS_BEFORE_GIVING_UP * this.#options.schedulers.length) throw tried.failure;
+      return this.#again(address, method, tried.failure);
+    });
+    if ('result' in outcome) return outcome.result;
+    if (this.#closed) throw this.#closedError();
+    const seconds = Math.round((performance.now() - started) / 1000);
+    throw new TonyError('RM_UNREACHABLE', `No ResourceManager answered ${method} for ${seconds} s. Last try at ${outcome.reason}.`, {
+      hint: 'Check that the ResourceManager runs, and that yarn.resourcemanager.scheduler.address names it.',
+    });
+  }
+
+  /** Applies to the next connection; the open one stays valid. */
+  replaceToken(token: Token): void {
+    if (Buffer.compare(token.identifier, this.#token.identifier) !== 0)
+      this.#options.log.info('the token for the ResourceManager was renewed');
+    this.#token = token;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#round.close();
+    this.#drop();
+  }
+
+  async #try<T>(
+    address: string,
+    method: string,
+    requestName: string,
+    request: object,
+    responseName: string,
+  ): Promise<{ result: T } | { failure: TonyError }> {
+    for (;;) {
+      if (this.#closed) throw this.#closedError();
+      const connection = this.#connect(address);
+      try {
+        const response = await connection.ipc.call(method, requestName, request, this.#options.callTimeoutMs);
+        const result = decodeResponse<T>(responseName, response, method, address);
+        this.#here(address);
+        return { result };
+      } catch (error) {
+        if (!(error instanceof TonyError) || error.code === 'RPC_CLOSED') throw error;
+        if (!(error instanceof RemoteError)) {
+          this.#drop();
+          return { failure: error };
+        }
+        if (error.fatal) this.#drop();
+        if (error.is('StandbyException', 'RetriableException', 'RetryException', 'ServerTooBusyException')) {
+          this.#drop();
+          return { failure: error };
+        }
+        this.#here(address);
+        if (!error.is('InvalidToken') || !error.fatal) throw error;
+        if (connection.token !== this.#token) continue;
+        throw new TonyError('ATTEMPT_FENCED', `The ResourceManager at ${address} no longer knows this attempt: ${error.remoteMessage}`, {
+          cause: error,
+        });
+      }
+    }
+  }
+
+  #connect(address: string): { readonly address: string; readonly token: Token; readonly ipc: IpcConnection } {
+    if (this.#connection?.address === address && this.#connection.ipc.usable) return this.#connection;
+    this.#drop();
+    const token = this.#token;
+    const ipc = new IpcConnection({
+      endpoint: endpointOfNode(address),
+      protocol: PROTOCOL,
+      caller: { token, minimumQop: this.#options.minimumQop },
+      clientId: this.#clientId,
+      connectTimeoutMs: this.#options.callTimeoutMs,
+    });
+    this.#connection = { address, token, ipc };
+    return this.#connection;
+  }
+
+  #drop(): void {
+    this.#connection?.ipc.close();
+    this.#connection = null;
+  }
+
+  #again<T>(address: string, method: string, failure: TonyError): Outcome<T> {
+    // Logged once, not at every attempt.
+    if (!this.#away)
+      this.#options.log.warn({ scheduler: address, method, error: messageOf(failure) }, 'no ResourceManager answers; trying again');
+    this.#away = true;
+    return { again: messageOf(failure) };
+  }
+
+  #here(address: string): void {
+    if (this.#away) this.#options.log.info({ scheduler: address }, 'a ResourceManager answers again');
+    this.#away = false;
+  }
+
+  #closedError(): TonyError {
+    return new TonyError('RPC_CLOSED', 'The connection to the ResourceManager was closed.');
+  }
+}
+
+function decodeResponse<T>(name: string, bytes: Uint8Array, method: string, address: string): T {
+  try {
+    return decodeMessage<T>(name, bytes);
+  } catch (error) {
+    throw new TonyError('RPC_PROTOCOL', `${address} answered ${method} with something that is no ${name}: ${messageOf(error)}.`, {
+      cause: error,
+    });
+  }
+}

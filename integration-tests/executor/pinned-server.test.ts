@@ -1,0 +1,141 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { Client, type ClientDuplexStream, Metadata, Server, type ServerDuplexStream } from '@grpc/grpc-js';
+import { pino } from 'pino';
+import { expect, onTestFinished, test } from 'vitest';
+import { FeedServer } from '../../application-master/rpc/feed-server.ts';
+import { listenPinned, type PinnedListener, type PinnedServerOptions } from '../../application-master/rpc/pinned-server.ts';
+import { createJobSecrets } from '../../client/job/job-secrets.ts';
+import { CREDENTIALS } from '../../conf/job.ts';
+import { Secret } from '../../platform/secret.ts';
+import { FEED_TOKEN_METADATA, type FeedMessage, feedService, type ProducerMessage } from '../../protos/feed-protocol.ts';
+import { grpcAddress, PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
+
+const secrets = createJobSecrets(Date.now(), '{}');
+const of = (name: string): Secret => secrets.get(name) ?? new Secret(Buffer.alloc(0));
+const [certificate, privateKey] = [of(CREDENTIALS.certificate), of(CREDENTIALS.privateKey)];
+const { Put } = feedService();
+
+/** A gRPC server that answers each message of a stream with the same sequence number. */
+async function listening(options: Partial<PinnedServerOptions>): Promise<PinnedListener> {
+  const server = new Server();
+  server.addService(feedService(), {
+    Put: (stream: ServerDuplexStream<ProducerMessage, FeedMessage>) => {
+      stream.on('error', () => {});
+      stream.on('data', ({ chunk }: ProducerMessage) => stream.write({ expected: chunk?.sequence ?? 0, taken: 0, windowBytes: 0 }));
+      stream.on('end', () => stream.end());
+    },
+  });
+  const listener = await listenPinned(server, '127.0.0.1', { certificate, privateKey, clients: 'certificate', ...options });
+  onTestFinished(() => {
+    listener.close();
+    server.forceShutdown();
+  });
+  return listener;
+}
+
+function dial(port: number, { key = privateKey, metadata = new Metadata() } = {}): ClientDuplexStream<ProducerMessage, FeedMessage> {
+  const pem = Buffer.from(certificate.reveal());
+  const client = new Client(
+    grpcAddress({ host: '127.0.0.1', port }),
+    pinnedCredentials(pem, Buffer.from(key.reveal())),
+    PINNED_CHANNEL_OPTIONS,
+  );
+  onTestFinished(() => client.close());
+  if (Put === undefined) throw new Error('no such call');
+  const { path, requestSerialize, responseDeserialize } = Put;
+  const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize, metadata) as ClientDuplexStream<
+    ProducerMessage,
+    FeedMessage
+  >;
+  stream.on('error', () => {});
+  return stream;
+}
+
+async function echoed(stream: ClientDuplexStream<ProducerMessage, FeedMessage>, sequence: number): Promise<number | undefined> {
+  stream.write({ chunk: { sequence, records: [] } });
+  const [message] = (await once(stream, 'data')) as [FeedMessage];
+  return message.expected;
+}
+
+async function strangers(port: number, count: number): Promise<Socket[]> {
+  const sockets = Array.from({ length: count }, () => connect(port, '127.0.0.1'));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  for (const socket of sockets) socket.on('error', () => {}).resume();
+  await Promise.all(sockets.map((socket) => (socket.connecting ? once(socket, 'connect') : null)));
+  return sockets;
+}
+
+test('silent strangers are held up to a bound, and lock out no executor', async () => {
+  const { port } = await listening({ mostUnproven: 10, graceMs: 0 });
+  const before = dial(port);
+  expect(await echoed(before, 1)).toBe(1);
+  const sockets = await strangers(port, 60);
+  await expect.poll(() => sockets.filter(({ closed }) => closed).length).toBeGreaterThanOrEqual(50);
+  expect(await echoed(dial(port), 2)).toBe(2);
+  // An authenticated connection is never closed to make room for a new one.
+  expect(await echoed(before, 3)).toBe(3);
+});
+
+test('a stranger that says nothing is turned away when its time is over', async () => {
+  const { port } = await listening({ proofMs: 50 });
+  const sockets = await strangers(port, 5);
+  await Promise.all(sockets.map((socket) => (socket.closed ? null : once(socket, 'close'))));
+  expect(sockets.every(({ destroyed }) => destroyed)).toBe(true);
+});
+
+test('connections that may be just about to prove themselves are not closed for newer ones', async () => {
+  const { port } = await listening({ mostUnproven: 3, graceMs: 60_000 });
+  const first = await strangers(port, 3);
+  const [late] = await strangers(port, 1);
+  if (late !== undefined && !late.closed) await once(late, 'close');
+  expect(first.map(({ closed }) => closed)).toEqual([false, false, false]);
+});
+
+test("without the job's key nobody gets past the handshake", async () => {
+  const { port } = await listening({});
+  const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'], minVersion: 'TLSv1.3' });
+  const closed = new Promise<boolean>((resolve) => socket.once('close', resolve));
+  const refusals: string[] = [];
+  socket.on('error', ({ message }) => refusals.push(message)).resume();
+  await closed;
+  expect(refusals.join()).toContain('certificate required');
+  const old = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'], maxVersion: 'TLSv1.2' });
+  const [error] = (await once(old, 'error')) as [NodeJS.ErrnoException];
+  expect(error.code).toMatch(/TLS|SSL/);
+});
+
+test('a producer proves itself by its token, not by a handshake that anybody can make', async () => {
+  const opened: string[] = [];
+  const server = new FeedServer({
+    certificate,
+    privateKey,
+    token: 'the-token',
+    opened: ({ producer, send }) => {
+      opened.push(producer);
+      send({ expected: 1, taken: 0, windowBytes: 1 });
+    },
+    said: () => {},
+    closed: () => {},
+    log: pino({ level: 'silent' }),
+    proofMs: 300,
+  });
+  const port = await server.listen('127.0.0.1');
+  onTestFinished(() => server.close());
+  const silent = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'] });
+  silent.on('error', () => {}).resume();
+  const metadata = new Metadata();
+  metadata.set(FEED_TOKEN_METADATA, 'the-token');
+  const producer = dial(port, { metadata });
+  producer.write({ opening: { feed: 'f', producer: 'p', first: 1 } });
+  expect(await once(producer, 'data')).toMatchObject([{ expected: 1 }]);
+  // The stranger's time limit has passed; the producer, which connected at the same time, stays.
+  await once(silent, 'close');
+  const ended = new Promise((resolve) => producer.once('end', () => resolve('ended')).once('error', resolve));
+  producer.write({ chunk: { sequence: 1, records: [] } });
+  expect(await Promise.race([ended, new Promise((resolve) => setImmediate(() => resolve('open')))])).toBe('open');
+  expect(opened).toEqual(['p']);
+});

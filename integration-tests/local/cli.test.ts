@@ -1,0 +1,169 @@
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { runCommand } from '../command.ts';
+import { jsonLines, temporaryFolder } from '../harness.ts';
+
+/** Usage errors and missing prerequisites, which the command reports without a cluster. */
+
+const JOB = 'name: hello\nframework: none\nruntime: system\ncommand: echo hello\nroles: {worker: {}}\n';
+
+async function jobFile(text: string = JOB): Promise<{ folder: string; file: string }> {
+  const folder = await temporaryFolder();
+  const file = path.join(folder, 'job.yaml');
+  await writeFile(file, text);
+  return { folder, file };
+}
+
+describe('the command line', () => {
+  test('--help lists the commands', async () => {
+    const { exitCode, stdout, stderr } = await runCommand(['--help']);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    for (const command of ['submit', 'list', 'logs', 'doctor', 'import']) expect(stdout).toContain(`tony-ts ${command} `);
+    for (const code of ['0 done', '1 the job failed', '2 the request was wrong', '3 the cluster could not', '130 interrupted']) {
+      expect(stdout.replace(/\s+/g, ' ')).toContain(code);
+    }
+  });
+
+  test('the help of a command begins with its own options', async () => {
+    const { stdout } = await runCommand(['logs', '--help']);
+    expect(stdout.indexOf('--tail')).toBeGreaterThan(0);
+    expect(stdout.indexOf('--tail')).toBeLessThan(stdout.indexOf('--debug'));
+  });
+
+  test.each([
+    [['sumbit'], 'There is no command "sumbit"; did you mean "submit"?'],
+    [['bogus', '--conf', 'x'], 'There is no command "bogus".'],
+    [['submit', '--cnof', 'x'], 'There is no option --cnof; did you mean --conf?'],
+    [['submit', '--conf'], '--conf wants a value.'],
+    [['submit', 'job.yaml'], '"job.yaml" is one word too many.\nhint: The job file is named by --conf job.yaml.'],
+    [['submit', '--output', 'xml'], '--output wants table, json or yaml, not xml.'],
+    [['submit', '--no-such'], 'There is no option --no-such'],
+    [['status'], 'tony-ts status wants an application id'],
+    [['status', 'job_1'], '"job_1" is no application id.'],
+    [['logs', 'local_1_0001', '--tail', '0'], '--tail wants a number of lines'],
+    [['logs', 'local_1_0001', '--tail'], '--tail wants a value.'],
+    [['logs', 'local_1_0001', 'worker:0'], 'There is no local job local_1_0001'],
+    [['completion'], 'tony-ts completion wants SHELL: bash, zsh, fish.'],
+    [['completion', 'tcsh'], 'SHELL wants bash, zsh or fish, not tcsh.'],
+    [['version', '--al'], 'There is no option --al; did you mean --all?'],
+    [['version', 'all'], '"all" is one word too many.'],
+    [['history', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
+    [['history', 'show'], 'tony-ts history show wants an application id'],
+    [['history', '--user', 'bob', '--limt', '5'], 'There is no option --limt; did you mean --limit?'],
+    [['history', '--user', 'bob', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
+    [['config', 'explan'], 'There is no "tony-ts config explan"; did you mean "explain"?'],
+    [['feed', 'local_1_0001'], 'tony-ts feed wants FEED'],
+    [['attach', 'local_1_0001'], 'There is no local job local_1_0001'],
+    [['kill', 'local_1_0001'], 'There is no local job local_1_0001'],
+    [['events', 'nonsense'], '"nonsense" is no application id.'],
+    [['describe', 'nonsense'], '"nonsense" is no application id.'],
+    [['top', 'nonsense'], '"nonsense" is no application id.'],
+    [['explain', 'RM_UNREACHABEL'], 'There is no error code RM_UNREACHABEL; did you mean RM_UNREACHABLE?'],
+    [['status', 'local_1_0001'], 'There is no local job local_1_0001'],
+    [[], 'Say what to do'],
+  ])('%j is refused with exit code 2 and without a stack', async (words, sentence) => {
+    const { exitCode, stdout, stderr } = await runCommand(words, { env: { HOME: await temporaryFolder() } });
+    expect(stderr).toContain(`error: ${sentence}`);
+    expect(stderr).not.toMatch(/^\s+at /m);
+    expect(stdout).toBe('');
+    expect(exitCode).toBe(2);
+  });
+
+  test('explain says what a code means, and lists all codes', async () => {
+    expect(await runCommand(['explain', 'rm_unreachable'])).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringMatching(
+        /^RM_UNREACHABLE \(exit code 3: the cluster could not be reached\)\nNo ResourceManager answers.*\nWhat to do: Check that the ResourceManager runs/,
+      ),
+    });
+    const { stdout } = await runCommand(['explain']);
+    expect(stdout).toMatch(/^JOB_INVALID +2 {2}job\.yaml \(or a --set\) has mistakes; /m);
+  });
+
+  test('import turns the configuration of a TonY job into one that runs', async () => {
+    const folder = await temporaryFolder();
+    const [from, to] = [path.join(folder, 'tony.xml'), path.join(folder, 'job.yaml')];
+    const properties = {
+      'tony.application.name': 'from TonY',
+      'tony.worker.instances': '2',
+      'tony.worker.memory': '512m',
+      'tony.docker.enabled': 'true',
+    };
+    const xml = Object.entries(properties).map(([name, value]) => `<property><name>${name}</name><value>${value}</value></property>`);
+    await writeFile(from, `<configuration>${xml.join('')}</configuration>`);
+    const words = ['import', from, '--executes', 'echo "I am $TONY_ROLE $TONY_INDEX"', '--task-params', '--a 1', '--to', to];
+    const imported = await runCommand(words);
+    expect(imported).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(imported.stdout).toContain('What does not stand there:\n  tony.docker.enabled = true\n');
+    expect(await runCommand(words)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('is there already') });
+    const env = { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined };
+    const submitted = await runCommand(['submit', '--conf', to, '--local', '--set', 'runtime=system'], { env });
+    expect(submitted).toMatchObject({ exitCode: 0 });
+    const [id = ''] = /local_\d+_\d+/.exec(submitted.stdout) ?? [];
+    expect((await runCommand(['logs', id, 'worker:1'], { env })).stdout).toBe('I am worker 1 --a 1\n');
+  });
+
+  test('--debug shows the stack of a mistake', async () => {
+    const { stderr } = await runCommand(['status', 'nonsense', '--debug']);
+    expect(stderr).toMatch(/^\s+at /m);
+  });
+});
+
+describe('a job that cannot be submitted', () => {
+  test('job.yaml that is no mapping, is broken, or is missing', async () => {
+    const list = await jobFile('- a\n- b\n');
+    const words = (file: string): string[] => ['submit', '--conf', file, '--local'];
+    const env = { HOME: list.folder };
+    expect(await runCommand(words(list.file), { env })).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('mapping') });
+    const broken = await jobFile('name: [\n');
+    expect(await runCommand(words(broken.file), { env })).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringMatching(/job\.yaml:\d+:\d+/),
+    });
+    expect(await runCommand(words('/nonexistent/job.yaml'), { env })).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining('/nonexistent/job.yaml'),
+    });
+  });
+
+  test.each(['--local', '--detach'])('a source folder that is missing (%s)', async (where) => {
+    const { folder, file } = await jobFile(`${JOB}source: nowhere\n`);
+    const { exitCode, stderr } = await runCommand(['submit', '--conf', file, where], {
+      env: { HOME: folder, HADOOP_CONF_DIR: await emptyConfiguration() },
+    });
+    expect(stderr).toContain(`error: The source folder ${path.join(folder, 'nowhere')} does not exist.`);
+    expect(exitCode).toBe(2);
+    expect((await readdir(folder)).filter((name) => name !== 'job.yaml')).toEqual([]);
+  });
+
+  test('no HADOOP_CONF_DIR', async () => {
+    const { folder, file } = await jobFile();
+    const { exitCode, stderr } = await runCommand(['submit', '--conf', file], {
+      env: { HADOOP_CONF_DIR: undefined, HADOOP_HOME: undefined, HOME: folder },
+    });
+    expect(stderr).toMatch(/^error: HADOOP_CONF_DIR is not set.*\nhint: .*--local/);
+    expect(exitCode).toBe(2);
+  });
+
+  test('a local job cannot read HDFS', async () => {
+    const { folder, file } = await jobFile(`${JOB}data: {mnist: "hdfs:///data/mnist"}\n`);
+    const { exitCode, stderr } = await runCommand(['submit', '--conf', file, '--local'], { env: { HOME: folder } });
+    expect(stderr).toContain('--set data.mnist=PATH');
+    expect(exitCode).toBe(2);
+  });
+
+  test('programs get errors as JSON', async () => {
+    const { folder, file } = await jobFile(`${JOB}source: nowhere\n`);
+    const { stdout, exitCode } = await runCommand(['submit', '--conf', file, '--local', '--output', 'json'], { env: { HOME: folder } });
+    expect(jsonLines(stdout).at(-1)).toMatchObject({ type: 'error', code: 'SOURCE_MISSING', hint: expect.any(String) });
+    expect(exitCode).toBe(2);
+  });
+});
+
+async function emptyConfiguration(): Promise<string> {
+  const folder = path.join(await temporaryFolder(), 'conf');
+  await mkdir(folder);
+  for (const name of ['core-site.xml', 'yarn-site.xml', 'hdfs-site.xml']) await writeFile(path.join(folder, name), '<configuration/>');
+  return folder;
+}

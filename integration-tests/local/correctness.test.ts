@@ -1,0 +1,203 @@
+/** Synchronous training compared with itself on the native backend: several ranks with one, and disturbed runs with undisturbed ones. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { ensureRuntime, type Runtime } from '../../client/runtime/ensure-runtime.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { programEnvironment } from '../../training/process/program-environment.ts';
+import type { Report, TaskContext } from '../../training/process/task-context.ts';
+import { type BoundPort, bindPort } from '../../training/testing/bind-port.ts';
+import { runGang } from '../../training/testing/correctness-gang.ts';
+import type { CorrectnessCase } from '../../training/testing/correctness-program.ts';
+import type { Death } from '../programs/dying.ts';
+
+const BUNDLES = path.resolve(import.meta.dirname, '..', '..', 'dist', 'container');
+const DYING = path.resolve(import.meta.dirname, '..', 'programs', 'dying.ts');
+
+let runtime: Runtime;
+let folder: string;
+
+beforeAll(async () => {
+  runtime = await ensureRuntime((line) => console.log(line));
+  folder = await mkdtemp(path.join(tmpdir(), 'correctness-'));
+}, 600_000);
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+function environment(): NodeJS.ProcessEnv {
+  const { PATH, HOME } = process.env;
+  return programEnvironment(BUNDLES, runtime.tree, { PATH, HOME });
+}
+
+/** Batches for 3 ranks that leave the last rank without examples at the end of an epoch. */
+const SIZES = { batchSize: 4, examples: 37 } as const;
+
+const NETS = ['dense', 'convolutions with batch normalisation', 'dense layers with batch normalisation', 'lstm'] as const;
+const OPTIMIZERS = ['sgd', 'momentum', 'adam'] as const;
+
+const CASES: readonly CorrectnessCase[] = [
+  ...NETS.flatMap((net) => OPTIMIZERS.map((optimizer) => ({ net, optimizer, ...SIZES }))),
+  // Micro-batches have separate statistics, so batch normalisation is excluded.
+  ...(['dense', 'lstm'] as const).map((net) => ({ net, optimizer: 'adam' as const, ...SIZES, options: { accumulate: 3, clipNorm: 0.1 } })),
+];
+
+describe.each([2, 3])('%i ranks', (ranks) => {
+  test('train what one rank with as many times the batch trains, uneven last batches included', { timeout: 300_000 }, async () => {
+    const results = await runGang(ranks, CASES, { node: path.join(runtime.tree, 'bin', 'node'), env: environment() });
+    for (const [index, [first, ...others]] of results.entries()) {
+      const given = CASES[index] as CorrectnessCase;
+      const what = `${given.net}, ${given.optimizer}`;
+      expect(first?.difference, what).toBeLessThan(2e-4);
+      expect(first?.lossDifference, what).toBeLessThan(1e-4);
+      expect(first?.moved, what).toBeGreaterThan(0.01);
+      for (const result of [first, ...others]) {
+        expect(result, what).toMatchObject({ hash: first?.hash, leaked: 0 });
+      }
+    }
+  });
+});
+
+test('10,000 steps leave no tensor behind, alone and together', { timeout: 300_000 }, async () => {
+  const run = { net: 'dense', optimizer: 'adam', examples: 80, epochs: 2000, alone: false } as const;
+  for (const ranks of [1, 2]) {
+    const node = path.join(runtime.tree, 'bin', 'node');
+    const [results] = await runGang(ranks, [{ ...run, batchSize: 16 / ranks }], { node, env: environment() });
+    expect(results?.map(({ leaked }) => leaked)).toEqual(Array.from({ length: ranks }, () => 0));
+  }
+});
+
+interface Rank {
+  readonly child: ChildProcess;
+  readonly exited: Promise<readonly [number | null, NodeJS.Signals | null]>;
+  output(): string;
+  reports(): Promise<Report[]>;
+}
+
+const WORLD_SIZE = 3;
+
+/** Ports reserved for as long as a rank may listen on them. */
+const ports: BoundPort[] = [];
+afterAll(() => {
+  for (const port of ports) port.close();
+});
+
+/** Starts each rank of a generation, as an executor does. */
+async function startGeneration(name: string, generation: number, deaths: Readonly<Record<number, Death>>): Promise<Rank[]> {
+  const bound = await Promise.all(Array.from({ length: WORLD_SIZE }, () => bindPort(false)));
+  ports.push(...bound);
+  const members = bound.map(({ port }, rank) => ({ role: 'worker', index: rank, rank, host: '127.0.0.1', port }));
+  const ringKey = randomBytes(32).toString('base64');
+  return await Promise.all(
+    members.map(async ({ role, index, host, port }) => {
+      const file = path.join(folder, `${name}-${generation}-${index}`);
+      const task: TaskContext = {
+        version: 1,
+        applicationId: 'application_1_0001',
+        jobName: name,
+        ...{ role, index, rank: index, roleSize: WORLD_SIZE, worldSize: WORLD_SIZE, generation, members, ringKey },
+        // No socket is inherited: the rank listens on the announced port.
+        listener: { fd: 999, host, port },
+        strategy: { type: 'all-reduce', wire: 'float32' },
+        parameterServers: [],
+        checkpoint: { dir: fileUri(path.join(folder, name, 'checkpoints')), everySteps: 4, keep: 2 },
+        summaryDir: fileUri(path.join(folder, name, 'summaries')),
+        outputDir: fileUri(path.join(folder, name, 'output')),
+        data: {},
+        user: 'someone',
+        hadoop: null,
+        reportFile: `${file}.reports`,
+        services: null,
+      };
+      await writeFile(`${file}.json`, JSON.stringify(task));
+      const child = spawn(path.join(runtime.tree, 'bin', 'node'), [DYING], {
+        stdio: ['ignore', 'pipe', 'pipe'],
+        env: { ...environment(), TONY_TASK_FILE: `${file}.json`, DEATHS: JSON.stringify(deaths) },
+      });
+      let output = '';
+      for (const stream of [child.stdout, child.stderr]) {
+        stream.setEncoding('utf8').on('data', (text: string) => {
+          output += text;
+        });
+      }
+      return {
+        child,
+        exited: once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>,
+        output: () => output,
+        reports: async () => {
+          const text = existsSync(`${file}.reports`) ? await readFile(`${file}.reports`, 'utf8') : '';
+          return text
+            .split('\n')
+            .filter((line) => line !== '')
+            .map((line) => JSON.parse(line) as Report);
+        },
+      };
+    }),
+  );
+}
+
+/** Starts a new generation after each death, as the ApplicationMaster does. @returns the output of the last generation. */
+async function trainThrough(name: string, deaths: Readonly<Record<number, Death>>): Promise<{ steps: number; hash: string }[]> {
+  for (let generation = 1; ; generation++) {
+    const ranks = await startGeneration(name, generation, deaths);
+    const death = deaths[generation];
+    if (death === undefined) {
+      for (const rank of ranks) {
+        expect(await rank.exited, rank.output()).toEqual([0, null]);
+      }
+      return ranks.map((rank) => JSON.parse(rank.output().match(/^\{.*\}$/m)?.[0] as string));
+    }
+    expect(await ranks[death.rank]?.exited, ranks[death.rank]?.output()).toEqual([null, 'SIGKILL']);
+    const survivors = ranks.filter((_, rank) => rank !== death.rank);
+    // All neighbours report at once, although some of them are blocked within their forward pass.
+    await vi.waitFor(
+      async () => {
+        for (const survivor of survivors) {
+          expect(await survivor.reports()).toContainEqual({ type: 'peer-lost', rank: death.rank });
+        }
+      },
+      { timeout: 60_000 },
+    );
+    for (const survivor of survivors) {
+      survivor.child.kill('SIGKILL');
+      await survivor.exited;
+    }
+  }
+}
+
+describe('whoever dies at whichever step', () => {
+  let undisturbed: { steps: number; hash: string }[];
+  beforeAll(async () => {
+    undisturbed = await trainThrough('undisturbed', {});
+  }, 120_000);
+
+  test.each<{ name: string; deaths: Readonly<Record<number, Death>> }>([
+    {
+      name: 'each rank once',
+      deaths: {
+        1: { rank: 0, step: 6, where: 'between' },
+        2: { rank: 1, step: 11, where: 'within' },
+        3: { rank: 2, step: 17, where: 'between' },
+      },
+    },
+    {
+      name: 'within steps, and at checkpoints',
+      deaths: {
+        1: { rank: 2, step: 2, where: 'within' },
+        2: { rank: 0, step: 8, where: 'between' },
+        3: { rank: 0, step: 20, where: 'within' },
+      },
+    },
+    {
+      name: 'at the very first and the very last step',
+      deaths: { 1: { rank: 1, step: 1, where: 'within' }, 2: { rank: 2, step: 20, where: 'between' } },
+    },
+  ])('training ends with the very bits of an undisturbed run: $name', { timeout: 240_000 }, async ({ name, deaths }) => {
+    expect(new Set(undisturbed.map(({ hash }) => hash)).size).toBe(1);
+    expect(undisturbed[0]?.steps).toBe(20);
+    expect(await trainThrough(name.replaceAll(' ', '-'), deaths)).toEqual(undisturbed);
+  });
+});

@@ -1,0 +1,51 @@
+/** examples/gan as a local job: a custom training loop, undisturbed and with a worker that is killed in the middle. */
+import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { ROOT, runCommand, startCommand } from '../command.ts';
+import { temporaryFolder } from '../harness.ts';
+
+interface Outcome {
+  /** The last line of each worker: the end of its training. */
+  readonly lines: readonly string[];
+  readonly events: string;
+}
+
+async function run(killed: boolean): Promise<Outcome> {
+  const folder = await temporaryFolder();
+  const example = path.join(folder, 'gan');
+  await cp(path.join(ROOT, 'examples', 'gan'), example, { recursive: true });
+  const pids = path.join(folder, 'pids');
+  await mkdir(pids);
+  const file = path.join(example, 'job.yaml');
+  const job = await readFile(file, 'utf8');
+  const command = `command: echo $$ > ${pids}/$TONY_INDEX-$TONY_GENERATION; exec node train.ts`;
+  await writeFile(
+    file,
+    job.replace('command: node train.ts', () => command),
+  );
+  const env = { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined };
+  const submitted = startCommand(['submit', '--local', '--conf', file], { env, timeoutMs: 390_000 });
+  const [id] = await submitted.output(/local_\d+_\d+/);
+  if (killed) {
+    await submitted.output(/checkpoint of step 150/);
+    process.kill(Number(await readFile(path.join(pids, '1-1'), 'utf8')), 'SIGKILL');
+  }
+  const { exitCode, stdout, stderr } = await submitted.result;
+  expect(exitCode, stderr + stdout).toBe(0);
+  const logs = await Promise.all([0, 1].map((index) => runCommand(['logs', id, `worker:${index}`], { env })));
+  const lines = logs.map(({ stdout: text }) => text.match(/mean radius of invented points.*/g)?.at(-1) ?? text);
+  const { stdout: events } = await runCommand(['events', id], { env });
+  return { lines, events };
+}
+
+test('a GAN whose worker is killed ends with the very weights and state of an undisturbed run', { timeout: 800_000 }, async () => {
+  const undisturbed = await run(false);
+  const radius = Number(/points: ([\d.]+)/.exec(undisturbed.lines[0] ?? '')?.[1]);
+  // The points of the training data have a radius of 1.
+  expect(Math.abs(radius - 1)).toBeLessThan(0.2);
+  expect(undisturbed.lines[1]).toBe(undisturbed.lines[0]);
+  const disturbed = await run(true);
+  expect(disturbed.events).toMatch(/generation 2/);
+  expect(disturbed.lines).toEqual(undisturbed.lines);
+});

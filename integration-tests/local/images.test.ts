@@ -1,0 +1,25 @@
+/** The native backend decodes images; runs in the runtime's Node. */
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import * as tf from '@tensorflow/tfjs';
+import { expect, test } from 'vitest';
+import { ensureRuntime } from '../../client/runtime/ensure-runtime.ts';
+import { images } from '../../training/data/sources/sources.ts';
+import { programEnvironment } from '../../training/process/program-environment.ts';
+import { ROOT } from '../command.ts';
+
+test('images of all kinds are decoded, resized, labelled by their folders, and read from Examples', async () => {
+  const runtime = await ensureRuntime((line) => console.log(line));
+  const { PATH, HOME } = process.env;
+  const env = programEnvironment(path.join(ROOT, 'dist', 'container'), runtime.tree, { PATH, HOME });
+  const program = path.join(ROOT, 'training', 'data', 'testing', 'images.ts');
+  const { stdout } = await promisify(execFile)(path.join(runtime.tree, 'bin', 'node'), [program], { env, timeout: 120_000 });
+  const lines = stdout.trim().split('\n');
+  expect(lines.filter((line) => !line.endsWith(' ok'))).toEqual(['done']);
+  expect(lines.length).toBeGreaterThan(8);
+}, 600_000);
+
+test('where the backend has no decoder, that is said at once', () => {
+  expect(() => images(tf, 'flowers/*')).toThrow(/cannot be decoded by the backend/);
+});

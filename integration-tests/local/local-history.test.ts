@@ -1,0 +1,125 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { localPaths } from '../../client/files/local-layout.ts';
+import { jobStatus } from '../../conf/job-status.fixture.ts';
+import type { JobStatus } from '../../conf/status.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { encodeFileVersion, encodeScalars } from '../../training/summary/event-file.ts';
+import { runCommand, startCommand } from '../command.ts';
+import { jsonLines, temporaryFolder, until } from '../harness.ts';
+
+/** Pages, histories and TensorBoard of local jobs. */
+
+const JOB = "name: nap\nframework: none\nruntime: system\nroles: {worker: {command: 'echo awake; sleep 600'}}\n";
+
+test('a job of this machine prints where its pages are, and leaves a history', async () => {
+  const folder = await temporaryFolder();
+  const file = path.join(folder, 'job.yaml');
+  await writeFile(file, JOB);
+  const env = { HOME: folder };
+  const { stdout } = await runCommand(['submit', '--conf', file, '--local', '--detach', '--output', 'json'], { env });
+  const submitted = jsonLines(stdout).find(({ type }) => type === 'submitted');
+  const pages = jsonLines(stdout).find(({ type }) => type === 'pages');
+  const id = String(submitted?.applicationId);
+  try {
+    expect(String(pages?.url)).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\?token=\w{20,}$/);
+    // As in a browser: the token is exchanged for a cookie.
+    const entered = await fetch(String(pages?.url), { redirect: 'manual' });
+    const cookie = entered.headers.get('set-cookie')?.split(';')[0] ?? '';
+    const { origin } = new URL(String(pages?.url));
+    expect((await fetch(`${origin}/`, { headers: { cookie } })).status).toBe(200);
+    expect(await (await fetch(`${origin}/tony/api/job`, { headers: { cookie } })).json()).toMatchObject({ applicationId: id, name: 'nap' });
+    expect((await fetch(`${origin}/`)).status).toBe(403);
+    expect((await runCommand(['status', id], { env })).stdout).toContain(`pages: ${pages?.url}`);
+    const status = await runCommand(['status', id, '--output', 'json'], { env });
+    expect(jsonLines(status.stdout)).toMatchObject([{ applicationId: id, pages: pages?.url }]);
+    expect(jsonLines((await runCommand(['history', '--local', '--output', 'json'], { env })).stdout)).toMatchObject([
+      { applicationId: id, finishedAt: null },
+    ]);
+    expect((await runCommand(['cache', 'prune', '--local', '--older-than', '0s'], { env })).stdout).toBe('0 entries, 0 B removed\n');
+  } finally {
+    await runCommand(['kill', id], { env });
+  }
+  expect((await runCommand(['status', id], { env })).stdout).not.toContain('pages:');
+  expect((await runCommand(['history', '--local'], { env })).stdout).toMatch(new RegExp(`^${id} +nap +KILLED`, 'm'));
+  expect((await runCommand(['history', 'show', id], { env })).stdout).toMatch(/worker:0 +stopped/);
+  // The final status is available before the job has written its last line.
+  const { masterAddress } = localPaths(path.join(folder, '.tony-ts', 'local'), id);
+  await until(() => !existsSync(masterAddress), { describe: 'the ApplicationMaster clears away' });
+  // The bundles, which a local job stores besides its source.
+  expect((await runCommand(['cache', '--local'], { env })).stdout).toMatch(new RegExp(`^bundles +\\d.* ${id} +\\d{4}-\\d\\d-\\d\\d$`, 'm'));
+  expect((await runCommand(['cache', 'prune', '--local'], { env })).stdout).toBe('0 entries, 0 B removed\n');
+  const emptied = await runCommand(['cache', 'prune', '--local', '--older-than', '0s'], { env });
+  expect(emptied.stdout).toMatch(new RegExp(`^removed bundles [0-9a-f]{8} .* last used by ${id} on .*\\n1 entry, .* removed\\n$`));
+  expect((await runCommand(['cache', 'list', '--local'], { env })).stdout).toBe('The cache is empty.\n');
+  expect((await runCommand(['history', 'prune', '--local', '--older-than', '0s'], { env })).stdout).toContain('1 history, ');
+  expect((await runCommand(['history', '--local'], { env })).stdout).toBe('There are no such jobs.\n');
+  expect(await runCommand(['history', 'show', id], { env })).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining(`There is no history of ${id}`),
+  });
+});
+
+test('a job that is followed prints where its pages are', async () => {
+  const folder = await temporaryFolder();
+  const file = path.join(folder, 'job.yaml');
+  await writeFile(file, JOB);
+  const command = startCommand(['submit', '--conf', file, '--local'], { env: { HOME: folder } });
+  const [, url = ''] = await command.output(/^pages: (\S+)$/m, 60_000);
+  expect((await fetch(url, { redirect: 'manual' })).status).toBe(303);
+  command.signal('SIGTERM');
+  expect((await command.result).stdout.match(/^pages: /gm)).toHaveLength(1);
+});
+
+test('tensorboard shows the curves of a job that has ended, and leaves nothing behind', { timeout: 400_000 }, async () => {
+  const folder = await temporaryFolder();
+  const id = 'local_1700000000000_0001';
+  const history = path.join(folder, 'local', 'history', id);
+  const train = path.join(history, 'summaries', 'train');
+  await mkdir(train, { recursive: true });
+  const scalars = [1, 2, 3].map((step) => encodeScalars(1_700_000_000 + step, step, [{ tag: 'loss', value: 1 / step }]));
+  await writeFile(path.join(train, 'events.out.tfevents.1700000000.x'), Buffer.concat([encodeFileVersion(1_700_000_000), ...scalars]));
+  const status = jobStatus({ applicationId: id, state: 'SUCCEEDED', finishedAt: 5, summaryDir: fileUri(path.join(history, 'summaries')) });
+  await writeFile(path.join(history, 'final.json'), JSON.stringify(status));
+  const command = startCommand(['tensorboard', id, '--no-open'], { env: { TONY_LOCAL_DIR: path.join(folder, 'local'), TMPDIR: folder } });
+  const [, url = ''] = await command.output(/^tensorboard: (\S+)$/m, 30_000);
+  const [base = '', token = ''] = url.split('?token=');
+  const headers = { authorization: `Bearer ${token}` };
+  const get = (target: string): Promise<Response> => fetch(`${base}${target}`, { headers });
+  await until(async () => ((await (await get('tony/api/job')).json()) as JobStatus).tensorboard.state === 'ready', {
+    describe: async () => JSON.stringify(((await (await get('tony/api/job')).json()) as JobStatus).tensorboard),
+    timeoutMs: 280_000,
+  });
+  expect(await (await get('')).text()).toContain('tb-relative-root');
+  await until(async () => ((await (await get('data/runs')).json()) as string[]).includes('train'), {
+    describe: 'TensorBoard has read the run',
+  });
+  expect(await (await get('data/plugin/scalars/scalars?tag=loss&run=train')).json()).toMatchObject([
+    [expect.any(Number), 1, 1],
+    [expect.any(Number), 2, 0.5],
+    [expect.any(Number), 3, expect.closeTo(1 / 3)],
+  ]);
+  expect((await fetch(base)).status).toBe(403);
+  command.signal('SIGINT');
+  expect(await command.result).toMatchObject({ exitCode: 0 });
+  const { stdout } = await promisify(execFile)('ps', ['-eo', 'args']);
+  expect(stdout).not.toContain(folder);
+  expect((await promisify(execFile)('find', [folder, '-name', 'tony-ts-history-*'])).stdout).toBe('');
+});
+
+test('a cluster with Kerberos is refused: nobody is taken at their word there', async () => {
+  const folder = await temporaryFolder();
+  const property = (name: string, value: string): string => `<property><name>${name}</name><value>${value}</value></property>`;
+  const xml = `<configuration>${property('fs.defaultFS', 'hdfs://127.0.0.1:1')}${property('hadoop.security.authentication', 'kerberos')}</configuration>`;
+  await writeFile(path.join(folder, 'core-site.xml'), xml);
+  const refused = await runCommand(['history', 'serve', '--auth', 'simple'], { env: { HADOOP_CONF_DIR: folder } });
+  expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('asks for Kerberos') });
+  const local = await runCommand(['history', 'serve', '--auth', 'simple', '--local'], { env: { HOME: folder } });
+  expect(local).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--auth simple is for the histories of a cluster') });
+  const port = await runCommand(['history', 'serve', '--port', '70000', '--local'], { env: { HOME: folder } });
+  expect(port).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--port wants a number') });
+});

@@ -1,0 +1,343 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { localPaths } from '../../client/files/local-layout.ts';
+import { CONTAINER_LAYOUT, CREDENTIALS } from '../../conf/job.ts';
+import type { JobStatus } from '../../conf/status.ts';
+import { decodeCredentials } from '../../hadoop/rpc/credentials.ts';
+import { type CommandResult, startCommand } from '../command.ts';
+import { isAlive } from '../executor/test-master.ts';
+import { temporaryFolder, until } from '../harness.ts';
+
+/** tony-ts without YARN and HDFS: failures of a job whose ApplicationMaster and executors are processes on this machine. */
+
+/**
+ * Prints its identity and runs until the file `go` exists. `$OUT/<role>-<index>-<generation>` contains the pid of each program. A program
+ * with a file `fail-<role>-<index>` deletes that file and fails.
+ */
+const PROGRAM = `
+  me=$TONY_ROLE-$TONY_INDEX
+  echo $$ > $OUT/tmp-$me && mv $OUT/tmp-$me $OUT/$me-$TONY_GENERATION
+  if [ -e $OUT/fail-$me ]; then rm $OUT/fail-$me; for i in 1 2 3; do echo "cause $i" >&2; done; exit 3; fi
+  sleep 1000 &
+  while [ ! -e $OUT/go ]; do sleep 0.05; done
+  kill %1`;
+
+interface Job {
+  readonly id: string;
+  readonly out: string;
+  readonly paths: ReturnType<typeof localPaths>;
+  /** The pid of a program. */
+  pid(task: string, generation: number): Promise<number>;
+  ran(task: string, generation: number): boolean;
+  go(): void;
+  status(): Promise<JobStatus>;
+  /** The process of the task's current container. */
+  executor(role: string, index: number): Promise<number>;
+  final(): Promise<JobStatus>;
+  /** Waits until no process of the job remains. */
+  quiet(): Promise<void>;
+}
+
+async function startJob(
+  options: { yaml?: string; fail?: readonly string[]; attached?: boolean } = {},
+): Promise<Job & { command: ReturnType<typeof startCommand> }> {
+  const folder = await temporaryFolder();
+  const root = path.join(folder, 'root');
+  const out = path.join(folder, 'out');
+  mkdirSync(out);
+  for (const task of options.fail ?? []) writeFileSync(path.join(out, `fail-${task}`), '');
+  const file = path.join(folder, 'job.yaml');
+  const yaml = `
+name: bad-day
+framework: none
+env: {OUT: ${out}}
+command: |
+${PROGRAM.trim().replace(/^\s*/gm, '  ')}
+${options.yaml ?? 'roles: {worker: {instances: 2, ranked: true}}'}
+`;
+  writeFileSync(file, yaml);
+  const words = ['submit', '--local', '--conf', file, ...(options.attached ? [] : ['--detach'])];
+  const command = startCommand(words, { env: { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined } });
+  const [id] = await command.output(/local_\d+_\d+/);
+  const paths = localPaths(root, id);
+  const job: Job = {
+    id,
+    out,
+    paths,
+    pid: (task, generation) =>
+      until(() => Number(readFileSync(path.join(out, `${task}-${generation}`), 'utf8')), {
+        describe: async () => ({
+          awaited: `${task} in generation ${generation}`,
+          there: readdirSync(out),
+          status: await job.status().catch(() => null),
+        }),
+        everyMs: 20,
+      }),
+    ran: (task, generation) => existsSync(path.join(out, `${task}-${generation}`)),
+    go: () => writeFileSync(path.join(out, 'go'), ''),
+    status: async () => {
+      const { http, token } = JSON.parse(readFileSync(paths.masterAddress, 'utf8')) as { http: string; token: string };
+      const answer = await fetch(`${http}/tony/api/job`, {
+        headers: { authorization: `Bearer ${token}` },
+        signal: AbortSignal.timeout(5_000),
+      });
+      return (await answer.json()) as JobStatus;
+    },
+    executor: async (role, index) => {
+      const { tasks } = await job.status();
+      const { containerId } = tasks.find((task) => task.role === role && task.index === index) ?? {};
+      return (JSON.parse(readFileSync(path.join(paths.containers, containerId ?? '', 'container.json'), 'utf8')) as { pid: number }).pid;
+    },
+    final: () =>
+      until(() => JSON.parse(readFileSync(path.join(paths.history, 'final.json'), 'utf8')) as JobStatus, {
+        describe: () => job.status().catch(() => 'no answer'),
+        everyMs: 50,
+      }),
+    quiet: async () => {
+      await until(() => processesOf(paths.job).length === 0, {
+        describe: () => processesOf(paths.job).map(({ cmdline }) => cmdline.replaceAll('\0', ' ')),
+      });
+    },
+  };
+  onTestFinished(() => {
+    for (const { pid } of processesOf(paths.job)) killQuietly(pid);
+  });
+  return { ...job, command };
+}
+
+/** All processes that were started for a job: their environment contains the job's folder. */
+function processesOf(folder: string): { pid: number; cmdline: string; environ: string }[] {
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => pid > 0 && isAlive(pid))
+    .flatMap((pid) => {
+      try {
+        const environ = readFileSync(`/proc/${pid}/environ`, 'latin1');
+        return environ.includes(folder) ? [{ pid, cmdline: readFileSync(`/proc/${pid}/cmdline`, 'latin1'), environ }] : [];
+      } catch {
+        return [];
+      }
+    });
+}
+
+function killQuietly(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // The process has ended.
+  }
+}
+
+async function bothRun(job: Job, generation: number): Promise<readonly [number, number]> {
+  return Promise.all([job.pid('worker-0', generation), job.pid('worker-1', generation)]);
+}
+
+async function succeeds(job: Job): Promise<JobStatus> {
+  job.go();
+  const final = await job.final();
+  expect(final.message).toBe('');
+  expect(final.state).toBe('SUCCEEDED');
+  expect(final.tasks.map(({ state }) => state)).toEqual(final.tasks.map(() => 'succeeded'));
+  await job.quiet();
+  return final;
+}
+
+describe('a job on this machine', () => {
+  test('runs to its end, and leaves its history and no process', async () => {
+    const job = await startJob();
+    await bothRun(job, 1);
+    const status = await job.status();
+    expect(status).toMatchObject({ state: 'RUNNING', generations: 1, masterAttempt: 1 });
+    const final = await succeeds(job);
+    expect(final.generations).toBe(1);
+    expect(readdirSync(job.paths.history).sort()).toEqual(['events-1.jsonl', 'final.json', 'job.json']);
+    expect(readdirSync(job.paths.job).sort()).toEqual(['containers', 'job.json', 'master.pid']);
+  });
+
+  test('a program that fails is started again, all of its generation with it', async () => {
+    const job = await startJob({ fail: ['worker-1'] });
+    await bothRun(job, 2);
+    const final = await succeeds(job);
+    expect(final.generations).toBe(2);
+    expect(final.tasks.map(({ failures }) => failures)).toEqual([0, 1]);
+  });
+
+  test('a program that may not fail ends the job, with its last words', async () => {
+    const job = await startJob({
+      fail: ['worker-1'],
+      attached: true,
+      yaml: 'roles: {worker: {instances: 2, ranked: true, restart: {policy: never}}}',
+    });
+    const { exitCode, stdout }: CommandResult = await job.command.result;
+    expect(exitCode).toBe(1);
+    expect(stdout).toContain('FAILED');
+    const final = await job.final();
+    expect(final.state).toBe('FAILED');
+    expect(final.message).toMatch(/worker:1/);
+    expect(final.message).toContain('cause 3');
+    await job.quiet();
+  });
+
+  test.each([
+    ['an executor is killed', 'executor', 'SIGKILL'],
+    ['an executor is stopped', 'executor', 'SIGSTOP'],
+    ['a program is killed', 'program', 'SIGKILL'],
+    ['a program is stopped', 'program', 'SIGSTOP'],
+  ] as const)('when %s, the job goes on in a new generation', async (_, who, signal) => {
+    // Detects silence soon, but not so soon that a busy machine counts as dead.
+    const heartbeat = signal === 'SIGSTOP' ? 'heartbeat: {interval: 300ms, missed: 10}\n' : '';
+    const job = await startJob({ yaml: `${heartbeat}roles: {worker: {instances: 2, ranked: true}}` });
+    const first = await bothRun(job, 1);
+    const victim = who === 'executor' ? await job.executor('worker', 1) : first[1];
+    process.kill(victim, signal);
+    await bothRun(job, 2);
+    // Worker 0's executor ends the old program before it starts the new one. Worker 1's executor may be unreachable: its container ends
+    // while its replacement starts, and until then the ApplicationMaster rejects the old generation.
+    expect(isAlive(first[0])).toBe(false);
+    await until(() => !isAlive(first[1]), { describe: 'the old program lives', everyMs: 20 });
+    const final = await succeeds(job);
+    expect(final.generations).toBe(2);
+  });
+
+  test('an evaluator is started again alone', async () => {
+    const job = await startJob({ yaml: 'roles: {worker: {instances: 1, ranked: true}, evaluator: {instances: 1}}' });
+    const worker = await job.pid('worker-0', 1);
+    const file = readdirSync(job.out).find((name) => name.startsWith('evaluator-0-')) ?? '';
+    const evaluator = await until(
+      () => Number(readFileSync(path.join(job.out, readdirSync(job.out).find((name) => name.startsWith('evaluator-0-')) ?? file), 'utf8')),
+      { describe: 'the evaluator runs' },
+    );
+    process.kill(evaluator, 'SIGKILL');
+    await until(
+      () =>
+        readdirSync(job.out).some(
+          (name) => name.startsWith('evaluator-0-') && Number(readFileSync(path.join(job.out, name), 'utf8')) !== evaluator,
+        ),
+      { describe: () => job.status() },
+    );
+    expect(isAlive(worker)).toBe(true);
+    expect((await succeeds(job)).generations).toBe(1);
+  });
+
+  test('when the ApplicationMaster is killed, a second attempt goes on with the very programs', async () => {
+    const job = await startJob();
+    const programs = await bothRun(job, 1);
+    const before = await job.status();
+    const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;
+    process.kill(master, 'SIGKILL');
+    await until(() => !isAlive(master), { describe: 'the master is dead' });
+    await startSecondAttempt(job);
+    const after = await until(
+      async () => {
+        const status = await job.status();
+        return status.masterAttempt === 2 && status.state === 'RUNNING' && status;
+      },
+      { describe: () => job.status().catch(() => 'no answer') },
+    );
+    expect(after.tasks.map(({ containerId }) => containerId)).toEqual(before.tasks.map(({ containerId }) => containerId));
+    expect(programs.every(isAlive)).toBe(true);
+    const final = await succeeds(job);
+    expect(final).toMatchObject({ generations: 1, masterAttempt: 2 });
+    expect(final.tasks.map(({ failures, attempts }) => [failures, attempts])).toEqual([
+      [0, 1],
+      [0, 1],
+    ]);
+  });
+
+  test('when the ApplicationMaster of a followed job is killed, its client starts the second attempt', async () => {
+    const { command, ...job } = await startJob({ attached: true });
+    const programs = await bothRun(job, 1);
+    const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;
+    process.kill(master, 'SIGKILL');
+    await until(async () => (await job.status()).masterAttempt === 2, { describe: () => job.status().catch(() => 'no answer') });
+    expect(programs.every(isAlive)).toBe(true);
+    expect(await succeeds(job)).toMatchObject({ generations: 1, masterAttempt: 2 });
+    expect((await command.result).exitCode).toBe(0);
+  });
+
+  test('what died beside the ApplicationMaster is replaced by the second attempt', async () => {
+    const job = await startJob();
+    const programs = await bothRun(job, 1);
+    const executor = await job.executor('worker', 0);
+    const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;
+    process.kill(master, 'SIGKILL');
+    process.kill(executor, 'SIGKILL');
+    await until(() => !isAlive(master) && !isAlive(programs[0]), { describe: 'they are dead' });
+    await startSecondAttempt(job);
+    await bothRun(job, 2);
+    expect(programs.filter(isAlive)).toEqual([]);
+    expect((await succeeds(job)).generations).toBe(2);
+  });
+
+  test('is killed with all that belongs to it', async () => {
+    const job = await startJob();
+    const programs = await bothRun(job, 1);
+    const { pid } = JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number };
+    process.kill(pid, 'SIGTERM');
+    expect(await job.final()).toMatchObject({ state: 'KILLED' });
+    await job.quiet();
+    expect(programs.filter(isAlive)).toEqual([]);
+  });
+
+  test('no secret of it is to be seen: not in arguments, environments, logs, job.json or history; files with secrets are private', async () => {
+    const job = await startJob();
+    await bothRun(job, 1);
+    const file = path.join(job.paths.work(job.paths.masterContainer(1)), 'credentials');
+    const { secrets } = decodeCredentials(readFileSync(file));
+    const jobSecret = Buffer.from(secrets.get(CREDENTIALS.jobSecret)?.reveal() ?? []);
+    const key = Buffer.from(secrets.get(CREDENTIALS.privateKey)?.reveal() ?? []).toString();
+    const { token } = JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { token: string };
+    const canaries = [
+      jobSecret.toString('hex'),
+      jobSecret.toString('base64'),
+      jobSecret.toString('latin1'),
+      key.split('\n')[1] ?? '',
+      token,
+    ];
+    expect(canaries.every((canary) => canary.length >= 20)).toBe(true);
+    const statusText = JSON.stringify(await job.status());
+    const processes = processesOf(job.paths.job);
+    expect(processes.length).toBeGreaterThanOrEqual(5);
+    const places = new Map<string, string>([['the status', statusText]]);
+    for (const { pid, cmdline, environ } of processes) places.set(`cmdline of ${pid}`, cmdline).set(`environ of ${pid}`, environ);
+    await succeeds(job);
+    for (const folder of [job.paths.job, job.paths.history]) {
+      for (const name of execFileSync('find', [folder, '-type', 'f'], { encoding: 'utf8' }).trim().split('\n')) {
+        if (!/credentials$|container_tokens$|task-\d+\.json$|am\.json$/.test(name)) places.set(name, readFileSync(name, 'latin1'));
+      }
+    }
+    for (const canary of canaries) expect([...places].filter(([, text]) => text.includes(canary)).map(([place]) => place)).toEqual([]);
+    const open = execFileSync('find', [job.paths.job, '-type', 'f', '-perm', '/077'], { encoding: 'utf8' });
+    expect(open.split('\n').filter((name) => /credentials|tokens|task-|am\.json/.test(name))).toEqual([]);
+  });
+});
+
+/** Starts the next attempt after the first one's death, as a NodeManager does. */
+async function startSecondAttempt(job: Job): Promise<void> {
+  const containerId = job.paths.masterContainer(2);
+  const [work, logs] = [job.paths.work(containerId), job.paths.logs(containerId)];
+  mkdirSync(work, { recursive: true, mode: 0o700 });
+  mkdirSync(logs, { recursive: true, mode: 0o700 });
+  const first = job.paths.work(job.paths.masterContainer(1));
+  for (const name of readdirSync(first)) if (name !== 'credentials') symlinkSync(path.join(first, name), path.join(work, name));
+  const log = openSync(path.join(logs, 'tony.log'), 'a');
+  const master = spawn(process.execPath, [path.join(CONTAINER_LAYOUT.bundles, 'application-master.mjs')], {
+    cwd: work,
+    detached: true,
+    stdio: ['ignore', log, log],
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      USER: 'alice',
+      CONTAINER_ID: containerId,
+      HADOOP_TOKEN_FILE_LOCATION: path.join(first, 'credentials'),
+      LOG_DIRS: logs,
+      NM_HOST: '127.0.0.1',
+    },
+  });
+  closeSync(log);
+  await once(master, 'spawn');
+}

@@ -1,0 +1,30 @@
+/** The native kernels of training/backend/native compared with TensorFlow.js's own kernels, in the runtime's Node. */
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, expect, it } from 'vitest';
+import { ensureRuntime, type Runtime } from '../../client/runtime/ensure-runtime.ts';
+import { programEnvironment } from '../../training/process/program-environment.ts';
+
+const BUNDLES = path.resolve(import.meta.dirname, '..', '..', 'dist', 'container');
+const PROGRAMS = path.resolve(import.meta.dirname, '..', '..', 'training', 'backend', 'native', 'testing');
+
+let runtime: Runtime;
+
+beforeAll(async () => {
+  runtime = await ensureRuntime((line) => console.log(line));
+}, 600_000);
+
+it.each(['optimizer', 'gradient', 'window', 'fit'])(
+  'what programs compute by native kernels is what TensorFlow.js computes: %s',
+  async (name) => {
+    const { PATH, HOME } = process.env;
+    const env = programEnvironment(BUNDLES, runtime.tree, { PATH, HOME });
+    const node = path.join(runtime.tree, 'bin', 'node');
+    const { stdout } = await promisify(execFile)(node, [path.join(PROGRAMS, `${name}-properties.ts`)], { env, timeout: 580_000 });
+    const lines = stdout.trim().split('\n');
+    expect(lines.filter((line) => !line.endsWith(' ok'))).toEqual(['done']);
+    expect(lines.length).toBeGreaterThan(2);
+  },
+  600_000,
+);

@@ -1,0 +1,19 @@
+/** Parameter servers on the native backend, whose optimizers use TensorFlow's fused kernels. */
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { ensureRuntime } from '../../client/runtime/ensure-runtime.ts';
+import { programEnvironment } from '../../training/process/program-environment.ts';
+import { ROOT } from '../command.ts';
+
+test('train as one process does, by each optimizer, and leave no tensor behind', { timeout: 600_000 }, async () => {
+  const runtime = await ensureRuntime((line) => console.log(line));
+  const { PATH, HOME } = process.env;
+  const env = programEnvironment(path.join(ROOT, 'dist', 'container'), runtime.tree, { PATH, HOME });
+  const program = path.join(ROOT, 'training', 'parameter-server', 'testing', 'served-optimizers.ts');
+  const { stdout } = await promisify(execFile)(path.join(runtime.tree, 'bin', 'node'), [program], { env, timeout: 280_000 });
+  const lines = stdout.trim().split('\n');
+  expect(lines.filter((line) => !line.endsWith(' ok'))).toEqual(['done']);
+  expect(lines).toHaveLength(10);
+});

@@ -1,0 +1,25 @@
+import { execFile } from 'node:child_process';
+import { readdir } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { ROOT } from '../command.ts';
+import { temporaryFolder } from '../harness.ts';
+
+/** The first command that a new user runs: `npm run quickstart`. */
+test('trains MNIST on this machine with two workers to 98 % and better, and says where everything is', async () => {
+  const root = await temporaryFolder();
+  const { stdout } = await promisify(execFile)(process.execPath, [path.join(ROOT, 'tools', 'quickstart.mjs')], {
+    cwd: ROOT,
+    env: { ...process.env, TONY_LOCAL_DIR: root, NO_COLOR: '1' },
+    maxBuffer: 1 << 20,
+    timeout: 580_000,
+  });
+  expect(stdout).toMatch(/^step \d+ .*train\/loss \d/m);
+  expect(stdout).toMatch(/^worker:1 succeeded/m);
+  expect(Number(/^test accuracy: (\d+\.\d\d) %$/m.exec(stdout)?.[1])).toBeGreaterThanOrEqual(98);
+  const checkpoints = /^checkpoints: file:\/\/(\S+) \(newest: step 1407\)$/m.exec(stdout)?.[1] ?? '';
+  expect(await readdir(checkpoints)).toContain('step-1407');
+  const summaries = /^summaries: file:\/\/(\S+)$/m.exec(stdout)?.[1] ?? '';
+  expect((await readdir(summaries, { recursive: true })).some((name) => name.includes('events.out.tfevents'))).toBe(true);
+}, 600_000);

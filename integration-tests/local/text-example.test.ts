@@ -1,0 +1,23 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { localPaths } from '../../client/files/local-layout.ts';
+import type { JobStatus } from '../../conf/status.ts';
+import { ROOT, runCommand } from '../command.ts';
+import { jsonLines, temporaryFolder } from '../harness.ts';
+
+test('two workers learn from two lists of names to tell names apart that are in neither', async () => {
+  const root = await temporaryFolder();
+  const words = ['submit', '--local', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'text', 'job.yaml')];
+  const { exitCode, stdout, stderr } = await runCommand(words, { env: { TONY_LOCAL_DIR: root }, timeoutMs: 390_000 });
+  expect(exitCode, stderr + stdout).toBe(0);
+  const { applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
+  const { history } = localPaths(root, applicationId);
+  const final = JSON.parse(await readFile(path.join(history, 'final.json'), 'utf8')) as JobStatus;
+  expect(final.tasks.map(({ role, index, state }) => `${role}:${index} ${state}`)).toEqual(['worker:0 succeeded', 'worker:1 succeeded']);
+  // 8849 names without the held-out tenth, four epochs, batches of 32 on each of two ranks.
+  expect(final.step).toBeGreaterThan(480);
+  expect(final.step).toBeLessThan(510);
+  // The larger list holds 56 % of the names.
+  expect(final.metrics['val/acc']).toBeGreaterThan(0.75);
+}, 400_000);

@@ -1,0 +1,27 @@
+import { once } from 'node:events';
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { expect, it } from 'vitest';
+import { anySignal } from './any-signal.ts';
+
+it('fires with a timeout to which nothing else refers, also when all garbage has gone', async () => {
+  const never = new AbortController();
+  const signal = anySignal([anySignal([never.signal, AbortSignal.timeout(200)]), never.signal]);
+  const fired = once(signal, 'abort');
+  // Within the current turn of the event loop, the garbage collector keeps the new signals.
+  await setImmediate();
+  setFlagsFromString('--expose-gc');
+  runInNewContext('gc')();
+  await fired;
+  expect(signal.reason).toMatchObject({ name: 'TimeoutError' });
+});
+
+it('fires with the first of its signals, and has fired where one has', () => {
+  const [first, second] = [new AbortController(), new AbortController()];
+  const signal = anySignal([first.signal, second.signal]);
+  expect(signal.aborted).toBe(false);
+  second.abort('enough');
+  expect(signal).toMatchObject({ aborted: true, reason: 'enough' });
+  expect(anySignal([first.signal, signal]).reason).toBe('enough');
+});

@@ -1,0 +1,22 @@
+import { randomBytes } from 'node:crypto';
+import { link, rm, writeFile } from 'node:fs/promises';
+
+/**
+ * Creates a file atomically with complete content, by a link to a temporary file; never replaces an existing file.
+ *
+ * @param mode of the file, restricted by the umask.
+ * @returns false when the file exists.
+ */
+export async function createWhole(path: string, text: string, mode = 0o666): Promise<boolean> {
+  const mine = `${path}-${process.pid}-${randomBytes(4).toString('hex')}`;
+  await writeFile(mine, text, { mode });
+  try {
+    await link(mine, path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  } finally {
+    await rm(mine, { force: true });
+  }
+}

@@ -1,0 +1,55 @@
+import { type ErrorCode, TonyError } from './errors.ts';
+
+/** The type of a position in the data, which checkpoints store. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
+
+/** Maximum JSON size of values that a program and a remote function exchange. */
+export const MOST_JSON_BYTES = 16 * 1024 * 1024;
+
+/**
+ * Encodes a value as JSON that decodes to the same value. JSON.stringify alone would drop functions, and change NaN, dates and typed
+ * arrays. Undefined fields are omitted.
+ *
+ * @param what names the value in messages: `args[0]`.
+ * @throws TonyError with `code` when the value cannot be encoded.
+ */
+export function encodeJsonValue(value: unknown, what: string, code: ErrorCode): string {
+  check(value, what, code, new Set());
+  const text = JSON.stringify(value) as string;
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MOST_JSON_BYTES) {
+    throw new TonyError(code, `${what} has ${bytes} bytes as JSON; ${MOST_JSON_BYTES} are possible`, {
+      hint: 'Put what is large into a file, and hand over its name.',
+    });
+  }
+  return text;
+}
+
+function check(value: unknown, what: string, code: ErrorCode, around: Set<object>): void {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return;
+  if (typeof value === 'number') {
+    if (Number.isFinite(value)) return;
+    throw unfit(what, String(value), code);
+  }
+  if (typeof value !== 'object') throw unfit(what, typeof value, code);
+  if (around.has(value)) throw unfit(what, 'part of itself', code);
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // An object of another realm (a notebook's) has a different Object.prototype, whose own prototype is null.
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
+  if (!Array.isArray(value) && !isPlain) throw unfit(what, `a ${value.constructor?.name || 'class instance'}`, code);
+  around.add(value);
+  if (Array.isArray(value)) for (const [index, each] of value.entries()) check(each, `${what}[${index}]`, code, around);
+  else {
+    for (const [name, each] of Object.entries(value)) {
+      if (each !== undefined)
+        check(each, /^[A-Za-z_$][\w$]*$/.test(name) ? `${what}.${name}` : `${what}[${JSON.stringify(name)}]`, code, around);
+    }
+  }
+  around.delete(value);
+}
+
+function unfit(what: string, kind: string, code: ErrorCode): TonyError {
+  return new TonyError(code, `${what} is ${kind}, which JSON cannot hold`, {
+    hint: 'Use null, texts, numbers, true, false, and arrays and plain objects of them.',
+  });
+}

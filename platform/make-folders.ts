@@ -1,0 +1,45 @@
+import { mkdir, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+
+/**
+ * Like `mkdir -p`: creates a folder and its missing parents.
+ *
+ * Node's own `mkdir(path, { recursive: true })` never returns if the file system reports ENOENT below an existing folder (procfs).
+ *
+ * @returns the topmost created folder; undefined when all existed.
+ */
+export async function makeFolders(folder: string, mode?: number): Promise<string | undefined> {
+  try {
+    await mkdir(folder, { mode });
+    return folder;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const above = dirname(folder);
+    if (code === 'ENOENT' && above !== folder) {
+      // Another process may have created the parent folder in the meantime.
+      const made = (await isFolder(above)) ? undefined : await makeFolders(above, mode);
+      return (await makeFolder(folder, mode)) ? (made ?? folder) : made;
+    }
+    // A read-only file system may fail even if the folder exists.
+    if (code !== 'ENOENT' && (await isFolder(folder))) return undefined;
+    throw error;
+  }
+}
+
+/** Returns false when another process has created the folder first. */
+async function makeFolder(folder: string, mode: number | undefined): Promise<boolean> {
+  try {
+    await mkdir(folder, { mode });
+    return true;
+  } catch (error) {
+    if (await isFolder(folder)) return false;
+    throw error;
+  }
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}

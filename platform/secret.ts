@@ -1,0 +1,27 @@
+import { inspect } from 'node:util';
+
+/** Bytes that must never be printed: every conversion to text yields `***`. */
+export class Secret {
+  readonly #bytes: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = Uint8Array.from(bytes);
+  }
+
+  /** Returns the bytes. Pass them only to code that encrypts, signs or writes a file with mode 0600. */
+  reveal(): Uint8Array {
+    return this.#bytes;
+  }
+
+  toString(): string {
+    return '***';
+  }
+
+  toJSON(): string {
+    return '***';
+  }
+
+  [inspect.custom](): string {
+    return '***';
+  }
+}

@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest';
+import { WeightedCache } from './weighted-cache.ts';
+
+test('what was asked for the longest time ago makes room', () => {
+  const cache = new WeightedCache<string, number>(10);
+  cache.set('a', 1, 4);
+  cache.set('b', 2, 4);
+  expect(cache.get('a')).toBe(1);
+  cache.set('c', 3, 4);
+  expect(['a', 'b', 'c'].map((key) => cache.get(key))).toEqual([1, undefined, 3]);
+  cache.set('a', 5, 1);
+  cache.set('d', 4, 5);
+  expect(['a', 'c', 'd'].map((key) => cache.get(key))).toEqual([5, 3, 4]);
+});
+
+test('a value that is heavier than all may be is not kept, and takes nothing from others', () => {
+  const cache = new WeightedCache<string, number>(10);
+  cache.set('a', 1, 10);
+  cache.set('b', 2, 11);
+  expect(['a', 'b'].map((key) => cache.get(key))).toEqual([1, undefined]);
+  cache.delete('a');
+  cache.set('c', 3, 10);
+  expect(cache.get('c')).toBe(3);
+});

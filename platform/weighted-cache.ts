@@ -1,0 +1,36 @@
+/** A cache with a limit on the total weight of its values; it evicts the least recently used values. */
+export class WeightedCache<Key, Value> {
+  readonly #most: number;
+  /** Least recently used first. */
+  readonly #entries = new Map<Key, { readonly value: Value; readonly weight: number }>();
+  #weight = 0;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get(key: Key): Value | undefined {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return undefined;
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    return entry.value;
+  }
+
+  /** A value that exceeds the limit alone is not stored. */
+  set(key: Key, value: Value, weight: number): void {
+    this.delete(key);
+    if (weight > this.#most) return;
+    this.#entries.set(key, { value, weight });
+    this.#weight += weight;
+    for (const [oldest] of this.#entries) {
+      if (this.#weight <= this.#most) break;
+      this.delete(oldest);
+    }
+  }
+
+  delete(key: Key): void {
+    this.#weight -= this.#entries.get(key)?.weight ?? 0;
+    this.#entries.delete(key);
+  }
+}

@@ -1,0 +1,92 @@
+import { constants } from 'node:fs';
+import { chmod, copyFile, lstat, mkdir, readdir, readlink, rm, symlink } from 'node:fs/promises';
+import path from 'node:path';
+import { CONTAINER_LAYOUT } from '../conf/job.ts';
+
+/*
+ * The working directory of one run of the user's program: `<container>/program/<generation>`, a copy of the localised source.
+ *
+ * The localised source itself (`<container>/source`) is a link into the NodeManager's cache, which all containers and jobs of the user on
+ * that node share. A program that writes there would change the files of later jobs. Each run has its own copy, so every rank of a
+ * generation starts from the same files, whether or not its node ran an earlier generation.
+ */
+
+/** The number of concurrent copies; libuv's thread pool has 4 threads by default. */
+const COPIES_AT_ONCE = 8;
+
+/**
+ * Makes the working directory of a generation and removes those of earlier ones.
+ *
+ * @param container absolute path of the container's working directory
+ * @param source absolute path of the localised source; null when the job has none, for an empty directory
+ * @param onLeftOver receives each earlier directory that cannot be removed; YARN removes it with the container
+ * @returns absolute path of the working directory
+ */
+export async function createProgramFolder(
+  container: string,
+  generation: number,
+  source: string | null,
+  onLeftOver: (folder: string, error: unknown) => void,
+): Promise<string> {
+  const parent = path.join(container, CONTAINER_LAYOUT.program);
+  const folder = path.join(parent, String(generation));
+  await mkdir(parent, { recursive: true, mode: 0o700 });
+  const earlier = (await readdir(parent)).map((name) => path.join(parent, name));
+  await Promise.all(earlier.map((each) => removeTree(each).catch((error: unknown) => onLeftOver(each, error))));
+  await mkdir(folder, { mode: 0o700 });
+  if (source !== null) await copyTree(source, folder);
+  return folder;
+}
+
+interface PendingCopy {
+  readonly from: string;
+  readonly to: string;
+}
+
+/**
+ * Copies files, symbolic links and empty folders. Keeps modes but adds write permission for the owner: a NodeManager localises files as
+ * read-only.
+ */
+async function copyTree(from: string, to: string): Promise<void> {
+  const files: PendingCopy[] = [];
+  await copyStructure(from, to, files);
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    for (let file = files[next++]; file !== undefined; file = files[next++]) await copyContent(file);
+  };
+  await Promise.all(Array.from({ length: COPIES_AT_ONCE }, worker));
+}
+
+async function copyStructure(from: string, to: string, files: PendingCopy[]): Promise<void> {
+  for (const entry of await readdir(from, { withFileTypes: true })) {
+    const pending = { from: path.join(from, entry.name), to: path.join(to, entry.name) };
+    if (entry.isDirectory()) {
+      await mkdir(pending.to, { mode: 0o755 });
+      await copyStructure(pending.from, pending.to, files);
+    } else if (entry.isSymbolicLink()) await symlink(await readlink(pending.from), pending.to);
+    else files.push(pending);
+  }
+}
+
+/** Clones the file where the file system supports it; otherwise the kernel copies it. */
+async function copyContent({ from, to }: PendingCopy): Promise<void> {
+  const [{ mode }] = await Promise.all([lstat(from), copyFile(from, to, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL)]);
+  if ((mode & 0o200) === 0) await chmod(to, (mode & 0o777) | 0o200);
+}
+
+/** Also removes folders from which a program has removed its own write permission. */
+async function removeTree(folder: string): Promise<void> {
+  try {
+    await rm(folder, { recursive: true, force: true });
+  } catch {
+    await makeWritable(folder);
+    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+async function makeWritable(folder: string): Promise<void> {
+  await chmod(folder, 0o700);
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    if (entry.isDirectory()) await makeWritable(path.join(folder, entry.name));
+  }
+}

@@ -1,0 +1,137 @@
+import { existsSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import type * as tfjs from '@tensorflow/tfjs';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { installNativeKernels } from './native/native-kernels.ts';
+
+export type BackendName = 'gpu' | 'native' | 'wasm' | 'cpu';
+
+export interface Backend {
+  readonly name: BackendName;
+  readonly tf: typeof tfjs;
+}
+
+const ORDER: readonly BackendName[] = ['gpu', 'native', 'wasm', 'cpu'];
+
+const PACKAGES: Readonly<Record<BackendName, string>> = {
+  gpu: '@tensorflow/tfjs-node-gpu',
+  native: '@tensorflow/tfjs-node',
+  wasm: '@tensorflow/tfjs-backend-wasm',
+  cpu: '@tensorflow/tfjs',
+};
+
+/**
+ * Loads the first available backend, fastest first: CUDA if the machine has a GPU, TensorFlow's C library, WebAssembly, plain JavaScript.
+ * The environment variable TONY_BACKEND selects one of them: `gpu`, `native`, `wasm`, `cpu`.
+ *
+ * The native backend blocks the event loop during each operation. It starts its own threads: the number of cores divided by the ranks on
+ * this machine, or TF_NUM_INTRAOP_THREADS if set.
+ *
+ * On the native backend, gradients and optimizer steps use TensorFlow's kernels, which compute the same results as TensorFlow.js several
+ * times as fast. TONY_NATIVE_KERNELS=off keeps TensorFlow.js's own.
+ *
+ * @param neighbours the number of this job's ranks on this machine, including this one.
+ * @throws TonyError BACKEND_MISSING with the reason for each backend that did not load.
+ */
+export async function loadBackend(neighbours: number, environment: NodeJS.ProcessEnv = process.env): Promise<Backend> {
+  environment.TF_CPP_MIN_LOG_LEVEL ??= '2';
+  environment.TF_NUM_INTRAOP_THREADS ??= String(Math.max(1, Math.floor(availableParallelism() / neighbours)));
+  const asked = environment.TONY_BACKEND;
+  if (asked !== undefined && asked !== '' && !ORDER.includes(asked as BackendName)) {
+    throw new TonyError('BACKEND_MISSING', `TONY_BACKEND is ${asked}`, { hint: `Use one of ${ORDER.join(', ')}.` });
+  }
+  const names = asked ? [asked as BackendName] : ORDER.filter((name) => name !== 'gpu' || hasGpu(environment));
+  const reasons: string[] = [];
+  for (const name of names) {
+    try {
+      const tf = await load(name);
+      if (environment.TONY_NATIVE_KERNELS !== 'off') {
+        installNativeKernels(tf);
+      }
+      return { name, tf };
+    } catch (error) {
+      reasons.push(`${PACKAGES[name]}: ${messageOf(error).slice(0, 200)}`);
+    }
+  }
+  throw new TonyError('BACKEND_MISSING', `no TensorFlow.js backend can be loaded: ${reasons.join('; ')}`);
+}
+
+/** Whether the machine has a GPU that this process may use. */
+export function hasGpu(environment: NodeJS.ProcessEnv = process.env): boolean {
+  const visible = environment.CUDA_VISIBLE_DEVICES;
+  return visible !== '' && visible !== '-1' && existsSync('/dev/nvidiactl');
+}
+
+async function load(name: BackendName): Promise<typeof tfjs> {
+  if (name === 'gpu' || name === 'native') {
+    return await importModule(PACKAGES[name]);
+  }
+  const tf = await importModule(PACKAGES.cpu);
+  if (name === 'wasm') {
+    await importModule(PACKAGES.wasm);
+    disarmWasm(tf);
+  }
+  if (!(await tf.setBackend(name))) {
+    throw new TonyError('BACKEND_MISSING', `the ${name} backend does not start`);
+  }
+  await tf.ready();
+  return tf;
+}
+
+/** Imports the same instance as the user's program: the bundle contains no TensorFlow.js, so the specifier is resolved at run time. */
+async function importModule(specifier: string): Promise<typeof tfjs> {
+  const module = (await import(specifier)) as { default?: typeof tfjs } & typeof tfjs;
+  return module.default ?? module;
+}
+
+/**
+ * Gradients that tfjs-backend-wasm 4.22 silently computes wrongly (compared with the cpu backend). After these kernels are unregistered, a
+ * program that needs them fails with an error instead.
+ */
+const WRONG_WASM_KERNELS = ['MaxPoolGrad', 'MaxPool3DGrad', 'ResizeNearestNeighborGrad', 'Conv3DBackpropInputV2'];
+
+function disarmWasm(tf: typeof tfjs): void {
+  const registered = new Set(tf.getKernelsForBackend('wasm').map(({ kernelName }) => kernelName));
+  for (const kernel of WRONG_WASM_KERNELS) {
+    if (registered.has(kernel)) {
+      tf.unregisterKernel(kernel, 'wasm');
+    }
+  }
+}
+
+/** Layers whose gradients the wasm backend lacks or computes wrongly. */
+const UNFIT_FOR_WASM =
+  /^(Conv[123]D|Conv[23]DTranspose|SeparableConv[12]D|DepthwiseConv2D|ConvLSTM2D(Cell)?|(Global)?MaxPooling[123]D|UpSampling2D|Embedding)$/;
+
+export interface LayerTree {
+  readonly name: string;
+  getClassName(): string;
+  readonly layers?: readonly LayerTree[];
+  /** The wrapped layer of a wrapper such as TimeDistributed. */
+  readonly layer?: LayerTree;
+  readonly forwardLayer?: LayerTree;
+  readonly cell?: LayerTree;
+}
+
+/** @throws TonyError BACKEND_UNFIT when this backend cannot train the model or would train it wrongly. */
+export function refuseUnfitModel(backend: BackendName, model: tfjs.LayersModel): void {
+  if (backend !== 'wasm') {
+    return;
+  }
+  const unfit = [...layersOf(model as unknown as LayerTree)].filter((layer) => UNFIT_FOR_WASM.test(layer.getClassName()));
+  if (unfit.length > 0) {
+    const names = unfit.map((layer) => `${layer.name} (${layer.getClassName()})`).join(', ');
+    throw new TonyError('BACKEND_UNFIT', `the wasm backend cannot train ${names}: it lacks their gradients, or computes wrong ones`);
+  }
+}
+
+/** A layer and all layers within it. */
+export function* layersOf(layer: LayerTree): Generator<LayerTree> {
+  yield layer;
+  const inner = [...(layer.layers ?? []), layer.layer, layer.forwardLayer, layer.cell];
+  for (const each of inner) {
+    if (each !== undefined) {
+      yield* layersOf(each);
+    }
+  }
+}

@@ -1,0 +1,225 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { messageOf } from '../../../platform/errors.ts';
+import type { NamedGradient } from '../../optimizer/named-gradient.ts';
+import { type OptimizerSlot, OptimizerSlots } from '../../optimizer/optimizer-slots.ts';
+import type { NativeBackend } from './native-backend.ts';
+import { nativeKernelsOf } from './native-kernels.ts';
+import { type OptimizerRule, ruleOf, type Scalar, type SlotKind } from './optimizer-rules.ts';
+import { ResourceVariable } from './resource-variable.ts';
+
+/** A variable and its slots, with their resource variables. */
+interface Group {
+  readonly variable: tfjs.Variable;
+  readonly slots: readonly OptimizerSlot[];
+  /** The resource variable of the variable, then those of the slots. */
+  readonly twins: readonly ResourceVariable[];
+}
+
+interface Step {
+  readonly gradient: tfjs.Tensor;
+  readonly group: Group;
+}
+
+/**
+ * Applies gradients with TensorFlow's fused kernels, one per variable, where TensorFlow.js runs a dozen small operations. The optimizer's
+ * own slots and counters change as if its `applyGradients` had run, so fused steps and the optimizer's own steps can alternate. The class
+ * detects other changes of variables and slots, such as `assign` or a restored checkpoint.
+ */
+export class FusedOptimizer {
+  readonly #optimizer: tfjs.Optimizer;
+  readonly #slots: OptimizerSlots;
+  readonly #native: NativeBackend | null;
+  readonly #rule: OptimizerRule | null;
+  #reason: string | null = null;
+  readonly #groups = new Map<tfjs.Variable, Group>();
+  readonly #scalars = new Map<number, { readonly value: number; readonly tensor: tfjs.Tensor }>();
+
+  constructor(tf: typeof tfjs, optimizer: tfjs.Optimizer) {
+    this.#optimizer = optimizer;
+    this.#slots = OptimizerSlots.of(tf, optimizer);
+    this.#native = nativeKernelsOf(tf);
+    const rule = this.#native === null ? { reason: 'native kernels are not installed' } : ruleOf(this.#native, optimizer);
+    if ('reason' in rule) {
+      this.#reason = rule.reason;
+      this.#rule = null;
+    } else {
+      this.#rule = rule;
+    }
+  }
+
+  /** Why the optimizer's own implementation takes the steps; null while they are fused. */
+  get reason(): string | null {
+    return this.#reason;
+  }
+
+  /** Equals the optimizer's `applyGradients` within float tolerance, except that each variable always has its own slots. */
+  apply(gradients: readonly NamedGradient[]): void {
+    if (this.#rule === null || this.#native === null || this.#reason !== null || !this.#applyFused(this.#native, this.#rule, gradients)) {
+      this.#slots.applyGradients(gradients);
+      if (this.#reason !== null) {
+        this.dispose();
+      }
+    }
+  }
+
+  /** Frees the resource variables and scalars. The optimizer and its slots keep their state. */
+  dispose(): void {
+    for (const group of this.#groups.values()) {
+      disposeGroup(group);
+    }
+    this.#groups.clear();
+    for (const { tensor } of this.#scalars.values()) {
+      tensor.dispose();
+    }
+    this.#scalars.clear();
+  }
+
+  /** Returns false, without a change, if TensorFlow.js must take this step. */
+  #applyFused(native: NativeBackend, rule: OptimizerRule, gradients: readonly NamedGradient[]): boolean {
+    const steps = this.#prepare(native, rule, gradients);
+    if (steps === null) {
+      return false;
+    }
+    const scalars = rule.scalars();
+    let changed = false;
+    try {
+      const tensors = scalars.map((scalar, index) => this.#tensorOf(native, scalar, index));
+      for (const { gradient, group } of steps) {
+        const inputs = [...tensors.slice(0, rule.gradientAt), gradient, ...tensors.slice(rule.gradientAt)];
+        applyKernel(native, rule, group, inputs);
+        changed = true;
+      }
+    } catch (error) {
+      if (changed) {
+        throw error;
+      }
+      // For example, this TensorFlow lacks the kernel.
+      this.#refuse(messageOf(error));
+      return false;
+    } finally {
+      for (const scalar of scalars) {
+        if (typeof scalar !== 'number' && scalar.own) {
+          scalar.tensor.dispose();
+        }
+      }
+    }
+    rule.advance();
+    const counted = this.#optimizer as unknown as { incrementIterations(): void };
+    counted.incrementIterations();
+    return true;
+  }
+
+  #prepare(native: NativeBackend, rule: OptimizerRule, gradients: readonly NamedGradient[]): Step[] | null {
+    const { registeredVariables } = native.tf.engine();
+    const steps: Step[] = [];
+    for (const { name, tensor: gradient } of gradients) {
+      const variable = registeredVariables[name];
+      if (variable === undefined) {
+        return null;
+      }
+      const group = this.#groupOf(native, rule, variable);
+      // #groupOf has created its slots, as TensorFlow.js does even without a gradient.
+      if (gradient === null || gradient === undefined) {
+        continue;
+      }
+      if (group === null || gradient.dtype !== 'float32' || !sameShape(gradient.shape, variable.shape)) {
+        return null;
+      }
+      steps.push({ gradient, group });
+    }
+    return steps;
+  }
+
+  /** Returns null if the kernel would compute a wrong result. */
+  #groupOf(native: NativeBackend, rule: OptimizerRule, variable: tfjs.Variable): Group | null {
+    const place = this.#slots.placeOf(variable);
+    const slots = rule.slots.map((kind) => this.#slotOf(native.tf, kind, place, variable));
+    const before = this.#groups.get(variable);
+    let group = before;
+    if (before === undefined || slots.some((slot, at) => slot.variable !== before.slots[at]?.variable)) {
+      disposeGroup(before);
+      this.#groups.delete(variable);
+      if (variable.dtype !== 'float32') {
+        return this.#refuse(`variable ${variable.name} is of type ${variable.dtype}`);
+      }
+      const twins = [variable, ...slots.map((slot) => slot.variable)].map((each) => new ResourceVariable(native, each));
+      group = { variable, slots, twins };
+      this.#groups.set(variable, group);
+    }
+    for (const [at, { atLeast }] of rule.slots.entries()) {
+      const twin = group?.twins[at + 1];
+      if (atLeast !== undefined && twin?.changed && !isAtLeast(native.tf, twin.variable, atLeast)) {
+        return this.#refuse(`${slots[at]?.originalName} has values below ${atLeast}`);
+      }
+    }
+    return group ?? null;
+  }
+
+  /** Permanently switches to the optimizer's own implementation. */
+  #refuse(reason: string): null {
+    this.#reason = reason;
+    return null;
+  }
+
+  /** Returns the variable's slot; creates a missing one as the optimizer does. */
+  #slotOf(tf: typeof tfjs, kind: SlotKind, place: number, variable: tfjs.Variable): OptimizerSlot {
+    const slots = (this.#optimizer as unknown as Record<string, (OptimizerSlot | undefined)[]>)[kind.property] as (
+      | OptimizerSlot
+      | undefined
+    )[];
+    const there = slots[place];
+    if (there !== undefined && there !== null) {
+      return there;
+    }
+    const made = {
+      originalName: `${variable.name}/${kind.suffix}`,
+      variable: tf.tidy(() => tf.fill(variable.shape, kind.initial).variable(false)),
+    };
+    slots[place] = made;
+    return made;
+  }
+
+  #tensorOf(native: NativeBackend, scalar: Scalar, index: number): tfjs.Tensor {
+    if (typeof scalar !== 'number') {
+      return scalar.tensor;
+    }
+    const before = this.#scalars.get(index);
+    if (before !== undefined && Object.is(before.value, scalar)) {
+      return before.tensor;
+    }
+    before?.tensor.dispose();
+    const tensor = native.tf.keep(native.tf.scalar(scalar, 'float32'));
+    this.#scalars.set(index, { value: scalar, tensor });
+    return tensor;
+  }
+}
+
+function applyKernel(native: NativeBackend, rule: OptimizerRule, { twins }: Group, inputs: readonly tfjs.Tensor[]): void {
+  const taken: ResourceVariable[] = [];
+  try {
+    for (const twin of twins) {
+      twin.take();
+      taken.push(twin);
+    }
+    native.change(rule.kernel, [...twins.map(({ handle }) => handle), ...inputs], rule.attributes);
+  } finally {
+    for (const twin of taken) {
+      twin.give();
+    }
+  }
+}
+
+function disposeGroup(group: Group | undefined): void {
+  for (const twin of group?.twins ?? []) {
+    twin.dispose();
+  }
+}
+
+function isAtLeast(tf: typeof tfjs, variable: tfjs.Variable, least: number): boolean {
+  // False for NaN.
+  return variable.size === 0 || tf.tidy(() => (tf.min(variable).dataSync()[0] as number) >= least);
+}
+
+function sameShape(one: readonly number[], other: readonly number[]): boolean {
+  return one.length === other.length && one.every((size, index) => size === other[index]);
+}

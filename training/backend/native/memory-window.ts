@@ -1,0 +1,96 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import type { NativeBackend } from './native-backend.ts';
+
+/** The alignment, in numbers, that TensorFlow requires to use memory without copying it: 64 bytes. */
+export const ALIGNMENT = 16;
+
+/** The place of a tensor of this shape, whose first number is `numbers[at]`. */
+export interface Place {
+  readonly at: number;
+  readonly shape: readonly number[];
+}
+
+interface Pane {
+  readonly tensor: tfjs.Tensor;
+  /** The same memory as rows, which TensorFlow copies one by one; the rows' indices; the shape of the rows, null if it is the place's. */
+  readonly rows: tfjs.Tensor;
+  readonly indices: tfjs.Tensor;
+  readonly shape: tfjs.Tensor | null;
+}
+
+/**
+ * Tensors in JavaScript's memory. TensorFlow reads and writes them in place, which saves a copy and the creation of arrays: with megabytes
+ * of new arrays per step, V8 pauses for garbage collection every few steps.
+ */
+export class MemoryWindow {
+  readonly #native: NativeBackend;
+  readonly #panes: readonly Pane[];
+
+  private constructor(native: NativeBackend, panes: readonly Pane[]) {
+    this.#native = native;
+    this.#panes = panes;
+  }
+
+  /** Returns null if TensorFlow cannot use the memory in place. Overwrites the numbers at the places. */
+  static open(native: NativeBackend, numbers: Float32Array, places: readonly Place[]): MemoryWindow | null {
+    if (native.usesGpu) {
+      return null;
+    }
+    const window = new MemoryWindow(
+      native,
+      places.map((place) => paneOf(native, numbers, place)),
+    );
+    if (window.#isOpen(numbers, places)) {
+      return window;
+    }
+    window.dispose();
+    return null;
+  }
+
+  /** Tensors in the order of the places, with the current content of the memory. The caller must not dispose them. */
+  get tensors(): readonly tfjs.Tensor[] {
+    return this.#panes.map(({ tensor }) => tensor);
+  }
+
+  /** @param value float32, of the place's shape. */
+  write(index: number, value: tfjs.Tensor): void {
+    const { rows, indices, shape } = this.#panes[index] as Pane;
+    const source = shape === null ? value : this.#native.run('Reshape', [value, shape], [this.#native.integerType('Tshape')]);
+    this.#native.run('InplaceUpdate', [rows, indices, source]).dispose();
+    if (source !== value) {
+      source.dispose();
+    }
+  }
+
+  dispose(): void {
+    for (const { tensor, rows, indices, shape } of this.#panes) {
+      this.#native.tf.dispose([tensor, rows, indices, ...(shape === null ? [] : [shape])]);
+    }
+  }
+
+  /** TensorFlow copies unsuitable memory, so this check writes through each tensor and reads the result from the memory. */
+  #isOpen(numbers: Float32Array, places: readonly Place[]): boolean {
+    const { tf } = this.#native;
+    return places.every(({ at, shape }, index) => {
+      const size = shape.reduce((product, length) => product * length, 1);
+      numbers.fill(0, at, at + size);
+      tf.tidy(() => this.write(index, tf.ones([...shape])));
+      return numbers.subarray(at, at + size).every((number) => number === 1);
+    });
+  }
+}
+
+function paneOf({ tf }: NativeBackend, numbers: Float32Array, { at, shape }: Place): Pane {
+  const size = shape.reduce((product, length) => product * length, 1);
+  const memory = numbers.subarray(at, at + size);
+  // TensorFlow copies several rows faster than one long row, but vectors and scalars have only one.
+  const hasRows = shape.length > 1;
+  const count = hasRows ? (shape[0] as number) : 1;
+  const indices = Int32Array.from({ length: count }, (_, row) => row);
+  return {
+    tensor: tf.keep(tf.tensor(memory, [...shape], 'float32')),
+    rows: tf.keep(tf.tensor(memory, hasRows ? [...shape] : [1, size], 'float32')),
+    indices: tf.keep(tf.tensor1d(indices, 'int32')),
+    shape: hasRows ? null : tf.keep(tf.tensor1d([1, size], 'int32')),
+  };
+}

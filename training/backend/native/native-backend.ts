@@ -1,0 +1,145 @@
+import type * as tfjs from '@tensorflow/tfjs';
+
+/*
+ * The interface of tfjs-node and tfjs-node-gpu beyond that of all backends: any operation of TensorFlow's C library, by name, with the
+ * attributes and inputs that TensorFlow's operation registry defines.
+ */
+
+/** Type constants of TensorFlow's C interface. */
+interface TypeNumbers {
+  readonly TF_FLOAT: number;
+  readonly TF_INT32: number;
+  readonly TF_ATTR_TYPE: number;
+  readonly TF_ATTR_STRING: number;
+  readonly TF_ATTR_SHAPE: number;
+  readonly TF_ATTR_BOOL: number;
+  readonly TF_ATTR_INT: number;
+  readonly TF_ATTR_FLOAT: number;
+}
+
+export interface Attribute {
+  readonly name: string;
+  readonly type: number;
+  readonly value: number | boolean | string | readonly number[];
+}
+
+interface Executor {
+  readonly binding: TypeNumbers;
+  executeSingleOutput(operation: string, attributes: readonly Attribute[], inputs: readonly tfjs.Tensor[]): tfjs.Tensor;
+  executeMultipleOutputs(
+    operation: string,
+    attributes: readonly Attribute[],
+    inputs: readonly tfjs.Tensor[],
+    outputs: number,
+  ): tfjs.Tensor[];
+  refCount(dataId: object): number;
+  incRef(dataId: object): void;
+  readonly isUsingGpuDevice: boolean;
+}
+
+/** Up to this many numbers, one JavaScript pass is faster than the call overhead of several operations. */
+const FEW = 32_768;
+
+/** Runs TensorFlow's own operations on float32 tensors. They bypass the gradient tape. */
+export class NativeBackend {
+  readonly tf: typeof tfjs;
+  readonly #executor: Executor;
+  readonly #types: TypeNumbers;
+  readonly #float: readonly Attribute[];
+  /** Names of the variants in `firstThatRuns` that have failed. */
+  readonly #unavailable = new Set<string>();
+
+  private constructor(tf: typeof tfjs, executor: Executor) {
+    this.tf = tf;
+    this.#executor = executor;
+    this.#types = executor.binding;
+    this.#float = [this.type('T')];
+  }
+
+  /** Returns null if the current backend is not native. */
+  static of(tf: typeof tfjs): NativeBackend | null {
+    const backend = tf.backend() as unknown as Partial<Executor>;
+    const isNative =
+      typeof backend.executeSingleOutput === 'function' &&
+      typeof backend.executeMultipleOutputs === 'function' &&
+      typeof backend.binding?.TF_ATTR_TYPE === 'number';
+    return isNative ? new NativeBackend(tf, backend as Executor) : null;
+  }
+
+  /** Runs an operation with attribute T = float32 and one output. */
+  run(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[] = []): tfjs.Tensor {
+    return this.#executor.executeSingleOutput(operation, [...this.#float, ...attributes], inputs);
+  }
+
+  /** Runs an operation with exactly these attributes and any number of outputs. */
+  runRaw(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[], outputs: number): tfjs.Tensor[] {
+    return this.#executor.executeMultipleOutputs(operation, attributes, inputs, outputs);
+  }
+
+  /** Runs an operation with attribute T = float32 that has no outputs, only side effects. */
+  change(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[] = []): void {
+    this.#executor.executeMultipleOutputs(operation, [...this.#float, ...attributes], inputs, 0);
+  }
+
+  /** Runs `one` or, after it has failed once, `other`. @param one a variant with kernels that some builds of TensorFlow lack. */
+  firstThatRuns(name: string, one: () => tfjs.Tensor, other: () => tfjs.Tensor): tfjs.Tensor {
+    if (!this.#unavailable.has(name)) {
+      try {
+        return one();
+      } catch {
+        this.#unavailable.add(name);
+      }
+    }
+    return other();
+  }
+
+  get usesGpu(): boolean {
+    return this.#executor.isUsingGpuDevice;
+  }
+
+  /** Whether JavaScript can read the tensor without waiting and process it faster than calls of several operations. */
+  isAtHand(tensor: tfjs.Tensor): boolean {
+    return !this.usesGpu && tensor.size <= FEW;
+  }
+
+  /** Returns another tensor with the same data; each must be disposed. */
+  share(tensor: tfjs.Tensor): tfjs.Tensor {
+    const { dataId, shape, dtype } = tensor;
+    this.#executor.incRef(dataId);
+    return this.tf.engine().makeTensorFromTensorInfo({ dataId, shape, dtype });
+  }
+
+  /** The number of tensors that share this data. */
+  sharers(tensor: tfjs.Tensor): number {
+    return this.#executor.refCount(tensor.dataId);
+  }
+
+  /** A type attribute with the value float32. */
+  type(name: string): Attribute {
+    return { name, type: this.#types.TF_ATTR_TYPE, value: this.#types.TF_FLOAT };
+  }
+
+  integerType(name: string): Attribute {
+    return { name, type: this.#types.TF_ATTR_TYPE, value: this.#types.TF_INT32 };
+  }
+
+  text(name: string, value: string): Attribute {
+    return { name, type: this.#types.TF_ATTR_STRING, value };
+  }
+
+  shape(name: string, value: readonly number[]): Attribute {
+    return { name, type: this.#types.TF_ATTR_SHAPE, value };
+  }
+
+  flag(name: string, value: boolean): Attribute {
+    return { name, type: this.#types.TF_ATTR_BOOL, value };
+  }
+
+  integers(name: string, value: number | readonly number[]): Attribute {
+    return { name, type: this.#types.TF_ATTR_INT, value };
+  }
+
+  number(name: string, value: number): Attribute {
+    return { name, type: this.#types.TF_ATTR_FLOAT, value };
+  }
+}

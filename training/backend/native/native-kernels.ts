@@ -1,0 +1,50 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { NativeBackend } from './native-backend.ts';
+import { nativeGradientOf, WITH_NATIVE_GRADIENT } from './native-gradients.ts';
+
+interface Installed {
+  readonly native: NativeBackend;
+  readonly replaced: readonly tfjs.GradConfig[];
+}
+
+/** Keyed by engine: all copies of TensorFlow.js's functions share one engine. */
+const installed = new WeakMap<object, Installed>();
+
+/**
+ * Makes gradients, and the optimizer steps of `fit` and `step`, use TensorFlow's own kernels if they compute the same results as
+ * TensorFlow.js. Does nothing on other backends.
+ */
+export function installNativeKernels(tf: typeof tfjs): void {
+  const native = NativeBackend.of(tf);
+  if (native === null || installed.has(tf.engine())) {
+    return;
+  }
+  const replaced: tfjs.GradConfig[] = [];
+  for (const kernelName of WITH_NATIVE_GRADIENT) {
+    const own = tf.getGradient(kernelName);
+    const better = own === undefined ? null : nativeGradientOf(native, own);
+    if (better !== null) {
+      replaced.push(own);
+      replaceGradient(tf, better);
+    }
+  }
+  installed.set(tf.engine(), { native, replaced });
+}
+
+/** Restores TensorFlow.js's own gradients. */
+export function uninstallNativeKernels(tf: typeof tfjs): void {
+  for (const own of installed.get(tf.engine())?.replaced ?? []) {
+    replaceGradient(tf, own);
+  }
+  installed.delete(tf.engine());
+}
+
+/** The native backend, while its kernels are installed; otherwise null. */
+export function nativeKernelsOf(tf: typeof tfjs): NativeBackend | null {
+  return installed.get(tf.engine())?.native ?? null;
+}
+
+function replaceGradient(tf: typeof tfjs, config: tfjs.GradConfig): void {
+  tf.unregisterGradient(config.kernelName);
+  tf.registerGradient(config);
+}

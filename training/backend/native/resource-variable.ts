@@ -1,0 +1,63 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import type { NativeBackend } from './native-backend.ts';
+
+let created = 0;
+
+/**
+ * A TensorFlow resource variable that mirrors a tf.Variable, so that fused kernels can update it in place. The tf.Variable has precedence:
+ *
+ *   take    copies the tf.Variable's value to the resource if other code has changed it, and then leaves the memory to the resource alone
+ *   (a kernel updates the resource)
+ *   give    assigns the resource's value to the tf.Variable; both share the memory
+ *
+ * TensorFlow counts references to a buffer and copies a shared buffer before changing it, so clones that a program keeps do not change.
+ */
+export class ResourceVariable {
+  readonly handle: tfjs.Tensor;
+  readonly variable: tfjs.Variable;
+  readonly #native: NativeBackend;
+  /** The data that the tf.Variable and the resource share. */
+  #shared: object | null = null;
+
+  constructor(native: NativeBackend, variable: tfjs.Variable) {
+    this.#native = native;
+    this.variable = variable;
+    created++;
+    const attributes = [
+      native.type('dtype'),
+      native.shape('shape', variable.shape),
+      native.text('container', ''),
+      native.text('shared_name', `tony-ts/${created}`),
+    ];
+    this.handle = native.tf.keep(native.runRaw('VarHandleOp', [], attributes, 1)[0] as tfjs.Tensor);
+  }
+
+  /** Whether other code has assigned the tf.Variable since the last `give`. */
+  get changed(): boolean {
+    return this.variable.dataId !== this.#shared;
+  }
+
+  /** Hands the value to the resource. Until `give` the tf.Variable may have no value. */
+  take(): void {
+    if (this.changed) {
+      this.#native.runRaw('AssignVariableOp', [this.handle, this.variable], [this.#native.type('dtype')], 0);
+      this.#shared = this.variable.dataId;
+    }
+    if (this.#native.sharers(this.variable) === 1) {
+      this.#native.tf.engine().disposeTensor(this.variable);
+    }
+  }
+
+  give(): void {
+    const [value] = this.#native.runRaw('ReadVariableOp', [this.handle], [this.#native.type('dtype')], 1) as [tfjs.Tensor];
+    this.variable.assign(value);
+    value.dispose();
+    this.#shared = this.variable.dataId;
+  }
+
+  /** Frees the resource; the tf.Variable keeps its value. */
+  dispose(): void {
+    this.#native.runRaw('DestroyResourceOp', [this.handle], [this.#native.flag('ignore_lookup_error', true)], 0);
+    this.handle.dispose();
+  }
+}

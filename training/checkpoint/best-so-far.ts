@@ -1,0 +1,52 @@
+export interface PatienceOptions {
+  /** Whether a lower or a higher value is better. */
+  readonly mode: 'min' | 'max';
+  /** The number of consecutive values without an improvement after which training should stop; null for no limit. */
+  readonly patience: number | null;
+  /** The difference that a value must exceed to count as an improvement. A smaller difference can still make it the best value. */
+  readonly minDelta: number;
+}
+
+export interface Judgement {
+  /** The value is better than all earlier ones. */
+  readonly isBest: boolean;
+  /** The patience is exhausted. */
+  readonly isEnough: boolean;
+}
+
+/** Judges a series of values. NaN is never better. */
+export class BestSoFar {
+  readonly #options: PatienceOptions;
+  #best: number | null;
+  /** The last improvement, with which later values are compared. */
+  #reference: number | null;
+  #wait = 0;
+
+  /** @param best the best value of an earlier process; null if there is none. */
+  constructor(options: PatienceOptions, best: number | null) {
+    this.#options = options;
+    this.#best = best;
+    this.#reference = best;
+  }
+
+  judge(value: number): Judgement {
+    const { patience, minDelta } = this.#options;
+    const isBest = this.#isBetter(value, this.#best, 0);
+    if (isBest) {
+      this.#best = value;
+    }
+    if (this.#isBetter(value, this.#reference, minDelta)) {
+      this.#reference = value;
+      this.#wait = 0;
+    } else {
+      this.#wait++;
+    }
+    return { isBest, isEnough: patience !== null && this.#wait >= patience };
+  }
+
+  #isBetter(value: number, than: number | null, by: number): boolean {
+    if (Number.isNaN(value)) return false;
+    if (than === null) return true;
+    return this.#options.mode === 'min' ? value < than - by : value > than + by;
+  }
+}

@@ -1,0 +1,260 @@
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { TonyError } from '../../platform/errors.ts';
+import type { Json } from '../../platform/json-value.ts';
+
+/**
+ * A checkpoint is a folder `step-N`. Each process that holds a part of the state writes one file:
+ *
+ *   tensors-00000-of-00002.bin   tensors one after the other, without gaps, little-endian
+ *   tensors-00001-of-00002.bin
+ *   manifest.json                { "sha256": of the text of `body`, "body": { ..., files: [name, length], tensors: [name, type, shape,
+ *                                file, offset, sha256] } }
+ *
+ * The writer stores the manifest last and then renames the folder into place, so every folder named `step-N` was complete when it appeared.
+ * Each tensor has its own checksum, so a reader of some tensors reads and verifies only those. If several processes hold parts of a tensor,
+ * the checkpoint stores the parts, each with the index of its first number, and readers join them.
+ */
+export const MANIFEST = 'manifest.json';
+
+/** A phase's name and start; see phases.ts. */
+export interface PhasePlace {
+  readonly name: string;
+  /** The number of steps that earlier phases have taken. */
+  readonly start: number;
+}
+
+/** The state of training apart from its tensors. */
+export interface TrainingPosition {
+  /** Optimizer steps taken so far, including those of earlier phases. */
+  readonly step: number;
+  readonly phase: PhasePlace;
+  readonly epoch: number;
+  /** Examples of this epoch used so far by all ranks together. */
+  readonly examples: number;
+  /** Determines the order of the data. All random state is derived from the seed, the step and the rank. */
+  readonly seed: number;
+  /** The optimizer's step counter. */
+  readonly iterations: number;
+  /** The phase is complete. */
+  readonly final: boolean;
+  /** The weights or the loss are NaN or infinite. Such a checkpoint only records that training has ended. */
+  readonly diverged?: boolean | undefined;
+  /** The position in the dataset, if `fit` uses one. */
+  readonly data?: Json | undefined;
+  /** The history that `fit` returns, for the epochs so far. */
+  readonly history?: Json | undefined;
+  /** The state of a custom loop apart from its variables. */
+  readonly state?: Json | undefined;
+}
+
+export interface StoredTensor {
+  readonly name: string;
+  readonly dtype: 'float32' | 'int32' | 'bool';
+  readonly shape: readonly number[];
+  readonly bytes: Uint8Array;
+  /**
+   * For a writer that holds a part of a tensor: the index, in the flattened tensor, of the first number in `bytes`. Readers get whole
+   * tensors without this field.
+   */
+  readonly from?: number;
+}
+
+export interface Snapshot {
+  readonly position: TrainingPosition;
+  readonly tensors: readonly StoredTensor[];
+}
+
+/** The writer of a checkpoint. */
+export interface Origin {
+  readonly applicationId: string;
+  readonly generation: number;
+}
+
+const count = z.number().int().nonnegative();
+const jsonValue = z.json();
+const sha256Text = z.string().regex(/^[0-9a-f]{64}$/);
+
+const tensorPlace = z.object({
+  name: z.string(),
+  dtype: z.enum(['float32', 'int32', 'bool']),
+  shape: z.array(count),
+  /** In bytes, within its file. */
+  offset: count,
+  bytes: count,
+});
+
+/** For `from` see StoredTensor. */
+const describedTensor = tensorPlace.extend({ sha256: sha256Text, from: count.optional() });
+
+const shardFile = z.object({ name: z.string().regex(/^tensors-\d{5}-of-\d{5}\.bin$/), bytes: count });
+
+/** Describes one written file to the process that writes the manifest. Serialisable as JSON. */
+export const shardDescription = shardFile.extend({ tensors: z.array(describedTensor) });
+
+export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;
+
+/** See TrainingPosition. */
+export const trainingPosition = z.object({
+  step: count,
+  phase: z.object({ name: z.string(), start: count }),
+  epoch: count,
+  examples: count,
+  seed: count,
+  iterations: count,
+  final: z.boolean(),
+  diverged: z.boolean().optional(),
+  data: jsonValue.optional(),
+  history: jsonValue.optional(),
+  state: jsonValue.optional(),
+});
+
+const bodySchema = z.object({
+  version: z.literal(2),
+  applicationId: z.string(),
+  generation: count,
+  createdAt: z.string(),
+  position: trainingPosition,
+  files: z.array(shardFile),
+  tensors: z.array(describedTensor.extend({ file: z.string() })),
+});
+
+type Body = z.infer<typeof bodySchema>;
+
+export interface TensorPlace {
+  readonly name: string;
+  readonly dtype: StoredTensor['dtype'];
+  readonly shape: readonly number[];
+  readonly file: string;
+  readonly offset: number;
+  readonly bytes: number;
+  /** See StoredTensor. */
+  readonly from?: number | undefined;
+  readonly sha256: string;
+}
+
+export interface CheckpointFile {
+  readonly name: string;
+  readonly bytes: number;
+}
+
+/** The content of manifest.json. */
+export interface Manifest extends Origin {
+  readonly createdAt: string;
+  readonly position: TrainingPosition;
+  readonly files: readonly CheckpointFile[];
+  /** Grouped by file, in the order of each file. */
+  readonly tensors: readonly TensorPlace[];
+}
+
+export function shardName(index: number, shards: number): string {
+  const digits = (value: number) => String(value).padStart(5, '0');
+  return `tensors-${digits(index)}-of-${digits(shards)}.bin`;
+}
+
+export function encodeManifest(
+  position: TrainingPosition,
+  shards: readonly ShardDescription[],
+  origin: Origin & { readonly createdAt: string },
+): Buffer {
+  const { applicationId, generation, createdAt } = origin;
+  const body: Body = {
+    version: 2,
+    applicationId,
+    generation,
+    createdAt,
+    // JSON omits undefined fields.
+    position: trainingPosition.parse(position),
+    files: shards.map(({ name, bytes }) => ({ name, bytes })),
+    tensors: shards.flatMap(({ name: file, tensors }) => tensors.map((tensor) => ({ ...tensor, file }))),
+  };
+  return Buffer.from(`${JSON.stringify({ sha256: sha256(JSON.stringify(body)), body }, null, 1)}\n`);
+}
+
+/** @throws TonyError CHECKPOINT_DAMAGED with the defect. */
+export function parseManifest(bytes: Uint8Array, where: string): Manifest {
+  let document: unknown;
+  try {
+    document = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
+  } catch {
+    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} is no JSON`);
+  }
+  const outer = z.object({ sha256: z.string(), body: z.unknown() }).safeParse(document);
+  if (!outer.success || sha256(JSON.stringify(outer.data.body)) !== outer.data.sha256) {
+    throw new TonyError('CHECKPOINT_DAMAGED', `the checksum of ${where}/${MANIFEST} is wrong`);
+  }
+  const body = bodySchema.safeParse(outer.data.body);
+  if (!body.success) {
+    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} is not as this version writes it`);
+  }
+  checkPlaces(body.data, where);
+  return body.data;
+}
+
+/** Verifies that each tensor begins where the previous one ends and that the files contain nothing else. */
+function checkPlaces({ files, tensors }: Manifest, where: string): void {
+  const ends = new Map(files.map(({ name }) => [name, 0]));
+  for (const { name, file, offset, bytes } of tensors) {
+    if (offset !== ends.get(file)) {
+      throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} gives ${name} an impossible place`);
+    }
+    ends.set(file, offset + bytes);
+  }
+  for (const { name, bytes } of files) {
+    if (ends.get(name) !== bytes) {
+      throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not tell what is in ${name}`);
+    }
+  }
+  const broken = notThereOnce(tensors);
+  if (broken !== null) {
+    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not have ${broken} once as a whole`);
+  }
+}
+
+/** The name of the first tensor with a missing or repeated number; null if every number is present exactly once. */
+export function notThereOnce(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
+  for (const [name, parts] of byName(places)) {
+    let end = 0;
+    for (const part of parts) {
+      // A repeated empty tensor passes this check; the last one below catches it.
+      if ((part.from ?? 0) * bytesEach(part.dtype) !== end || part.shape.join() !== parts[0]?.shape.join()) {
+        return name;
+      }
+      end += part.bytes;
+    }
+    const { dtype, shape } = parts[0] as (typeof parts)[number];
+    if (end !== byteLength(dtype, shape) || (parts.length > 1 && end === 0)) {
+      return name;
+    }
+  }
+  return null;
+}
+
+/** Groups parts by tensor name: parts in their order, tensors in the order in which their names first appear. */
+export function byName<T extends { readonly name: string; readonly from?: number | undefined }>(places: readonly T[]): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const place of places) {
+    const group = groups.get(place.name);
+    if (group === undefined) {
+      groups.set(place.name, [place]);
+    } else {
+      group.push(place);
+    }
+  }
+  for (const group of groups.values()) {
+    group.sort((a, b) => (a.from ?? 0) - (b.from ?? 0));
+  }
+  return groups;
+}
+
+function bytesEach(dtype: StoredTensor['dtype']): number {
+  return dtype === 'bool' ? 1 : 4;
+}
+
+function byteLength(dtype: StoredTensor['dtype'], shape: readonly number[]): number {
+  return shape.reduce((product, dimension) => product * dimension, bytesEach(dtype));
+}
+
+function sha256(data: string): string {
+  return createHash('sha256').update(data).digest('hex');
+}

@@ -1,0 +1,463 @@
+import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri, parentUri } from '../../storage/uri.ts';
+import { type BestCheckpoint, encodeBest, encodeEnd, encodeHeld, parseBest, parseEnd, parseHeld } from './checkpoint-best.ts';
+import {
+  encodeManifest,
+  MANIFEST,
+  type Manifest,
+  notThereOnce,
+  type Origin,
+  parseManifest,
+  type ShardDescription,
+  type Snapshot,
+  type StoredTensor,
+  shardName,
+  type TrainingPosition,
+} from './checkpoint-format.ts';
+import { readTensorsOf, writeShardFile } from './checkpoint-shard.ts';
+import { CheckpointThread } from './checkpoint-thread.ts';
+
+const PENDING = '.pending';
+const HELD = '.held';
+const BEST = 'best.json';
+const END = 'end.json';
+const STEP = /^step-(\d{1,15})$/;
+/** An old writer may recreate its generation's folder between two attempts to replace it. This limits the attempts. */
+const RETIRE_TRIES = 100;
+/** How long `markEndNow` blocks an exiting process. */
+const END_NOW_MS = 10_000;
+
+/** A checkpoint whose manifest has been read. Serialisable as JSON. */
+export interface OpenedCheckpoint {
+  readonly uri: string;
+  readonly manifest: Manifest;
+  readonly position: TrainingPosition;
+}
+
+export interface StoredCheckpoint extends OpenedCheckpoint {
+  readonly tensors: readonly StoredTensor[];
+}
+
+/** A checkpoint that one or several processes are writing. Serialisable as JSON. */
+export interface PendingCheckpoint extends Origin {
+  readonly step: number;
+  readonly uri: string;
+}
+
+/**
+ * The checkpoints of a job in one folder:
+ *
+ *   step-100/ step-200/ ...                          complete checkpoints
+ *   best.json                                        the best checkpoint, as an evaluator found it; never removed
+ *   end.json                                         this application's program has ended and writes no further checkpoints
+ *   .held/evaluator-0.json                           the checkpoint that a task is reading; never removed
+ *   .pending/APPLICATION/generation-3/step-300-.../  a checkpoint that generation 3 is writing
+ *   .pending/APPLICATION/generation-1, ...           files: tombstones of generations that must not write any more
+ *
+ * A writer creates its files below its generation's folder and renames the step's folder into place. Both fail if a tombstone file has
+ * taken the generation folder's name. After retiring the older generations, a reader can therefore choose the newest checkpoint, and no
+ * older generation can add a newer one.
+ */
+export class CheckpointStore {
+  readonly dir: string;
+  readonly #storage: Storage;
+  readonly #openThread: () => CheckpointThread | null;
+
+  /** @param openThread returns the thread in which `save` writes; null to write in the calling thread. */
+  constructor(storage: Storage, dir: string, openThread: () => CheckpointThread | null = () => null) {
+    this.dir = dir;
+    this.#storage = storage;
+    this.#openThread = openThread;
+  }
+
+  /** Fences off all older generations of the application. Call it before choosing the checkpoint to resume from. */
+  async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
+    const pending = joinUri(this.dir, PENDING);
+    const own = joinUri(pending, folderNameOf(applicationId));
+    const there = new Map((await this.#storage.list(own)).map((entry) => [entry.name, entry.type]));
+    for (let older = 1; older < generation; older++) {
+      if (there.get(`generation-${older}`) !== 'file') {
+        await this.#retire(this.#folderOf({ applicationId, generation: older }), older);
+      }
+    }
+    for (const entry of await this.#storage.list(pending)) {
+      if (entry.name.startsWith('retired-') || entry.name.startsWith('pruned-')) {
+        await this.#storage.remove(entry.uri);
+      }
+    }
+  }
+
+  async #retire(uri: string, generation: number): Promise<void> {
+    for (let attempt = 0; attempt < RETIRE_TRIES; attempt++) {
+      const entry = await this.#storage.stat(uri);
+      if (entry?.type === 'file') {
+        return;
+      }
+      if (entry?.type === 'folder') {
+        await this.#storage.rename(uri, joinUri(this.dir, PENDING, `retired-${generation}-${randomUUID()}`));
+      } else if (await this.#storage.write(uri, Buffer.from('This generation writes no more.\n'), { ifAbsent: true })) {
+        return;
+      }
+    }
+    throw new TonyError('CHECKPOINT_FAILED', `generation ${generation} cannot be kept from writing to ${this.dir}`);
+  }
+
+  /**
+   * Writes a checkpoint atomically. The caller must not read or change the snapshot's bytes until the promise settles.
+   * @returns the checkpoint's URI.
+   * @throws TonyError CHECKPOINT_FENCED when a newer generation has taken over.
+   */
+  async save(snapshot: Snapshot, origin: Origin): Promise<string> {
+    const { position, tensors } = snapshot;
+    const thread = CheckpointThread.canTake(tensors) ? this.#openThread() : null;
+    if (thread !== null) {
+      return await thread.save(this.dir, snapshot, origin);
+    }
+    const pending = await this.beginSave(position.step, origin);
+    const shard = await this.writeShard(pending, { index: 0, count: 1 }, tensors);
+    return await this.commit(pending, position, [shard]);
+  }
+
+  /**
+   * Begins a checkpoint that several processes write: each process then calls `writeShard`, and the process that began it calls `commit`
+   * with their results. A generation writes one checkpoint at a time; `beginSave` removes the remains of earlier attempts.
+   * @throws TonyError CHECKPOINT_FENCED.
+   */
+  async beginSave(step: number, origin: Origin): Promise<PendingCheckpoint> {
+    const { applicationId, generation } = origin;
+    const mine = this.#folderOf(origin);
+    if ((await this.#storage.stat(mine))?.type === 'file') {
+      throw fenced(generation, step);
+    }
+    for (const left of await this.#storage.list(mine)) {
+      await this.#storage.remove(left.uri);
+    }
+    // A unique folder protects this attempt from late writers of an earlier one.
+    return { step, applicationId, generation, uri: joinUri(mine, `step-${step}-${randomUUID()}`) };
+  }
+
+  /**
+   * Writes one of `count` files; each tensor, or part of a tensor, belongs to exactly one file. The bytes must not change meanwhile.
+   * @param pending the result of `beginSave`, possibly received over the network: any other folder is rejected.
+   * @throws TonyError CHECKPOINT_FENCED, CHECKPOINT_FAILED.
+   */
+  async writeShard(
+    pending: PendingCheckpoint,
+    place: { readonly index: number; readonly count: number },
+    tensors: readonly StoredTensor[],
+  ): Promise<ShardDescription> {
+    if (!this.#isPendingHere(pending)) {
+      throw new TonyError('CHECKPOINT_FAILED', `${pending.uri} is not a checkpoint that is being written in ${this.dir}`);
+    }
+    return await this.#unlessFenced(pending, async () => await writeShardFile(this.#storage, pending.uri, place, tensors));
+  }
+
+  /** Also rejects application names with `/` or `..`, which would escape the folder. */
+  #isPendingHere({ step, applicationId, generation, uri }: PendingCheckpoint): boolean {
+    const [name = ''] = uri.split('/').slice(-1);
+    const isName = /^[\w-]*$/.test(applicationId) && name.startsWith(`step-${step}-`) && /^[\w-]+$/.test(name);
+    return isName && uri === joinUri(this.#folderOf({ applicationId, generation }), name);
+  }
+
+  /**
+   * Completes a checkpoint: writes the manifest and renames the folder into place.
+   * @returns the checkpoint's URI.
+   * @throws TonyError CHECKPOINT_FENCED, or CHECKPOINT_FAILED when a file is missing or a tensor is in two files.
+   */
+  async commit(pending: PendingCheckpoint, position: TrainingPosition, shards: readonly ShardDescription[]): Promise<string> {
+    const { step, generation, applicationId, uri } = pending;
+    const inOrder = [...shards].sort((one, other) => (one.name < other.name ? -1 : 1));
+    checkShards(inOrder, step, position);
+    const name = `step-${step}`;
+    return await this.#unlessFenced(pending, async () => {
+      const manifest = encodeManifest(position, inOrder, { applicationId, generation, createdAt: new Date().toISOString() });
+      await this.#storage.write(joinUri(uri, MANIFEST), manifest);
+      const lengths = new Map((await this.#storage.list(uri)).map((entry) => [entry.name, entry.size]));
+      for (const shard of inOrder) {
+        if (lengths.get(shard.name) !== shard.bytes) {
+          throw new TonyError('CHECKPOINT_FAILED', `${uri}/${shard.name} is not there as it was written`);
+        }
+      }
+      const target = joinUri(this.dir, name);
+      await this.#moveIntoPlace(uri, target, this.#folderOf(pending));
+      return target;
+    });
+  }
+
+  #folderOf({ applicationId, generation }: Origin): string {
+    return joinUri(this.dir, PENDING, folderNameOf(applicationId), `generation-${generation}`);
+  }
+
+  async #unlessFenced<T>(pending: PendingCheckpoint, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if ((await this.#storage.stat(this.#folderOf(pending)).catch(() => null))?.type === 'file') {
+        throw fenced(pending.generation, pending.step, error);
+      }
+      throw error;
+    }
+  }
+
+  async #moveIntoPlace(pending: string, target: string, mine: string): Promise<void> {
+    if (await this.#storage.rename(pending, target)) {
+      return;
+    }
+    if ((await this.#storage.stat(target)) === null) {
+      throw new TonyError('CHECKPOINT_FAILED', `${pending} has disappeared before it was renamed`);
+    }
+    // Replaces an older checkpoint of this step: a damaged one that was skipped, or one that was not marked as final.
+    const replaced = joinUri(mine, `replaced-${randomUUID()}`);
+    await this.#storage.rename(target, replaced);
+    if (!(await this.#storage.rename(pending, target))) {
+      throw new TonyError('CHECKPOINT_FAILED', `${pending} could not be renamed to ${target}`);
+    }
+    await this.#storage.remove(replaced);
+  }
+
+  /**
+   * Removes checkpoints up to `step`, except the newest `keep`, the steps in `others`, the best one and those that tasks are reading.
+   * Keeps checkpoints of later steps: they belong to an earlier run, and this run will replace them.
+   */
+  async prune(step: number, keep: number, others: ReadonlySet<number> = new Set()): Promise<void> {
+    const old = (await this.steps()).filter((each) => each <= step && !others.has(each)).slice(Math.max(1, keep));
+    const kept = old.length === 0 ? new Set<number>() : await this.#protected();
+    for (const each of old.filter((candidate) => !kept.has(candidate))) {
+      await this.#drop(each);
+    }
+  }
+
+  /**
+   * Hides the checkpoint before removing it. If `markBest` or `hold` runs at the same time, either this method sees the mark and restores
+   * the checkpoint, or the other one finds the checkpoint missing.
+   */
+  async #drop(step: number): Promise<void> {
+    const uri = joinUri(this.dir, `step-${step}`);
+    const aside = joinUri(this.dir, PENDING, `pruned-${randomUUID()}`, `step-${step}`);
+    if (!(await this.#storage.rename(uri, aside))) {
+      return;
+    }
+    if ((await this.#protected()).has(step)) {
+      await this.#storage.rename(aside, uri);
+    }
+    await this.#storage.remove(parentUri(aside));
+  }
+
+  async #protected(): Promise<Set<number>> {
+    const held = (await this.#storage.list(joinUri(this.dir, HELD))).map(async ({ uri }) => {
+      const bytes = await this.#readIfThere(uri);
+      return bytes === null ? null : parseHeld(bytes);
+    });
+    const steps = [(await this.best())?.step, ...(await Promise.all(held))];
+    return new Set(steps.filter((step) => step !== undefined && step !== null));
+  }
+
+  /**
+   * Protects a checkpoint as the best one, in place of the previous best.
+   * @returns false, without a change, if the checkpoint no longer exists.
+   */
+  async markBest(best: BestCheckpoint): Promise<boolean> {
+    const uri = joinUri(this.dir, BEST);
+    const before = await this.#readIfThere(uri);
+    await this.#storage.write(uri, encodeBest(best));
+    if (await this.#isThere(best.step)) {
+      return true;
+    }
+    await (before === null ? this.#storage.remove(uri) : this.#storage.write(uri, before));
+    return false;
+  }
+
+  /** The checkpoint last passed to `markBest`; null if there is none. */
+  async best(): Promise<BestCheckpoint | null> {
+    const bytes = await this.#readIfThere(joinUri(this.dir, BEST));
+    return bytes === null ? null : parseBest(bytes);
+  }
+
+  /** Records that the program which writes here has ended, so that readers stop waiting for further checkpoints. */
+  async markEnd(applicationId: string): Promise<void> {
+    await this.#storage.write(this.endUri, encodeEnd(applicationId));
+  }
+
+  /** Synchronous `markEnd` for a process that is exiting. @returns whether the mark was written. */
+  markEndNow(applicationId: string): boolean {
+    try {
+      if (this.dir.startsWith('file://')) {
+        writeFileSync(fileURLToPath(this.endUri), encodeEnd(applicationId));
+        return true;
+      }
+      return this.#openThread()?.markEndNow(this.dir, applicationId, END_NOW_MS) ?? false;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Removes an earlier program's end mark, because training continues. */
+  async clearEnd(): Promise<void> {
+    if ((await this.#storage.stat(this.endUri)) !== null) {
+      await this.#storage.remove(this.endUri);
+    }
+  }
+
+  /** @param applicationId the application whose end counts; null for any application. */
+  async hasEnded(applicationId: string | null): Promise<boolean> {
+    const bytes = await this.#readIfThere(this.endUri);
+    const of = bytes === null ? null : parseEnd(bytes);
+    return of !== null && (applicationId === null || of === applicationId);
+  }
+
+  get endUri(): string {
+    return joinUri(this.dir, END);
+  }
+
+  /**
+   * Protects a checkpoint while `holder` reads it, until `release` or the holder's next `hold`.
+   * @returns false if the checkpoint no longer exists.
+   */
+  async hold(holder: string, step: number): Promise<boolean> {
+    await this.#storage.write(this.#heldUri(holder), encodeHeld(step));
+    if (await this.#isThere(step)) {
+      return true;
+    }
+    await this.release(holder);
+    return false;
+  }
+
+  async release(holder: string): Promise<void> {
+    await this.#storage.remove(this.#heldUri(holder));
+  }
+
+  #heldUri(holder: string): string {
+    // HDFS rejects colons in names.
+    return joinUri(this.dir, HELD, `${holder.replace(/[^A-Za-z0-9_-]/g, '-')}.json`);
+  }
+
+  async #isThere(step: number): Promise<boolean> {
+    return (await this.#storage.stat(joinUri(this.dir, `step-${step}`, MANIFEST))) !== null;
+  }
+
+  async #readIfThere(uri: string): Promise<Buffer | null> {
+    try {
+      return await this.#storage.read(uri);
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'NOT_FOUND') {
+        return null;
+      }
+      throw error;
+    }
+  }
+
+  /** The steps of all complete checkpoints, highest first. */
+  async steps(): Promise<number[]> {
+    const entries = await this.#storage.list(this.dir);
+    return entries
+      .flatMap(({ name, type }) => {
+        const match = type === 'folder' ? STEP.exec(name) : null;
+        return match === null ? [] : [Number(match[1])];
+      })
+      .sort((a, b) => b - a);
+  }
+
+  /** @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND when the checkpoint or one of its files is missing. */
+  async read(step: number): Promise<StoredCheckpoint> {
+    const opened = await this.openCheckpoint(step);
+    return { ...opened, tensors: await this.readTensors(opened) };
+  }
+
+  /** Reads a checkpoint's manifest without its tensors. @throws TonyError CHECKPOINT_DAMAGED, NOT_FOUND. */
+  async openCheckpoint(step: number): Promise<OpenedCheckpoint> {
+    const uri = joinUri(this.dir, `step-${step}`);
+    const manifest = parseManifest(await this.#storage.read(joinUri(uri, MANIFEST)), uri);
+    if (manifest.position.step !== step) {
+      throw new TonyError('CHECKPOINT_DAMAGED', `${uri} holds step ${manifest.position.step}`);
+    }
+    return { uri, manifest, position: manifest.position };
+  }
+
+  /** See `openCheckpoint`. */
+  async manifest(step: number): Promise<Manifest> {
+    return (await this.openCheckpoint(step)).manifest;
+  }
+
+  /**
+   * Reads the named tensors, or all tensors, in the checkpoint's order, and no other bytes.
+   * @throws TonyError CHECKPOINT_MISFIT when a named tensor is missing, CHECKPOINT_DAMAGED, or NOT_FOUND when a file is missing.
+   */
+  async readTensors(checkpoint: OpenedCheckpoint, names?: Iterable<string>): Promise<StoredTensor[]> {
+    const { uri, manifest } = checkpoint;
+    if (names === undefined) return await readTensorsOf(this.#storage, uri, manifest, () => true);
+    const wanted = new Set(names);
+    const there = new Set(manifest.tensors.map(({ name }) => name));
+    const missing = [...wanted].filter((name) => !there.has(name));
+    if (missing.length > 0) {
+      throw new TonyError('CHECKPOINT_MISFIT', `${uri} does not have ${missing.slice(0, 5).join(', ')}`);
+    }
+    return await readTensorsOf(this.#storage, uri, manifest, (name) => wanted.has(name));
+  }
+
+  /** The newest intact checkpoint, or null. Calls `onSkipped` for each newer one that is damaged or has diverged. */
+  async newest(onSkipped: (message: string) => void): Promise<StoredCheckpoint | null> {
+    return await this.newestThat(async (opened) => {
+      if (opened.position.diverged === true) {
+        onSkipped(`${opened.uri} is skipped: training had diverged, and its weights are no numbers`);
+        return null;
+      }
+      return { ...opened, tensors: await this.readTensors(opened) };
+    }, onSkipped);
+  }
+
+  /**
+   * Calls `use` with each checkpoint, newest first, until it returns a result, and returns that result.
+   * @param use returns null to reject a checkpoint. If it throws because the checkpoint is damaged, `onSkipped` gets the message and the
+   *   next older one is tried.
+   */
+  async newestThat<T>(use: (opened: OpenedCheckpoint) => Promise<T | null>, onSkipped: (message: string) => void): Promise<T | null> {
+    for (const step of await this.steps()) {
+      try {
+        const used = await use(await this.openCheckpoint(step));
+        if (used !== null) return used;
+      } catch (error) {
+        if (!isDamage(error)) {
+          throw error;
+        }
+        onSkipped(`checkpoint step-${step} is skipped: ${messageOf(error)}`);
+      }
+    }
+    return null;
+  }
+}
+
+/** A standalone program has no application ID. */
+function folderNameOf(applicationId: string): string {
+  return applicationId === '' ? 'alone' : applicationId;
+}
+
+function fenced(generation: number, step: number, cause?: unknown): TonyError {
+  return new TonyError('CHECKPOINT_FENCED', `generation ${generation} is over: checkpoint step-${step} was not written`, { cause });
+}
+
+function checkShards(shards: readonly ShardDescription[], step: number, position: TrainingPosition): void {
+  const fail = (what: string) => new TonyError('CHECKPOINT_FAILED', `checkpoint step-${step} cannot be written: ${what}`);
+  if (position.step !== step) {
+    throw fail(`it was begun for step ${step}, and is to hold step ${position.step}`);
+  }
+  shards.forEach(({ name }, index) => {
+    if (name !== shardName(index, shards.length)) {
+      throw fail(`there is ${name} in place of ${shardName(index, shards.length)}`);
+    }
+  });
+  const broken = notThereOnce(shards.flatMap(({ tensors }) => tensors));
+  if (broken !== null) {
+    throw fail(`${broken} was not written once as a whole`);
+  }
+}
+
+/** Whether the checkpoint itself is unusable, in contrast to storage that is temporarily unreachable. */
+export function isDamage(error: unknown): boolean {
+  return (
+    error instanceof TonyError && (error.code === 'CHECKPOINT_DAMAGED' || error.code === 'NOT_FOUND' || error.code === 'STORAGE_REFUSED')
+  );
+}

@@ -1,0 +1,29 @@
+import type { ErrorCode } from '../../platform/errors.ts';
+import type { Origin, StoredTensor, TrainingPosition } from './checkpoint-format.ts';
+
+/** A checkpoint for the worker thread to write. The buffers are transferred to it and back with the answer, without copies. */
+export interface ToCheckpointThread {
+  readonly id: number;
+  /** URI of the checkpoint folder. */
+  readonly dir: string;
+  readonly origin: Origin;
+  readonly position: TrainingPosition;
+  readonly tensors: readonly (Omit<StoredTensor, 'bytes'> & { readonly buffer: ArrayBuffer })[];
+}
+
+/**
+ * Asks the worker to mark the end of the program. The calling thread blocks and cannot receive a message, so the worker sets the first
+ * number of `done` (1 for success, -1 for failure) and wakes it.
+ */
+export interface EndToMark {
+  readonly endOf: string;
+  /** URI of the checkpoint folder. */
+  readonly dir: string;
+  readonly done: Int32Array<SharedArrayBuffer>;
+}
+
+export interface FromCheckpointThread {
+  readonly id: number;
+  readonly buffers: readonly ArrayBuffer[];
+  readonly outcome: { readonly uri: string } | { readonly code: ErrorCode; readonly message: string; readonly hint: string };
+}

@@ -1,0 +1,117 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Origin, Snapshot, StoredTensor } from './checkpoint-format.ts';
+import type { EndToMark, FromCheckpointThread, ToCheckpointThread } from './checkpoint-thread-messages.ts';
+
+interface Waiting {
+  readonly tensors: readonly StoredTensor[];
+  resolve(uri: string): void;
+  reject(error: TonyError): void;
+}
+
+/**
+ * Writes checkpoints in a worker thread. A training step blocks its thread while it computes; an upload on the same thread would wait for
+ * the end of a step before each piece and each NameNode call, and take ten times as long.
+ */
+export class CheckpointThread {
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, Waiting>();
+  #asked = 0;
+  #failure: TonyError | null = null;
+
+  private constructor(worker: Worker) {
+    this.#worker = worker;
+    worker.on('message', (message: FromCheckpointThread) => this.#settle(message));
+    worker.on('error', (error: unknown) => this.#end(messageOf(error)));
+    worker.on('exit', () => this.#end('it has ended'));
+    worker.unref();
+  }
+
+  static #ofProcess: CheckpointThread | null = null;
+
+  /** The thread of this process, started on first use; null if its bundle is missing. An idle thread does not keep the process alive. */
+  static ofProcess(): CheckpointThread | null {
+    CheckpointThread.#ofProcess ??= CheckpointThread.open(new URL('checkpoint-thread.mjs', import.meta.url));
+    return CheckpointThread.#ofProcess;
+  }
+
+  static open(program: URL): CheckpointThread | null {
+    return existsSync(fileURLToPath(program)) ? new CheckpointThread(new Worker(program, { execArgv: [] })) : null;
+  }
+
+  /** Whether the tensors' memory can be transferred to another thread: each must have an ArrayBuffer of its own. */
+  static canTake(tensors: readonly StoredTensor[]): boolean {
+    const buffers = new Set(tensors.map(({ bytes }) => bytes.buffer));
+    return (
+      buffers.size === tensors.length &&
+      tensors.every(({ bytes: { buffer, byteLength } }) => buffer instanceof ArrayBuffer && buffer.byteLength === byteLength)
+    );
+  }
+
+  /**
+   * Works like `CheckpointStore.save`, with the process's default storage. The tensors' buffers are detached until the promise settles and
+   * are then restored, so that the caller can retry.
+   */
+  async save(dir: string, { position, tensors }: Snapshot, { applicationId, generation }: Origin): Promise<string> {
+    if (this.#failure !== null) {
+      throw this.#failure;
+    }
+    const id = ++this.#asked;
+    return await new Promise((resolve, reject) => {
+      this.#waiting.set(id, { tensors, resolve, reject });
+      const parts = tensors.map(({ bytes, ...tensor }) => ({ ...tensor, buffer: bytes.buffer as ArrayBuffer }));
+      const message: ToCheckpointThread = { id, dir, origin: { applicationId, generation }, position, tensors: parts };
+      this.#worker.ref();
+      this.#worker.postMessage(
+        message,
+        parts.map(({ buffer }) => buffer),
+      );
+    });
+  }
+
+  /**
+   * Marks the end of the program and blocks the calling thread, because an exiting process cannot await a promise.
+   * @returns whether the mark was written within `mostMs`.
+   */
+  markEndNow(dir: string, applicationId: string, mostMs: number): boolean {
+    if (this.#failure !== null) {
+      return false;
+    }
+    const done = new Int32Array(new SharedArrayBuffer(4));
+    this.#worker.postMessage({ endOf: applicationId, dir, done } satisfies EndToMark);
+    Atomics.wait(done, 0, 0, mostMs);
+    return Atomics.load(done, 0) === 1;
+  }
+
+  #settle({ id, buffers, outcome }: FromCheckpointThread): void {
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    if (this.#waiting.size === 0) {
+      this.#worker.unref();
+    }
+    waiting?.tensors.forEach((tensor, index) => {
+      (tensor as { bytes: Uint8Array }).bytes = new Uint8Array(buffers[index] as ArrayBuffer);
+    });
+    if ('code' in outcome) {
+      waiting?.reject(new TonyError(outcome.code, outcome.message, outcome.hint === '' ? {} : { hint: outcome.hint }));
+    } else {
+      waiting?.resolve(outcome.uri);
+    }
+  }
+
+  /** Fails all pending and future saves. */
+  #end(why: string): void {
+    this.#failure ??= new TonyError('INTERNAL', `the thread that writes checkpoints has failed: ${why}`);
+    for (const { reject } of this.#waiting.values()) {
+      reject(this.#failure);
+    }
+    this.#waiting.clear();
+  }
+
+  /** Terminates the thread and abandons its work. */
+  async close(): Promise<void> {
+    await this.#worker.terminate();
+  }
+}

@@ -1,0 +1,192 @@
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Snapshot } from './checkpoint-format.ts';
+import type { CheckpointStore } from './checkpoint-store.ts';
+
+export interface WriterOptions {
+  readonly applicationId: string;
+  readonly generation: number;
+  readonly keep: number;
+  /** Steps of checkpoints that pruning never removes. */
+  readonly kept?: ReadonlySet<number>;
+  readonly onSaved: (step: number) => void;
+  /** Called when writes start to fail and, with the same `about`, when they succeed again; also when old checkpoints cannot be removed. */
+  readonly onTrouble: (message: string, about: string) => void;
+  readonly retry?: { readonly firstMs: number; readonly mostMs: number };
+  /** How long `finish` retries. */
+  readonly finishMs?: number;
+}
+
+/** Subjects of notices. */
+const WRITING = 'checkpoints';
+const PRUNING = 'old checkpoints';
+const DEFAULT_RETRY = { firstMs: 1000, mostMs: 30_000 };
+const DEFAULT_FINISH_MS = 600_000;
+
+/** A checkpoint to write; the writer retries `write` on failure. */
+export interface Save {
+  readonly step: number;
+  /** Set for a diverged checkpoint: the writer does not prune older ones after it. */
+  readonly isBad?: boolean;
+  write(): Promise<unknown>;
+}
+
+/**
+ * Writes snapshots in the background, one at a time, so that training does not wait for storage. While it writes one snapshot (or retries
+ * it because the NameNode is unreachable), one more can wait; a newer snapshot replaces the waiting one. Memory holds at most two.
+ */
+export class CheckpointWriter {
+  readonly #store: CheckpointStore;
+  readonly #options: WriterOptions;
+  #waiting: Save | null = null;
+  #work: Promise<void> | null = null;
+  #failure: TonyError | null = null;
+  #wake: (() => void) | null = null;
+  #closing = false;
+  /** The time of the first failure in the current series of failures, in ms; null while writes succeed. */
+  #failingSince: number | null = null;
+  #pruneFails = false;
+
+  constructor(store: CheckpointStore, options: WriterOptions) {
+    this.#store = store;
+    this.#options = options;
+  }
+
+  /**
+   * Takes a snapshot and writes it in the background; resolves when it is taken. Drops a waiting snapshot first, so that memory never holds
+   * three.
+   * @throws TonyError CHECKPOINT_FENCED after a newer generation has taken over, or the permanent error of an earlier write.
+   */
+  async record(take: () => Promise<Snapshot>): Promise<void> {
+    this.#check();
+    this.#waiting = null;
+    this.offer(await take());
+  }
+
+  /** Writes a snapshot in the background. @throws as `record` does. */
+  offer(snapshot: Snapshot): void {
+    const { step, diverged = false } = snapshot.position;
+    this.offerSave({ step, isBad: diverged, write: () => this.#store.save(snapshot, this.#options) });
+  }
+
+  /**
+   * Writes a checkpoint to which several processes contribute.
+   * @throws as `record` does.
+   */
+  offerSave(save: Save): void {
+    this.#check();
+    this.#waiting = save;
+    this.#wake?.();
+    this.#work ??= this.#run();
+  }
+
+  #check(): void {
+    if (this.#failure !== null) {
+      throw this.#failure;
+    }
+  }
+
+  /** Resolves when the newest snapshot is written. @throws TonyError CHECKPOINT_FAILED, or as `record` does. */
+  async finish(): Promise<void> {
+    const deadline = setTimeout(() => this.giveUp(), this.#options.finishMs ?? DEFAULT_FINISH_MS);
+    try {
+      await this.#work;
+    } finally {
+      clearTimeout(deadline);
+    }
+    if (this.#failure !== null) {
+      throw this.#failure;
+    }
+  }
+
+  /** Stops retrying, so that a finished run does not keep the program alive. */
+  giveUp(): void {
+    this.#closing = true;
+    this.#wake?.();
+  }
+
+  async #run(): Promise<void> {
+    while (this.#waiting !== null && this.#failure === null) {
+      const save = this.#waiting;
+      this.#waiting = null;
+      await this.#save(save);
+    }
+    this.#work = null;
+  }
+
+  async #save({ step, isBad = false, write }: Save): Promise<void> {
+    const { firstMs, mostMs } = this.#options.retry ?? DEFAULT_RETRY;
+    for (let delay = firstMs; ; delay = Math.min(delay * 2, mostMs)) {
+      try {
+        await write();
+        this.#options.onSaved(step);
+        this.#recovered(step);
+        if (!isBad) await this.#prune(step);
+        return;
+      } catch (error) {
+        const message = `checkpoint step-${step} could not be written: ${messageOf(error)}`;
+        if (this.#closing || isFinal(error)) {
+          this.#failure =
+            error instanceof TonyError && isFinal(error) ? error : new TonyError('CHECKPOINT_FAILED', message, { cause: error });
+          return;
+        }
+        this.#failed(message);
+      }
+      if (this.#waiting === null) {
+        await this.#pause(delay * (0.75 + Math.random() / 2));
+      }
+      if (this.#waiting !== null) {
+        // A newer snapshot replaces the failed one.
+        return;
+      }
+    }
+  }
+
+  #failed(message: string): void {
+    if (this.#failingSince !== null) {
+      return;
+    }
+    this.#failingSince = performance.now();
+    this.#options.onTrouble(`${message}; training goes on, and checkpoints are tried again until they succeed`, WRITING);
+  }
+
+  #recovered(step: number): void {
+    if (this.#failingSince === null) {
+      return;
+    }
+    const seconds = Math.ceil((performance.now() - this.#failingSince) / 1000);
+    this.#failingSince = null;
+    this.#options.onTrouble(`checkpoints are written again, beginning with step-${step}, after ${seconds} s of failures`, WRITING);
+  }
+
+  async #prune(step: number): Promise<void> {
+    try {
+      await this.#store.prune(step, this.#options.keep, this.#options.kept);
+      this.#pruneFails = false;
+    } catch (error) {
+      if (!this.#pruneFails) {
+        this.#options.onTrouble(`old checkpoints could not be removed: ${messageOf(error)}`, PRUNING);
+      }
+      this.#pruneFails = true;
+    }
+  }
+
+  /** Ends early when a newer snapshot arrives or the writer gives up. */
+  async #pause(ms: number): Promise<void> {
+    if (this.#closing) {
+      return;
+    }
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#wake = null;
+  }
+}
+
+/** Errors that a retry cannot fix. */
+function isFinal(error: unknown): boolean {
+  return error instanceof TonyError && ['CHECKPOINT_FENCED', 'ACCESS_DENIED', 'INTERNAL'].includes(error.code);
+}

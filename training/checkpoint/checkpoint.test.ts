@@ -1,0 +1,472 @@
+import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, describe, expect, test } from 'vitest';
+import { TonyError } from '../../platform/errors.ts';
+import { FileStorage } from '../../storage/file-storage.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { counted, describeFencing, ORIGIN, onTheWire, saveSharded, snapshot } from '../testing/checkpoint-behaviour.ts';
+import { followCheckpoints } from './checkpoint-follower.ts';
+import type { ShardDescription, StoredTensor } from './checkpoint-format.ts';
+import { CheckpointStore } from './checkpoint-store.ts';
+import { CheckpointWriter } from './checkpoint-writer.ts';
+
+const folders: string[] = [];
+afterEach(async () => {
+  await Promise.all(folders.splice(0).map((folder) => rm(folder, { recursive: true, force: true })));
+});
+
+async function openStore(
+  wrap: (storage: Storage) => Storage = (storage) => storage,
+): Promise<{ store: CheckpointStore; folder: string; again: CheckpointStore }> {
+  const folder = await mkdtemp(join(tmpdir(), 'checkpoints-'));
+  folders.push(folder);
+  const storage = new FileStorage();
+  return { store: new CheckpointStore(wrap(storage), fileUri(folder)), again: new CheckpointStore(storage, fileUri(folder)), folder };
+}
+
+describe('a store', () => {
+  test('gives back what it was given', async () => {
+    const { store } = await openStore();
+    expect(await store.newest(() => {})).toBeNull();
+    await store.save(snapshot(10), ORIGIN);
+    await store.save(snapshot(9), ORIGIN);
+    const newest = await store.newest(() => {});
+    expect(newest?.position).toEqual(snapshot(10).position);
+    expect(newest?.tensors.map(({ name, dtype, shape, bytes }) => ({ name, dtype, shape, bytes: Buffer.from(bytes) }))).toEqual(
+      snapshot(10).tensors.map(({ name, dtype, shape, bytes }) => ({ name, dtype, shape, bytes: Buffer.from(bytes) })),
+    );
+    expect(newest?.manifest).toMatchObject(ORIGIN);
+  });
+
+  test('is open to another application from its first generation on, whatever generations the one before had', async () => {
+    const { store } = await openStore();
+    await store.retireOlderThan({ ...ORIGIN, generation: 3 });
+    const next = { applicationId: 'application_1_0002', generation: 1 };
+    await store.retireOlderThan(next);
+    await store.save(snapshot(1), next);
+    await expect(store.save(snapshot(2), ORIGIN)).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
+    expect(await store.steps()).toEqual([1]);
+  });
+
+  test('never takes a checkpoint of which a bit has flipped or an end is missing, and says which it skipped', async () => {
+    const { store, folder } = await openStore();
+    await store.save(snapshot(1), ORIGIN);
+    await store.save(snapshot(2), ORIGIN);
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom('manifest.json', 'tensors-00000-of-00001.bin'),
+        fc.double({ min: 0, max: 0.9999, noNaN: true }),
+        fc.integer({ min: 0, max: 8 }),
+        async (name, place, kind) => {
+          const file = join(folder, 'step-2', name);
+          const good = await readFile(file);
+          const at = Math.floor(place * good.length);
+          if (kind === 8) {
+            await truncate(file, at);
+          } else {
+            const bad = Buffer.from(good);
+            bad[at] = (bad[at] as number) ^ (1 << kind);
+            await writeFile(file, bad);
+          }
+          const skipped: string[] = [];
+          const newest = await store.newest((message) => skipped.push(message));
+          await writeFile(file, good);
+          // White space between JSON values may change into other white space without damage.
+          if (newest?.position.step === 2) {
+            expect(name).toBe('manifest.json');
+            expect(newest.tensors.map(({ bytes }) => Buffer.from(bytes))).toEqual(
+              snapshot(2).tensors.map(({ bytes }) => Buffer.from(bytes)),
+            );
+          } else {
+            expect(newest?.position.step).toBe(1);
+            expect(skipped).toHaveLength(1);
+            expect(skipped[0]).toMatch(/^checkpoint step-2 is skipped: .*step-2/);
+          }
+        },
+      ),
+      { numRuns: 150 },
+    );
+  });
+
+  test('takes the one before when a file is missing', async () => {
+    const { store, folder } = await openStore();
+    await store.save(snapshot(1), ORIGIN);
+    await store.save(snapshot(2), ORIGIN);
+    await rm(join(folder, 'step-2', 'tensors-00000-of-00001.bin'));
+    const skipped: string[] = [];
+    expect((await store.newest((message) => skipped.push(message)))?.position.step).toBe(1);
+    expect(skipped).toHaveLength(1);
+  });
+
+  test('replaces a damaged one of the same step', async () => {
+    const { store, folder } = await openStore();
+    await store.save(snapshot(2), ORIGIN);
+    await truncate(join(folder, 'step-2', 'tensors-00000-of-00001.bin'), 3);
+    await store.save(snapshot(2, true), ORIGIN);
+    expect((await store.newest(() => {}))?.position).toMatchObject({ step: 2, final: true });
+  });
+
+  test('keeps the newest, and leaves alone what is later', async () => {
+    const { store } = await openStore();
+    for (const step of [1, 2, 3, 4, 9]) {
+      await store.save(snapshot(step), ORIGIN);
+    }
+    await store.prune(4, 2);
+    expect(await store.steps()).toEqual([9, 4, 3]);
+  });
+});
+
+describe('several processes', () => {
+  test('write one checkpoint together, and each reads what it needs of it, and no more', async () => {
+    const reads: string[] = [];
+    const { store, folder, again } = await openStore(
+      (storage) =>
+        new Proxy(storage, {
+          get: (target, name) => {
+            const value = Reflect.get(target, name) as unknown;
+            return name !== 'open'
+              ? typeof value === 'function'
+                ? value.bind(target)
+                : value
+              : (uri: string, range: { offset: number; length: number }) => {
+                  reads.push(`${uri.slice(uri.lastIndexOf('/') + 1)} ${range.offset}+${range.length}`);
+                  return target.open(uri, range);
+                };
+          },
+        }),
+    );
+    const uri = await saveSharded(again, 4, ORIGIN);
+    expect(uri).toMatch(/\/step-4$/);
+    expect((await readdir(join(folder, 'step-4'))).sort()).toEqual([
+      'manifest.json',
+      'tensors-00000-of-00003.bin',
+      'tensors-00001-of-00003.bin',
+      'tensors-00002-of-00003.bin',
+    ]);
+    const opened = onTheWire(await store.openCheckpoint(4));
+    const some = await store.readTensors(opened, ['model/b']);
+    expect(some).toEqual([{ ...snapshot(4).tensors[1], bytes: Uint8Array.from(snapshot(4).tensors[1]?.bytes ?? []) }]);
+    expect(reads).toEqual(['tensors-00001-of-00003.bin 0+4']);
+    const whole = await store.read(4);
+    expect(whole.position).toEqual(snapshot(4).position);
+    expect(whole.tensors).toEqual(snapshot(4).tensors);
+    await expect(store.readTensors(opened, ['model/a', 'model/z'])).rejects.toMatchObject({ code: 'CHECKPOINT_MISFIT' });
+  });
+
+  test('some tensors of one file are read without the others, even when those are damaged', async () => {
+    const { store, folder } = await openStore();
+    await store.save(snapshot(3), ORIGIN);
+    const file = join(folder, 'step-3', 'tensors-00000-of-00001.bin');
+    const bytes = await readFile(file);
+    bytes.writeUInt8(bytes.readUInt8(7) ^ 1, 7);
+    await writeFile(file, bytes);
+    const opened = await store.openCheckpoint(3);
+    expect(await store.readTensors(opened, ['model/b'])).toHaveLength(1);
+    await expect(store.readTensors(opened, ['model/a'])).rejects.toThrow(/the checksum of model\/a in .* is wrong/);
+  });
+
+  test('a shard too few, one twice, a tensor twice, and one that has gone are no checkpoint', async () => {
+    const { store, folder } = await openStore();
+    const { position, tensors } = snapshot(1);
+    const pending = await store.beginSave(1, ORIGIN);
+    const one = await store.writeShard(pending, { index: 0, count: 2 }, tensors);
+    const empty = await store.writeShard(pending, { index: 1, count: 2 }, []);
+    const same = await store.writeShard(pending, { index: 1, count: 2 }, tensors.slice(0, 1));
+    for (const shards of [[one], [one, one], [one, same], [one, empty]]) {
+      await expect(store.commit(pending, position, shards)).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+    }
+    await expect(store.commit(pending, { ...position, step: 2 }, [one, empty])).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+    await store.writeShard(pending, { index: 1, count: 2 }, []);
+    await store.commit(pending, position, [one, empty]);
+    expect((await store.read(1)).tensors).toEqual(tensors);
+    expect(await readdir(join(folder, '.pending', ORIGIN.applicationId, 'generation-1'))).toEqual([]);
+  });
+
+  test('parts of one tensor come back as a whole, and only when each number is there once', async () => {
+    const { store } = await openStore();
+    const { position, tensors } = snapshot(1);
+    const [{ bytes, ...a }, b] = tensors as [StoredTensor, StoredTensor];
+    const part = (from: number, to: number): StoredTensor => ({ ...a, from, bytes: bytes.subarray(from * 4, to * 4) });
+    const write = async (parts: readonly StoredTensor[][]) => {
+      const pending = await store.beginSave(1, ORIGIN);
+      const shards: ShardDescription[] = [];
+      for (const [index, each] of parts.entries()) {
+        shards.push(await store.writeShard(pending, { index, count: parts.length }, each));
+      }
+      await store.commit(pending, position, shards);
+    };
+    for (const wrong of [[part(0, 20)], [part(0, 20), part(19, 50)], [part(0, 20), part(21, 50)], [part(0, 50), part(0, 50)]]) {
+      await expect(write(wrong.map((each) => [each]))).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+    }
+    await write([[part(30, 50), b], [part(0, 13)], [part(13, 30)]]);
+    expect(await store.readTensors(await store.openCheckpoint(1), ['model/a'])).toEqual([{ ...a, bytes: Buffer.from(bytes) }]);
+    expect((await store.read(1)).tensors.map(({ name }) => name).sort()).toEqual(['model/a', 'model/b']);
+  });
+
+  test('one that comes late from an attempt that was given up spoils nothing', async () => {
+    const { store } = await openStore();
+    const { position, tensors } = snapshot(1);
+    const given = await store.beginSave(1, ORIGIN);
+    const taken = await store.beginSave(1, ORIGIN);
+    const shard = await store.writeShard(taken, { index: 0, count: 1 }, tensors);
+    await store.writeShard(given, { index: 0, count: 1 }, snapshot(9).tensors);
+    await store.commit(taken, position, [shard]);
+    expect((await store.read(1)).tensors).toEqual(tensors);
+  });
+
+  test('large tensors go out and come back in pieces', async () => {
+    const { store } = await openStore();
+    const tensors = [3_000_001, 1, 5_000_000].map((size, index) => ({
+      name: `model:${index}:w`,
+      dtype: 'float32' as const,
+      shape: [size],
+      bytes: new Uint8Array(Float32Array.from({ length: size }, (_, at) => at * (index + 1)).buffer),
+    }));
+    await store.save({ position: snapshot(1).position, tensors }, ORIGIN);
+    const { tensors: found } = await store.read(1);
+    found.forEach(({ bytes }, index) => {
+      expect(Buffer.compare(bytes, tensors[index]?.bytes as Uint8Array)).toBe(0);
+    });
+  });
+});
+
+describe('the best checkpoint', () => {
+  const best = (step: number) => ({ step, metric: 'loss', value: 0.25, mode: 'min' as const });
+
+  test('is kept beside the newest, until another is better', async () => {
+    const { store } = await openStore();
+    expect(await store.best()).toBeNull();
+    for (const step of [1, 2, 3, 4]) {
+      await store.save(snapshot(step), ORIGIN);
+    }
+    expect(await store.markBest(best(1))).toBe(true);
+    await store.prune(4, 2);
+    expect(await store.steps()).toEqual([4, 3, 1]);
+    expect(await store.best()).toEqual(best(1));
+    expect(await store.markBest(best(2))).toBe(false);
+    expect(await store.best()).toEqual(best(1));
+    await store.markBest(best(3));
+    await store.prune(4, 1);
+    expect(await store.steps()).toEqual([4, 3]);
+    await store.retireOlderThan({ ...ORIGIN, generation: 2 });
+    expect((await store.newest(() => {}))?.position.step).toBe(4);
+  });
+
+  test('what is being read is kept until it is let go', async () => {
+    const { store } = await openStore();
+    for (const step of [1, 2, 3, 4]) {
+      await store.save(snapshot(step), ORIGIN);
+    }
+    expect(await store.hold('evaluator:0', 1)).toBe(true);
+    expect(await store.hold('evaluator-1', 2)).toBe(true);
+    await store.prune(4, 1);
+    expect(await store.steps()).toEqual([4, 2, 1]);
+    await store.hold('evaluator-0', 4);
+    await store.release('evaluator-1');
+    await store.prune(4, 1);
+    expect(await store.steps()).toEqual([4]);
+    expect(await store.hold('evaluator-0', 2)).toBe(false);
+  });
+
+  // Writes hundreds of files, each synced to disk before the next one.
+  test('is there whenever marking it has succeeded, wherever pruning stands at that moment', { timeout: 120_000 }, async () => {
+    for (const keepBy of ['best', 'hold'] as const) {
+      for (let moment = 0; moment < 20; moment++) {
+        let kept: boolean | undefined;
+        let isMarking = false;
+        const world = await openStore((storage) =>
+          counted(storage, async (operation) => {
+            if (operation === moment && !isMarking) {
+              isMarking = true;
+              kept = keepBy === 'best' ? await world.again.markBest(best(1)) : await world.again.hold('evaluator-0', 1);
+            }
+          }),
+        );
+        const { store, again } = world;
+        for (const step of [1, 2, 3]) {
+          await again.save(snapshot(step), ORIGIN);
+        }
+        await store.prune(3, 1);
+        kept ??= keepBy === 'best' ? await again.markBest(best(1)) : await again.hold('evaluator-0', 1);
+        expect((await again.steps()).includes(1)).toBe(kept);
+        expect((await again.best())?.step).toBe(keepBy === 'best' && kept ? 1 : undefined);
+      }
+    }
+  });
+
+  test('a file that tells nothing protects nothing', async () => {
+    const { store, folder } = await openStore();
+    await writeFile(join(folder, 'best.json'), '{"step": -1');
+    expect(await store.best()).toBeNull();
+  });
+});
+
+describeFencing('file', async () => {
+  const path = await mkdtemp(join(tmpdir(), 'checkpoints-'));
+  folders.push(path);
+  return { storage: new FileStorage(), dir: fileUri(path) };
+});
+
+describe('a writer', () => {
+  const options = (saved: number[], troubles: string[]) => ({
+    ...ORIGIN,
+    keep: 2,
+    onSaved: (step: number) => saved.push(step),
+    onTrouble: (message: string) => troubles.push(message),
+    retry: { firstMs: 1, mostMs: 4 },
+  });
+
+  test('tries again while storage is away', async () => {
+    const { store } = await openStore((storage) =>
+      counted(storage, async (operation) => {
+        if (operation < 9) {
+          throw new TonyError('HDFS_UNREACHABLE', 'the NameNode is away');
+        }
+      }),
+    );
+    const [saved, troubles]: [number[], string[]] = [[], []];
+    const writer = new CheckpointWriter(store, options(saved, troubles));
+    writer.offer(snapshot(5));
+    await writer.finish();
+    expect(saved).toEqual([5]);
+    expect(troubles).toEqual([
+      'checkpoint step-5 could not be written: the NameNode is away; training goes on, and checkpoints are tried again until they succeed',
+      expect.stringMatching(/^checkpoints are written again, beginning with step-5, after \d+ s of failures$/),
+    ]);
+  });
+
+  test('lets the newest waiting one take the place of older ones, and keeps as many as it should', async () => {
+    const { store } = await openStore();
+    const [saved, troubles]: [number[], string[]] = [[], []];
+    const writer = new CheckpointWriter(store, options(saved, troubles));
+    for (const step of [1, 2, 3, 4]) {
+      writer.offer(snapshot(step));
+    }
+    await writer.finish();
+    expect(saved).toEqual([1, 4]);
+    writer.offer(snapshot(5));
+    await writer.finish();
+    expect(await store.steps()).toEqual([5, 4]);
+  });
+
+  test('never has a third snapshot in memory: what waits goes before a new one is taken', async () => {
+    const { store } = await openStore();
+    const [saved, troubles]: [number[], string[]] = [[], []];
+    const writer = new CheckpointWriter(store, options(saved, troubles));
+    writer.offer(snapshot(1));
+    writer.offer(snapshot(2));
+    await writer.record(async () => {
+      // Meanwhile the first snapshot is written, and no other one follows it.
+      await expect.poll(() => saved).toEqual([1]);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      return snapshot(3);
+    });
+    await writer.finish();
+    expect(saved).toEqual([1, 3]);
+  });
+
+  test('writes what several processes write together, again and again until it is there', async () => {
+    const { store } = await openStore();
+    const [saved, troubles]: [number[], string[]] = [[], []];
+    const writer = new CheckpointWriter(store, options(saved, troubles));
+    let tries = 0;
+    writer.offerSave({
+      step: 6,
+      write: async () => {
+        tries += 1;
+        if (tries < 3) {
+          throw new TonyError('HDFS_UNREACHABLE', 'a server is away');
+        }
+        await saveSharded(store, 6, ORIGIN);
+      },
+    });
+    await writer.finish();
+    expect([saved, troubles.length, await store.steps()]).toEqual([[6], 2, [6]]);
+  });
+
+  test('stops for good when a newer generation has taken over', async () => {
+    const { store, again } = await openStore();
+    const writer = new CheckpointWriter(store, options([], []));
+    await again.retireOlderThan({ ...ORIGIN, generation: 2 });
+    writer.offer(snapshot(1));
+    await expect(writer.finish()).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
+    expect(() => writer.offer(snapshot(2))).toThrow(/generation 1 is over/);
+  });
+
+  test('gives up at the end when storage does not come back', async () => {
+    const { store } = await openStore((storage) =>
+      counted(storage, () => Promise.reject(new TonyError('HDFS_UNREACHABLE', 'the NameNode is away'))),
+    );
+    const writer = new CheckpointWriter(store, { ...options([], []), finishMs: 30 });
+    writer.offer(snapshot(1));
+    await expect(writer.finish()).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+  });
+
+  test('tries no more once it is to give up', async () => {
+    const { store } = await openStore((storage) =>
+      counted(storage, () => Promise.reject(new TonyError('HDFS_UNREACHABLE', 'the NameNode is away'))),
+    );
+    const troubles: string[] = [];
+    const writer = new CheckpointWriter(store, { ...options([], troubles), retry: { firstMs: 3_600_000, mostMs: 3_600_000 } });
+    writer.offer(snapshot(1));
+    await expect.poll(() => troubles).toHaveLength(1);
+    writer.giveUp();
+    await expect(writer.finish()).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
+  });
+});
+
+test('a follower sees the newest ones and ends when its application has ended, whatever came in the last moment', async () => {
+  const { store, folder } = await openStore();
+  await store.markEnd('application_0_0001');
+  await store.save(snapshot(1, true), { ...ORIGIN, applicationId: 'application_0_0001' });
+  const [steps, troubles]: [number[], string[]] = [[], []];
+  const options = { everyMs: 1, applicationId: ORIGIN.applicationId, onTrouble: (message: string) => troubles.push(message) };
+  for await (const checkpoint of followCheckpoints(store, options)) {
+    const { step } = checkpoint.position;
+    steps.push(step);
+    if (step === 1) {
+      await store.save(snapshot(2), ORIGIN);
+      await store.save(snapshot(3), ORIGIN);
+      await truncate(join(folder, 'step-3', 'manifest.json'), 10);
+    } else if (!checkpoint.position.final) {
+      await store.save(snapshot(2, true), ORIGIN);
+    } else {
+      await store.markEnd(ORIGIN.applicationId);
+    }
+  }
+  expect(steps).toEqual([1, 2, 2]);
+  expect(troubles).toHaveLength(1);
+});
+
+test('a follower takes one that is being replaced neither for missing nor for damaged, and goes back to none that is older', async () => {
+  const { folder, again } = await openStore();
+  let looks = 0;
+  /** Simulates step-2 between its two renames: from the middle of the second poll to the end of the third. */
+  class Replacing extends FileStorage {
+    override async list(uri: string) {
+      looks++;
+      if (looks === 4) await again.save(snapshot(2, true), ORIGIN);
+      return (await super.list(uri)).filter(({ name }) => looks !== 3 || name !== 'step-2');
+    }
+    override async read(uri: string) {
+      if (looks === 2) throw new TonyError('NOT_FOUND', `${uri} does not exist`);
+      return await super.read(uri);
+    }
+  }
+  await again.save(snapshot(1), ORIGIN);
+  await again.save(snapshot(2), ORIGIN);
+  const [seen, troubles]: [[number, boolean][], string[]] = [[], []];
+  const options = { everyMs: 1, applicationId: ORIGIN.applicationId, onTrouble: (message: string) => troubles.push(message) };
+  for await (const { position } of followCheckpoints(new CheckpointStore(new Replacing(), fileUri(folder)), options)) {
+    seen.push([position.step, position.final]);
+    if (position.final) await again.markEnd(ORIGIN.applicationId);
+  }
+  expect(seen).toEqual([
+    [2, false],
+    [2, true],
+  ]);
+  expect(troubles).toEqual([]);
+});

@@ -1,0 +1,146 @@
+import * as tf from '@tensorflow/tfjs';
+import { describe, expect, test } from 'vitest';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import type { FitHistory } from '../fit/fit.ts';
+import type { FitOptions } from '../fit/fit-options.ts';
+import type { Report } from '../process/task-context.ts';
+import { classifier, examples, fitTogether, folder, weightsOf } from '../testing/fit-world.ts';
+import { CheckpointStore } from './checkpoint-store.ts';
+import { Phases } from './phases.ts';
+
+class Killed extends Error {}
+
+interface Life {
+  readonly dir: string;
+  readonly generation: number;
+  readonly workers: number;
+  /** The program dies after this step of this phase (counted from 0), after writing its checkpoint. */
+  readonly diesAt?: readonly [phase: number, step: number];
+  readonly applicationId?: string;
+  readonly keep?: number;
+}
+
+/** The result of a program that trains, freezes its first layer, trains again, and then trains another model. */
+interface Outcome {
+  readonly histories: readonly FitHistory[];
+  readonly weights: readonly number[][];
+}
+
+const data = examples(40);
+
+async function live({ dir, generation, workers, diesAt, applicationId = 'application_1_0001' }: Life): Promise<Outcome> {
+  const ranks = Array.from({ length: workers }, (_, rank) => rank);
+  const phases = ranks.map(() => new Phases(applicationId));
+  // Initial weights differ in each life: they must not matter after a checkpoint, or on ranks above 0.
+  const seedOf = (rank: number, begunIn: number) => (generation <= begunIn && rank === 0 ? 7 : 100 * generation + rank);
+  const models = ranks.map((rank) => classifier(tf.train.adam(0.02), { seed: seedOf(rank, 1), dropout: 0.2 }));
+  const others = ranks.map((rank) => classifier(tf.train.momentum(0.05, 0.9), { seed: seedOf(rank, 5) + 50 }));
+  const histories: FitHistory[] = [];
+  const weights: number[][] = [];
+  const reports: Report[][] = ranks.map(() => []);
+  const trainPhase = async (trained: tf.Sequential[], options: FitOptions) => {
+    const phase = histories.length;
+    const onBatchEnd = async (_: number, { step }: { readonly step: number }) => {
+      if (diesAt?.[0] === phase && diesAt[1] === step) {
+        const start = histories.reduce((sum, { steps }) => sum + steps, 0);
+        await expect.poll(() => reports[0]).toContainEqual({ type: 'checkpoint', step: start + step });
+        throw new Killed();
+      }
+    };
+    const world = { folder: dir, everySteps: 2, generation, applicationId, phases, reports };
+    const own = { batchSize: 8 / workers, seed: 3, ...options, callbacks: { onBatchEnd } };
+    histories.push((await fitTogether(trained, data, own, world))[0] as FitHistory);
+    weights.push(weightsOf(trained[0] as tf.Sequential));
+  };
+  await trainPhase(models, { epochs: 2 });
+  for (const model of models) {
+    (model.layers[0] as tf.layers.Layer).trainable = false;
+    model.compile({ optimizer: tf.train.sgd(0.1), loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
+  }
+  await trainPhase(models, { epochs: 3 });
+  await trainPhase(others, { epochs: 2 });
+  return { histories, weights };
+}
+
+describe.each([1, 2])('a program with three phases and two models, on %i ranks', (workers) => {
+  test('that dies in each of them resumes in the right one, and ends as one that nothing disturbed', { timeout: 180_000 }, async () => {
+    const undisturbed = await live({ dir: await folder(), generation: 1, workers });
+    const dir = await folder();
+    const deaths = [
+      [0, 4],
+      [0, 8],
+      [1, 2],
+      [1, 10],
+      [2, 6],
+    ] as const;
+    for (const [index, diesAt] of deaths.entries()) {
+      await expect(live({ dir, generation: index + 1, workers, diesAt })).rejects.toThrow(Killed);
+    }
+    const last = await live({ dir, generation: deaths.length + 1, workers });
+    expect(last).toEqual(undisturbed);
+    const steps = undisturbed.histories.map((history) => history.steps);
+    expect(steps).toEqual([10, 15, 10]);
+    const store = new CheckpointStore(new FileStorage(), fileUri(dir));
+    // The final checkpoint of each phase exists, and the newest one belongs to the last phase.
+    const kept = await store.steps();
+    expect(kept[0]).toBe(35);
+    expect(kept).toEqual(expect.arrayContaining([35, 25, 10]));
+    const positions = await Promise.all([10, 25, 35].map(async (step) => (await store.manifest(step)).position));
+    expect(positions.map(({ phase, final }) => [phase, final])).toEqual([
+      [{ name: 'fit-1', start: 0 }, true],
+      [{ name: 'fit-2', start: 10 }, true],
+      [{ name: 'fit-3', start: 25 }, true],
+    ]);
+    // A program that dies after its last phase restores everything without a step.
+    expect(await live({ dir, generation: deaths.length + 2, workers })).toEqual(undisturbed);
+  });
+});
+
+test('a checkpoint of another model is an error that names the phase', async () => {
+  const dir = await folder();
+  await fitTogether([classifier(tf.train.sgd(0.1))], data, {}, { folder: dir });
+  const other = tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [4] })] });
+  other.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
+  await expect(fitTogether([other], data, {}, { folder: dir, generation: 2 })).rejects.toThrow(
+    /^phase fit-1: .*step-2 does not fit this model: it has 4 weights instead of 2$/,
+  );
+});
+
+test('a phase that begins elsewhere than its checkpoints say begins anew, and says so', async () => {
+  const dir = await folder();
+  const run = async (epochs: number, generation: number, reports: Report[][]) => {
+    const phases = [new Phases('application_1_0001')];
+    const world = { folder: dir, generation, phases, reports };
+    await fitTogether([classifier(tf.train.sgd(0.1))], data, { epochs }, world);
+    return (await fitTogether([classifier(tf.train.sgd(0.1))], data, { epochs: 1 }, world))[0]?.steps;
+  };
+  await run(1, 1, [[]]);
+  const reports: Report[] = [];
+  expect(await run(3, 2, [reports])).toBe(2);
+  expect(reports).toContainEqual({
+    type: 'notice',
+    message: expect.stringMatching(/step-4 is not used: its phase fit-2 began at step 2, and begins at step 6 now$/),
+  });
+  expect((await new CheckpointStore(new FileStorage(), fileUri(dir)).steps())[0]).toBe(8);
+});
+
+test('a phase without a step leaves the final checkpoint of the one before alone', async () => {
+  const dir = await folder();
+  const phases = [new Phases('application_1_0001')];
+  await fitTogether([classifier(tf.train.sgd(0.1))], data, {}, { folder: dir, phases });
+  await fitTogether([classifier(tf.train.sgd(0.1))], data, { epochs: 1, initialEpoch: 1 }, { folder: dir, phases });
+  const store = new CheckpointStore(new FileStorage(), fileUri(dir));
+  expect(await store.steps()).toEqual([2]);
+  expect((await store.manifest(2)).position.phase.name).toBe('fit-1');
+});
+
+test('names are counted for each kind, are used once, and fit a file name', () => {
+  const phases = new Phases('');
+  const names = [phases.begin('fit'), phases.begin('loop'), phases.begin('fit', 'fine-tuning'), phases.begin('fit')].map(
+    ({ name }) => name,
+  );
+  expect(names).toEqual(['fit-1', 'loop-1', 'fine-tuning', 'fit-3']);
+  expect(() => phases.begin('fit', 'loop-1')).toThrow('this program has had a phase of training called loop-1 already');
+  expect(() => phases.begin('fit', 'a b')).toThrow('"a b" is no name for a phase of training');
+});

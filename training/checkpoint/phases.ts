@@ -1,0 +1,190 @@
+import { TonyError } from '../../platform/errors.ts';
+import type { PhasePlace, TrainingPosition } from './checkpoint-format.ts';
+import type { CheckpointStore, OpenedCheckpoint } from './checkpoint-store.ts';
+
+export type PhaseKind = 'fit' | 'loop';
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+
+/**
+ * The phases of one program. Each call of `fit`, and each loop that stores checkpoints, is a phase. All phases write into one checkpoint
+ * folder and continue one numbering of steps, so the highest number is always the newest checkpoint. Every checkpoint names its phase.
+ *
+ * A restarted program runs from its beginning and starts the same phases in the same order. A completed phase is restored from its final
+ * checkpoint and returns at once, the interrupted phase resumes from its newest checkpoint, and later phases start from scratch. Final
+ * checkpoints are therefore kept for as long as the program runs.
+ *
+ * How a loop uses a phase, on every rank unless noted otherwise:
+ *
+ *   const phase = phases.begin('loop', name);
+ *   // Only on rank 0, after store.retireOlderThan(origin):
+ *   const found = await phase.newest(store, (opened) => store.readTensors(opened, names), onNotice);
+ *   // Send the position (null for none) to every rank:
+ *   if (position !== null) phase.resume(position);
+ *   // If position.final, the phase is complete: restore, call phase.end(position.step) and return. Otherwise continue from step
+ *   // position.step - phase.start. The position of a checkpoint after `n` steps is { step: phase.start + n, phase: phase.place, state,
+ *   // final, ... }; the writer of open-checkpoint-writer.ts keeps the checkpoints that phases need. Write no checkpoint for a phase
+ *   // without steps (phase.isEmpty(step)).
+ *   phase.end(phase.start + n);   // after the final checkpoint is stored
+ */
+export class Phases {
+  readonly #applicationId: string;
+  readonly #names = new Set<string>();
+  readonly #counts = new Map<PhaseKind, number>();
+  readonly #ends = new Set<number>();
+  #steps = 0;
+  #running: Phase | null = null;
+
+  /** @param applicationId empty for a standalone program. */
+  constructor(applicationId: string) {
+    this.#applicationId = applicationId;
+  }
+
+  /**
+   * Begins the next phase. Every rank must begin the same phases in the same order.
+   * @param name default: the kind and its running number, for example `fit-2`.
+   * @throws TonyError USAGE if the name is invalid or already used.
+   */
+  begin(kind: PhaseKind, name?: string): Phase {
+    const count = (this.#counts.get(kind) ?? 0) + 1;
+    this.#counts.set(kind, count);
+    const own = name ?? `${kind}-${count}`;
+    if (typeof own !== 'string' || !NAME.test(own)) {
+      throw new TonyError('USAGE', `${JSON.stringify(own)} is no name for a phase of training`, {
+        hint: 'Use up to 64 letters, digits, dots, dashes and underscores.',
+      });
+    }
+    if (this.#names.has(own)) {
+      throw new TonyError('USAGE', `this program has had a phase of training called ${own} already`, {
+        hint: 'Give each call of fit another name, or none.',
+      });
+    }
+    this.#names.add(own);
+    const phase = new Phase(own, this.#steps, this.#applicationId, {
+      kept: this.#ends,
+      onEnd: (step) => {
+        this.#ends.add(step);
+        this.#steps = step;
+        this.#running = this.#running === phase ? null : this.#running;
+      },
+    });
+    this.#running = phase;
+    return phase;
+  }
+
+  /** A phase without checkpoints, which is not counted. A restarted program trains it again from scratch. */
+  unkept(): Phase {
+    return new Phase('unkept', this.#steps, this.#applicationId, { kept: this.#ends, onEnd: () => {} });
+  }
+
+  /** The number of phases begun so far. */
+  get count(): number {
+    return this.#names.size;
+  }
+
+  /** The phase that began last, if it has not ended; otherwise null. */
+  get running(): Phase | null {
+    return this.#running;
+  }
+}
+
+interface PhaseProgram {
+  /** Steps of the final checkpoints of completed phases. */
+  readonly kept: ReadonlySet<number>;
+  readonly onEnd: (step: number) => void;
+}
+
+export class Phase {
+  readonly name: string;
+  readonly #applicationId: string;
+  readonly #program: PhaseProgram;
+  #start: number;
+
+  constructor(name: string, start: number, applicationId: string, program: PhaseProgram) {
+    this.name = name;
+    this.#start = start;
+    this.#applicationId = applicationId;
+    this.#program = program;
+  }
+
+  /** The number of steps that earlier phases have taken. */
+  get start(): number {
+    return this.#start;
+  }
+
+  /** The description of this phase in its checkpoints. */
+  get place(): PhasePlace {
+    return { name: this.name, start: this.#start };
+  }
+
+  /** Steps of checkpoints that pruning must keep. */
+  get kept(): ReadonlySet<number> {
+    return this.#program.kept;
+  }
+
+  /**
+   * Finds the newest intact checkpoint of this phase. Skips damaged checkpoints, and those of a phase of the same name with a different
+   * start, which means that earlier phases now take a different number of steps. Reports both to `onNotice`.
+   * @param use reads the required parts of a checkpoint. If it throws because the checkpoint is damaged, the next older one is tried.
+   * @returns the result of `use` and the position to share with all ranks; `final` only if this application has completed the phase.
+   * @throws TonyError CHECKPOINT_MISFIT naming the phase.
+   */
+  async newest<T>(
+    store: CheckpointStore,
+    use: (opened: OpenedCheckpoint) => Promise<T>,
+    onNotice: (message: string) => void,
+  ): Promise<{ readonly value: T; readonly uri: string; readonly position: TrainingPosition } | null> {
+    let strayed = false;
+    return await store.newestThat(async (opened) => {
+      const { uri, position } = opened;
+      const { name, start } = position.phase;
+      if (name !== this.name) return null;
+      if (start !== this.#start) {
+        if (!strayed) onNotice(`${uri} is not used: its phase ${name} began at step ${start}, and begins at step ${this.#start} now`);
+        strayed = true;
+        return null;
+      }
+      return { value: await this.#naming(() => use(opened)), uri, position: { ...position, final: this.isOver(opened) } };
+    }, onNotice);
+  }
+
+  /** Whether this application has completed the phase. Another application, or a standalone program, continues from a final checkpoint. */
+  isOver({ position, manifest }: OpenedCheckpoint): boolean {
+    return position.final && this.#applicationId !== '' && manifest.applicationId === this.#applicationId;
+  }
+
+  async #naming<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'CHECKPOINT_MISFIT') {
+        throw new TonyError('CHECKPOINT_MISFIT', `phase ${this.name}: ${error.message}`, {
+          hint: 'Phases are found again by their names, which count calls of fit unless given: has the program other ones now? Or name another checkpoint.dir.',
+          cause: error,
+        });
+      }
+      throw error;
+    }
+  }
+
+  /** The notice for a checkpoint that training resumes from. */
+  noticeOf({ uri, position }: { readonly uri: string; readonly position: TrainingPosition }): string {
+    const { step, final } = position;
+    return final ? `phase ${this.name} was over before: restored from ${uri}` : `training goes on from ${uri}, step ${step}`;
+  }
+
+  /** Continues from the position of a checkpoint. Call on every rank. */
+  resume({ phase }: TrainingPosition): void {
+    this.#start = phase.start;
+  }
+
+  /** Whether the phase has taken no steps. Its checkpoint would replace the final one of the previous phase, so none is written. */
+  isEmpty(step: number): boolean {
+    return step === this.#start && step > 0;
+  }
+
+  /** Call on every rank after the final checkpoint is stored. @param step the last step, counted across all phases. */
+  end(step: number): void {
+    this.#program.onEnd(step);
+  }
+}

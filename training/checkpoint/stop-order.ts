@@ -1,0 +1,67 @@
+import { z } from 'zod';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+
+const STOP_FILE = 'stop.json';
+
+const schema = z.object({
+  applicationId: z.string(),
+  phase: z.string(),
+  reason: z.string(),
+  step: z.number().int().nonnegative(),
+  at: z.number().int().nonnegative().nullable(),
+});
+
+/** An order to end a phase of training before its last epoch. Only the named application obeys it. */
+export interface StopOrder {
+  readonly applicationId: string;
+  readonly phase: string;
+  readonly reason: string;
+  /** The step of the evaluated checkpoint, or the step whose callback requested the stop. */
+  readonly step: number;
+  /** The last step, after all ranks have agreed on it; otherwise null. A run that resumes from an earlier checkpoint ends there too. */
+  readonly at: number | null;
+}
+
+/** The file `stop.json` in a checkpoint folder, with which an evaluator ends the training that it follows. */
+export class StopOrders {
+  readonly #storage: Storage;
+  readonly #uri: string;
+
+  constructor(storage: Storage, checkpointDir: string) {
+    this.#storage = storage;
+    this.#uri = joinUri(checkpointDir, STOP_FILE);
+  }
+
+  /** The order for this application and phase; null if there is none. */
+  async read(applicationId: string, phase: string): Promise<StopOrder | null> {
+    const order = await this.#read();
+    return order?.applicationId === applicationId && order.phase === phase ? order : null;
+  }
+
+  async give(order: StopOrder): Promise<void> {
+    await this.#storage.write(this.#uri, Buffer.from(`${JSON.stringify(order)}\n`));
+  }
+
+  /** Removes the order of another application; for a standalone program, that of an earlier run. */
+  async clear(applicationId: string): Promise<void> {
+    const order = await this.#read();
+    if (order !== null && (order.applicationId !== applicationId || applicationId === '')) {
+      await this.#storage.remove(this.#uri);
+    }
+  }
+
+  async #read(): Promise<StopOrder | null> {
+    if ((await this.#storage.stat(this.#uri)) === null) {
+      return null;
+    }
+    try {
+      return schema.safeParse(JSON.parse((await this.#storage.read(this.#uri)).toString('utf8'))).data ?? null;
+    } catch (error) {
+      if (error instanceof SyntaxError) {
+        return null;
+      }
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,525 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Json } from '../../platform/json-value.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { type BackendName, refuseUnfitModel } from '../backend/backend.ts';
+import { followCheckpoints } from '../checkpoint/checkpoint-follower.ts';
+import { CheckpointStore, type StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
+import { CheckpointThread } from '../checkpoint/checkpoint-thread.ts';
+import { Phases } from '../checkpoint/phases.ts';
+import { StopOrders } from '../checkpoint/stop-order.ts';
+import type { FitData, ValidationData } from '../data/fit-data.ts';
+import { type Column, parseIdx } from '../encoding/idx.ts';
+import { type EvaluateOptions, type EvaluationReport, type EvaluationWorld, Evaluator } from '../evaluation/evaluator.ts';
+import { Models } from '../export/models.ts';
+import { DIVERGED_HINT } from '../fit/divergence.ts';
+import { type FitHistory, fit as fitOnAllRanks } from '../fit/fit.ts';
+import type { FitOptions } from '../fit/fit-options.ts';
+import { type LoopOptions, TrainingLoop } from '../fit/loop.ts';
+import { type TrainingProgress, UnfinishedTraining } from '../fit/unfinished-training.ts';
+import { broadcastVariables } from '../model/broadcast-tensors.ts';
+import { weightsOf } from '../model/compiled-model.ts';
+import { allTrainable, allVariables, type Trainable, trainedVariables } from '../model/trainables.ts';
+import { restoreWeights } from '../model/training-state.ts';
+import { noSuchThing, type ParameterServerWorker } from '../parameter-server/parameter-server-worker.ts';
+import { beforeProgramEnds, type LastWork } from '../process/program-end.ts';
+import type { Report } from '../process/task-context.ts';
+import { uriOf } from '../process/uri-of.ts';
+import type { Ring } from '../ring/ring.ts';
+import type { Wire } from '../ring/ring-exchange.ts';
+import { allReduceStrategy } from '../strategy/all-reduce-strategy.ts';
+import { type CustomStepOptions, CustomSteps, checkStepOptions } from '../strategy/custom-steps.ts';
+import { RingLoop } from '../strategy/ring-loop.ts';
+import { NO_SUMMARIES, type Summaries, SummaryWriter } from '../summary/summary.ts';
+import { outputPlace } from './output-place.ts';
+
+/** A checkpoint that `Cluster.checkpoints` yields to an evaluator. */
+export interface Checkpoint {
+  readonly uri: string;
+  readonly step: number;
+  readonly epoch: number;
+  /** The phase that wrote the checkpoint: `fit-1`, or the `name` passed to `fit`. */
+  readonly phase: string;
+  /** True for the last checkpoint of its phase. */
+  readonly final: boolean;
+  /**
+   * Copies the weights of the checkpoint into a model of the same shape.
+   * @param name the model's name, for a loop with several models.
+   * @throws TonyError CHECKPOINT_MISFIT.
+   */
+  restore(model: tfjs.LayersModel, name?: string): void;
+}
+
+export interface ClusterParts {
+  readonly tf: typeof tfjs;
+  readonly backend: BackendName;
+  /** A ring with a single rank if the workers use parameter servers. */
+  readonly ring: Ring;
+  /** The number format in which gradients travel around the ring. */
+  readonly wire: Wire;
+  /** null unless the workers use parameter servers. */
+  readonly servers: ParameterServerWorker | null;
+  readonly ranked: boolean;
+  readonly role: string;
+  readonly index: number;
+  readonly applicationId: string;
+  readonly jobName: string;
+  readonly generation: number;
+  readonly data: Readonly<Record<string, string>>;
+  readonly storage: Storage;
+  readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number } | null;
+  readonly summaryDir: string | null;
+  readonly outputDir: string | null;
+  readonly roleSize: number;
+  readonly report: (report: Report) => void;
+}
+
+/** This process as a member of its job. A program that runs without a job is the only rank. */
+export class Cluster {
+  /** TensorFlow.js with the fastest available backend; the same instance as the program's own `import`. */
+  readonly tf: typeof tfjs;
+  readonly backend: BackendName;
+  /**
+   * 0 to worldSize-1 among the tasks that train together. A task without a rank in the job (an evaluator) has rank 0 in a world of size 1.
+   */
+  readonly rank: number;
+  readonly worldSize: number;
+  /** The number of times the gang has been formed: above 1 after a restart. */
+  readonly generation: number;
+  readonly role: string;
+  readonly index: number;
+  readonly applicationId: string;
+  readonly jobName: string;
+  /** The index of this task among the tasks that share work: all ranks, or, in a role without ranks, the tasks of the role. */
+  readonly position: { readonly index: number; readonly count: number };
+  /** URI of the job's output folder; null when the program runs by itself without `outputDir`. */
+  readonly outputDir: string | null;
+  /** URI of the summary folder, which contains one folder per run; null if the program writes no summaries. */
+  readonly summaryDir: string | null;
+  /** URIs of the job's input folders, by name. */
+  readonly data: Readonly<Record<string, string>>;
+  readonly storage: Storage;
+  /** Exports and loads models, and starts training from the weights of another model. */
+  readonly models: Models;
+  /** Summaries for TensorBoard. Rank 0 writes those of training; a task without a rank writes a run named after its role. */
+  readonly summaries: Summaries;
+  readonly #parts: ClusterParts;
+  readonly #store: CheckpointStore | null;
+  readonly #writer: SummaryWriter | null;
+  readonly #steps: CustomSteps;
+  /** The phases of this program: each call that writes checkpoints is one. */
+  readonly #phases: Phases;
+  readonly #unfinished = new UnfinishedTraining();
+  readonly #onExit: (code: number) => void;
+  /** True once `step` has returned a NaN or infinite loss. */
+  #hasDiverged = false;
+  #stopLastWork: () => void = () => {};
+  /** True once the store records that no further checkpoint follows. */
+  #endIsMarked = false;
+
+  constructor(parts: ClusterParts) {
+    const { rank, worldSize } = parts.servers ?? parts.ring;
+    this.#parts = parts;
+    this.#phases = new Phases(parts.applicationId);
+    this.#steps = new CustomSteps(parts.tf, parts.ring, parts.wire);
+    this.tf = parts.tf;
+    this.backend = parts.backend;
+    this.rank = rank;
+    this.worldSize = worldSize;
+    this.generation = parts.generation;
+    this.role = parts.role;
+    this.index = parts.index;
+    this.applicationId = parts.applicationId;
+    this.jobName = parts.jobName;
+    this.position = parts.ranked ? { index: rank, count: worldSize } : { index: parts.index, count: parts.roleSize };
+    this.outputDir = parts.outputDir;
+    this.summaryDir = parts.summaryDir;
+    this.data = parts.data;
+    this.storage = parts.storage;
+    this.#store =
+      parts.checkpoint === null ? null : new CheckpointStore(parts.storage, parts.checkpoint.dir, () => CheckpointThread.ofProcess());
+    this.models = new Models({
+      tf: this.tf,
+      storage: this.storage,
+      store: this.#store,
+      uriOf,
+      outputUriOf: (place) => outputPlace(this, place),
+      onNotice: (message) => this.#notice(message),
+    });
+    this.#writer = this.#openSummaries();
+    this.summaries = this.#writer ?? NO_SUMMARIES;
+    // A program that exits with code 0 without close() must not appear as a lost peer.
+    this.#onExit = (code) => {
+      if (code === 0 && !this.#refuseExit()) {
+        this.#markEndNow();
+        this.close();
+      }
+    };
+    process.once('exit', this.#onExit);
+    if (this.#writer !== null || (parts.ranked && rank === 0 && this.#store !== null)) {
+      this.#stopLastWork = beforeProgramEnds(this.#lastWork());
+    }
+  }
+
+  #openSummaries(): SummaryWriter | null {
+    const { summaryDir, ranked, role, index, storage, applicationId } = this.#parts;
+    if (summaryDir === null || (ranked ? this.rank > 0 : index > 0)) {
+      return null;
+    }
+    const dir = joinUri(summaryDir, ranked ? 'train' : role);
+    return new SummaryWriter({ storage, dir, trial: applicationId, onTrouble: (message, about) => this.#notice(message, about) });
+  }
+
+  /**
+   * Trains a compiled model on all ranks at once; see FitOptions. `batchSize` is per rank. If the job has a checkpoint folder, training
+   * resumes from the newest valid checkpoint and writes new ones; the last is marked as final. Each call is a phase of its own: a restarted
+   * program restores the weights, optimizer and history of finished phases, and resumes the unfinished phase.
+   *
+   * @param data the full data on every rank; each rank reads its own shard. `x` and `y` are tensors, or plain arrays with a shape.
+   * @throws TonyError MODEL_INVALID, DATA_INVALID, BACKEND_UNFIT, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RING_MISMATCH.
+   */
+  async fit(model: tfjs.LayersModel, data: FitData, options: FitOptions = {}): Promise<FitHistory> {
+    return await this.#unfinished.during((onProgress) => this.#fit(model, data, options, onProgress));
+  }
+
+  async #fit(
+    model: tfjs.LayersModel,
+    data: FitData,
+    options: FitOptions,
+    onProgress: (progress: TrainingProgress | null) => void,
+  ): Promise<FitHistory> {
+    const { checkpoint, applicationId, generation, report, ring, servers, backend } = this.#parts;
+    refuseUnfitModel(backend, model);
+    if (!this.#parts.ranked) {
+      throw new TonyError('USAGE', `role ${this.role} takes no part in training together`, {
+        hint: 'Use model.fit there, or set ranked: true for the role.',
+      });
+    }
+    const checkpoints =
+      this.#store === null || checkpoint === null || options.checkpoint === false ? null : { store: this.#store, ...checkpoint };
+    return await fitOnAllRanks(
+      {
+        tf: this.tf,
+        strategy: servers ?? allReduceStrategy(ring, this.#parts.wire),
+        storage: this.storage,
+        applicationId,
+        generation,
+        phase: options.checkpoint === false ? this.#phases.unkept() : this.#phases.begin('fit', options.name),
+        checkpoints,
+        ...(checkpoints === null ? {} : { stopOrders: new StopOrders(this.storage, checkpoints.store.dir) }),
+        summaries: this.#writer,
+        report,
+        onProgress,
+      },
+      model,
+      data,
+      options,
+    );
+  }
+
+  /**
+   * Takes one step of a custom training loop: on every rank, `optimizer` applies the mean of the gradients of `loss` over all ranks. Every
+   * rank must make the same calls. A variable starts with the values of rank 0 the first time it is trained. With parameter servers, the
+   * servers apply the gradients of this rank alone, and the variables then take the values that the servers hold.
+   *
+   * @param loss the mean over this rank's examples, a scalar.
+   * @returns the mean loss over the examples of all ranks; with parameter servers, over the examples of this rank.
+   * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
+   */
+  async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions = {}): Promise<number> {
+    checkStepOptions('cluster.step', options);
+    const value = await this.#step(loss, optimizer, options);
+    if (!Number.isFinite(value) && !this.#hasDiverged) {
+      this.#hasDiverged = true;
+      // With parameter servers, each rank sees only the loss of its own examples.
+      if (this.#parts.servers !== null || this.rank === 0) {
+        this.#notice(`training has diverged: a loss of cluster.step is ${value}; it goes on. ${DIVERGED_HINT}`);
+      }
+    }
+    return value;
+  }
+
+  async #step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number> {
+    const { servers } = this.#parts;
+    if (servers !== null) {
+      const { variables, examples } = options;
+      const resolve = () => (variables === undefined ? allTrainable(this.tf, [optimizer]) : trainedVariables(this.tf, variables).variables);
+      return await servers.step(this.tf, loss, optimizer, resolve, examples);
+    }
+    return await this.#steps.step(loss, optimizer, options);
+  }
+
+  /**
+   * Opens a custom training loop that is checkpointed and resumed like `fit`; see LoopOptions. Every rank must open the same loops in the
+   * same order.
+   * @throws TonyError USAGE, CHECKPOINT_MISFIT, PEER_LOST, RING_MISMATCH.
+   */
+  async loop<T = null, State extends Json = null>(options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
+    const { tf, ring, servers, applicationId, generation, checkpoint, report, ranked, storage } = this.#parts;
+    if (!ranked) {
+      throw new TonyError('USAGE', `role ${this.role} takes no part in training together`, { hint: 'Set ranked: true for the role.' });
+    }
+    const checkpoints =
+      this.#store === null || checkpoint === null || options.checkpoint === false ? null : { store: this.#store, ...checkpoint };
+    return await TrainingLoop.open(
+      {
+        ...{ tf, storage, applicationId, generation, report, checkpoints, rank: this.rank, worldSize: this.worldSize },
+        stepsTogether: servers === null,
+        openStrategy: (context) => servers?.openLoop(context) ?? new RingLoop(ring, this.#steps, context),
+        phase: options.checkpoint === false ? this.#phases.unkept() : this.#phases.begin('loop', options.name),
+        stopOrders: checkpoints === null ? null : new StopOrders(storage, checkpoints.store.dir),
+        onMetrics: (step, values) => this.metrics(step, values),
+        onNotice: (message) => this.#notice(message),
+        unfinished: this.#unfinished,
+      },
+      options,
+    );
+  }
+
+  /**
+   * Replaces `numbers` on every rank with the sum (or mean) over all ranks, computed in float32 and bit-identical on all ranks. The length
+   * must be the same on all ranks. Numbers from `vector()` are summed without a copy.
+   * @throws TonyError USAGE, PEER_LOST, RING_MISMATCH.
+   */
+  async allReduce(numbers: Float32Array | number[], operation: 'sum' | 'mean' = 'sum'): Promise<void> {
+    const ring = this.#together('allReduce');
+    await inPlace(numbers, (vector) => ring.allReduce(vector, operation));
+  }
+
+  /** Allocates zeros in memory that `allReduce` uses directly. */
+  vector(length: number): Float32Array<ArrayBuffer> {
+    return this.#parts.ring.vector(length);
+  }
+
+  /**
+   * Copies the values of rank 0 to every rank: variables, all weights of a model, or numbers.
+   * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
+   */
+  async broadcast(values: Float32Array | number[] | Trainable | readonly Trainable[]): Promise<void> {
+    const { ring, servers, tf } = this.#parts;
+    if (isNumbers(values)) {
+      const together = this.#together('broadcast of numbers');
+      await inPlace(values, (vector) => together.broadcast(vector));
+      return;
+    }
+    const variables = allVariables(tf, values);
+    if (servers !== null) {
+      await servers.broadcast(tf, variables);
+      return;
+    }
+    await broadcastVariables(tf, ring, variables);
+  }
+
+  /** Resolves once every rank has called it. */
+  async barrier(): Promise<void> {
+    await this.#together('barrier').barrier();
+  }
+
+  #together(what: string): Ring {
+    if (this.#parts.servers !== null) {
+      throw noSuchThing(what);
+    }
+    return this.#parts.ring;
+  }
+
+  /**
+   * Reads a file of the job's data: `read('mnist', 'train-images-idx3-ubyte')`.
+   * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, and USAGE when the job has no data of that name.
+   */
+  async read(name: string, file: string): Promise<Buffer> {
+    return await this.storage.read(this.#uriOf(name, file));
+  }
+
+  /**
+   * The URI of a file of the job's data, for datasets. `file` may be a pattern: `tfrecords(cluster.uri('mnist', 'train-*'))`.
+   * @throws TonyError USAGE when the job has no data of that name.
+   */
+  uri(name: string, file: string): string {
+    return this.#uriOf(name, file);
+  }
+
+  /** Reads a file in the IDX format of MNIST as examples for `fit`: `idx('mnist', 'train-images-idx3-ubyte')`. */
+  async idx(name: string, file: string): Promise<Column> {
+    const uri = this.#uriOf(name, file);
+    return parseIdx(await this.storage.read(uri), uri);
+  }
+
+  #uriOf(name: string, file: string): string {
+    const folder = this.data[name];
+    if (folder === undefined) {
+      const known = Object.keys(this.data).join(', ') || 'none';
+      throw new TonyError('USAGE', `the job has no data called ${name} (it has: ${known})`, {
+        hint: `Add it under data: in job.yaml, or pass join({ data: { ${name}: 'folder' } }) when running alone.`,
+      });
+    }
+    return joinUri(folder, file);
+  }
+
+  /**
+   * Reports current values to the job and writes them as summaries. The client displays them, and the job keeps the last ones as its
+   * metrics.
+   * @param values by name, e.g. `{ 'test/accuracy': 0.98 }`.
+   */
+  metrics(step: number, values: Readonly<Record<string, number>>): void {
+    this.#parts.report({ type: 'progress', step, metrics: values });
+    this.summaries.scalars(values, step);
+  }
+
+  /**
+   * Yields the newest checkpoint of the job each time one appears, and ends when the training program has ended. For evaluators.
+   * @param options `phase`: yields only checkpoints of this phase.
+   */
+  async *checkpoints(
+    options: { readonly everyMs?: number; readonly signal?: AbortSignal; readonly phase?: string } = {},
+  ): AsyncGenerator<Checkpoint, void> {
+    const store = this.#storeOfJob();
+    const applicationId = this.#parts.applicationId === '' ? null : this.#parts.applicationId;
+    const follow = { ...options, applicationId, onTrouble: (message: string) => this.#notice(message) };
+    for await (const stored of followCheckpoints(store, follow)) {
+      yield this.#checkpointOf(stored);
+    }
+  }
+
+  /**
+   * Evaluates the newest checkpoint on held-out data each time one appears, until the training program has ended; for a role `evaluator`.
+   * Writes summaries (a run named after the role, with the tags of `fit`) and the job's metrics, and records the best checkpoint. With
+   * `patience`, ends training when the evaluation stops improving.
+   *
+   * @param model a compiled model of the trained shape; its weights are replaced.
+   * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.
+   * @throws TonyError USAGE, MODEL_INVALID, DATA_INVALID, CHECKPOINT_MISFIT.
+   */
+  async evaluate(model: tfjs.LayersModel, data: ValidationData, options: EvaluateOptions = {}): Promise<EvaluationReport> {
+    const { applicationId, report } = this.#parts;
+    const world: EvaluationWorld = {
+      tf: this.tf,
+      storage: this.storage,
+      store: this.#storeOfJob(),
+      applicationId,
+      holder: `${this.role}-${this.index}`,
+      onValues: (step, values, best) => {
+        const named = Object.entries({ ...values, ...best }).map(([name, value]) => [`${this.role}/${name}`, value]);
+        report({ type: 'progress', step, metrics: Object.fromEntries(named) });
+        this.summaries.scalars(values, step);
+      },
+      onNotice: (message) => this.#notice(message),
+    };
+    return await new Evaluator(world, model, data, options).run();
+  }
+
+  #storeOfJob(): CheckpointStore {
+    if (this.#store === null) {
+      throw new TonyError('USAGE', 'there is no checkpoint folder', { hint: 'Pass join({ checkpointDir }) when running alone.' });
+    }
+    return this.#store;
+  }
+
+  #checkpointOf(stored: StoredCheckpoint): Checkpoint {
+    const { tf } = this;
+    const { step, epoch, phase, final } = stored.position;
+    return {
+      uri: stored.uri,
+      step,
+      epoch,
+      phase: phase.name,
+      final,
+      restore: (model, name) => restoreWeights(tf, weightsOf(model), stored.tensors, stored.uri, name),
+    };
+  }
+
+  /** A later notice with the same `about` replaces this one. */
+  #notice(message: string, about?: string): void {
+    process.stderr.write(`tony-ts: ${message}\n`);
+    this.#parts.report({ type: 'notice', message, ...(about !== undefined && { about }) });
+  }
+
+  /**
+   * Writes the remaining summaries and closes the connections to the other ranks. Optional: a program that exits on its own does the same.
+   */
+  async end(): Promise<void> {
+    await this.#lastWork().finish(true);
+    this.close();
+  }
+
+  #lastWork(): LastWork {
+    const writer = this.#writer;
+    return {
+      isDue: () => writer !== null && !writer.isEmpty,
+      finish: async (succeeded) => {
+        if (succeeded) writer?.endSession(true);
+        await Promise.all([writer?.finish(), succeeded ? this.#markEnd() : null]);
+      },
+      finishNow: () => writer?.finishNow(),
+    };
+  }
+
+  /** The store in which this process must record the end of training; null if another process does so, or if it is already recorded. */
+  get #storeToMark(): CheckpointStore | null {
+    const isKeeper = this.#parts.ranked && this.rank === 0 && this.#phases.count > 0 && !this.#endIsMarked;
+    return isKeeper ? this.#store : null;
+  }
+
+  async #markEnd(): Promise<void> {
+    try {
+      await this.#storeToMark?.markEnd(this.applicationId);
+      this.#endIsMarked = true;
+    } catch (error) {
+      this.#notice(`evaluators may wait for more checkpoints: that training has ended could not be written: ${messageOf(error)}`);
+    }
+  }
+
+  #markEndNow(): void {
+    this.#endIsMarked = this.#storeToMark?.markEndNow(this.applicationId) ?? this.#endIsMarked;
+  }
+
+  /**
+   * A program of a job that exits with code 0 in the middle of `fit` has failed. This method sets the exit code to 1, and the other ranks
+   * see this rank as lost. A program that ends training on purpose closes the cluster first.
+   */
+  #refuseExit(): boolean {
+    const { place } = this.#unfinished;
+    if (place === null || this.applicationId === '') return false;
+    const what = `the program exited with code 0 while training was at ${place}, which counts as a failure`;
+    this.#notice(`${what}: set model.stopTraining = true to end training early, or call cluster.close() before process.exit(0)`);
+    process.exitCode = 1;
+    return true;
+  }
+
+  /** Closes the connections to the other ranks immediately; no training is possible afterwards. */
+  close(): void {
+    // A close in the middle of `fit` ends training on purpose. After a failed phase, the next generation continues training.
+    if (this.#phases.running === null || this.#unfinished.place !== null) this.#markEndNow();
+    process.removeListener('exit', this.#onExit);
+    this.#stopLastWork();
+    this.#writer?.finishNow();
+    this.#steps.dispose();
+    this.#parts.servers?.close();
+    this.#parts.ring.close();
+    this.storage.close();
+  }
+}
+
+type Numbers = Float32Array | number[];
+
+function isNumbers(values: unknown): values is Numbers {
+  return (
+    values instanceof Float32Array || (Array.isArray(values) && values.length > 0 && values.every((value) => typeof value === 'number'))
+  );
+}
+
+/** @throws TonyError USAGE when `numbers` contains anything else. */
+async function inPlace(numbers: Numbers, exchange: (vector: Float32Array) => Promise<void>): Promise<void> {
+  if (numbers instanceof Float32Array) {
+    await exchange(numbers);
+    return;
+  }
+  if (!isNumbers(numbers)) {
+    throw new TonyError('USAGE', 'expected a Float32Array or an array of numbers', { hint: 'Pass variables to broadcast().' });
+  }
+  const vector = Float32Array.from(numbers);
+  await exchange(vector);
+  for (const [index, value] of vector.entries()) {
+    numbers[index] = value;
+  }
+}

@@ -1,0 +1,154 @@
+import type { Strategy } from '../../conf/job.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { Secret } from '../../platform/secret.ts';
+import { hasGpu, loadBackend } from '../backend/backend.ts';
+import { ParameterServerWorker } from '../parameter-server/parameter-server-worker.ts';
+import { serveParameters, servesParameters } from '../parameter-server/serve.ts';
+import { storageAlone, storageOfJob } from '../process/open-storage.ts';
+import { openReport } from '../process/report.ts';
+import { readTask } from '../process/task.ts';
+import type { Member, Report, TaskContext } from '../process/task-context.ts';
+import { uriOf } from '../process/uri-of.ts';
+import { Ring, type RingTimeouts } from '../ring/ring.ts';
+import { Cluster } from './cluster.ts';
+
+export interface JoinOptions {
+  /** Paths or URIs of input folders, by name, for a program that runs by itself. In a job, `data` of job.yaml applies. */
+  readonly data?: Readonly<Record<string, string>>;
+  /** For a program that runs by itself: the folder for checkpoints, and their interval in steps. No checkpoints by default. */
+  readonly checkpointDir?: string;
+  readonly checkpointEverySteps?: number;
+  /** For a program that runs by itself: the folder for summaries. No summaries by default. */
+  readonly summaryDir?: string;
+  /** For a program that runs by itself: the output folder. */
+  readonly outputDir?: string;
+  readonly timeouts?: Partial<RingTimeouts>;
+}
+
+/**
+ * Joins the job: loads TensorFlow.js with the fastest available backend and connects to the other ranks. Without TONY_TASK_FILE, which an
+ * executor sets, the process is the only rank. In a parameter server's task this call serves until the task ends and does not return.
+ *
+ * @throws TonyError BACKEND_MISSING, RING_JOIN_FAILED, TASK_FILE_INVALID.
+ */
+export async function join(options: JoinOptions = {}): Promise<Cluster> {
+  const task = readTask();
+  return task === null ? await joinAlone(options) : await joinJob(task, options);
+}
+
+async function joinAlone(options: JoinOptions): Promise<Cluster> {
+  const backend = await loadBackend(1);
+  const { checkpointDir, summaryDir, outputDir, data = {} } = options;
+  return new Cluster({
+    tf: backend.tf,
+    backend: backend.name,
+    ring: await openRing(null, options, () => {}),
+    wire: 'float32',
+    servers: null,
+    ranked: true,
+    role: 'worker',
+    index: 0,
+    applicationId: '',
+    jobName: '',
+    generation: 1,
+    data: Object.fromEntries(Object.entries(data).map(([name, place]) => [name, uriOf(place)])),
+    storage: await storageAlone(),
+    checkpoint:
+      checkpointDir === undefined ? null : { dir: uriOf(checkpointDir), everySteps: options.checkpointEverySteps ?? 100, keep: 3 },
+    summaryDir: summaryDir === undefined ? null : uriOf(summaryDir),
+    outputDir: outputDir === undefined ? null : uriOf(outputDir),
+    roleSize: 1,
+    report: () => {},
+  });
+}
+
+async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster> {
+  const report = openReport(task.reportFile);
+  const own = task.members.find(({ role, index }) => role === task.role && index === task.index);
+  const neighbours = task.members.filter((member) => member.host === own?.host && computes(task, member)).length;
+  const backend = await loadBackend(Math.max(1, neighbours));
+  if (hasGpu() && backend.name !== 'gpu') {
+    const message = `${task.role}:${task.index} has a GPU but computes on the CPU (backend ${backend.name}): set \`runtime: gpu\` in job.yaml`;
+    report({ type: 'notice', message });
+  }
+  const storage = storageOfJob(task);
+  if (servesParameters(task)) {
+    const { joinMs } = options.timeouts ?? {};
+    return await serveParameters(task, { tf: backend.tf, storage, report, ...(joinMs === undefined ? {} : { timeouts: { joinMs } }) });
+  }
+  const servers =
+    task.strategy.type === 'parameter-server' && task.rank !== null ? openServers(task, task.strategy, options, report) : null;
+  return new Cluster({
+    tf: backend.tf,
+    backend: backend.name,
+    ring: await openRing(servers === null ? task : null, options, report),
+    wire: task.strategy.type === 'all-reduce' ? task.strategy.wire : 'float32',
+    servers,
+    ranked: task.rank !== null,
+    role: task.role,
+    index: task.index,
+    applicationId: task.applicationId,
+    jobName: task.jobName,
+    generation: task.generation,
+    data: task.data,
+    storage,
+    checkpoint: task.checkpoint,
+    summaryDir: task.summaryDir,
+    outputDir: task.outputDir,
+    roleSize: task.roleSize,
+    report,
+  });
+}
+
+/** True for tasks with a rank and for parameter servers. */
+function computes({ parameterServers }: TaskContext, { rank, host, port }: Member): boolean {
+  return rank !== null || parameterServers.some((server) => server.host === host && server.port === port);
+}
+
+/** The worker connects to the servers when a training phase, a custom step or a broadcast starts. */
+function openServers(
+  task: TaskContext,
+  { staleness }: Extract<Strategy, { type: 'parameter-server' }>,
+  options: JoinOptions,
+  report: (report: Report) => void,
+): ParameterServerWorker {
+  const { rank, worldSize, generation, parameterServers, ringKey } = task;
+  if (rank === null || parameterServers.length === 0) {
+    throw new TonyError('TASK_FILE_INVALID', `there are no parameter servers in generation ${generation}`);
+  }
+  return new ParameterServerWorker({
+    ...{ rank, worldSize, generation, staleness },
+    key: new Secret(Buffer.from(ringKey, 'base64')),
+    addresses: parameterServers,
+    onLost: (server, cause) => {
+      process.stderr.write(`tony-ts: parameter server ${server} ${cause}; waiting for the job to replace it\n`);
+      // The numbers of parameter servers follow the ranks.
+      report({ type: 'peer-lost', rank: worldSize + server });
+    },
+    ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
+  });
+}
+
+async function openRing(task: TaskContext | null, options: JoinOptions, report: (report: Report) => void): Promise<Ring> {
+  const none = { key: new Secret(new Uint8Array(0)), listener: { fd: null, host: '127.0.0.1', port: 0 }, addresses: [], onLost: () => {} };
+  if (task === null || task.rank === null || task.worldSize === 1) {
+    return await Ring.join({ ...none, rank: 0, worldSize: 1, generation: task?.generation ?? 1 });
+  }
+  const ranked = task.members.filter(({ rank }) => rank !== null).sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0));
+  if (task.listener === null || ranked.length !== task.worldSize || ranked.some(({ rank }, position) => rank !== position)) {
+    throw new TonyError('TASK_FILE_INVALID', `the members are not the ${task.worldSize} ranks of generation ${task.generation}`);
+  }
+  return await Ring.join({
+    rank: task.rank,
+    worldSize: task.worldSize,
+    generation: task.generation,
+    key: new Secret(Buffer.from(task.ringKey, 'base64')),
+    listener: task.listener,
+    addresses: ranked,
+    onLost: (rank, cause) => {
+      process.stderr.write(`tony-ts: rank ${rank} ${cause}; waiting for the job to replace it\n`);
+      report({ type: 'peer-lost', rank });
+    },
+    ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
+  });
+}

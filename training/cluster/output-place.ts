@@ -1,0 +1,20 @@
+import { isAbsolute } from 'node:path';
+import { isUri } from '../../conf/values/is-uri.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { joinUri, parseUri } from '../../storage/uri.ts';
+import { uriOf } from '../process/uri-of.ts';
+import type { Cluster } from './cluster.ts';
+
+/**
+ * Resolves an output to a URI. A URI stays as it is. A path refers to the file system of the job's output folder, and is resolved against
+ * that folder when it is relative. Without an output folder, which is possible only outside a job, it is a local path.
+ */
+export function outputPlace(cluster: Pick<Cluster, 'outputDir'>, output: string): string {
+  if (isUri(output)) return output.replace(/(?<=[^/])\/+$/, '');
+  if (output.split('/').includes('..')) throw new TonyError('USAGE', `the output ${output} leads out of the folder that it starts from`);
+  const { outputDir } = cluster;
+  if (outputDir === null) return uriOf(output);
+  if (!isAbsolute(output)) return joinUri(outputDir, ...output.split('/').filter((part) => part !== '.'));
+  const place = parseUri(outputDir);
+  return place.scheme === 'file' ? uriOf(output) : joinUri(`hdfs://${place.authority}/`, output);
+}

@@ -1,0 +1,40 @@
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { z } from 'zod';
+import { CALL_DATA, CALL_FILE, RESULT_FILE } from '../../conf/values/run-call.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { encodeJsonValue } from '../../platform/json-value.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { readTask } from '../process/task.ts';
+import { join } from './join.ts';
+
+/** Open handles keep the process alive for at most this long after the function has returned. */
+const LEFTOVERS_MS = 5000;
+
+const schema = z.object({ module: z.string().min(1), export: z.string().min(1), args: z.array(z.unknown()) });
+
+/**
+ * The program of a job that `run()` of the library `tony-ts` has submitted: calls the function with this task's cluster. The chief's return
+ * value becomes the job's result; an error fails the task that throws it.
+ */
+export async function runCall(): Promise<void> {
+  const cluster = await join();
+  const call = schema.parse(JSON.parse((await cluster.read(CALL_DATA, CALL_FILE)).toString()));
+  const module = (await import(pathToFileURL(resolve(call.module)).href)) as Readonly<Record<string, unknown>>;
+  const called = module[call.export];
+  if (typeof called !== 'function') {
+    const names = Object.keys(module).join(', ') || 'nothing';
+    throw new TonyError('FUNCTION_INVALID', `${call.module} exports no function ${call.export} (it exports: ${names})`);
+  }
+  const value: unknown = await called(cluster, ...call.args);
+  // In a role without ranks, `cluster.rank` is 0 as well, although the task is not the chief.
+  if (readTask()?.rank === 0 && cluster.outputDir !== null) {
+    const result = {
+      version: 1,
+      ...(value !== undefined && { value: JSON.parse(encodeJsonValue(value, 'the returned value', 'FUNCTION_INVALID')) as unknown }),
+    };
+    await cluster.storage.write(joinUri(cluster.outputDir, RESULT_FILE), Buffer.from(JSON.stringify(result)));
+  }
+  await cluster.end();
+  setTimeout(() => process.exit(), LEFTOVERS_MS).unref();
+}

@@ -1,0 +1,85 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import type { Json } from '../../platform/json-value.ts';
+import { shuffledOrder } from '../process/random.ts';
+import { type Batch, batchOf, countExamples, type TrainingData } from './data.ts';
+import { shardOfStep } from './shard.ts';
+
+/** The batch of one rank in one step, with facts about the whole step. */
+export interface BatchStep {
+  /** Creates the tensors; called within tf.tidy. null if this rank has no examples in this step. */
+  readonly batch: (() => Batch) | null;
+  /** This rank's share of the step's examples: the weight of its gradient. */
+  readonly weight: number;
+  /** The number of examples of all ranks. */
+  readonly used: number;
+  /** True if this step ends the pass over the data; the next step starts another pass. */
+  readonly ended: boolean;
+  /** Call after the tensors have been used. */
+  release(): void;
+}
+
+/** The source of batches for `fit`. All ranks call the same methods in the same order and take the same number of steps. */
+export interface BatchSource {
+  next(): Promise<BatchStep>;
+  /** The position after the last step, for rank 0 to store; undefined if step, epoch and examples determine it. */
+  position(): Promise<Json | undefined>;
+  close(): Promise<void>;
+}
+
+export interface IndexedBatchSourceOptions {
+  readonly batchSize: number;
+  readonly shuffle: boolean;
+  readonly seed: number;
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly epoch: number;
+  /** Examples of this epoch that all ranks have used. */
+  readonly examplesUsed: number;
+  /** The number of leading examples to use; all by default. */
+  readonly examples?: number;
+}
+
+/** A source of examples that every rank can access by index. */
+export class IndexedBatchSource implements BatchSource {
+  readonly #tf: typeof tfjs;
+  readonly #data: TrainingData;
+  readonly #options: IndexedBatchSourceOptions;
+  readonly #size: number;
+  #epoch: number;
+  #used: number;
+  #order: Uint32Array | null = null;
+
+  constructor(tf: typeof tfjs, data: TrainingData, options: IndexedBatchSourceOptions) {
+    this.#tf = tf;
+    this.#data = data;
+    this.#options = options;
+    this.#size = options.examples ?? countExamples(data);
+    this.#epoch = options.epoch;
+    this.#used = options.examplesUsed;
+  }
+
+  async next(): Promise<BatchStep> {
+    const { batchSize, rank, worldSize } = this.#options;
+    this.#order ??= this.#orderOfEpoch();
+    const { from, to, next, weight } = shardOfStep(this.#used, this.#size, batchSize, rank, worldSize);
+    const indices = this.#order.subarray(from, to);
+    const used = next - this.#used;
+    const ended = next === this.#size;
+    this.#used = ended ? 0 : next;
+    if (ended) {
+      this.#epoch++;
+      this.#order = null;
+    }
+    const batch = indices.length === 0 ? null : () => batchOf(this.#tf, this.#data, indices);
+    return { batch, weight, used, ended, release: () => {} };
+  }
+
+  async position(): Promise<undefined> {}
+
+  async close(): Promise<void> {}
+
+  #orderOfEpoch(): Uint32Array {
+    const { shuffle, seed } = this.#options;
+    return shuffle ? shuffledOrder(this.#size, seed, this.#epoch) : Uint32Array.from({ length: this.#size }, (_, index) => index);
+  }
+}

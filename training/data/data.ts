@@ -1,0 +1,85 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { Column } from '../encoding/idx.ts';
+
+export type { Column } from '../encoding/idx.ts';
+
+/** Training data for `fit`. The first dimension counts the examples, and every rank holds (or can reach) all of them. */
+export interface TrainingData {
+  readonly x: tfjs.Tensor | Column | readonly (tfjs.Tensor | Column)[];
+  readonly y: tfjs.Tensor | Column | readonly (tfjs.Tensor | Column)[];
+  /** The weight of the loss for each example; also available as an option of `fit`. */
+  readonly sampleWeight?: tfjs.Tensor | Column;
+  /**
+   * Converts the raw numbers of a batch to the model's input (scaling, one-hot, augmentation). Runs within tf.tidy. May also return or
+   * replace the weights of the examples.
+   */
+  readonly prepare?: (batch: RawBatch) => PreparedBatch;
+}
+
+export interface RawBatch {
+  readonly x: tfjs.Tensor[];
+  readonly y: tfjs.Tensor[];
+  readonly sampleWeight?: tfjs.Tensor;
+}
+
+export interface PreparedBatch {
+  readonly x: tfjs.Tensor | tfjs.Tensor[];
+  readonly y: tfjs.Tensor | tfjs.Tensor[];
+  readonly sampleWeight?: tfjs.Tensor;
+}
+
+export interface Batch {
+  readonly x: tfjs.Tensor[];
+  readonly y: tfjs.Tensor[];
+  /** One weight for each example; null for equal weights. */
+  readonly sampleWeight: tfjs.Tensor | null;
+}
+
+/** @throws TonyError DATA_INVALID when the columns have different numbers of examples, or none. */
+export function countExamples(data: TrainingData): number {
+  const { x, y, sampleWeight } = data;
+  const columns = [...columnsIn(x), ...columnsIn(y), ...(sampleWeight === undefined ? [] : [sampleWeight])];
+  const counts = new Set(columns.map(({ shape }) => shape[0] ?? 0));
+  const [count] = counts;
+  if (count === undefined || counts.size > 1) {
+    throw new TonyError('DATA_INVALID', `the columns of the data have different numbers of examples: ${[...counts].join(', ')}`);
+  }
+  if (count === 0) {
+    throw new TonyError('DATA_INVALID', 'the data has no examples');
+  }
+  return count;
+}
+
+/** Returns the examples with these indices as tensors. The caller disposes them (or calls this within tf.tidy). */
+export function batchOf(tf: typeof tfjs, data: TrainingData, indices: Uint32Array): Batch {
+  const take = (columns: readonly (tfjs.Tensor | Column)[]) => columns.map((column) => rowsOf(tf, column, indices));
+  const { x, y, sampleWeight } = data;
+  const weights = sampleWeight === undefined ? {} : { sampleWeight: rowsOf(tf, sampleWeight, indices) };
+  return prepareBatch({ x: take(columnsIn(x)), y: take(columnsIn(y)), ...weights }, data.prepare);
+}
+
+export function prepareBatch(raw: RawBatch, prepare: TrainingData['prepare']): Batch {
+  const prepared = prepare?.(raw) ?? raw;
+  const sampleWeight = prepared.sampleWeight ?? raw.sampleWeight ?? null;
+  return { x: [prepared.x].flat(), y: [prepared.y].flat(), sampleWeight };
+}
+
+export function columnsIn(columns: TrainingData['x']): readonly (tfjs.Tensor | Column)[] {
+  return Array.isArray(columns) ? columns : [columns as tfjs.Tensor | Column];
+}
+
+/** Returns the rows with these indices: int32 for Int32Array, float32 for other arrays. */
+export function rowsOf(tf: typeof tfjs, column: tfjs.Tensor | Column, indices: Uint32Array): tfjs.Tensor {
+  if (column instanceof tf.Tensor) {
+    return tf.gather(column, tf.tensor1d(Int32Array.from(indices), 'int32'));
+  }
+  const { values, shape } = column as Column;
+  const width = shape.slice(1).reduce((product, size) => product * size, 1);
+  const isInteger = values instanceof Int32Array;
+  const rows = isInteger ? new Int32Array(indices.length * width) : new Float32Array(indices.length * width);
+  indices.forEach((example, row) => {
+    rows.set(values.subarray(example * width, (example + 1) * width), row * width);
+  });
+  return tf.tensor(rows, [indices.length, ...shape.slice(1)], isInteger ? 'int32' : 'float32');
+}

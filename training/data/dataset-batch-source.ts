@@ -1,0 +1,274 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { z } from 'zod';
+import { TonyError } from '../../platform/errors.ts';
+import type { Json } from '../../platform/json-value.ts';
+import type { Storage } from '../../storage/storage.ts';
+import type { Peers } from '../ring/peers.ts';
+import type { BatchSource, BatchStep } from './batch-source.ts';
+import { type Batch, prepareBatch, type TrainingData } from './data.ts';
+import { disposeElement } from './reading/dispose.ts';
+import type { SplitGiver } from './reading/split-giver.ts';
+import type { Dataset } from './sources/dataset.ts';
+import type { DatasetReader } from './sources/dataset-reader.ts';
+import { countExamplesOf, type ModelNames, tensorsOf } from './training-element.ts';
+
+export interface DatasetBatchSourceOptions {
+  readonly tf: typeof tfjs;
+  readonly peers: Peers;
+  /** The storage from which the dataset is read; the job's storage by default. */
+  readonly storage?: Storage;
+  readonly seed: number;
+  /** The names of the model's inputs and outputs. */
+  readonly names?: ModelNames;
+  /** Counts the examples of a batch; by default those of `{ xs, ys }`. */
+  readonly countExamples?: (element: unknown) => number;
+  readonly prepare?: TrainingData['prepare'];
+  /** The position from a checkpoint, or null. */
+  readonly position: Json;
+  /** The source of dispatched splits; that of the job by default. */
+  readonly splits?: SplitGiver;
+  readonly onNotice: (message: string) => void;
+}
+
+/** The number of batches that are read ahead. */
+const PREFETCH_BATCHES = 2;
+const TOLD_DAMAGES = 3;
+const NO_NAMES: ModelNames = { inputs: [], outputs: [] };
+/** While ranks wait for data, all ranks exchange a message at this interval, because a silent rank counts as lost. */
+const ROUND_MS = 10_000;
+
+/**
+ * The position of all ranks in a dataset. A pass is divided into as many shares as there were ranks at its start. The current ranks read
+ * each share to its end, so each element is used once per pass even if the number of ranks changes during the pass.
+ */
+const positionSchema = z.object({
+  pass: z.number().int().nonnegative(),
+  shares: z.number().int().positive(),
+  /** The state of each share's reader; null at the beginning of the share. */
+  states: z.array(z.json()),
+});
+
+/** The batch of one rank in a step of all ranks. */
+export interface TakenBatch {
+  /** undefined if this rank has no batch in this step. */
+  readonly element: unknown;
+  /** The number of its examples. */
+  readonly count: number;
+  /** The number of examples of all ranks. */
+  readonly used: number;
+  /** True if this step ends the pass over the data; the next step starts another pass. */
+  readonly ended: boolean;
+  /** Frees the tensors in the element. */
+  release(): void;
+}
+
+/** A share that this rank reads, alone or with other ranks. */
+interface OpenShare {
+  readonly index: number;
+  readonly reader: DatasetReader<unknown>;
+  /** The number of ranks that read the share; each uses every `readers`-th batch. */
+  readonly readers: number;
+  readonly place: number;
+}
+
+/** The shares that a rank reads: several if there are fewer ranks than shares; one, together with other ranks, if there are more. */
+export function sharesOfRank(rank: number, ranks: number, shares: number): { index: number; readers: number; place: number }[] {
+  if (ranks <= shares) {
+    return Array.from({ length: shares }, (_, index) => index)
+      .filter((index) => index % ranks === rank)
+      .map((index) => ({ index, readers: 1, place: 0 }));
+  }
+  const index = rank % shares;
+  return [{ index, readers: Math.floor((ranks - 1 - index) / shares) + 1, place: Math.floor(rank / shares) }];
+}
+
+/**
+ * Distributes the elements of a dataset so that each goes to one rank. Before each step, the ranks exchange how many examples they have and
+ * whether more follow.
+ */
+export class DatasetBatchSource implements BatchSource {
+  readonly #dataset: Dataset<unknown>;
+  readonly #options: DatasetBatchSourceOptions;
+  #pass = 0;
+  #shares: number;
+  #states: readonly Json[] = [];
+  #open: OpenShare[] | null = null;
+  /** Selects the share that is read next. */
+  #turn = 0;
+  #damages = 0;
+  /** On a worker that steps alone: the end of its shares in the previous pass, which other workers may still be reading. */
+  #before: { readonly before?: Json } = {};
+  /** Exchanged by all ranks before a step: the number of examples, whether more follow, and whether the rank still waits for data. */
+  readonly #news: Float32Array;
+
+  /** @param dataset a dataset of batches. */
+  constructor(dataset: Dataset<unknown>, options: DatasetBatchSourceOptions) {
+    this.#dataset = dataset.prefetch(PREFETCH_BATCHES);
+    this.#options = options;
+    this.#shares = options.peers.worldSize;
+    this.#news = new Float32Array(3);
+    if (options.position !== null) {
+      const position = positionSchema.safeParse(options.position);
+      if (!position.success)
+        throw new TonyError('CHECKPOINT_MISFIT', 'the checkpoint says nothing that fits about where the dataset stands');
+      this.#pass = position.data.pass;
+      this.#shares = position.data.shares;
+      this.#states = position.data.states as Json[];
+    }
+  }
+
+  async next(): Promise<BatchStep> {
+    const { element, count, used, ended, release } = await this.take();
+    return { batch: count === 0 ? null : () => this.#batchOf(element), weight: used === 0 ? 0 : count / used, used, ended, release };
+  }
+
+  /** Returns this rank's batch of the next step, as the dataset yields it. */
+  async take(): Promise<TakenBatch> {
+    const { stepsTogether, worldSize } = this.#options.peers;
+    let { element, count, used, more } = await this.#agree();
+    while (!stepsTogether && used === 0 && more > 0) {
+      // The turn of another rank in a shared share is not a step of this rank.
+      ({ element, count, used, more } = await this.#agree());
+    }
+    if (used === 0 && !stepsTogether && worldSize > 1) {
+      // For example, there are fewer batches than workers.
+      await this.#endPass();
+      return { element: undefined, count: 0, used: 0, ended: true, release: () => {} };
+    }
+    if (used === 0) {
+      disposeElement(element);
+      throw new TonyError('DATA_INVALID', 'the dataset has no examples', {
+        hint: 'Check the names of its files, what `filter` leaves, and that `dropRemainder` does not drop everything.',
+      });
+    }
+    const ended = more === 0;
+    if (ended) await this.#endPass();
+    return { element, count, used, ended, release: () => disposeElement(element) };
+  }
+
+  /** Waits, without a time limit, until every rank has its batch or reaches the end of its data: a rank that waits for data is not lost. */
+  async #agree(): Promise<{ element: unknown; count: number; used: number; more: number }> {
+    const { peers } = this.#options;
+    const coming = this.#prepare();
+    // The error surfaces where the promise is awaited; if the peers are lost first, it must not be unhandled.
+    coming.catch(() => {});
+    const news = this.#news;
+    for (;;) {
+      const own = await within(coming, ROUND_MS);
+      news.set(own === null ? [0, 0, 1] : [own.count, own.hasMore ? 1 : 0, 0]);
+      await peers.sum(news);
+      const [used = 0, more = 0, waiting = 0] = news;
+      if (own !== null && waiting === 0) return { element: own.element, count: own.count, used, more };
+    }
+  }
+
+  async #prepare(): Promise<{ element: unknown; count: number; hasMore: boolean }> {
+    this.#open ??= await this.#openAll();
+    const element = await this.#take(this.#open);
+    const count = element === undefined ? 0 : (this.#options.countExamples ?? countExamplesOf)(element);
+    let hasMore = false;
+    for (const { reader } of this.#open) hasMore ||= await reader.hasNext();
+    return { element, count, hasMore };
+  }
+
+  /** Opens all shares concurrently: the dispatcher assigns splits only after the reader of every share has reported its log. */
+  async #openAll(): Promise<OpenShare[]> {
+    const open = this.#openShares();
+    await Promise.all(open.map(({ reader }) => reader.hasNext()));
+    return open;
+  }
+
+  async position(): Promise<Json> {
+    const { peers } = this.#options;
+    if (this.#open === null) return { pass: this.#pass, shares: this.#shares, states: this.#states, ...this.#before };
+    const own = this.#open.filter(({ place }) => place === 0).map(({ index, reader }) => [index, reader.state()] as const);
+    const all = await peers.gather(Buffer.from(JSON.stringify(own)));
+    const states = new Array<Json>(this.#shares).fill(null);
+    for (const bytes of all) {
+      for (const [index, state] of JSON.parse(Buffer.from(bytes).toString('utf8')) as [number, Json][]) states[index] = state;
+    }
+    // A feed has no position: a resumed reader takes the next records.
+    if (peers.stepsTogether ? states.includes(null) : own.some(([, state]) => state === null)) return null;
+    return { pass: this.#pass, shares: this.#shares, states, ...this.#before };
+  }
+
+  async close(): Promise<void> {
+    const open = this.#open ?? [];
+    this.#open = [];
+    await Promise.all(open.map(({ reader }) => reader.return()));
+  }
+
+  #openShares(): OpenShare[] {
+    const { peers, storage, splits, seed, onNotice } = this.#options;
+    return sharesOfRank(peers.rank, peers.worldSize, this.#shares).map((share) => ({
+      ...share,
+      reader: this.#dataset.read({
+        ...(storage === undefined ? {} : { storage }),
+        ...(splits === undefined ? {} : { splits }),
+        share: { index: share.index, count: this.#shares },
+        seed,
+        epoch: this.#pass,
+        state: this.#states[share.index] ?? null,
+        states: this.#states,
+        onNotice,
+        onDamage: ({ message }) => {
+          this.#damages++;
+          if (this.#damages <= TOLD_DAMAGES) onNotice(`skipped: ${message}`);
+        },
+      }),
+    }));
+  }
+
+  /** The next batch of the share whose turn it is; undefined if this rank has none in this step. */
+  async #take(open: readonly OpenShare[]): Promise<unknown> {
+    for (let tries = 0; tries < open.length; tries++) {
+      const { reader, readers, place } = open[this.#turn++ % open.length] as OpenShare;
+      let own: unknown;
+      let isThere = false;
+      for (let reading = 0; reading < readers; reading++) {
+        const { done, value } = (await reader.hasNext()) ? await reader.next() : { done: true, value: undefined };
+        if (done) break;
+        if (reading === place) own = value;
+        else disposeElement(value);
+        isThere = true;
+      }
+      if (isThere) return own;
+    }
+    return undefined;
+  }
+
+  async #endPass(): Promise<void> {
+    if (!this.#options.peers.stepsTogether) {
+      const own = (this.#open ?? []).filter(({ place }) => place === 0);
+      const states = new Array<Json>(this.#shares).fill(null);
+      for (const { index, reader } of own) states[index] = reader.state();
+      this.#before = { before: { pass: this.#pass, shares: this.#shares, states } };
+    }
+    await this.close();
+    if (this.#damages > TOLD_DAMAGES) this.#options.onNotice(`${this.#damages} damaged records of this epoch were skipped`);
+    this.#damages = 0;
+    this.#open = null;
+    this.#pass++;
+    this.#shares = this.#options.peers.worldSize;
+    this.#states = [];
+    this.#turn = 0;
+  }
+
+  #batchOf(element: unknown): Batch {
+    const { tf, names = NO_NAMES, prepare } = this.#options;
+    return prepareBatch(tensorsOf(tf, element, names), prepare);
+  }
+}
+
+/** Returns null if the work takes longer than `ms`. */
+async function within<T>(work: Promise<T>, ms: number): Promise<T | null> {
+  let timer: NodeJS.Timeout | undefined;
+  const pause = new Promise<null>((resolve) => {
+    timer = setTimeout(() => resolve(null), ms);
+  });
+  try {
+    return await Promise.race([work, pause]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

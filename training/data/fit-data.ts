@@ -1,0 +1,105 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import type { CompiledModel } from '../model/compiled-model.ts';
+import type { Peers } from '../ring/peers.ts';
+import { type BatchSource, IndexedBatchSource } from './batch-source.ts';
+import type { TrainingData } from './data.ts';
+import { DatasetBatchSource } from './dataset-batch-source.ts';
+import { Dataset } from './sources/dataset.ts';
+import { fromTfDataset } from './sources/sources.ts';
+import { type Examples, standardData } from './standard-data.ts';
+
+type AnyDataset = Dataset<unknown> | tfjs.data.Dataset<tfjs.TensorContainer>;
+
+/**
+ * Training data for `fit`: examples in memory, or a dataset of `{ xs, ys }`. `fit` batches a dataset that is not batched. A tf.data dataset
+ * must be batched and yield the same batches on every rank; each rank uses its share of them.
+ */
+export type FitData =
+  | Examples
+  | readonly [x: Examples['x'], y: Examples['y']]
+  | AnyDataset
+  | { readonly dataset: AnyDataset; readonly prepare?: NonNullable<TrainingData['prepare']> };
+
+/** Data for validation, in the same forms. */
+export type ValidationData = FitData;
+
+/** FitData in a uniform form: examples in columns, or a dataset. */
+export type StandardFitData =
+  | TrainingData
+  | AnyDataset
+  | { readonly dataset: AnyDataset; readonly prepare?: NonNullable<TrainingData['prepare']> };
+
+export const BATCH_SIZE = 32;
+
+export interface FeedOptions {
+  readonly batchSize: number | undefined;
+  readonly shuffle: boolean;
+  readonly seed: number;
+  /** For data in memory: the number of leading examples to use. */
+  readonly examples?: number;
+}
+
+/** Examples per rank and step; null if the dataset determines it. */
+export function batchSizeOf(data: FitData, wanted: number | undefined): number | null {
+  const dataset = datasetOf(data);
+  if (dataset === null || !dataset.isBatched) return wanted ?? BATCH_SIZE;
+  if (wanted !== undefined) {
+    throw new TonyError('USAGE', 'the dataset comes in batches: fit cannot give it another batch size', {
+      hint: 'Leave batchSize out, or leave batch() out.',
+    });
+  }
+  return null;
+}
+
+/** @param position the position of the checkpoint from which training resumes. */
+export function openFeed(
+  world: { readonly tf: typeof tfjs; readonly peers: Peers; readonly storage?: Storage; readonly onNotice: (message: string) => void },
+  { model }: CompiledModel,
+  data: StandardFitData,
+  options: FeedOptions,
+  position: Pick<TrainingPosition, 'epoch' | 'examples' | 'data'>,
+): BatchSource {
+  const { tf, peers } = world;
+  const dataset = datasetOf(data);
+  const batchSize = batchSizeOf(data, options.batchSize);
+  if (dataset === null) {
+    const { rank, worldSize } = peers;
+    const where = { rank, worldSize, epoch: position.epoch, examplesUsed: position.examples };
+    return new IndexedBatchSource(tf, data as TrainingData, { ...options, batchSize: batchSize ?? BATCH_SIZE, ...where });
+  }
+  const prepare = prepareOf(data);
+  return new DatasetBatchSource(batchSize === null ? dataset : dataset.batch(batchSize), {
+    ...world,
+    seed: options.seed,
+    names: { inputs: model.inputNames, outputs: model.outputNames },
+    ...(prepare === undefined ? {} : { prepare }),
+    position: position.data ?? null,
+  });
+}
+
+/** @throws TonyError DATA_INVALID naming the kind of the invalid value. */
+export function standardFitData(tf: typeof tfjs, model: tfjs.LayersModel, data: FitData): StandardFitData {
+  const given = Array.isArray(data) && data.length === 2 ? { x: data[0], y: data[1] } : data;
+  return isDataset(given) ? (given as StandardFitData) : standardData(tf, model, given as Examples);
+}
+
+export function prepareOf(data: StandardFitData): TrainingData['prepare'] {
+  return 'prepare' in data ? data.prepare : undefined;
+}
+
+export function isDataset(data: FitData): boolean {
+  return datasetOf(data) !== null;
+}
+
+export function datasetOf(data: FitData): Dataset<unknown> | null {
+  if (typeof data !== 'object' || data === null) return null;
+  const given = 'dataset' in data ? data.dataset : data;
+  if (typeof given !== 'object' || given === null) return null;
+  if (given instanceof Dataset) return given;
+  return 'iterator' in given && typeof given.iterator === 'function'
+    ? fromTfDataset(given as tfjs.data.Dataset<tfjs.TensorContainer>)
+    : null;
+}

@@ -1,0 +1,143 @@
+import { readFile } from 'node:fs/promises';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { bytes } from '../../encoding/protobuf.ts';
+import { TfRecordParser } from '../../encoding/tfrecord.ts';
+import { decodeExample, decodeSequenceExample, encodeExample, encodeSequenceExample, type Feature } from './example.ts';
+import { fixedLenFeature, parseExample, varLenFeature } from './parse-example.ts';
+
+const golden = (name: string) => readFile(new URL(`../golden/${name}`, import.meta.url));
+
+async function goldenExamples(): Promise<Buffer[]> {
+  const onDamage = (damage: Error) => {
+    throw damage;
+  };
+  const file = await golden('examples.tfrecord');
+  return new TfRecordParser({ where: 'x', offset: 0, end: file.length, maxRecordBytes: 1e6, onDamage }).push(file);
+}
+
+describe('tf.train.Example', () => {
+  test("of TensorFlow's is decoded", async () => {
+    const examples = (await goldenExamples()).map(decodeExample);
+    examples.forEach((example, i) => {
+      expect({ ...example }).toEqual({
+        label: { kind: 'int64', values: BigInt64Array.of(BigInt(i - 2)) },
+        pixels: { kind: 'float', values: Float32Array.of(i + 0.5, i === 0 ? 0 : -i, i / 1000) },
+        name: { kind: 'bytes', values: [Buffer.from(`n${i}`), Buffer.from('ü')] },
+        big: { kind: 'int64', values: BigInt64Array.of(2n ** 62n + BigInt(i), -(2n ** 63n), 300n) },
+        none: { kind: 'bytes', values: [] },
+        empty: { kind: 'float', values: new Float32Array(0) },
+      });
+    });
+  });
+
+  test('is encoded as TensorFlow does', async () => {
+    for (const record of await goldenExamples()) {
+      const { none: _, ...example } = decodeExample(record);
+      const encoded = encodeExample(example);
+      // Removes the feature without a kind, which encodeExample cannot write.
+      const entry = Buffer.from('\n\x08\n\x04none\x12\0', 'latin1');
+      const at = record.indexOf(entry);
+      const featuresAt = (record[1] as number) < 0x80 ? 2 : 3;
+      const features = Buffer.concat([record.subarray(featuresAt, at), record.subarray(at + entry.length)]);
+      expect(encoded.equals(bytes(1, features))).toBe(true);
+    }
+    const sequence = await golden('sequence-example.bin');
+    expect(encodeSequenceExample(decodeSequenceExample(sequence)).equals(sequence)).toBe(true);
+  });
+
+  test('comes back as it was, whatever is in it', () => {
+    const feature: fc.Arbitrary<Feature> = fc.oneof(
+      fc.array(fc.uint8Array()).map((values) => ({ kind: 'bytes' as const, values: values.map((value) => Buffer.from(value)) })),
+      fc.float32Array().map((values) => ({ kind: 'float' as const, values })),
+      fc.bigInt64Array().map((values) => ({ kind: 'int64' as const, values })),
+    );
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), feature), (features) => {
+        expect({ ...decodeExample(encodeExample(features)) }).toEqual({ ...features });
+      }),
+    );
+  });
+
+  test('that is none is DATA_INVALID, never anything else, and never takes memory', async () => {
+    const [example] = await goldenExamples();
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.nat((example as Buffer).length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 }), (changes) => {
+        const damaged = Buffer.from(example as Buffer);
+        for (const [at, byte] of changes) damaged[at] = byte;
+        for (const decode of [
+          decodeExample,
+          decodeSequenceExample,
+          parseExample({ pixels: varLenFeature('float32'), big: varLenFeature('int64') }),
+        ]) {
+          try {
+            decode(damaged);
+          } catch (error) {
+            expect(error).toMatchObject({ code: 'DATA_INVALID' });
+          }
+        }
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  test('is written from plain values', () => {
+    const example = decodeExample(encodeExample({ text: 'ü', label: 7n, weights: [1, 2], ids: Int32Array.of(-1), raw: Buffer.from([0]) }));
+    expect({ ...example }).toEqual({
+      text: { kind: 'bytes', values: [Buffer.from('ü')] },
+      label: { kind: 'int64', values: BigInt64Array.of(7n) },
+      weights: { kind: 'float', values: Float32Array.of(1, 2) },
+      ids: { kind: 'int64', values: BigInt64Array.of(-1n) },
+      raw: { kind: 'bytes', values: [Buffer.from([0])] },
+    });
+    expect(() => encodeExample({ mixed: [1, 'a'] as unknown as number[] })).toThrow(/of one kind/);
+  });
+
+  test('takes numbers that are not packed', () => {
+    // FloatList { value: 1.5, 2.5 } and Int64List { value: 3, -1 }, unpacked: one field per value.
+    const floats = Buffer.from([0x12, 0x0a, 0x0d, 0, 0, 0xc0, 0x3f, 0x0d, 0, 0, 0x20, 0x40]);
+    const longs = Buffer.from([0x1a, 0x0d, 0x08, 3, 0x08, ...new Array<number>(9).fill(0xff), 1]);
+    const entry = (name: string, value: Buffer) => {
+      const inside = Buffer.concat([Buffer.from([0x0a, 1]), Buffer.from(name), Buffer.from([0x12, value.length]), value]);
+      return Buffer.concat([Buffer.from([0x0a, inside.length]), inside]);
+    };
+    const features = Buffer.concat([entry('f', floats), entry('i', longs)]);
+    const record = Buffer.concat([Buffer.from([0x0a, features.length]), features]);
+    expect(decodeExample(record).f).toEqual({ kind: 'float', values: Float32Array.of(1.5, 2.5) });
+    expect(decodeExample(record).i).toEqual({ kind: 'int64', values: BigInt64Array.of(3n, -1n) });
+    expect(parseExample({ i: varLenFeature('int64') })(record)).toEqual({ i: Int32Array.of(3, -1) });
+  });
+});
+
+describe('parseExample', () => {
+  test('gives what the schema names, in its shapes', async () => {
+    const parse = parseExample({
+      label: fixedLenFeature([], 'int64'),
+      pixels: fixedLenFeature([3, 1], 'float32'),
+      name: varLenFeature('string'),
+      weight: fixedLenFeature([], 'float32', 1),
+      none: varLenFeature('int64'),
+    });
+    const parsed = parse((await goldenExamples())[4] as Buffer);
+    const label: number = parsed.label;
+    expect(label).toBe(2);
+    expect(parsed).toEqual({
+      label: 2,
+      pixels: { values: Float32Array.of(4.5, -4, 0.004), shape: [3, 1] },
+      name: [Buffer.from('n4'), Buffer.from('ü')],
+      weight: 1,
+      none: new Int32Array(0),
+    });
+  });
+
+  test('says what does not fit', async () => {
+    const [record] = (await goldenExamples()) as [Buffer];
+    expect(() => parseExample({ nowhere: fixedLenFeature([], 'int64') })(record)).toThrow('the example has no feature nowhere');
+    expect(() => parseExample({ none: fixedLenFeature([], 'int64') })(record)).toThrow('the example has no feature none');
+    expect(() => parseExample({ pixels: fixedLenFeature([2], 'float32') })(record)).toThrow(
+      'feature pixels has 3 values; its shape [2] takes 2',
+    );
+    expect(() => parseExample({ pixels: varLenFeature('int64') })(record)).toThrow('feature pixels is float32, not int64');
+    expect(() => parseExample({ big: varLenFeature('int64') })(record)).toThrow('more than 32 bits');
+  });
+});

@@ -1,0 +1,326 @@
+import { TonyError } from '../../../platform/errors.ts';
+import { bytes as bytesField, varintLength, writeVarint } from '../../encoding/protobuf.ts';
+import { broken, WireReader } from '../../encoding/protobuf-reader.ts';
+
+/*
+ * tensorflow/core/example/{example,feature}.proto:
+ *
+ *   Example          { 1 features: Features }
+ *   SequenceExample  { 1 context: Features, 2 feature_lists: FeatureLists }
+ *   Features         { 1 feature: map<string, Feature> }                 an entry of a map is a message { 1 key, 2 value }
+ *   FeatureLists     { 1 feature_list: map<string, FeatureList> }
+ *   FeatureList      { 1 feature: repeated Feature }
+ *   Feature          one of { 1 BytesList { 1 value: repeated bytes }, 2 FloatList { 1 value: repeated float, packed },
+ *                             3 Int64List { 1 value: repeated int64, packed } }
+ *
+ * Readers of repeated numbers must accept both packed and unpacked encodings. For duplicate keys, the last entry applies.
+ */
+
+/** The value of a feature: always a list. A feature without a kind is decoded as an empty list of bytes. */
+export type Feature =
+  | { readonly kind: 'bytes'; readonly values: readonly Uint8Array[] }
+  | { readonly kind: 'float'; readonly values: Float32Array }
+  | { readonly kind: 'int64'; readonly values: BigInt64Array };
+
+export type Features = Readonly<Record<string, Feature>>;
+
+export interface SequenceExample {
+  readonly context: Features;
+  readonly featureLists: Readonly<Record<string, readonly Feature[]>>;
+}
+
+/** Receives the byte ranges of the name and the value of an entry. */
+type OnEntry = (nameFrom: number, nameTo: number, valueFrom: number, valueTo: number) => void;
+
+/**
+ * Decodes a complete serialised tf.train.Example. Bytes are views of the record.
+ * @throws TonyError DATA_INVALID.
+ */
+export function decodeExample(record: Uint8Array): Features {
+  const features: Record<string, Feature> = emptyRecord();
+  scanExample(new WireReader().reset(record), (nameFrom, nameTo, from, to) => {
+    features[textOf(record, nameFrom, nameTo)] = readFeature(new WireReader().reset(record, from, to));
+  });
+  return features;
+}
+
+/** Calls back for each feature of an Example, with the byte ranges of its name and of its Feature message. */
+export function scanExample(message: WireReader, onFeature: OnEntry): void {
+  while (!message.isAtEnd) {
+    const tag = message.size();
+    if (tag === 0x0a) {
+      const outer = message.enter();
+      scanMap(message, onFeature);
+      message.leave(outer);
+    } else message.skip(tag & 7);
+  }
+}
+
+/** @throws TonyError DATA_INVALID. */
+export function decodeSequenceExample(record: Uint8Array): SequenceExample {
+  const context: Record<string, Feature> = emptyRecord();
+  const featureLists: Record<string, Feature[]> = emptyRecord();
+  const message = new WireReader().reset(record);
+  while (!message.isAtEnd) {
+    const tag = message.size();
+    if (tag !== 0x0a && tag !== 0x12) {
+      message.skip(tag & 7);
+      continue;
+    }
+    const outer = message.enter();
+    scanMap(message, (nameFrom, nameTo, from, to) => {
+      const name = textOf(record, nameFrom, nameTo);
+      const value = new WireReader().reset(record, from, to);
+      if (tag === 0x0a) context[name] = readFeature(value);
+      else featureLists[name] = readFeatureList(value);
+    });
+    message.leave(outer);
+  }
+  return { context, featureLists };
+}
+
+function scanMap(map: WireReader, onEntry: OnEntry): void {
+  while (!map.isAtEnd) {
+    const tag = map.size();
+    if (tag !== 0x0a) {
+      map.skip(tag & 7);
+      continue;
+    }
+    const outer = map.enter();
+    let [nameFrom, nameTo, from, to] = [0, 0, 0, 0];
+    while (!map.isAtEnd) {
+      const field = map.size();
+      if (field === 0x0a) {
+        const entryEnd = map.enter();
+        nameFrom = map.at;
+        nameTo = map.end;
+        map.leave(entryEnd);
+      } else if (field === 0x12) {
+        const entryEnd = map.enter();
+        from = map.at;
+        to = map.end;
+        map.leave(entryEnd);
+      } else map.skip(field & 7);
+    }
+    map.leave(outer);
+    onEntry(nameFrom, nameTo, from, to);
+  }
+}
+
+function readFeatureList(list: WireReader): Feature[] {
+  const features: Feature[] = [];
+  while (!list.isAtEnd) {
+    const tag = list.size();
+    if (tag === 0x0a) {
+      const outer = list.enter();
+      features.push(readFeature(list));
+      list.leave(outer);
+    } else list.skip(tag & 7);
+  }
+  return features;
+}
+
+function readFeature(feature: WireReader): Feature {
+  let result: Feature = { kind: 'bytes', values: [] };
+  while (!feature.isAtEnd) {
+    const tag = feature.size();
+    if (tag !== 0x0a && tag !== 0x12 && tag !== 0x1a) {
+      feature.skip(tag & 7);
+      continue;
+    }
+    const outer = feature.enter();
+    if (tag === 0x0a) result = { kind: 'bytes', values: readBytesList(feature) };
+    else if (tag === 0x12) result = { kind: 'float', values: readFloatList(feature) };
+    else result = { kind: 'int64', values: readInt64List(feature) };
+    feature.leave(outer);
+  }
+  return result;
+}
+
+export function readBytesList(list: WireReader): Buffer[] {
+  const { buffer, byteOffset } = list.bytes;
+  const values: Buffer[] = [];
+  while (!list.isAtEnd) {
+    const tag = list.size();
+    if (tag !== 0x0a) {
+      list.skip(tag & 7);
+      continue;
+    }
+    const outer = list.enter();
+    values.push(Buffer.from(buffer, byteOffset + list.at, list.end - list.at));
+    list.leave(outer);
+  }
+  return values;
+}
+
+const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
+
+export function readFloatList(list: WireReader): Float32Array {
+  let values: number[] | null = null;
+  while (!list.isAtEnd) {
+    const tag = list.size();
+    if (tag === 0x0a) {
+      const outer = list.enter();
+      const packed = floatsOf(list.bytes, list.at, list.end);
+      list.leave(outer);
+      // All values in one packed field, as all common writers produce.
+      if (list.isAtEnd && values === null) return packed;
+      values ??= [];
+      for (const value of packed) values.push(value);
+    } else if (tag === 0x0d) {
+      const at = list.take(4);
+      values ??= [];
+      values.push(floatsOf(list.bytes, at, at + 4)[0] as number);
+    } else list.skip(tag & 7);
+  }
+  return Float32Array.from(values ?? []);
+}
+
+function floatsOf(bytes: Uint8Array, from: number, to: number): Float32Array {
+  const count = (to - from) / 4;
+  if (!Number.isInteger(count)) throw broken('has floats of other than 4 bytes');
+  const values = new Float32Array(count);
+  if (IS_LITTLE_ENDIAN) {
+    new Uint8Array(values.buffer).set(bytes.subarray(from, to));
+  } else {
+    const view = new DataView(bytes.buffer, bytes.byteOffset + from, to - from);
+    for (let index = 0; index < count; index++) values[index] = view.getFloat32(index * 4, true);
+  }
+  return values;
+}
+
+function readInt64List(list: WireReader): BigInt64Array {
+  const values: bigint[] = [];
+  scanInt64List(list, (low, high) => values.push((BigInt(high) << 32n) | BigInt(low)));
+  return BigInt64Array.from(values);
+}
+
+/** Passes each number as its lower and upper 32 bits; the upper half carries the sign. */
+export function scanInt64List(list: WireReader, onValue: (low: number, high: number) => void): void {
+  while (!list.isAtEnd) {
+    const tag = list.size();
+    if (tag === 0x0a) {
+      const outer = list.enter();
+      while (!list.isAtEnd) {
+        const { low, high } = list.varint();
+        onValue(low, high);
+      }
+      list.leave(outer);
+    } else if (tag === 0x08) {
+      const { low, high } = list.varint();
+      onValue(low, high);
+    } else list.skip(tag & 7);
+  }
+}
+
+export function textOf(bytes: Uint8Array, from: number, to: number): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8');
+}
+
+/** An object without a prototype, so that `__proto__` is an ordinary name. */
+function emptyRecord<T>(): Record<string, T> {
+  return Object.create(null) as Record<string, T>;
+}
+
+/** The values from which a feature can be encoded. Numbers become floats; int64 requires bigints or a typed integer array. */
+export type FeatureValue =
+  | string
+  | number
+  | bigint
+  | Uint8Array
+  | Float32Array
+  | Float64Array
+  | Int32Array
+  | BigInt64Array
+  | readonly string[]
+  | readonly number[]
+  | readonly bigint[]
+  | readonly Uint8Array[]
+  | Feature;
+
+/**
+ * Encodes a tf.train.Example: strings and Uint8Arrays become bytes, numbers become floats, bigints, Int32Array and BigInt64Array become
+ * int64. Names are sorted, so that equal examples have equal bytes.
+ */
+export function encodeExample(features: Readonly<Record<string, FeatureValue>>): Buffer {
+  return bytesField(1, encodeFeatures(features));
+}
+
+export function encodeSequenceExample(example: {
+  readonly context?: Readonly<Record<string, FeatureValue>>;
+  readonly featureLists: Readonly<Record<string, readonly FeatureValue[]>>;
+}): Buffer {
+  const lists = Object.keys(example.featureLists)
+    .sort()
+    .map((name) => {
+      const list = (example.featureLists[name] ?? []).map((value) => bytesField(1, encodeFeature(value)));
+      return bytesField(1, bytesField(1, Buffer.from(name)), bytesField(2, ...list));
+    });
+  const context = encodeFeatures(example.context ?? {});
+  return Buffer.concat([...(context.length === 0 ? [] : [bytesField(1, context)]), bytesField(2, ...lists)]);
+}
+
+function encodeFeatures(features: Readonly<Record<string, FeatureValue>>): Buffer {
+  const entries = Object.keys(features)
+    .sort()
+    .map((name) => bytesField(1, bytesField(1, Buffer.from(name)), bytesField(2, encodeFeature(features[name] as FeatureValue))));
+  return Buffer.concat(entries);
+}
+
+function encodeFeature(value: FeatureValue): Buffer {
+  const feature = featureOf(value);
+  switch (feature.kind) {
+    case 'bytes':
+      return bytesField(1, ...feature.values.map((item) => bytesField(1, item)));
+    case 'float':
+      return bytesField(2, ...(feature.values.length === 0 ? [] : [bytesField(1, littleEndian(feature.values))]));
+    case 'int64':
+      return bytesField(3, ...(feature.values.length === 0 ? [] : [bytesField(1, packVarints(feature.values))]));
+  }
+}
+
+function featureOf(value: FeatureValue): Feature {
+  if (typeof value === 'object' && 'kind' in value) return value;
+  if (value instanceof Uint8Array) return { kind: 'bytes', values: [value] };
+  if (value instanceof Float32Array || value instanceof Float64Array) return { kind: 'float', values: Float32Array.from(value) };
+  if (value instanceof BigInt64Array) return { kind: 'int64', values: value };
+  if (value instanceof Int32Array) return { kind: 'int64', values: BigInt64Array.from(value as unknown as Iterable<number>, BigInt) };
+  const list = (Array.isArray(value) ? value : [value]) as readonly unknown[];
+  if (list.every((item) => typeof item === 'number')) return { kind: 'float', values: Float32Array.from(list) };
+  if (list.every((item) => typeof item === 'bigint')) return { kind: 'int64', values: BigInt64Array.from(list) };
+  if (list.every((item) => typeof item === 'string' || item instanceof Uint8Array)) {
+    return { kind: 'bytes', values: list.map((item) => (typeof item === 'string' ? Buffer.from(item) : item)) };
+  }
+  throw new TonyError('DATA_INVALID', 'a feature must be bytes, texts, numbers or bigints, and all of its values of one kind');
+}
+
+function littleEndian(values: Float32Array): Buffer {
+  if (IS_LITTLE_ENDIAN) return Buffer.from(values.buffer, values.byteOffset, values.byteLength);
+  const result = Buffer.alloc(values.length * 4);
+  values.forEach((value, index) => {
+    result.writeFloatLE(value, index * 4);
+  });
+  return result;
+}
+
+function packVarints(values: BigInt64Array): Buffer {
+  // A negative number occupies ten bytes.
+  const unsigned = Array.from(values, (value) => BigInt.asUintN(64, value));
+  const small = unsigned.map((value) => (value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : null));
+  const length = small.reduce<number>((sum, value) => sum + (value === null ? 10 : varintLength(value)), 0);
+  const result = Buffer.alloc(length);
+  let at = 0;
+  unsigned.forEach((value, index) => {
+    const number = small[index] as number | null;
+    at = number === null ? writeLong(result, at, value) : writeVarint(result, at, number);
+  });
+  return result.subarray(0, at);
+}
+
+function writeLong(buffer: Buffer, at: number, value: bigint): number {
+  let rest = value;
+  let position = at;
+  for (; rest >= 0x80n; rest >>= 7n) buffer[position++] = Number(rest & 0x7fn) | 0x80;
+  buffer[position++] = Number(rest);
+  return position;
+}

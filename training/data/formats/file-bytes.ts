@@ -1,0 +1,111 @@
+import type { Readable } from 'node:stream';
+import { Readable as ReadableStream } from 'node:stream';
+import { finished, pipeline } from 'node:stream/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { createGunzip, createInflate } from 'node:zlib';
+import { messageOf, TonyError } from '../../../platform/errors.ts';
+import type { DataFile } from '../reading/file-set.ts';
+import type { ReadContext } from '../reading/read-context.ts';
+
+/** `auto`: according to the suffix of the name, `.gz` or `.zlib`. */
+export type Compression = 'auto' | 'none' | 'gzip' | 'zlib';
+
+const RETRIES = 4;
+const FIRST_PAUSE_MS = 250;
+const UNPACKED_CHUNK_BYTES = 256 * 1024;
+
+export function compressionOf(file: DataFile, option: Compression): 'none' | 'gzip' | 'zlib' {
+  if (option !== 'auto') return option;
+  return file.uri.endsWith('.gz') ? 'gzip' : file.uri.endsWith('.zlib') ? 'zlib' : 'none';
+}
+
+/**
+ * Reads the uncompressed content from `offset` on; the offset counts uncompressed bytes. All resources are closed however the loop over it
+ * ends.
+ */
+export async function* readContents(
+  file: DataFile,
+  compression: 'none' | 'gzip' | 'zlib',
+  offset: number,
+  context: ReadContext,
+): AsyncGenerator<Buffer, void> {
+  if (compression === 'none') {
+    yield* readBytes(file, offset, context);
+    return;
+  }
+  let toSkip = offset;
+  for await (const bytes of unpack(file, compression, context)) {
+    const skipped = Math.min(toSkip, bytes.length);
+    toSkip -= skipped;
+    if (skipped < bytes.length) yield skipped === 0 ? bytes : bytes.subarray(skipped);
+  }
+}
+
+/** Resumes after a connection failure, as long as the file is unchanged since its listing. */
+async function* readBytes(file: DataFile, from: number, context: ReadContext): AsyncGenerator<Buffer, void> {
+  const { storage, signal } = context;
+  let offset = from;
+  let failures = 0;
+  while (offset < file.size) {
+    let stream: Readable | null = null;
+    const abort = () => stream?.destroy();
+    signal.addEventListener('abort', abort);
+    try {
+      signal.throwIfAborted();
+      stream = await storage.open(file.uri, { offset, length: file.size - offset });
+      for await (const bytes of stream as AsyncIterable<Buffer>) {
+        offset += bytes.length;
+        failures = 0;
+        yield bytes;
+      }
+      signal.throwIfAborted();
+      if (offset < file.size) throw changed(file);
+    } catch (error) {
+      signal.throwIfAborted();
+      const isTransient = error instanceof TonyError && error.code === 'HDFS_UNREACHABLE';
+      if (!isTransient || failures === RETRIES) throw error;
+      await delay(FIRST_PAUSE_MS * 2 ** failures, undefined, { signal });
+      failures++;
+      const now = await storage.stat(file.uri);
+      if (now?.size !== file.size || now.modifiedAt !== file.modifiedAt) throw changed(file);
+    } finally {
+      signal.removeEventListener('abort', abort);
+      if (stream !== null) await closed(stream as Readable);
+    }
+  }
+}
+
+/** Waits until the stream is closed: it may still write data to a local copy. */
+async function closed(stream: Readable): Promise<void> {
+  stream.destroy();
+  await finished(stream).catch(() => {});
+}
+
+async function* unpack(file: DataFile, compression: 'gzip' | 'zlib', context: ReadContext): AsyncGenerator<Buffer, void> {
+  const create = compression === 'gzip' ? createGunzip : createInflate;
+  const unpacked = create({ chunkSize: UNPACKED_CHUNK_BYTES });
+  const packed = ReadableStream.from(readBytes(file, 0, context));
+  // The loop below receives the error through the stream.
+  const feeding = pipeline(packed, unpacked).catch(() => {});
+  let size = 0;
+  try {
+    for await (const bytes of unpacked as AsyncIterable<Buffer>) {
+      size += bytes.length;
+      yield bytes;
+    }
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (!code.startsWith('Z_')) throw error;
+    throw new TonyError('DATA_INVALID', `${file.uri}: cannot be unpacked beyond byte ${size} of its contents: ${messageOf(error)}`, {
+      cause: error,
+    });
+  } finally {
+    unpacked.destroy();
+    await feeding;
+    await closed(packed);
+  }
+}
+
+function changed(file: DataFile): TonyError {
+  return new TonyError('DATA_INVALID', `${file.uri} has changed while it was read`, { hint: 'Write data under a new name.' });
+}

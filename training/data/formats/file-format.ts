@@ -1,0 +1,50 @@
+import { TonyError } from '../../../platform/errors.ts';
+import { withLocalCopies } from '../local-copy/local-copy.ts';
+import type { DataFile } from '../reading/file-set.ts';
+import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
+import type { FileFormat } from '../reading/split.ts';
+import { ParallelMapNode } from '../transforms/map.ts';
+import { readContents } from './file-bytes.ts';
+import type { SourceOptions } from './source-options.ts';
+import { MAX_RECORD_BYTES } from './tfrecord-format.ts';
+
+/** The element for one file. */
+export interface FileContents {
+  readonly uri: string;
+  readonly bytes: Buffer;
+}
+
+/** Yields the files without reading them. */
+export const listedFiles: FileFormat<DataFile> = {
+  isSplittable: () => false,
+  async *read({ file }) {
+    yield { items: [file], from: null, bytes: file.size };
+  },
+};
+
+export interface ContentsOptions extends Pick<SourceOptions, 'localCopy'> {
+  /** The number of files that are read concurrently; 8 by default. */
+  readonly parallelCalls?: number;
+  /** The maximum size of a file, checked before memory is allocated; 256 MiB by default. */
+  readonly maxRecordBytes?: number;
+}
+
+/** Reads several files concurrently, because reading a small file is mostly waiting. */
+export function contentsNode(files: DatasetNode<DataFile>, options: ContentsOptions): DatasetNode<FileContents> {
+  const { parallelCalls = 8, maxRecordBytes = MAX_RECORD_BYTES, localCopy = false } = options;
+  const read = async (file: DataFile, context: ReadContext) => {
+    const { storage, onNotice } = context;
+    const copying = localCopy === false ? storage : await withLocalCopies(storage, [file], localCopy === true ? {} : localCopy, onNotice);
+    return await readWhole(file, maxRecordBytes, { ...context, storage: copying });
+  };
+  return new ParallelMapNode(files, read, parallelCalls);
+}
+
+async function readWhole(file: DataFile, maxBytes: number, context: ReadContext): Promise<FileContents> {
+  if (file.size > maxBytes)
+    throw new TonyError('DATA_INVALID', `${file.uri} has ${file.size} bytes; ${maxBytes} are allowed (maxRecordBytes)`);
+  const bytes = Buffer.allocUnsafeSlow(file.size);
+  let at = 0;
+  for await (const piece of readContents(file, 'none', 0, context)) at += piece.copy(bytes, at);
+  return { uri: file.uri, bytes };
+}

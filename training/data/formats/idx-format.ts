@@ -1,0 +1,142 @@
+import { TonyError } from '../../../platform/errors.ts';
+import { type Column, type IdxHeader, MAX_HEADER_BYTES, parseIdxHeader } from '../../encoding/idx.ts';
+import type { DataFile } from '../reading/file-set.ts';
+import type { ReadContext } from '../reading/read-context.ts';
+import type { FileFormat, Split } from '../reading/split.ts';
+import { type Compression, compressionOf, readContents } from './file-bytes.ts';
+import { MAX_RECORD_BYTES } from './tfrecord-format.ts';
+
+export interface IdxOptions {
+  /** The compression of the files; by default according to the name (`.gz`, `.zlib`). */
+  readonly compression?: Compression;
+  /** The maximum size of a record, checked before memory is allocated; 256 MiB by default. */
+  readonly maxRecordBytes?: number;
+}
+
+/** A record of an IDX file: a number for a file with one dimension, otherwise a column with the remaining dimensions. */
+export type IdxRecord = number | Column;
+
+/**
+ * IDX files (idx.ts), single or in columns: the n-th record of a file together with the n-th record of each companion. All records have the
+ * same length, so a file can be split anywhere: a record belongs to the split that contains its first byte. Positions are record numbers.
+ *
+ * @param combine creates an element from the values of all columns, in order.
+ */
+export function idxFormat<T>(options: IdxOptions, combine: (values: readonly IdxRecord[]) => T): FileFormat<T> {
+  const packing = (file: DataFile) => compressionOf(file, options.compression ?? 'auto');
+  return {
+    isSplittable: (file) => [file, ...(file.companions ?? [])].every((each) => packing(each) === 'none'),
+    async *read(split, from, context) {
+      const files = [split.file, ...(split.file.companions ?? [])];
+      const layouts = await Promise.all(files.map((file) => layoutOf(file, packing(file), options, context)));
+      const [main] = layouts as [Layout];
+      const odd = layouts.find(({ records }) => records !== main.records);
+      if (odd !== undefined) {
+        throw new TonyError('DATA_INVALID', `${main.file.uri} has ${main.records} records, but ${odd.file.uri} has ${odd.records}`);
+      }
+      const [first, last] = recordsOf(split, main);
+      let at = Math.max(first, (from as number | null) ?? 0);
+      const columns = layouts.map((layout) => readColumn(layout, at, last, context));
+      try {
+        const ready: IdxRecord[][] = columns.map(() => []);
+        while (at < last) {
+          let bytes = 0;
+          for (const [index, column] of columns.entries()) {
+            if ((ready[index] as IdxRecord[]).length > 0) continue;
+            const { value } = await column.next();
+            ready[index] = value?.records ?? [];
+            bytes += value?.bytes ?? 0;
+          }
+          const count = Math.min(...ready.map(({ length }) => length));
+          const parts = ready.map((records) => records.splice(0, count));
+          const items = Array.from({ length: count }, (_, row) => combine(parts.map((records) => records[row] as IdxRecord)));
+          yield { items, from: at, bytes };
+          at += count;
+        }
+      } finally {
+        await Promise.all(columns.map((column) => column.return()));
+      }
+    },
+  };
+}
+
+interface Layout {
+  readonly file: DataFile;
+  readonly packing: 'none' | 'gzip' | 'zlib';
+  readonly header: IdxHeader;
+  readonly records: number;
+  /** The shape of a record. */
+  readonly shape: readonly number[];
+  /** The number of values and of bytes in a record. */
+  readonly values: number;
+  readonly recordBytes: number;
+}
+
+async function layoutOf(file: DataFile, packing: Layout['packing'], options: IdxOptions, context: ReadContext): Promise<Layout> {
+  const header = parseIdxHeader(await readHead(file, packing, context), file.uri);
+  const [records = 0, ...shape] = header.shape;
+  const values = shape.reduce((product, size) => product * size, 1);
+  const recordBytes = values * header.valueBytes;
+  const { maxRecordBytes = MAX_RECORD_BYTES } = options;
+  if (header.shape.length === 0 || recordBytes === 0) throw new TonyError('DATA_INVALID', `${file.uri} has records without values`);
+  if (recordBytes > maxRecordBytes) {
+    throw new TonyError('DATA_INVALID', `${file.uri} has records of ${recordBytes} bytes; ${maxRecordBytes} are allowed (maxRecordBytes)`);
+  }
+  const size = header.bytes + records * recordBytes;
+  if (packing === 'none' && file.size !== size) {
+    throw new TonyError('DATA_INVALID', `${file.uri} has ${file.size} bytes; its header (${header.shape.join(' x ')}) asks for ${size}`);
+  }
+  return { file, packing, header, records, shape, values, recordBytes };
+}
+
+async function readHead(file: DataFile, packing: Layout['packing'], context: ReadContext): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let length = 0;
+  for await (const piece of readContents(file, packing, 0, context)) {
+    pieces.push(piece);
+    length += piece.length;
+    // The fourth byte contains the number of dimensions.
+    const dimensions = length < 4 ? 255 : Buffer.concat(pieces)[3];
+    if (length >= Math.min(MAX_HEADER_BYTES, 4 + 4 * (dimensions as number))) break;
+  }
+  return Buffer.concat(pieces);
+}
+
+/** The range of records that begin in a split. A compressed file is one split, and its size does not indicate the size of its content. */
+function recordsOf({ from, to }: Split, { packing, header, records, recordBytes }: Layout): readonly [first: number, last: number] {
+  if (packing !== 'none') return [0, records];
+  const at = (offset: number) => Math.min(records, Math.max(0, Math.ceil((offset - header.bytes) / recordBytes)));
+  return [at(from), at(to)];
+}
+
+interface Rows {
+  readonly records: IdxRecord[];
+  readonly bytes: number;
+}
+
+async function* readColumn(layout: Layout, first: number, last: number, context: ReadContext): AsyncGenerator<Rows, void> {
+  const { file, packing, header, recordBytes } = layout;
+  let at = first;
+  let begun: Buffer[] = [];
+  let begunBytes = 0;
+  const start = header.bytes + first * recordBytes;
+  if (first >= last) return;
+  for await (const piece of readContents(file, packing, start, context)) {
+    begun.push(piece);
+    begunBytes += piece.length;
+    const count = Math.min(last - at, Math.floor(begunBytes / recordBytes));
+    if (count === 0) continue;
+    const bytes = begun.length === 1 ? piece : Buffer.concat(begun, begunBytes);
+    yield { records: Array.from({ length: count }, (_, row) => recordAt(layout, bytes, row * recordBytes)), bytes: count * recordBytes };
+    at += count;
+    if (at === last) return;
+    begun = [bytes.subarray(count * recordBytes)];
+    begunBytes -= count * recordBytes;
+  }
+  throw new TonyError('DATA_INVALID', `${file.uri} ends within record ${at}; its header says that it has ${layout.records}`);
+}
+
+function recordAt({ header, values, shape }: Layout, bytes: Buffer, at: number): IdxRecord {
+  const read = header.read(bytes, at, values);
+  return shape.length === 0 ? (read[0] as number) : { values: read, shape };
+}

@@ -1,0 +1,91 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { messageOf, TonyError } from '../../../platform/errors.ts';
+import type { Column } from '../../encoding/idx.ts';
+import { claimedPixels } from './image-size.ts';
+
+interface ImageCodecs {
+  decodeImage(bytes: Uint8Array, channels?: number, dtype?: 'int32', expandAnimations?: boolean): tfjs.Tensor;
+}
+
+/**
+ * The maximum number of pixels of an image, over all frames. Decoding takes up to 16 bytes per pixel temporarily. A file of a few kilobytes
+ * can claim billions of pixels, and the decoder allocates the memory before it reads the rest.
+ */
+const MAXIMUM_PIXELS = 100_000_000;
+
+/** 1: grey, 3: RGB, 4: RGBA (PNG only), 0: as in the file. */
+export type Channels = 0 | 1 | 3 | 4;
+
+export interface DecodeImageOptions {
+  /** The channels of the result; as in the file by default. */
+  readonly channels?: Channels;
+  /** Resizes to [height, width], and keeps only the first frame of a GIF. By default the image keeps its size and a GIF all frames. */
+  readonly size?: readonly [height: number, width: number];
+  /** The interpolation for resizing; bilinear by default. */
+  readonly interpolation?: 'bilinear' | 'nearest';
+  /** Crops the image centrally to the target aspect ratio instead of distorting it; false by default. */
+  readonly cropToAspectRatio?: boolean;
+}
+
+/**
+ * Decodes a PNG, JPEG, BMP or GIF file to pixels of one byte per value: `shape` is [height, width, channels], for a GIF [frames, height,
+ * width, 3]. Requires the native backend.
+ * @throws TonyError BACKEND_UNFIT when the backend cannot decode images; DATA_INVALID when the bytes are not an image, or the image has
+ *   more than 100 million pixels.
+ */
+export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channels | DecodeImageOptions = {}): Column {
+  const codecs = codecsOf(tf);
+  const {
+    channels = 0,
+    size,
+    interpolation = 'bilinear',
+    cropToAspectRatio = false,
+  } = typeof options === 'number' ? { channels: options } : options;
+  const result = tf.tidy(() => {
+    const pixels = decoded(codecs, bytes, channels, size === undefined);
+    if (size === undefined) return pixels;
+    const image = cropToAspectRatio ? cropped(tf, pixels as tfjs.Tensor3D, size) : (pixels as tfjs.Tensor3D);
+    if (image.shape[0] === size[0] && image.shape[1] === size[1]) return image;
+    if (interpolation === 'nearest') return tf.image.resizeNearestNeighbor(image, [...size], false, true);
+    // Rounded for conversion to bytes, which take a quarter of the memory until the images become a batch of tensors.
+    return tf.image.resizeBilinear(image, [...size], false, true).round();
+  });
+  try {
+    return { values: Uint8Array.from(result.dataSync()), shape: result.shape };
+  } finally {
+    result.dispose();
+  }
+}
+
+/** @throws TonyError BACKEND_UNFIT. */
+export function codecsOf(tf: typeof tfjs): ImageCodecs {
+  const { node } = tf as unknown as { readonly node?: ImageCodecs };
+  if (node === undefined) {
+    throw new TonyError('BACKEND_UNFIT', `images cannot be decoded by the backend ${tf.getBackend()}`, {
+      hint: 'Use a runtime with the native backend (`tony-ts runtime build`), or store raw pixels.',
+    });
+  }
+  return node;
+}
+
+function decoded(codecs: ImageCodecs, bytes: Uint8Array, channels: Channels, allFrames: boolean): tfjs.Tensor {
+  const pixels = claimedPixels(bytes, allFrames);
+  if (pixels > MAXIMUM_PIXELS) {
+    throw new TonyError('DATA_INVALID', `an image claims ${pixels} pixels; at most ${MAXIMUM_PIXELS} are decoded`, {
+      hint: 'Make the image smaller, or cut it into parts.',
+    });
+  }
+  try {
+    return codecs.decodeImage(bytes, channels, 'int32', allFrames);
+  } catch (error) {
+    throw new TonyError('DATA_INVALID', `an image cannot be decoded: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** Crops to the largest centred part with the proportions of `size`. */
+function cropped(tf: typeof tfjs, image: tfjs.Tensor3D, [height, width]: readonly [number, number]): tfjs.Tensor3D {
+  const [rows, columns, channels] = image.shape;
+  const kept = [Math.min(rows, Math.round((columns * height) / width)), Math.min(columns, Math.round((rows * width) / height))] as const;
+  const from = [Math.floor((rows - kept[0]) / 2), Math.floor((columns - kept[1]) / 2)] as const;
+  return tf.slice3d(image, [...from, 0], [Math.max(1, kept[0]), Math.max(1, kept[1]), channels]);
+}

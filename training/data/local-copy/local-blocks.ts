@@ -1,0 +1,185 @@
+import { constants, type FileHandle, mkdir, open, readFile, rm, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { createWhole } from '../../../platform/create-whole.ts';
+import { messageOf } from '../../../platform/errors.ts';
+import { crc32c } from '../../encoding/crc32c.ts';
+import { containerScratch, createScratchFolder, isAlive, removeAtEnd } from './scratch-folder.ts';
+
+export interface LocalCopyOptions {
+  /** The limit for all copies of the program; data beyond it is read from storage each time. 16 GiB by default. */
+  readonly maxBytes?: number;
+  /** The disk space to leave free for others; 1 GiB by default. */
+  readonly keepFreeBytes?: number;
+  /** The folder for the copies; by default the container's folder, or the machine's temporary folder if the program runs by itself. */
+  readonly folder?: string;
+}
+
+const MAX_BYTES = 16 * 1024 ** 3;
+const KEEP_FREE_BYTES = 1024 ** 3;
+/** A check of the free disk space for each block would cost more than writing it. */
+const LOOK_EVERY_BYTES = 64 * 1024 * 1024;
+
+/** Keeps references to file handles, because Node.js warns about garbage-collected ones. */
+const openFiles: FileHandle[] = [];
+
+interface Place {
+  readonly offset: number;
+  readonly length: number;
+  readonly crc: number;
+}
+
+const lineSchema = z.tuple([z.string(), z.number().int().nonnegative(), z.number().int().nonnegative(), z.number().int().nonnegative()]);
+
+/**
+ * Blocks of files on the local disk, stored by name:
+ *
+ *   blocks   the concatenated bytes of the blocks
+ *   index    a line for each block: JSON [name, offset, length, crc32c], written after its bytes
+ *   owner    the process that writes here
+ *
+ * The next program in the same container (for example after the loss of a worker) takes over the blocks of an earlier one. Each block is
+ * verified when it is read, so the earlier program may have ended in any way. The files are removed when the program exits by itself,
+ * otherwise together with the container.
+ */
+export class LocalBlocks {
+  readonly #blocks: FileHandle;
+  readonly #index: FileHandle;
+  readonly #folder: string;
+  readonly #places: Map<string, Place>;
+  readonly #limit: number;
+  readonly #keepFree: number;
+  #bytes: number;
+  #lookAt = 0;
+  /** Writes are sequential: each block is stored after the previous one. */
+  #writing: Promise<void> = Promise.resolve();
+  #isFull = false;
+
+  private constructor(
+    folder: string,
+    files: { readonly blocks: FileHandle; readonly index: FileHandle },
+    places: Map<string, Place>,
+    options: LocalCopyOptions,
+  ) {
+    this.#folder = folder;
+    this.#blocks = files.blocks;
+    this.#index = files.index;
+    this.#places = places;
+    this.#limit = options.maxBytes ?? MAX_BYTES;
+    this.#keepFree = options.keepFreeBytes ?? KEEP_FREE_BYTES;
+    this.#bytes = Math.max(0, ...[...places.values()].map(({ offset, length }) => offset + length));
+  }
+
+  static async open(options: LocalCopyOptions): Promise<LocalBlocks> {
+    const folder = await takeFolder(options.folder);
+    const blocks = await open(join(folder, 'blocks'), constants.O_RDWR | constants.O_CREAT, 0o600);
+    const index = await open(join(folder, 'index'), 'a', 0o600);
+    openFiles.push(blocks, index);
+    const { size } = await blocks.stat();
+    const places = placesOf(await readFile(join(folder, 'index'), 'utf8'), size);
+    return new LocalBlocks(folder, { blocks, index }, places, options);
+  }
+
+  has(name: string): boolean {
+    return this.#places.has(name);
+  }
+
+  /** True if no further blocks are stored. */
+  get isFull(): boolean {
+    return this.#isFull;
+  }
+
+  /** Returns the block; null if it is absent or damaged. */
+  async get(name: string, onNotice: (message: string) => void): Promise<Buffer | null> {
+    const place = this.#places.get(name);
+    if (place === undefined) return null;
+    try {
+      const bytes = Buffer.allocUnsafeSlow(place.length);
+      const { bytesRead } = await this.#blocks.read(bytes, 0, place.length, place.offset);
+      if (bytesRead === place.length && crc32c(bytes) === place.crc) return bytes;
+      onNotice(`a local copy of data in ${this.#folder} is damaged; it is read from storage again`);
+    } catch (error) {
+      onNotice(`a local copy of data in ${this.#folder} cannot be read, it is read from storage again: ${messageOf(error)}`);
+    }
+    this.#places.delete(name);
+    return null;
+  }
+
+  /** Stores the bytes if there is space. They must not change until the promise has resolved; it never rejects. */
+  put(name: string, bytes: Uint8Array, onNotice: (message: string) => void): Promise<void> {
+    this.#writing = this.#writing.then(async () => {
+      if (this.#isFull || this.#places.has(name)) return;
+      try {
+        await this.#write(name, bytes);
+      } catch (error) {
+        this.#isFull = true;
+        onNotice(`no more data are copied to ${this.#folder}, the rest is read from storage each time: ${messageOf(error)}`);
+      }
+    });
+    return this.#writing;
+  }
+
+  async #write(name: string, bytes: Uint8Array): Promise<void> {
+    if (this.#bytes + bytes.length > this.#limit) throw new Error(`the copies may have ${this.#limit} bytes (maxBytes)`);
+    if (this.#bytes >= this.#lookAt) {
+      const { bavail, bsize } = await statfs(this.#folder);
+      if (bavail * bsize - LOOK_EVERY_BYTES < this.#keepFree)
+        throw new Error(`${bavail * bsize} bytes are left on the disk (keepFreeBytes)`);
+      this.#lookAt = this.#bytes + LOOK_EVERY_BYTES;
+    }
+    const place: Place = { offset: this.#bytes, length: bytes.length, crc: crc32c(bytes) };
+    for (let at = 0; at < bytes.length; ) {
+      const { bytesWritten } = await this.#blocks.write(bytes, at, bytes.length - at, place.offset + at);
+      at += bytesWritten;
+    }
+    await this.#index.write(`${JSON.stringify([name, place.offset, place.length, place.crc])}\n`);
+    this.#bytes += bytes.length;
+    this.#places.set(name, place);
+  }
+}
+
+/** The complete entries of an index that may be truncated anywhere. */
+function placesOf(index: string, size: number): Map<string, Place> {
+  const places = new Map<string, Place>();
+  for (const line of index.split('\n')) {
+    const [name, offset, length, crc] = parsed(line) ?? ['', 0, 0, 0];
+    if (name !== '' && offset + length <= size) places.set(name, { offset, length, crc });
+  }
+  return places;
+}
+
+function parsed(line: string): readonly [string, number, number, number] | null {
+  try {
+    return lineSchema.safeParse(JSON.parse(line)).data ?? null;
+  } catch {
+    return null;
+  }
+}
+
+let taking: Promise<unknown> = Promise.resolve();
+
+/**
+ * Takes the folder of earlier programs if none of them is alive, otherwise a new one. Calls are sequential, so that only one of two
+ * inherits the folder.
+ */
+function takeFolder(place: string | undefined): Promise<string> {
+  const taken = taking.then(() => inheritFolder(place));
+  taking = taken.catch(() => undefined);
+  return taken;
+}
+
+async function inheritFolder(place: string | undefined): Promise<string> {
+  const base = place ?? (await containerScratch());
+  if (base === null) return await createScratchFolder();
+  const folder = join(base, '.tony-ts-copies');
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const owner = join(folder, 'owner');
+  if (!(await createWhole(owner, `${process.pid}`, 0o600))) {
+    const former = Number(await readFile(owner, 'utf8').catch(() => ''));
+    if (former === process.pid || isAlive(former)) return await createScratchFolder(place);
+    await rm(owner, { force: true });
+    if (!(await createWhole(owner, `${process.pid}`, 0o600))) return await createScratchFolder(place);
+  }
+  removeAtEnd(folder);
+  return folder;
+}

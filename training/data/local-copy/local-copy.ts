@@ -1,0 +1,206 @@
+import { Readable } from 'node:stream';
+import { messageOf } from '../../../platform/errors.ts';
+import type { Entry, ListingOptions, Storage, WriteOptions } from '../../../storage/storage.ts';
+import type { DataFile } from '../reading/file-set.ts';
+import { LocalBlocks, type LocalCopyOptions } from './local-blocks.ts';
+
+/** The size of the copied blocks: at its borders, a reader copies little more than its own part of a file. */
+export const BLOCK_BYTES = 1024 * 1024;
+
+/** The stores of this process, by requested folder. */
+const stores = new Map<string, Promise<LocalBlocks>>();
+
+/**
+ * Wraps storage so that data read from `files` is stored on the local disk and read from there the next time; each reader stores only what
+ * it reads. Size and modification time identify the version of a file. Blocks without a local copy (another rank read them, the disk was
+ * full, the copy is damaged) come from storage.
+ */
+export async function withLocalCopies(
+  storage: Storage,
+  files: readonly DataFile[],
+  options: LocalCopyOptions,
+  onNotice: (message: string) => void,
+): Promise<Storage> {
+  const key = options.folder ?? '';
+  const opening = stores.get(key) ?? LocalBlocks.open(options);
+  stores.set(key, opening);
+  const blocks = await opening.catch((error: unknown) => {
+    stores.delete(key);
+    onNotice(`no data are copied to this machine's disk, they are read from storage each time: ${messageOf(error)}`);
+    return null;
+  });
+  if (blocks === null) return storage;
+  const all = files.flatMap((file) => [file, ...(file.companions ?? [])]);
+  return new CopyingStorage(storage, blocks, new Map(all.map((file) => [file.uri, file])), onNotice);
+}
+
+class CopyingStorage implements Storage {
+  readonly #storage: Storage;
+  readonly #blocks: LocalBlocks;
+  readonly #files: ReadonlyMap<string, DataFile>;
+  readonly #onNotice: (message: string) => void;
+
+  constructor(storage: Storage, blocks: LocalBlocks, files: ReadonlyMap<string, DataFile>, onNotice: (message: string) => void) {
+    this.#storage = storage;
+    this.#blocks = blocks;
+    this.#files = files;
+    this.#onNotice = onNotice;
+  }
+
+  async open(uri: string, range: { readonly offset?: number; readonly length?: number } = {}): Promise<Readable> {
+    const file = this.#files.get(uri);
+    if (file === undefined) return await this.#storage.open(uri, range);
+    const from = range.offset ?? 0;
+    const to = Math.min(file.size, from + (range.length ?? file.size));
+    return Readable.from(this.#read(file, from, to), { objectMode: false });
+  }
+
+  async *#read(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, void> {
+    for (let at = from; at < to; ) {
+      const block = Math.floor(at / BLOCK_BYTES);
+      const bytes = await this.#blocks.get(nameOf(file, block), this.#onNotice);
+      if (bytes !== null) {
+        const start = block * BLOCK_BYTES;
+        yield bytes.subarray(at - start, Math.min(bytes.length, to - start));
+        at = Math.min(to, start + bytes.length);
+      } else {
+        const count = yield* this.#blocks.isFull ? this.#pass(file, at, to) : this.#fetch(file, at, to);
+        // The file has been truncated; the consumer knows its expected length.
+        if (count === 0) return;
+        at += count;
+      }
+    }
+  }
+
+  /** Reads from storage without storing blocks, up to the next local block. @returns the number of bytes. */
+  async *#pass(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, number> {
+    const end = this.#firstKept(file, from, to);
+    const stream = await this.#storage.open(file.uri, { offset: from, length: end - from });
+    let count = 0;
+    for await (const piece of stream as AsyncIterable<Buffer>) {
+      count += piece.length;
+      yield piece;
+    }
+    return count;
+  }
+
+  /** Reads from storage and stores whole blocks, up to the next local block. @returns the number of bytes from `from` on. */
+  async *#fetch(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, number> {
+    const start = Math.floor(from / BLOCK_BYTES) * BLOCK_BYTES;
+    const end = this.#firstKept(file, start, Math.min(file.size, Math.ceil(to / BLOCK_BYTES) * BLOCK_BYTES));
+    const stream = await this.#storage.open(file.uri, { offset: start, length: end - start });
+    const keeper = new BlockKeeper(file, start, (name, bytes) =>
+      this.#blocks.isFull ? null : this.#blocks.put(name, bytes, this.#onNotice),
+    );
+    const pieces = (stream as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
+    let at = start;
+    try {
+      while (at < end) {
+        const { done, value } = await pieces.next();
+        if (done) break;
+        await keeper.add(value);
+        const wanted = value.subarray(Math.max(0, from - at), Math.max(0, to - at));
+        at += value.length;
+        if (wanted.length > 0) yield wanted;
+      }
+    } finally {
+      // If the consumer stops within a block, reads the rest of the block to store it; otherwise the whole block would be fetched again
+      // next time.
+      while (keeper.isWithinBlock) {
+        const { done, value } = await pieces.next().catch(() => ({ done: true as const, value: undefined }));
+        if (done) break;
+        await keeper.add(value);
+      }
+      stream.destroy();
+      await keeper.finished();
+    }
+    return Math.max(0, Math.min(at, to) - from);
+  }
+
+  /** The start of the first local block after the block of `from`. */
+  #firstKept(file: DataFile, from: number, to: number): number {
+    for (let block = Math.floor(from / BLOCK_BYTES) + 1; block * BLOCK_BYTES < to; block++) {
+      if (this.#blocks.has(nameOf(file, block))) return block * BLOCK_BYTES;
+    }
+    return to;
+  }
+
+  read(uri: string): Promise<Buffer> {
+    return this.#storage.read(uri);
+  }
+
+  write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<boolean> {
+    return this.#storage.write(uri, data, options);
+  }
+
+  stat(uri: string): Promise<Entry | null> {
+    return this.#storage.stat(uri);
+  }
+
+  list(uri: string, options?: ListingOptions): Promise<Entry[]> {
+    return this.#storage.list(uri, options);
+  }
+
+  rename(from: string, to: string): Promise<boolean> {
+    return this.#storage.rename(from, to);
+  }
+
+  remove(uri: string): Promise<boolean> {
+    return this.#storage.remove(uri);
+  }
+
+  makeFolder(uri: string, permission?: number): Promise<void> {
+    return this.#storage.makeFolder(uri, permission);
+  }
+
+  close(): void {
+    this.#storage.close();
+  }
+}
+
+/** Assembles blocks from incoming pieces. */
+class BlockKeeper {
+  readonly #file: DataFile;
+  /** Returns null if no further blocks are stored. */
+  readonly #put: (name: string, bytes: Buffer) => Promise<void> | null;
+  #at: number;
+  #block: Buffer | null = null;
+  #filled = 0;
+  #written: Promise<void> | null = Promise.resolve();
+
+  constructor(file: DataFile, start: number, put: (name: string, bytes: Buffer) => Promise<void> | null) {
+    this.#file = file;
+    this.#at = start;
+    this.#put = put;
+  }
+
+  get isWithinBlock(): boolean {
+    return this.#filled > 0 && this.#written !== null;
+  }
+
+  /** Resolves once the stored blocks are readable. */
+  async finished(): Promise<void> {
+    await this.#written;
+  }
+
+  async add(piece: Buffer): Promise<void> {
+    for (let used = 0; used < piece.length; ) {
+      const length = Math.min(BLOCK_BYTES, this.#file.size - this.#at);
+      this.#block ??= Buffer.allocUnsafeSlow(length);
+      const copied = piece.copy(this.#block, this.#filled, used);
+      used += copied;
+      this.#filled += copied;
+      if (this.#filled < length) return;
+      // Fills the next block while this one is written, so that at most two blocks are in memory.
+      await this.#written;
+      this.#written = this.#put(nameOf(this.#file, this.#at / BLOCK_BYTES), this.#block);
+      this.#at += length;
+      this.#block = null;
+      this.#filled = 0;
+    }
+  }
+}
+
+function nameOf({ uri, size, modifiedAt }: DataFile, block: number): string {
+  return `${uri}\0${size}\0${modifiedAt}\0${block}`;
+}

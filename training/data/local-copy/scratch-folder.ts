@@ -1,0 +1,66 @@
+import { rmSync } from 'node:fs';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { CONTAINER_LAYOUT } from '../../../conf/job.ts';
+import { TASK_ENVIRONMENT } from '../../process/task-context.ts';
+
+const PREFIX = '.tony-ts-dataset-';
+
+const folders = new Set<string>();
+
+/**
+ * A folder for large temporary files of the program. It lies in the container's folder, which is removed with the container however that
+ * ends. Unlike the working directory, it survives a restart of the program in the container. null if the program runs without a job.
+ */
+export async function containerScratch(): Promise<string | null> {
+  const taskFile = process.env[TASK_ENVIRONMENT.taskFile] ?? '';
+  if (taskFile === '') return null;
+  const folder = join(dirname(taskFile), CONTAINER_LAYOUT.scratch);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  return folder;
+}
+
+/**
+ * Creates a folder in `place`, in the container's folder or in the machine's temporary folder; it is removed when the program exits by
+ * itself. First removes folders that killed programs have left in `place` or in the container's folder.
+ */
+export async function createScratchFolder(place?: string): Promise<string> {
+  const scratch = place ?? (await containerScratch());
+  if (scratch !== null) await removeLeftOvers(scratch);
+  const folder = await mkdtemp(join(scratch ?? tmpdir(), `${PREFIX}${process.pid}-`));
+  removeAtEnd(folder);
+  return folder;
+}
+
+async function removeLeftOvers(scratch: string): Promise<void> {
+  const dead = (await readdir(scratch)).filter(
+    (name) => name.startsWith(PREFIX) && !isAlive(Number(name.slice(PREFIX.length).split('-')[0])),
+  );
+  await Promise.all(dead.map((name) => rm(join(scratch, name), { recursive: true, force: true })));
+}
+
+export function isAlive(pid: number): boolean {
+  if (!Number.isInteger(pid) || pid <= 0) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+export function removeAtEnd(folder: string): void {
+  if (folders.size === 0) process.on('exit', removeFolders);
+  folders.add(folder);
+}
+
+export async function removeScratchFolder(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true });
+  folders.delete(folder);
+  if (folders.size === 0) process.off('exit', removeFolders);
+}
+
+function removeFolders(): void {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,39 @@
+import type { Json } from '../../../platform/json-value.ts';
+import { SPLITS_FORGOTTEN, SPLITS_JOIN, SPLITS_NEXT } from '../../process/service-names.ts';
+import { Services } from '../../process/services.ts';
+import type { SplitList } from './read-context.ts';
+import type { SplitQuestion } from './split-giver.ts';
+
+/** By fingerprint, how often this process has begun to claim the splits of a dataset. */
+const beginnings = new Map<string, number>();
+
+/**
+ * Yields the numbers of splits; each goes to one of the tasks of this role. A split counts as finished when the task requests the next one.
+ * The unfinished splits of a failed task go to others, and the iteration ends only when all splits are finished. Yields all splits without
+ * a job.
+ */
+export async function* claimSplits({ fingerprint, splits }: SplitList, signal: AbortSignal): AsyncGenerator<number, void> {
+  const services = Services.ofTask();
+  if (services === null) {
+    yield* splits.keys();
+    return;
+  }
+  const reading = beginnings.get(fingerprint) ?? 0;
+  beginnings.set(fingerprint, reading + 1);
+  const question = { kind: 'workers', fingerprint, splits: splits.length, passes: [], reading, share: { index: 0, count: 1 } } as const;
+  const ask = async (service: string, more: Partial<SplitQuestion>): Promise<Json> => {
+    return (await services.ask(service, { ...question, ...more } as unknown as Json, signal)).answer;
+  };
+  const log: number[] = [];
+  await ask(SPLITS_JOIN, { log });
+  for (;;) {
+    const answer = await ask(SPLITS_NEXT, { at: log.length, done: log });
+    if (answer === 'over') return;
+    if (answer === SPLITS_FORGOTTEN) await ask(SPLITS_JOIN, { log });
+    else if (answer !== 'wait') {
+      const { split } = answer as { split: number };
+      log.push(split);
+      yield split;
+    }
+  }
+}

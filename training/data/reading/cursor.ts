@@ -1,0 +1,78 @@
+import type { Json } from '../../../platform/json-value.ts';
+import { disposeElement } from './dispose.ts';
+import type { Chunk, ChunkStream } from './stream.ts';
+
+/** The position of a cursor: a position in the stream, and the number of elements after it. */
+export type CursorState = readonly [at: Json, skip: number];
+
+/** Takes single or several elements from a stream, and knows its position at each of them. */
+export class Cursor<T> {
+  readonly #stream: ChunkStream<T>;
+  #chunk: Chunk<T>;
+  /** The number of used elements of the chunk. */
+  #used = 0;
+  /** The number of elements that were used before the position was stored. */
+  #toSkip: number;
+  #isClosed = false;
+
+  /** @param open opens the stream at a position; null for its beginning. */
+  constructor(open: (at: Json) => ChunkStream<T>, state: Json = null) {
+    const [at, skip] = (state ?? [null, 0]) as CursorState;
+    this.#stream = open(at);
+    this.#chunk = { items: [], from: at, bytes: 0 };
+    this.#toSkip = skip;
+  }
+
+  /** Takes up to `count` elements; fewer only at the end of the stream. */
+  async take(count: number): Promise<{ readonly items: T[]; readonly bytes: number }> {
+    const items: T[] = [];
+    let bytes = 0;
+    while (items.length < count && (await this.#fill())) {
+      const all = this.#chunk.items;
+      const to = Math.min(all.length, this.#used + count - items.length);
+      bytes += (this.#chunk.bytes * (to - this.#used)) / all.length;
+      for (let index = this.#used; index < to; index++) items.push(all[index] as T);
+      this.#used = to;
+    }
+    return { items, bytes };
+  }
+
+  /** Returns the next element if it is in memory, as most are, without waiting. */
+  poll(): { readonly value: T } | null {
+    if (this.#used === this.#chunk.items.length || this.#toSkip > 0 || this.#isClosed) return null;
+    return { value: this.#chunk.items[this.#used++] as T };
+  }
+
+  /** Whether there is another element. */
+  async hasNext(): Promise<boolean> {
+    return await this.#fill();
+  }
+
+  state(): CursorState {
+    return [this.#chunk.from, this.#used + this.#toSkip];
+  }
+
+  /** Also frees elements that were read and not taken. The position remains available. */
+  async close(): Promise<void> {
+    if (!this.#isClosed) {
+      for (let index = this.#used; index < this.#chunk.items.length; index++) disposeElement(this.#chunk.items[index]);
+    }
+    this.#isClosed = true;
+    await this.#stream.close();
+  }
+
+  /** Reads until the chunk has unused elements; false at the end of the stream. */
+  async #fill(): Promise<boolean> {
+    if (this.#isClosed) return false;
+    while (this.#used === this.#chunk.items.length || this.#toSkip > 0) {
+      const chunk = await this.#stream.next();
+      if (chunk === null) return false;
+      const skipped = Math.min(this.#toSkip, chunk.items.length);
+      for (let index = 0; index < skipped; index++) disposeElement(chunk.items[index]);
+      this.#chunk = chunk;
+      this.#used = skipped;
+      this.#toSkip -= skipped;
+    }
+    return true;
+  }
+}

@@ -1,0 +1,133 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { TonyError } from '../../../platform/errors.ts';
+import { SPLITS_FORGOTTEN, SPLITS_JOIN, SPLITS_NEXT } from '../../process/service-names.ts';
+import { Services } from '../../process/services.ts';
+import { readTask } from '../../process/task.ts';
+import type { Share } from './share.ts';
+import { type NextSplit, type ReaderKind, SplitPass } from './split-pass.ts';
+
+/** Identifies one pass over one dataset, equally for all its readers. */
+export interface PassPlace {
+  readonly kind: ReaderKind;
+  /** Identifies the files, their content, and the order of the splits. */
+  readonly fingerprint: string;
+  readonly splits: number;
+  /** The pass; `reading` counts how often this process has begun that pass before. */
+  readonly passes: readonly number[];
+  readonly reading: number;
+  readonly share: Share;
+}
+
+/** A request to the service: SPLITS_JOIN with the log so far, then SPLITS_NEXT for one entry after the other. */
+export interface SplitQuestion extends PassPlace {
+  readonly log?: readonly number[];
+  /** True if the reader resumes from a checkpoint, in which case other readers may have logs too. */
+  readonly restored?: boolean;
+  readonly at?: number;
+  /** For a worker: its finished splits. */
+  readonly done?: readonly number[];
+}
+
+/** Assigns the splits of datasets: the ApplicationMaster, or this process if the program runs by itself. */
+export interface SplitGiver {
+  /** Returns how often this process has begun the pass: two loops over the same files are two passes. */
+  begin(pass: string): number;
+  join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void>;
+  /** Returns the next entry of the reader's log; null after the last one. @param log the complete log so far. */
+  next(place: PassPlace, log: readonly number[], signal: AbortSignal): Promise<number | null>;
+}
+
+let giver: SplitGiver | null = null;
+
+/**
+ * The giver of this process.
+ * @throws TonyError SERVICE_LOST when there are other readers and the ApplicationMaster cannot be reached.
+ */
+export function splitGiver(share: Share): SplitGiver {
+  const task = readTask();
+  if (task !== null && task.services === null && share.count > 1) {
+    throw new TonyError('SERVICE_LOST', 'this task has no way to the ApplicationMaster, which gives out the splits of datasets', {
+      hint: 'Leave dispatch() out of the dataset: shares are then dealt out in advance.',
+    });
+  }
+  giver ??= task === null || task.services === null ? new OwnSplits().reader() : new ServedSplits(new Services(task.services));
+  return giver;
+}
+
+class Beginnings {
+  readonly #counts = new Map<string, number>();
+
+  readonly begin = (pass: string): number => {
+    const count = this.#counts.get(pass) ?? 0;
+    this.#counts.set(pass, count + 1);
+    return count;
+  };
+}
+
+class ServedSplits implements SplitGiver {
+  readonly begin = new Beginnings().begin;
+  readonly #services: Services;
+
+  constructor(services: Services) {
+    this.#services = services;
+  }
+
+  async join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void> {
+    await this.#services.ask(SPLITS_JOIN, { ...place, share: { ...place.share }, log, restored }, signal);
+  }
+
+  async next(place: PassPlace, log: readonly number[], signal: AbortSignal): Promise<number | null> {
+    for (;;) {
+      const { answer } = await this.#services.ask(SPLITS_NEXT, { ...place, share: { ...place.share }, at: log.length }, signal);
+      if (answer === SPLITS_FORGOTTEN) await this.join(place, log, true, signal);
+      else if (answer !== 'wait') return answer === 'over' ? null : (answer as { split: number }).split;
+    }
+  }
+}
+
+const PAUSE_MS = 20;
+/** The number of recently begun passes to keep. */
+const KEPT_PASSES = 64;
+
+/** Assigns splits within one process, for programs that run by themselves. */
+export class OwnSplits {
+  readonly #passes = new Map<string, SplitPass>();
+
+  /** Creates the giver for one reader of the splits. */
+  reader(): SplitGiver {
+    return {
+      begin: new Beginnings().begin,
+      join: async (place, log, restored) => this.#join(place, log, restored),
+      next: (place, log, signal) => this.#next(place, log, signal),
+    };
+  }
+
+  #join(place: PassPlace, log: readonly number[], restored: boolean): void {
+    const key = keyOf(place);
+    let pass = this.#passes.get(key);
+    if (pass === undefined) {
+      const { kind, splits, fingerprint, share } = place;
+      pass = new SplitPass({ kind, splits, fingerprint, awaited: restored ? share.count : 0 });
+      this.#passes.set(key, pass);
+      for (const old of [...this.#passes.keys()].slice(0, -KEPT_PASSES)) this.#passes.delete(old);
+    }
+    pass.tell(String(place.share.index), log);
+  }
+
+  async #next(place: PassPlace, log: readonly number[], signal: AbortSignal): Promise<number | null> {
+    for (;;) {
+      signal.throwIfAborted();
+      const pass = this.#passes.get(keyOf(place));
+      if (pass === undefined) this.#join(place, log, true);
+      const next: NextSplit = pass?.next(String(place.share.index), log.length) ?? 'wait';
+      if (next === 'over') return null;
+      if (next !== 'wait') return next.split;
+      await delay(PAUSE_MS, undefined, { signal }).catch(() => {});
+    }
+  }
+}
+
+/** The key of the pass, equal for all its readers. */
+function keyOf({ fingerprint, splits, passes, reading, share }: PassPlace): string {
+  return JSON.stringify([fingerprint, splits, passes, reading, share.count]);
+}

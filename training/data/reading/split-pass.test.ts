@@ -1,0 +1,147 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { createRandom } from '../../process/random.ts';
+import { SplitPass } from './split-pass.ts';
+
+/** The progress of a share and its log, as a checkpoint would store them. */
+interface Place {
+  used: number;
+  log: number[];
+}
+
+describe('shares', () => {
+  const open = (splits: number, awaited = 0) => new SplitPass({ kind: 'shares', splits, fingerprint: 'f', awaited });
+
+  it('gives the same answer to the same question', () => {
+    const pass = open(3);
+    pass.tell('0', []);
+    pass.tell('1', []);
+    expect(pass.next('0', 0)).toEqual({ split: 0 });
+    expect(pass.next('1', 0)).toEqual({ split: 1 });
+    expect(pass.next('0', 0)).toEqual({ split: 0 });
+    expect(pass.next('0', 1)).toEqual({ split: 2 });
+    expect(pass.next('1', 1)).toBe('over');
+    expect(() => pass.next('1', 2)).toThrow(/asks for split 2/);
+  });
+
+  it('waits for everybody who may have had something', () => {
+    const pass = open(3, 2);
+    pass.tell('1', [0]);
+    expect(pass.next('1', 0)).toEqual({ split: 0 });
+    expect(pass.next('1', 1)).toBe('wait');
+    pass.tell('0', [2, 1]);
+    expect(pass.next('1', 1)).toBe('over');
+  });
+
+  it('refuses logs that do not belong together', () => {
+    const pass = open(3, 2);
+    pass.tell('0', [1]);
+    for (const log of [[1], [0, 0], [7], [-1], [0.5]]) expect(() => pass.tell('1', log)).toThrow(/belong together/);
+    expect(() => pass.tell('0', [2])).toThrow(/belong together/);
+    expect(() => open(2_000_000)).toThrow(/may have/);
+  });
+
+  /*
+   * Shares are read in any order, ahead of use. At random moments, all readers return to a checkpoint with a different number of readers,
+   * some of which read a share together; and the process that manages the pass is replaced by one with the stored state.
+   */
+  it('uses each split once, whatever happens on the way', () => {
+    fc.assert(
+      fc.property(fc.integer(), fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 5 }), (seed, splits, shares) => {
+        const random = createRandom(seed >>> 0);
+        const below = (limit: number) => Math.floor(random() * limit);
+        const fresh = (): Place[] => Array.from({ length: shares }, () => ({ used: 0, log: [] }));
+        let checkpoint = fresh();
+        let now = fresh();
+        let pass = open(splits);
+        const told = new Set<number>();
+        let over = new Set<number>();
+        for (let turn = 0; over.size < shares || now.some(({ used, log }) => used < log.length); turn++) {
+          const share = below(shares);
+          const place = now[share] as Place;
+          if (!told.has(share)) {
+            pass.tell(String(share), place.log);
+            told.add(share);
+          }
+          const event = turn > 2000 ? 5 : below(20);
+          if (event === 0) checkpoint = structuredClone(now);
+          else if (event === 1) {
+            now = structuredClone(checkpoint);
+            const isFresh = now.every(({ log }) => log.length === 0);
+            pass = open(splits, isFresh ? 0 : shares);
+            told.clear();
+            over = new Set();
+          } else if (event === 2) pass = SplitPass.restore(JSON.parse(JSON.stringify(pass.store())));
+          else if (event === 3 && place.log.length > 0) {
+            // A second reader of the same share, or a repeated request.
+            const at = below(place.log.length);
+            expect(pass.next(String(share), at)).toEqual({ split: place.log[at] });
+          } else if (event < 9 && place.used < place.log.length) place.used++;
+          else {
+            const next = pass.next(String(share), place.log.length);
+            if (next === 'over') over.add(share);
+            else if (next !== 'wait') place.log.push(next.split);
+          }
+          if (turn > 100_000) throw new Error('does not end');
+        }
+        const used = now.flatMap(({ log }) => log).sort((a, b) => a - b);
+        expect(used).toEqual(Array.from({ length: splits }, (_, split) => split));
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+describe('workers', () => {
+  it('count each split once, however many of them die, and whoever keeps the pass', () => {
+    fc.assert(
+      fc.property(fc.integer(), fc.integer({ min: 0, max: 30 }), fc.integer({ min: 1, max: 5 }), (seed, splits, workers) => {
+        const random = createRandom(seed >>> 0);
+        const below = (limit: number) => Math.floor(random() * limit);
+        let pass = new SplitPass({ kind: 'workers', splits, fingerprint: 'f', awaited: 0 });
+        const lives = new Array<number>(workers).fill(0);
+        const held = Array.from({ length: workers }, () => ({ log: [] as number[], finished: 0, over: false }));
+        const counted: number[] = [];
+        for (let turn = 0; held.some(({ over }) => !over); turn++) {
+          const worker = below(workers);
+          const reader = `${worker}.${lives[worker]}`;
+          const own = held[worker] as (typeof held)[number];
+          pass.tell(reader, own.log);
+          const event = turn > 2000 ? 9 : below(20);
+          if (event === 0) {
+            pass.leave(reader);
+            lives[worker] = (lives[worker] as number) + 1;
+            held[worker] = { log: [], finished: 0, over: false };
+          } else if (event === 1) pass = SplitPass.restore(JSON.parse(JSON.stringify(pass.store())));
+          else if (own.finished < own.log.length) {
+            const split = own.log[own.finished] as number;
+            if (pass.done(reader, split)) counted.push(split);
+            // The answer was lost, and the message is repeated.
+            if (event === 2) expect(pass.done(reader, split)).toBe(false);
+            own.finished++;
+          } else {
+            const next = pass.next(reader, own.log.length);
+            if (next === 'over') own.over = true;
+            else if (next !== 'wait') own.log.push(next.split);
+          }
+          if (turn > 100_000) throw new Error('does not end');
+        }
+        expect([...counted].sort((a, b) => a - b)).toEqual(Array.from({ length: splits }, (_, split) => split));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('hear nothing of a worker that is dead', () => {
+    const pass = new SplitPass({ kind: 'workers', splits: 1, fingerprint: 'f', awaited: 0 });
+    pass.tell('a', []);
+    pass.tell('b', []);
+    expect(pass.next('a', 0)).toEqual({ split: 0 });
+    expect(pass.next('b', 0)).toBe('wait');
+    pass.leave('a');
+    expect(pass.next('b', 0)).toEqual({ split: 0 });
+    expect(pass.done('a', 0)).toBe(false);
+    expect(pass.done('b', 0)).toBe(true);
+    expect(pass.next('b', 1)).toBe('over');
+  });
+});

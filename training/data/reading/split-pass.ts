@@ -1,0 +1,135 @@
+import { TonyError } from '../../../platform/errors.ts';
+
+/** `wait`: no split is available now, but one may be later. `over`: no further splits. */
+export type NextSplit = { readonly split: number } | 'wait' | 'over';
+
+/**
+ * `shares`: a reader stands for a share of the dataset, in whichever process, and keeps its splits; checkpoints contain the state of all
+ * shares. `workers`: a reader is one process; its unfinished splits are assigned to others when it fails.
+ */
+export type ReaderKind = 'shares' | 'workers';
+
+export interface PassDescription {
+  readonly kind: ReaderKind;
+  /** The number of splits, which are numbered from 0. */
+  readonly splits: number;
+  /** Identifies the files and their content. */
+  readonly fingerprint: string;
+  /** The number of readers that must register their logs before splits are assigned; 0 for a pass without earlier logs. */
+  readonly awaited: number;
+}
+
+/** The stored form of a pass. */
+export interface StoredPass extends PassDescription {
+  readonly logs: Readonly<Record<string, readonly number[]>>;
+  readonly done: readonly number[];
+}
+
+/** A bound on memory: a dataset with more splits is assumed to be a mistake. */
+export const MAXIMUM_SPLITS = 1_000_000;
+
+/**
+ * One pass over the splits of a dataset, assigned on demand. Each reader has a log of its splits, in order. A request for entry `n` of the
+ * log returns the same split every time, so requests may be repeated, come from a reader that resumes at an earlier position, or from two
+ * readers of the same share. The logs are the complete state: from them, a pass continues after a checkpoint or in another process.
+ */
+export class SplitPass {
+  readonly description: PassDescription;
+  readonly #logs = new Map<string, number[]>();
+  readonly #done = new Set<number>();
+  /** Splits that are assigned or finished. */
+  readonly #taken = new Set<number>();
+  /** All splits below this number are taken. */
+  #lowest = 0;
+
+  constructor(description: PassDescription) {
+    const { splits } = description;
+    if (!Number.isInteger(splits) || splits < 0 || splits > MAXIMUM_SPLITS) {
+      throw new TonyError('DATA_INVALID', `a dataset of ${splits} splits cannot be dispatched; it may have ${MAXIMUM_SPLITS}`);
+    }
+    this.description = description;
+  }
+
+  static restore(stored: StoredPass): SplitPass {
+    const pass = new SplitPass(stored);
+    for (const [reader, log] of Object.entries(stored.logs)) pass.tell(reader, log);
+    for (const split of stored.done) {
+      pass.#done.add(split);
+      pass.#taken.add(split);
+    }
+    return pass;
+  }
+
+  store(): StoredPass {
+    return { ...this.description, logs: Object.fromEntries(this.#logs), done: [...this.#done] };
+  }
+
+  /**
+   * Registers a reader with its earlier log.
+   * @returns whether the pass has learned anything new.
+   * @throws TonyError DATA_INVALID when the log contradicts those of other readers.
+   */
+  tell(reader: string, log: readonly number[]): boolean {
+    const known = this.#logs.get(reader);
+    const mine = known ?? [];
+    const news = log.slice(mine.length);
+    const fits = log.slice(0, mine.length).every((split, at) => split === mine[at]);
+    const isFree = (split: number) => Number.isInteger(split) && split >= 0 && split < this.description.splits && !this.#taken.has(split);
+    if (!fits || new Set(news).size < news.length || !news.every(isFree)) {
+      throw new TonyError('DATA_INVALID', 'the readers of the dataset do not stand at places that belong together', {
+        hint: "Restore all readers' states from one checkpoint, and read equally many datasets in the same order on each worker.",
+      });
+    }
+    for (const split of news) this.#taken.add(split);
+    this.#logs.set(reader, [...mine, ...news]);
+    return known === undefined || news.length > 0;
+  }
+
+  /** Returns entry `at` of a reader's log, and assigns a split for a new entry. */
+  next(reader: string, at: number): NextSplit {
+    const log = this.#logs.get(reader);
+    if (log === undefined || at > log.length)
+      throw new TonyError('INTERNAL', `reader ${reader} asks for split ${at} of its ${log?.length ?? 0}`);
+    const known = log[at];
+    if (known !== undefined) return { split: known };
+    if (this.#logs.size < this.description.awaited) return 'wait';
+    const { splits, kind } = this.description;
+    while (this.#lowest < splits && this.#taken.has(this.#lowest)) this.#lowest++;
+    if (this.#lowest < splits) {
+      log.push(this.#lowest);
+      this.#taken.add(this.#lowest);
+      return { split: this.#lowest };
+    }
+    // Another worker may fail and release its splits.
+    return kind === 'shares' || this.#done.size === splits ? 'over' : 'wait';
+  }
+
+  /**
+   * Records that a worker has finished a split, so that it is not assigned again. False if that is known, or if the split no longer belongs
+   * to the worker.
+   */
+  done(reader: string, split: number): boolean {
+    if (this.#done.has(split) || this.#logs.get(reader)?.includes(split) !== true) return false;
+    this.#done.add(split);
+    return true;
+  }
+
+  /** Releases the unfinished splits of a failed worker for other workers. */
+  leave(reader: string): void {
+    for (const split of this.#logs.get(reader) ?? []) {
+      if (this.#done.has(split)) continue;
+      this.#taken.delete(split);
+      this.#lowest = Math.min(this.#lowest, split);
+    }
+    this.#logs.delete(reader);
+  }
+
+  get readers(): readonly string[] {
+    return [...this.#logs.keys()];
+  }
+
+  /** The number of splits that a reader has received; null for an unknown reader. */
+  countOf(reader: string): number | null {
+    return this.#logs.get(reader)?.length ?? null;
+  }
+}

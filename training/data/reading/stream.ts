@@ -1,0 +1,55 @@
+import type { Json } from '../../../platform/json-value.ts';
+
+/** Elements that were read together, so that most of them are available without waiting. */
+export interface Chunk<T> {
+  readonly items: readonly T[];
+  /** The position of the stream before the first element: a stream opened there yields the same elements again. */
+  readonly from: Json;
+  /** The approximate memory of the elements: the bytes read from storage for them. */
+  readonly bytes: number;
+}
+
+/**
+ * A dataset that is being read. The caller must await `next` before it calls it again; null marks the end. `close` may be called at any
+ * time and repeatedly; afterwards the stream has no open files or connections.
+ */
+export interface ChunkStream<T> {
+  next(): Promise<Chunk<T> | null>;
+  close(): Promise<void>;
+}
+
+/** A stream that is opened asynchronously (for example after files have been listed). */
+export class DeferredStream<T> implements ChunkStream<T> {
+  readonly #open: () => Promise<ChunkStream<T>>;
+  #stream: Promise<ChunkStream<T>> | null = null;
+  #isClosed = false;
+
+  constructor(open: () => Promise<ChunkStream<T>>) {
+    this.#open = open;
+  }
+
+  async next(): Promise<Chunk<T> | null> {
+    if (this.#isClosed) return null;
+    this.#stream ??= this.#open();
+    return await (await this.#stream).next();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const stream = await this.#stream?.catch(() => null);
+    await stream?.close();
+  }
+}
+
+/** Creates a stream from an async generator of chunks. */
+export function streamOf<T>(chunks: AsyncGenerator<Chunk<T>, void>): ChunkStream<T> {
+  return {
+    async next() {
+      const { done, value } = await chunks.next();
+      return done ? null : value;
+    },
+    async close() {
+      await chunks.return();
+    },
+  };
+}

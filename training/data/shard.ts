@@ -1,0 +1,25 @@
+/** The examples of one rank in one step; `from` and `to` are positions in the order of the epoch. */
+export interface StepShard {
+  readonly from: number;
+  readonly to: number;
+  /** The position after the examples of all ranks, where the next step starts. */
+  readonly next: number;
+  /** This rank's share of the examples: the weight of its gradient. */
+  readonly weight: number;
+}
+
+/**
+ * Assigns the next `batchSize` examples to each rank. Near the end of the epoch, the remaining examples are divided evenly, so shares
+ * differ by at most one example and some ranks may get none.
+ * @param position the number of examples of this epoch that all ranks have used.
+ */
+export function shardOfStep(position: number, size: number, batchSize: number, rank: number, worldSize: number): StepShard {
+  const together = Math.min(batchSize * worldSize, size - position);
+  const from = position + Math.floor((rank * together) / worldSize);
+  const to = position + Math.floor(((rank + 1) * together) / worldSize);
+  return { from, to, next: position + together, weight: together === 0 ? 0 : (to - from) / together };
+}
+
+export function stepsPerEpoch(size: number, batchSize: number, worldSize: number): number {
+  return Math.ceil(size / (batchSize * worldSize));
+}

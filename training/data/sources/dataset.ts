@@ -1,0 +1,214 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../../platform/errors.ts';
+import { claimSplits } from '../reading/claimed-splits.ts';
+import { DispatchNode } from '../reading/dispatched.ts';
+import type { DatasetNode, SplitList } from '../reading/read-context.ts';
+import { BatchNode } from '../transforms/batch.ts';
+import { CacheNode, type CacheOptions } from '../transforms/cache.ts';
+import type { Batched } from '../transforms/collate.ts';
+import { ConcatenateNode } from '../transforms/concatenate.ts';
+import { InterleaveNode, type InterleaveOptions } from '../transforms/interleave.ts';
+import { filterNode, flatMapNode, mapNode, ParallelMapNode } from '../transforms/map.ts';
+import { type PaddedBatchOptions, pad } from '../transforms/pad.ts';
+import { PrefetchNode } from '../transforms/prefetch.ts';
+import { RepeatNode } from '../transforms/repeat.ts';
+import { ShuffleNode } from '../transforms/shuffle.ts';
+import { ShardNode, SliceNode } from '../transforms/take.ts';
+import { toTensors } from '../transforms/tensors.ts';
+import { DatasetReader, type ReadOptions, splitsOf } from './dataset-reader.ts';
+
+const PREFETCH_BYTES = 64 * 1024 * 1024;
+
+/**
+ * A description of data, which is read lazily, only as far as a loop requires. Its methods return new descriptions and have the names of
+ * tf.data. The same description, seed and epoch give the same elements in the same order.
+ *
+ * When several ranks read it (as in `cluster.fit`), each element goes to one of them: the source distributes files, or records if there are
+ * fewer files than ranks, and subsequent transformations work on each rank's share. `take`, `skip` and `shard` count elements of the whole
+ * dataset.
+ */
+export class Dataset<T> implements AsyncIterable<T> {
+  readonly node: DatasetNode<T>;
+  /** True if each element is a batch of examples. */
+  readonly isBatched: boolean;
+
+  constructor(node: DatasetNode<T>, isBatched = false) {
+    this.node = node;
+    this.isBatched = isBatched;
+  }
+
+  /** @param options `parallelCalls`: the number of concurrent conversions (1 by default); the order of the elements is preserved. */
+  map<U>(convert: (element: T) => U | Promise<U>, options: { readonly parallelCalls?: number } = {}): Dataset<U> {
+    const calls = count('parallelCalls', options.parallelCalls ?? 1, 1);
+    return this.#with(calls === 1 ? mapNode(this.node, convert) : new ParallelMapNode(this.node, convert, calls));
+  }
+
+  filter(keep: (element: T) => boolean | Promise<boolean>): Dataset<T> {
+    return this.#with(filterNode(this.node, keep));
+  }
+
+  /** Replaces each element by any number of elements. */
+  flatMap<U>(convert: (element: T) => Iterable<U> | Promise<Iterable<U>>): Dataset<U> {
+    return this.#with(flatMapNode(this.node, convert));
+  }
+
+  /** The elements of this dataset, followed by those of the others. */
+  concatenate(...others: readonly Dataset<T>[]): Dataset<T> {
+    const misfit = others.some(({ isBatched }) => isBatched !== this.isBatched);
+    if (misfit) throw new TonyError('DATA_INVALID', 'a dataset of batches and one of single elements cannot be concatenated');
+    return this.#with(new ConcatenateNode([this.node, ...others.map(({ node }) => node)]));
+  }
+
+  /**
+   * Converts each element to a dataset, and reads `cycleLength` of these (4 by default) concurrently, `blockLength` elements (1 by default)
+   * of each in turn: to read or mix several files. All elements made from one element go to one rank.
+   * @param convert must return the same dataset for an element each time.
+   */
+  interleave<U>(convert: (element: T) => Dataset<U> | Promise<Dataset<U>>, options: InterleaveOptions = {}): Dataset<U> {
+    const { cycleLength = 4, blockLength = 1 } = options;
+    const sizes = { cycleLength: count('cycleLength', cycleLength, 1), blockLength: count('blockLength', blockLength, 1) };
+    return new Dataset(new InterleaveNode(this.node, async (element: T) => (await convert(element)).node, sizes));
+  }
+
+  /**
+   * Combines `size` elements (on each rank) into a batch: numbers and arrays become columns `{ values, shape }`, strings and Buffers become
+   * lists, and objects are batched field by field. The last batch may be smaller.
+   */
+  batch(size: number, options: { readonly dropRemainder?: boolean } = {}): Dataset<Batched<T>> {
+    return new Dataset(new BatchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false), true);
+  }
+
+  /**
+   * Like `batch`, for arrays of different lengths: each is padded to the longest in its batch, or to the length in `shapes`.
+   * `paddedBatch(32, { side: 'start', shapes: { xs: [100] } })`. (Ranks may have batches of different lengths in one step.)
+   */
+  paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<Batched<T>> {
+    const prepare = (items: readonly T[]) => pad(items, options);
+    return new Dataset(new BatchNode(this.node, count('batch size', size, 1), options.dropRemainder ?? false, prepare), true);
+  }
+
+  /**
+   * Shuffles the order of files, and shuffles elements in blocks of `bufferSize`. Each epoch has its own order, equal in every run. Up to
+   * twice `bufferSize` elements are in memory.
+   * @param seed the seed; by default that of the reader (`fit`).
+   * @param reshuffleEachIteration whether each epoch has a different order; true by default.
+   */
+  shuffle(bufferSize: number, seed: number | null = null, reshuffleEachIteration = true): Dataset<T> {
+    return this.#with(new ShuffleNode(this.node, { bufferSize: count('bufferSize', bufferSize, 1), seed, reshuffleEachIteration }));
+  }
+
+  /** Repeats the dataset; endlessly by default. */
+  repeat(times = Number.POSITIVE_INFINITY): Dataset<T> {
+    return this.#with(new RepeatNode(this.node, times === Number.POSITIVE_INFINITY ? times : count('repeat', times, 0)));
+  }
+
+  /** Keeps the first elements of the whole dataset. */
+  take(elements: number): Dataset<T> {
+    return this.#with(new SliceNode(this.node, 0, count('take', elements, 0)));
+  }
+
+  /** Skips the first elements of the whole dataset. */
+  skip(elements: number): Dataset<T> {
+    return this.#with(new SliceNode(this.node, count('skip', elements, 0), Number.POSITIVE_INFINITY));
+  }
+
+  /** Keeps every `shards`-th element of the whole dataset, starting with number `index`. */
+  shard(shards: number, index: number): Dataset<T> {
+    count('shards', shards, 1);
+    if (count('shard', index, 0) >= shards) throw new TonyError('DATA_INVALID', `there is no shard ${index} of ${shards}`);
+    return this.#with(new ShardNode(this.node, { index, count: shards }));
+  }
+
+  /** Reads ahead while elements are processed: up to `elements` elements, and about `bytes` (as stored; 64 MiB by default). */
+  prefetch(elements: number, options: { readonly bytes?: number } = {}): Dataset<T> {
+    const limits = { items: count('prefetch', elements, 1), bytes: count('bytes', options.bytes ?? PREFETCH_BYTES, 1) };
+    return this.#with(new PrefetchNode(this.node, limits));
+  }
+
+  /**
+   * Caches the elements of the first epoch for later epochs, in memory or, with `{ disk: true }`, in the container's folder; each rank
+   * caches its own share. Call `shuffle` after it.
+   */
+  cache(options: CacheOptions = {}): Dataset<T> {
+    return this.#with(new CacheNode(this.node, options));
+  }
+
+  /**
+   * Assigns files, or the parts of splittable files, to readers on demand instead of in advance, so faster readers read more. The job's
+   * ApplicationMaster assigns them; each element is still used once per pass, despite restarts. With fewer files (or parts) than readers,
+   * records are distributed as without `dispatch`.
+   *
+   * A dataset with `cache`, `zip`, `sampleFrom`, `take`, `skip` or `shard` before or after it fails with USAGE when it is read, because the
+   * elements of a reader differ from pass to pass. With `interleave`, the elements are assigned on demand, not the files of the datasets
+   * made from them.
+   */
+  dispatch(): Dataset<T> {
+    return this.#with(new DispatchNode(this.node));
+  }
+
+  /**
+   * Starts reading: `for await (const element of dataset.read({ epoch: 3 }))`. The reader's `state()` can be stored as JSON at any time.
+   * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, DATA_INVALID, during reading.
+   */
+  read(options: ReadOptions = {}): DatasetReader<T> {
+    return new DatasetReader(this.node, options);
+  }
+
+  /**
+   * The parts in which its files are read, equal for every reader: `read({ split: 0 })` yields the elements of the first. For datasets
+   * without `shuffle`, `repeat`, `take`, `skip` and `shard`.
+   * @throws TonyError NOT_FOUND, DATA_INVALID.
+   */
+  splits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): Promise<SplitList> {
+    return splitsOf(this.node, options);
+  }
+
+  /**
+   * Yields splits that no other task of this role has, one after the other, for `read({ split })`; yields all splits if the program runs by
+   * itself. A split is finished when the task requests the next one. The unfinished splits of a failed task go to others, and the loop ends
+   * when all splits are finished. A ranked role that begins a new generation starts again with all splits.
+   * @throws TonyError NOT_FOUND, DATA_INVALID.
+   */
+  async *claimSplits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): AsyncGenerator<number, void> {
+    yield* claimSplits(await this.splits(options), options.signal ?? new AbortController().signal);
+  }
+
+  [Symbol.asyncIterator](): DatasetReader<T> {
+    return this.read();
+  }
+
+  /** Reads all elements into memory; for small datasets. */
+  async toArray(options: ReadOptions = {}): Promise<T[]> {
+    const elements: T[] = [];
+    for await (const element of this.read(options)) elements.push(element);
+    return elements;
+  }
+
+  /**
+   * Converts to a tf.data dataset, for `model.fitDataset` and `model.evaluateDataset`; columns become tensors. Each iterator reads the next
+   * epoch.
+   */
+  toTfDataset(tf: typeof tfjs, options: Omit<ReadOptions, 'state'> = {}): tfjs.data.Dataset<tfjs.TensorContainer> {
+    let epoch = options.epoch ?? 0;
+    return tf.data.generator(() => {
+      const reader = this.read({ ...options, epoch: epoch++ });
+      return {
+        next: async () => {
+          const { done, value } = await reader.next();
+          return done ? { done: true, value: undefined } : { done: false, value: toTensors(tf, value) };
+        },
+      } as unknown as Iterator<tfjs.TensorContainer>;
+    });
+  }
+
+  #with<U>(node: DatasetNode<U>): Dataset<U> {
+    return new Dataset(node, this.isBatched);
+  }
+}
+
+function count(name: string, value: number, least: number): number {
+  if (!Number.isInteger(value) || value < least) {
+    throw new TonyError('DATA_INVALID', `${name} is ${value}; it must be a whole number of at least ${least}`);
+  }
+  return value;
+}

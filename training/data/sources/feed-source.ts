@@ -1,0 +1,136 @@
+import { anySignal } from '../../../platform/any-signal.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import type { Json } from '../../../platform/json-value.ts';
+import { FEED_LEAVE, FEED_TAKE } from '../../process/service-names.ts';
+import { type ServiceReply, Services } from '../../process/services.ts';
+import { readTask } from '../../process/task.ts';
+import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
+import type { Chunk, ChunkStream } from '../reading/stream.ts';
+import { Dataset } from './dataset.ts';
+
+export interface FeedOptions {
+  /** The feed ends when this many producers (1 by default) have connected and all connected producers have ended. */
+  readonly producers?: number;
+}
+
+/** The time limit for the message that returns unused records; without it, they go to other workers when this process ends. */
+const LEAVE_MS = 2_000;
+
+/** The number of feeds that this process has begun to read; each is a separate reader. */
+let readings = 0;
+
+/**
+ * Records that other processes send to this job while it runs: with `tony-ts feed`, or `openFeed` of the library. Each record goes to the
+ * worker that requests the next ones. A feed can be read once, in one epoch, and ends when its producers have ended it. Checkpoints contain
+ * no position in a feed: a restarted training continues with the records that no worker has taken.
+ *
+ * @param name letters, digits, dots, underscores and dashes.
+ * @throws TonyError USAGE outside of a job, during reading.
+ */
+export function fromFeed(name: string, options: FeedOptions = {}): Dataset<Buffer> {
+  const { producers = 1 } = options;
+  if (!/^[\w.-]{1,100}$/.test(name))
+    throw new TonyError('DATA_INVALID', `"${name}" is no name of a feed: it has letters, digits, points and dashes`);
+  if (!Number.isInteger(producers) || producers < 1)
+    throw new TonyError('DATA_INVALID', `producers is ${producers}; it must be at least 1`);
+  return new Dataset(new FeedNode(name, producers));
+}
+
+class FeedNode implements DatasetNode<Buffer> {
+  readonly #name: string;
+  readonly #producers: number;
+
+  constructor(name: string, producers: number) {
+    this.#name = name;
+    this.#producers = producers;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<Buffer> {
+    refuseSplits(context, 'fromFeed()', 'its records come from outside');
+    if (context.passes.some((pass) => pass > 0) || from !== null) {
+      throw new TonyError('USAGE', `the feed ${this.#name} cannot be read a second time`, {
+        hint: 'Train for one epoch (epochs: 1), or say with stepsPerEpoch how long one is; leave repeat() out.',
+      });
+    }
+    const services = Services.ofTask();
+    if (services === null) {
+      throw new TonyError('USAGE', `the feed ${this.#name} can only be read in a job`, {
+        hint: 'Submit the program, with --local if you like.',
+      });
+    }
+    context.onUnrepeatable?.();
+    if ((readTask()?.generation ?? 1) > 1) {
+      context.onNotice(`the feed ${this.#name} goes on with what nobody has taken: what was taken since the checkpoint is not given again`);
+    }
+    return new FeedStream(services, context, {
+      feed: this.#name,
+      producers: this.#producers,
+      reader: `${context.share.index}.${readings++}`,
+    });
+  }
+}
+
+interface Question {
+  readonly feed: string;
+  readonly producers: number;
+  readonly reader: string;
+}
+
+/**
+ * Requests the next records as soon as some have arrived, which also confirms their receipt to the ApplicationMaster. So when this process
+ * fails, no record that it may have used is delivered again.
+ */
+class FeedStream implements ChunkStream<Buffer> {
+  readonly #services: Services;
+  readonly #signal: AbortSignal;
+  readonly #closing = new AbortController();
+  readonly #question: Question;
+  #at = 0;
+  #coming: Promise<ServiceReply> | null = null;
+  #isOver = false;
+
+  constructor(services: Services, { signal }: ReadContext, question: Question) {
+    this.#services = services;
+    this.#signal = anySignal([signal, this.#closing.signal]);
+    this.#question = question;
+  }
+
+  async next(): Promise<Chunk<Buffer> | null> {
+    while (!this.#isOver) {
+      this.#coming ??= this.#ask();
+      const { answer, body } = await this.#coming;
+      this.#coming = null;
+      if (answer === 'over') this.#isOver = true;
+      else if (answer !== 'wait') {
+        this.#at++;
+        this.#coming = this.#ask();
+        const items = recordsIn(body, (answer as { lengths: readonly number[] }).lengths);
+        if (items.length > 0) return { items, from: null, bytes: body.length };
+      }
+    }
+    return null;
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    if (this.#isOver || this.#coming === null) return;
+    this.#isOver = true;
+    const { feed, reader } = this.#question;
+    await this.#services.ask(FEED_LEAVE, { feed, reader }, AbortSignal.timeout(LEAVE_MS)).catch(() => {});
+  }
+
+  #ask(): Promise<ServiceReply> {
+    const asking = this.#services.ask(FEED_TAKE, { ...this.#question, at: this.#at }, this.#signal);
+    // The error surfaces where the promise is awaited; if the stream is closed first, it must not be unhandled.
+    asking.catch(() => {});
+    return asking;
+  }
+}
+
+function recordsIn(body: Buffer, lengths: readonly number[]): Buffer[] {
+  let offset = 0;
+  return lengths.map((length) => {
+    offset += length;
+    return body.subarray(offset - length, offset);
+  });
+}

@@ -1,0 +1,149 @@
+import { TonyError } from '../../../platform/errors.ts';
+import type { Json } from '../../../platform/json-value.ts';
+import { shuffledOrder } from '../../process/random.ts';
+import type { SourceOptions } from '../formats/source-options.ts';
+import { withLocalCopies } from '../local-copy/local-copy.ts';
+import { deal } from '../reading/deal.ts';
+import { DispatchedStream } from '../reading/dispatched.ts';
+import { type DataFile, type FileLister, type Files, fingerprint, listerOf, otherFiles } from '../reading/file-set.ts';
+import type { DatasetNode, ReadContext, SplitRead } from '../reading/read-context.ts';
+import type { FileFormat, Split } from '../reading/split.ts';
+import { type Chunk, type ChunkStream, DeferredStream } from '../reading/stream.ts';
+
+const SPLIT_BYTES = 64 * 1024 * 1024;
+const SMALLEST_SPLIT_BYTES = 1024 * 1024;
+/** The number of parts per reader; several, so that shares are even. */
+const SPLITS_PER_READER = 4;
+
+/** The records of files. State: the identity of the files, the number of the split in this reader's order, and the position in it. */
+export class FileSource<T> implements DatasetNode<T> {
+  readonly #list: FileLister;
+  readonly #format: FileFormat<T>;
+  readonly #options: SourceOptions;
+
+  constructor(files: Files | FileLister, format: FileFormat<T>, options: SourceOptions) {
+    this.#list = typeof files === 'function' ? files : listerOf(files);
+    this.#format = format;
+    this.#options = options;
+  }
+
+  open(outer: ReadContext, from: Json): ChunkStream<T> {
+    return new DeferredStream(async () => {
+      const { share, split, fileOrderSeed, passes } = outer;
+      const files = await this.#list(outer.storage);
+      const context = await this.#withLocalCopies(outer, files);
+      if (split !== undefined) return this.#openSplit(files, split, context, from);
+      const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), share.count, this.#options.splitBytes);
+      const order = fileOrderSeed === null ? splits.keys() : shuffledOrder(splits.length, fileOrderSeed, ...passes);
+      const ordered = Array.from(order, (index) => splits[index] as Split);
+      const known = fingerprint(files);
+      const policy = this.#options.shardPolicy ?? 'auto';
+      if (context.dispatch === true && context.dispatchLog !== undefined && policy !== 'off' && splits.length >= share.count) {
+        const order = JSON.stringify([known, fileOrderSeed]);
+        const pass = context.dispatchLog.open({ fingerprint: order, splits: splits.length, passes });
+        return new DispatchedStream(ordered, pass, this.#format, context, from);
+      }
+      const byFile = policy === 'file' || (policy === 'auto' && splits.length >= share.count);
+      if (policy === 'off') return new SplitStream(ordered, known, this.#format, context, from);
+      if (byFile) {
+        // With local copies, a reader must keep the same share in every epoch to benefit from them.
+        const own = new Set(shareOf(context === outer ? ordered : splits, share.index, share.count));
+        const mine = ordered.filter((each) => own.has(each));
+        return new SplitStream(mine, known, this.#format, context, from);
+      }
+      return deal((at) => new SplitStream(ordered, known, this.#format, context, at), share, from);
+    });
+  }
+
+  async #withLocalCopies(context: ReadContext, files: readonly DataFile[]): Promise<ReadContext> {
+    const { localCopy = false } = this.#options;
+    if (localCopy === false) return context;
+    const options = localCopy === true ? {} : localCopy;
+    return { ...context, storage: await withLocalCopies(context.storage, files, options, context.onNotice) };
+  }
+
+  #openSplit(files: readonly DataFile[], { index, onSplits }: SplitRead, context: ReadContext, from: Json): ChunkStream<T> {
+    // Splits files as for a single reader, so that the splits do not depend on the caller.
+    const splits = cutIntoSplits(files, (file) => this.#format.isSplittable(file), 1, this.#options.splitBytes);
+    const known = fingerprint(files);
+    onSplits({ fingerprint: known, splits: splits.map((split) => ({ uri: split.file.uri, from: split.from, to: split.to })) });
+    const chosen = index === null ? [] : splits.slice(index, index + 1);
+    if (index !== null && chosen.length === 0) throw new TonyError('DATA_INVALID', `there is no split ${index} of ${splits.length}`);
+    return new SplitStream(chosen, `${known}:${index}`, this.#format, context, from);
+  }
+}
+
+/** Cuts files into splits where their format permits it. */
+export function cutIntoSplits(
+  files: readonly DataFile[],
+  isSplittable: (file: DataFile) => boolean,
+  readers: number,
+  splitBytes = SPLIT_BYTES,
+): Split[] {
+  const total = files.reduce((sum, { size }) => sum + size, 0);
+  const even = Math.max(SMALLEST_SPLIT_BYTES, Math.ceil(total / (readers * SPLITS_PER_READER)));
+  const largest = Math.min(splitBytes, readers === 1 ? splitBytes : even);
+  return files.flatMap((file) => {
+    const count = isSplittable(file) ? Math.max(1, Math.ceil(file.size / largest)) : 1;
+    const border = (index: number) => Math.round((file.size * index) / count);
+    return Array.from({ length: count }, (_, index) => ({ file, from: border(index), to: border(index + 1) }));
+  });
+}
+
+/**
+ * Assigns splits in descending size to the reader with the fewest bytes, which balances whole splits well. The order within a share is
+ * preserved.
+ */
+export function shareOf(splits: readonly Split[], reader: number, readers: number): Split[] {
+  if (readers === 1) return [...splits];
+  const bytes = new Array<number>(readers).fill(0);
+  const mine = new Set<Split>();
+  for (const split of [...splits].sort((a, b) => b.to - b.from - (a.to - a.from))) {
+    const least = bytes.indexOf(Math.min(...bytes));
+    bytes[least] = (bytes[least] as number) + split.to - split.from;
+    if (least === reader) mine.add(split);
+  }
+  return splits.filter((split) => mine.has(split));
+}
+
+class SplitStream<T> implements ChunkStream<T> {
+  readonly #splits: readonly Split[];
+  readonly #fingerprint: string;
+  readonly #format: FileFormat<T>;
+  readonly #context: ReadContext;
+  #split: number;
+  #at: Json;
+  #chunks: AsyncGenerator<Chunk<T>, void> | null = null;
+
+  constructor(splits: readonly Split[], known: string, format: FileFormat<T>, context: ReadContext, state: Json) {
+    const [stored, split, at] = (state ?? [known, 0, null]) as [string, number, Json];
+    if (stored !== known) {
+      throw otherFiles();
+    }
+    this.#splits = splits;
+    this.#fingerprint = known;
+    this.#format = format;
+    this.#context = context;
+    this.#split = split;
+    this.#at = at;
+  }
+
+  async next(): Promise<Chunk<T> | null> {
+    for (;;) {
+      const split = this.#splits[this.#split];
+      if (split === undefined) return null;
+      this.#context.signal.throwIfAborted();
+      this.#chunks ??= this.#format.read(split, this.#at, this.#context);
+      const { done, value } = await this.#chunks.next();
+      if (!done) return { ...value, from: [this.#fingerprint, this.#split, value.from] };
+      this.#chunks = null;
+      this.#split++;
+      this.#at = null;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#split = this.#splits.length;
+    await this.#chunks?.return();
+  }
+}

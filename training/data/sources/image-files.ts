@@ -1,0 +1,92 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { messageOf, TonyError } from '../../../platform/errors.ts';
+import type { Json } from '../../../platform/json-value.ts';
+import type { Storage } from '../../../storage/storage.ts';
+import { nameOf, parentUri } from '../../../storage/uri.ts';
+import type { Column } from '../../encoding/idx.ts';
+import { type ContentsOptions, contentsNode, type FileContents, listedFiles } from '../formats/file-format.ts';
+import { codecsOf, type DecodeImageOptions, decodeImage } from '../formats/image.ts';
+import type { SourceOptions } from '../formats/source-options.ts';
+import { type DataFile, type Files, listFiles } from '../reading/file-set.ts';
+import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
+import { type ChunkStream, DeferredStream } from '../reading/stream.ts';
+import { ChunkMapNode } from '../transforms/map.ts';
+import { FileSource } from './file-source.ts';
+
+export interface ImageOptions extends DecodeImageOptions, SourceOptions, ContentsOptions {
+  /** Names of folders, in the order of their labels; images in other folders are ignored. All folders, sorted by name, by default. */
+  readonly classNames?: readonly string[];
+  /** Skips and counts images that cannot be decoded instead of failing; false by default. */
+  readonly skipDamaged?: boolean;
+}
+
+export interface ImageElement {
+  /** Pixels of shape [height, width, channels], one byte per value. */
+  readonly image: Column;
+  /** The label: the number of the image's folder. */
+  readonly label: number;
+  readonly uri: string;
+}
+
+const IMAGE = /\.(png|jpe?g|bmp|gif)$/i;
+
+/** Lists the images among the files that lie in labelled folders, with their labels. */
+export async function labelledImages(
+  storage: Storage,
+  files: Files,
+  classNames?: readonly string[],
+): Promise<{ readonly files: DataFile[]; readonly classNames: readonly string[]; labelOf(uri: string): number }> {
+  const images = (await listFiles(storage, files)).filter(({ uri }) => IMAGE.test(uri));
+  const names = classNames ?? [...new Set(images.map(({ uri }) => folderOf(uri)))].sort();
+  const labels = new Map(names.map((name, label) => [name, label]));
+  const counting = images.filter(({ uri }) => labels.has(folderOf(uri)));
+  if (counting.length === 0) {
+    throw new TonyError('NOT_FOUND', `no PNG, JPEG, BMP or GIF image is named by ${[files].flat().join(', ')}`, {
+      hint: 'Name the folders of the classes, as in images(tf, "flowers/*").',
+    });
+  }
+  return { files: counting, classNames: names, labelOf: (uri) => labels.get(folderOf(uri)) as number };
+}
+
+function folderOf(uri: string): string {
+  return nameOf(parentUri(uri));
+}
+
+/** Image files, decoded as they are read. */
+export class ImageNode implements DatasetNode<ImageElement> {
+  readonly #tf: typeof tfjs;
+  readonly #files: Files;
+  readonly #options: ImageOptions;
+
+  constructor(tf: typeof tfjs, files: Files, options: ImageOptions) {
+    codecsOf(tf);
+    this.#tf = tf;
+    this.#files = files;
+    this.#options = options;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<ImageElement> {
+    return new DeferredStream(async () => {
+      const { classNames } = this.#options;
+      const { files, labelOf } = await labelledImages(context.storage, this.#files, classNames);
+      const contents = contentsNode(new FileSource(async () => files, listedFiles, this.#options), this.#options);
+      const decode = (items: readonly FileContents[], { onDamage }: ReadContext) =>
+        items.flatMap(({ uri, bytes }) => {
+          const image = this.#decode(uri, bytes, onDamage);
+          return image === null ? [] : [{ image, label: labelOf(uri), uri }];
+        });
+      return new ChunkMapNode(contents, decode).open(context, from);
+    });
+  }
+
+  #decode(uri: string, bytes: Buffer, onDamage: ReadContext['onDamage']): Column | null {
+    try {
+      return decodeImage(this.#tf, bytes, this.#options);
+    } catch (error) {
+      const damage = new TonyError('DATA_INVALID', `${uri}: ${messageOf(error)}`, { cause: error });
+      if (this.#options.skipDamaged !== true) throw damage;
+      onDamage(damage);
+      return null;
+    }
+  }
+}

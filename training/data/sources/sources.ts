@@ -1,0 +1,171 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../../platform/errors.ts';
+import type { Storage } from '../../../storage/storage.ts';
+import { type CsvOptions, type CsvRow, csvFormat, type LabelledCsvRow } from '../formats/csv.ts';
+import { type ContentsOptions, contentsNode, type FileContents, listedFiles } from '../formats/file-format.ts';
+import { type IdxOptions, type IdxRecord, idxFormat } from '../formats/idx-format.ts';
+import { lineFormat } from '../formats/line-format.ts';
+import type { SourceOptions } from '../formats/source-options.ts';
+import { type RecordOptions, tfRecordFormat } from '../formats/tfrecord-format.ts';
+import { type DataFile, type Files, listerOfColumns } from '../reading/file-set.ts';
+import { SampleNode, type SampleOptions } from '../transforms/sample.ts';
+import { ZipNode } from '../transforms/zip.ts';
+import { Dataset } from './dataset.ts';
+import { FileSource } from './file-source.ts';
+import { type ImageElement, ImageNode, type ImageOptions, labelledImages } from './image-files.ts';
+import { elementsOfTfData, IterableNode } from './memory.ts';
+
+/*
+ * The sources of datasets. Files are given as URIs (hdfs://, file://) or paths; names may be patterns (`part-*`, `{train,extra}-[0-9]*`),
+ * and a folder stands for the files in it.
+ */
+
+/**
+ * The records of TFRecord files, with verified checksums. The Buffers are views of the read buffer: copy those that you keep for long.
+ * TFRecord files cannot be split: for N ranks to share them evenly, use N files or a multiple of N.
+ */
+export function tfrecords(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<Buffer> {
+  return new Dataset(new FileSource(files, tfRecordFormat(options), options));
+}
+
+/** The lines of text files (UTF-8), without line breaks; includes empty lines. */
+export function lines(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<string> {
+  return new Dataset(
+    new FileSource(
+      files,
+      lineFormat(options, async () => (line: string) => line),
+      options,
+    ),
+  );
+}
+
+/** One JSON value per line; empty lines are skipped. */
+export function jsonl<T = unknown>(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<T> {
+  const parse = (line: string): T | undefined => (line.trim() === '' ? undefined : (JSON.parse(line) as T));
+  return new Dataset(
+    new FileSource(
+      files,
+      lineFormat(options, async () => parse),
+      options,
+    ),
+  );
+}
+
+/**
+ * Comma-separated values (RFC 4180). A row is an object by column name, or `{ xs, ys }` if `columnConfigs` marks labels. Types, defaults
+ * and required values as in tf.data.csv.
+ */
+export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOptions & SourceOptions = {}): Dataset<Row> {
+  return new Dataset(new FileSource(files, csvFormat(options), options)) as unknown as Dataset<Row>;
+}
+
+/**
+ * The records of IDX files (the format of MNIST, plain or gzip): numbers for a file with one dimension (labels), columns for a file with
+ * more (images). Corresponding files are read together: `idx({ image: 'train-images-idx3-ubyte', label: 'train-labels-idx1-ubyte' })`;
+ * files of patterns are paired in the order of their names. Ranks share large files in parts.
+ */
+export function idx<T = IdxRecord>(files: Files, options?: IdxOptions & SourceOptions): Dataset<T>;
+export function idx<T = Record<string, IdxRecord>>(
+  files: Readonly<Record<string, Files>>,
+  options?: IdxOptions & SourceOptions,
+): Dataset<T>;
+export function idx(files: Files | Readonly<Record<string, Files>>, options: IdxOptions & SourceOptions = {}): Dataset<unknown> {
+  if (typeof files === 'string' || Array.isArray(files)) {
+    return new Dataset(
+      new FileSource(
+        files as Files,
+        idxFormat(options, ([value]) => value),
+        options,
+      ),
+    );
+  }
+  const names = Object.keys(files);
+  if (names.length === 0) throw new TonyError('DATA_INVALID', 'idx has no files to read');
+  const format = idxFormat(options, (values) => Object.fromEntries(names.map((name, index) => [name, values[index]])));
+  return new Dataset(new FileSource(listerOfColumns(Object.values(files)), format, options));
+}
+
+/**
+ * Combines the n-th elements of several datasets into an array or an object: `zip({ xs: images, ys: labels })`. Ends with the shortest
+ * dataset. Each rank reads all datasets and takes its share: a single source that reads several files together (`idx({ ... })`) costs less.
+ */
+export function zip<const T extends readonly Dataset<unknown>[]>(
+  datasets: T,
+): Dataset<{ -readonly [Index in keyof T]: T[Index] extends Dataset<infer Element> ? Element : never }>;
+export function zip<const T extends Readonly<Record<string, Dataset<unknown>>>>(
+  datasets: T,
+): Dataset<{ -readonly [Name in keyof T]: T[Name] extends Dataset<infer Element> ? Element : never }>;
+export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<string, Dataset<unknown>>>): Dataset<unknown> {
+  const parts: readonly Dataset<unknown>[] = Object.values(datasets);
+  if (parts.length === 0) throw new TonyError('DATA_INVALID', 'zip has no datasets to take elements from');
+  if (parts.some(({ isBatched }) => isBatched !== parts[0]?.isBatched)) {
+    throw new TonyError('DATA_INVALID', 'a dataset of batches and one of single elements cannot be zipped');
+  }
+  const names = Object.keys(datasets);
+  const combine = (elements: readonly unknown[]) => Object.fromEntries(names.map((name, index) => [name, elements[index]]));
+  const node = new ZipNode<unknown>(
+    parts.map((part) => part.node),
+    Array.isArray(datasets) ? (elements) => [...elements] : combine,
+  );
+  return new Dataset(node, parts[0]?.isBatched ?? false);
+}
+
+/**
+ * Mixes the elements of several datasets: each element comes from a dataset drawn by weight, until all datasets have ended. The draws
+ * differ between epochs and are equal in every run.
+ */
+export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOptions = {}): Dataset<T> {
+  const { weights = datasets.map(() => 1), seed = null } = options;
+  if (weights.length !== datasets.length || datasets.length === 0) {
+    throw new TonyError('DATA_INVALID', `sampleFrom has ${datasets.length} datasets and ${weights.length} weights`);
+  }
+  if (!weights.every((weight) => Number.isFinite(weight) && weight >= 0)) {
+    throw new TonyError('DATA_INVALID', `the weights of sampleFrom are ${weights.join(', ')}; none may be negative`);
+  }
+  if (datasets.some(({ isBatched }) => isBatched !== datasets[0]?.isBatched)) {
+    throw new TonyError('DATA_INVALID', 'datasets of batches and of single elements cannot be mixed');
+  }
+  const nodes = datasets.map(({ node }) => node);
+  return new Dataset(new SampleNode(nodes, weights, seed), datasets[0]?.isBatched ?? false);
+}
+
+/** The list of files, without their content. */
+export function files(names: Files, options: SourceOptions = {}): Dataset<DataFile> {
+  return new Dataset(new FileSource(names, listedFiles, options));
+}
+
+/** One element per file, with its bytes; for example for images. */
+export function binaryFiles(names: Files, options: SourceOptions & ContentsOptions = {}): Dataset<FileContents> {
+  return new Dataset(contentsNode(new FileSource(names, listedFiles, options), options));
+}
+
+/**
+ * Image files (PNG, JPEG, BMP, GIF), labelled with the numbers of their folders, like Keras' image_dataset_from_directory: `images(tf,
+ * 'flowers/*', { size: [180, 180], channels: 3 })`. Folders are numbered in the order of their names (see `imageClasses`). Requires the
+ * native backend.
+ * @throws TonyError BACKEND_UNFIT when the backend cannot decode images.
+ */
+export function images(tf: typeof tfjs, files: Files, options: ImageOptions = {}): Dataset<ImageElement> {
+  return new Dataset(new ImageNode(tf, files, options));
+}
+
+/** The class names of `images`: entry n is the name of label n. */
+export async function imageClasses(storage: Storage, files: Files): Promise<readonly string[]> {
+  return (await labelledImages(storage, files)).classNames;
+}
+
+/** A dataset of elements in memory. */
+export function fromArray<T>(elements: readonly T[]): Dataset<T> {
+  return new Dataset(new IterableNode(() => elements));
+}
+
+/** A dataset of elements from a function. It is called for each pass and must produce the same elements each time, on each rank. */
+export function fromGenerator<T>(iterate: () => Iterable<T> | AsyncIterable<T>): Dataset<T> {
+  return new Dataset(new IterableNode(iterate));
+}
+
+/** A batched tf.data dataset. Every rank reads all of it and takes its share of the elements. */
+export function fromTfDataset<T = unknown>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>): Dataset<T> {
+  // Reads one element at a time, because elements are tensors, which occupy memory.
+  return new Dataset(new IterableNode(() => elementsOfTfData<T>(dataset), 1), true);
+}

@@ -1,0 +1,127 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { Column } from '../encoding/idx.ts';
+import type { TrainingData } from './data.ts';
+
+export type NumberArray = Column['values'] | Float64Array | Uint16Array | Uint32Array | Uint8ClampedArray;
+
+/** Nested arrays of numbers of any depth; the first dimension counts the examples. */
+export type NestedNumbers = readonly number[] | readonly NestedNumbers[];
+
+/** One input, one target, or weights: a tensor, values with a shape, or a (nested) array. */
+export type ColumnLike = tfjs.Tensor | Column | NumberArray | NestedNumbers;
+
+/** The inputs or targets of a model: the only one, all in the model's order, or by name. */
+export type ColumnsLike = ColumnLike | readonly (tfjs.Tensor | Column)[] | { readonly [name: string]: ColumnLike };
+
+/** Training data as programs pass it to `fit`. The first dimension counts the examples, and every rank holds all of them. */
+export interface Examples {
+  readonly x: ColumnsLike;
+  readonly y: ColumnsLike;
+  /** The weight of the loss for each example; also available as an option of `fit`. */
+  readonly sampleWeight?: ColumnLike;
+  /** See TrainingData. */
+  readonly prepare?: TrainingData['prepare'];
+}
+
+/** @throws TonyError DATA_INVALID naming the kind of the invalid value. */
+export function standardData(tf: typeof tfjs, model: tfjs.LayersModel, given: Examples): TrainingData {
+  const { x, y, sampleWeight, prepare } = checkKind(given);
+  return {
+    x: columnsOf(tf, x, 'x', model.inputNames),
+    y: columnsOf(tf, y, 'y', model.outputNames),
+    ...(sampleWeight === undefined ? {} : { sampleWeight: columnOf(tf, sampleWeight, 'sampleWeight') }),
+    ...(prepare === undefined ? {} : { prepare }),
+  };
+}
+
+function checkKind(given: unknown): Examples {
+  const hint = 'Give { x, y }, [x, y], or a dataset; fromGenerator(...) and fromArray(...) make one.';
+  const isObject = typeof given === 'object' && given !== null;
+  if (isObject && 'dataId' in given) {
+    throw new TonyError('DATA_INVALID', 'fit was given a tensor in place of inputs and targets', {
+      hint: 'Give both together: cluster.fit(model, { x, y }, options).',
+    });
+  }
+  if (!isObject || (!('x' in given) && !('y' in given))) {
+    throw new TonyError('DATA_INVALID', `fit was given ${kindOf(given)} in place of inputs and targets`, { hint });
+  }
+  for (const name of ['x', 'y'] as const) {
+    if ((given as Partial<Examples>)[name] === undefined) {
+      throw new TonyError('DATA_INVALID', `the data has no ${name}`, { hint });
+    }
+  }
+  return given as Examples;
+}
+
+function columnsOf(tf: typeof tfjs, given: ColumnsLike, what: string, names: readonly string[]): (tfjs.Tensor | Column)[] {
+  if (Array.isArray(given) && given.length > 0 && given.every((each) => isColumn(tf, each))) {
+    return [...given];
+  }
+  if (typeof given !== 'object' || given === null || isColumn(tf, given) || ArrayBuffer.isView(given) || Array.isArray(given)) {
+    return [columnOf(tf, given as ColumnLike, what)];
+  }
+  const byName = given as Readonly<Record<string, ColumnLike>>;
+  const isWhole = Object.keys(byName).length === names.length && names.every((name) => Object.hasOwn(byName, name));
+  if (!isWhole) {
+    throw new TonyError('DATA_INVALID', `${what} has ${Object.keys(byName).join(', ') || 'nothing'}; the model wants ${names.join(', ')}`);
+  }
+  return names.map((name) => columnOf(tf, byName[name] as ColumnLike, `${what}.${name}`));
+}
+
+/** @throws TonyError DATA_INVALID. */
+export function columnOf(tf: typeof tfjs, given: ColumnLike, what: string): tfjs.Tensor | Column {
+  if (isColumn(tf, given)) {
+    const { values, shape } = given as Column;
+    const count = shape.reduce((product, size) => product * size, 1);
+    // The values of a tensor are not read.
+    if (!(given instanceof tf.Tensor) && values.length !== count) {
+      throw new TonyError('DATA_INVALID', `${what} has ${values.length} values; its shape [${shape}] asks for ${count}`);
+    }
+    return given as tfjs.Tensor | Column;
+  }
+  if (ArrayBuffer.isView(given) && 'length' in given) {
+    return { values: given instanceof Int32Array ? given : Float32Array.from(given as ArrayLike<number>), shape: [given.length] };
+  }
+  if (!Array.isArray(given)) {
+    throw new TonyError('DATA_INVALID', `${what} is ${kindOf(given)}; it must be a tensor, { values, shape }, or an array of numbers`);
+  }
+  return fromNested(given as NestedNumbers, what);
+}
+
+function fromNested(given: NestedNumbers, what: string): Column {
+  const shape: number[] = [];
+  for (let level: unknown = given; isList(level); level = level[0]) shape.push(level.length);
+  const values = new Float32Array(shape.reduce((product, size) => product * size, 1));
+  let at = 0;
+  const fill = (level: unknown, depth: number): void => {
+    if (depth === shape.length ? typeof level !== 'number' : !isList(level) || level.length !== shape[depth]) {
+      const expected = depth === shape.length ? 'a number' : `an array of ${shape[depth]}`;
+      throw new TonyError('DATA_INVALID', `${what} has ${kindOf(level)} where its first example has ${expected}`);
+    }
+    if (isList(level)) for (const each of Array.from(level)) fill(each, depth + 1);
+    else values[at++] = level as number;
+  };
+  fill(given, 0);
+  return { values, shape };
+}
+
+function isList(value: unknown): value is ArrayLike<unknown> {
+  return Array.isArray(value) || (ArrayBuffer.isView(value) && 'length' in value);
+}
+
+function isColumn(tf: typeof tfjs, value: unknown): boolean {
+  if (value instanceof tf.Tensor) return true;
+  return (
+    typeof value === 'object' && value !== null && 'values' in value && isList(value.values) && 'shape' in value && isList(value.shape)
+  );
+}
+
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (isList(value)) return `an array of ${value.length}`;
+  if (typeof value === 'function') return 'a function';
+  if (typeof value !== 'object') return `the ${typeof value} ${String(value)}`;
+  if (Symbol.asyncIterator in value || Symbol.iterator in value) return 'a generator';
+  return `an object with ${Object.keys(value).slice(0, 5).join(', ') || 'nothing'}`;
+}

@@ -1,0 +1,70 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { Column } from '../encoding/idx.ts';
+import type { RawBatch } from './data.ts';
+import { isColumn } from './transforms/collate.ts';
+import { tensorOfColumn } from './transforms/tensors.ts';
+
+type Part = tfjs.Tensor | Column;
+type Parts = Part | readonly Part[] | Readonly<Record<string, Part>>;
+
+/**
+ * A training batch of a dataset: inputs and targets, each a single one, several in order, or by the names of the model's inputs and
+ * outputs; optionally with the weight of the loss for each example.
+ */
+export type TrainingElement = ({ readonly xs: Parts; readonly ys: Parts } | { readonly x: Parts; readonly y: Parts }) & {
+  readonly sampleWeight?: Part;
+};
+
+export interface ModelNames {
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+}
+
+/** @throws TonyError DATA_INVALID when the element is not a training batch. */
+export function tensorsOf(tf: typeof tfjs, element: unknown, names: ModelNames): RawBatch {
+  const [xs, ys] = partsOf(element);
+  const { sampleWeight } = element as { readonly sampleWeight?: unknown };
+  const tensors = (parts: unknown, wanted: readonly string[]) => {
+    return listOf(parts, wanted).map((part) => (isColumn(part) ? tensorOfColumn(tf, part) : (part as tfjs.Tensor)));
+  };
+  const weights = sampleWeight === undefined ? {} : { sampleWeight: tensors(sampleWeight, [])[0] as tfjs.Tensor };
+  return { x: tensors(xs, names.inputs), y: tensors(ys, names.outputs), ...weights };
+}
+
+/** The number of examples in the batch. */
+export function countExamplesOf(element: unknown): number {
+  const [first] = listOf(partsOf(element)[0], []);
+  return (first as Part).shape[0] ?? 0;
+}
+
+function partsOf(element: unknown): readonly [xs: unknown, ys: unknown] {
+  if (typeof element === 'object' && element !== null) {
+    if ('xs' in element && 'ys' in element) return [element.xs, element.ys];
+    if ('x' in element && 'y' in element) return [element.x, element.y];
+  }
+  throw new TonyError('DATA_INVALID', 'the elements of the dataset are not { xs, ys }', {
+    hint: 'Map them: dataset.map(({ image, label }) => ({ xs: image, ys: label })).',
+  });
+}
+
+function listOf(parts: unknown, names: readonly string[]): readonly unknown[] {
+  const list = Array.isArray(parts) ? parts : isPart(parts) ? [parts] : valuesOf(parts, names);
+  if (list.length === 0 || !list.every(isPart)) {
+    throw new TonyError('DATA_INVALID', 'the elements of the dataset are not batches of numbers', {
+      hint: 'fit takes batches of columns or tensors; texts and bytes have to be mapped to numbers first.',
+    });
+  }
+  return list;
+}
+
+function valuesOf(parts: unknown, names: readonly string[]): readonly unknown[] {
+  if (typeof parts !== 'object' || parts === null) return [];
+  const byName = parts as Readonly<Record<string, unknown>>;
+  const hasNames = names.length > 0 && names.every((name) => name in byName);
+  return hasNames ? names.map((name) => byName[name]) : Object.values(byName);
+}
+
+function isPart(value: unknown): boolean {
+  return isColumn(value) || (typeof value === 'object' && value !== null && 'dataSync' in value);
+}

@@ -1,0 +1,204 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Json } from '../../../platform/json-value.ts';
+import { FileStorage } from '../../../storage/file-storage.ts';
+import { OwnSplits } from '../reading/split-giver.ts';
+import { Dataset } from '../sources/dataset.ts';
+import { fromArray, lines, sampleFrom, tfrecords, zip } from '../sources/sources.ts';
+import { folderWith, tfRecordFile } from '../testing/files.ts';
+
+const storage = new FileStorage();
+const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
+
+describe('zip', () => {
+  test('pairs elements by their places, for any number of ranks, as long as the shortest dataset', async () => {
+    const [many, few] = [fromArray(numbers(1000)), fromArray(numbers(700)).map((value) => `t${value}`)];
+    for (const count of [1, 3]) {
+      const shares = await Promise.all(numbers(count).map((index) => zip({ many, few }).toArray({ storage, share: { index, count } })));
+      const all = shares.flat().sort((a, b) => a.many - b.many);
+      expect(all).toEqual(numbers(700).map((value) => ({ many: value, few: `t${value}` })));
+    }
+    expect(
+      await zip([many.skip(5), few])
+        .take(2)
+        .toArray({ storage }),
+    ).toEqual([
+      [5, 't0'],
+      [6, 't1'],
+    ]);
+  });
+
+  test('takes batches with batches only', async () => {
+    const dataset = fromArray(numbers(10));
+    expect(() => zip([dataset, dataset.batch(2)])).toThrow('batches');
+    expect(() => dataset.concatenate(dataset.batch(2) as unknown as Dataset<number>)).toThrow('batches');
+    expect(() => zip([])).toThrow('no datasets');
+    expect(zip([dataset.batch(2), dataset.batch(2)]).isBatched).toBe(true);
+  });
+});
+
+describe('concatenate', () => {
+  test('gives one dataset behind the other', async () => {
+    const dataset = fromArray([1, 2]).concatenate(fromArray([3]), fromArray<number>([]), fromArray([4, 5]));
+    expect(await dataset.toArray({ storage })).toEqual([1, 2, 3, 4, 5]);
+    expect(await dataset.repeat(2).toArray({ storage })).toHaveLength(10);
+  });
+});
+
+describe('interleave', () => {
+  // The example in the documentation of tf.data.Dataset.interleave.
+  test('takes turns as tf.data does', async () => {
+    const dataset = fromArray([1, 2, 3, 4, 5]).interleave((value) => fromArray(new Array<number>(6).fill(value)), {
+      cycleLength: 2,
+      blockLength: 4,
+    });
+    expect(await dataset.toArray({ storage })).toEqual([
+      ...[1, 1, 1, 1],
+      ...[2, 2, 2, 2],
+      ...[1, 1],
+      ...[2, 2],
+      ...[3, 3, 3, 3],
+      ...[4, 4, 4, 4],
+      ...[3, 3],
+      ...[4, 4],
+      ...[5, 5, 5, 5],
+      ...[5, 5],
+    ]);
+  });
+
+  test('gives every element of every dataset once, each dataset in its order', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.nat(12), { maxLength: 8 }),
+        fc.integer({ min: 1, max: 5 }),
+        fc.integer({ min: 1, max: 4 }),
+        async (lengths, cycleLength, blockLength) => {
+          const all = await fromArray(lengths.map((length, index) => ({ length, index })))
+            .interleave(({ length, index }) => fromArray(numbers(length).map((value) => [index, value] as const)), {
+              cycleLength,
+              blockLength,
+            })
+            .toArray({ storage });
+          for (const [index, length] of lengths.entries()) {
+            expect(all.filter(([of]) => of === index).map(([, value]) => value)).toEqual(numbers(length));
+          }
+          expect(all).toHaveLength(lengths.reduce((sum, length) => sum + length, 0));
+        },
+      ),
+      // Several consecutive empty datasets, followed by one that is not empty.
+      { examples: [[[0, 0, 1], 1, 1]] },
+    );
+  });
+
+  test('reads several files beside each other, and opens no more of them than it may', async () => {
+    const folder = await folderWith(
+      Object.fromEntries(numbers(9).map((file) => [`f${file}`, tfRecordFile(numbers(20).map((record) => `${file}/${record}`))])),
+    );
+    let open = 0;
+    let most = 0;
+    const counted = (file: number) =>
+      new Dataset<Buffer>({
+        open: (context, from) => {
+          most = Math.max(most, ++open);
+          const stream = tfrecords(`${folder}/f${file}`).node.open(context, from);
+          let isOpen = true;
+          const close = async () => {
+            if (isOpen) open--;
+            isOpen = false;
+            await stream.close();
+          };
+          return { next: () => stream.next(), close };
+        },
+      });
+    const dataset = fromArray(numbers(9)).interleave(counted, { cycleLength: 3 });
+    expect((await dataset.map(String).toArray({ storage })).slice(0, 4)).toEqual(['0/0', '1/0', '2/0', '0/1']);
+    expect(most).toBeLessThanOrEqual(3);
+    expect(open).toBe(0);
+    const reader = dataset.read({ storage });
+    await reader.next();
+    await reader.return();
+    expect(open).toBe(0);
+  });
+
+  test('says what is wrong with a dataset in it', async () => {
+    const dataset = fromArray(['none']).interleave((name) => tfrecords(`/nowhere/${name}`));
+    await expect(dataset.toArray({ storage })).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+});
+
+describe('sampleFrom', () => {
+  const parts = (many = 3000) => [
+    fromArray(numbers(many)).map((value) => ({ of: 'a', value })),
+    fromArray(numbers(1000)).map((value) => ({ of: 'b', value })),
+  ];
+
+  test('draws by weight, gives each element once, and another order in each epoch', async () => {
+    const mixed = sampleFrom(parts(), { weights: [3, 1] });
+    const all = await mixed.toArray({ storage });
+    const early = all.slice(0, 2000).filter(({ of }) => of === 'a').length;
+    // The expected value is 1500, with a standard deviation of 19.
+    expect(Math.abs(early - 1500)).toBeLessThan(100);
+    for (const [of, count] of [
+      ['a', 3000],
+      ['b', 1000],
+    ] as const) {
+      expect(all.filter((element) => element.of === of).map(({ value }) => value)).toEqual(numbers(count));
+    }
+    expect(await mixed.toArray({ storage })).toEqual(all);
+    expect(await mixed.toArray({ storage, epoch: 1 })).not.toEqual(all);
+    expect(await sampleFrom(parts(), { weights: [1, 0] }).toArray({ storage })).toHaveLength(3000);
+  });
+
+  test('goes on anywhere exactly where it was, and is shared by ranks', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.nat(3000), fc.integer({ min: 1, max: 3 }), fc.nat(2000), async (many, count, stop) => {
+        const mixed = sampleFrom(parts(many), { weights: [2, 1] }).shuffle(20);
+        const shares = await Promise.all(numbers(count).map((index) => mixed.toArray({ storage, share: { index, count } })));
+        expect(shares.flat()).toHaveLength(many + 1000);
+        expect(new Set(shares.flat().map(({ of, value }) => of + value)).size).toBe(many + 1000);
+        const reader = mixed.read({ storage, share: { index: 0, count } });
+        const taken: unknown[] = [];
+        for (let index = 0; index < stop && (await reader.hasNext()); index++) taken.push((await reader.next()).value);
+        const state = JSON.parse(JSON.stringify(reader.state())) as Json;
+        await reader.return();
+        expect([...taken, ...(await mixed.toArray({ storage, state }))]).toEqual(shares[0]);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  test('refuses what makes no sense', () => {
+    expect(() => sampleFrom([])).toThrow('0 datasets');
+    expect(() => sampleFrom(parts(), { weights: [1] })).toThrow('2 datasets and 1 weights');
+    expect(() => sampleFrom(parts(), { weights: [1, -1] })).toThrow('negative');
+  });
+});
+
+describe('what needs the same elements for each reader, or in each pass, refuses to be dispatched', () => {
+  const all = () => fromArray(numbers(9));
+  test.each<[string, (given: Dataset<number>) => Dataset<unknown>]>([
+    ['cache', (given) => given.cache()],
+    ['zip', (given) => zip([given, all()])],
+    ['sampleFrom', (given) => sampleFrom([all(), given])],
+    ['take', (given) => given.take(3)],
+    ['skip', (given) => given.skip(3)],
+    ['shard', (given) => given.shard(2, 1)],
+  ])('%s', async (method, combined) => {
+    for (const dataset of [combined(all().dispatch()), combined(all()).dispatch().prefetch(2)]) {
+      await expect(dataset.toArray({ storage })).rejects.toMatchObject({ code: 'USAGE', hint: expect.stringContaining(`${method}()`) });
+    }
+  });
+
+  test('interleave is dispatched by its elements alone', async () => {
+    await expect(
+      all()
+        .interleave(() => all().dispatch())
+        .toArray({ storage }),
+    ).rejects.toMatchObject({ code: 'USAGE', hint: expect.stringContaining('interleave()') });
+    const file = `${await folderWith({ letters: Buffer.from('a\nb\n') })}/letters`;
+    const dataset = lines(file)
+      .interleave((line) => lines(file).map((other) => line + other))
+      .dispatch();
+    expect((await dataset.toArray({ storage, splits: new OwnSplits().reader() })).sort()).toEqual(['aa', 'ab', 'ba', 'bb']);
+  });
+});

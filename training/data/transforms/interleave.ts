@@ -1,0 +1,177 @@
+import type { Json } from '../../../platform/json-value.ts';
+import { Cursor } from '../reading/cursor.ts';
+import { disposeElement } from '../reading/dispose.ts';
+import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
+import { WHOLE } from '../reading/share.ts';
+import type { Chunk, ChunkStream } from '../reading/stream.ts';
+import { PrefetchStream } from './prefetch.ts';
+
+export interface InterleaveOptions {
+  /** The number of datasets that are read concurrently; 4 by default. */
+  readonly cycleLength?: number;
+  /** The number of consecutive elements from each dataset; 1 by default. */
+  readonly blockLength?: number;
+}
+
+const CHUNK_ELEMENTS = 256;
+
+/** The read-ahead of each dataset during the turns of the others, so that opens and waits overlap. */
+const AHEAD = { items: 256, bytes: 4 * 1024 * 1024 };
+
+/**
+ * Converts each element to a dataset, and reads several of these in turns. The readers share the elements; all elements of one converted
+ * dataset go to one reader.
+ *
+ * State: the position of the elements; for each open dataset, the position of its element and its own position; the dataset whose turn it
+ * is, and how many elements it has yielded in this turn.
+ */
+export class InterleaveNode<T, U> implements DatasetNode<U> {
+  readonly #inner: DatasetNode<T>;
+  readonly #convert: (element: T) => DatasetNode<U> | Promise<DatasetNode<U>>;
+  readonly #options: Required<InterleaveOptions>;
+
+  constructor(
+    inner: DatasetNode<T>,
+    convert: (element: T) => DatasetNode<U> | Promise<DatasetNode<U>>,
+    options: Required<InterleaveOptions>,
+  ) {
+    this.#inner = inner;
+    this.#convert = convert;
+    this.#options = options;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<U> {
+    refuseSplits(context, 'interleave', 'its elements are mixed');
+    const openElements = (at: Json) => new Cursor((place) => this.#inner.open(context, place), at);
+    const openDataset = async (element: T, at: Json) => {
+      const node = await this.#convert(element);
+      const own = { ...context, share: WHOLE, dispatch: false, dispatchLog: undefined };
+      const open = (signal: AbortSignal, place: Json) => node.open({ ...own, signal }, place);
+      return new Cursor((place) => {
+        const stream = new PrefetchStream(open, place, { signal: context.signal, ...AHEAD });
+        stream.begin();
+        return stream;
+      }, at);
+    };
+    return new InterleavedStream<T, U>(openElements, openDataset, this.#options, from);
+  }
+}
+
+interface Open<U> {
+  /** The position of its element. */
+  readonly element: Json;
+  readonly cursor: Cursor<U>;
+}
+
+type InterleaveState = readonly [elements: Json, open: readonly (readonly [element: Json, at: Json] | null)[], turn: number, given: number];
+
+class InterleavedStream<T, U> implements ChunkStream<U> {
+  readonly #openElements: (at: Json) => Cursor<T>;
+  readonly #openDataset: (element: T, at: Json) => Promise<Cursor<U>>;
+  readonly #block: number;
+  readonly #elements: Cursor<T>;
+  /** The datasets that were open when the state was stored; the first call reopens them. */
+  readonly #stored: InterleaveState[1] | null;
+  #hasBegun = false;
+  /** null for a place whose dataset has ended; the next element's dataset takes the place at its turn. */
+  readonly #open: (Open<U> | null)[];
+  #hasMore = true;
+  #turn: number;
+  #given: number;
+  #isClosed = false;
+
+  constructor(
+    openElements: (at: Json) => Cursor<T>,
+    openDataset: (element: T, at: Json) => Promise<Cursor<U>>,
+    { cycleLength, blockLength }: Required<InterleaveOptions>,
+    state: Json,
+  ) {
+    const [elements, open, turn, given] = (state ?? [null, null, 0, 0]) as unknown as InterleaveState;
+    this.#openElements = openElements;
+    this.#openDataset = openDataset;
+    this.#block = blockLength;
+    this.#elements = openElements(elements);
+    this.#stored = open;
+    this.#open = new Array<Open<U> | null>(cycleLength).fill(null);
+    this.#turn = turn;
+    this.#given = given;
+  }
+
+  async next(): Promise<Chunk<U> | null> {
+    await this.#begin();
+    const from = this.#state();
+    const items: U[] = [];
+    let bytes = 0;
+    // The number of consecutive places without a dataset.
+    let empty = 0;
+    while (items.length < CHUNK_ELEMENTS && empty <= this.#open.length && !this.#isClosed) {
+      const current: Open<U> | null = this.#open[this.#turn] ?? (await this.#openNext());
+      this.#open[this.#turn] = current;
+      const taken = await current?.cursor.take(this.#block - this.#given);
+      if (taken === undefined || taken.items.length === 0) {
+        empty = current === null ? empty + 1 : 0;
+        await current?.cursor.close();
+        this.#open[this.#turn] = null;
+        this.#pass();
+        continue;
+      }
+      empty = 0;
+      for (const item of taken.items) items.push(item);
+      bytes += taken.bytes;
+      this.#given += taken.items.length;
+      if (this.#given === this.#block) this.#pass();
+    }
+    return items.length === 0 ? null : { items, from, bytes };
+  }
+
+  #pass(): void {
+    this.#turn = (this.#turn + 1) % this.#open.length;
+    this.#given = 0;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all([this.#elements.close(), ...this.#open.map((each) => each?.cursor.close())]);
+  }
+
+  #state(): Json {
+    const open = this.#open.map((each) => (each === null ? null : ([each.element, each.cursor.state()] as const)));
+    return [this.#elements.state(), open, this.#turn, this.#given] satisfies InterleaveState as unknown as Json;
+  }
+
+  /** Fills all places at once, so that each dataset is read ahead during the turns of the others. */
+  async #begin(): Promise<void> {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    if (this.#stored === null) {
+      for (let place = 0; place < this.#open.length && this.#hasMore; place++) this.#open[place] = await this.#openNext();
+    }
+    for (const [place, each] of (this.#stored ?? []).entries()) {
+      if (each === null) continue;
+      const [element, at] = each;
+      const elements = this.#openElements(element);
+      try {
+        const { items } = await elements.take(1);
+        this.#open[place] = await this.#openAt(element, items[0] as T, at);
+      } finally {
+        await elements.close();
+      }
+    }
+  }
+
+  async #openNext(): Promise<Open<U> | null> {
+    if (!this.#hasMore) return null;
+    const element = this.#elements.state();
+    const { items } = await this.#elements.take(1);
+    this.#hasMore = items.length > 0;
+    if (!this.#hasMore) return null;
+    return await this.#openAt(element, items[0] as T, null);
+  }
+
+  async #openAt(element: Json, value: T, at: Json): Promise<Open<U>> {
+    const cursor = await this.#openDataset(value, at);
+    disposeElement(value);
+    if (this.#isClosed) await cursor.close();
+    return { element, cursor };
+  }
+}

@@ -1,0 +1,129 @@
+import type { Json } from '../../../platform/json-value.ts';
+import { Cursor } from '../reading/cursor.ts';
+import { disposeElement } from '../reading/dispose.ts';
+import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
+import type { Chunk, ChunkStream } from '../reading/stream.ts';
+
+/** Converts the elements of each chunk in order; the resulting chunk keeps the position of the original. */
+export class ChunkMapNode<T, U> implements DatasetNode<U> {
+  readonly #inner: DatasetNode<T>;
+  readonly #convert: (items: readonly T[], context: ReadContext) => U[] | Promise<U[]>;
+
+  constructor(inner: DatasetNode<T>, convert: (items: readonly T[], context: ReadContext) => U[] | Promise<U[]>) {
+    this.#inner = inner;
+    this.#convert = convert;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<U> {
+    const stream = this.#inner.open(context, from);
+    return {
+      next: async () => {
+        const chunk = await stream.next();
+        return chunk && { ...chunk, items: await this.#convert(chunk.items, context) };
+      },
+      close: () => stream.close(),
+    };
+  }
+}
+
+export function mapNode<T, U>(inner: DatasetNode<T>, convert: (element: T) => U | Promise<U>): DatasetNode<U> {
+  return new ChunkMapNode(inner, async (items) => {
+    const results: U[] = [];
+    try {
+      for (const item of items) {
+        const result = convert(item);
+        // Awaits only promises: a promise for each of many thousand records would cost more than parsing them.
+        results.push(isPromise(result) ? await result : result);
+      }
+    } catch (error) {
+      disposeElement(results);
+      throw error;
+    }
+    return results;
+  });
+}
+
+export function filterNode<T>(inner: DatasetNode<T>, keep: (element: T) => boolean | Promise<boolean>): DatasetNode<T> {
+  return new ChunkMapNode(inner, async (items) => {
+    const results: T[] = [];
+    for (const item of items) {
+      const kept = keep(item);
+      if (isPromise(kept) ? await kept : kept) results.push(item);
+      else disposeElement(item);
+    }
+    return results;
+  });
+}
+
+export function flatMapNode<T, U>(inner: DatasetNode<T>, convert: (element: T) => Iterable<U> | Promise<Iterable<U>>): DatasetNode<U> {
+  return new ChunkMapNode(inner, async (items) => {
+    const results: U[] = [];
+    for (const item of items) {
+      const made = convert(item);
+      for (const result of isPromise(made) ? await made : made) results.push(result);
+    }
+    return results;
+  });
+}
+
+function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
+}
+
+/** Runs up to `calls` conversions concurrently; the results keep the order of the elements. */
+export class ParallelMapNode<T, U> implements DatasetNode<U> {
+  readonly #inner: DatasetNode<T>;
+  readonly #convert: (element: T, context: ReadContext) => U | Promise<U>;
+  readonly #calls: number;
+
+  constructor(inner: DatasetNode<T>, convert: (element: T, context: ReadContext) => U | Promise<U>, calls: number) {
+    this.#inner = inner;
+    this.#convert = convert;
+    this.#calls = calls;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<U> {
+    const cursor = new Cursor((at) => this.#inner.open(context, at), from);
+    return new ParallelMapStream(cursor, async (element) => await this.#convert(element, context), this.#calls);
+  }
+}
+
+class ParallelMapStream<T, U> implements ChunkStream<U> {
+  readonly #cursor: Cursor<T>;
+  readonly #convert: (element: T) => Promise<U>;
+  readonly #calls: number;
+  readonly #running: { readonly from: Json; readonly bytes: number; readonly result: Promise<U> }[] = [];
+  #isOver = false;
+
+  constructor(cursor: Cursor<T>, convert: (element: T) => Promise<U>, calls: number) {
+    this.#cursor = cursor;
+    this.#convert = convert;
+    this.#calls = calls;
+  }
+
+  async next(): Promise<Chunk<U> | null> {
+    while (!this.#isOver && this.#running.length < this.#calls) {
+      const from = this.#cursor.state();
+      const { items, bytes } = await this.#cursor.take(1);
+      if (items.length === 0) {
+        this.#isOver = true;
+        break;
+      }
+      const result = this.#convert(items[0] as T);
+      // An error during an earlier conversion's wait surfaces at its own turn.
+      result.catch(() => {});
+      this.#running.push({ from, bytes, result });
+    }
+    const first = this.#running[0];
+    if (first === undefined) return null;
+    const item = await first.result;
+    this.#running.shift();
+    return { items: [item], from: first.from, bytes: first.bytes };
+  }
+
+  async close(): Promise<void> {
+    this.#isOver = true;
+    await this.#cursor.close();
+    for (const { result } of this.#running.splice(0)) result.then(disposeElement, () => {});
+  }
+}

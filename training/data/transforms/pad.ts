@@ -1,0 +1,84 @@
+import { TonyError } from '../../../platform/errors.ts';
+import type { Column } from '../../encoding/idx.ts';
+import { columnOf } from './collate.ts';
+
+export interface PaddedBatchOptions {
+  /** The padding value; 0 by default. */
+  readonly value?: number;
+  /** The position of the padding: after the values, or before them (usual for recurrent networks); after them by default. */
+  readonly side?: 'end' | 'start';
+  /** By field name: the length of each axis, or null for the longest in the batch, which is the default for all axes. */
+  readonly shapes?: Readonly<Record<string, readonly (number | null)[]>>;
+  readonly dropRemainder?: boolean;
+}
+
+/**
+ * Pads the arrays of a field to the same size in all elements. Elements are numbers, arrays, or objects with arrays in some fields; values
+ * other than arrays of numbers remain unchanged.
+ * @throws TonyError DATA_INVALID when a field has different numbers of axes, or exceeds `shapes`.
+ */
+export function pad<T>(elements: readonly T[], options: PaddedBatchOptions): readonly T[] {
+  return padField(elements, '', options) as readonly T[];
+}
+
+function padField(values: readonly unknown[], field: string, options: PaddedBatchOptions): readonly unknown[] {
+  const columns = values.map(columnOf);
+  if (columns.every((column) => column !== null)) return padColumns(columns, field, options);
+  if (!values.every(isFields)) return values;
+  const results: Record<string, unknown>[] = values.map((value) => ({ ...value }));
+  for (const name of Object.keys(results[0] ?? {})) {
+    const padded = padField(
+      results.map((result) => result[name]),
+      field === '' ? name : `${field}.${name}`,
+      options,
+    );
+    for (const [index, result] of results.entries()) result[name] = padded[index];
+  }
+  return results;
+}
+
+function isFields(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !ArrayBuffer.isView(value) && !('dataSync' in value);
+}
+
+function padColumns(columns: readonly Column[], field: string, { value = 0, side = 'end', shapes }: PaddedBatchOptions): readonly Column[] {
+  const axes = columns[0]?.shape.length ?? 0;
+  const where = field === '' ? 'an element of the dataset' : `field ${field} of the dataset`;
+  const odd = columns.find(({ shape }) => shape.length !== axes);
+  if (odd !== undefined) throw new TonyError('DATA_INVALID', `${where} has ${axes} axes in one element and ${odd.shape.length} in another`);
+  const asked = shapes?.[field];
+  if (asked !== undefined && asked.length !== axes)
+    throw new TonyError('DATA_INVALID', `${where} has ${axes} axes; its shape [${asked}] has not`);
+  const shape = Array.from(
+    { length: axes },
+    (_, axis) => asked?.[axis] ?? Math.max(...columns.map((column) => column.shape[axis] as number)),
+  );
+  return columns.map((column) => {
+    const tooLong = column.shape.find((size, axis) => size > (shape[axis] as number));
+    if (tooLong !== undefined)
+      throw new TonyError('DATA_INVALID', `${where} has the shape [${column.shape}], which does not fit into [${shape}]`);
+    return column.shape.every((size, axis) => size === shape[axis]) ? column : padded(column, shape, value, side);
+  });
+}
+
+function padded(column: Column, shape: readonly number[], value: number, side: 'end' | 'start'): Column {
+  const size = shape.reduce((product, length) => product * length, 1);
+  const values = new (column.values.constructor as new (length: number) => Column['values'])(size).fill(value);
+  const row = column.shape.at(-1) ?? 1;
+  const rows = row === 0 ? 0 : column.values.length / row;
+  for (let index = 0; index < rows; index++) {
+    let at = 0;
+    let rest = index;
+    let stride = shape.at(-1) ?? 1;
+    if (side === 'start') at += stride - row;
+    for (let axis = shape.length - 2; axis >= 0; axis--) {
+      const length = column.shape[axis] as number;
+      const shift = side === 'start' ? (shape[axis] as number) - length : 0;
+      at += ((rest % length) + shift) * stride;
+      rest = Math.floor(rest / length);
+      stride *= shape[axis] as number;
+    }
+    values.set(column.values.subarray(index * row, (index + 1) * row), at);
+  }
+  return { values, shape };
+}

@@ -1,0 +1,119 @@
+import { anySignal } from '../../../platform/any-signal.ts';
+import type { Json } from '../../../platform/json-value.ts';
+import { disposeElement } from '../reading/dispose.ts';
+import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
+import type { Chunk, ChunkStream } from '../reading/stream.ts';
+
+export interface PrefetchLimits {
+  readonly items: number;
+  readonly bytes: number;
+}
+
+export class PrefetchNode<T> implements DatasetNode<T> {
+  readonly #inner: DatasetNode<T>;
+  readonly #limits: PrefetchLimits;
+
+  constructor(inner: DatasetNode<T>, limits: PrefetchLimits) {
+    this.#inner = inner;
+    this.#limits = limits;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<T> {
+    const open = (signal: AbortSignal, at: Json) => this.#inner.open({ ...context, signal }, at);
+    return new PrefetchStream(open, from, { signal: context.signal, ...this.#limits });
+  }
+}
+
+/** Reads ahead of its consumer until one of the limits is reached; at least one chunk. */
+export class PrefetchStream<T> implements ChunkStream<T> {
+  readonly #open: (signal: AbortSignal, from: Json) => ChunkStream<T>;
+  readonly #from: Json;
+  readonly #limits: PrefetchLimits;
+  readonly #abort = new AbortController();
+  readonly #signal: AbortSignal;
+  readonly #queue: Chunk<T>[] = [];
+  #items = 0;
+  #bytes = 0;
+  #failure: { readonly error: unknown } | null = null;
+  #isOver = false;
+  #work: Promise<void> | null = null;
+  #wakeReader: (() => void) | null = null;
+  #wakeConsumer: (() => void) | null = null;
+
+  constructor(
+    open: (signal: AbortSignal, from: Json) => ChunkStream<T>,
+    from: Json,
+    { signal, ...limits }: PrefetchLimits & { readonly signal: AbortSignal },
+  ) {
+    this.#open = open;
+    this.#from = from;
+    this.#limits = limits;
+    this.#signal = anySignal([signal, this.#abort.signal]);
+  }
+
+  /** Starts to read ahead; otherwise the first `next` does. */
+  begin(): void {
+    this.#work ??= this.#readAhead();
+  }
+
+  async next(): Promise<Chunk<T> | null> {
+    if (this.#abort.signal.aborted) return null;
+    this.begin();
+    while (this.#queue.length === 0 && !this.#isOver) {
+      await new Promise<void>((resolve) => {
+        this.#wakeConsumer = resolve;
+      });
+    }
+    const chunk = this.#queue.shift();
+    if (chunk !== undefined) {
+      this.#items -= chunk.items.length;
+      this.#bytes -= chunk.bytes;
+      this.#wakeReader?.();
+      return chunk;
+    }
+    if (this.#failure !== null) throw this.#failure.error;
+    return null;
+  }
+
+  async close(): Promise<void> {
+    this.#abort.abort();
+    this.#wakeReader?.();
+    await this.#work;
+    for (const { items } of this.#queue.splice(0)) disposeElement([...items]);
+  }
+
+  async #readAhead(): Promise<void> {
+    let stream: ChunkStream<T> | null = null;
+    const wake = () => this.#wakeReader?.();
+    this.#signal.addEventListener('abort', wake);
+    try {
+      stream = this.#open(this.#signal, this.#from);
+      while (!this.#signal.aborted) {
+        const chunk = await stream.next();
+        if (chunk === null) break;
+        this.#queue.push(chunk);
+        this.#items += chunk.items.length;
+        this.#bytes += chunk.bytes;
+        this.#wakeConsumer?.();
+        while ((this.#items >= this.#limits.items || this.#bytes >= this.#limits.bytes) && !this.#signal.aborted) {
+          await this.#consumed();
+        }
+      }
+      // A waiting consumer must not mistake the abort for the end.
+      if (this.#signal.aborted && !this.#abort.signal.aborted) throw this.#signal.reason;
+    } catch (error) {
+      this.#failure = { error };
+    } finally {
+      this.#signal.removeEventListener('abort', wake);
+      await stream?.close().catch(() => {});
+      this.#isOver = true;
+      this.#wakeConsumer?.();
+    }
+  }
+
+  async #consumed(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#wakeReader = resolve;
+    });
+  }
+}

@@ -1,0 +1,97 @@
+import type { Json } from '../../../platform/json-value.ts';
+import { createRandom } from '../../process/random.ts';
+import { Cursor } from '../reading/cursor.ts';
+import { type DatasetNode, type ReadContext, refuseSplits, undispatched } from '../reading/read-context.ts';
+import type { Chunk, ChunkStream } from '../reading/stream.ts';
+
+export interface SampleOptions {
+  /** The relative frequency of each dataset; equal by default. */
+  readonly weights?: readonly number[];
+  /** The seed of the draws; by default that of the reader. */
+  readonly seed?: number;
+}
+
+const CHUNK_ELEMENTS = 256;
+
+/**
+ * Mixes the elements of several datasets: each comes from a dataset drawn by weight, until all have ended. The readers share each dataset.
+ * State: the number of the chunk (each has its own random numbers), and the position of each dataset; null at its end.
+ */
+export class SampleNode<T> implements DatasetNode<T> {
+  readonly #inner: readonly DatasetNode<T>[];
+  readonly #weights: readonly number[];
+  readonly #seed: number | null;
+
+  constructor(inner: readonly DatasetNode<T>[], weights: readonly number[], seed: number | null) {
+    this.#inner = inner;
+    this.#weights = weights;
+    this.#seed = seed;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<T> {
+    refuseSplits(context, 'sampleFrom', 'its elements are mixed');
+    // Each share draws in its own order, so passes over the parts would differ between readers.
+    const own = undispatched(context);
+    const [chunk, places] = (from ?? [0, this.#inner.map(() => [null])]) as [number, readonly (readonly [Json] | null)[]];
+    const parts = this.#inner.map((node, index): Part<T> => {
+      const place = places[index] ?? null;
+      return { weight: this.#weights[index] as number, cursor: place && new Cursor((at) => node.open(own, at), place[0]) };
+    });
+    const random = (number: number) => createRandom(this.#seed ?? context.seed, ...context.passes, context.share.index, number);
+    return new SampledStream(parts, random, chunk);
+  }
+}
+
+interface Part<T> {
+  readonly weight: number;
+  /** null at the end of the dataset. */
+  cursor: Cursor<T> | null;
+}
+
+class SampledStream<T> implements ChunkStream<T> {
+  readonly #parts: readonly Part<T>[];
+  readonly #random: (chunk: number) => () => number;
+  #chunk: number;
+
+  constructor(parts: readonly Part<T>[], random: (chunk: number) => () => number, chunk: number) {
+    this.#parts = parts;
+    this.#random = random;
+    this.#chunk = chunk;
+  }
+
+  async next(): Promise<Chunk<T> | null> {
+    const from = [this.#chunk, this.#parts.map(({ cursor }) => (cursor === null ? null : [cursor.state()]))] as unknown as Json;
+    const random = this.#random(this.#chunk);
+    const items: T[] = [];
+    let bytes = 0;
+    while (items.length < CHUNK_ELEMENTS) {
+      const part = this.#draw(random());
+      if (part === null) break;
+      const taken = await (part.cursor as Cursor<T>).take(1);
+      if (taken.items.length === 0) {
+        await part.cursor?.close();
+        part.cursor = null;
+        continue;
+      }
+      items.push(taken.items[0] as T);
+      bytes += taken.bytes;
+    }
+    this.#chunk++;
+    return items.length === 0 ? null : { items, from, bytes };
+  }
+
+  /** Draws one of the datasets that have not ended; null if all have. */
+  #draw(number: number): Part<T> | null {
+    const open = this.#parts.filter(({ cursor, weight }) => cursor !== null && weight > 0);
+    let rest = number * open.reduce((sum, { weight }) => sum + weight, 0);
+    for (const part of open) {
+      rest -= part.weight;
+      if (rest < 0) return part;
+    }
+    return open.at(-1) ?? null;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#parts.map(({ cursor }) => cursor?.close()));
+  }
+}

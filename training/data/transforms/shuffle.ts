@@ -1,0 +1,102 @@
+import type { Json } from '../../../platform/json-value.ts';
+import { createRandom } from '../../process/random.ts';
+import { Cursor } from '../reading/cursor.ts';
+import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
+import type { Chunk, ChunkStream } from '../reading/stream.ts';
+import { PrefetchStream } from './prefetch.ts';
+
+export interface ShuffleOptions {
+  /** The number of elements per shuffled block. */
+  readonly bufferSize: number;
+  /** null: the seed of the reader. */
+  readonly seed: number | null;
+  readonly reshuffleEachIteration: boolean;
+}
+
+/**
+ * Shuffles the order of files, and the elements in blocks of `bufferSize`. Blocks replace the usual sliding window: the position of a
+ * reader is then the position of a block and an index in it, so training resumes exactly without the content of a window in the checkpoint.
+ * The length of the first block is random, so that blocks differ between epochs; a dataset that fits into one block is shuffled perfectly.
+ * The next block is read while one is used: up to two blocks are in memory.
+ */
+export class ShuffleNode<T> implements DatasetNode<T> {
+  readonly #inner: DatasetNode<T>;
+  readonly #options: ShuffleOptions;
+
+  constructor(inner: DatasetNode<T>, options: ShuffleOptions) {
+    this.#inner = inner;
+    this.#options = options;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<T> {
+    refuseSplits(context, 'shuffle', 'its records come in the order of the files');
+    const { bufferSize, reshuffleEachIteration } = this.#options;
+    const seed = this.#options.seed ?? context.seed;
+    const passes = reshuffleEachIteration ? context.passes : [];
+    return new PrefetchStream(
+      (signal, at) => {
+        const inner = { ...context, signal, fileOrderSeed: context.fileOrderSeed ?? seed, ...(reshuffleEachIteration ? {} : { passes }) };
+        const random = (block: number) => createRandom(seed, ...passes, context.share.index, block);
+        return new BlockStream((place) => this.#inner.open(inner, place), bufferSize, random, at);
+      },
+      from,
+      { signal: context.signal, items: 1, bytes: 1 },
+    );
+  }
+}
+
+/** State: the number of the block, and the position of its beginning. */
+class BlockStream<T> implements ChunkStream<T> {
+  readonly #cursor: Cursor<T>;
+  readonly #size: number;
+  readonly #random: (block: number) => () => number;
+  #block: number;
+  /** Elements that were read with the first block and belong to the second. */
+  #carried: { items: T[]; from: Json; bytes: number } | null = null;
+
+  constructor(open: (at: Json) => ChunkStream<T>, size: number, random: (block: number) => () => number, state: Json) {
+    const [block, at] = (state ?? [0, null]) as [number, Json];
+    this.#block = block;
+    this.#size = size;
+    this.#random = random;
+    this.#cursor = new Cursor(open, at);
+  }
+
+  async next(): Promise<Chunk<T> | null> {
+    const random = this.#random(this.#block);
+    const { items, from, bytes } = this.#block === 0 ? await this.#readFirst(random) : await this.#read();
+    if (items.length === 0) return null;
+    for (let index = items.length - 1; index > 0; index--) {
+      const other = Math.floor(random() * (index + 1));
+      const item = items[index] as T;
+      items[index] = items[other] as T;
+      items[other] = item;
+    }
+    return { items, from: [this.#block++, from], bytes };
+  }
+
+  async #readFirst(random: () => number): Promise<{ items: T[]; from: Json; bytes: number }> {
+    const from = this.#cursor.state();
+    const length = 1 + Math.floor(random() * this.#size);
+    const first = await this.#cursor.take(length);
+    const between = this.#cursor.state();
+    const second = await this.#cursor.take(this.#size - length);
+    if (await this.#cursor.hasNext()) {
+      this.#carried = { ...second, from: between };
+      return { ...first, from };
+    }
+    return { items: [...first.items, ...second.items], from, bytes: first.bytes + second.bytes };
+  }
+
+  async #read(): Promise<{ items: T[]; from: Json; bytes: number }> {
+    const begun = this.#carried;
+    this.#carried = null;
+    const from = begun?.from ?? this.#cursor.state();
+    const rest = await this.#cursor.take(this.#size - (begun?.items.length ?? 0));
+    return { items: [...(begun?.items ?? []), ...rest.items], from, bytes: (begun?.bytes ?? 0) + rest.bytes };
+  }
+
+  close(): Promise<void> {
+    return this.#cursor.close();
+  }
+}

@@ -1,0 +1,48 @@
+import type { Json } from '../../../platform/json-value.ts';
+import { Cursor } from '../reading/cursor.ts';
+import { deal } from '../reading/deal.ts';
+import { disposeElement } from '../reading/dispose.ts';
+import { type DatasetNode, type ReadContext, refuseSplits, undispatched } from '../reading/read-context.ts';
+import { WHOLE } from '../reading/share.ts';
+import type { ChunkStream } from '../reading/stream.ts';
+
+const CHUNK_ELEMENTS = 256;
+
+/**
+ * Combines the n-th elements of several datasets, up to the end of the shortest. They do not depend on the number of readers, so each
+ * reader reads all of them and takes its share. State: the position of each dataset.
+ */
+export class ZipNode<T> implements DatasetNode<T> {
+  readonly #inner: readonly DatasetNode<unknown>[];
+  readonly #combine: (elements: readonly unknown[]) => T;
+
+  constructor(inner: readonly DatasetNode<unknown>[], combine: (elements: readonly unknown[]) => T) {
+    this.#inner = inner;
+    this.#combine = combine;
+  }
+
+  open(context: ReadContext, from: Json): ChunkStream<T> {
+    refuseSplits(context, 'zip', 'its parts lie in several files');
+    const whole = { ...undispatched(context), share: WHOLE };
+    return deal((at) => this.#openWhole(whole, at), context.share, from);
+  }
+
+  #openWhole(context: ReadContext, state: Json): ChunkStream<T> {
+    const places = (state ?? this.#inner.map(() => null)) as readonly Json[];
+    const cursors = this.#inner.map((node, index) => new Cursor((at) => node.open(context, at), places[index] ?? null));
+    return {
+      next: async () => {
+        const from = cursors.map((cursor) => cursor.state());
+        const taken = await Promise.all(cursors.map((cursor) => cursor.take(CHUNK_ELEMENTS)));
+        const count = Math.min(...taken.map(({ items }) => items.length));
+        for (const { items } of taken) disposeElement(items.slice(count));
+        if (count === 0) return null;
+        const items = Array.from({ length: count }, (_, index) => this.#combine(taken.map((part) => part.items[index])));
+        return { items, from, bytes: taken.reduce((sum, { bytes }) => sum + bytes, 0) };
+      },
+      close: async () => {
+        await Promise.all(cursors.map((cursor) => cursor.close()));
+      },
+    };
+  }
+}

@@ -1,0 +1,145 @@
+import { TonyError } from '../../platform/errors.ts';
+
+/**
+ * Reads protobuf's wire format (protobuf.dev/programming-guides/encoding), as protobuf.ts writes it. Checks every length before using it.
+ * One reader enters and leaves nested messages: creating an object for each would cost more than reading it.
+ */
+export class WireReader {
+  #bytes: Uint8Array = new Uint8Array(0);
+  #at = 0;
+  #end = 0;
+
+  get bytes(): Uint8Array {
+    return this.#bytes;
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+
+  /** The end of the current message. */
+  get end(): number {
+    return this.#end;
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at >= this.#end;
+  }
+
+  /** Starts reading `bytes` from `at` to `end`. */
+  reset(bytes: Uint8Array, at = 0, end = bytes.length): this {
+    this.#bytes = bytes;
+    this.#at = at;
+    this.#end = end;
+    return this;
+  }
+
+  /** Reads a varint of up to 7 bytes (49 bits): a tag or a length. */
+  size(): number {
+    const bytes = this.#bytes;
+    if (this.#at < this.#end) {
+      const first = bytes[this.#at] as number;
+      if (first < 0x80) {
+        this.#at++;
+        return first;
+      }
+    }
+    let value = 0;
+    let factor = 1;
+    for (let count = 0; count < 7; count++) {
+      if (this.#at >= this.#end) throw broken('ends within a number');
+      const byte = bytes[this.#at++] as number;
+      value += (byte & 0x7f) * factor;
+      if (byte < 0x80) return value;
+      factor *= 128;
+    }
+    throw broken('has a length without end');
+  }
+
+  /** Reads a varint of up to 64 bits as two halves: `low` unsigned, `high` signed. */
+  varint(): { readonly low: number; readonly high: number } {
+    let low = 0;
+    let high = 0;
+    for (let shift = 0; shift < 70; shift += 7) {
+      if (this.#at >= this.#end) throw broken('ends within a number');
+      const byte = this.#bytes[this.#at++] as number;
+      const bits = byte & 0x7f;
+      if (shift < 28) low |= bits << shift;
+      else if (shift === 28) {
+        low |= bits << 28;
+        high |= bits >>> 4;
+      } else high |= bits << (shift - 32);
+      if (byte < 0x80) return { low: low >>> 0, high };
+    }
+    throw broken('has a number of more than 64 bits');
+  }
+
+  /** Enters the nested message (or packed numbers) that begins here. Returns the argument for `leave`, which continues after it. */
+  enter(): number {
+    const outerEnd = this.#end;
+    const length = this.size();
+    if (length > outerEnd - this.#at) throw broken('has a part that goes beyond its end');
+    this.#end = this.#at + length;
+    return outerEnd;
+  }
+
+  leave(outerEnd: number): void {
+    this.#at = this.#end;
+    this.#end = outerEnd;
+  }
+
+  /** Consumes `count` bytes and returns their position. */
+  take(count: number): number {
+    if (count > this.#end - this.#at) throw broken('ends within a number');
+    this.#at += count;
+    return this.#at - count;
+  }
+
+  skip(wireType: number): void {
+    if (wireType === 0) this.varint();
+    else if (wireType === 2) this.leave(this.enter());
+    else if (wireType === 1 || wireType === 5) this.take(wireType === 1 ? 8 : 4);
+    else throw broken(`has a field of wire type ${wireType}`);
+  }
+}
+
+export function broken(what: string): TonyError {
+  return new TonyError('DATA_INVALID', `the message ${what}`);
+}
+
+/** One field in wire format. Only the message's definition determines its meaning. */
+export interface Field {
+  readonly number: number;
+  /** Wire type: 0 varint, 1 eight bytes, 2 a length and that many bytes, 5 four bytes. */
+  readonly type: number;
+  /** The value of types 1, 2 and 5, as a view; empty for a varint. */
+  readonly bytes: Buffer;
+  /** The value of type 0, read as an int64; values of more than 53 bits are rounded. */
+  readonly varint: number;
+}
+
+const NONE = Buffer.alloc(0);
+
+/**
+ * The fields of a message in order. Creates an object per field, so use it only for small numbers of messages.
+ * @throws TonyError DATA_INVALID when the bytes are not a message.
+ */
+export function* fieldsOf(message: Buffer): Generator<Field, void> {
+  const reader = new WireReader().reset(message);
+  while (!reader.isAtEnd) {
+    const tag = reader.size();
+    const [number, type] = [Math.floor(tag / 8), tag % 8];
+    if (number === 0) throw broken('has a field without a number');
+    if (type === 0) {
+      const { low, high } = reader.varint();
+      yield { number, type, bytes: NONE, varint: high * 2 ** 32 + low };
+      continue;
+    }
+    const outerEnd = type === 2 ? reader.enter() : null;
+    const from = reader.at;
+    if (outerEnd === null) reader.skip(type);
+    const bytes = message.subarray(from, outerEnd === null ? reader.at : reader.end);
+    if (outerEnd !== null) reader.leave(outerEnd);
+    yield { number, type, bytes, varint: 0 };
+  }
+}

@@ -1,0 +1,182 @@
+import { TonyError } from '../../platform/errors.ts';
+import { maskedSumsOf } from './crc32c.ts';
+import { FOOTER_BYTES, HEADER_BYTES, sealRecord } from './tfrecord-frame.ts';
+
+/**
+ * TFRecord files: a sequence of records (tfrecord-frame.ts).
+ *
+ * The format has no marker for the start of a record. After a damaged length the rest of the file is unreadable, and reading must start at
+ * the beginning of the file or at a known start of a record. A whole file may be compressed with gzip or zlib.
+ */
+export function encodeTfRecord(data: Uint8Array): Buffer {
+  const record = Buffer.allocUnsafe(HEADER_BYTES + data.length + FOOTER_BYTES);
+  record.set(data, HEADER_BYTES);
+  return sealRecord(record);
+}
+
+/**
+ * `record`: the data of one record is damaged. `long`: a record exceeds the maximum length and is skipped. `rest`: the rest of the file is
+ * unreadable, because the length of a record is damaged or the file ends within a record.
+ */
+export type DamageKind = 'record' | 'long' | 'rest';
+
+export interface TfRecordParserOptions {
+  /** The file's name for error messages. */
+  readonly where: string;
+  /** The position of the first byte, in the file or in its decompressed content. */
+  readonly offset: number;
+  /** The file's length; Infinity if it is not known in advance. */
+  readonly end: number;
+  /** The maximum length of a record, checked before the parser buffers it. */
+  readonly maxRecordBytes: number;
+  /** Handles damage: either throws, or returns to skip the damaged part. */
+  readonly onDamage: (damage: TonyError, kind: DamageKind) => void;
+}
+
+/** Parses records from a stream of byte pieces. A record within one piece is returned as a view of it. */
+export class TfRecordParser {
+  readonly #options: TfRecordParserOptions;
+  /** The beginning of a record that continues in the next piece. */
+  #pending: Buffer[] = [];
+  #pendingBytes = 0;
+  /** How many pending bytes the next parsing attempt requires. */
+  #needed = HEADER_BYTES;
+  /** Remaining bytes of a record that exceeds the maximum length, to be skipped. */
+  #passing = 0;
+  #offset: number;
+  #taken: number;
+  #isLost = false;
+
+  constructor(options: TfRecordParserOptions) {
+    this.#options = options;
+    this.#offset = options.offset;
+    this.#taken = options.offset;
+  }
+
+  /** The position of the first record that has not been returned. */
+  get offset(): number {
+    return this.#offset;
+  }
+
+  /** The position after the last byte pushed, where the next piece begins. */
+  get taken(): number {
+    return this.#taken;
+  }
+
+  /** The rest of the file is unreadable. */
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
+  /** The bytes pushed so far end within a record. */
+  get isWithinRecord(): boolean {
+    return this.#pendingBytes > 0 || this.#passing > 0;
+  }
+
+  /** @returns the records that this piece completes. */
+  push(bytes: Buffer): Buffer[] {
+    const records: Buffer[] = [];
+    this.#taken += bytes.length;
+    let at = this.#pass(bytes.length);
+    while (this.#pendingBytes > 0 && !this.#isLost) {
+      const more = bytes.subarray(at, at + this.#needed - this.#pendingBytes);
+      this.#pending.push(more);
+      this.#pendingBytes += more.length;
+      at += more.length;
+      if (this.#pendingBytes < this.#needed) return records;
+      const whole = Buffer.concat(this.#pending, this.#pendingBytes);
+      this.#pending = [whole];
+      this.#next(whole, 0, maskedSumsOf(whole), records);
+      at += this.#pass(bytes.length - at);
+    }
+    const sums = maskedSumsOf(bytes);
+    while (!this.#isLost && at < bytes.length) {
+      const used = this.#next(bytes, at, sums, records);
+      if (used === 0) break;
+      at += used;
+    }
+    return records;
+  }
+
+  /** Call at the end of the file. Reports damage if the file ends within a record. */
+  finish(): void {
+    if (this.isWithinRecord && !this.#isLost) {
+      const there = this.#passing > 0 ? 'its first bytes' : `${this.#pendingBytes} of ${this.#needed} bytes`;
+      this.#lose(`the file ends within a record: ${there} are there`);
+    }
+  }
+
+  /** Parses the record at `at` and returns the number of processed bytes. If it is incomplete, keeps the bytes and returns 0. */
+  #next(bytes: Buffer, at: number, sums: (from: number, to: number) => number, records: Buffer[]): number {
+    const left = bytes.length - at;
+    const length = left < HEADER_BYTES ? 0 : this.#lengthAt(bytes, at, sums);
+    if (length === null) return 0;
+    const size = left < HEADER_BYTES ? HEADER_BYTES : HEADER_BYTES + length + FOOTER_BYTES;
+    if (length > this.#options.maxRecordBytes) return this.#passOver(length, size, left);
+    if (left < size) {
+      if (this.#pendingBytes === 0) {
+        this.#pending = [bytes.subarray(at)];
+        this.#pendingBytes = left;
+      }
+      this.#needed = size;
+      return 0;
+    }
+    const from = at + HEADER_BYTES;
+    const to = from + length;
+    if (bytes.readUInt32LE(to) === sums(from, to)) records.push(bytes.subarray(from, to));
+    else this.#options.onDamage(this.#damage('the checksum of the record is wrong'), 'record');
+    this.#done(size);
+    return size;
+  }
+
+  /** The length of the data of the record whose header is at `at`; null if it is damaged. */
+  #lengthAt(bytes: Buffer, at: number, sums: (from: number, to: number) => number): number | null {
+    if (bytes.readUInt32LE(at + 8) !== sums(at, at + 8)) {
+      const isFirst = this.#offset === 0;
+      return this.#lose(
+        isFirst ? 'this is no TFRecord file, or its first bytes are damaged' : "the checksum of a record's length is wrong",
+      );
+    }
+    const length = bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * 2 ** 32;
+    const isBeyond = this.#offset + HEADER_BYTES + length + FOOTER_BYTES > this.#options.end;
+    if (isBeyond || !Number.isSafeInteger(length)) return this.#lose(`a record of ${length} bytes goes beyond the end of the file`);
+    return length;
+  }
+
+  #passOver(length: number, size: number, left: number): number {
+    const { maxRecordBytes, onDamage } = this.#options;
+    onDamage(this.#damage(`a record has ${length} bytes; ${maxRecordBytes} are allowed (maxRecordBytes)`), 'long');
+    const used = Math.min(size, left);
+    this.#passing = size - used;
+    this.#done(size);
+    return used;
+  }
+
+  #done(size: number): void {
+    this.#offset += size;
+    if (this.#pendingBytes === 0) return;
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    this.#needed = HEADER_BYTES;
+  }
+
+  /** How many of `count` bytes belong to a skipped record. */
+  #pass(count: number): number {
+    const passed = Math.min(this.#passing, count);
+    this.#passing -= passed;
+    return passed;
+  }
+
+  #lose(what: string): null {
+    this.#isLost = true;
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    this.#passing = 0;
+    this.#options.onDamage(this.#damage(what), 'rest');
+    return null;
+  }
+
+  #damage(what: string): TonyError {
+    return new TonyError('DATA_INVALID', `${this.#options.where}, byte ${this.#offset}: ${what}`);
+  }
+}

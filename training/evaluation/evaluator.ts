@@ -1,0 +1,215 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { BestSoFar } from '../checkpoint/best-so-far.ts';
+import type { BestCheckpoint } from '../checkpoint/checkpoint-best.ts';
+import { type FollowOptions, followCheckpoints } from '../checkpoint/checkpoint-follower.ts';
+import type { CheckpointStore, StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
+import { StopOrders } from '../checkpoint/stop-order.ts';
+import { BATCH_SIZE, type ValidationData } from '../data/fit-data.ts';
+import { Validation } from '../fit/validation.ts';
+import { type CompiledModel, inspectModel } from '../model/compiled-model.ts';
+import { restoreWeights } from '../model/training-state.ts';
+import type { Peers } from '../ring/peers.ts';
+
+export interface EvaluateOptions {
+  /** The value that selects the best checkpoint: `loss`, or a metric with which the model is compiled. `loss` by default. */
+  readonly metric?: string;
+  /**
+   * Whether a lower or a higher value is better. By default `max` for names that contain acc, precision, recall, auc or f1, otherwise
+   * `min`.
+   */
+  readonly mode?: 'min' | 'max';
+  /** Evaluates only the checkpoints of this phase (`fit-2`, or the `name` passed to `fit`); all phases by default. */
+  readonly phase?: string;
+  /**
+   * Ends training after this many consecutive checkpoints without improvement. Training then writes a regular final checkpoint, so the job
+   * succeeds. Never by default.
+   */
+  readonly patience?: number;
+  /** The minimum difference that counts as an improvement; 0 by default. */
+  readonly minDelta?: number;
+  /** Examples per batch; 32 by default. Not for batched datasets. */
+  readonly batchSize?: number;
+  /** For a dataset: the number of batches; all by default. */
+  readonly batches?: number;
+  /** Whether the model ends with the weights of the best checkpoint instead of the last one; false by default. */
+  readonly restoreBest?: boolean;
+  /** The interval at which the evaluator checks for a newer checkpoint; 2 s by default. */
+  readonly everyMs?: number;
+  readonly signal?: AbortSignal;
+  readonly onEvaluation?: (evaluation: Evaluation) => void | Promise<void>;
+}
+
+/** The result for one checkpoint. The model holds its weights when `onEvaluation` is called. */
+export interface Evaluation {
+  readonly uri: string;
+  readonly step: number;
+  readonly epoch: number;
+  /** The phase that wrote the checkpoint: `fit-1`, or the `name` passed to `fit`. */
+  readonly phase: string;
+  /** True for the last checkpoint of its phase. */
+  readonly final: boolean;
+  readonly values: Readonly<Record<string, number>>;
+  readonly isBest: boolean;
+}
+
+export interface EvaluationReport {
+  readonly evaluations: readonly Evaluation[];
+  /**
+   * The best checkpoint. best.json in the checkpoint folder also names it, and it is exempt from the removal of old checkpoints. null if no
+   * checkpoint had a usable value.
+   */
+  readonly best: (BestCheckpoint & { readonly uri: string }) | null;
+  /** Why the evaluator ended training; null if it did not. */
+  readonly stopped: string | null;
+}
+
+/** The dependencies of an evaluator. */
+export interface EvaluationWorld {
+  readonly tf: typeof tfjs;
+  readonly storage: Storage;
+  readonly store: CheckpointStore;
+  readonly applicationId: string;
+  /** The name under which this evaluator holds a checkpoint, for example `evaluator-0`. */
+  readonly holder: string;
+  /** Receives the current values, for the job and for TensorBoard. */
+  readonly onValues: (step: number, values: Readonly<Record<string, number>>, best: Readonly<Record<string, number>>) => void;
+  readonly onNotice: (message: string) => void;
+}
+
+const MORE_IS_BETTER = /acc|precision|recall|auc|f1/i;
+
+const ALONE: Peers = { rank: 0, worldSize: 1, stepsTogether: false, sum: async () => {}, gather: async (bytes) => [bytes] };
+
+/** Evaluates the newest checkpoint each time one appears, until the final one; records the best checkpoint and may end training. */
+export class Evaluator {
+  readonly #world: EvaluationWorld;
+  readonly #model: CompiledModel;
+  readonly #options: EvaluateOptions;
+  readonly #validation: Validation;
+  readonly #metric: string;
+  readonly #mode: 'min' | 'max';
+  readonly #orders: StopOrders;
+  readonly #evaluations: Evaluation[] = [];
+  #best: BestCheckpoint | null = null;
+  #stopped: string | null = null;
+  readonly #stoppedPhases = new Set<string>();
+
+  /** @throws TonyError MODEL_INVALID, DATA_INVALID, USAGE. */
+  constructor(world: EvaluationWorld, model: tfjs.LayersModel, data: ValidationData, options: EvaluateOptions) {
+    const { tf, storage, store, onNotice } = world;
+    this.#world = world;
+    this.#model = inspectModel(tf, model);
+    this.#options = options;
+    const { batchSize = BATCH_SIZE, batches, metric = 'loss', patience } = options;
+    this.#validation = new Validation({ tf, peers: ALONE, storage, onNotice }, this.#model, data, { batchSize, batches });
+    if (!this.#model.metricNames.includes(metric)) {
+      throw new TonyError('USAGE', `the model has no metric ${metric}`, { hint: `It has ${this.#model.metricNames.join(', ')}.` });
+    }
+    if (patience !== undefined && (!Number.isInteger(patience) || patience < 1)) {
+      throw new TonyError('USAGE', `patience is ${patience}; it must be a whole number of at least 1`);
+    }
+    this.#metric = metric;
+    this.#mode = options.mode ?? (MORE_IS_BETTER.test(metric) ? 'max' : 'min');
+    this.#orders = new StopOrders(storage, store.dir);
+  }
+
+  async run(): Promise<EvaluationReport> {
+    const { store, applicationId, onNotice, holder } = this.#world;
+    const { everyMs, signal, patience = null, minDelta = 0, phase } = this.#options;
+    const known = await store.best();
+    // Recorded by an earlier process, or by the training that this one continues.
+    this.#best = known !== null && known.metric === this.#metric && known.mode === this.#mode ? known : null;
+    const judges = new Map<string, BestSoFar>();
+    const follow: FollowOptions = {
+      ...(everyMs === undefined ? {} : { everyMs }),
+      ...(signal === undefined ? {} : { signal }),
+      applicationId: applicationId === '' ? null : applicationId,
+      ...(phase === undefined ? {} : { phase }),
+      onTrouble: onNotice,
+    };
+    try {
+      for await (const checkpoint of followCheckpoints(store, follow)) {
+        // Patience counts per phase; the best checkpoint is selected across all phases.
+        const { name } = checkpoint.position.phase;
+        const judge = judges.get(name) ?? new BestSoFar({ mode: this.#mode, patience, minDelta }, this.#best?.value ?? null);
+        judges.set(name, judge);
+        // A checkpoint that was removed meanwhile has a successor.
+        if (await store.hold(holder, checkpoint.position.step)) {
+          await this.#evaluate(checkpoint, judge);
+        }
+      }
+    } finally {
+      await store.release(holder);
+    }
+    return await this.#conclude();
+  }
+
+  async #evaluate(checkpoint: StoredCheckpoint, judge: BestSoFar): Promise<void> {
+    const { tf, store, onValues } = this.#world;
+    const { uri } = checkpoint;
+    const { step, epoch, final, phase } = checkpoint.position;
+    restoreEvaluated(tf, this.#model.weights, checkpoint);
+    const means = await this.#validation.run();
+    const values = Object.fromEntries(this.#model.metricNames.map((name, index) => [name, means[index] as number]));
+    const value = values[this.#metric] as number;
+    const { isBest, isEnough } = judge.judge(value);
+    if (isBest) {
+      this.#best = { step, metric: this.#metric, value, mode: this.#mode };
+      await store.markBest(this.#best);
+    }
+    const best = this.#best === null ? {} : { [`best ${this.#metric}`]: this.#best.value, 'best step': this.#best.step };
+    onValues(step, values, best);
+    const evaluation = { uri, step, epoch, phase: phase.name, final, values, isBest };
+    this.#evaluations.push(evaluation);
+    await this.#options.onEvaluation?.(evaluation);
+    if (isEnough && !final && !this.#stoppedPhases.has(phase.name)) {
+      this.#stoppedPhases.add(phase.name);
+      await this.#stopTraining(step, phase.name);
+    }
+  }
+
+  async #stopTraining(step: number, phase: string): Promise<void> {
+    const { applicationId } = this.#world;
+    const { patience, minDelta = 0 } = this.#options;
+    const by = minDelta === 0 ? '' : ` by more than ${minDelta}`;
+    const best = this.#best === null ? '' : `; best ${Number(this.#best.value.toPrecision(5))} at step ${this.#best.step}`;
+    const times = patience === 1 ? 'evaluation' : 'evaluations';
+    this.#stopped = `${this.#metric} on held-out data did not improve${by} for ${patience} ${times}${best}`;
+    if ((await this.#orders.read(applicationId, phase)) === null) {
+      await this.#orders.give({ applicationId, phase, reason: this.#stopped, step, at: null });
+    }
+  }
+
+  async #conclude(): Promise<EvaluationReport> {
+    const { tf, store, onNotice } = this.#world;
+    const best = this.#best;
+    if (best === null) {
+      return { evaluations: this.#evaluations, best: null, stopped: this.#stopped };
+    }
+    const uri = joinUri(store.dir, `step-${best.step}`);
+    onNotice(`the best checkpoint is ${uri}, with ${best.metric} ${best.value}`);
+    if (this.#options.restoreBest === true) {
+      restoreWeights(tf, this.#model.weights, (await store.read(best.step)).tensors, uri);
+    }
+    return { evaluations: this.#evaluations, best: { ...best, uri }, stopped: this.#stopped };
+  }
+}
+
+/** @throws TonyError CHECKPOINT_MISFIT naming the phase, because a program may train several models. */
+function restoreEvaluated(tf: typeof tfjs, weights: CompiledModel['weights'], { uri, tensors, position }: StoredCheckpoint): void {
+  try {
+    restoreWeights(tf, weights, tensors, uri);
+  } catch (error) {
+    if (error instanceof TonyError && error.code === 'CHECKPOINT_MISFIT') {
+      const { name } = position.phase;
+      throw new TonyError('CHECKPOINT_MISFIT', `phase ${name}: ${error.message}`, {
+        hint: 'Where a program trains several models, say which phase is evaluated: { phase: NAME }.',
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}

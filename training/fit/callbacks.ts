@@ -1,0 +1,92 @@
+import type * as tfjs from '@tensorflow/tfjs';
+
+export type EpochLogs = Readonly<Record<string, number>>;
+
+/** Loss and metrics of a batch by name, averaged over all ranks. Values are computed on first access. */
+export interface BatchLogs {
+  /** Index within the epoch, from 0. */
+  readonly batch: number;
+  /** Steps of this `fit`, including this one and those before a restart. */
+  readonly step: number;
+  /** Examples in the batch, summed over all ranks. */
+  readonly size: number;
+  readonly [metric: string]: number;
+}
+
+/**
+ * Callbacks as for `model.fit`: `tf.callbacks.earlyStopping()`, `new tf.CustomCallback({...})`, or a plain object. Every rank calls them
+ * with the same values. Setting `model.stopTraining = true` in any callback on any rank ends training on all ranks after the same step.
+ */
+export interface FitCallbacks {
+  setParams?(params: Record<string, number | string | boolean | string[]>): void;
+  setModel?(model: tfjs.LayersModel): void;
+  onTrainBegin?(logs: EpochLogs): void | Promise<void>;
+  onTrainEnd?(logs: EpochLogs): void | Promise<void>;
+  /** @param epoch index of the epoch, from 0. */
+  onEpochBegin?(epoch: number, logs: EpochLogs): void | Promise<void>;
+  /** @param logs means over the epoch, with `val_...` if there is validation data. */
+  onEpochEnd?(epoch: number, logs: EpochLogs): void | Promise<void>;
+  /** @param batch index within the epoch, from 0. */
+  onBatchBegin?(batch: number, logs: EpochLogs): void | Promise<void>;
+  /** @param batch index within the epoch, from 0; `logs.step` counts across all epochs. */
+  onBatchEnd?(batch: number, logs: BatchLogs): void | Promise<void>;
+}
+
+/** Calls several callbacks in order. */
+export class CallbackList {
+  readonly #callbacks: readonly FitCallbacks[];
+
+  constructor(callbacks: FitCallbacks | readonly FitCallbacks[] | undefined) {
+    this.#callbacks = callbacks === undefined ? [] : Array.isArray(callbacks) ? callbacks : [callbacks as FitCallbacks];
+  }
+
+  setModel(model: tfjs.LayersModel, params: Record<string, number | string | boolean | string[]>): void {
+    for (const callback of this.#callbacks) {
+      callback.setParams?.(params);
+      callback.setModel?.(model);
+    }
+  }
+
+  async trainBegin(): Promise<void> {
+    for (const callback of this.#callbacks) await callback.onTrainBegin?.({});
+  }
+
+  async trainEnd(): Promise<void> {
+    for (const callback of this.#callbacks) await callback.onTrainEnd?.({});
+  }
+
+  async epochBegin(epoch: number): Promise<void> {
+    for (const callback of this.#callbacks) await callback.onEpochBegin?.(epoch, {});
+  }
+
+  async epochEnd(epoch: number, logs: EpochLogs): Promise<void> {
+    // Each callback gets its own copy, because tf.CustomCallback and others modify the logs.
+    for (const callback of this.#callbacks) await callback.onEpochEnd?.(epoch, { ...logs });
+  }
+
+  async batchBegin(batch: number): Promise<void> {
+    for (const callback of this.#callbacks) await callback.onBatchBegin?.(batch, {});
+  }
+
+  /** @param names the names of the values that `read` returns; `read` is called only when a callback accesses a value. */
+  async batchEnd(
+    at: { readonly batch: number; readonly step: number; readonly size: number },
+    names: readonly string[],
+    read: () => readonly number[],
+  ): Promise<void> {
+    for (const callback of this.#callbacks) {
+      if (callback.onBatchEnd !== undefined) await callback.onBatchEnd(at.batch, lazyLogs(at, names, read));
+    }
+  }
+}
+
+/** Creates an object that reads a value only on access: waiting for the backend in each step would slow training down. */
+function lazyLogs(at: object, names: readonly string[], read: () => readonly number[]): BatchLogs {
+  const logs = { ...at };
+  names.forEach((name, index) => {
+    Object.defineProperty(logs, name, { enumerable: true, configurable: true, get: () => read()[index] ?? 0 });
+  });
+  // Without this, console.log prints [Getter].
+  Object.defineProperty(logs, Symbol.for('nodejs.util.inspect.custom'), { value: () => ({ ...logs }) });
+  return logs as BatchLogs;
+}

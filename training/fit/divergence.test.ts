@@ -1,0 +1,77 @@
+import * as tf from '@tensorflow/tfjs';
+import { describe, expect, test } from 'vitest';
+import { FileStorage } from '../../storage/file-storage.ts';
+import { fileUri } from '../../storage/uri.ts';
+import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
+import type { Report } from '../process/task-context.ts';
+import { fitTogether, folder } from '../testing/fit-world.ts';
+import type { FitOptions } from './fit-options.ts';
+
+/** A line through the origin: the loss is finite up to the step with the absurd rate, and NaN or infinite afterwards. */
+function lines(count: number): tf.Sequential[] {
+  return Array.from({ length: count }, () => {
+    const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1], useBias: false, kernelInitializer: 'ones' })] });
+    model.compile({ optimizer: tf.train.sgd(0.001), loss: 'meanSquaredError' });
+    return model;
+  });
+}
+
+const data = { x: tf.ones([40, 1]), y: tf.zeros([40, 1]) };
+/** The absurd step makes the weight infinite; the next step's loss shows it. The callback waits for each good checkpoint. */
+const options = (workers: number, reports: readonly Report[], absurd: number): FitOptions => ({
+  batchSize: 2 / workers,
+  learningRate: ({ step }) => (step + 1 === absurd ? 3e38 : 0.001),
+  callbacks: {
+    onBatchEnd: async (_, { step }) => {
+      if (step < absurd && step % 4 === 0) await expect.poll(() => reports).toContainEqual({ type: 'checkpoint', step });
+    },
+  },
+});
+
+const noticesOf = (reports: readonly Report[]) =>
+  reports.flatMap((report) => (report.type === 'notice' && report.message.includes('diverged') ? [report.message] : []));
+
+describe.each([1, 2])('a loss that is no number, on %i ranks', (workers) => {
+  test('stops training on all of them, is told once, and leaves the good checkpoints alone', async () => {
+    const dir = await folder();
+    const reports: Report[][] = Array.from({ length: workers }, () => []);
+    const losses = await Promise.allSettled([
+      fitTogether(lines(workers), data, options(workers, reports[0] ?? [], 13), { folder: dir, everySteps: 4, reports }),
+    ]);
+    expect(losses[0]).toMatchObject({ status: 'rejected', reason: { code: 'TRAINING_DIVERGED' } });
+    // Rank 0 reports the notice; the other rank may fail earlier.
+    await expect
+      .poll(() => noticesOf(reports.flat()))
+      .toEqual([
+        expect.stringMatching(
+          /^training has diverged: (the loss is (Infinity|NaN) at step 1[4-6]|weight .* is NaN or infinite after step 16) \(phase fit-1\); it stops here\. Lower/,
+        ),
+      ]);
+    expect(await new CheckpointStore(new FileStorage(), fileUri(dir)).steps()).toEqual([12, 8, 4]);
+  });
+
+  test('goes on if that is wanted; only the end is written, counts as no good checkpoint and removes none', async () => {
+    const dir = await folder();
+    const reports: Report[][] = Array.from({ length: workers }, () => []);
+    const wanted: FitOptions = { ...options(workers, reports[0] ?? [], 13), onNaN: 'continue' };
+    const [history] = await fitTogether(lines(workers), data, wanted, { folder: dir, everySteps: 4, reports });
+    expect(history?.history.loss?.[0]).toBeNaN();
+    expect(noticesOf(reports.flat())).toEqual([expect.stringContaining('it goes on, and keeps no checkpoint of this')]);
+    const store = new CheckpointStore(new FileStorage(), fileUri(dir));
+    expect(await store.steps()).toEqual([20, 12, 8, 4]);
+    const skipped: string[] = [];
+    expect((await store.newest((message) => skipped.push(message)))?.position.step).toBe(12);
+    expect(skipped).toEqual([expect.stringMatching(/step-20 is skipped: training had diverged/)]);
+    // The phase counts as finished nevertheless.
+    const [again] = await fitTogether(lines(workers), data, wanted, { folder: dir, everySteps: 4, generation: 2 });
+    expect(again).toEqual(history);
+  });
+});
+
+test('a weight that is no number is found before its checkpoint is written, though the loss was one', async () => {
+  const dir = await folder();
+  const reports: Report[][] = [[]];
+  const run = fitTogether(lines(1), data, options(1, reports[0] ?? [], 12), { folder: dir, everySteps: 4, reports });
+  await expect(run).rejects.toThrow(/^phase fit-1: weight dense_Dense\d+\/kernel is NaN or infinite after step 12$/);
+  expect(await new CheckpointStore(new FileStorage(), fileUri(dir)).steps()).toEqual([8, 4]);
+});

@@ -1,0 +1,75 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { OnNaN } from './fit-options.ts';
+
+export const DIVERGED_HINT = 'Lower the learning rate, bound the gradients (clipNorm), or look for NaN in the data.';
+
+interface DivergenceOptions {
+  readonly phase: string;
+  /** Whether this rank reports divergence: ranks that step together see the same loss, so one of them reports. */
+  readonly tells: boolean;
+  readonly onNotice: (message: string) => void;
+}
+
+/** Detects a NaN or infinite loss or weight, from which training cannot recover. Every rank reaches the same result. */
+export class Divergence {
+  readonly #tf: typeof tfjs;
+  readonly #variables: readonly tfjs.Variable[];
+  readonly #onNaN: OnNaN;
+  readonly #options: DivergenceOptions;
+  #told = false;
+  #lossIsBad = false;
+
+  constructor(tf: typeof tfjs, variables: readonly tfjs.Variable[], onNaN: OnNaN, options: DivergenceOptions) {
+    this.#tf = tf;
+    this.#variables = variables;
+    this.#onNaN = onNaN;
+    this.#options = options;
+  }
+
+  /** @throws TonyError TRAINING_DIVERGED, unless `onNaN` is `continue`. */
+  checkLoss(loss: number | undefined, step: number): void {
+    this.#lossIsBad = loss !== undefined && !Number.isFinite(loss);
+    if (this.#lossIsBad) {
+      this.#tell(`the loss is ${loss} at step ${step}`);
+    }
+  }
+
+  /**
+   * Checks the weights before a checkpoint, after the step.
+   * @returns whether the checkpoint is usable.
+   * @throws TonyError TRAINING_DIVERGED, unless `onNaN` is `continue`.
+   */
+  checkWeights(step: number): boolean {
+    const bad = this.#firstBadWeight();
+    if (bad !== null) {
+      this.#tell(`weight ${bad} is NaN or infinite after step ${step}`);
+    }
+    return bad === null && !this.#lossIsBad;
+  }
+
+  #firstBadWeight(): string | null {
+    const tf = this.#tf;
+    // Infinity times 0 is NaN, and so is a sum that contains NaN; every backend implements these operations.
+    const sums = this.#variables.map((variable) => tf.tidy(() => tf.sum(tf.mul(variable, 0))));
+    const zeros = tf.tidy(() => tf.stack(sums).dataSync());
+    tf.dispose(sums);
+    const bad = zeros.findIndex((value) => !Number.isFinite(value));
+    return bad < 0 ? null : (this.#variables[bad] as tfjs.Variable).name;
+  }
+
+  #tell(what: string): void {
+    const { phase, tells, onNotice } = this.#options;
+    const stops = this.#onNaN === 'stop';
+    if (!this.#told && tells) {
+      onNotice(
+        `training has diverged: ${what} (phase ${phase}); ${stops ? 'it stops here' : 'it goes on, and keeps no checkpoint of this'}. ` +
+          DIVERGED_HINT,
+      );
+    }
+    this.#told = true;
+    if (stops) {
+      throw new TonyError('TRAINING_DIVERGED', `phase ${phase}: ${what}`);
+    }
+  }
+}

@@ -1,0 +1,133 @@
+import { messageOf } from '../../platform/errors.ts';
+import type { StopOrder, StopOrders } from '../checkpoint/stop-order.ts';
+
+/** Training that the program can stop, as tf.LayersModel does with `stopTraining`. */
+interface Stoppable {
+  readonly stopTraining: boolean;
+}
+
+export interface EarlyEndOptions {
+  readonly applicationId: string;
+  /** The phase that may end early. */
+  readonly phase: string;
+  /** True on the rank that reads orders from storage and stores the decision. */
+  readonly keepsOrders: boolean;
+  /** The reason to report if the program itself has stopped training. */
+  readonly cause: string;
+  readonly onNotice: (message: string) => void;
+  /** Called once, on the rank that stores the decision. */
+  readonly onEnd: (step: number, reason: string) => void;
+  readonly now?: () => number;
+}
+
+/** The interval at which the rank checks for an order. */
+const LOOK_MS = 2000;
+
+/**
+ * Decides whether training ends before its last epoch, either because a callback has set `model.stopTraining` on some rank or because an
+ * evaluator has ordered it. All ranks end together: each rank sends its wish with each step, and all ranks end after the first step in
+ * which any of them wishes it.
+ */
+export class EarlyEnd {
+  readonly #orders: StopOrders | null;
+  readonly #options: EarlyEndOptions;
+  #order: StopOrder | null = null;
+  #decided = false;
+  #reason = '';
+  #wasOver = false;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #look: Promise<void> | null = null;
+
+  /** @param orders null without a checkpoint folder. */
+  constructor(orders: StopOrders | null, options: EarlyEndOptions) {
+    this.#orders = options.keepsOrders ? orders : null;
+    this.#options = options;
+  }
+
+  get isDecided(): boolean {
+    return this.#decided;
+  }
+
+  get reason(): string {
+    return this.#reason;
+  }
+
+  /**
+   * Call before the first step. An order for this phase that an earlier generation received still applies; orders of other applications are
+   * removed.
+   * @param ended why the phase ended early, if it has already ended.
+   */
+  async begin(ended: string | null): Promise<void> {
+    if (ended !== null) {
+      this.#decided = true;
+      this.#wasOver = true;
+      this.#reason = ended;
+      return;
+    }
+    await this.#orders?.clear(this.#options.applicationId);
+    this.#order = await this.#read();
+  }
+
+  async #read(): Promise<StopOrder | null> {
+    const { applicationId, phase } = this.#options;
+    return (await this.#orders?.read(applicationId, phase)) ?? null;
+  }
+
+  /** @param step the step with which training would end. */
+  isWanted(training: Stoppable, step: number): boolean {
+    return training.stopTraining || (this.#order !== null && step >= (this.#order.at ?? 0));
+  }
+
+  /**
+   * @param wanted the number of ranks that want to end training.
+   * @param reason the program's own reason, if it gave one.
+   */
+  decide(wanted: number, training: Stoppable, step: number, reason: string | null = null): void {
+    if (wanted > 0 && !this.#decided) {
+      this.#decided = true;
+      this.#reason = this.#order?.reason ?? (reason || this.#reasonOf(training, step));
+    }
+  }
+
+  #reasonOf(training: Stoppable, step: number): string {
+    return training.stopTraining ? `${this.#options.cause} (step ${step})` : 'another rank has asked for it';
+  }
+
+  /** Checks for an order every LOOK_MS without blocking the step. */
+  afterStep(training: Stoppable, step: number, isAlone: boolean): void {
+    if (isAlone && training.stopTraining) {
+      this.decide(1, training, step);
+    }
+    const now = (this.#options.now ?? Date.now)();
+    if (this.#orders !== null && this.#order === null && this.#look === null && now - this.#lookedAt >= LOOK_MS) {
+      this.#lookedAt = now;
+      this.#look = this.#read().then(
+        (order) => {
+          this.#order = order;
+          this.#look = null;
+        },
+        () => {
+          // Storage is unavailable; the next check retries.
+          this.#look = null;
+        },
+      );
+    }
+  }
+
+  /** Stores the decision for later generations and reports it. Call before the last checkpoint. */
+  async announce(step: number): Promise<void> {
+    await this.#look;
+    if (!this.#decided || !this.#options.keepsOrders) {
+      return;
+    }
+    const { applicationId, phase, onNotice, onEnd } = this.#options;
+    onEnd(step, this.#reason);
+    if (this.#orders !== null && !this.#wasOver && this.#order?.at !== step) {
+      try {
+        await this.#orders.give({ step, ...this.#order, applicationId, phase, reason: this.#reason, at: step });
+      } catch (error) {
+        onNotice(`that it ended early could not be kept: ${messageOf(error)}`);
+      }
+    }
+  }
+}

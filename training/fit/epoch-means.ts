@@ -1,0 +1,66 @@
+import type { StepValues } from '../model/step-part.ts';
+
+/** The number of steps whose values stay on the backend; small, because each value is a tensor there. */
+const MOST_WAITING = 64;
+
+/** The sums and the count from which the means of an epoch are computed. */
+export interface MeansSoFar {
+  readonly sums: readonly number[];
+  readonly seen: number;
+}
+
+/** Means over an epoch's examples. Values are read from the backend in groups of many steps, and summed in double precision. */
+export class EpochMeans {
+  readonly #sums: number[];
+  #seen = 0;
+  #waiting: { readonly values: StepValues; readonly examples: number }[] = [];
+
+  /**
+   * @param count the number of values per step.
+   * @param before the state of the same epoch in an earlier process.
+   */
+  constructor(count: number, before: MeansSoFar | null = null) {
+    this.#sums = before?.sums.length === count ? [...before.sums] : new Array<number>(count).fill(0);
+    this.#seen = before?.sums.length === count ? before.seen : 0;
+  }
+
+  /** @param values the values of a step; this object disposes them. */
+  add(values: StepValues, examples: number): void {
+    this.#waiting.push({ values, examples });
+    if (this.#waiting.length >= MOST_WAITING) {
+      this.#read();
+    }
+  }
+
+  /** Examples whose values have been read. */
+  get seen(): number {
+    return this.#seen;
+  }
+
+  /** The means; 0 before the first step. */
+  read(): number[] {
+    this.#read();
+    return this.#sums.map((sum) => (this.#seen === 0 ? 0 : sum / this.#seen));
+  }
+
+  soFar(): MeansSoFar {
+    this.#read();
+    return { sums: [...this.#sums], seen: this.#seen };
+  }
+
+  dispose(): void {
+    for (const { values } of this.#waiting.splice(0)) {
+      values.dispose();
+    }
+  }
+
+  #read(): void {
+    for (const { values, examples } of this.#waiting) {
+      values.read().forEach((value, index) => {
+        this.#sums[index] = (this.#sums[index] ?? 0) + value * examples;
+      });
+      this.#seen += examples;
+    }
+    this.dispose();
+  }
+}

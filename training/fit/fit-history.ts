@@ -1,0 +1,68 @@
+import { z } from 'zod';
+import type { Json } from '../../platform/json-value.ts';
+import type { MeansSoFar } from './epoch-means.ts';
+
+/** JSON cannot represent NaN and Infinity: such a value is stored as null. */
+const value = z.number().nullable();
+
+const stored = z.object({
+  epoch: z.array(z.number()),
+  logs: z.record(z.string(), z.array(value)),
+  current: z.object({ epoch: z.number(), sums: z.array(value), seen: z.number() }).nullable(),
+  endedEarly: z.string().nullable(),
+});
+
+/** An epoch whose values the history does not contain yet. */
+export interface OpenEpoch extends MeansSoFar {
+  readonly epoch: number;
+}
+
+/** The history that `fit` returns. Checkpoints contain it, so a restarted program also returns the epochs before the restart. */
+export class HistorySoFar {
+  readonly epoch: number[] = [];
+  readonly logs: Record<string, number[]>;
+  /** Why training ended before its last epoch; null if it did not. */
+  endedEarly: string | null = null;
+  #open: OpenEpoch | null = null;
+
+  /** @param names the names of the loss and the metrics. */
+  constructor(names: readonly string[]) {
+    this.logs = Object.fromEntries(names.map((name) => [name, []]));
+  }
+
+  add(epoch: number, logs: Readonly<Record<string, number>>): void {
+    this.epoch.push(epoch);
+    for (const [name, number] of Object.entries(logs)) {
+      this.logs[name]?.push(number);
+    }
+  }
+
+  toJson(current: OpenEpoch | null): Json {
+    const { epoch, logs, endedEarly } = this;
+    return JSON.parse(JSON.stringify({ epoch, logs, current, endedEarly })) as Json;
+  }
+
+  /** Restores the output of `toJson` from an earlier process. Metrics that the model no longer has are dropped. */
+  restore(json: Json | undefined): void {
+    const found = stored.safeParse(json);
+    if (!found.success) {
+      return;
+    }
+    const { epoch, logs, current, endedEarly } = found.data;
+    this.epoch.splice(0, this.epoch.length, ...epoch);
+    for (const [name, own] of Object.entries(this.logs)) {
+      own.splice(0, own.length, ...(logs[name] ?? []).map(numberOf));
+    }
+    this.#open = current === null ? null : { ...current, sums: current.sums.map(numberOf) };
+    this.endedEarly = endedEarly;
+  }
+
+  /** The epoch during which, or at whose end, the checkpoint was taken. */
+  get open(): OpenEpoch | null {
+    return this.#open;
+  }
+}
+
+function numberOf(stored: number | null): number {
+  return stored ?? Number.NaN;
+}

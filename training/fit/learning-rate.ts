@@ -1,0 +1,74 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+
+/** The state of training before a step. */
+export interface ScheduleStep {
+  /** Steps taken in this `fit`, including those before a restart. */
+  readonly step: number;
+  readonly epoch: number;
+  /** The world size of this generation; in an elastic job, it may change after a restart. */
+  readonly worldSize: number;
+  /** The rate with which the optimizer was created. */
+  readonly initial: number;
+}
+
+/**
+ * A rate, or a function that returns the rate for a step. The function must depend only on its argument, so that all ranks get the same
+ * rate.
+ */
+export type LearningRate = number | ((at: ScheduleStep) => number);
+
+/** Fields that the declarations of TensorFlow.js omit. */
+interface Rated {
+  learningRate?: number;
+  setLearningRate?(rate: number): void;
+}
+
+/** Sets an optimizer's learning rate before each step. */
+export class LearningRateSchedule {
+  readonly #rate: LearningRate;
+  readonly #optimizer: Rated;
+  readonly #initial: number;
+  /**
+   * The rate that this schedule set last. sgd and momentum use a tensor that only setLearningRate() replaces, so the field alone does not
+   * show which rate applies.
+   */
+  #applied: number | null = null;
+
+  /** @throws TonyError MODEL_INVALID when the optimizer has no learning rate. */
+  constructor(rate: LearningRate, optimizer: tfjs.Optimizer) {
+    this.#rate = rate;
+    this.#optimizer = optimizer as unknown as Rated;
+    const { learningRate } = this.#optimizer;
+    if (typeof learningRate !== 'number') {
+      throw new TonyError('MODEL_INVALID', `the optimizer ${optimizer.getClassName()} has no learning rate that fit could set`);
+    }
+    this.#initial = learningRate;
+  }
+
+  apply(at: Omit<ScheduleStep, 'initial'>): void {
+    const rate = typeof this.#rate === 'number' ? this.#rate : this.#rate({ ...at, initial: this.#initial });
+    if (typeof rate !== 'number' || !Number.isFinite(rate)) {
+      throw new TonyError('USAGE', `learningRate gives ${rate} for step ${at.step}; it must be a number`);
+    }
+    if (rate !== this.#applied || rate !== this.#optimizer.learningRate) {
+      this.#set(rate);
+    }
+  }
+
+  /** Restores the initial rate for the next use of the optimizer. */
+  restore(): void {
+    if (this.#optimizer.learningRate !== this.#initial) {
+      this.#set(this.#initial);
+    }
+  }
+
+  #set(rate: number): void {
+    if (this.#optimizer.setLearningRate !== undefined) {
+      this.#optimizer.setLearningRate(rate);
+    } else {
+      this.#optimizer.learningRate = rate;
+    }
+    this.#applied = rate;
+  }
+}

@@ -1,0 +1,413 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { Json } from '../../platform/json-value.ts';
+import type { Storage } from '../../storage/storage.ts';
+import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import type { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
+import type { Phase } from '../checkpoint/phases.ts';
+import type { StopOrders } from '../checkpoint/stop-order.ts';
+import { DatasetBatchSource, type TakenBatch } from '../data/dataset-batch-source.ts';
+import type { Dataset } from '../data/sources/dataset.ts';
+import { toTensors } from '../data/transforms/tensors.ts';
+import type { Column } from '../encoding/idx.ts';
+import type { Trainable } from '../model/trainables.ts';
+import { createRandom, withRandom } from '../process/random.ts';
+import type { Report } from '../process/task-context.ts';
+import { type CustomStepOptions, checkStepOptions } from '../strategy/custom-steps.ts';
+import { type LoopParts, LoopState } from '../strategy/loop-state.ts';
+import type { LoopContext, LoopStrategy } from '../strategy/loop-strategy.ts';
+import { Divergence } from './divergence.ts';
+import { EarlyEnd } from './early-end.ts';
+import type { OnNaN } from './fit-options.ts';
+import type { UnfinishedTraining } from './unfinished-training.ts';
+
+/** The type of a dataset's batch within a loop: columns become tensors. */
+export type BatchTensors<T> = T extends tfjs.Tensor
+  ? T
+  : T extends Column | ArrayBufferView | readonly string[] | readonly number[]
+    ? tfjs.Tensor
+    : T extends readonly (infer Item)[]
+      ? BatchTensors<Item>[]
+      : T extends object
+        ? { readonly [Name in keyof T]: BatchTensors<T[Name]> }
+        : T;
+
+export interface LoopOptions<T, State extends Json> extends LoopParts {
+  /** The name of the loop in checkpoints; by default `loop-1`, `loop-2`, ... in the order in which the program opens them. */
+  readonly name?: string;
+  /** A dataset of batches; each rank reads its share. */
+  readonly data?: Dataset<T>;
+  /** Passes over the data; by default 1, or as many as `steps` requires. */
+  readonly epochs?: number;
+  /** The number of iterations. */
+  readonly steps?: number;
+  /** The seed for the order of the data and for random numbers; 1 by default. */
+  readonly seed?: number;
+  /** Additional program state to restore after a restart. Each checkpoint stores the state of rank 0. */
+  readonly state?: State;
+  /** The reaction to a NaN or infinite loss or variable. `stop`, the default: TRAINING_DIVERGED on all ranks. */
+  readonly onNaN?: OnNaN;
+  /** false: the loop neither reads nor writes checkpoints. */
+  readonly checkpoint?: false;
+}
+
+/** One iteration of a loop. */
+export interface LoopStep<T> {
+  /** The number of the iteration, from 0, including iterations before a restart. */
+  readonly step: number;
+  /** The number of completed passes over the data. */
+  readonly epoch: number;
+  /** This rank's batch, disposed when the iteration ends; null if only other ranks have batches left in this epoch. */
+  readonly batch: BatchTensors<T> | null;
+  /** The number of examples in this rank's batch. */
+  readonly examples: number;
+  /** Returns random numbers from 0 to 1 that depend only on seed, step and rank, so a restart reproduces them. */
+  readonly random: () => number;
+}
+
+export type LoopStepOptions = CustomStepOptions;
+
+/** The dependencies of a loop. */
+export interface LoopEnvironment {
+  readonly tf: typeof tfjs;
+  readonly rank: number;
+  readonly worldSize: number;
+  /** False with parameter servers. */
+  readonly stepsTogether: boolean;
+  readonly openStrategy: (context: LoopContext) => LoopStrategy;
+  readonly storage: Storage;
+  readonly applicationId: string;
+  readonly generation: number;
+  readonly phase: Phase;
+  readonly checkpoints: { readonly store: CheckpointStore; readonly everySteps: number; readonly keep: number } | null;
+  readonly stopOrders: StopOrders | null;
+  readonly onMetrics: (step: number, values: Readonly<Record<string, number>>) => void;
+  readonly report: (report: Report) => void;
+  readonly onNotice: (message: string) => void;
+  readonly unfinished: UnfinishedTraining;
+}
+
+/** The state that a checkpoint contains in addition to the tensors. */
+interface Kept {
+  readonly own: Json;
+  readonly endedEarly: string | null;
+}
+
+const PROGRESS_MS = 1000;
+
+/**
+ * A custom training loop that is checkpointed and resumed like `fit`: weights, optimizers, position in the data, random numbers and the
+ * program's own state. Every rank runs the same loop: `for await (const { step } of loop) { await loop.step(...); }`.
+ */
+export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopStep<T>> {
+  /** The program's own state, as JSON. The next checkpoint stores its current value, and a restart restores it. */
+  state: State;
+  readonly #environment: LoopEnvironment;
+  readonly #options: LoopOptions<T, State>;
+  readonly #kept: LoopState;
+  readonly #strategy: LoopStrategy;
+  readonly #early: EarlyEnd;
+  readonly #divergence: Divergence;
+  #feed: DatasetBatchSource | null = null;
+  #position: TrainingPosition | null = null;
+  #step = 0;
+  #epoch = 0;
+  #seed: number;
+  #stopReason: string | null = null;
+  #batch: { readonly tensors: BatchTensors<T> | null; readonly taken: TakenBatch } | null = null;
+  #calls = 0;
+  #isOver = false;
+  #isRunning = false;
+  #reportedAt = 0;
+
+  private constructor(environment: LoopEnvironment, options: LoopOptions<T, State>) {
+    checkOptions(options);
+    this.#environment = environment;
+    this.#options = options;
+    this.#seed = options.seed ?? 1;
+    this.state = structuredClone(options.state ?? null) as State;
+    const { tf, applicationId, generation, phase, checkpoints, report, onNotice } = environment;
+    this.#kept = new LoopState(tf, options);
+    const plan = checkpoints === null ? null : { ...checkpoints, phase };
+    this.#strategy = environment.openStrategy({ tf, state: this.#kept, applicationId, generation, checkpoints: plan, report, onNotice });
+    const floats = this.#kept.variables.filter(({ dtype }) => dtype === 'float32');
+    this.#divergence = new Divergence(tf, floats, options.onNaN ?? 'stop', {
+      ...{ phase: phase.name, onNotice },
+      tells: environment.rank === 0 || !environment.stepsTogether,
+    });
+    this.#early = new EarlyEnd(environment.stopOrders, {
+      applicationId,
+      phase: phase.name,
+      cause: 'the program has called stop()',
+      keepsOrders: environment.rank === 0,
+      onNotice,
+      onEnd: (step, reason) => {
+        process.stderr.write(`tony-ts: training ends early, with step ${step}: ${reason}\n`);
+        report({ type: 'early-end', step, reason });
+      },
+    });
+  }
+
+  /**
+   * Opens the loop with equal weights on all ranks, at the newest valid checkpoint of this loop or at its beginning.
+   * @throws TonyError USAGE, CHECKPOINT_MISFIT, PEER_LOST, RING_MISMATCH.
+   */
+  static async open<T, State extends Json>(environment: LoopEnvironment, options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
+    const loop = new TrainingLoop(environment, options);
+    await loop.#begin();
+    return loop;
+  }
+
+  async #begin(): Promise<void> {
+    const position = await this.#strategy.begin();
+    let endedEarly: string | null = null;
+    if (position !== null) {
+      const kept = position.state as unknown as Kept;
+      this.#environment.phase.resume(position);
+      this.#position = position;
+      this.#step = position.step - position.phase.start;
+      this.#epoch = position.epoch;
+      this.#seed = position.seed;
+      this.state = kept.own as State;
+      endedEarly = kept.endedEarly;
+      this.#isOver = position.final && (endedEarly !== null || this.#reachedLimit());
+    }
+    await this.#early.begin(this.#isOver ? endedEarly : null);
+  }
+
+  /** Iterations of this loop, including those before a restart. */
+  get steps(): number {
+    return this.#step;
+  }
+
+  /** Why the loop ended before its limit; null if it reached the limit or still runs. */
+  get endedEarly(): string | null {
+    return this.#early.isDecided ? this.#early.reason : null;
+  }
+
+  /**
+   * Takes one step of an optimizer on all ranks, like `cluster.step`. An iteration may take several steps.
+   * @param loss receives this rank's batch, and is not called if this rank has none. Random numbers that TensorFlow.js draws within it
+   *   (dropout, random tensors without a seed) depend only on seed, step and rank.
+   * @param options `variables`: variables of this loop; all trainable ones by default. `examples`: the size of the batch by default.
+   * @returns the mean loss over the examples of all ranks; with parameter servers, over those of this rank, or 0 without examples.
+   * @throws TonyError USAGE, RANKS_DIFFER, TRAINING_DIVERGED, PEER_LOST, RING_MISMATCH.
+   */
+  async step(loss: (batch: BatchTensors<T>) => tfjs.Scalar, optimizer: tfjs.Optimizer, options: LoopStepOptions = {}): Promise<number> {
+    if (!this.#isRunning) {
+      throw new TonyError('USAGE', 'loop.step() is called outside of the loop', {
+        hint: 'Call it within `for await (const step of loop) { ... }`, or use cluster.step().',
+      });
+    }
+    checkStepOptions('loop.step', options);
+    this.#check(optimizer);
+    const random = createRandom(this.#seed, this.#step, this.#environment.rank, this.#calls++);
+    const batch = this.#batch;
+    const compute = () => withRandom(random, () => loss(batch?.tensors as BatchTensors<T>));
+    const value = await this.#strategy.step(compute, optimizer, {
+      variables: options.variables ?? this.#defaultVariables(),
+      ...(batch === null ? {} : { examples: batch.taken.count }),
+      ...(options.examples === undefined ? {} : { examples: options.examples }),
+    });
+    this.#divergence.checkLoss(value, this.#globalStep + 1);
+    return value;
+  }
+
+  #check(optimizer: tfjs.Optimizer): void {
+    if (!this.#kept.optimizers.includes(optimizer)) {
+      throw new TonyError('USAGE', 'the loop does not know this optimizer: a checkpoint would lack its state', {
+        hint: 'Pass cluster.loop({ optimizers: { name: optimizer } }).',
+      });
+    }
+  }
+
+  #defaultVariables(): readonly Trainable[] {
+    const ofModels = new Set([...this.#kept.models.values()].flatMap(({ weights }) => weights.map((weight) => weight.read())));
+    return [...this.#kept.models.values(), ...this.#kept.variables.filter((variable) => variable.trainable && !ofModels.has(variable))];
+  }
+
+  /**
+   * Reports metrics of this iteration to the job's pages and TensorBoard. Call it with the same values on every rank, or on rank 0 alone.
+   */
+  metrics(values: Readonly<Record<string, number>>): void {
+    this.#environment.onMetrics(this.#globalStep + 1, values);
+    this.#reportedAt = Date.now();
+  }
+
+  /** Ends the loop on all ranks after this iteration. One call on any rank is sufficient. */
+  stop(reason?: string): void {
+    this.#stopReason ??= reason ?? '';
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<LoopStep<T>, void> {
+    if (this.#isRunning) {
+      throw new TonyError('USAGE', 'the loop is running already', { hint: 'Open one loop for each training.' });
+    }
+    if (this.#isOver) {
+      this.#strategy.dispose();
+      this.#environment.phase.end(this.#globalStep);
+      return;
+    }
+    this.#isRunning = true;
+    this.#feed = this.#openFeed();
+    const unfinished = this.#environment.unfinished.begin();
+    try {
+      await this.#agree();
+      while (!this.#reachedLimit() && !this.#early.isDecided) {
+        this.#batch = await this.#takeBatch();
+        this.#calls = 0;
+        const { step, epoch } = { step: this.#step, epoch: this.#epoch };
+        const random = createRandom(this.#seed, this.#step, this.#environment.rank);
+        yield { step, epoch, batch: this.#batch?.tensors ?? null, examples: this.#batch?.taken.count ?? 0, random };
+        await this.#completeStep();
+        unfinished.at({ step: this.#globalStep, epoch: this.#epoch, epochs: this.#options.epochs ?? null });
+      }
+      await this.#finish();
+      this.#isOver = true;
+    } finally {
+      unfinished.end();
+      this.#isRunning = false;
+      this.#releaseBatch();
+      this.#strategy.dispose();
+      await this.#feed?.close();
+    }
+  }
+
+  /** The step counted across all phases of the program. */
+  get #globalStep(): number {
+    return this.#environment.phase.start + this.#step;
+  }
+
+  #reachedLimit(): boolean {
+    const { data, steps, epochs } = this.#options;
+    const passes = epochs ?? (data !== undefined && steps === undefined ? 1 : Number.POSITIVE_INFINITY);
+    return this.#step >= (steps ?? Number.POSITIVE_INFINITY) || this.#epoch >= passes;
+  }
+
+  #openFeed(): DatasetBatchSource | null {
+    const { tf, storage, onNotice } = this.#environment;
+    const { data } = this.#options;
+    if (data === undefined) {
+      return null;
+    }
+    const position = this.#position?.data ?? null;
+    const world = { tf, peers: this.#strategy.peers, storage, onNotice };
+    return new DatasetBatchSource(data as Dataset<unknown>, { ...world, seed: this.#seed, countExamples, position });
+  }
+
+  async #takeBatch(): Promise<{ tensors: BatchTensors<T> | null; taken: TakenBatch } | null> {
+    if (this.#feed === null) {
+      return null;
+    }
+    const taken = await this.#feed.take();
+    const { tf } = this.#environment;
+    const tensors = taken.count === 0 ? null : (toTensors(tf, taken.element) as BatchTensors<T>);
+    return { tensors, taken };
+  }
+
+  #releaseBatch(): void {
+    this.#environment.tf.dispose((this.#batch?.tensors ?? []) as tfjs.TensorContainer);
+    this.#batch?.taken.release();
+    this.#batch = null;
+  }
+
+  async #completeStep(): Promise<void> {
+    const { checkpoints, report } = this.#environment;
+    this.#step++;
+    this.#epoch += this.#batch?.taken.ended === true ? 1 : 0;
+    this.#releaseBatch();
+    if (Date.now() - this.#reportedAt >= PROGRESS_MS) {
+      this.#reportedAt = Date.now();
+      report({ type: 'progress', step: this.#globalStep, metrics: {} });
+    }
+    await this.#strategy.afterStep(() => this.#positionOf(false));
+    await this.#agree();
+    const isLast = this.#reachedLimit() || this.#early.isDecided;
+    const isDue = checkpoints !== null && checkpoints.everySteps > 0 && this.#step % checkpoints.everySteps === 0 && !isLast;
+    if (isDue && this.#divergence.checkWeights(this.#globalStep)) {
+      await this.#strategy.checkpoint(() => this.#positionOf(false));
+    }
+    this.#early.afterStep(this.#stoppable, this.#globalStep, this.#environment.worldSize === 1);
+  }
+
+  get #stoppable(): { readonly stopTraining: boolean } {
+    return { stopTraining: this.#stopReason !== null };
+  }
+
+  /** Exchanges the wishes of all ranks and decides whether the loop ends here. */
+  async #agree(): Promise<void> {
+    const wish = this.#early.isWanted(this.#stoppable, this.#globalStep) ? (this.#stopReason ?? '') : null;
+    const reason = await this.#strategy.agree(wish);
+    if (reason !== null && !this.#early.isDecided) {
+      this.#early.decide(1, this.#stoppable, this.#globalStep, reason);
+    }
+  }
+
+  async #positionOf(final: boolean): Promise<TrainingPosition> {
+    const data = await this.#feed?.position();
+    const kept: Kept = { own: this.#ownState(), endedEarly: final ? this.endedEarly : null };
+    return {
+      step: this.#globalStep,
+      phase: this.#environment.phase.place,
+      epoch: this.#epoch,
+      examples: 0,
+      seed: this.#seed,
+      iterations: 0,
+      final,
+      ...(final && !this.#divergence.checkWeights(this.#globalStep) ? { diverged: true } : {}),
+      ...(data === undefined ? {} : { data }),
+      state: kept as unknown as Json,
+    };
+  }
+
+  /** The state after a round trip through JSON, as a restart would restore it. */
+  #ownState(): Json {
+    try {
+      return JSON.parse(JSON.stringify(this.state ?? null)) as Json;
+    } catch (error) {
+      throw new TonyError('USAGE', 'the state of the loop is not JSON', {
+        hint: 'Keep numbers, texts, lists and plain objects in loop.state.',
+        cause: error,
+      });
+    }
+  }
+
+  async #finish(): Promise<void> {
+    await this.#strategy.finish(() => this.#positionOf(true), this.#early.announce(this.#globalStep));
+    this.#environment.phase.end(this.#globalStep);
+  }
+}
+
+function checkOptions(options: LoopOptions<unknown, Json>): void {
+  const known = ['name', 'models', 'variables', 'optimizers', 'data', 'epochs', 'steps', 'seed', 'state', 'onNaN', 'checkpoint'];
+  const unknown = Object.keys(options).find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    throw new TonyError('USAGE', `${unknown} is not an option of loop (known: ${known.join(', ')})`);
+  }
+  for (const name of ['epochs', 'steps', 'seed'] as const) {
+    const value = options[name];
+    if (value !== undefined && !(Number.isInteger(value) && value >= 0)) {
+      throw new TonyError('USAGE', `${name} is ${value}; it must be a whole number, 0 or more`);
+    }
+  }
+  if (options.epochs !== undefined && options.data === undefined) {
+    throw new TonyError('USAGE', 'epochs counts passes over data, and the loop has none', {
+      hint: 'Pass data, or steps instead of epochs.',
+    });
+  }
+}
+
+/** Counts examples by the first dimension of the first column or tensor. */
+function countExamples(element: unknown): number {
+  if (typeof element !== 'object' || element === null) {
+    return 1;
+  }
+  if ('shape' in element) {
+    return (element.shape as readonly number[])[0] ?? 1;
+  }
+  if (Array.isArray(element) || ArrayBuffer.isView(element)) {
+    return (element as unknown as ArrayLike<unknown>).length;
+  }
+  const [first] = Object.values(element);
+  return countExamples(first);
+}

@@ -1,0 +1,167 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { type Batch, batchOf, countExamples, prepareBatch, type TrainingData } from '../data/data.ts';
+import { datasetOf, prepareOf, type StandardFitData, standardFitData, type ValidationData } from '../data/fit-data.ts';
+import { disposeElement } from '../data/reading/dispose.ts';
+import { countExamplesOf, tensorsOf } from '../data/training-element.ts';
+import type { CompiledModel } from '../model/compiled-model.ts';
+import { LazyValues } from '../model/step-part.ts';
+import { settledOrAfter } from '../process/settled-or-after.ts';
+import type { Peers } from '../ring/peers.ts';
+import { EpochMeans } from './epoch-means.ts';
+
+export interface ValidationOptions {
+  /** Examples per rank and batch. Not for batched datasets. */
+  readonly batchSize: number;
+  /** For a dataset: batches per rank; all by default. */
+  readonly batches?: number | undefined;
+  /** For data in memory: the index of the first example to use. */
+  readonly from?: number;
+}
+
+export interface ValidationWorld {
+  readonly tf: typeof tfjs;
+  readonly peers: Peers;
+  /** The storage from which datasets are read; the job's storage by default. */
+  readonly storage?: Storage;
+  readonly onNotice: (message: string) => void;
+}
+
+interface EvaluationBatch {
+  readonly examples: number;
+  /** Must be called within tf.tidy. */
+  readonly make: () => Batch;
+  release(): void;
+}
+
+const PREFETCH_BATCHES = 2;
+/** Finished ranks exchange a message with unfinished ones at this interval, because a silent rank counts as lost. */
+const ROUND_MS = 10_000;
+
+/** Computes loss and metrics on validation data. Ranks that step together evaluate a share each; other ranks evaluate all of it. */
+export class Validation {
+  readonly #world: ValidationWorld;
+  readonly #model: CompiledModel;
+  readonly #data: StandardFitData;
+  readonly #options: ValidationOptions;
+
+  /** @throws TonyError DATA_INVALID. */
+  constructor(world: ValidationWorld, model: CompiledModel, data: ValidationData, options: ValidationOptions) {
+    this.#world = world;
+    this.#model = model;
+    this.#data = standardFitData(world.tf, model.model, data);
+    this.#options = options;
+    if (datasetOf(this.#data) === null) {
+      countExamples(this.#data as TrainingData);
+    }
+  }
+
+  /**
+   * Computes the means over all examples, in the order of the model's metric names.
+   * @throws TonyError DATA_INVALID when there are no examples.
+   */
+  async run(): Promise<number[]> {
+    const { peers } = this.#world;
+    const means = new EpochMeans(this.#model.metricNames.length);
+    try {
+      const work = this.#evaluateShare(means);
+      await (peers.stepsTogether && peers.worldSize > 1 ? this.#untilAllAreThrough(work) : work);
+      const own = means.read();
+      const sums = Float32Array.of(...own.map((mean) => mean * means.seen), means.seen);
+      await peers.sum(sums);
+      const seen = sums.at(-1) as number;
+      if (seen === 0) {
+        throw new TonyError('DATA_INVALID', 'the validation data has no examples');
+      }
+      return Array.from(sums.subarray(0, -1), (sum) => sum / seen);
+    } finally {
+      means.dispose();
+    }
+  }
+
+  async #evaluateShare(means: EpochMeans): Promise<void> {
+    for await (const { examples, make, release } of this.#batches()) {
+      try {
+        means.add(this.#evaluate(make), examples);
+      } finally {
+        release();
+      }
+      // Lets pending work (connections, checkpoint writes) run.
+      await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+  }
+
+  /** Waits until every rank has evaluated its share, without a time limit: shares and machines may be uneven. */
+  async #untilAllAreThrough(work: Promise<void>): Promise<void> {
+    let isRunning = true;
+    const own = work.finally(() => {
+      isRunning = false;
+    });
+    for (;;) {
+      await settledOrAfter(own, ROUND_MS);
+      const running = Float32Array.of(isRunning ? 1 : 0);
+      await this.#world.peers.sum(running);
+      if (running[0] === 0) {
+        return;
+      }
+    }
+  }
+
+  #evaluate(make: () => Batch): LazyValues {
+    const { tf } = this.#world;
+    const [loss, ...metrics] = tf.tidy(() => {
+      const { x, y } = make();
+      return this.#model.evaluate(x, y);
+    });
+    return new LazyValues([
+      { kind: 'loss', tensors: [loss as tfjs.Scalar], weight: 1 },
+      { kind: 'metrics', tensors: metrics, weight: 1 },
+    ]);
+  }
+
+  #batches(): AsyncIterable<EvaluationBatch> | Iterable<EvaluationBatch> {
+    return datasetOf(this.#data) === null ? this.#examples() : this.#elements();
+  }
+
+  *#examples(): Iterable<EvaluationBatch> {
+    const { tf, peers } = this.#world;
+    const { batchSize, from = 0 } = this.#options;
+    const data = this.#data as TrainingData;
+    const count = countExamples(data) - from;
+    const [index, shares] = peers.stepsTogether ? [peers.rank, peers.worldSize] : [0, 1];
+    const [first, end] = [from + Math.floor((index * count) / shares), from + Math.floor(((index + 1) * count) / shares)];
+    for (let at = first; at < end; at += batchSize) {
+      const examples = Math.min(batchSize, end - at);
+      const indices = Uint32Array.from({ length: examples }, (_, place) => at + place);
+      yield { examples, make: () => batchOf(tf, data, indices), release: () => {} };
+    }
+  }
+
+  async *#elements(): AsyncIterable<EvaluationBatch> {
+    const { tf, peers, storage, onNotice } = this.#world;
+    const { batchSize, batches = Number.POSITIVE_INFINITY } = this.#options;
+    const { model } = this.#model;
+    const given = datasetOf(this.#data) as NonNullable<ReturnType<typeof datasetOf>>;
+    const dataset = (given.isBatched ? given : given.batch(batchSize)).prefetch(PREFETCH_BATCHES);
+    const share = peers.stepsTogether ? { index: peers.rank, count: peers.worldSize } : { index: 0, count: 1 };
+    const reader = dataset.read({ ...(storage === undefined ? {} : { storage }), share, seed: 1, epoch: 0, onNotice });
+    const names = { inputs: model.inputNames, outputs: model.outputNames };
+    const prepare = prepareOf(this.#data);
+    try {
+      for (let taken = 0; taken < batches; taken++) {
+        const { done, value } = await reader.next();
+        if (done) {
+          return;
+        }
+        yield {
+          examples: countExamplesOf(value),
+          make: () => prepareBatch(tensorsOf(tf, value, names), prepare),
+          release: () => disposeElement(value),
+        };
+      }
+    } finally {
+      await reader.return();
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import { TonyError } from '../../platform/errors.ts';
+import { encodeExample, type Features } from '../data/formats/example.ts';
+import { encodeTfRecord } from '../encoding/tfrecord.ts';
+
+export type PredictFormat = 'jsonl' | 'csv' | 'tfrecord';
+
+/** Encodes results into the bytes of one part; each part has its own encoder. */
+export interface PartEncoder {
+  /** @throws TonyError DATA_INVALID when the format cannot hold the result. */
+  encode(result: unknown): Buffer;
+}
+
+export const EXTENSIONS: Readonly<Record<PredictFormat, string>> = { jsonl: '.jsonl', csv: '.csv', tfrecord: '.tfrecord' };
+
+/** @param columns the columns of a CSV file; the fields of its first result by default. */
+export function partEncoder(format: PredictFormat, columns: readonly string[] | null): PartEncoder {
+  switch (format) {
+    case 'jsonl':
+      return { encode: (result) => Buffer.from(`${jsonOf(result)}\n`) };
+    case 'tfrecord':
+      return { encode: (result) => encodeTfRecord(recordOf(result)) };
+    case 'csv':
+      return new CsvEncoder(columns);
+  }
+}
+
+function jsonOf(result: unknown): string {
+  const text = JSON.stringify(result, plain);
+  if (text === undefined) throw misfit('a line of JSON', result);
+  return text;
+}
+
+/** Converts typed arrays to arrays, and NaN and infinite numbers to the strings `NaN`, `Infinity` and `-Infinity` instead of null. */
+function plain(_name: string, value: unknown): unknown {
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  if (ArrayBuffer.isView(value) && !(value instanceof DataView)) return Array.from(value as unknown as ArrayLike<unknown>);
+  return value;
+}
+
+function recordOf(result: unknown): Uint8Array {
+  if (result instanceof Uint8Array) return result;
+  if (typeof result === 'object' && result !== null && !Array.isArray(result)) return encodeExample(result as Features);
+  throw misfit('a TFRecord', result, 'Give bytes, or the features of a tf.train.Example.');
+}
+
+/** CSV of RFC 4180, with `\n` as line break. */
+class CsvEncoder implements PartEncoder {
+  #columns: readonly string[] | null;
+  #hasHeader = false;
+
+  constructor(columns: readonly string[] | null) {
+    this.#columns = columns;
+  }
+
+  encode(result: unknown): Buffer {
+    if (typeof result !== 'object' || result === null || Array.isArray(result)) {
+      throw misfit('a row of CSV', result, 'Give objects, whose fields are the columns.');
+    }
+    const row = result as Readonly<Record<string, unknown>>;
+    this.#columns ??= Object.keys(row);
+    const columns = this.#columns;
+    const unknown = Object.keys(row).find((name) => !columns.includes(name));
+    if (unknown !== undefined)
+      throw new TonyError('DATA_INVALID', `a result has the field ${unknown}, the columns are ${columns.join(', ')}`);
+    const header = this.#hasHeader ? '' : csvLine(columns);
+    this.#hasHeader = true;
+    return Buffer.from(header + csvLine(columns.map((name) => row[name])));
+  }
+}
+
+/** One row with its line break. */
+export function csvLine(values: readonly unknown[]): string {
+  const line = values.map(fieldOf).join(',');
+  // A reader would skip an empty line.
+  return line === '' ? '""\n' : `${line}\n`;
+}
+
+function fieldOf(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  const text = typeof value === 'object' ? jsonOf(value) : String(value);
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function misfit(what: string, result: unknown, hint?: string): TonyError {
+  const kind = result === null ? 'null' : Array.isArray(result) ? 'an array' : typeof result;
+  return new TonyError('DATA_INVALID', `a result is ${kind}, which cannot be written as ${what}`, hint === undefined ? {} : { hint });
+}

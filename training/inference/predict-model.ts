@@ -1,0 +1,135 @@
+import { createHash } from 'node:crypto';
+import type * as tfjs from '@tensorflow/tfjs';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { disposeElement } from '../data/reading/dispose.ts';
+import { collate } from '../data/transforms/collate.ts';
+import { toTensors } from '../data/transforms/tensors.ts';
+
+/** A model's prediction for one element, as flat numbers: one array per output, by name if the outputs are named. */
+export type Prediction = Values | readonly Values[] | Readonly<Record<string, Values>>;
+export type Values = Float32Array | Int32Array | Uint8Array;
+
+export type InferenceModel = tfjs.LayersModel | tfjs.GraphModel;
+
+/** Whether something is a model; functions are not. */
+export function isModel(value: unknown): value is InferenceModel {
+  return typeof value === 'object' && value !== null && 'predict' in value && 'inputs' in value;
+}
+
+/**
+ * Predicts a batch of elements.
+ * @param inputs for each element a number, an array of numbers, `{ values, shape }`, or an object of these by the names of the model's
+ *   inputs.
+ * @throws TonyError DATA_INVALID.
+ */
+export async function predictBatch(tf: typeof tfjs, model: InferenceModel, inputs: readonly unknown[]): Promise<Prediction[]> {
+  const tensors = tf.tidy(() => inputTensors(tf, model, toTensors(tf, collate(inputs) as unknown)));
+  try {
+    const output = await outputOf(model, tensors, inputs.length);
+    try {
+      return await rowsOf(output, inputs.length);
+    } finally {
+      disposeElement(output);
+    }
+  } finally {
+    disposeElement(tensors);
+  }
+}
+
+/** Graphs with control flow, which support asynchronous execution only. Other graphs log a warning for each asynchronous batch. */
+const asynchronous = new WeakSet<InferenceModel>();
+
+async function outputOf(model: InferenceModel, tensors: Inputs, count: number): Promise<Inputs> {
+  if (!('executeAsync' in model)) return model.predict(tensors as tfjs.Tensor | tfjs.Tensor[], { batchSize: count });
+  if (!asynchronous.has(model)) {
+    try {
+      return model.predict(tensors);
+    } catch (error) {
+      if (!/executeAsync/.test(messageOf(error))) throw error;
+      asynchronous.add(model);
+    }
+  }
+  return await model.predictAsync(tensors);
+}
+
+type Inputs = tfjs.Tensor | tfjs.Tensor[] | tfjs.NamedTensorMap;
+
+function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.TensorContainer): Inputs {
+  const expected = model.inputs as readonly { readonly name: string; readonly shape?: readonly (number | null)[] | undefined }[];
+  const fitting = (tensor: unknown, at: number) => reshaped(tensor as tfjs.Tensor, expected[at]?.shape);
+  if (given instanceof tf.Tensor) return fitting(given, 0);
+  if (Array.isArray(given)) return given.map(fitting);
+  if (typeof given !== 'object' || given === null)
+    throw new TonyError('DATA_INVALID', 'the elements of the dataset are nothing that a model takes');
+  const named = given as Readonly<Record<string, tfjs.Tensor>>;
+  const names = Object.keys(named);
+  const [first] = names;
+  if (names.length === 1 && expected.length === 1 && first !== undefined) return fitting(named[first], 0);
+  // Graphs name their inputs `x:0`, layers `dense_input`.
+  const find = (name: string) => names.find((each) => each === name || name === `${each}:0` || name === `${each}_input`);
+  const found = expected.map(({ name }) => find(name));
+  const lacking = expected.find((_, at) => found[at] === undefined);
+  if (lacking !== undefined || names.length !== expected.length) {
+    const wanted = expected.map(({ name }) => name).join(', ');
+    throw new TonyError('DATA_INVALID', `the elements have the fields ${names.join(', ')}, the model has the inputs ${wanted}`, {
+      hint: 'Say with `input` what of an element the model is to get.',
+    });
+  }
+  const tensors = found.map((name, at) => fitting(named[name as string], at));
+  return 'executeAsync' in model ? Object.fromEntries(tensors.map((tensor, at) => [expected[at]?.name ?? '', tensor])) : tensors;
+}
+
+/** Reshapes flat numbers to the model's shape if the size matches. */
+function reshaped(tensor: tfjs.Tensor, shape: readonly (number | null)[] | undefined): tfjs.Tensor {
+  if (shape === undefined || shape.length < 2 || shape.slice(1).some((size) => size === null || size < 0)) return tensor;
+  const wanted = shape.slice(1) as number[];
+  const size = (each: readonly number[]) => each.reduce((product, length) => product * length, 1);
+  const isSame = tensor.shape.length === shape.length;
+  return isSame || size(tensor.shape.slice(1)) !== size(wanted) ? tensor : tensor.reshape([tensor.shape[0] ?? 0, ...wanted]);
+}
+
+async function rowsOf(output: tfjs.Tensor | tfjs.Tensor[] | tfjs.NamedTensorMap, count: number): Promise<Prediction[]> {
+  if (Array.isArray(output)) {
+    const all = await Promise.all(output.map((tensor) => rowsOfTensor(tensor, count)));
+    return Array.from({ length: count }, (_, row) => all.map((rows) => rows[row] as Values));
+  }
+  if ('dataSync' in output && typeof output.dataSync === 'function') return rowsOfTensor(output as tfjs.Tensor, count);
+  const named = Object.entries(output as tfjs.NamedTensorMap);
+  const all = await Promise.all(named.map(async ([name, tensor]) => [name, await rowsOfTensor(tensor, count)] as const));
+  return Array.from({ length: count }, (_, row) => Object.fromEntries(all.map(([name, rows]) => [name, rows[row] as Values])));
+}
+
+async function rowsOfTensor(tensor: tfjs.Tensor, count: number): Promise<Values[]> {
+  if (tensor.shape[0] !== count) {
+    throw new TonyError(
+      'DATA_INVALID',
+      `the model gives [${tensor.shape}] for ${count} elements; the first dimension has to count the elements`,
+    );
+  }
+  const values = (await tensor.data()) as Values;
+  const width = values.length / count;
+  // Each row is a copy, so that keeping one row does not keep the whole batch in memory.
+  return Array.from({ length: count }, (_, row) => values.slice(row * width, (row + 1) * width));
+}
+
+/** A hash that identifies a model with its weights. */
+export async function modelFingerprint(model: InferenceModel): Promise<string> {
+  const hash = createHash('sha256');
+  const add = async (name: string, tensor: tfjs.Tensor) => {
+    const values = await tensor.data();
+    hash.update(`${name} ${tensor.dtype} [${tensor.shape}]\n`);
+    hash.update(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
+  };
+  if ('executeAsync' in model) {
+    const { artifacts } = model as unknown as { readonly artifacts?: { readonly modelTopology?: unknown } };
+    hash.update(JSON.stringify(artifacts?.modelTopology ?? null));
+    for (const [name, tensors] of Object.entries(model.weights).sort(([a], [b]) => (a < b ? -1 : 1))) {
+      for (const tensor of tensors) await add(name, tensor);
+    }
+  } else {
+    hash.update(JSON.stringify(model.toJSON(null, false)));
+    for (const { originalName, shape } of model.weights) hash.update(`${originalName} [${shape}]\n`);
+    for (const tensor of model.getWeights()) await add('', tensor);
+  }
+  return hash.digest('hex').slice(0, 32);
+}

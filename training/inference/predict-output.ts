@@ -1,0 +1,201 @@
+import { randomBytes } from 'node:crypto';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+import { TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import type { SplitList } from '../data/reading/read-context.ts';
+import { csv, lines, tfrecords } from '../data/sources/sources.ts';
+import { EXTENSIONS, type PredictFormat } from './predict-format.ts';
+
+/*
+ * The output folder of `predict`:
+ *
+ *   _PREDICT                  JSON: the inputs and format of the results; written by the first worker and verified by the others
+ *   part-00017.jsonl          the complete results of split 17
+ *   _SUCCESS                  JSON: the records of each part; written by the first worker that finds all parts
+ *   _attempts/<worker>/...    parts that are being written; removed at the end
+ *   _counts/part-00017        the number of records of a finished part; removed at the end
+ *
+ * A worker writes a part among its attempts and then renames it. Only one rename succeeds, so of two writers one finds the name taken.
+ * Readers of data ignore names that begin with an underscore.
+ */
+const DESCRIPTION = '_PREDICT';
+const SUCCESS = '_SUCCESS';
+const ATTEMPTS = '_attempts';
+const COUNTS = '_counts';
+
+const AT_ONCE = 16;
+
+/** Describes a folder of results. A worker with a different description must not write to it. */
+export interface PredictDescription {
+  readonly version: 1;
+  readonly format: PredictFormat;
+  readonly compression: 'none' | 'gzip';
+  /** Identifies the model or function. */
+  readonly model: string;
+  readonly fingerprint: string;
+  readonly splits: SplitList['splits'];
+}
+
+/** The content of _SUCCESS. */
+export interface PredictManifest {
+  readonly version: 1;
+  readonly records: number;
+  readonly parts: readonly { readonly name: string; readonly records: number }[];
+}
+
+/** The results of all splits. Each is complete and written once, whichever worker writes it. */
+export class PredictOutput {
+  readonly uri: string;
+  readonly #storage: Storage;
+  readonly #description: PredictDescription;
+  readonly #attempts: string;
+
+  private constructor(storage: Storage, uri: string, description: PredictDescription, writer: string) {
+    this.#storage = storage;
+    this.uri = uri;
+    this.#description = description;
+    this.#attempts = joinUri(uri, ATTEMPTS, `${writer}-${randomBytes(4).toString('hex')}`);
+  }
+
+  /**
+   * @param writer the name of this process in the folder.
+   * @throws TonyError OUTPUT_MISMATCH when the folder contains anything else.
+   */
+  static async open(storage: Storage, uri: string, description: PredictDescription, writer: string): Promise<PredictOutput> {
+    const file = joinUri(uri, DESCRIPTION);
+    const bytes = Buffer.from(`${JSON.stringify(description)}\n`);
+    let known = await readIfThere(storage, file);
+    if (known === null && (await storage.list(uri)).length > 0) {
+      // Another worker may have created it meanwhile.
+      known = await readIfThere(storage, file);
+      if (known === null) throw new TonyError('OUTPUT_MISMATCH', `${uri} is not empty, and what is there are no results of predict`);
+    }
+    if (known === null && !(await storage.write(file, bytes, { ifAbsent: true }))) known = await storage.read(file);
+    if (known !== null && !known.equals(bytes)) {
+      throw new TonyError('OUTPUT_MISMATCH', `${uri} holds results of ${difference(known, description)}`);
+    }
+    return new PredictOutput(storage, uri, description, writer);
+  }
+
+  get parts(): number {
+    return this.#description.splits.length;
+  }
+
+  name(split: number): string {
+    const { format, compression } = this.#description;
+    return `part-${String(split).padStart(5, '0')}${EXTENSIONS[format]}${compression === 'gzip' ? '.gz' : ''}`;
+  }
+
+  /** The splits with finished results. */
+  async done(): Promise<Set<number>> {
+    const there = new Set((await this.#storage.list(this.uri)).map(({ name }) => name));
+    const all = Array.from({ length: this.parts }, (_, split) => split);
+    return new Set(all.filter((split) => there.has(this.name(split))));
+  }
+
+  async isDone(split: number): Promise<boolean> {
+    return (await this.#storage.stat(this.#uriOf(split))) !== null;
+  }
+
+  /**
+   * Streams the results of a split into its part.
+   * @param records returns their number, once `contents` has ended.
+   * @returns false if another worker finished the split first.
+   */
+  async write(split: number, contents: Readable, records: () => number): Promise<boolean> {
+    const attempt = joinUri(this.#attempts, this.name(split));
+    try {
+      // An error of the stream aborts the write, and the part does not appear.
+      await this.#storage.write(attempt, this.#packed(contents));
+      if (!(await this.#storage.rename(attempt, this.#uriOf(split)))) {
+        if (await this.isDone(split)) return false;
+        throw new TonyError('STORAGE_REFUSED', `${attempt} could not be given its name`);
+      }
+    } catch (error) {
+      // The worker that found all parts finished has removed the attempts.
+      if (await this.isDone(split)) return false;
+      throw error;
+    } finally {
+      contents.destroy();
+    }
+    const count = joinUri(this.uri, COUNTS, this.name(split));
+    await this.#storage.write(count, Buffer.from(String(records())), { ifAbsent: true }).catch(async (error: unknown) => {
+      // The worker that found all parts finished has counted this part itself and removes the counts.
+      if ((await this.#readManifest()) === null) throw error;
+    });
+    return true;
+  }
+
+  #packed(contents: Readable): AsyncIterable<Uint8Array> {
+    if (this.#description.compression === 'none') return contents;
+    const packed = createGzip();
+    // The reader of the packed bytes receives the error.
+    pipeline(contents, packed).catch(() => {});
+    return packed;
+  }
+
+  /** Call once all parts exist. The first worker writes the manifest. */
+  async finish(): Promise<PredictManifest> {
+    const file = joinUri(this.uri, SUCCESS);
+    const manifest = (await this.#readManifest()) ?? (await this.#countAll());
+    await this.#storage.write(file, Buffer.from(`${JSON.stringify(manifest)}\n`), { ifAbsent: true });
+    // Every worker removes them, because others may still write after the first removal.
+    for (const folder of [COUNTS, ATTEMPTS]) await this.#storage.remove(joinUri(this.uri, folder));
+    return manifest;
+  }
+
+  async #countAll(): Promise<PredictManifest> {
+    const parts: { name: string; records: number }[] = [];
+    for (let first = 0; first < this.parts; first += AT_ONCE) {
+      const some = Array.from({ length: Math.min(AT_ONCE, this.parts - first) }, (_, index) => first + index);
+      parts.push(...(await Promise.all(some.map(async (split) => ({ name: this.name(split), records: await this.#count(split) })))));
+    }
+    return { version: 1, records: parts.reduce((sum, { records }) => sum + records, 0), parts };
+  }
+
+  async #count(split: number): Promise<number> {
+    const told = await readIfThere(this.#storage, joinUri(this.uri, COUNTS, this.name(split)));
+    if (told !== null) return Number(told.toString());
+    // The writer failed between the two files.
+    const uri = this.#uriOf(split);
+    const dataset = { jsonl: lines(uri), csv: csv(uri, { isSplittable: false }), tfrecord: tfrecords(uri) }[this.#description.format];
+    const reader = dataset.read({ storage: this.#storage });
+    let count = 0;
+    for await (const _ of reader) count++;
+    return count;
+  }
+
+  async #readManifest(): Promise<PredictManifest | null> {
+    const bytes = await readIfThere(this.#storage, joinUri(this.uri, SUCCESS));
+    return bytes === null ? null : (JSON.parse(bytes.toString()) as PredictManifest);
+  }
+
+  #uriOf(split: number): string {
+    return joinUri(this.uri, this.name(split));
+  }
+}
+
+function difference(known: Buffer, own: PredictDescription): string {
+  let other: Partial<PredictDescription>;
+  try {
+    other = JSON.parse(known.toString()) as Partial<PredictDescription>;
+  } catch {
+    return 'something else';
+  }
+  if (other.model !== own.model) return 'another model or function';
+  if (other.fingerprint !== own.fingerprint) return 'other input files (their names, sizes or times differ)';
+  if (other.format !== own.format || other.compression !== own.compression) return 'another format';
+  return 'the same files in other parts';
+}
+
+async function readIfThere(storage: Storage, uri: string): Promise<Buffer | null> {
+  try {
+    return await storage.read(uri);
+  } catch (error) {
+    if (error instanceof TonyError && error.code === 'NOT_FOUND') return null;
+    throw error;
+  }
+}

@@ -1,0 +1,320 @@
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import { anySignal } from '../../platform/any-signal.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Cluster } from '../cluster/cluster.ts';
+import { outputPlace } from '../cluster/output-place.ts';
+import { disposeElement } from '../data/reading/dispose.ts';
+import type { Dataset } from '../data/sources/dataset.ts';
+import { type PartEncoder, type PredictFormat, partEncoder } from './predict-format.ts';
+import { type InferenceModel, isModel, modelFingerprint, type Prediction, predictBatch, type Values } from './predict-model.ts';
+import { PredictOutput } from './predict-output.ts';
+import { type NextSplit, nextSplit } from './predict-plan.ts';
+
+export interface PredictOptions {
+  /**
+   * Folder for the results: a URI, or a path (relative to the job's output folder). A job that finds the partial results of an earlier one
+   * continues them.
+   */
+  readonly output: string;
+  /** `jsonl` by default. `csv`: results must be flat objects. `tfrecord`: results must be bytes, or the features of a tf.train.Example. */
+  readonly format?: PredictFormat;
+  readonly compression?: 'none' | 'gzip';
+  /** Elements per batch; 128 by default. */
+  readonly batchSize?: number;
+  /** The columns of CSV files; by default the fields of each part's first result. */
+  readonly columns?: readonly string[];
+  /**
+   * Distinguishes versions of the function and its dependencies. Changed model weights or a changed function text are detected without it.
+   */
+  readonly version?: string;
+  readonly signal?: AbortSignal;
+}
+
+export interface ModelPredictOptions<T, R, P extends Prediction = Values> extends PredictOptions {
+  /**
+   * Extracts the model's input from an element: a number, an array, `{ values, shape }`, or an object of these by the model's input names.
+   */
+  readonly input?: (element: T) => unknown;
+  /**
+   * Computes the result to write for an element; the model's numbers by default. A model with several outputs provides a list of them, or
+   * an object by name: `result: (element, [first, second]: Values[]) => ...`.
+   */
+  readonly result?: (element: T, prediction: P) => R;
+}
+
+/** Returns one result for each element, in the same order. */
+export type PredictFunction<T, R> = (elements: readonly T[]) => readonly R[] | Promise<readonly R[]>;
+
+export interface PredictReport {
+  /** The URI of the results folder. */
+  readonly output: string;
+  readonly parts: number;
+  readonly records: number;
+  /** The parts and records that this task wrote in this run. */
+  readonly written: { readonly parts: number; readonly records: number };
+}
+
+const DEFAULT_BATCH = 128;
+/** The size of the pieces passed to storage, in bytes. */
+const PIECE_BYTES = 256 * 1024;
+const REPORT_MS = 1000;
+/** The interval at which a worker checks whether another worker has finished its split. */
+const LOOK_MS = 1500;
+/**
+ * How long a worker leaves a split to another worker that may be computing it: at least LEAVE_MS, or LEAVE_SPLITS times its own longest
+ * split.
+ */
+const LEAVE_MS = 3000;
+const LEAVE_SPLITS = 1.5;
+/** The number of attempts for a split when the cluster does not respond. */
+const TRIES = 5;
+
+/**
+ * Applies a model or function to each element of a dataset, with any number of workers. Each split of the dataset's files
+ * (`dataset.splits()`) produces one result file, named by its position (`part-00017.jsonl`) and in the order of its records. Each file is
+ * complete and written once, despite failed, restarted or duplicate workers. The file `_SUCCESS` appears once all parts exist, with the
+ * number of records of each.
+ *
+ * Workers divide the splits without a ring: with `ranked: false` in job.yaml, the job replaces a failed worker without interrupting the
+ * others.
+ *
+ * @param dataset of files, without `batch`, `shuffle`, `repeat`, `take`, `skip` and `shard`. Tensors in elements are disposed.
+ * @returns once all parts exist, whichever task wrote them.
+ * @throws TonyError OUTPUT_MISMATCH when the folder contains results of other files or another model; DATA_INVALID, NOT_FOUND, and the
+ *   errors of the function.
+ */
+export function predict<T, R>(
+  cluster: Cluster,
+  dataset: Dataset<T>,
+  compute: PredictFunction<T, R>,
+  options: PredictOptions,
+): Promise<PredictReport>;
+export function predict<T, R, P extends Prediction = Values>(
+  cluster: Cluster,
+  dataset: Dataset<T>,
+  model: InferenceModel,
+  options: ModelPredictOptions<T, R, P>,
+): Promise<PredictReport>;
+export async function predict<T, R, P extends Prediction>(
+  cluster: Cluster,
+  dataset: Dataset<T>,
+  compute: PredictFunction<T, R> | InferenceModel,
+  options: ModelPredictOptions<T, R, P>,
+): Promise<PredictReport> {
+  if (dataset.isBatched) {
+    throw new TonyError('DATA_INVALID', 'predict makes its batches itself', { hint: 'Leave batch out of the dataset, and say batchSize.' });
+  }
+  const { storage, role, index, generation, applicationId } = cluster;
+  const { format = 'jsonl', compression = 'none', batchSize = DEFAULT_BATCH } = options;
+  if (!Number.isInteger(batchSize) || batchSize < 1)
+    throw new TonyError('DATA_INVALID', `batchSize is ${batchSize}; it must be at least 1`);
+  const { splits, fingerprint } = await dataset.splits({ storage });
+  const model = [isModel(compute) ? await modelFingerprint(compute) : hashOf(String(compute)), options.version ?? '']
+    .filter(Boolean)
+    .join(' ');
+  const writer = `${applicationId || 'alone'}-${role}-${index}-${generation}`;
+  const description = { version: 1, format, compression, model, fingerprint, splits } as const;
+  const output = await PredictOutput.open(storage, outputPlace(cluster, options.output), description, writer);
+  const work: Work<T> = {
+    dataset: dataset.prefetch(2 * batchSize),
+    batchSize,
+    compute: isModel(compute) ? modelFunction(cluster, compute, options) : compute,
+    encoder: () => partEncoder(format, options.columns ?? null),
+  };
+  const written = await new Predictor(cluster, output, work, options.signal).run();
+  const manifest = await output.finish();
+  return { output: output.uri, parts: manifest.parts.length, records: manifest.records, written };
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 32);
+}
+
+function modelFunction<T, R, P extends Prediction>(
+  cluster: Cluster,
+  model: InferenceModel,
+  options: ModelPredictOptions<T, R, P>,
+): PredictFunction<T, unknown> {
+  const { input = (element: T): unknown => element, result } = options;
+  return async (elements) => {
+    const predictions = await predictBatch(cluster.tf, model, elements.map(input));
+    return result === undefined ? predictions : elements.map((element, at) => result(element, predictions[at] as P));
+  };
+}
+
+interface Work<T> {
+  readonly dataset: Dataset<T>;
+  readonly batchSize: number;
+  readonly compute: PredictFunction<T, unknown>;
+  readonly encoder: () => PartEncoder;
+}
+
+/** One worker's pass through the splits. */
+class Predictor<T> {
+  readonly #cluster: Cluster;
+  readonly #output: PredictOutput;
+  readonly #work: Work<T>;
+  readonly #signal: AbortSignal | undefined;
+  /** Splits whose workers had enough time; this worker may compute them. */
+  readonly #abandoned = new Set<number>();
+  #written = { parts: 0, records: 0 };
+  #longestSplitMs = 0;
+  #computed = 0;
+  #reported = 0;
+  #reportedAt = performance.now();
+
+  constructor(cluster: Cluster, output: PredictOutput, work: Work<T>, signal: AbortSignal | undefined) {
+    this.#cluster = cluster;
+    this.#output = output;
+    this.#work = work;
+    this.#signal = signal;
+  }
+
+  async run(): Promise<{ readonly parts: number; readonly records: number }> {
+    let done = await this.#output.done();
+    for (let next = this.#next(done); next !== null; next = this.#next(done)) {
+      this.#signal?.throwIfAborted();
+      if (next.kind === 'own') {
+        if (!(await this.#output.isDone(next.split))) await this.#do(next.split);
+        done.add(next.split);
+        continue;
+      }
+      done = await this.#output.done();
+      next = this.#next(done);
+      if (next === null) break;
+      if (next.kind === 'contested' && !this.#abandoned.has(next.split) && (await this.#isDoneInTime(done, next.split))) continue;
+      await this.#do(next.split);
+      done.add(next.split);
+    }
+    this.#report();
+    return this.#written;
+  }
+
+  #next(done: ReadonlySet<number>): NextSplit | null {
+    return nextSplit(this.#output.parts, (split) => done.has(split), this.#cluster.position);
+  }
+
+  /** Waits for the worker that may be computing the split, as long as the split should take or other splits make progress. */
+  async #isDoneInTime(known: ReadonlySet<number>, split: number): Promise<boolean> {
+    const patience = Math.max(LEAVE_MS, LEAVE_SPLITS * this.#longestSplitMs);
+    let there = known.size;
+    for (let since = performance.now(); performance.now() - since < patience; ) {
+      await delay(Math.min(LOOK_MS, patience / 3), undefined, { ...(this.#signal && { signal: this.#signal }) });
+      const done = await this.#output.done();
+      if (done.has(split)) return true;
+      if (done.size > there) since = performance.now();
+      there = done.size;
+    }
+    // Without progress by any worker, the workers of the remaining splits count as failed.
+    for (let other = 0; other < this.#output.parts; other++) this.#abandoned.add(other);
+    return false;
+  }
+
+  async #do(split: number): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#attempt(split);
+      } catch (error) {
+        const isAway = error instanceof TonyError && error.exitCode === 3;
+        if (!isAway || attempt === TRIES) throw error;
+        process.stderr.write(`tony-ts: ${this.#output.name(split)} is begun again: ${messageOf(error)}\n`);
+        await delay(1000 * 2 ** attempt, undefined, { ...(this.#signal && { signal: this.#signal }) });
+      }
+    }
+  }
+
+  /** Stops as soon as another worker has finished the split. */
+  async #attempt(split: number): Promise<void> {
+    const started = performance.now();
+    const overtaken = new AbortController();
+    const looking = setInterval(() => {
+      this.#output.isDone(split).then(
+        (isDone) => isDone && overtaken.abort(),
+        () => {},
+      );
+    }, LOOK_MS);
+    const signal = this.#signal === undefined ? overtaken.signal : anySignal([overtaken.signal, this.#signal]);
+    let records = 0;
+    const contents = Readable.from(
+      this.#bytesOf(split, signal, (count) => {
+        records += count;
+      }),
+      { objectMode: true, highWaterMark: 2 },
+    );
+    try {
+      if (await this.#output.write(split, contents, () => records)) {
+        this.#written = { parts: this.#written.parts + 1, records: this.#written.records + records };
+        this.#longestSplitMs = Math.max(this.#longestSplitMs, performance.now() - started);
+      }
+    } finally {
+      clearInterval(looking);
+    }
+  }
+
+  /** Reads, computes and encodes at the speed of the consumer. */
+  async *#bytesOf(split: number, signal: AbortSignal, onRecords: (count: number) => void): AsyncGenerator<Buffer, void> {
+    const { dataset, batchSize, encoder: createEncoder } = this.#work;
+    const encoder = createEncoder();
+    const reader = dataset.read({ storage: this.#cluster.storage, split, signal });
+    let elements: T[] = [];
+    let pieces: Buffer[] = [];
+    let bytes = 0;
+    try {
+      for (;;) {
+        const { done, value } = await reader.next();
+        if (!done) elements.push(value);
+        if (elements.length < (done ? 1 : batchSize)) {
+          if (done) break;
+          continue;
+        }
+        signal.throwIfAborted();
+        const results = await this.#results(elements);
+        elements = [];
+        for (const result of results) {
+          const encoded = encoder.encode(result);
+          pieces.push(encoded);
+          bytes += encoded.length;
+        }
+        onRecords(results.length);
+        if (bytes >= PIECE_BYTES) {
+          yield Buffer.concat(pieces, bytes);
+          pieces = [];
+          bytes = 0;
+        }
+      }
+      signal.throwIfAborted();
+      if (bytes > 0) yield Buffer.concat(pieces, bytes);
+    } finally {
+      for (const element of elements) disposeElement(element);
+      await reader.return();
+    }
+  }
+
+  async #results(elements: readonly T[]): Promise<readonly unknown[]> {
+    const results = await this.#work.compute(elements);
+    for (const element of elements) disposeElement(element);
+    if (!Array.isArray(results) || results.length !== elements.length) {
+      const given = Array.isArray(results) ? `${results.length} results` : `${typeof results}`;
+      throw new TonyError('DATA_INVALID', `the function gives ${given} for ${elements.length} elements`, {
+        hint: 'Give an array with one result for each element, in the same order; what is to be left out is filtered from the dataset.',
+      });
+    }
+    this.#computed += elements.length;
+    if (performance.now() - this.#reportedAt >= REPORT_MS) this.#report();
+    return results;
+  }
+
+  #report(): void {
+    const seconds = (performance.now() - this.#reportedAt) / 1000;
+    const before = this.#reported;
+    this.#reported = this.#computed;
+    this.#reportedAt = performance.now();
+    this.#cluster.metrics(this.#computed, {
+      'predict/records': this.#computed,
+      'predict/parts': this.#written.parts,
+      ...(seconds >= 0.5 && { 'predict/recordsPerSecond': (this.#computed - before) / seconds }),
+    });
+  }
+}

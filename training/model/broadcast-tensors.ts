@@ -1,0 +1,77 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
+import type { Ring } from '../ring/ring.ts';
+import { broadcastBytes } from '../ring/ring-bytes.ts';
+import { capture, tensorOf } from './training-state.ts';
+
+/** Tensors with a JSON value. */
+interface Parcel<Head> {
+  readonly head: Head;
+  readonly tensors: readonly StoredTensor[];
+}
+
+/**
+ * Sends rank 0's tensors and JSON value to every rank, with the exact bits and types.
+ * @param own the parcel to send, on rank 0; the other ranks pass null.
+ * @throws TonyError PEER_LOST, RING_MISMATCH.
+ */
+export async function broadcastTensors<Head>(ring: Ring, own: Parcel<Head> | null): Promise<Parcel<Head>> {
+  if (ring.worldSize === 1) {
+    return own as Parcel<Head>;
+  }
+  const places = own?.tensors.map(({ name, dtype, shape, bytes }) => ({ name, dtype, shape, length: bytes.length }));
+  const text = await broadcastBytes(ring, own === null ? null : Buffer.from(JSON.stringify({ head: own.head, places })));
+  const told = JSON.parse(Buffer.from(text).toString('utf8')) as {
+    readonly head: Head;
+    readonly places: readonly (Omit<StoredTensor, 'bytes'> & { readonly length: number })[];
+  };
+  const all = await broadcastBytes(ring, own === null ? null : Buffer.concat(own.tensors.map(({ bytes }) => bytes)));
+  let at = 0;
+  const tensors = told.places.map(({ length, ...tensor }) => {
+    at += length;
+    return { ...tensor, bytes: all.subarray(at - length, at) };
+  });
+  return { head: told.head, tensors };
+}
+
+/**
+ * Assigns rank 0's values to the variables of every rank. All ranks must pass the same number of variables with the same types and shapes,
+ * in the same order.
+ * @throws TonyError RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
+ */
+export async function broadcastVariables(tf: typeof tfjs, ring: Ring, variables: readonly tfjs.Variable[]): Promise<void> {
+  if (ring.worldSize === 1) {
+    return;
+  }
+  const own =
+    ring.rank === 0
+      ? {
+          head: null,
+          tensors: await capture(
+            tf,
+            variables.map((variable) => ({ name: variable.name, variable })),
+          ),
+        }
+      : null;
+  const { tensors } = await broadcastTensors(ring, own);
+  if (ring.rank === 0) {
+    return;
+  }
+  const here = variables.map(describe);
+  const there = tensors.map(describe);
+  if (here.join() !== there.join()) {
+    throw new TonyError('RANKS_DIFFER', `rank 0 broadcasts ${there.join(', ')}; rank ${ring.rank} expects ${here.join(', ')}`, {
+      hint: 'Name the same variables in the same order on every rank.',
+    });
+  }
+  tf.tidy(() => {
+    for (const [index, variable] of variables.entries()) {
+      variable.assign(tensorOf(tf, tensors[index] as StoredTensor));
+    }
+  });
+}
+
+function describe({ dtype, shape }: { readonly dtype: string; readonly shape: readonly number[] }): string {
+  return `${dtype} [${shape}]`;
+}

@@ -1,0 +1,164 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import { categoricalCrossentropy, type LossFunction, sparseCategoricalCrossentropy } from '../backend/native/categorical-crossentropy.ts';
+import type { StepLoss } from './step-part.ts';
+
+/**
+ * The parts of a compiled tf.LayersModel that its own `fit` uses but its type declarations omit. A Sequential stores them in an inner
+ * model.
+ */
+interface CompiledInternals {
+  readonly model?: CompiledInternals;
+  /** The argument of `compile`: a name or function for all outputs, an array per output, or an object by output name. */
+  readonly loss?: unknown;
+  readonly lossFunctions?: readonly LossFunction[];
+  readonly outputNames: readonly string[];
+  readonly metricsTensors?: readonly (readonly [LossFunction, number])[];
+  readonly metricsNames?: readonly string[];
+  readonly collectedTrainableWeights?: readonly { read(): tfjs.Variable }[];
+  readonly trainableWeights: readonly { read(): tfjs.Variable }[];
+  readonly weights: readonly { readonly originalName: string; read(): tfjs.Variable }[];
+  readonly inputs: readonly unknown[];
+  readonly outputs: readonly unknown[];
+  stopTraining_?: boolean;
+  apply(inputs: tfjs.Tensor | tfjs.Tensor[], options: { training: boolean }): tfjs.Tensor | tfjs.Tensor[];
+  calculateLosses(): tfjs.Scalar[];
+}
+
+export interface NamedWeight {
+  readonly name: string;
+  readonly variable: tfjs.Variable;
+}
+
+export interface CompiledModel {
+  readonly model: tfjs.LayersModel;
+  readonly optimizer: tfjs.Optimizer;
+  /** In the order in which the optimizer applies gradients. */
+  readonly trainable: readonly tfjs.Variable[];
+  /** Names of weights that became trainable after `compile`. Training does not update them; neither does `model.fit`. */
+  readonly thawed: readonly string[];
+  /** Untrained float32 weights, which layers may update themselves during training (moving averages). */
+  readonly moving: readonly tfjs.Variable[];
+  readonly weights: readonly NamedWeight[];
+  /** `loss`, followed by the metrics with which the model was compiled. */
+  readonly metricNames: readonly string[];
+  /** `model.stopTraining`, which callbacks set. */
+  stopTraining: boolean;
+  /**
+   * The loss to minimise, including regularisation, and the metrics without `loss`, as the model's own training function computes them. The
+   * metrics are kept beyond tf.tidy.
+   * @param weights the weights of the examples, for each output; null for equal weights. As in model.fit they apply to the loss, not to the
+   *   metrics, and the loss is divided by the number of examples, not by the sum of the weights.
+   */
+  lossOf(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights?: readonly (tfjs.Tensor | null)[]): StepLoss;
+  /** The loss (without regularisation) and the metrics, as `model.evaluate` computes them. They are not kept beyond tf.tidy. */
+  evaluate(x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[]): tfjs.Scalar[];
+}
+
+/** Faster versions of losses for which TensorFlow.js runs dozens of small operations. */
+const IN_ONE_PASS: Readonly<Record<string, typeof categoricalCrossentropy>> = { categoricalCrossentropy, sparseCategoricalCrossentropy };
+
+/** All weights of a model, compiled or not, in the model's order. */
+export function weightsOf(model: tfjs.LayersModel): NamedWeight[] {
+  const { weights } = model as unknown as CompiledInternals;
+  return weights.map((weight) => ({ name: weight.originalName, variable: weight.read() }));
+}
+
+/** @throws TonyError MODEL_INVALID when the model is not compiled or has no trainable weights. */
+export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): CompiledModel {
+  const outer = model as unknown as CompiledInternals;
+  const inner = outer.model ?? outer;
+  const losses = inner.lossFunctions?.map((own, output) => IN_ONE_PASS[lossNameOf(inner, output) ?? '']?.(tf, own) ?? own);
+  if (model.optimizer === undefined || losses === undefined) {
+    throw new TonyError('MODEL_INVALID', 'the model is not compiled', { hint: 'Call model.compile({ optimizer, loss }) before fit.' });
+  }
+  const trainable = (inner.collectedTrainableWeights ?? inner.trainableWeights).map((weight) => weight.read());
+  if (trainable.length === 0) {
+    throw new TonyError('MODEL_INVALID', 'the model has no trainable weights');
+  }
+  const weights = weightsOf(model);
+  const ids = new Set(trainable.map(({ id }) => id));
+  const metricFunctions = inner.metricsTensors ?? [];
+  const metricNames = distinct((inner.metricsNames ?? ['loss']).map(named));
+  // As in model.fit: with outputs of shape [n, 1], targets of shape [n] would broadcast to [n, n].
+  const asColumn = (tensor: tfjs.Tensor) => (tensor.rank === 1 ? tf.expandDims(tensor, 1) : tensor);
+  const run = (x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights: readonly (tfjs.Tensor | null)[], training: boolean) => {
+    if (x.length !== inner.inputs.length || y.length !== inner.outputs.length) {
+      const has = `the data has ${x.length} inputs and ${y.length} targets`;
+      throw new TonyError('DATA_INVALID', `${has}, the model ${inner.inputs.length} and ${inner.outputs.length}`);
+    }
+    const [inputs, targets] = [x.map(asColumn), y.map(asColumn)];
+    const outputs = [inner.apply(inputs.length === 1 ? (inputs[0] as tfjs.Tensor) : inputs, { training })].flat();
+    const each = losses.map((lossFunction, index) =>
+      weighted(tf, lossFunction(targets[index] as tfjs.Tensor, outputs[index] as tfjs.Tensor), weights[index] ?? null),
+    );
+    const metrics = metricFunctions.map(([metric, output], index) =>
+      // With several outputs the first metrics are the outputs' own losses.
+      outputs.length > 1 && index < outputs.length
+        ? (tf.mean(each[index] as tfjs.Tensor) as tfjs.Scalar)
+        : (tf.mean(metric(targets[output] as tfjs.Tensor, outputs[output] as tfjs.Tensor)) as tfjs.Scalar),
+    );
+    return { each, metrics };
+  };
+  return {
+    model,
+    optimizer: model.optimizer,
+    trainable,
+    thawed: inner.trainableWeights.map((weight) => weight.read()).flatMap(({ id, name }) => (ids.has(id) ? [] : [name])),
+    moving: weights.map(({ variable }) => variable).filter(({ id, dtype }) => !ids.has(id) && dtype === 'float32'),
+    weights,
+    metricNames,
+    get stopTraining() {
+      return inner.stopTraining_ === true;
+    },
+    set stopTraining(stop) {
+      inner.stopTraining_ = stop;
+    },
+    lossOf(x, y, exampleWeights = []) {
+      const { each, metrics } = run(x, y, exampleWeights, true);
+      const sum = each.reduce((total, loss) => tf.add(total, loss));
+      const loss = inner.calculateLosses().reduce((total, penalty) => tf.add(total, penalty), tf.mean(sum)) as tfjs.Scalar;
+      return { loss, metrics: metrics.map((metric) => tf.keep(metric.clone())) };
+    },
+    evaluate(x, y) {
+      const { each, metrics } = run(x, y, [], false);
+      const loss = each.map((one) => tf.mean(one)).reduce((total, one) => tf.add(total, one)) as tfjs.Scalar;
+      return [loss, ...metrics];
+    },
+  };
+}
+
+/** The name of an output's loss; null if it is a function. */
+function lossNameOf({ loss, outputNames }: CompiledInternals, output: number): string | null {
+  const byOutput = loss as Readonly<Record<string | number, unknown>> | undefined;
+  const own = typeof loss === 'string' ? loss : byOutput?.[Array.isArray(loss) ? output : (outputNames[output] as string)];
+  return typeof own === 'string' ? own : null;
+}
+
+/** @param losses shape [examples, ...]. */
+function weighted(tf: typeof tfjs, losses: tfjs.Tensor, weights: tfjs.Tensor | null): tfjs.Tensor {
+  if (weights === null) {
+    return losses;
+  }
+  if (losses.rank === 0 || losses.shape[0] !== weights.size) {
+    throw new TonyError('DATA_INVALID', `${weights.size} weights of examples do not fit losses of the shape [${losses.shape}]`, {
+      hint: 'The loss function must give a number for each example.',
+    });
+  }
+  return tf.mul(losses, tf.reshape(weights, [weights.size, ...new Array<number>(losses.rank - 1).fill(1)]));
+}
+
+/** Names an anonymous metric function. With several outputs, TensorFlow.js prefixes the output's name and an underscore. */
+function named(name: string): string {
+  return name === '' || name.endsWith('_') ? `${name}metric` : name;
+}
+
+/** Adds a number to repeated names: several outputs may have metrics of the same name. */
+function distinct(names: readonly string[]): string[] {
+  const counts = new Map<string, number>();
+  return names.map((name) => {
+    const before = counts.get(name) ?? 0;
+    counts.set(name, before + 1);
+    return before === 0 ? name : `${name}_${before}`;
+  });
+}

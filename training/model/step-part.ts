@@ -1,0 +1,67 @@
+import type * as tfjs from '@tensorflow/tfjs';
+
+/** The results of a micro-batch, as scalars on the backend. */
+export interface StepLoss {
+  /** The loss to minimise, including regularisation. */
+  readonly loss: tfjs.Scalar;
+  /** Kept beyond tf.tidy; the strategy that takes the step disposes them. */
+  readonly metrics: readonly tfjs.Scalar[];
+}
+
+/** A micro-batch: one of several whose gradients form one optimizer step. */
+export interface StepPart {
+  /** Computes the loss of this worker's examples; called within tf.tidy. null if the worker has no examples. */
+  readonly compute: (() => StepLoss) | null;
+  /** The part's share of the step's examples: the weights of all parts of all workers add up to 1. */
+  readonly weight: number;
+}
+
+/** The results of a step: the means of the loss and of the metrics over the step's examples. */
+export interface StepValues {
+  /** The loss, then the metrics. May wait for the backend, so avoid calling it in every step. */
+  read(): readonly number[];
+  /** Frees the values; unread values are lost. */
+  dispose(): void;
+}
+
+/** The loss of one part, or its metrics in order. */
+export interface Share {
+  readonly kind: 'loss' | 'metrics';
+  readonly tensors: readonly tfjs.Scalar[];
+  readonly weight: number;
+}
+
+/** Scalars that stay on the backend until they are read. */
+export class LazyValues implements StepValues {
+  #shares: readonly Share[] | null;
+  #values: readonly number[] = [];
+
+  /** @param shares tensors whose weighted sums are the values; `read` or `dispose` disposes them. */
+  constructor(shares: readonly Share[]) {
+    this.#shares = shares;
+  }
+
+  read(): readonly number[] {
+    if (this.#shares !== null) {
+      const sums: number[] = [];
+      for (const { kind, tensors, weight } of this.#shares) {
+        for (const [index, tensor] of tensors.entries()) {
+          const at = kind === 'loss' ? 0 : index + 1;
+          sums[at] = (sums[at] ?? 0) + (tensor.dataSync()[0] as number) * weight;
+        }
+      }
+      this.#values = sums;
+      this.dispose();
+    }
+    return this.#values;
+  }
+
+  dispose(): void {
+    for (const { tensors } of this.#shares ?? []) {
+      for (const tensor of tensors) {
+        tensor.dispose();
+      }
+    }
+    this.#shares = null;
+  }
+}

@@ -1,0 +1,81 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import { type LayerTree, layersOf } from '../backend/backend.ts';
+
+/** A weight of a layer, as `model.trainableWeights` and `layer.weights` hold it. */
+export interface LayerWeight {
+  read(): tfjs.Tensor;
+}
+
+/** An object that a program can train: a variable, a weight of a layer, or a model with all its trainable weights. */
+export type Trainable = tfjs.Variable | LayerWeight | tfjs.LayersModel;
+
+/** The variables of a program's trainables. */
+export interface TrainedVariables {
+  /** Each variable once, in the given order. */
+  readonly variables: readonly tfjs.Variable[];
+  /** The moving averages of batch normalisation in the given models. */
+  readonly moving: readonly tfjs.Variable[];
+}
+
+/** @throws TonyError USAGE when an element is not trainable, a variable is disposed, or there are no variables. */
+export function trainedVariables(tf: typeof tfjs, given: Trainable | readonly Trainable[]): TrainedVariables {
+  const list = [given].flat() as Trainable[];
+  const variables = [...new Set(list.flatMap((each, index) => variablesOf(tf, each, index)))];
+  const disposed = variables.find(({ isDisposed }) => isDisposed);
+  if (disposed !== undefined) {
+    throw new TonyError('USAGE', `the variable ${disposed.name} is disposed`, { hint: 'Leave it out of the variables to train.' });
+  }
+  if (variables.length === 0) {
+    throw new TonyError('USAGE', 'there is no variable to train', { hint: 'Create the model or its variables before the first step.' });
+  }
+  return { variables, moving: [...new Set(list.filter(isModel).flatMap((model) => movingAveragesOf(model)))] };
+}
+
+/**
+ * All trainable variables of TensorFlow.js except the state of `optimizers`: Adam and Adamax register theirs as trainable.
+ */
+export function allTrainable(tf: typeof tfjs, optimizers: Iterable<tfjs.Optimizer>): tfjs.Variable[] {
+  const own = new Set<unknown>([...optimizers].flatMap((optimizer) => Object.values(optimizer)));
+  return Object.values(tf.engine().registeredVariables).filter((variable) => variable.trainable && !own.has(variable));
+}
+
+/** All variables of a program's trainables, including untrained ones: for a model all weights, with the moving averages. */
+export function allVariables(tf: typeof tfjs, given: Trainable | readonly Trainable[]): tfjs.Variable[] {
+  const list = [given].flat() as Trainable[];
+  return [...new Set(list.flatMap((each, index) => (isModel(each) ? each.weights.map(readWeight) : variablesOf(tf, each, index))))];
+}
+
+/** Moving means and variances of a model's layers of batch normalisation. */
+export function movingAveragesOf(model: tfjs.LayersModel): tfjs.Variable[] {
+  const layers = [...layersOf(model as unknown as LayerTree)].filter((layer) => layer.getClassName() === 'BatchNormalization');
+  return layers.flatMap((layer) => {
+    const { movingMean, movingVariance } = layer as unknown as { readonly movingMean: LayerWeight; readonly movingVariance: LayerWeight };
+    return [movingMean, movingVariance].map(readWeight);
+  });
+}
+
+function variablesOf(tf: typeof tfjs, given: Trainable, index: number): tfjs.Variable[] {
+  if (given instanceof tf.Variable) {
+    return [given];
+  }
+  if (isModel(given)) {
+    return given.trainableWeights.map(readWeight);
+  }
+  const read = (given as Partial<LayerWeight> | null)?.read;
+  const variable: unknown = typeof read === 'function' ? read.call(given) : undefined;
+  if (variable instanceof tf.Variable) {
+    return [variable];
+  }
+  throw new TonyError('USAGE', `variable ${index} is neither a tf.Variable nor a weight of a layer nor a model`, {
+    hint: 'Pass variables, model.trainableWeights or a LayersModel.',
+  });
+}
+
+function readWeight(weight: unknown): tfjs.Variable {
+  return (weight as LayerWeight).read() as tfjs.Variable;
+}
+
+function isModel(given: Trainable): given is tfjs.LayersModel {
+  return typeof given === 'object' && given !== null && 'trainableWeights' in given;
+}

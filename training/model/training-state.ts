@@ -1,0 +1,208 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
+import { OptimizerSlots } from '../optimizer/optimizer-slots.ts';
+import type { CompiledModel, NamedWeight } from './compiled-model.ts';
+
+/*
+ * The state of a model and its optimizer, as named bytes. Names:
+ *
+ *   model:<index>:<name>                     each weight, in the model's order
+ *   optimizer:<property>                     a variable of the optimizer (Adam's accBeta1)
+ *   optimizer:<property>:<index>:<name>      a slot of the optimizer for the trainable variable of that index (Adam's first moments)
+ *
+ * This file finds an optimizer's state by inspecting its properties instead of calling getWeights(), which some optimizers lack and which
+ * omits state (Adam's powers of beta would be recomputed with different bits).
+ */
+
+/** A variable under its name in checkpoints. */
+export interface NamedVariable {
+  readonly name: string;
+  readonly variable: tfjs.Variable;
+}
+
+type Properties = Record<string, unknown>;
+
+export function variablesOf(tf: typeof tfjs, model: CompiledModel): NamedVariable[] {
+  const weights = model.weights.map(({ name, variable }, index) => ({ name: `model:${index}:${name}`, variable }));
+  return [...weights, ...optimizerVariables(tf, model.optimizer, model.trainable)];
+}
+
+/**
+ * The optimizer's state, under its names in checkpoints.
+ * @param variables the variables that it trains; the names of slots contain their positions in this list.
+ */
+export function optimizerVariables(
+  tf: typeof tfjs,
+  optimizer: tfjs.Optimizer,
+  variables: readonly tfjs.Variable[],
+  prefix = 'optimizer',
+): NamedVariable[] {
+  const slots = OptimizerSlots.of(tf, optimizer);
+  const own = Object.entries(optimizer as unknown as Properties).flatMap(([property, value]) =>
+    value instanceof tf.Variable ? [{ name: `${prefix}:${property}`, variable: value }] : [],
+  );
+  const ofVariables = variables.flatMap((trained, index) =>
+    Array.from(slots.slotsOf(trained), ([property, { originalName, variable }]) => {
+      return { name: `${prefix}:${property}:${index}:${originalName}`, variable };
+    }),
+  );
+  return [...own, ...ofVariables];
+}
+
+/** Copies the state out of the backend, so that further training does not change the copy. */
+export async function captureState(tf: typeof tfjs, model: CompiledModel): Promise<StoredTensor[]> {
+  return await capture(tf, variablesOf(tf, model));
+}
+
+/** Copies variables out of the backend. */
+export async function capture(tf: typeof tfjs, variables: readonly NamedVariable[]): Promise<StoredTensor[]> {
+  return await Promise.all(
+    variables.map(async ({ name, variable }) => {
+      const bytes = await copyOf(tf, variable);
+      return { name, dtype: variable.dtype as StoredTensor['dtype'], shape: variable.shape, bytes };
+    }),
+  );
+}
+
+interface NativeData {
+  /** The array passed to tf.tensor, until an operation uses the tensor; then null. */
+  readonly values: unknown;
+}
+
+/** Copies the values of a tensor into memory of their own. */
+export async function copyOf(tf: typeof tfjs, tensor: tfjs.Tensor): Promise<Uint8Array> {
+  // Reading the values may change the answer, so this check comes first.
+  const isCopied = isCopiedByReading(tf, tensor);
+  const values = (await tensor.data()) as Float32Array | Int32Array | Uint8Array;
+  const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  return isCopied ? bytes : bytes.slice();
+}
+
+/** Whether `data()` returns a copy. Other backends return their own memory, or the array from which the tensor was made. */
+function isCopiedByReading(tf: typeof tfjs, tensor: tfjs.Tensor): boolean {
+  switch (tf.getBackend()) {
+    case 'wasm':
+      return true;
+    case 'tensorflow': {
+      const { tensorMap } = tf.backend() as unknown as { readonly tensorMap?: { get(dataId: object): NativeData | undefined } };
+      return tensorMap?.get(tensor.dataId)?.values === null;
+    }
+    default:
+      return false;
+  }
+}
+
+/** @throws TonyError CHECKPOINT_MISFIT, without a change, when the tensors belong to another model or optimizer. */
+export function restoreState(
+  tf: typeof tfjs,
+  model: CompiledModel,
+  tensors: readonly StoredTensor[],
+  iterations: number,
+  where: string,
+): void {
+  const { optimizer, trainable } = model;
+  checkOptimizer(optimizer, tensors, where);
+  restoreWeights(tf, model.weights, tensors, where);
+  restoreOptimizer(tf, optimizer, trainable, tensors);
+  (optimizer as unknown as Properties).iterations_ = iterations;
+}
+
+/** @throws TonyError CHECKPOINT_MISFIT when the tensors belong to another kind of optimizer. */
+export function checkOptimizer(optimizer: tfjs.Optimizer, tensors: readonly StoredTensor[], where: string, prefix = 'optimizer'): void {
+  for (const { name } of tensors.filter((tensor) => tensor.name.startsWith(`${prefix}:`))) {
+    const [, property = ''] = name.split(':');
+    if (!(property in optimizer)) {
+      throw misfit(where, `it was trained by another optimizer, with ${property}`);
+    }
+  }
+}
+
+/** Restores the state that `optimizerVariables` names. Call checkOptimizer first. */
+export function restoreOptimizer(
+  tf: typeof tfjs,
+  optimizer: tfjs.Optimizer,
+  variables: readonly tfjs.Variable[],
+  tensors: readonly StoredTensor[],
+  prefix = 'optimizer',
+): void {
+  const slots = OptimizerSlots.of(tf, optimizer);
+  slots.arrange(variables);
+  tf.tidy(() => {
+    for (const tensor of tensors.filter(({ name }) => name.startsWith(`${prefix}:`))) {
+      const [, property = '', index, ...name] = tensor.name.split(':');
+      const value = tensorOf(tf, tensor);
+      const variable = variables[Number(index)];
+      if (index === undefined) {
+        ((optimizer as unknown as Properties)[property] as tfjs.Variable).assign(value);
+      } else if (variable !== undefined) {
+        slots.restore(variable, property, name.join(':'), value);
+      }
+    }
+  });
+}
+
+/**
+ * Restores only the weights among `tensors`.
+ * @param model the model's name, in a checkpoint of a loop with several models.
+ * @throws TonyError CHECKPOINT_MISFIT, without a change.
+ */
+export function restoreWeights(
+  tf: typeof tfjs,
+  weights: readonly NamedWeight[],
+  tensors: readonly StoredTensor[],
+  where: string,
+  model?: string,
+): void {
+  const stored = weightsAmong(tensors, model === undefined ? 'model' : `model/${model}`);
+  if (stored.size === 0 && weights.length > 0) {
+    const names = [...new Set(tensors.flatMap(({ name }) => /^model\/([^:]+):/.exec(name)?.[1] ?? []))];
+    throw misfit(where, names.length === 0 ? 'it holds no model' : `it holds several models: name one of ${names.join(', ')}`);
+  }
+  if (stored.size !== weights.length) {
+    throw misfit(where, `it has ${stored.size} weights instead of ${weights.length}`);
+  }
+  const pairs = weights.map((weight, index) => ({ ...weight, tensor: stored.get(index) }));
+  const fitting: { readonly variable: tfjs.Variable; readonly tensor: StoredTensor }[] = [];
+  for (const { name, variable, tensor } of pairs) {
+    if (tensor === undefined) {
+      throw misfit(where, `it has no weight ${name}`);
+    }
+    if (!sameShape(tensor.shape, variable.shape) || tensor.dtype !== variable.dtype) {
+      throw misfit(where, `weight ${name} is ${tensor.dtype} [${tensor.shape}] there and ${variable.dtype} [${variable.shape}] here`);
+    }
+    fitting.push({ variable, tensor });
+  }
+  tf.tidy(() => {
+    for (const { variable, tensor } of fitting) {
+      variable.assign(tensorOf(tf, tensor));
+    }
+  });
+}
+
+/** The weights in a checkpoint, by their index in the model. */
+export function weightsAmong(tensors: readonly StoredTensor[], prefix = 'model'): Map<number, StoredTensor> {
+  return new Map(
+    tensors.flatMap((tensor) => {
+      const [kind, index] = tensor.name.split(':', 2);
+      return kind === prefix && index !== undefined ? [[Number(index), tensor] as const] : [];
+    }),
+  );
+}
+
+export function misfit(where: string, what: string): TonyError {
+  return new TonyError('CHECKPOINT_MISFIT', `${where} does not fit this model: ${what}`);
+}
+
+/** Creates a tensor from stored values. */
+export function tensorOf(tf: typeof tfjs, stored: StoredTensor): tfjs.Tensor {
+  // An aligned copy; Buffer.slice() would return a view instead.
+  const { buffer } = new Uint8Array(stored.bytes);
+  const values =
+    stored.dtype === 'float32' ? new Float32Array(buffer) : stored.dtype === 'int32' ? new Int32Array(buffer) : new Uint8Array(buffer);
+  return tf.tensor(values, [...stored.shape], stored.dtype);
+}
+
+function sameShape(one: readonly number[], other: readonly number[]): boolean {
+  return one.length === other.length && one.every((size, index) => size === other[index]);
+}

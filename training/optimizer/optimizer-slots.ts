@@ -1,0 +1,187 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import type { NamedGradient } from './named-gradient.ts';
+
+/** An optimizer's state tensor for one variable, in TensorFlow.js's format. */
+export interface OptimizerSlot {
+  readonly originalName: string;
+  readonly variable: tfjs.Variable;
+}
+
+/** TensorFlow.js's type declaration does not allow null gradients. */
+type ToApply = Parameters<tfjs.Optimizer['applyGradients']>[0];
+
+type SlotArray = (OptimizerSlot | null | undefined)[];
+
+/** The properties in which the optimizers of tf.train store one slot per variable. */
+const SLOT_PROPERTIES: ReadonlySet<string> = new Set([
+  'accumulations',
+  'accumulatedFirstMoment',
+  'accumulatedSecondMoment',
+  'accumulatedWeightedInfNorm',
+  'accumulatedGrads',
+  'accumulatedUpdates',
+  'accumulatedMeanSquares',
+  'accumulatedMoments',
+  'accumulatedMeanGrads',
+]);
+
+const known = new WeakMap<tfjs.Optimizer, OptimizerSlots>();
+
+/**
+ * Maps variables to their slots in an optimizer. TensorFlow.js finds a slot by the position of its variable in the list of a step, so
+ * alternating lists would share slots (tfjs-core 4.22, `applyGradients` of each optimizer). This class gives every variable a fixed place
+ * for its lifetime, so lists may change from step to step and may have any order.
+ */
+export class OptimizerSlots {
+  readonly #tf: typeof tfjs;
+  readonly #optimizer: tfjs.Optimizer;
+  /** The variable of each place; null for a slot whose variable is unknown, for example one loaded from a model file. */
+  readonly #variables: (tfjs.Variable | null)[] = [];
+  #places = new Map<tfjs.Variable, number>();
+
+  private constructor(tf: typeof tfjs, optimizer: tfjs.Optimizer) {
+    this.#tf = tf;
+    this.#optimizer = optimizer;
+  }
+
+  static of(tf: typeof tfjs, optimizer: tfjs.Optimizer): OptimizerSlots {
+    let slots = known.get(optimizer);
+    if (slots === undefined) {
+      slots = new OptimizerSlots(tf, optimizer);
+      known.set(optimizer, slots);
+    }
+    return slots;
+  }
+
+  /** The index of the variable's slots in the optimizer's arrays. Assigns a place to a variable without one. */
+  placeOf(variable: tfjs.Variable): number {
+    const place = this.#places.get(variable) ?? this.#adopt(variable);
+    if (place !== undefined) {
+      return place;
+    }
+    this.#removeDisposed();
+    this.#variables.push(variable);
+    this.#places.set(variable, this.#variables.length - 1);
+    return this.#variables.length - 1;
+  }
+
+  /** Assigns places in this order, where TensorFlow.js itself finds them if the program later trains the same list without this library. */
+  arrange(variables: readonly tfjs.Variable[]): void {
+    for (const variable of variables) {
+      this.placeOf(variable);
+    }
+  }
+
+  /** The existing slots of a variable, with the optimizer's property of each. */
+  *slotsOf(variable: tfjs.Variable): Generator<readonly [property: string, slot: OptimizerSlot]> {
+    const place = this.#places.get(variable) ?? this.#adopt(variable);
+    if (place === undefined) {
+      return;
+    }
+    for (const [property, slots] of this.#arrays()) {
+      const slot = slots[place];
+      if (slot?.variable instanceof this.#tf.Variable) {
+        yield [property, slot];
+      }
+    }
+  }
+
+  /** Creates a slot of the variable, or assigns a value to the existing one. */
+  restore(variable: tfjs.Variable, property: string, originalName: string, value: tfjs.Tensor): void {
+    const slots = (this.#optimizer as unknown as Record<string, SlotArray>)[property] as SlotArray;
+    const place = this.placeOf(variable);
+    const slot = slots[place];
+    if (slot === undefined || slot === null) {
+      slots[place] = { originalName, variable: value.variable(false) };
+    } else {
+      slot.variable.assign(value);
+    }
+  }
+
+  /** Runs the optimizer's own `applyGradients` with the slots of these variables. A variable with a null gradient does not change. */
+  applyGradients(gradients: readonly NamedGradient[]): void {
+    const { registeredVariables } = this.#tf.engine();
+    const places = gradients.map(({ name }) => this.placeOf(registeredVariables[name] as tfjs.Variable));
+    const apply = () => this.#optimizer.applyGradients(gradients as ToApply);
+    if (places.every((place, index) => place === index)) {
+      apply();
+      return;
+    }
+    const whole = this.#arrays();
+    const optimizer = this.#optimizer as unknown as Record<string, SlotArray>;
+    for (const [property, slots] of whole) {
+      optimizer[property] = places.map((place) => slots[place]);
+    }
+    try {
+      apply();
+    } finally {
+      for (const [property, slots] of whole) {
+        for (const [index, slot] of (optimizer[property] as SlotArray).entries()) {
+          if (slot !== null && slot !== undefined) {
+            slots[places[index] as number] = slot;
+          }
+        }
+        optimizer[property] = slots;
+      }
+    }
+  }
+
+  #arrays(): (readonly [property: string, slots: SlotArray])[] {
+    const optimizer = this.#optimizer as unknown as Record<string, unknown>;
+    return Object.entries(optimizer).flatMap(([property, slots]) => {
+      return Array.isArray(slots) && (SLOT_PROPERTIES.has(property) || this.#areSlots(slots)) ? [[property, slots] as const] : [];
+    });
+  }
+
+  /** A custom optimizer class may store its slots under other names. */
+  #areSlots(values: readonly unknown[]): boolean {
+    return values.length > 0 && values.every((value) => (value as Partial<OptimizerSlot> | null)?.variable instanceof this.#tf.Variable);
+  }
+
+  /** Matches slots created elsewhere (`model.fit`, `minimize`, a model file) to the variable, by its name or by order and shape. */
+  #adopt(variable: tfjs.Variable): number | undefined {
+    const arrays = this.#arrays().map(([, slots]) => slots);
+    const { registeredVariables } = this.#tf.engine();
+    const count = Math.max(0, ...arrays.map(({ length }) => length));
+    for (let place = this.#variables.length; place < count; place++) {
+      const name = arrays.find((slots) => slots[place])?.[place]?.originalName.replace(/\/[^/]*$/, '') ?? '';
+      const owner = registeredVariables[name];
+      const isNew = owner !== undefined && !this.#places.has(owner);
+      this.#variables.push(isNew ? owner : null);
+      if (isNew) {
+        this.#places.set(owner, place);
+      }
+    }
+    const found = this.#places.get(variable);
+    if (found !== undefined) {
+      return found;
+    }
+    const fits = (place: number) =>
+      arrays.every((slots) => !slots[place] || this.#tf.util.arraysEqual(slots[place]?.variable.shape ?? [], variable.shape));
+    const place = this.#variables.findIndex((owner, index) => owner === null && fits(index));
+    if (place < 0) {
+      return undefined;
+    }
+    this.#variables[place] = variable;
+    this.#places.set(variable, place);
+    return place;
+  }
+
+  /** Disposes the slots of disposed variables, which would otherwise stay in memory. */
+  #removeDisposed(): void {
+    if (!this.#variables.some((variable) => variable?.isDisposed)) {
+      return;
+    }
+    const arrays = this.#arrays().map(([, slots]) => slots);
+    for (let place = this.#variables.length - 1; place >= 0; place--) {
+      if (this.#variables[place]?.isDisposed) {
+        this.#variables.splice(place, 1);
+        for (const slots of arrays) {
+          const [slot] = slots.splice(place, 1);
+          slot?.variable.dispose();
+        }
+      }
+    }
+    this.#places = new Map(this.#variables.flatMap((variable, place) => (variable === null ? [] : [[variable, place] as const])));
+  }
+}

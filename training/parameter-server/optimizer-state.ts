@@ -1,0 +1,65 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { OptimizerSlots } from '../optimizer/optimizer-slots.ts';
+
+/** The state of an optimizer, independent of TensorFlow.js. */
+export interface OptimizerState {
+  readonly iterations: number;
+  /** Counters of the optimizer as a whole, by property: Adam's `accBeta1`. */
+  readonly scalars: Readonly<Record<string, number>>;
+  readonly slots: readonly SlotState[];
+}
+
+/** Identifies a slot. */
+export interface SlotPlace {
+  /** The optimizer's property that holds all slots of this kind: `accumulatedFirstMoment`. */
+  readonly property: string;
+  /** What the optimizer appends to the variable's name: `/m`. */
+  readonly suffix: string;
+  /** Index of the variable in the list for which the state was read. */
+  readonly variable: number;
+}
+
+export interface SlotState extends SlotPlace {
+  readonly numbers: Float32Array;
+}
+
+type Properties = Record<string, unknown>;
+
+/** Reads the state of an optimizer for these variables. Slots of other variables are omitted. */
+export function readOptimizerState(tf: typeof tfjs, optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[]): OptimizerState {
+  const own = Object.entries(optimizer as unknown as Properties);
+  const scalars = own.flatMap(([property, value]) => (value instanceof tf.Variable ? [[property, value.dataSync()[0] as number]] : []));
+  const slots = OptimizerSlots.of(tf, optimizer);
+  return {
+    iterations: optimizer.iterations,
+    scalars: Object.fromEntries(scalars),
+    slots: variables.flatMap((trained, index) =>
+      Array.from(slots.slotsOf(trained), ([property, { originalName, variable }]) => {
+        const suffix = originalName.slice(originalName.lastIndexOf('/'));
+        return { property, suffix, variable: index, numbers: variable.dataSync() as Float32Array };
+      }),
+    ),
+  };
+}
+
+/** Writes the state into an optimizer. Slots of other variables remain unchanged. */
+export function writeOptimizerState(
+  tf: typeof tfjs,
+  optimizer: tfjs.Optimizer,
+  variables: readonly tfjs.Variable[],
+  state: OptimizerState,
+): void {
+  const properties = optimizer as unknown as Properties;
+  const slots = OptimizerSlots.of(tf, optimizer);
+  slots.arrange(variables);
+  tf.tidy(() => {
+    for (const [property, value] of Object.entries(state.scalars)) {
+      (properties[property] as tfjs.Variable).assign(tf.scalar(value));
+    }
+    for (const { property, suffix, variable: index, numbers } of state.slots) {
+      const variable = variables[index] as tfjs.Variable;
+      slots.restore(variable, property, `${variable.name}${suffix}`, tf.tensor(numbers, variable.shape, 'float32'));
+    }
+  });
+  (optimizer as unknown as { iterations_: number }).iterations_ = state.iterations;
+}

@@ -1,0 +1,108 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import type { StepPart } from '../model/step-part.ts';
+import { localGradients } from '../strategy/local-gradients.ts';
+import { RemoteVariables } from './remote-variables.ts';
+import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
+
+export interface RemoteLoopOptions extends ServerGroupOptions {
+  /** See ParameterServers. */
+  readonly staleness: number | null;
+}
+
+interface Open {
+  readonly servers: ServerGroup;
+  readonly remote: RemoteVariables;
+}
+
+/** The part of a step that this worker computes. Its gradients are not weighted against those of other workers. */
+export function partOf(loss: () => tfjs.Scalar, examples: number | undefined): StepPart {
+  return examples === 0 ? { compute: null, weight: 0 } : { compute: () => ({ loss: loss(), metrics: [] }), weight: 1 };
+}
+
+/**
+ * The custom steps of the program from one `fit` (or the start) to the next. They form one run on the servers, with all optimizers and
+ * variables that the steps use. Each step enters the variables and optimizers that are new to the servers.
+ */
+export class RemoteLoop {
+  readonly #tf: typeof tfjs;
+  readonly #options: RemoteLoopOptions;
+  readonly #run: number;
+  #open: Promise<Open> | null = null;
+  #servers: ServerGroup | null = null;
+  #steps = 0;
+
+  constructor(tf: typeof tfjs, options: RemoteLoopOptions, run: number) {
+    this.#tf = tf;
+    this.#options = options;
+    this.#run = run;
+  }
+
+  /**
+   * @param variables the variables to train; only float32 variables have gradients.
+   * @param examples the number of examples of this worker; with 0, the step does not call `loss`, and the servers keep their values.
+   */
+  async step(
+    loss: () => tfjs.Scalar,
+    optimizer: tfjs.Optimizer,
+    variables: readonly tfjs.Variable[],
+    examples: number | undefined,
+  ): Promise<number> {
+    this.#open ??= this.#begin();
+    const { remote } = await this.#open;
+    const trained = variables.filter(({ dtype }) => dtype === 'float32');
+    await remote.enter({ optimizer, variables: trained });
+    if (this.#steps === 0) {
+      await remote.pull({ now: false });
+    }
+    const part = partOf(loss, examples);
+    const { gradients, values } = localGradients(this.#tf, trained, [part]);
+    const [value = 0] = values.read();
+    try {
+      await remote.push(optimizer, gradients);
+    } finally {
+      this.#tf.dispose(gradients ?? []);
+    }
+    this.#steps++;
+    return value;
+  }
+
+  /** Pulls the current weights and optimizers from the servers, without waiting for other workers. */
+  async pull(): Promise<void> {
+    if (this.#open !== null) {
+      const { remote } = await this.#open;
+      await remote.assign();
+      await remote.pull({ now: true });
+      await remote.pullOptimizers();
+    }
+  }
+
+  /** Waits until all workers have ended the loop, then pulls the final values. */
+  async finish(): Promise<void> {
+    if (this.#open === null) {
+      return;
+    }
+    const { servers, remote } = await this.#open;
+    await remote.assign();
+    await servers.askAll(() => ({ head: { ask: 'finish', position: null } }));
+    await remote.pull({ now: true, all: true });
+    await remote.pullOptimizers();
+    servers.close(true);
+  }
+
+  async #begin(): Promise<Open> {
+    const { rank, staleness } = this.#options;
+    const servers = await ServerGroup.open(this.#options, this.#run);
+    this.#servers = servers;
+    const remote = new RemoteVariables({ tf: this.#tf, rank, servers, staleness });
+    if (rank === 0 && (await remote.needsPreparing())) {
+      await remote.prepare(null, null, null);
+      await remote.open();
+    }
+    await remote.join();
+    return { servers, remote };
+  }
+
+  close(): void {
+    this.#servers?.close(true);
+  }
+}

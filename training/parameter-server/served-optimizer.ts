@@ -1,0 +1,228 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import { FusedOptimizer } from '../backend/native/fused-optimizer.ts';
+import type { NamedGradient } from '../optimizer/named-gradient.ts';
+import { type OptimizerSlot, OptimizerSlots } from '../optimizer/optimizer-slots.ts';
+import type { Piece } from './layout.ts';
+import type { StateHead } from './messages.ts';
+import { learningRateOf, makeOptimizer, type OptimizerDescription, setLearningRate } from './optimizer-description.ts';
+import type { ServedVariable } from './served-variable.ts';
+
+/** The part of an optimizer's state that one server holds. */
+export interface ServedState {
+  readonly head: StateHead;
+  /** The numbers of the slots, in the order of `head.slots`. */
+  readonly numbers: readonly Float32Array[];
+}
+
+/** A slot's tensor, or a counter of the optimizer as a whole. */
+export interface HeldTensor {
+  readonly property: string;
+  readonly tensor: tfjs.Variable;
+  /** null for a counter. */
+  readonly slot: { readonly variable: number; readonly piece: Piece; readonly suffix: string } | null;
+}
+
+interface Stepped {
+  readonly id: number;
+  readonly served: ServedVariable;
+  readonly variable: tfjs.Variable;
+  readonly piece: Piece;
+}
+
+/**
+ * One of the program's optimizers on one parameter server, with slots for the pieces of its variables. The optimizers of TensorFlow.js
+ * treat each number independently, so pieces give the same result as whole variables.
+ */
+export class ServedOptimizer {
+  readonly description: OptimizerDescription;
+  /** Ranks that have disposed the optimizer. */
+  readonly droppedBy = new Set<number>();
+  readonly #tf: typeof tfjs;
+  readonly #optimizer: tfjs.Optimizer;
+  readonly #fused: FusedOptimizer;
+  readonly #slots: OptimizerSlots;
+  /** The variables with a piece on this server. */
+  readonly #stepped: Stepped[] = [];
+  /** The variables on all servers. */
+  readonly #ids = new Set<number>();
+  #retired: ServedState | null = null;
+
+  constructor(tf: typeof tfjs, description: OptimizerDescription) {
+    this.#tf = tf;
+    this.description = description;
+    this.#optimizer = makeOptimizer(tf, description);
+    this.#fused = new FusedOptimizer(tf, this.#optimizer);
+    this.#slots = OptimizerSlots.of(tf, this.#optimizer);
+  }
+
+  /** Steps that the optimizer has taken since the start of training. */
+  get steps(): number {
+    return this.#retired?.head.iterations ?? this.#optimizer.iterations;
+  }
+
+  has(id: number): boolean {
+    return this.#ids.has(id);
+  }
+
+  /** Assigns a variable to this optimizer. */
+  add(id: number, served: ServedVariable): void {
+    this.#ids.add(id);
+    const { variable, piece } = served;
+    if (variable !== null && piece !== null) {
+      this.#stepped.push({ id, served, variable, piece });
+    }
+  }
+
+  /** Removes a variable before its disposal. Its slots are freed when another variable is assigned to the optimizer. */
+  remove(id: number): void {
+    this.#ids.delete(id);
+    const index = this.#stepped.findIndex((each) => each.id === id);
+    if (index >= 0) {
+      // Native kernels hold duplicates of the variable.
+      this.#fused.dispose();
+      this.#stepped.splice(index, 1);
+    }
+  }
+
+  /**
+   * Takes one step. Variables without a gradient remain unchanged.
+   * @param gradients by variable, for the pieces on this server; not used after the call.
+   */
+  apply(gradients: ReadonlyMap<number, Float32Array>, learningRate: number): void {
+    const tf = this.#tf;
+    if (learningRate !== learningRateOf(this.#optimizer)) {
+      setLearningRate(this.#optimizer, learningRate);
+    }
+    const named = this.#stepped.map(({ id, variable }) => {
+      const gradient = gradients.get(id);
+      return { name: variable.name, tensor: gradient === undefined ? undefined : tf.tensor1d(gradient) };
+    });
+    this.#fused.apply(named as NamedGradient[]);
+    for (const { tensor } of named) {
+      tensor?.dispose();
+    }
+    for (const { id, served } of this.#stepped) {
+      if (gradients.has(id)) {
+        served.changed();
+      }
+    }
+  }
+
+  /** Sets iterations and counters to their values before this run. */
+  begin({ iterations, scalars }: StateHead): void {
+    for (const [property, value] of Object.entries(scalars)) {
+      this.setCounter(property, value);
+    }
+    this.setIterations(iterations);
+  }
+
+  /**
+   * @param numbers the numbers of the slots, each limited to the piece on this server; copied. Slots of variables without a piece here are
+   *   skipped.
+   */
+  setSlots({ slots }: StateHead, numbers: Float32Array): void {
+    let at = 0;
+    for (const { property, suffix, variable } of slots) {
+      const piece = this.#stepped.find(({ id }) => id === variable)?.piece;
+      if (piece !== undefined) {
+        this.setSlot(property, suffix, variable, numbers.slice(at, at + piece.count));
+        at += piece.count;
+      }
+    }
+  }
+
+  setIterations(iterations: number): void {
+    (this.#optimizer as unknown as { iterations_: number }).iterations_ = iterations;
+  }
+
+  setCounter(property: string, value: number): void {
+    const counter = this.#property(property) as tfjs.Variable;
+    this.#tf.tidy(() => counter.assign(this.#tf.tensor([value], counter.shape, 'float32')));
+  }
+
+  /** @param numbers the numbers of the piece; the slot takes ownership. */
+  setSlot(property: string, suffix: string, variable: number, numbers: Float32Array): void {
+    this.#property(property);
+    const { variable: stepped } = this.#stepped.find(({ id }) => id === variable) as Stepped;
+    this.#tf.tidy(() => this.#slots.restore(stepped, property, `${stepped.name}${suffix}`, this.#tf.tensor1d(numbers)));
+  }
+
+  /** Whether this kind of optimizer has the property. */
+  keeps(property: string): boolean {
+    return property in this.#optimizer;
+  }
+
+  state(): ServedState {
+    if (this.#retired !== null) {
+      return this.#retired;
+    }
+    const held = this.held();
+    const scalars = held.flatMap(({ property, tensor, slot }) =>
+      slot === null ? [[property, tensor.dataSync()[0] as number] as const] : [],
+    );
+    const slots = held.flatMap(({ property, tensor, slot }) => (slot === null ? [] : [{ property, tensor, ...slot }]));
+    return {
+      head: {
+        iterations: this.steps,
+        scalars: Object.fromEntries(scalars),
+        slots: slots.map(({ property, suffix, variable }) => ({ property, suffix, variable })),
+      },
+      numbers: slots.map(({ tensor }) => tensor.dataSync() as Float32Array),
+    };
+  }
+
+  held(): HeldTensor[] {
+    const counters = Object.entries(this.#optimizer).flatMap(([property, value]): HeldTensor[] =>
+      value instanceof this.#tf.Variable ? [{ property, tensor: value, slot: null }] : [],
+    );
+    const slots = this.#stepped.flatMap(({ id, variable, piece }) =>
+      Array.from(this.#slots.slotsOf(variable), ([property, { originalName, variable: tensor }]): HeldTensor => {
+        return { property, tensor, slot: { variable: id, piece, suffix: originalName.slice(variable.name.length) } };
+      }),
+    );
+    return [...counters, ...slots];
+  }
+
+  /** Frees the backend's memory; the state remains readable. */
+  retire(): void {
+    const { head, numbers } = this.state();
+    // Copies, because backends may return views of the memory that is disposed here.
+    const state = { head, numbers: numbers.map((each) => each.slice()) };
+    this.dispose();
+    this.#retired = state;
+  }
+
+  /** Frees the state of a retired optimizer. */
+  forgetState(): void {
+    if (this.#retired !== null) {
+      this.#retired = { head: { ...this.#retired.head, slots: [] }, numbers: [] };
+    }
+  }
+
+  dispose(): void {
+    if (this.#retired !== null) {
+      return;
+    }
+    this.#retired = { head: { iterations: this.steps, scalars: {}, slots: [] }, numbers: [] };
+    this.#fused.dispose();
+    for (const value of Object.values(this.#optimizer)) {
+      const tensors =
+        value instanceof this.#tf.Tensor
+          ? [value]
+          : Array.isArray(value)
+            ? (value as (OptimizerSlot | null | undefined)[]).map((slot) => slot?.variable)
+            : [];
+      for (const tensor of tensors) {
+        tensor?.dispose();
+      }
+    }
+  }
+
+  #property(property: string): unknown {
+    if (!this.keeps(property)) {
+      throw new TonyError('RING_MISMATCH', `the optimizer ${this.description.className} has no ${property}`);
+    }
+    return (this.#optimizer as unknown as Record<string, unknown>)[property];
+  }
+}

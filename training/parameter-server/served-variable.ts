@@ -1,0 +1,107 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import type { Piece } from './layout.ts';
+
+/** The name and shape of a trained variable, as used by checkpoints and workers. */
+export interface TrainedVariable {
+  /** Its name, which is also the prefix of its slots' names. */
+  readonly name: string;
+  /** Its name in checkpoints: `model:<index>:<name>`. */
+  readonly tensor: string;
+  readonly shape: readonly number[];
+}
+
+let created = 0;
+
+/** One variable of a run on one parameter server: a flat piece of it, or only its description. */
+export class ServedVariable {
+  readonly described: TrainedVariable;
+  /** null if other servers hold all of it. */
+  readonly piece: Piece | null;
+  /** The piece as a variable; null without a piece. */
+  readonly variable: tfjs.Variable | null;
+  /** Ranks that have disposed it. */
+  readonly droppedBy = new Set<number>();
+  readonly #tf: typeof tfjs;
+  /** The version that each rank holds. */
+  readonly #versions = new Map<number, number>();
+  #version = 0;
+  #numbers: Float32Array | null = null;
+  /** The initial value, for ranks that enter it later. */
+  #initial: Float32Array | null;
+
+  /** @param numbers the values of the piece; copied. null: zeros, until a value is assigned. */
+  constructor(tf: typeof tfjs, described: TrainedVariable, piece: Piece | null, numbers: Float32Array | null) {
+    this.#tf = tf;
+    this.described = described;
+    this.piece = piece;
+    this.#initial = numbers === null ? null : numbers.slice();
+    created++;
+    const name = `served-${created}`;
+    this.variable =
+      piece === null
+        ? null
+        : tf.tidy(() => tf.variable(numbers === null ? tf.zeros([piece.count]) : tf.tensor1d(numbers.slice()), true, name));
+  }
+
+  /** The current values of the piece; the returned array does not change later. */
+  get numbers(): Float32Array {
+    this.#numbers ??= (this.variable?.dataSync() as Float32Array | undefined) ?? new Float32Array(0);
+    return this.#numbers;
+  }
+
+  assign(numbers: Float32Array): void {
+    this.#tf.tidy(() => this.variable?.assign(this.#tf.tensor1d(numbers.slice())));
+    this.changed();
+  }
+
+  /** Records that the optimizer has changed the variable. */
+  changed(): void {
+    this.#version++;
+    this.#numbers = null;
+  }
+
+  /**
+   * Records that a rank holds the variable.
+   * @returns on the first call of a rank, the initial value, so that workers in step start equally; afterwards the current value.
+   */
+  enter(rank: number): Float32Array {
+    const isFirst = !this.#versions.has(rank);
+    this.droppedBy.delete(rank);
+    this.#versions.set(rank, isFirst && this.#initial !== null ? 0 : this.#version);
+    return isFirst ? (this.#initial ?? this.numbers) : this.numbers;
+  }
+
+  /** Frees the initial value, once no further rank needs it. */
+  forgetInitial(): void {
+    this.#initial = null;
+  }
+
+  hasEntered(rank: number): boolean {
+    return this.#versions.has(rank);
+  }
+
+  holds(rank: number): boolean {
+    return this.#versions.has(rank) && !this.droppedBy.has(rank);
+  }
+
+  /** Whether it has changed since it was last sent to this rank. */
+  isNewFor(rank: number): boolean {
+    return this.holds(rank) && this.#versions.get(rank) !== this.#version;
+  }
+
+  taken(rank: number): void {
+    this.#versions.set(rank, this.#version);
+  }
+
+  /** Frees the backend's memory; `numbers` remains readable. */
+  retire(): void {
+    // A copy, because backends may return views of the memory that is disposed here.
+    this.#numbers = this.numbers.slice();
+    this.#initial = null;
+    this.variable?.dispose();
+  }
+}
+
+export function sizeOf(shape: readonly number[]): number {
+  return shape.reduce((product, dimension) => product * dimension, 1);
+}

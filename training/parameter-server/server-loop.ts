@@ -1,0 +1,344 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { StoredTensor, TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import type { OpenedCheckpoint } from '../checkpoint/checkpoint-store.ts';
+import type { CheckpointWriter } from '../checkpoint/checkpoint-writer.ts';
+import { joinPositions } from '../data/reading/dataset-position.ts';
+import { trainedVariables } from '../model/trainables.ts';
+import { capture, misfit, tensorOf } from '../model/training-state.ts';
+import { lonePeers, type Peers } from '../ring/peers.ts';
+import type { CustomStepOptions } from '../strategy/custom-steps.ts';
+import { hasFinalCheckpoint } from '../strategy/final-checkpoint.ts';
+import { localGradients } from '../strategy/local-gradients.ts';
+import type { LoopContext, LoopStrategy } from '../strategy/loop-strategy.ts';
+import { openCheckpointWriter } from '../strategy/open-checkpoint-writer.ts';
+import { positionsAnswer, sealedAnswer } from './messages.ts';
+import { readOptimizerState } from './optimizer-state.ts';
+import { partOf, type RemoteLoopOptions } from './remote-loop.ts';
+import { RemoteVariables } from './remote-variables.ts';
+import { ServerGroup } from './server-group.ts';
+
+export interface ServerLoopOptions extends RemoteLoopOptions {
+  /** Returns the number of the next run. Every worker numbers the runs in the same order. */
+  readonly nextRun: () => number;
+  /** Ends the custom steps that the program took before this run. All workers call it. */
+  readonly settle: () => Promise<void>;
+  readonly onDispose: () => void;
+}
+
+/** The minimum interval between reports of a worker's position to the servers. */
+const POSITION_MS = 200;
+/** The minimum interval between the chief's uploads of untrained variables, which may be large. */
+const FIXED_MS = 2000;
+/** The names of the mail with the chief's untrained variables (including moving averages): the current values, and those at the end. */
+const FIXED = 'variables of the loop that are not trained';
+const LAST_FIXED = 'variables of the loop that are not trained, at the end';
+
+/**
+ * A loop whose workers take their own steps, on variables that the parameter servers hold. Rank 0, the chief, restores and writes the
+ * checkpoints: it pulls all variables and slots from the servers and writes one file, with the names that a loop has under all-reduce.
+ * Every worker has its own copy of variables that are not trainable when the loop opens; checkpoints contain the chief's.
+ */
+export class ServerLoop implements LoopStrategy {
+  readonly peers: Peers;
+  readonly #options: ServerLoopOptions;
+  readonly #context: LoopContext;
+  readonly #run: number;
+  readonly #trained: readonly tfjs.Variable[];
+  readonly #fixed: readonly tfjs.Variable[];
+  readonly #writer: CheckpointWriter | null;
+  /** True for staleness 0: workers pause while the chief takes a checkpoint, so that it contains whole steps. */
+  readonly #meets: boolean;
+  /** The position of the checkpoint from which the chief's process resumed. */
+  #restored: TrainingPosition | null = null;
+  #servers: ServerGroup | null = null;
+  #remote: RemoteVariables | null = null;
+  /** The position to send with the next push. */
+  #position: TrainingPosition | null = null;
+  #positionAt = Number.NEGATIVE_INFINITY;
+  #fixedAt = 0;
+  /**
+   * The data of the untrained variables that the servers last received. Each assignment gives a variable a new data ID, which reveals
+   * changes.
+   */
+  #fixedThere: readonly object[] = [];
+  /** Whether this worker has pushed since the last `agree`; the answer to a push shows whether a worker wants to end. */
+  #hasPushed = false;
+  /** The step of this job's final checkpoint, if the loop had finished before this run began; set on the chief only. */
+  #ended: number | null = null;
+  #finished = false;
+
+  constructor(options: ServerLoopOptions, context: LoopContext) {
+    const { rank, worldSize, staleness } = options;
+    this.peers = lonePeers(rank, worldSize);
+    this.#options = options;
+    this.#context = context;
+    this.#run = options.nextRun();
+    const { variables, optimizers } = context.state;
+    const isTrained = ({ dtype, trainable }: tfjs.Variable) => dtype === 'float32' && trainable && optimizers.length > 0;
+    this.#trained = variables.filter(isTrained);
+    this.#fixed = variables.filter((variable) => !isTrained(variable));
+    this.#meets = staleness === 0 && worldSize > 1;
+    this.#writer = rank === 0 && context.checkpoints !== null ? openCheckpointWriter(context, context.checkpoints) : null;
+  }
+
+  async begin(): Promise<TrainingPosition | null> {
+    const { tf } = this.#context;
+    const { rank, staleness } = this.#options;
+    await this.#options.settle();
+    this.#restored = rank === 0 ? await this.#restoreNewest() : null;
+    const servers = await ServerGroup.open(this.#options, this.#run);
+    this.#servers = servers;
+    const remote = new RemoteVariables({ tf, rank, servers, staleness });
+    this.#remote = remote;
+    if (rank === 0 && (await remote.needsPreparing())) {
+      await this.#prepare(remote, servers);
+    }
+    const { position, sealed, steps } = await remote.join({ goesOn: true });
+    if (sealed) {
+      await this.#checkSealed(servers);
+    }
+    await this.#enterAll(remote, steps === 0);
+    await this.#takeFixed(servers, sealed ? LAST_FIXED : FIXED);
+    this.#fixedAt = performance.now();
+    this.#fixedThere = this.#fixedHere();
+    const isOver = position?.final === true;
+    await remote.pull({ now: isOver });
+    if (isOver) {
+      await remote.pullOptimizers();
+      this.#finished = true;
+    }
+    return position;
+  }
+
+  /** Loads the newest valid checkpoint, or the chief's own values, into the servers. */
+  async #prepare(remote: RemoteVariables, servers: ServerGroup): Promise<void> {
+    const position = this.#restored;
+    await servers.put(0, FIXED, await this.#captureFixed());
+    await remote.prepare(null, position, null);
+    await remote.open();
+  }
+
+  async #restoreNewest(): Promise<TrainingPosition | null> {
+    const { applicationId, generation, checkpoints, state, onNotice } = this.#context;
+    if (checkpoints === null) {
+      return null;
+    }
+    const { store, phase } = checkpoints;
+    await store.retireOlderThan({ applicationId, generation });
+    const restore = async (opened: OpenedCheckpoint) =>
+      state.restore(await store.readTensors(opened), opened.position.iterations, opened.uri);
+    const found = await phase.newest(store, restore, onNotice);
+    if (found !== null) {
+      this.#ended = found.position.final ? found.position.step : null;
+      onNotice(phase.noticeOf(found));
+    }
+    if (this.#ended === null) await store.clearEnd();
+    return found?.position ?? null;
+  }
+
+  /**
+   * Enters all variables and optimizers before the first step, so that they have the same numbers in every process, whichever step it
+   * starts with. The chief assigns to each optimizer the variables for which a checkpoint has slots; steps assign the others.
+   * @param isFirst whether no process of this rank has taken a step in this run.
+   */
+  async #enterAll(remote: RemoteVariables, isFirst: boolean): Promise<void> {
+    const { tf, state } = this.#context;
+    const variables = this.#trained;
+    for (const optimizer of state.optimizers) {
+      const slots = isFirst && this.#options.rank === 0 ? readOptimizerState(tf, optimizer, variables).slots : [];
+      const given = [...new Set(slots.map(({ variable }) => variable))].map((index) => variables[index] as tfjs.Variable);
+      await remote.enter({ optimizer, variables, given });
+    }
+  }
+
+  async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number> {
+    const { tf } = this.#context;
+    const remote = this.#begun();
+    const named = trainedVariables(tf, options.variables ?? this.#trained).variables;
+    const variables = named.filter(({ dtype }) => dtype === 'float32');
+    await remote.enter({ optimizer, variables });
+    const { gradients, values } = localGradients(tf, variables, [partOf(loss, options.examples)]);
+    const [value = 0] = values.read();
+    const position = this.#position ?? undefined;
+    this.#position = null;
+    try {
+      await remote.push(optimizer, gradients, { position });
+    } finally {
+      tf.dispose(gradients ?? []);
+    }
+    this.#hasPushed = true;
+    return value;
+  }
+
+  /** A worker that wants to end signals the servers, and the other workers learn of it from their next push. */
+  async agree(wish: string | null): Promise<string | null> {
+    const remote = this.#begun();
+    const isKnown = this.#hasPushed && remote.signalled === 0;
+    this.#hasPushed = false;
+    if (wish === null && isKnown) {
+      return null;
+    }
+    const reason = await remote.signal(wish === null ? 0 : 1, wish ?? '');
+    return remote.signalled > 0 ? (reason ?? '') : null;
+  }
+
+  async afterStep(position: () => Promise<TrainingPosition>): Promise<void> {
+    const now = performance.now();
+    if (now - this.#positionAt >= POSITION_MS) {
+      this.#positionAt = now;
+      this.#position = await position();
+    }
+    if (this.#options.rank === 0 && now - this.#fixedAt >= FIXED_MS) {
+      await this.#leaveFixed();
+    }
+  }
+
+  async checkpoint(position: () => Promise<TrainingPosition>): Promise<void> {
+    const servers = this.#servers as ServerGroup;
+    if (this.#meets) {
+      const taken = await position();
+      const step = taken.step - taken.phase.start;
+      await servers.ask(0, { ask: 'meet', step, position: taken });
+      await this.#record(position);
+      if (this.#writer !== null) {
+        await servers.ask(0, { ask: 'part', step });
+      }
+      return;
+    }
+    await this.#record(position);
+  }
+
+  /**
+   * Called on the chief: records variables and slots as the servers hold them now, with the positions in the data that the other workers
+   * reported last.
+   */
+  async #record(position: () => Promise<TrainingPosition>): Promise<void> {
+    const remote = this.#begun();
+    await this.#writer?.record(async () => {
+      await remote.pull({ now: true });
+      await remote.pullOptimizers();
+      const tensors = await this.#context.state.capture();
+      return { position: await this.#joined(await position()), tensors };
+    });
+  }
+
+  async #joined(own: TrainingPosition): Promise<TrainingPosition> {
+    const { head } = await (this.#servers as ServerGroup).ask(0, { ask: 'positions' });
+    const others = positionsAnswer.parse(head).positions.map((each) => each?.data);
+    const data = joinPositions(own.data, others);
+    return { ...own, ...(data === undefined ? {} : { data }) };
+  }
+
+  async finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void> {
+    const remote = this.#begun();
+    const servers = this.#servers as ServerGroup;
+    // The position becomes final only when the run is sealed: until then, a process that replaces this one must reach this point as well.
+    const told = { ...(await position()), final: false };
+    if (this.#options.rank === 0) {
+      await this.#leaveFixed();
+    }
+    await remote.assign();
+    // Server 0 answers when no worker has steps left to take.
+    await servers.askAll(() => ({ head: { ask: 'finish', position: told } }));
+    await remote.pull({ now: true, all: true });
+    await remote.pullOptimizers();
+    if (this.#options.rank === 0) {
+      await this.#seal(await this.#joined(await position()), servers, afterwards);
+    } else {
+      await afterwards;
+      await this.#checkSealed(servers);
+      await this.#takeFixed(servers, LAST_FIXED);
+    }
+    this.#finished = true;
+  }
+
+  /** Called on the chief: writes the last checkpoint. */
+  async #seal(position: TrainingPosition, servers: ServerGroup, afterwards: Promise<void>): Promise<void> {
+    const { state } = this.#context;
+    try {
+      await servers.put(0, LAST_FIXED, await this.#captureFixed());
+      if (!(await this.#isWritten(position.step))) {
+        await this.#writer?.record(async () => ({ position, tensors: await state.capture() }));
+      }
+      await Promise.all([this.#writer?.finish(), afterwards]);
+    } catch (error) {
+      await servers.ask(0, { ask: 'seal', failed: true, position });
+      throw error;
+    }
+    await servers.ask(0, { ask: 'seal', failed: false, position });
+  }
+
+  async #isWritten(step: number): Promise<boolean> {
+    const { applicationId, generation, checkpoints } = this.#context;
+    if (checkpoints === null || checkpoints.phase.isEmpty(step)) {
+      return true;
+    }
+    return await hasFinalCheckpoint(checkpoints.store, step, { applicationId, generation, ended: this.#ended });
+  }
+
+  /** Waits until the chief's last checkpoint is stored. @throws TonyError CHECKPOINT_FAILED. */
+  async #checkSealed(servers: ServerGroup): Promise<void> {
+    const { failed } = sealedAnswer.parse((await servers.ask(0, { ask: 'sealed' })).head);
+    if (failed) {
+      throw new TonyError('CHECKPOINT_FAILED', 'the chief could not write the last checkpoint');
+    }
+  }
+
+  /** The names are local to this process; the position in the list identifies a variable. */
+  async #captureFixed(): Promise<StoredTensor[]> {
+    return await capture(
+      this.#context.tf,
+      this.#fixed.map((variable) => ({ name: variable.name, variable })),
+    );
+  }
+
+  /** Called on the chief: uploads the untrained variables, with which a replacement process of its rank continues. */
+  async #leaveFixed(): Promise<void> {
+    const here = this.#fixedHere();
+    this.#fixedAt = performance.now();
+    if (here.some((data, index) => data !== this.#fixedThere[index])) {
+      this.#fixedThere = here;
+      await (this.#servers as ServerGroup).put(0, FIXED, await this.#captureFixed());
+    }
+  }
+
+  #fixedHere(): object[] {
+    return this.#fixed.map(({ dataId }) => dataId);
+  }
+
+  async #takeFixed(servers: ServerGroup, name: string): Promise<void> {
+    const { tf } = this.#context;
+    const tensors = await servers.get(0, name);
+    const [here, there] = [this.#fixed.map(describe).join(', '), tensors.map(describe).join(', ')];
+    if (here !== there) {
+      throw misfit('what the chief trains', `its variables that are not trained are ${there || 'none'}; here they are ${here || 'none'}`);
+    }
+    tf.tidy(() => {
+      for (const [index, variable] of this.#fixed.entries()) variable.assign(tensorOf(tf, tensors[index] as StoredTensor));
+    });
+  }
+
+  #begun(): RemoteVariables {
+    if (this.#remote === null) {
+      throw new TonyError('USAGE', 'begin() comes first');
+    }
+    return this.#remote;
+  }
+
+  dispose(): void {
+    this.#writer?.giveUp();
+    this.#servers?.close(this.#finished);
+    this.#options.onDispose();
+  }
+
+  /** Ends the connections when the program ends on purpose, so that the other workers do not wait for this one. */
+  close(): void {
+    this.#writer?.giveUp();
+    this.#servers?.close(true);
+  }
+}
+
+function describe({ dtype, shape }: { readonly dtype: string; readonly shape: readonly number[] }): string {
+  return `${dtype} [${shape}]`;
+}

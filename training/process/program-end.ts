@@ -1,0 +1,73 @@
+import { inspect } from 'node:util';
+
+/** How long a program may finish its last work after a signal or a failure. The executor kills it three seconds after the signal. */
+const MOST_MS = { signal: 2000, failure: 5000 } as const;
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
+
+export interface LastWork {
+  /** Whether there is work to finish; otherwise a failed program exits without delay. */
+  readonly isDue: () => boolean;
+  /** Called while the program can still wait. `succeeded` is true if the program reached its end with exit code 0. */
+  readonly finish: (succeeded: boolean) => Promise<void>;
+  /** Synchronous variant, for a program that calls process.exit or must exit before `finish` has completed. */
+  readonly finishNow: () => void;
+}
+
+/**
+ * Runs the last work however this program ends, except by SIGKILL. If the program itself handles uncaught exceptions or a signal, its own
+ * handler decides whether to exit.
+ *
+ * @returns a function that removes the handlers.
+ */
+export function beforeProgramEnds(work: LastWork): () => void {
+  const onEnd = () => {
+    // Node.js emits beforeExit again after the asynchronous work.
+    process.removeListener('beforeExit', onEnd);
+    void work.finish((process.exitCode ?? 0) === 0);
+  };
+  const onFailure = (error: unknown) => {
+    const alone = process.listenerCount('uncaughtException') === 1;
+    if (alone) {
+      process.stderr.write(`${inspect(error)}\n`);
+    }
+    if (!alone || !work.isDue()) {
+      return alone ? process.exit(1) : undefined;
+    }
+    void within(MOST_MS.failure, work.finish(false)).then(() => process.exit(1));
+  };
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (process.listenerCount(signal) > 1) {
+      void work.finish(false);
+      return;
+    }
+    void within(MOST_MS.signal, work.isDue() ? work.finish(false) : Promise.resolve()).then(() => {
+      stop();
+      work.finishNow();
+      process.kill(process.pid, signal);
+    });
+  };
+  const stop = () => {
+    process.removeListener('beforeExit', onEnd);
+    process.removeListener('exit', work.finishNow);
+    process.removeListener('uncaughtException', onFailure);
+    for (const signal of SIGNALS) {
+      process.removeListener(signal, onSignal);
+    }
+  };
+  process.on('beforeExit', onEnd);
+  process.on('exit', work.finishNow);
+  process.on('uncaughtException', onFailure);
+  for (const signal of SIGNALS) {
+    process.on(signal, onSignal);
+  }
+  return stop;
+}
+
+async function within(ms: number, work: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([work, deadline]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,40 @@
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+/**
+ * Makes glibc keep freed memory. By default it returns large freed arrays to the kernel and faults them in again in each step, page by
+ * page, which costs 0.5 ms per MiB on a virtual machine. The program's peak memory stays the same.
+ */
+const KEEP_FREED_MEMORY = { MALLOC_MMAP_THRESHOLD_: String(32 * 1024 ** 2), MALLOC_TRIM_THRESHOLD_: String(512 * 1024 ** 2) };
+
+/**
+ * The environment variables with which a user's program finds Node.js, TensorFlow.js and `tony-ts/training`.
+ *
+ * @param bundles absolute path of the folder that contains register.mjs and training.mjs
+ * @param runtime absolute path of the unpacked runtime; null when the program uses the software installed on the node
+ * @param environment the program's environment otherwise; its own settings take precedence
+ * @returns the variables to add or replace
+ */
+export function programEnvironment(
+  bundles: string,
+  runtime: string | null,
+  environment: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
+  const options = [
+    environment.NODE_OPTIONS,
+    `--import=${pathToFileURL(path.join(bundles, 'register.mjs')).href}`,
+    // Type stripping and module hooks print an experimental warning at each start.
+    '--disable-warning=ExperimentalWarning',
+  ];
+  const setItself = (name: string) => environment[name] !== undefined;
+  return {
+    ...(Object.keys(KEEP_FREED_MEMORY).some(setItself) ? {} : KEEP_FREED_MEMORY),
+    NODE_OPTIONS: options.filter((each) => each !== undefined && each !== '').join(' '),
+    // TensorFlow's own log: errors only.
+    TF_CPP_MIN_LOG_LEVEL: environment.TF_CPP_MIN_LOG_LEVEL ?? '2',
+    ...(runtime !== null && {
+      TONY_RUNTIME: runtime,
+      PATH: [path.join(runtime, 'bin'), environment.PATH ?? '/usr/local/bin:/usr/bin:/bin'].join(path.delimiter),
+    }),
+  };
+}

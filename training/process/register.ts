@@ -1,0 +1,143 @@
+/*
+ * Loaded before the user's program (`node --import …/register.mjs`, see program-environment.ts). Makes the container's runtime and the
+ * training library visible to `import` and `require`, regardless of the program's folder; resolution.ts defines the order.
+ *
+ * Node.js 22.15 and later have hooks in the importing thread for both `import` and `require`. Older versions run the hooks for `import` in
+ * a separate thread, which loads this file a second time, with `?hooks`; for `require` this file replaces the resolver of file names.
+ */
+import { existsSync, realpathSync } from 'node:fs';
+import Module, { createRequire, type ResolveFnOutput, type ResolveHook, type ResolveHookContext } from 'node:module';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { restoreUtilFunctions } from './node-compatibility.ts';
+import { addonFolderOf, candidates, isNotFound, type Places } from './resolution.ts';
+
+const HOOKS_THREAD = '?hooks';
+
+let places: Places;
+
+if (!import.meta.url.endsWith(HOOKS_THREAD)) {
+  places = findPlaces();
+  restoreUtilFunctions();
+  install();
+}
+
+function findPlaces(): Places {
+  const training = path.join(path.dirname(fileURLToPath(import.meta.url)), 'training.mjs');
+  // process.execPath is …/runtime/bin/node, unless the program runs with another Node.js.
+  const runtime = process.env.TONY_RUNTIME || path.dirname(path.dirname(process.execPath));
+  const script = process.argv[1];
+  const program = script !== undefined && existsSync(script) ? realpathSync(script) : path.join(process.cwd(), 'program.js');
+  return {
+    training: existsSync(training) ? pathToFileURL(realpathSync(training)).href : null,
+    runtime: existsSync(path.join(runtime, 'node_modules')) ? pathToFileURL(path.join(realpathSync(runtime), 'runtime.js')).href : null,
+    program: pathToFileURL(program).href,
+  };
+}
+
+type NextResolve = (specifier: string, context?: Partial<ResolveHookContext>) => ResolveFnOutput;
+
+interface HooksInThread {
+  registerHooks?: (hooks: { resolve: (specifier: string, context: ResolveHookContext, next: NextResolve) => ResolveFnOutput }) => void;
+}
+
+/** The part of Node.js's loader that resolves a required name to a file: an internal interface without declarations, but widely hooked. */
+interface FileResolver {
+  _resolveFilename(request: string, parent: { filename?: string | null } | null | undefined, ...rest: unknown[]): string;
+}
+
+function install(): void {
+  const { registerHooks } = Module as HooksInThread;
+  if (registerHooks !== undefined) {
+    registerHooks({
+      resolve: (specifier, context, next) =>
+        firstFound(specifier, context.parentURL, (from) => {
+          if (from === null) return next(specifier);
+          // For `require`, Node.js ignores the context and resolves from the importing module.
+          return context.conditions.includes('require')
+            ? { url: required(specifier, from) }
+            : next(specifier, { ...context, parentURL: from });
+        }),
+    });
+    return;
+  }
+  Module.register(`${import.meta.url}${HOOKS_THREAD}`, { data: places });
+  const resolver = Module as unknown as FileResolver;
+  const byDefault = resolver._resolveFilename;
+  resolver._resolveFilename = function (request, parent, ...rest) {
+    const parentUrl = parent?.filename ? pathToFileURL(parent.filename).href : undefined;
+    let builtin: string | null = null;
+    const { url } = firstFound(request, parentUrl, (from) => {
+      if (from !== null) return { url: required(request, from) };
+      const filename = byDefault.call(this, request, parent, ...rest);
+      if (!path.isAbsolute(filename)) builtin = filename;
+      return { url: path.isAbsolute(filename) ? pathToFileURL(filename).href : filename };
+    });
+    return builtin ?? fileURLToPath(url);
+  };
+}
+
+let withinRequired = false;
+
+/** The result of `require` from another file, by Node.js's own rules without these hooks. */
+function required(specifier: string, from: string): string {
+  withinRequired = true;
+  try {
+    return pathToFileURL(createRequire(from).resolve(specifier)).href;
+  } finally {
+    withinRequired = false;
+  }
+}
+
+function firstFound(specifier: string, parent: string | undefined, lookUp: (from: string | null) => ResolveFnOutput): ResolveFnOutput {
+  if (withinRequired) return lookUp(null);
+  let missing: unknown;
+  let unusable: ResolveFnOutput | undefined;
+  for (const candidate of candidates(specifier, parent, places)) {
+    if ('at' in candidate) return { url: candidate.at, shortCircuit: true };
+    try {
+      const found = { ...lookUp(candidate.from), shortCircuit: true };
+      if (isUsable(specifier, found.url)) return found;
+      unusable ??= found;
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      missing = noteMissing(missing, candidate.from, error);
+    }
+  }
+  if (unusable !== undefined) return unusable;
+  throw missing;
+}
+
+/** Prefers the error of Node.js's default resolution: it describes the user's own import. */
+function noteMissing(before: unknown, from: string | null, error: unknown): unknown {
+  return before === undefined || from === null ? error : before;
+}
+
+function isUsable(specifier: string, url: string): boolean {
+  const addon = addonFolderOf(specifier, url);
+  return addon === null || existsSync(addon);
+}
+
+/** Called in the hooks thread of older Node.js versions. */
+export function initialize(data: Places): void {
+  places = data;
+}
+
+export const resolve: ResolveHook = async (specifier, context, next) => {
+  let missing: unknown;
+  let unusable: ResolveFnOutput | undefined;
+  for (const candidate of candidates(specifier, context.parentURL, places)) {
+    if ('at' in candidate) return { url: candidate.at, shortCircuit: true };
+    try {
+      const where = candidate.from === null ? context : { ...context, parentURL: candidate.from };
+      const found = { ...(await next(specifier, where)), shortCircuit: true };
+      if (isUsable(specifier, found.url)) return found;
+      unusable ??= found;
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      missing = noteMissing(missing, candidate.from, error);
+    }
+  }
+  if (unusable !== undefined) return unusable;
+  throw missing;
+};

@@ -1,0 +1,109 @@
+import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { ERROR_CODES, type ErrorCode, messageOf, TonyError } from '../../platform/errors.ts';
+import type { Json } from '../../platform/json-value.ts';
+import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFrame } from './service-frame.ts';
+import { socketPath } from './service-socket.ts';
+import { readTask } from './task.ts';
+
+/** The time limit for an answer. The executor's own limit is shorter and produces an answer. */
+const ANSWER_MS = 120_000;
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 3_000;
+/** How long the executor may be unreachable: it starts before its program, and its death ends the program. */
+const EXECUTOR_PATIENCE_MS = 30_000;
+
+export interface ServiceReply {
+  readonly answer: Json;
+  readonly body: Buffer;
+}
+
+/**
+ * The services of the job's ApplicationMaster for the programs of its tasks. Requests go through the executor, because a program has no
+ * credentials of its own. While the ApplicationMaster is unreachable or being replaced, `ask` repeats the request until it gets an answer;
+ * all services are therefore idempotent.
+ */
+export class Services {
+  readonly #folder: string;
+
+  /** @param folder the folder of the socket, from the task file. */
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** The services of this process's job; null for a standalone program or a task without services. */
+  static ofTask(): Services | null {
+    const folder = readTask()?.services ?? null;
+    return folder === null ? null : new Services(folder);
+  }
+
+  /** @throws TonyError DATA_INVALID, SERVICE_LOST or the service's own error; the abort reason of `signal`. */
+  async ask(service: string, question: Json, signal?: AbortSignal): Promise<ServiceReply> {
+    const request = { head: Buffer.from(JSON.stringify({ service })), body: Buffer.from(JSON.stringify(question)) };
+    if (request.body.length > REQUEST_LIMITS.body) {
+      throw new TonyError('DATA_INVALID', `a request of ${request.body.length} bytes to ${service} is larger than it may be`, {
+        hint: 'Use fewer, larger files or splits.',
+      });
+    }
+    let lostSince: number | null = null;
+    for (let failures = 0; ; failures++) {
+      signal?.throwIfAborted();
+      try {
+        const reply = parseAnswer(await this.#exchange(request, signal));
+        if (reply !== null) return reply;
+        lostSince = null;
+      } catch (error) {
+        signal?.throwIfAborted();
+        if (error instanceof TonyError) throw error;
+        lostSince ??= performance.now();
+        if (performance.now() - lostSince > EXECUTOR_PATIENCE_MS) {
+          throw new TonyError('SERVICE_LOST', `the executor of this task does not answer: ${messageOf(error)}`, { cause: error });
+        }
+      }
+      const pause = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(failures, 10), LONGEST_PAUSE_MS);
+      await delay(pause * (0.5 + Math.random() / 2), undefined, signal === undefined ? {} : { signal }).catch(() => {});
+    }
+  }
+
+  async #exchange(request: ServiceFrame, signal: AbortSignal | undefined): Promise<ServiceFrame> {
+    const place = socketPath(this.#folder);
+    const socket = connect(place.path);
+    const abort = (): void => void socket.destroy(new Error('not wanted any more'));
+    signal?.addEventListener('abort', abort);
+    socket.setTimeout(ANSWER_MS, () => socket.destroy(new Error(`no answer within ${ANSWER_MS / 1000} s`)));
+    try {
+      const answer = readFrame(socket, ANSWER_LIMITS);
+      // Prevents an unhandled rejection if the connection fails before the answer is awaited.
+      answer.catch(() => {});
+      await connected(socket);
+      socket.write(encodeFrame(request));
+      return await answer;
+    } finally {
+      signal?.removeEventListener('abort', abort);
+      socket.destroy();
+      place.release();
+    }
+  }
+}
+
+function connected(socket: Socket): Promise<void> {
+  return new Promise((resolve, reject) => {
+    socket.once('connect', resolve).once('error', reject);
+  });
+}
+
+/** Returns null if the service is currently unavailable. @throws TonyError the service's own error. */
+function parseAnswer({ head, body }: ServiceFrame): ServiceReply | null {
+  const parsed = JSON.parse(Buffer.from(head).toString('utf8')) as {
+    readonly answer?: Json;
+    readonly error?: { readonly code: string; readonly message: string; readonly hint?: string };
+    readonly unavailable?: boolean;
+  };
+  if (parsed.unavailable === true) return null;
+  if (parsed.error !== undefined) {
+    const { code, message, hint } = parsed.error;
+    const known: ErrorCode = Object.hasOwn(ERROR_CODES, code) ? (code as ErrorCode) : 'INTERNAL';
+    throw new TonyError(known, message, hint === undefined ? {} : { hint });
+  }
+  return { answer: parsed.answer ?? null, body: Buffer.from(body.buffer, body.byteOffset, body.byteLength) };
+}

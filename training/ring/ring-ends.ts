@@ -1,0 +1,289 @@
+import type { Socket } from 'node:net';
+import type { Reader } from './ring-connect.ts';
+import type { Exchange } from './ring-exchange.ts';
+import { decodeFrame, encodeFrame, FRAME_BYTES, type Frame } from './ring-frame.ts';
+import { PIECE_BYTES } from './ring-vector.ts';
+
+/** Events of one end of the ring. `lost` is the last event of an end. */
+export interface EndEvents {
+  /** The neighbour has sent a frame that does not match this rank's call. */
+  readonly mismatch: (actual: Frame) => void;
+  /** The neighbour has closed its ring properly after `calls` calls. */
+  readonly ended: (calls: number) => void;
+  readonly lost: (cause: string) => void;
+  /** Bytes were received, or handed to the operating system. */
+  readonly progress: () => void;
+}
+
+interface Receipt {
+  readonly expected: Frame;
+  readonly exchange: Exchange;
+  readonly resolve: () => void;
+}
+
+/**
+ * The end that reads from the left neighbour. The buffer of a read must be chosen before the read, so an idle receiver reads a header only.
+ * When a header arrives before this rank makes its own call, reading pauses. One more read may already be under way: it fills the `#early`
+ * buffer, which may also contain headers and bytes of later calls.
+ */
+export class RingReceiver implements Reader {
+  readonly #events: EndEvents;
+  #socket: Socket | null = null;
+  readonly #header = new Uint8Array(FRAME_BYTES);
+  #headerFilled = 0;
+  readonly #early = new Uint8Array(PIECE_BYTES);
+  /** The unused part of `#early`. */
+  #earlyFrom = 0;
+  #earlyTo = 0;
+  /** `destination()` last returned `#early`. */
+  #readsEarly = false;
+  #receipt: Receipt | null = null;
+  #paused = false;
+  #over = false;
+
+  constructor(events: EndEvents) {
+    this.#events = events;
+  }
+
+  attach(socket: Socket): void {
+    this.#socket = socket;
+    watch(socket, (cause) => this.#lose(cause));
+  }
+
+  /** Resolves when `exchange` has received all of its bytes. */
+  receive(expected: Frame, exchange: Exchange): Promise<void> {
+    return new Promise<void>((resolve) => {
+      this.#receipt = { expected, exchange, resolve };
+      if (this.#headerFilled === FRAME_BYTES) {
+        this.#open();
+      }
+      this.#useEarly();
+      if (this.#paused && !this.#holds()) {
+        this.#paused = false;
+        this.#socket?.resume();
+      }
+    });
+  }
+
+  destination(): Uint8Array {
+    this.#readsEarly = false;
+    if (this.#headerFilled < FRAME_BYTES) {
+      return this.#header.subarray(this.#headerFilled);
+    }
+    if (this.#receipt !== null) {
+      return this.#receipt.exchange.destination();
+    }
+    this.#readsEarly = true;
+    return this.#early;
+  }
+
+  received(count: number): boolean {
+    this.#events.progress();
+    if (this.#over) {
+      return true;
+    }
+    if (this.#readsEarly) {
+      this.#earlyFrom = 0;
+      this.#earlyTo = count;
+      this.#useEarly();
+    } else if (this.#headerFilled < FRAME_BYTES) {
+      this.#headerFilled += count;
+      if (this.#headerFilled === FRAME_BYTES) {
+        this.#open();
+      }
+    } else {
+      this.#receipt?.exchange.received(count);
+      this.#closeWhenComplete();
+    }
+    this.#paused = this.#holds();
+    return !this.#paused;
+  }
+
+  /** A header has arrived for a call that this rank has not made yet. */
+  #holds(): boolean {
+    return this.#headerFilled === FRAME_BYTES && this.#receipt === null && !this.#over;
+  }
+
+  #useEarly(): void {
+    while (this.#earlyFrom < this.#earlyTo && !this.#holds() && !this.#over) {
+      const inHeader = this.#headerFilled < FRAME_BYTES;
+      const place = inHeader ? this.#header.subarray(this.#headerFilled) : (this.#receipt as Receipt).exchange.destination();
+      const taken = Math.min(place.length, this.#earlyTo - this.#earlyFrom);
+      place.set(this.#early.subarray(this.#earlyFrom, this.#earlyFrom + taken));
+      this.#earlyFrom += taken;
+      if (!inHeader) {
+        this.#receipt?.exchange.received(taken);
+        this.#closeWhenComplete();
+      } else {
+        this.#headerFilled += taken;
+        if (this.#headerFilled === FRAME_BYTES) {
+          this.#open();
+        }
+      }
+    }
+  }
+
+  /** Handles a complete header. */
+  #open(): void {
+    const actual = decodeFrame(this.#header);
+    if (actual === null) {
+      this.#lose('sent something that is no frame');
+      return;
+    }
+    if (actual.kind === 'bye') {
+      this.#over = true;
+      this.#events.ended(actual.sequence);
+      return;
+    }
+    const receipt = this.#receipt;
+    if (receipt === null) {
+      return;
+    }
+    const { expected } = receipt;
+    if (actual.kind !== expected.kind || actual.sequence !== expected.sequence || actual.length !== expected.length) {
+      this.#over = true;
+      this.#events.mismatch(actual);
+      return;
+    }
+    this.#closeWhenComplete();
+  }
+
+  #closeWhenComplete(): void {
+    const receipt = this.#receipt;
+    if (receipt?.exchange.complete) {
+      this.#receipt = null;
+      this.#headerFilled = 0;
+      receipt.resolve();
+    }
+  }
+
+  #lose(cause: string): void {
+    if (!this.#over) {
+      this.#over = true;
+      this.#events.lost(cause);
+    }
+  }
+
+  get socket(): Socket | null {
+    return this.#socket;
+  }
+
+  /** A call is in progress and incomplete. */
+  get waiting(): boolean {
+    return this.#receipt !== null;
+  }
+
+  /** Sends `bye`, the only frame in this direction, and ignores further input. */
+  end(calls: number): void {
+    if (!this.#over) {
+      this.#over = true;
+      this.#socket?.end(encodeBye(calls));
+    }
+  }
+}
+
+/** The end that writes to the right neighbour. */
+export class RingSender {
+  readonly #events: EndEvents;
+  #socket: Socket | null = null;
+  /** Writes whose bytes the operating system has not yet copied: their memory is still in use. */
+  #pending = 0;
+  #whenFlushed: (() => void) | null = null;
+  readonly #bye = Buffer.alloc(FRAME_BYTES);
+  #byeFilled = 0;
+  #over = false;
+
+  constructor(events: EndEvents) {
+    this.#events = events;
+  }
+
+  get pending(): number {
+    return this.#pending;
+  }
+
+  get socket(): Socket | null {
+    return this.#socket;
+  }
+
+  attach(socket: Socket): void {
+    this.#socket = socket;
+    socket.on('data', (chunk: Buffer) => this.#hear(chunk));
+    watch(socket, (cause) => this.#lose(cause));
+  }
+
+  /** Writes the header and the first bytes, in one TCP segment if they fit. */
+  open(frame: Frame, writeFirst: () => void): void {
+    this.#socket?.cork();
+    this.write(encodeFrame(frame));
+    writeFirst();
+    this.#socket?.uncork();
+  }
+
+  /** `bytes` must not change until `flushed()`. */
+  readonly write = (bytes: Uint8Array): void => {
+    if (this.#over || this.#socket === null || bytes.length === 0) {
+      return;
+    }
+    this.#pending++;
+    this.#socket.write(bytes, (error) => {
+      if (error) {
+        return;
+      }
+      this.#pending--;
+      this.#events.progress();
+      if (this.#pending === 0) {
+        this.#whenFlushed?.();
+        this.#whenFlushed = null;
+      }
+    });
+  };
+
+  flushed(): Promise<void> {
+    return this.#pending === 0
+      ? Promise.resolve()
+      : new Promise<void>((resolve) => {
+          this.#whenFlushed = resolve;
+        });
+  }
+
+  end(calls: number): void {
+    if (!this.#over) {
+      this.#over = true;
+      this.#socket?.end(encodeBye(calls));
+    }
+  }
+
+  #hear(chunk: Buffer): void {
+    if (this.#byeFilled + chunk.length <= FRAME_BYTES) {
+      this.#bye.set(chunk, this.#byeFilled);
+      this.#byeFilled += chunk.length;
+      if (this.#byeFilled < FRAME_BYTES) {
+        return;
+      }
+      const frame = decodeFrame(this.#bye);
+      if (frame?.kind === 'bye') {
+        this.#over = true;
+        this.#events.ended(frame.sequence);
+        return;
+      }
+    }
+    this.#lose('sent something that is no frame');
+  }
+
+  #lose(cause: string): void {
+    if (!this.#over) {
+      this.#over = true;
+      this.#events.lost(cause);
+    }
+  }
+}
+
+function encodeBye(calls: number): Buffer {
+  return encodeFrame({ kind: 'bye', sequence: calls, length: 0 });
+}
+
+function watch(socket: Socket, lose: (cause: string) => void): void {
+  socket.on('error', (error: NodeJS.ErrnoException) => lose(`broke the connection (${error.code ?? error.message})`));
+  socket.on('end', () => lose('closed the connection'));
+  socket.on('close', () => lose('closed the connection'));
+}

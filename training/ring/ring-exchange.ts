@@ -1,0 +1,186 @@
+import { type Lane, PIECE_BYTES } from './ring-vector.ts';
+
+/** The number format on the network; sums are always computed in float32. */
+export type Wire = 'float32' | 'float16';
+
+/**
+ * What one rank sends and receives in one collective call. Ring all-reduce after Patarasuk and Yuan (2009): the vector is cut into one
+ * segment per rank. Each segment travels around the ring once to be summed and once more to distribute the sum.
+ *
+ *   rank r sends     segment r, r-1, r-2, ...   first its own, then every received segment except the last, in the same order
+ *   rank r receives  segment r-1, r-2, ...      size-1 segments to add to its own numbers, then size-1 finished segments
+ *
+ * The received segments form one stream of bytes without barriers: a rank forwards each piece as soon as it has summed it.
+ */
+export interface Plan {
+  /** The span to send when the call begins; null if this rank starts by receiving. */
+  readonly first: Span | null;
+  readonly steps: readonly Step[];
+}
+
+/** A half-open range of indices: from <= i < to, in numbers. */
+export interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface Step extends Span {
+  readonly action: 'add' | 'take';
+  /** The factor to apply after the addition: set in the last addition of a mean. */
+  readonly scale: number | null;
+  /** The last addition, which completes the sums of this segment. */
+  readonly finishes: boolean;
+  readonly sendOn: boolean;
+}
+
+export function planAllReduce(rank: number, size: number, length: number, operation: 'sum' | 'mean'): Plan {
+  const segment = (index: number): Span => {
+    const wrapped = ((index % size) + size) % size;
+    return { from: Math.floor((wrapped * length) / size), to: Math.floor(((wrapped + 1) * length) / size) };
+  };
+  const steps: Step[] = [];
+  for (let turn = 0; turn < size - 1; turn++) {
+    const last = turn === size - 2;
+    steps.push({
+      ...segment(rank - 1 - turn),
+      action: 'add',
+      scale: last && operation === 'mean' ? 1 / size : null,
+      finishes: last,
+      sendOn: true,
+    });
+  }
+  for (let turn = 0; turn < size - 1; turn++) {
+    steps.push({ ...segment(rank - turn), action: 'take', scale: null, finishes: false, sendOn: turn < size - 2 });
+  }
+  return { first: segment(rank), steps: steps.filter((step) => step.to > step.from) };
+}
+
+/** Rank 0's vector travels from neighbour to neighbour. */
+export function planBroadcast(rank: number, size: number, length: number): Plan {
+  const all = { from: 0, to: length };
+  if (rank === 0) {
+    return { first: all, steps: [] };
+  }
+  return { first: null, steps: length === 0 ? [] : [{ ...all, action: 'take', scale: null, finishes: false, sendOn: rank < size - 1 }] };
+}
+
+/** Whether this rank receives from its left neighbour, and sends to its right one, in this call. Each direction begins with a header. */
+export function takesPart(kind: 'all-reduce' | 'broadcast', rank: number, size: number): { receives: boolean; sends: boolean } {
+  return kind === 'all-reduce' ? { receives: true, sends: true } : { receives: rank > 0, sends: rank < size - 1 };
+}
+
+/** The smallest piece to forward without adding to it, so that small reads do not become small writes. */
+const SEND_ON_BYTES = 64 * 1024;
+
+/**
+ * The receiving half of one call, as a state machine without sockets. `destination` returns the buffer for the next bytes, `received` takes
+ * their count, and `send` gets the bytes to forward. Nothing is copied: forwarded bytes lie in the vector itself (or its float16 image).
+ * The exchange reuses a position only for the finished segment, which depends on the right neighbour having read the forwarded bytes.
+ *
+ * As float16, each partial sum is rounded before it is sent. The rank that completes a segment's sum keeps the rounded value itself, so all
+ * ranks hold the same bits.
+ */
+export class Exchange {
+  readonly #lane: Lane;
+  readonly #steps: readonly Step[];
+  readonly #send: (bytes: Uint8Array) => void;
+  readonly #onReceived: (count: number) => void;
+  #step = 0;
+  /** Offsets into the image, in bytes, within the current step: the end of the received and of the processed (added or taken) bytes. */
+  #received = 0;
+  #done = 0;
+  /** Bytes in scratch that are not yet added. */
+  #held = 0;
+
+  /** @param onReceived called with the number of received bytes, after `send` has got the bytes that they complete. */
+  constructor(lane: Lane, plan: Plan, send: (bytes: Uint8Array) => void, onReceived: (count: number) => void = () => {}) {
+    this.#lane = lane;
+    this.#steps = plan.steps;
+    this.#send = send;
+    this.#onReceived = onReceived;
+    this.#enter();
+  }
+
+  get complete(): boolean {
+    return this.#step >= this.#steps.length;
+  }
+
+  /** The buffer for the next bytes; never empty. Call only while not `complete`. */
+  destination(): Uint8Array<ArrayBuffer> {
+    const { image, scratch, width } = this.#lane;
+    const step = this.#current();
+    const end = step.to * width;
+    if (step.action === 'take') {
+      return image.subarray(this.#received, end);
+    }
+    return scratch.subarray(this.#held, Math.min(PIECE_BYTES, this.#held + end - this.#received));
+  }
+
+  /** Processes `count` bytes that were read into `destination()`. */
+  received(count: number): void {
+    const { width } = this.#lane;
+    const step = this.#current();
+    this.#received += count;
+    const ended = this.#received === step.to * width;
+    if (step.action === 'take') {
+      if (ended || this.#received - this.#done >= SEND_ON_BYTES) {
+        this.#take(step);
+      }
+    } else {
+      this.#held += count;
+      if (ended || this.#held === PIECE_BYTES) {
+        this.#add(step);
+      }
+    }
+    if (ended) {
+      this.#step++;
+      this.#enter();
+    }
+    this.#onReceived(count);
+  }
+
+  #add(step: Step): void {
+    const { width } = this.#lane;
+    const [from, to] = [this.#done / width, this.#received / width];
+    this.#lane.add(from, to - from);
+    this.#held = 0;
+    if (step.scale !== null) {
+      this.#lane.scale(from, to, step.scale);
+    }
+    this.#lane.encode(from, to);
+    if (step.finishes) {
+      this.#lane.decode(from, to);
+    }
+    this.#sendUpTo(to * width);
+  }
+
+  #take(step: Step): void {
+    const { width } = this.#lane;
+    // A read can end in the middle of a number.
+    const [from, to] = [this.#done / width, Math.floor(this.#received / width)];
+    this.#lane.decode(from, to);
+    if (step.sendOn) {
+      this.#sendUpTo(to * width);
+    } else {
+      this.#done = to * width;
+    }
+  }
+
+  #sendUpTo(end: number): void {
+    this.#send(this.#lane.image.subarray(this.#done, end));
+    this.#done = end;
+  }
+
+  #enter(): void {
+    this.#received = (this.#steps[this.#step]?.from ?? 0) * this.#lane.width;
+    this.#done = this.#received;
+  }
+
+  #current(): Step {
+    const step = this.#steps[this.#step];
+    if (step === undefined) {
+      throw new RangeError('more bytes than this call receives');
+    }
+    return step;
+  }
+}

@@ -1,0 +1,94 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+
+/**
+ * Mutual authentication of two neighbours of the ring: each proves that it knows the ring's key and is the expected rank of this
+ * generation. The receiver of the data dials. All fields are big-endian.
+ *
+ *   dialer -> acceptor   HELLO      | "TNYR" | version u32 | generation u32 | worldSize u32 | from u32 | to u32 | nonce 32 bytes |   56
+ *   acceptor -> dialer   CHALLENGE  | the same seven fields, with `from` and `to` swapped and its own nonce  | mac 32 bytes |   88
+ *   dialer -> acceptor   PROOF      | mac 32 bytes |                                                                           32
+ *   acceptor -> dialer   WELCOME    | "OKAY" |                                                                                  4
+ *
+ *   mac = HMAC-SHA256(key, side || HELLO || CHALLENGE's first 56 bytes), side = "tony-ring acceptor" | "tony-ring dialer"
+ *
+ * Each MAC covers both nonces, both ranks and the generation, and the MACs of the two sides differ. This prevents replay and reflection.
+ * Every frame has a fixed length, so an unauthenticated peer cannot make either end allocate memory.
+ */
+export interface Identity {
+  readonly generation: number;
+  readonly worldSize: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+export const NONCE_BYTES = 32;
+export const HELLO_BYTES = 56;
+export const MAC_BYTES = 32;
+export const CHALLENGE_BYTES = HELLO_BYTES + MAC_BYTES;
+export const WELCOME = Buffer.from('OKAY', 'latin1');
+
+const MAGIC = 0x544e5952; // "TNYR"
+const VERSION = 1;
+
+export function encodeHello(identity: Identity, nonce: Uint8Array): Buffer {
+  const frame = Buffer.alloc(HELLO_BYTES);
+  [MAGIC, VERSION, identity.generation, identity.worldSize, identity.from, identity.to].forEach((field, index) => {
+    frame.writeUInt32BE(field, index * 4);
+  });
+  frame.set(nonce.subarray(0, NONCE_BYTES), HELLO_BYTES - NONCE_BYTES);
+  return frame;
+}
+
+/** Why a HELLO, or the head of a CHALLENGE, does not match the expected identity; null if it matches. */
+export function refusalOf(head: Buffer, expected: Identity): string | null {
+  const [magic, version, generation, worldSize, from, to] = [0, 4, 8, 12, 16, 20].map((at) => head.readUInt32BE(at));
+  if (magic !== MAGIC) {
+    return 'not a member of a ring';
+  }
+  if (version !== VERSION) {
+    return `speaks version ${version} of the ring's protocol, not ${VERSION}`;
+  }
+  if (generation !== expected.generation) {
+    return `is of generation ${generation}, this is ${expected.generation}`;
+  }
+  if (worldSize !== expected.worldSize) {
+    return `counts ${worldSize} ranks, this one ${expected.worldSize}`;
+  }
+  if (from !== expected.from || to !== expected.to) {
+    return `is rank ${from} looking for rank ${to}; expected was rank ${expected.from} looking for rank ${expected.to}`;
+  }
+  return null;
+}
+
+export type Side = 'acceptor' | 'dialer';
+
+export function macOf(key: Uint8Array, side: Side, hello: Uint8Array, challengeHead: Uint8Array): Buffer {
+  return createHmac('sha256', key).update(`tony-ring ${side}`, 'latin1').update(hello).update(challengeHead).digest();
+}
+
+export function macMatches(actual: Uint8Array, expected: Uint8Array): boolean {
+  return actual.length === expected.length && timingSafeEqual(actual, expected);
+}
+
+export function encodeChallenge(key: Uint8Array, identity: Identity, nonce: Uint8Array, hello: Uint8Array): Buffer {
+  const head = encodeHello(identity, nonce);
+  return Buffer.concat([head, macOf(key, 'acceptor', hello, head)]);
+}
+
+/** The dialer's answer to a CHALLENGE, or the reason to reject it. */
+export function answerChallenge(
+  key: Uint8Array,
+  challenge: Buffer,
+  expected: Identity,
+  hello: Uint8Array,
+): { readonly proof: Buffer } | { readonly refusal: string } {
+  const head = challenge.subarray(0, HELLO_BYTES);
+  const refusal = refusalOf(head, expected);
+  if (refusal !== null) {
+    return { refusal };
+  }
+  if (!macMatches(challenge.subarray(HELLO_BYTES, CHALLENGE_BYTES), macOf(key, 'acceptor', hello, head))) {
+    return { refusal: "does not know the ring's key" };
+  }
+  return { proof: macOf(key, 'dialer', hello, head) };
+}

@@ -1,0 +1,149 @@
+import { type HalfKernels, halfKernels, plainHalfKernels } from './ring-float16.ts';
+import { createMemory, instantiate } from './wasm.ts';
+
+/**
+ * A vector that the ring sums in place while bytes arrive.
+ *
+ *   WebAssembly.Memory (or a plain ArrayBuffer without SIMD)
+ *   +--------------------+----------------------------------------+---------------------------------------------+
+ *   | scratch, 512 KiB   | the vector, 4 bytes per number         | optional float16 image, 2 bytes per number  |
+ *   +--------------------+----------------------------------------+---------------------------------------------+
+ *   0                    PIECE_BYTES
+ *
+ * The socket reads bytes from the left neighbour into scratch, and each full piece is added to the vector. Each vector has its own memory,
+ * because growing a shared memory would detach the views that callers hold.
+ */
+export interface RingVector {
+  readonly numbers: Float32Array<ArrayBuffer>;
+  readonly float32: Lane;
+  /** null for a vector without a float16 image. */
+  readonly float16: Lane | null;
+}
+
+/** A vector in one number format of the network: number i is at `image[i * width]`. */
+export interface Lane {
+  /** Bytes per number. */
+  readonly width: 2 | 4;
+  readonly image: Uint8Array<ArrayBuffer>;
+  readonly scratch: Uint8Array<ArrayBuffer>;
+  /** numbers[at + i] += scratch[i] for i < count. */
+  add(at: number, count: number): void;
+  /** numbers[i] *= factor for from <= i < to. */
+  scale(from: number, to: number, factor: number): void;
+  /** Writes the numbers from <= i < to into the image. */
+  encode(from: number, to: number): void;
+  /** Reads the numbers from <= i < to from the image. */
+  decode(from: number, to: number): void;
+}
+
+/** How much is added and forwarded at a time: small enough for the L2 cache, large enough to make the cost of calls negligible. */
+export const PIECE_BYTES = 512 * 1024;
+
+/** Lengths must fit a u32, and a WebAssembly.Memory is limited to 4 GiB. */
+export const MAX_NUMBERS = (2 ** 32 - 2 * PIECE_BYTES) / 4 - 1;
+/** The limit for a vector with a float16 image. */
+export const MAX_NUMBERS_WITH_IMAGE = (2 ** 32 - 2 * PIECE_BYTES) / 6 - 1;
+
+/*
+ * The module in text form. `to` and `from` are byte addresses, `count` is in numbers. Any address aligned to 4 bytes is valid.
+ *
+ * (module
+ *   (import "ring" "memory" (memory 1))
+ *   (func (export "add") (param $to i32) (param $from i32) (param $count i32)
+ *     (local $end i32)
+ *     (local.set $end (i32.add (local.get $to) (i32.shl (i32.and (local.get $count) (i32.const -16)) (i32.const 2))))
+ *     (block $tail
+ *       (loop $wide                                       ;; sixteen numbers a turn
+ *         (br_if $tail (i32.ge_u (local.get $to) (local.get $end)))
+ *         (v128.store (local.get $to) (f32x4.add (v128.load (local.get $to)) (v128.load (local.get $from))))
+ *         ... the same with offset=16, offset=32, offset=48
+ *         (local.set $to (i32.add (local.get $to) (i32.const 64)))
+ *         (local.set $from (i32.add (local.get $from) (i32.const 64)))
+ *         (br $wide)))
+ *     (local.set $end (i32.add (local.get $end) (i32.shl (i32.and (local.get $count) (i32.const 15)) (i32.const 2))))
+ *     (block $done
+ *       (loop $one                                        ;; what is left, one by one
+ *         (br_if $done (i32.ge_u (local.get $to) (local.get $end)))
+ *         (f32.store (local.get $to) (f32.add (f32.load (local.get $to)) (f32.load (local.get $from))))
+ *         (local.set $to (i32.add (local.get $to) (i32.const 4)))
+ *         (local.set $from (i32.add (local.get $from) (i32.const 4)))
+ *         (br $one)))))
+ */
+const MODULE_BYTES = Buffer.from(
+  'AGFzbQEAAAABBwFgA39/fwACEAEEcmluZwZtZW1vcnkCAAEDAgEABwcBA2FkZAAACsEBAb4BAQF/IAAgAkFwcUECdGohAwJAA0AgACADTw0BIAAgAP0AAgAgAf0A' +
+    'AgD95AH9CwIAIAAgAP0AAhAgAf0AAhD95AH9CwIQIAAgAP0AAiAgAf0AAiD95AH9CwIgIAAgAP0AAjAgAf0AAjD95AH9CwIwIABBwABqIQAgAUHAAGohAQwACwsg' +
+    'AyACQQ9xQQJ0aiEDAkADQCAAIANPDQEgACAAKgIAIAEqAgCSOAIAIABBBGohACABQQRqIQEMAAsLCw==',
+  'base64',
+);
+
+interface AddKernel {
+  /** Byte addresses. */
+  add(to: number, from: number, count: number): void;
+}
+
+/** @param image whether to add a float16 image, so that the vector can also travel as float16. */
+export function createVector(length: number, image = false): RingVector {
+  const memory = createMemory(sizeOf(length, image));
+  const kernel = instantiate<AddKernel>(MODULE_BYTES, memory);
+  if (kernel === null) {
+    return vectorIn(memory.buffer, length, plainAdd(memory.buffer), image ? plainHalfKernels(memory.buffer) : null);
+  }
+  // JavaScript passes byte addresses as i32: above 2 GiB they wrap to negative numbers, which the module reads as unsigned.
+  return vectorIn(memory.buffer, length, kernel, image ? halfKernels(memory) : null);
+}
+
+/** Uses JavaScript loops, about half as fast as SIMD. */
+export function createPlainVector(length: number, image = false): RingVector {
+  const buffer = new ArrayBuffer(sizeOf(length, image));
+  return vectorIn(buffer, length, plainAdd(buffer), image ? plainHalfKernels(buffer) : null);
+}
+
+function sizeOf(length: number, image: boolean): number {
+  return PIECE_BYTES + length * 4 + (image ? length * 2 : 0);
+}
+
+function plainAdd(buffer: ArrayBuffer): AddKernel {
+  const all = new Float32Array(buffer, 0, buffer.byteLength >>> 2);
+  return {
+    add(to, from, count) {
+      for (let index = 0; index < count; index++) {
+        all[to / 4 + index] = (all[to / 4 + index] as number) + (all[from / 4 + index] as number);
+      }
+    },
+  };
+}
+
+const NOTHING = () => {};
+
+function vectorIn(buffer: ArrayBuffer, length: number, kernel: AddKernel, half: HalfKernels | null): RingVector {
+  const numbers = new Float32Array(buffer, PIECE_BYTES, length);
+  const imageAt = PIECE_BYTES + length * 4;
+  const shared = {
+    scratch: new Uint8Array(buffer, 0, PIECE_BYTES),
+    scale(from: number, to: number, factor: number) {
+      for (let index = from; index < to; index++) {
+        numbers[index] = (numbers[index] as number) * factor;
+      }
+    },
+  };
+  const placeOf = (index: number) => PIECE_BYTES + index * 4;
+  return {
+    numbers,
+    float32: {
+      ...shared,
+      width: 4,
+      image: new Uint8Array(buffer, PIECE_BYTES, length * 4),
+      add: (at, count) => kernel.add(placeOf(at), 0, count),
+      encode: NOTHING,
+      decode: NOTHING,
+    },
+    float16: half && {
+      ...shared,
+      width: 2,
+      image: new Uint8Array(buffer, imageAt, length * 2),
+      add: (at, count) => half.addHalf(placeOf(at), 0, count),
+      encode: (from, to) => half.encode(imageAt + from * 2, placeOf(from), to - from),
+      decode: (from, to) => half.decode(placeOf(from), imageAt + from * 2, to - from),
+    },
+  };
+}

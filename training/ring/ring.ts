@@ -1,0 +1,405 @@
+import type { Server } from 'node:net';
+import { TonyError } from '../../platform/errors.ts';
+import type { Secret } from '../../platform/secret.ts';
+import { acceptNeighbour, dialNeighbour, type Listener, openListener } from './ring-connect.ts';
+import { type EndEvents, RingReceiver, RingSender } from './ring-ends.ts';
+import { Exchange, type Plan, planAllReduce, planBroadcast, takesPart, type Wire } from './ring-exchange.ts';
+import { describeFrame, type Frame, type FrameKind } from './ring-frame.ts';
+import { createVector, type Lane, MAX_NUMBERS, MAX_NUMBERS_WITH_IMAGE, type RingVector } from './ring-vector.ts';
+import { aheadOf, SendWindow } from './send-window.ts';
+
+export interface RingOptions {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly generation: number;
+  readonly key: Secret;
+  /** The address at which this rank listens, or a server that already listens. */
+  readonly listener: Listener | Server;
+  /** The address at which each rank listens, indexed by rank. */
+  readonly addresses: readonly { readonly host: string; readonly port: number }[];
+  /** Called once, immediately when the ring loses a neighbour. */
+  readonly onLost: (rank: number, cause: string) => void;
+  /** Called while the ring forms, for each rejected connection and each failed attempt to connect. */
+  readonly onRefused?: (reason: string) => void;
+  readonly timeouts?: Partial<RingTimeouts>;
+}
+
+export interface RingTimeouts {
+  /** How long `join` waits for both neighbours. */
+  readonly joinMs: number;
+  /**
+   * How long a call may pass without moving a byte before a neighbour counts as lost. The first call uses `joinMs` if that is longer, since
+   * ranks may need different times to load their data.
+   */
+  readonly silenceMs: number;
+  /** The time from the loss of a neighbour until calls throw. Meanwhile the ApplicationMaster can stop this process with its generation. */
+  readonly graceMs: number;
+}
+
+/** How many rings with the same key run in this thread. In tests several ranks of one ring share a thread. */
+const inThisThread = new WeakMap<Secret, number>();
+
+export const DEFAULT_TIMEOUTS: RingTimeouts = { joinMs: 300_000, silenceMs: 120_000, graceMs: 60_000 };
+
+/**
+ * The ranks of one generation, each connected to two neighbours over TCP. Every rank makes the same calls in the same order.
+ * When the connection to a neighbour fails, the ring calls `onLost`; calls wait for `graceMs` and then throw PEER_LOST. A broken ring stays
+ * broken: the next generation forms a new ring.
+ */
+export class Ring {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly #timeouts: RingTimeouts;
+  readonly #onLost: (rank: number, cause: string) => void;
+  readonly #left: RingReceiver;
+  readonly #right: RingSender;
+  readonly #vectors = new WeakMap<ArrayBufferLike, RingVector>();
+  #staging: RingVector | null = null;
+  #sequence = 0;
+  #tail: Promise<void> = Promise.resolve();
+  /** Timer ticks in the current call since the last byte moved; null while idle. */
+  #silentTicks: number | null = null;
+  readonly #broken: Promise<never>;
+  #break: (error: TonyError) => void = () => {};
+  #state: 'open' | 'lost' | 'broken' | 'closed' = 'open';
+  #graceTimer: NodeJS.Timeout | null = null;
+  #currentFrame: Frame | null = null;
+  /** Neighbours that have closed their ring, with the number of calls they had made. */
+  readonly #ended = new Map<number, number>();
+
+  readonly #options: RingOptions;
+
+  private constructor(options: RingOptions) {
+    this.#options = options;
+    inThisThread.set(options.key, (inThisThread.get(options.key) ?? 0) + 1);
+    this.rank = options.rank;
+    this.worldSize = options.worldSize;
+    this.#timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
+    this.#onLost = options.onLost;
+    this.#broken = new Promise<never>((_, reject) => {
+      this.#break = reject;
+    });
+    this.#broken.catch(() => {});
+    this.#left = new RingReceiver(this.#eventsOf(this.#leftRank));
+    this.#right = new RingSender(this.#eventsOf(this.#rightRank));
+  }
+
+  /**
+   * Connects to both neighbours, retrying until `joinMs` have passed.
+   * @throws TonyError RING_JOIN_FAILED naming the missing rank and the last error.
+   */
+  static async join(options: RingOptions): Promise<Ring> {
+    const ring = new Ring(options);
+    if (options.worldSize > 1) {
+      await ring.#connect(options);
+    }
+    return ring;
+  }
+
+  /** The options for another ring of the same ranks. With `sharesThread` no rank may block the thread, because another rank runs in it. */
+  get setting(): Omit<RingOptions, 'listener' | 'addresses' | 'onLost'> & {
+    readonly hosts: readonly string[];
+    readonly timeouts: RingTimeouts;
+    readonly sharesThread: boolean;
+  } {
+    const { rank, worldSize, generation, key, addresses } = this.#options;
+    const hosts = addresses.map(({ host }) => host);
+    return { rank, worldSize, generation, key, hosts, timeouts: this.#timeouts, sharesThread: (inThisThread.get(key) ?? 0) > 1 };
+  }
+
+  get #leftRank(): number {
+    return (this.rank + this.worldSize - 1) % this.worldSize;
+  }
+
+  get #rightRank(): number {
+    return (this.rank + 1) % this.worldSize;
+  }
+
+  async #connect(options: RingOptions): Promise<void> {
+    const { rank, worldSize, generation } = options;
+    const key = options.key.reveal();
+    if (key.length < 16) {
+      throw new TonyError('RING_JOIN_FAILED', "the ring's key is missing or too short");
+    }
+    const address = options.addresses[this.#leftRank];
+    if (address === undefined) {
+      throw new TonyError('RING_JOIN_FAILED', `nobody knows where rank ${this.#leftRank} listens`);
+    }
+    const heard = { left: '', right: '' };
+    const listenTo = (side: 'left' | 'right') => (reason: string) => {
+      heard[side] = reason;
+      options.onRefused?.(reason);
+    };
+    const missing = { left: true, right: true };
+    const giveUp = new AbortController();
+    const timer = setTimeout(() => {
+      const ranks = new Set([...(missing.left ? [this.#leftRank] : []), ...(missing.right ? [this.#rightRank] : [])]);
+      const who = [...ranks].map((peer) => `rank ${peer}`).join(' and ');
+      const last = [missing.left ? heard.left : '', missing.right ? heard.right : ''].filter((reason) => reason !== '');
+      giveUp.abort(
+        new TonyError(
+          'RING_JOIN_FAILED',
+          `${who} did not join within ${this.#timeouts.joinMs / 1000} s${last.map((reason) => `; ${reason}`).join('')}`,
+        ),
+      );
+    }, this.#timeouts.joinMs);
+    let server: Server | null = null;
+    try {
+      server = 'host' in options.listener ? await openListener(options.listener) : options.listener;
+      const accepting = acceptNeighbour(
+        server,
+        key,
+        { generation, worldSize, from: this.#rightRank, to: rank },
+        giveUp.signal,
+        listenTo('right'),
+      ).then((socket) => {
+        this.#right.attach(socket);
+        missing.right = false;
+      });
+      const dialling = dialNeighbour(
+        address,
+        key,
+        { generation, worldSize, from: rank, to: this.#leftRank },
+        this.#left,
+        giveUp.signal,
+        listenTo('left'),
+      ).then((socket) => {
+        this.#left.attach(socket);
+        missing.left = false;
+      });
+      await Promise.all([accepting, dialling]);
+      this.#hold(false);
+    } catch (error) {
+      giveUp.abort(error);
+      this.#destroy();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      server?.close();
+    }
+  }
+
+  /**
+   * Allocates a vector in the ring's own memory, which `allReduce` uses without copying.
+   * @param length in numbers.
+   * @param wire 'float16' if the vector will travel as float16; float32 is always possible.
+   */
+  vector(length: number, wire: Wire = 'float32'): Float32Array<ArrayBuffer> {
+    const vector = createVector(length, wire === 'float16');
+    this.#vectors.set(vector.numbers.buffer, vector);
+    return vector.numbers;
+  }
+
+  /**
+   * Replaces `numbers` on every rank with the sum (or the mean) over all ranks. All ranks get the same bits and must pass the same length.
+   * @param wire float16 halves the traffic: each float32 partial sum is rounded before it is sent.
+   * @throws TonyError PEER_LOST, RING_MISMATCH.
+   */
+  async allReduce(numbers: Float32Array, operation: 'sum' | 'mean' = 'sum', wire: Wire = 'float32'): Promise<void> {
+    const kind = wire === 'float16' ? (`${operation} as float16` as const) : operation;
+    await this.#call(kind, numbers, planAllReduce(this.rank, this.worldSize, numbers.length, operation), wire);
+  }
+
+  /** Replaces `numbers` on every rank with those of rank 0. All ranks must pass the same length. */
+  async broadcast(numbers: Float32Array): Promise<void> {
+    await this.#call('broadcast', numbers, planBroadcast(this.rank, this.worldSize, numbers.length), 'float32');
+  }
+
+  /** Resolves when every rank has called `barrier`. */
+  async barrier(): Promise<void> {
+    // One number per rank: no segment is empty, so each rank needs data from every other rank to complete.
+    await this.allReduce(new Float32Array(this.worldSize));
+  }
+
+  /** Sends a `bye` frame to both neighbours, so that they do not report a loss. Synchronous, so that it works at process exit. */
+  close(): void {
+    if (this.#state !== 'closed') {
+      this.#state = 'closed';
+      inThisThread.set(this.#options.key, (inThisThread.get(this.#options.key) ?? 1) - 1);
+      this.#clearGrace();
+      this.#break(new TonyError('RING_MISMATCH', `rank ${this.rank} has closed its ring`));
+      this.#right.end(this.#sequence);
+      this.#left.end(this.#sequence);
+      this.#hold(false);
+    }
+  }
+
+  async #call(kind: FrameKind, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
+    const most = Math.floor(wire === 'float16' ? MAX_NUMBERS_WITH_IMAGE : MAX_NUMBERS);
+    if (numbers.length > most) {
+      throw new TonyError('RING_MISMATCH', `${numbers.length} numbers are more than the ${most} that fit into one call`);
+    }
+    if (this.worldSize === 1) {
+      return;
+    }
+    // Runs one call at a time, in call order.
+    const before = this.#tail;
+    const done = before.then(() => this.#run(kind, numbers, plan, wire));
+    this.#tail = done.catch(() => {});
+    await done;
+  }
+
+  async #run(kind: FrameKind, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
+    const frame: Frame = { kind, sequence: this.#sequence >>> 0, length: numbers.length };
+    this.#sequence++;
+    this.#hold(true);
+    this.#currentFrame = frame;
+    const watch = this.#watchSilence(frame.sequence === 0);
+    try {
+      this.#checkEnded();
+      await Promise.race([this.#broken, this.#exchange(frame, numbers, plan, wire)]);
+    } finally {
+      clearInterval(watch);
+      this.#silentTicks = null;
+      this.#currentFrame = null;
+      this.#hold(false);
+    }
+  }
+
+  async #exchange(frame: Frame, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
+    if (this.#state !== 'open') {
+      await this.#broken;
+    }
+    const own = this.#ownVector(numbers, wire);
+    const vector = own ?? this.#stage(numbers, wire);
+    const lane = vector[wire] as Lane;
+    const part = takesPart(frame.kind === 'broadcast' ? 'broadcast' : 'all-reduce', this.rank, this.worldSize);
+    const pace = new SendWindow(this.#right.write, part.receives ? aheadOf(this.worldSize) : Number.POSITIVE_INFINITY);
+    if (part.sends) {
+      this.#right.open(frame, () => pace.send(firstBytes(lane, plan)));
+    }
+    if (part.receives) {
+      await this.#left.receive(frame, new Exchange(lane, plan, pace.send, pace.received));
+    }
+    // Pending writes read from the vector, so the caller may change it only after they are flushed.
+    await this.#right.flushed();
+    if (own === null) {
+      numbers.set(vector.numbers.subarray(0, numbers.length));
+    }
+  }
+
+  /** The ring's vector, if `numbers` is that vector or its beginning; otherwise null. */
+  #ownVector(numbers: Float32Array, wire: Wire): RingVector | null {
+    const vector = this.#vectors.get(numbers.buffer);
+    const isOwn = vector?.[wire] && numbers.byteOffset === vector.numbers.byteOffset && numbers.length <= vector.numbers.length;
+    return isOwn ? vector : null;
+  }
+
+  #stage(numbers: Float32Array, wire: Wire): RingVector {
+    if (this.#staging === null || this.#staging.numbers.length < numbers.length || this.#staging[wire] === null) {
+      this.#staging = createVector(numbers.length, wire === 'float16');
+    }
+    this.#staging.numbers.set(numbers);
+    return this.#staging;
+  }
+
+  #eventsOf(peer: number): EndEvents {
+    return {
+      progress: () => {
+        if (this.#silentTicks !== null) {
+          this.#silentTicks = 0;
+        }
+      },
+      mismatch: (actual) => {
+        const own = this.#currentFrame === null ? 'none' : describeFrame(this.#currentFrame);
+        this.#mismatch(`rank ${peer} makes ${describeFrame(actual)}, rank ${this.rank} ${own}`);
+      },
+      ended: (calls) => {
+        this.#ended.set(peer, calls);
+        this.#checkEnded();
+      },
+      lost: (cause) => this.#lose(peer, cause),
+    };
+  }
+
+  /** A neighbour that ended before the current call cannot take part in it. One that ended after it has already sent its part. */
+  #checkEnded(): void {
+    const frame = this.#currentFrame;
+    for (const [peer, calls] of this.#ended) {
+      if (frame !== null && calls <= frame.sequence) {
+        this.#mismatch(`rank ${peer} has ended its training, rank ${this.rank} makes ${describeFrame(frame)}`);
+      }
+    }
+  }
+
+  /**
+   * Counts timer ticks instead of elapsed time. If this process's event loop was blocked, one tick is late, but the event loop reads the
+   * bytes that arrived meanwhile before the next tick.
+   */
+  #watchSilence(isFirst: boolean): NodeJS.Timeout {
+    const { silenceMs, joinMs } = this.#timeouts;
+    const patienceMs = isFirst ? Math.max(silenceMs, joinMs) : silenceMs;
+    const ticks = 8;
+    this.#silentTicks = 0;
+    return setInterval(
+      () => {
+        this.#silentTicks = (this.#silentTicks ?? 0) + 1;
+        if (this.#silentTicks === ticks) {
+          const peer = this.#left.waiting ? this.#leftRank : this.#rightRank;
+          this.#lose(peer, `was silent for ${patienceMs / 1000} s`);
+        }
+      },
+      Math.max(1, patienceMs / ticks),
+    );
+  }
+
+  /** Reports the loss of a rank that another ring of the same ranks has detected. */
+  lose(peer: number, cause: string): void {
+    this.#lose(peer, cause);
+  }
+
+  /** Reports the loss at once. Calls fail only after `graceMs`, so that the job's failure names the original cause. */
+  #lose(peer: number, cause: string): void {
+    if (this.#state !== 'open') {
+      return;
+    }
+    this.#state = 'lost';
+    this.#graceTimer = setTimeout(() => {
+      this.#state = 'broken';
+      this.#break(new TonyError('PEER_LOST', `rank ${peer} ${cause}`));
+      this.#destroy();
+    }, this.#timeouts.graceMs);
+    if (this.#currentFrame === null) {
+      this.#graceTimer.unref();
+    }
+    this.#onLost(peer, cause);
+  }
+
+  #mismatch(message: string): void {
+    if (this.#state === 'open') {
+      this.#state = 'broken';
+      this.#break(new TonyError('RING_MISMATCH', message));
+    }
+  }
+
+  /** Sockets and timers keep the process alive only during a call. */
+  #hold(active: boolean): void {
+    for (const handle of [this.#left.socket, this.#right.socket, this.#graceTimer]) {
+      if (active) {
+        handle?.ref();
+      } else {
+        handle?.unref();
+      }
+    }
+  }
+
+  #clearGrace(): void {
+    if (this.#graceTimer !== null) {
+      clearTimeout(this.#graceTimer);
+      this.#graceTimer = null;
+    }
+  }
+
+  #destroy(): void {
+    this.#left.socket?.destroy();
+    this.#right.socket?.destroy();
+  }
+}
+
+function firstBytes(lane: Lane, { first }: Plan): Uint8Array {
+  if (first === null) {
+    return new Uint8Array(0);
+  }
+  lane.encode(first.from, first.to);
+  return lane.image.subarray(first.from * lane.width, first.to * lane.width);
+}

@@ -1,0 +1,81 @@
+/** The worker thread of a SyncRing: runs its own ring on behalf of a blocked thread. See sync-ring.ts. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { Secret } from '../../platform/secret.ts';
+import { Ring } from './ring.ts';
+import { openEarlyListener } from './ring-connect.ts';
+import { CONTROL, type FromSyncRing, STATE, type SyncRingStart, type ToSyncRing } from './sync-ring-messages.ts';
+
+const start = workerData as SyncRingStart;
+const control = new Int32Array(start.control);
+const shared = new Float32Array(start.numbers);
+let ring: Ring | null = null;
+let hasLost = false;
+
+const post = (message: FromSyncRing): void => parentPort?.postMessage(message);
+
+function wake(state: number): void {
+  Atomics.store(control, CONTROL.state, state);
+  Atomics.notify(control, CONTROL.state);
+}
+
+function onLost(rank: number, cause: string): void {
+  // A blocked thread reads shared memory, an idle one receives the message.
+  post({ type: 'lost', rank, cause });
+  Atomics.store(control, CONTROL.lost, rank);
+  hasLost = true;
+  tellWhoWaits();
+}
+
+function tellWhoWaits(): void {
+  if (Atomics.compareExchange(control, CONTROL.state, STATE.asked, STATE.lost) === STATE.asked) {
+    Atomics.notify(control, CONTROL.state);
+  }
+}
+
+function fail(error: unknown): void {
+  const failure = { code: error instanceof TonyError ? error.code : 'PEER_LOST', message: messageOf(error) };
+  post({ type: 'failed', ...failure });
+  const text = Buffer.from(JSON.stringify(failure));
+  const bytes = new Uint8Array(start.numbers);
+  new DataView(start.numbers).setUint32(0, Math.min(text.length, bytes.length - 4), true);
+  bytes.set(text.subarray(0, bytes.length - 4), 4);
+  wake(STATE.failed);
+}
+
+const listener = await openEarlyListener(start.host);
+const vectors = new Map<number, Float32Array<ArrayBuffer>>();
+
+async function answer(message: ToSyncRing): Promise<void> {
+  switch (message.type) {
+    case 'join': {
+      const { rank, worldSize, generation, key, timeouts } = start;
+      const { addresses } = message;
+      ring = await Ring.join({ rank, worldSize, generation, key: new Secret(key), listener: listener.server, addresses, onLost, timeouts });
+      post({ type: 'joined' });
+      return;
+    }
+    case 'sum': {
+      // The loss may have happened before this call.
+      if (hasLost) tellWhoWaits();
+      const vector = vectors.get(message.length) ?? (ring as Ring).vector(message.length);
+      vectors.set(message.length, vector);
+      vector.set(shared.subarray(0, message.length));
+      await (ring as Ring).allReduce(vector);
+      shared.set(vector);
+      wake(STATE.done);
+      return;
+    }
+    case 'close':
+      ring?.close();
+      listener.server.close();
+      parentPort?.close();
+      wake(STATE.closed);
+      return;
+  }
+}
+
+parentPort?.on('message', (message: ToSyncRing) => {
+  answer(message).catch(fail);
+});
+post({ type: 'listening', port: listener.port });

@@ -1,0 +1,154 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { type ErrorCode, messageOf, TonyError } from '../../platform/errors.ts';
+import type { Ring } from './ring.ts';
+import { gatherBytes } from './ring-bytes.ts';
+import { CONTROL, type FromSyncRing, STATE, type SyncRingStart, type ToSyncRing } from './sync-ring-messages.ts';
+
+/** The minimum size of the shared buffer, so that the text of a failure fits. */
+const LEAST_BYTES = 4096;
+const CLOSE_MS = 2000;
+
+/**
+ * Sums over all ranks for code that cannot await a promise, such as layers within a forward pass and its gradients. A worker thread owns
+ * the sockets; the calling thread blocks until the sum is available. Not for large vectors.
+ */
+export class SyncRing {
+  readonly #ring: Ring;
+  readonly #worker: Worker;
+  readonly #control: Int32Array;
+  readonly #numbers: Float32Array;
+  readonly #deadlineMs: number;
+  #closed = false;
+
+  private constructor(ring: Ring, worker: Worker, start: SyncRingStart) {
+    const { joinMs, silenceMs, graceMs } = start.timeouts;
+    this.#ring = ring;
+    this.#worker = worker;
+    this.#control = new Int32Array(start.control);
+    this.#numbers = new Float32Array(start.numbers);
+    // The worker thread enforces its own deadlines; this one covers its death.
+    this.#deadlineMs = Math.max(joinMs, silenceMs) + 2 * graceMs + 30_000;
+  }
+
+  /**
+   * Every rank must call this.
+   * @param capacity the length of the longest vector, in numbers.
+   * @returns null on all ranks if one of them cannot block its thread or cannot start a worker thread.
+   * @throws TonyError RING_JOIN_FAILED, PEER_LOST.
+   */
+  static async open(ring: Ring, capacity: number): Promise<SyncRing | null> {
+    const { rank, worldSize, generation, key, hosts, timeouts, sharesThread } = ring.setting;
+    const start: SyncRingStart = {
+      ...{ rank, worldSize, generation, timeouts },
+      key: Uint8Array.from(key.reveal()),
+      host: hosts[rank] as string,
+      control: new SharedArrayBuffer(4 * CONTROL.length),
+      numbers: new SharedArrayBuffer(Math.max(LEAST_BYTES, capacity * 4)),
+    };
+    const worker = sharesThread ? null : startWorker(start);
+    const heard = worker === null ? null : await firstMessage(worker, timeouts.joinMs);
+    const ports = await gatherBytes(ring, Buffer.from(String(heard?.type === 'listening' ? heard.port : 0)));
+    const addresses = ports.map((port, peer) => ({ host: hosts[peer] as string, port: Number(Buffer.from(port).toString()) }));
+    if (worker === null || addresses.some(({ port }) => port === 0)) {
+      await worker?.terminate();
+      return null;
+    }
+    send(worker, { type: 'join', addresses });
+    const joined = await firstMessage(worker, 2 * timeouts.joinMs);
+    if (joined?.type !== 'joined') {
+      await worker.terminate();
+      if (joined?.type === 'lost') {
+        // A neighbour joined and was then lost: `barrier` waits out the grace period, as after any loss.
+        ring.lose(joined.rank, joined.cause);
+        await ring.barrier();
+      }
+      throw failureOf(joined?.type === 'failed' ? joined : { code: 'RING_JOIN_FAILED', message: 'the thread of a ring has ended' });
+    }
+    const made = new SyncRing(ring, worker, start);
+    worker.on('message', (message: FromSyncRing) => {
+      if (message.type === 'lost') {
+        ring.lose(message.rank, message.cause);
+      }
+    });
+    // An idle worker thread must not keep the process alive.
+    worker.unref();
+    return made;
+  }
+
+  /**
+   * Replaces `numbers` by their sums over all ranks. All ranks get the same bits and must make the same calls in the same order.
+   * @throws TonyError PEER_LOST, RING_MISMATCH.
+   */
+  sum(numbers: Float32Array): void {
+    this.#numbers.set(numbers);
+    Atomics.store(this.#control, CONTROL.state, STATE.asked);
+    send(this.#worker, { type: 'sum', length: numbers.length });
+    for (;;) {
+      Atomics.wait(this.#control, CONTROL.state, STATE.asked, this.#deadlineMs);
+      const state = Atomics.load(this.#control, CONTROL.state);
+      if (state === STATE.done) {
+        numbers.set(this.#numbers.subarray(0, numbers.length));
+        return;
+      }
+      if (state === STATE.lost) {
+        // Reports the loss at once, then waits out the grace period together with the worker thread.
+        this.#ring.lose(Atomics.load(this.#control, CONTROL.lost), 'was lost within a step');
+        Atomics.compareExchange(this.#control, CONTROL.state, STATE.lost, STATE.asked);
+        continue;
+      }
+      throw state === STATE.failed ? this.#failure() : new TonyError('PEER_LOST', 'the thread of a ring has ended');
+    }
+  }
+
+  #failure(): TonyError {
+    const { buffer } = this.#numbers;
+    const length = new DataView(buffer).getUint32(0, true);
+    return failureOf(JSON.parse(Buffer.from(Uint8Array.from(new Uint8Array(buffer, 4, length))).toString('utf8')));
+  }
+
+  /** Closes the worker's ring and blocks, for at most CLOSE_MS, until its `bye` frames are queued. */
+  close(): void {
+    if (!this.#closed) {
+      this.#closed = true;
+      const state = Atomics.load(this.#control, CONTROL.state);
+      send(this.#worker, { type: 'close' });
+      if (state !== STATE.failed) {
+        Atomics.wait(this.#control, CONTROL.state, state, CLOSE_MS);
+      }
+    }
+  }
+}
+
+function send(worker: Worker, message: ToSyncRing): void {
+  worker.postMessage(message);
+}
+
+function failureOf({ code, message }: { readonly code: string; readonly message: string }): TonyError {
+  return new TonyError(code as ErrorCode, message);
+}
+
+/** Starts the bundled worker, or its TypeScript source if Node.js strips types; returns null if neither exists. */
+function startWorker(start: SyncRingStart): Worker | null {
+  const bundle = new URL('sync-ring-worker.mjs', import.meta.url);
+  const source = new URL('sync-ring-worker.ts', import.meta.url);
+  const stripsTypes = Boolean((process.features as { typescript?: unknown }).typescript);
+  const file = existsSync(fileURLToPath(bundle)) ? bundle : stripsTypes && existsSync(fileURLToPath(source)) ? source : null;
+  return file === null ? null : new Worker(file, { workerData: start, execArgv: [] });
+}
+
+/** Resolves with null if the thread exits or sends nothing within `ms`. */
+async function firstMessage(worker: Worker, ms: number): Promise<FromSyncRing | null> {
+  return await new Promise((resolve) => {
+    const settle = (message: FromSyncRing | null) => {
+      clearTimeout(timer);
+      worker.removeListener('message', settle).removeListener('exit', onEnd).removeListener('error', onError);
+      resolve(message);
+    };
+    const onEnd = () => settle(null);
+    const onError = (error: unknown) => settle({ type: 'failed', code: 'RING_JOIN_FAILED', message: messageOf(error) });
+    const timer = setTimeout(onEnd, ms);
+    worker.on('message', settle).on('exit', onEnd).on('error', onError);
+  });
+}

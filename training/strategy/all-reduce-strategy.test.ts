@@ -1,0 +1,33 @@
+import * as tf from '@tensorflow/tfjs';
+import { expect, test } from 'vitest';
+import type { BatchLogs } from '../fit/callbacks.ts';
+import { classifier, examples, fitTogether, folder } from '../testing/fit-world.ts';
+
+/** Three ranks; after the last step one rank's optimizer state diverges while the weights are still equal. */
+async function astray(verifyEverySteps: number): Promise<void> {
+  const optimizers = [0, 1, 2].map(() => tf.train.adam(0.01));
+  const models = optimizers.map((optimizer) => classifier(optimizer));
+  const onBatchEnd = (_: number, { step }: BatchLogs) => {
+    if (step !== 8) return;
+    const { accumulatedSecondMoment } = optimizers[1] as unknown as {
+      accumulatedSecondMoment: readonly { readonly variable: tf.Variable }[];
+    };
+    tf.tidy(() => {
+      const { variable } = accumulatedSecondMoment[2] as { variable: tf.Variable };
+      variable.assign(tf.add(variable, 1e-3));
+    });
+  };
+  const options = (rank: number) => ({ epochs: 2, batchSize: 4, verifyEverySteps, callbacks: rank === 1 ? { onBatchEnd } : {} });
+  await fitTogether(models, examples(48), options, { folder: await folder() });
+}
+
+test("an optimizer's slot that differs between ranks is no part of a checkpoint, and named", async () => {
+  await expect(astray(1000)).rejects.toMatchObject({
+    code: 'RANKS_DIFFER',
+    message: expect.stringMatching(
+      /^at the checkpoint of step 8 the ranks hold different values of the variable optimizer:accumulatedSecondMoment:2:\S+\/kernel\/v: rank 1 differs from ranks 0 and 2$/,
+    ),
+  });
+  // Verification is disabled.
+  await astray(0);
+});

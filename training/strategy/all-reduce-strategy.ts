@@ -1,0 +1,130 @@
+import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import type { StepPart, StepValues } from '../model/step-part.ts';
+import { movingAveragesOf } from '../model/trainables.ts';
+import { captureState, optimizerVariables, restoreState } from '../model/training-state.ts';
+import { type Peers, peersOfRing } from '../ring/peers.ts';
+import type { Ring } from '../ring/ring.ts';
+import type { Wire } from '../ring/ring-exchange.ts';
+import { LayerState } from './layer-state.ts';
+import { RingCheckpoints } from './ring-checkpoints.ts';
+import { Stepper } from './step.ts';
+import type { StrategyContext, StrategyFactory, TrainingStrategy } from './strategy.ts';
+import { SyncBatchNorm } from './sync-batch-norm.ts';
+import { verifyEqual } from './verify-equal.ts';
+
+/** @param wire the number format of gradients on the network; sums are always computed in float32. */
+export function allReduceStrategy(ring: Ring, wire: Wire = 'float32'): StrategyFactory {
+  return { rank: ring.rank, worldSize: ring.worldSize, open: (context) => new AllReduceStrategy(ring, wire, context) };
+}
+
+/** Synchronous training: every rank applies the averaged gradients, so the weights stay equal. Rank 0 reads and writes the checkpoints. */
+class AllReduceStrategy implements TrainingStrategy {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly peers: Peers;
+  readonly #ring: Ring;
+  readonly #context: StrategyContext;
+  readonly #stepper: Stepper;
+  readonly #checkpoints: RingCheckpoints;
+  readonly #layerState: LayerState;
+  #batchNorm: SyncBatchNorm | null = null;
+
+  constructor(ring: Ring, wire: Wire, context: StrategyContext) {
+    this.rank = ring.rank;
+    this.worldSize = ring.worldSize;
+    this.peers = peersOfRing(ring);
+    this.#ring = ring;
+    this.#context = context;
+    const { tf, model, stepOptions, clock, signals } = context;
+    const numbers = { metrics: model.metricNames.length - 1, signals };
+    this.#stepper = new Stepper(tf, ring, model.optimizer, model.trainable, {
+      ...stepOptions,
+      ...numbers,
+      ...{ wire, clock },
+      onEmpty: () => this.#batchNorm?.keepCompany(model.trainable),
+      // Moving averages differ between ranks unless batch normalisation is synchronised.
+      alsoEqual: () => (this.#batchNorm === null ? [] : movingAveragesOf(model.model)),
+    });
+    this.#layerState = new LayerState(tf, ring, [model.model], model.moving, context.onNotice);
+    this.#checkpoints = new RingCheckpoints(ring, context, {
+      get iterations() {
+        return model.optimizer.iterations;
+      },
+      capture: () => captureState(tf, model),
+      restore: (tensors, iterations, where) => restoreState(tf, model, tensors, iterations, where),
+    });
+  }
+
+  get withoutGradient(): readonly string[] {
+    return this.#stepper.withoutGradient;
+  }
+
+  get reasonOfSlowSteps(): string | null {
+    return this.#stepper.reasonOfSlowSteps;
+  }
+
+  async begin(): Promise<TrainingPosition | null> {
+    const position = await this.#checkpoints.begin();
+    await this.#joinBatchNorm();
+    return position;
+  }
+
+  async #joinBatchNorm(): Promise<void> {
+    const { tf, model, stepOptions, onNotice } = this.#context;
+    if (stepOptions.syncBatchNorm === false) {
+      return;
+    }
+    const installed = await SyncBatchNorm.install(tf, this.#ring, model.model);
+    if (typeof installed === 'string') {
+      onNotice(`batch normalisation goes by the examples of each rank: ${installed}`);
+    } else {
+      this.#batchNorm = installed;
+    }
+  }
+
+  async step(parts: readonly StepPart[], signals: Float32Array): Promise<StepValues> {
+    return await this.#stepper.run(parts, signals);
+  }
+
+  async agree(signals: Float32Array): Promise<void> {
+    await this.#ring.allReduce(signals);
+  }
+
+  /** Averages the layers' own state over the ranks and verifies that everything else is equal. Rank 0 then writes in the background. */
+  async checkpoint(position: TrainingPosition): Promise<void> {
+    await this.#settle(position.step);
+    await this.#checkpoints.record(position);
+  }
+
+  async #settle(step: number): Promise<void> {
+    await this.#layerState.agree();
+    await this.#stepper.verifyIfWanted();
+    await this.#verifySlots(step);
+  }
+
+  /** Differing slots would reach the weights, and their check, only one step later, after the checkpoint has stored rank 0's slots. */
+  async #verifySlots(step: number): Promise<void> {
+    const { tf, model, stepOptions } = this.#context;
+    if (this.worldSize > 1 && stepOptions.verifyEverySteps !== 0) {
+      const slots = optimizerVariables(tf, model.optimizer, model.trainable).map(({ name, variable }) => {
+        return { name, dtype: variable.dtype, dataSync: () => variable.dataSync() };
+      });
+      await verifyEqual(this.#ring, slots, `at the checkpoint of step ${step}`);
+    }
+  }
+
+  async afterStep(): Promise<void> {}
+
+  async finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void> {
+    await this.#settle(position.step);
+    await this.#checkpoints.finish(position, afterwards);
+  }
+
+  /** Frees the memory of native kernels. Variables and the optimizer keep their state. */
+  dispose(): void {
+    this.#checkpoints.dispose();
+    this.#batchNorm?.uninstall();
+    this.#batchNorm = null;
+    this.#stepper.dispose();
+  }
+}

@@ -1,0 +1,204 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { broadcastTensors, broadcastVariables } from '../model/broadcast-tensors.ts';
+import { allTrainable, type Trainable, type TrainedVariables, trainedVariables } from '../model/trainables.ts';
+import { capture, checkOptimizer, optimizerVariables, restoreOptimizer } from '../model/training-state.ts';
+import type { Ring } from '../ring/ring.ts';
+import { gatherBytes } from '../ring/ring-bytes.ts';
+import type { Wire } from '../ring/ring-exchange.ts';
+import { Stepper } from './step.ts';
+
+export interface CustomStepOptions {
+  /**
+   * The variables, layer weights or models to train, in the same order on every rank. The list may change from step to step. Default: all
+   * trainable variables of TensorFlow.js. For a model, the ranks also average the moving averages of batch normalisation.
+   */
+  readonly variables?: Trainable | readonly Trainable[];
+  /**
+   * The number of examples that this rank's loss averages. It weights the rank's gradients, so the step equals one step over all ranks'
+   * examples. A rank that passes 0 takes part without calling `loss`. Default: all ranks have equal weight.
+   */
+  readonly examples?: number;
+}
+
+const STEP_OPTIONS: OptionNames<CustomStepOptions> = { variables: true, examples: true };
+
+/** @throws TonyError USAGE */
+export function checkStepOptions(name: string, options: CustomStepOptions): void {
+  checkOptions(name, options, STEP_OPTIONS);
+  const { examples } = options;
+  if (examples !== undefined && !(Number.isFinite(examples) && examples >= 0)) {
+    throw new TonyError('USAGE', `examples is ${examples}; it must be a number of examples, 0 or more`);
+  }
+}
+
+/** The state of steps with one optimizer and one list of variables. */
+interface Plan extends TrainedVariables {
+  readonly optimizer: tfjs.Optimizer;
+  readonly stepper: Stepper;
+}
+
+/** Limits memory: each plan holds a buffer for the gradients of its variables. */
+const MAX_PLANS = 8;
+
+/**
+ * Synchronous steps for a custom training loop: any loss, several optimizers, variable lists that change between steps. Every rank makes
+ * the same calls. When a step first uses a variable or an optimizer, all ranks receive rank 0's values.
+ */
+export class CustomSteps {
+  readonly #tf: typeof tfjs;
+  readonly #ring: Ring;
+  readonly #wire: Wire;
+  /** Most recently used first. */
+  readonly #plans: Plan[] = [];
+  /** Variables and optimizers that all ranks have already synchronised. */
+  readonly #shared = new WeakSet<object>();
+  readonly #optimizers = new Set<tfjs.Optimizer>();
+
+  constructor(tf: typeof tfjs, ring: Ring, wire: Wire) {
+    this.#tf = tf;
+    this.#ring = ring;
+    this.#wire = wire;
+  }
+
+  /**
+   * Takes one step on all ranks.
+   * @returns the loss, averaged over the ranks with the weights of their examples.
+   * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
+   */
+  async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number> {
+    const plan = await this.#planOf(optimizer, this.#resolve(optimizer, options));
+    const weight = await this.#weightOf(options.examples);
+    const compute = weight === 0 ? null : () => ({ loss: loss(), metrics: [] });
+    const values = await plan.stepper.run([{ compute, weight }]);
+    return values.read()[0] ?? 0;
+  }
+
+  /** Marks variables and optimizers that already hold the same values on all ranks. */
+  areEqual(shared: readonly object[]): void {
+    for (const each of shared) {
+      this.#shared.add(each);
+    }
+  }
+
+  /** Frees the backend's memory for steps. Variables and optimizers keep their state. */
+  dispose(): void {
+    for (const { stepper } of this.#plans.splice(0)) {
+      stepper.dispose();
+    }
+  }
+
+  #resolve(optimizer: tfjs.Optimizer, { variables }: CustomStepOptions): TrainedVariables {
+    const tf = this.#tf;
+    if (variables !== undefined) {
+      return trainedVariables(tf, variables);
+    }
+    this.#optimizers.add(optimizer);
+    for (const each of this.#optimizers) {
+      if (each !== optimizer && !Object.values(each).some((value) => value instanceof tf.Variable && !value.isDisposed)) {
+        this.#optimizers.delete(each);
+      }
+    }
+    return trainedVariables(tf, allTrainable(tf, this.#optimizers));
+  }
+
+  /** This rank's share of the step's examples. */
+  async #weightOf(examples: number | undefined): Promise<number> {
+    if (examples === undefined) {
+      return 1 / this.#ring.worldSize;
+    }
+    const sum = Float32Array.of(examples);
+    await this.#ring.allReduce(sum);
+    const [all = 0] = sum;
+    if (all === 0) {
+      throw new TonyError('USAGE', 'no rank has examples for this step', { hint: 'Leave the loop when the data has ended on every rank.' });
+    }
+    return examples / all;
+  }
+
+  async #planOf(optimizer: tfjs.Optimizer, trained: TrainedVariables): Promise<Plan> {
+    const index = this.#plans.findIndex((plan) => {
+      return plan.optimizer === optimizer && areSame(plan.variables, trained.variables) && areSame(plan.moving, trained.moving);
+    });
+    const [found] = index < 0 ? [] : this.#plans.splice(index, 1);
+    const plan = found ?? (await this.#open(optimizer, trained));
+    this.#plans.unshift(plan);
+    return plan;
+  }
+
+  async #open(optimizer: tfjs.Optimizer, trained: TrainedVariables): Promise<Plan> {
+    this.#close(({ variables }) => variables.some(({ isDisposed }) => isDisposed));
+    this.#close((_, index) => index >= MAX_PLANS - 1);
+    await this.#checkShapes(trained.variables);
+    await this.#share(optimizer, trained);
+    const stepper = new Stepper(this.#tf, this.#ring, optimizer, trained.variables, { wire: this.#wire, moving: trained.moving });
+    return { optimizer, ...trained, stepper };
+  }
+
+  #close(isOver: (plan: Plan, index: number) => boolean): void {
+    for (const plan of this.#plans.filter(isOver)) {
+      plan.stepper.dispose();
+      this.#plans.splice(this.#plans.indexOf(plan), 1);
+    }
+  }
+
+  async #checkShapes(variables: readonly tfjs.Variable[]): Promise<void> {
+    if (this.#ring.worldSize === 1) {
+      return;
+    }
+    const own = variables.map(({ name, dtype, shape }) => ({ name, type: `${dtype} [${shape}]` }));
+    const all = (await gatherBytes(this.#ring, Buffer.from(JSON.stringify(own)))).map((bytes) => {
+      return JSON.parse(Buffer.from(bytes).toString('utf8')) as typeof own;
+    });
+    const [first = []] = all;
+    for (const [rank, others] of all.entries()) {
+      const at = Array.from({ length: Math.max(first.length, others.length) }, (_, index) => index).find((index) => {
+        return first[index]?.type !== others[index]?.type;
+      });
+      if (at !== undefined) {
+        const describe = (each: (typeof own)[number] | undefined) =>
+          each === undefined ? 'no such variable' : `${each.name}, ${each.type}`;
+        throw new TonyError(
+          'RANKS_DIFFER',
+          `the ranks train different variables: the one at index ${at} is ${describe(first[at])} on rank 0 and ${describe(others[at])} on rank ${rank}`,
+          { hint: 'Build the same model, and name the same variables in the same order, on every rank.' },
+        );
+      }
+    }
+  }
+
+  /** Broadcasts rank 0's values of the variables, and of the optimizer, that no earlier step has used. */
+  async #share(optimizer: tfjs.Optimizer, { variables, moving }: TrainedVariables): Promise<void> {
+    const isNew = (each: object) => !this.#shared.has(each);
+    const unshared = [...variables, ...moving].filter(isNew);
+    const withOptimizer = isNew(optimizer);
+    if (this.#ring.worldSize === 1 || (unshared.length === 0 && !withOptimizer)) {
+      return;
+    }
+    await broadcastVariables(this.#tf, this.#ring, unshared);
+    if (withOptimizer) {
+      await this.#shareOptimizer(optimizer, variables);
+    }
+    for (const each of [...unshared, optimizer]) {
+      this.#shared.add(each);
+    }
+  }
+
+  /** An optimizer may already have slots, for example from a checkpoint that rank 0 loaded. */
+  async #shareOptimizer(optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[]): Promise<void> {
+    const [tf, ring] = [this.#tf, this.#ring];
+    const { iterations } = optimizer;
+    const own = ring.rank === 0 ? { head: { iterations }, tensors: await capture(tf, optimizerVariables(tf, optimizer, variables)) } : null;
+    const { head, tensors } = await broadcastTensors(ring, own);
+    if (ring.rank > 0) {
+      checkOptimizer(optimizer, tensors, 'what rank 0 trains');
+      restoreOptimizer(tf, optimizer, variables, tensors);
+      (optimizer as unknown as { iterations_: number }).iterations_ = head.iterations;
+    }
+  }
+}
+
+function areSame(one: readonly tfjs.Variable[], other: readonly tfjs.Variable[]): boolean {
+  return one.length === other.length && one.every((variable, index) => variable === other[index]);
+}

@@ -1,0 +1,112 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { ALIGNMENT, MemoryWindow, type Place } from '../backend/native/memory-window.ts';
+import { nativeKernelsOf } from '../backend/native/native-kernels.ts';
+import type { NamedGradient } from '../optimizer/named-gradient.ts';
+import type { Ring } from '../ring/ring.ts';
+import type { Wire } from '../ring/ring-exchange.ts';
+
+/**
+ * The gradients of all variables, followed by a few extra numbers, in one vector of the ring's memory:
+ *
+ *   | gradient of variable 0 | gradient of variable 1 | ... | extra numbers (loss, metrics, signals) |
+ *
+ * Each gradient begins on a boundary of ALIGNMENT numbers; zeros fill the gaps. Each rank weights its gradients by its share of the
+ * examples, so the sum over the ranks is the mean over the examples. If gradients travel as float16, a separate exchange sends the extras
+ * as float32, because users read them.
+ */
+export class FusedGradients {
+  readonly #tf: typeof tfjs;
+  readonly #ring: Ring;
+  readonly #wire: Wire;
+  readonly #variables: readonly tfjs.Variable[];
+  readonly #places: readonly Place[];
+  readonly #vector: Float32Array<ArrayBuffer>;
+  readonly #extrasAt: number;
+  /** null if the backend cannot access the ring's memory: gradients are then copied out of the backend and back. */
+  readonly #window: MemoryWindow | null;
+
+  constructor(tf: typeof tfjs, ring: Ring, variables: readonly tfjs.Variable[], extras: number, wire: Wire) {
+    this.#tf = tf;
+    this.#ring = ring;
+    this.#wire = wire;
+    this.#variables = variables;
+    let end = 0;
+    this.#places = variables.map(({ size, shape }) => {
+      const at = end;
+      end = aligned(at + size);
+      return { at, shape };
+    });
+    this.#extrasAt = end;
+    this.#vector = ring.vector(this.#extrasAt + extras, wire);
+    const native = nativeKernelsOf(tf);
+    this.#window = native === null ? null : MemoryWindow.open(native, this.#vector, this.#places);
+  }
+
+  /**
+   * Copies this rank's gradients into the vector.
+   * @param gradients weighted gradients by variable name; null when this rank has no examples. `load` disposes them.
+   * @param present one number per variable: set to 1 if this rank has a gradient for it, otherwise to 0.
+   */
+  load(gradients: tfjs.NamedTensorMap | null, present: Float32Array): void {
+    for (const [index, { name, size, shape }] of this.#variables.entries()) {
+      const { at } = this.#places[index] as Place;
+      const gradient = gradients?.[name];
+      const isMissing = gradient === undefined || gradient === null;
+      present[index] = isMissing ? 0 : 1;
+      if (isMissing) {
+        this.#vector.fill(0, at, at + size);
+        continue;
+      }
+      if (this.#window !== null && gradient.dtype === 'float32' && this.#tf.util.arraysEqual(gradient.shape, shape)) {
+        this.#window.write(index, gradient);
+      } else {
+        this.#vector.set(gradient.dataSync() as Float32Array, at);
+      }
+      gradient.dispose();
+    }
+  }
+
+  /** Sums the loaded gradients over all ranks. @param extras replaced by their sums. */
+  async sum(extras: Float32Array): Promise<void> {
+    const vector = this.#vector;
+    if (this.#wire === 'float32') {
+      vector.set(extras, this.#extrasAt);
+      await this.#ring.allReduce(vector);
+      extras.set(vector.subarray(this.#extrasAt));
+    } else {
+      await Promise.all([this.#ring.allReduce(extras), this.#ring.allReduce(this.numbers, 'sum', this.#wire)]);
+    }
+  }
+
+  /** All gradients as one vector. */
+  get numbers(): Float32Array<ArrayBuffer> {
+    return this.#vector.subarray(0, this.#extrasAt);
+  }
+
+  /**
+   * Passes the gradients to `use` as tensors.
+   * @param present the sums over the ranks of what `load` set. A variable without a gradient on every rank gets null: with a gradient of
+   *   zeros, momentum and decay would still move it.
+   * @param use receives tensors that are valid only until it returns: they may share the ring's memory.
+   */
+  withTensors(present: Float32Array, use: (gradients: readonly NamedGradient[]) => void): void {
+    const tensors =
+      this.#window?.tensors ?? this.#variables.map((variable, index) => this.#tensorOf(variable, this.#places[index] as Place));
+    use(this.#variables.map(({ name }, index) => ({ name, tensor: present[index] === 0 ? null : (tensors[index] as tfjs.Tensor) })));
+    if (this.#window === null) {
+      this.#tf.dispose([...tensors]);
+    }
+  }
+
+  #tensorOf({ size, shape }: tfjs.Variable, { at }: Place): tfjs.Tensor {
+    return this.#tf.tensor(this.#vector.subarray(at, at + size), shape, 'float32');
+  }
+
+  dispose(): void {
+    this.#window?.dispose();
+  }
+}
+
+function aligned(numbers: number): number {
+  return Math.ceil(numbers / ALIGNMENT) * ALIGNMENT;
+}

@@ -1,0 +1,57 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { MovingAverages } from '../model/moving-averages.ts';
+import { movingAveragesOf } from '../model/trainables.ts';
+import type { Ring } from '../ring/ring.ts';
+import { differingVariables } from './verify-equal.ts';
+
+/**
+ * The untrained variables that layers update from their examples: moving averages of batch normalisation, or the state of a custom layer.
+ * Each rank sees different examples, so the ranks average these variables before a checkpoint. Variables that are already equal keep their
+ * exact bits.
+ */
+export class LayerState {
+  readonly #tf: typeof tfjs;
+  readonly #ring: Ring;
+  readonly #variables: readonly tfjs.Variable[];
+  readonly #averages: ReadonlySet<tfjs.Variable>;
+  readonly #onNotice: (message: string) => void;
+  #told = false;
+
+  /** @param variables untrained float32 variables. */
+  constructor(
+    tf: typeof tfjs,
+    ring: Ring,
+    models: readonly tfjs.LayersModel[],
+    variables: readonly tfjs.Variable[],
+    onNotice: (message: string) => void,
+  ) {
+    this.#tf = tf;
+    this.#ring = ring;
+    this.#variables = variables;
+    this.#averages = new Set(models.flatMap(movingAveragesOf));
+    this.#onNotice = onNotice;
+  }
+
+  async agree(): Promise<void> {
+    const differing = await differingVariables(this.#ring, this.#variables);
+    if (differing.length === 0) {
+      return;
+    }
+    const averages = new MovingAverages(this.#tf, differing);
+    const numbers = new Float32Array(averages.size);
+    averages.read(numbers, 1 / this.#ring.worldSize);
+    await this.#ring.allReduce(numbers);
+    averages.write(numbers);
+    this.#tellOf(differing.filter((variable) => !this.#averages.has(variable)));
+  }
+
+  #tellOf(ownState: readonly tfjs.Variable[]): void {
+    if (ownState.length > 0 && this.#ring.rank === 0 && !this.#told) {
+      this.#told = true;
+      const names = ownState.map(({ name }) => name).join(', ');
+      this.#onNotice(
+        `each rank's own examples change ${names}: checkpoints and the end of training keep the mean over the ranks, which depends on their number`,
+      );
+    }
+  }
+}

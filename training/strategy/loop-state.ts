@@ -1,0 +1,167 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
+import { weightsOf } from '../model/compiled-model.ts';
+import {
+  capture,
+  checkOptimizer,
+  misfit,
+  type NamedVariable,
+  optimizerVariables,
+  restoreOptimizer,
+  tensorOf,
+} from '../model/training-state.ts';
+import type { KeptState } from './ring-checkpoints.ts';
+
+/** One value, or several by name. */
+type OneOrNamed<T> = T | Readonly<Record<string, T>>;
+
+/** The models, variables and optimizers of a custom training loop. */
+export interface LoopParts {
+  readonly models?: OneOrNamed<tfjs.LayersModel>;
+  /** Variables outside of models, by name. */
+  readonly variables?: Readonly<Record<string, tfjs.Variable>>;
+  readonly optimizers?: OneOrNamed<tfjs.Optimizer>;
+}
+
+/**
+ * The variables of a loop and the slots of its optimizers, under their names in checkpoints:
+ *
+ *   model:<index>:<weight>           a weight of the only model; model/<name>:<index>:<weight> for one of several models
+ *   variable/<name>                  a variable outside of models
+ *   optimizer:...                    a slot of the only optimizer, named as in training-state.ts; optimizer/<name>:... for one of
+ *                                    several. A slot's index counts all variables of the loop in this order
+ *   optimizer:iterations             the optimizer's step counter
+ */
+export class LoopState implements KeptState {
+  readonly #tf: typeof tfjs;
+  readonly models: ReadonlyMap<string, tfjs.LayersModel>;
+  readonly #weights: readonly NamedVariable[];
+  readonly #optimizers: ReadonlyMap<string, tfjs.Optimizer>;
+  /** Unused: checkpoints of loops store each optimizer's counter as a tensor. */
+  readonly iterations = 0;
+
+  /** @throws TonyError USAGE when `parts` names no variables, or one variable twice. */
+  constructor(tf: typeof tfjs, parts: LoopParts) {
+    this.#tf = tf;
+    this.models = namedOf('model', parts.models, (value) => 'trainableWeights' in value);
+    this.#optimizers = namedOf('optimizer', parts.optimizers, (value) => 'applyGradients' in value);
+    this.#weights = [
+      ...[...this.models].flatMap(([prefix, model]) =>
+        weightsOf(model).map(({ name, variable }, index) => ({ name: `${prefix}:${index}:${name}`, variable })),
+      ),
+      ...Object.entries(parts.variables ?? {}).map(([name, variable]) => ({ name: `variable/${name}`, variable })),
+    ];
+    const variables = new Set(this.variables);
+    if (variables.size === 0) {
+      throw new TonyError('USAGE', 'the loop names nothing to train', {
+        hint: 'Pass cluster.loop({ models }) or cluster.loop({ variables }).',
+      });
+    }
+    if (variables.size < this.#weights.length) {
+      const twice = this.#weights.find(({ variable }, index) => this.variables.indexOf(variable) < index);
+      throw new TonyError('USAGE', `the loop names ${twice?.name} twice`, {
+        hint: 'Models that share a layer: name the one that holds all layers.',
+      });
+    }
+  }
+
+  /** All variables, trained and untrained, in the same order on all ranks. */
+  get variables(): tfjs.Variable[] {
+    return this.#weights.map(({ variable }) => variable);
+  }
+
+  get optimizers(): tfjs.Optimizer[] {
+    return [...this.#optimizers.values()];
+  }
+
+  /** Untrained float32 weights of the models: moving averages, the state of custom layers, frozen weights. */
+  get untrained(): tfjs.Variable[] {
+    const models = [...this.models.values()];
+    const trained = new Set(models.flatMap(({ trainableWeights }) => trainableWeights.map((weight) => weight.read())));
+    return models
+      .flatMap((model) => weightsOf(model).map(({ variable }) => variable))
+      .filter((variable) => variable.dtype === 'float32' && !trained.has(variable));
+  }
+
+  /** All variables and optimizer slots: the state that must be equal on all ranks. */
+  named(): NamedVariable[] {
+    const variables = this.variables;
+    const slots = [...this.#optimizers].flatMap(([prefix, optimizer]) => optimizerVariables(this.#tf, optimizer, variables, prefix));
+    return [...this.#weights, ...slots];
+  }
+
+  async capture(): Promise<StoredTensor[]> {
+    const counters = [...this.#optimizers].map(([prefix, { iterations }]): StoredTensor => {
+      return { name: `${prefix}:iterations`, dtype: 'int32', shape: [], bytes: new Uint8Array(Int32Array.of(iterations).buffer) };
+    });
+    return [...(await capture(this.#tf, this.named())), ...counters];
+  }
+
+  restore(tensors: readonly StoredTensor[], _iterations: number, where: string): void {
+    const tf = this.#tf;
+    const stored = new Map(tensors.map((tensor) => [keyOf(tensor.name), tensor]));
+    const kept = tensors.filter(
+      ({ name }) => !name.startsWith('optimizer') && !this.#weights.some((weight) => keyOf(weight.name) === keyOf(name)),
+    );
+    if (kept[0] !== undefined) {
+      throw misfit(where, `it holds ${kept[0].name}, which this loop does not name`);
+    }
+    const pairs = this.#weights.map(({ name, variable }) => {
+      const tensor = stored.get(keyOf(name));
+      if (tensor === undefined) {
+        throw misfit(where, `it does not hold ${name}`);
+      }
+      if (tensor.dtype !== variable.dtype || !tf.util.arraysEqual([...tensor.shape], variable.shape)) {
+        throw misfit(where, `${name} is ${tensor.dtype} [${tensor.shape}] there and ${variable.dtype} [${variable.shape}] here`);
+      }
+      return { variable, tensor };
+    });
+    const slots = tensors.filter(({ name }) => !name.endsWith(':iterations'));
+    for (const [prefix, optimizer] of this.#optimizers) {
+      checkOptimizer(optimizer, slots, where, prefix);
+    }
+    tf.tidy(() => {
+      for (const { variable, tensor } of pairs) variable.assign(tensorOf(tf, tensor));
+    });
+    for (const [prefix, optimizer] of this.#optimizers) {
+      restoreOptimizer(tf, optimizer, this.variables, slots, prefix);
+      const counter = stored.get(`${prefix}:iterations`);
+      if (counter !== undefined) {
+        (optimizer as unknown as { iterations_: number }).iterations_ = Buffer.from(counter.bytes).readInt32LE();
+      }
+    }
+  }
+}
+
+/** Matches weights by position: a program may name its layers differently from the one that wrote the checkpoint. */
+function keyOf(name: string): string {
+  return name.replace(/^(model[^:]*:\d+):.*$/s, '$1');
+}
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+
+/** Keyed by their prefixes in tensor names. @throws TonyError USAGE. */
+function namedOf<T extends object>(kind: string, given: OneOrNamed<T> | undefined, isOne: (value: T) => boolean): Map<string, T> {
+  if (given === undefined) {
+    return new Map();
+  }
+  if (isOne(given as T)) {
+    return new Map([[kind, given as T]]);
+  }
+  return new Map(
+    Object.entries(given as Readonly<Record<string, T>>).map(([name, each]) => {
+      if (!NAME.test(name)) {
+        throw new TonyError('USAGE', `${JSON.stringify(name)} is no name for a ${kind}`, {
+          hint: 'Use up to 64 letters, digits, dots, dashes and underscores.',
+        });
+      }
+      if (typeof each !== 'object' || each === null || !isOne(each)) {
+        throw new TonyError('USAGE', `${name} is not ${kind === 'optimizer' ? 'an' : 'a'} ${kind}`, {
+          hint: `Pass one ${kind}, or several by name: { ${kind}s: { name: ... } }.`,
+        });
+      }
+      return [`${kind}/${name}`, each];
+    }),
+  );
+}

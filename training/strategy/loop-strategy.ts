@@ -1,0 +1,44 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import type { Peers } from '../ring/peers.ts';
+import type { CustomStepOptions } from './custom-steps.ts';
+import type { LoopState } from './loop-state.ts';
+import type { CheckpointContext } from './ring-checkpoints.ts';
+
+/** Runs a custom training loop across the workers of a job. Every worker makes the same calls in the same order. */
+export interface LoopStrategy {
+  /** The workers that take each step together. The data pipeline shards its input by them. */
+  readonly peers: Peers;
+  /**
+   * Gives every worker the same variables and optimizer state: those of the phase's newest intact checkpoint, or rank 0's.
+   * Called once, before the first step.
+   * @returns the position to resume from, `final` when this application has already completed the phase; null for a fresh start.
+   * @throws TonyError CHECKPOINT_MISFIT.
+   */
+  begin(): Promise<TrainingPosition | null>;
+  /** See TrainingLoop.step. */
+  step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number>;
+  /**
+   * Asks whether any worker wants to end the loop. Workers that step together get the same answer.
+   * @param wish this worker's reason to end the loop; null to continue.
+   * @returns the reason of one worker that wants to end the loop; null if all continue.
+   */
+  agree(wish: string | null): Promise<string | null>;
+  /** Called after each iteration. If workers step independently, `position` completes without the other workers. */
+  afterStep(position: () => Promise<TrainingPosition>): Promise<void>;
+  /** Captures a checkpoint of the current state and writes it in the background. */
+  checkpoint(position: () => Promise<TrainingPosition>): Promise<void>;
+  /**
+   * Ends the loop on all workers together. Resolves once the variables are equal, the final checkpoint is stored and `afterwards` has
+   * resolved.
+   * @throws TonyError CHECKPOINT_FAILED.
+   */
+  finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void>;
+  dispose(): void;
+}
+
+/** The parts of a custom loop that its strategy uses. */
+export interface LoopContext extends CheckpointContext {
+  readonly tf: typeof tfjs;
+  readonly state: LoopState;
+}

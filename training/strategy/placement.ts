@@ -1,0 +1,46 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+
+/**
+ * Returns the index of the parameter server that holds a variable; placing whole layers gives model parallelism. null or undefined leaves
+ * the choice to the automatic placement, which balances the servers by size.
+ * @param variable the variable's name, for example `dense_1/kernel`.
+ * @param layer the name of its layer; '' for a variable outside of layers.
+ */
+export type Placement = (variable: string, layer: string) => number | null | undefined;
+
+/** The placement of each variable: a server's index, or null for automatic placement. @throws TonyError USAGE. */
+export function placesOf(
+  placement: Placement | undefined,
+  variables: readonly { readonly name: string; readonly layer: string }[],
+  servers: number,
+): (number | null)[] {
+  return variables.map(({ name, layer }) => {
+    const place = placement?.(name, layer) ?? null;
+    if (place !== null && !(Number.isInteger(place) && place >= 0 && place < servers)) {
+      throw new TonyError('USAGE', `placement puts ${name} on parameter server ${place}; there are ${servers}, from 0`);
+    }
+    return place;
+  });
+}
+
+interface LayerTree {
+  readonly name: string;
+  readonly layers?: readonly LayerTree[];
+  readonly weights?: readonly { read(): tfjs.Variable }[];
+}
+
+/** Maps each variable's id to the name of the innermost layer that contains it. */
+export function layerNames(model: tfjs.LayersModel): Map<number, string> {
+  const names = new Map<number, string>();
+  const visit = (layer: LayerTree) => {
+    for (const weight of layer.weights ?? []) {
+      names.set(weight.read().id, layer.name);
+    }
+    for (const inner of layer.layers ?? []) {
+      visit(inner);
+    }
+  };
+  visit(model as unknown as LayerTree);
+  return names;
+}

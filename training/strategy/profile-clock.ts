@@ -1,0 +1,48 @@
+/** The phases of a step that the profile measures. */
+export const PHASES = ['input', 'compute', 'exchange', 'update', 'checkpoint', 'validation', 'other'] as const;
+
+/**
+ * - input: waiting for data and converting it to tensors
+ * - compute: forward and backward pass
+ * - exchange: communication with other workers or parameter servers, including waiting for them
+ * - update: the optimizer
+ * - checkpoint: copying the weights
+ * - validation
+ * - other: callbacks, logs, summaries
+ */
+export type Phase = (typeof PHASES)[number];
+
+export type PhaseTimes = Readonly<Record<Phase, number>>;
+
+/**
+ * A stopwatch that runs in one phase at a time. GPUs compute asynchronously: the wait for a result counts in the phase that reads it. For
+ * that reason strategies enter `exchange` only after reading the gradients from the backend.
+ */
+export class StepClock {
+  readonly #now: () => number;
+  readonly #times: Record<Phase, number> = { input: 0, compute: 0, exchange: 0, update: 0, checkpoint: 0, validation: 0, other: 0 };
+  #phase: Phase = 'other';
+  #since: number;
+
+  /** @param now the current time in ms. */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+    this.#since = now();
+  }
+
+  /** @returns the previous phase, so that the caller can return to it. */
+  enter(phase: Phase): Phase {
+    const now = this.#now();
+    const left = this.#phase;
+    this.#times[left] += now - this.#since;
+    this.#since = now;
+    this.#phase = phase;
+    return left;
+  }
+
+  /** Milliseconds spent in each phase since the clock was created. */
+  read(): PhaseTimes {
+    this.enter(this.#phase);
+    return { ...this.#times };
+  }
+}

@@ -1,0 +1,130 @@
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { TrainingData } from '../data/data.ts';
+import { fromGenerator } from '../data/sources/sources.ts';
+import type { FitCallbacks } from '../fit/callbacks.ts';
+import type { Report } from '../process/task-context.ts';
+import type { SummaryWriter } from '../summary/summary.ts';
+import { classifier, examples, fitTogether } from '../testing/fit-world.ts';
+import { StepProfile } from './profile.ts';
+import { StepClock } from './profile-clock.ts';
+
+describe('the profile', () => {
+  test('tells means over the steps since the last look', () => {
+    let now = 0;
+    const profile = new StepProfile(new StepClock(() => now));
+    const window = profile.window();
+    expect(window.take()).toEqual({});
+    for (const ms of [2, 4]) {
+      profile.clock.enter('input');
+      now += 1;
+      profile.clock.enter('compute');
+      now += ms;
+      profile.clock.enter('exchange');
+      now += 10;
+      profile.clock.enter('other');
+      profile.ranksWereBusy(Float32Array.of(1 + ms, 20));
+      profile.stepTaken();
+    }
+    const first = {
+      'profile/input ms': 1,
+      'profile/compute ms': 3,
+      'profile/exchange ms': 10,
+      'profile/update ms': 0,
+      'profile/other ms': 0,
+      'profile/step ms': 14,
+      'profile/slowest rank': 1,
+      'profile/slowest rank ms': 20,
+    };
+    expect(window.take()).toEqual(first);
+    expect(window.take()).toEqual({});
+    expect(profile.busySinceLast()).toBe(8);
+    expect(profile.busySinceLast()).toBe(0);
+    profile.clock.enter('checkpoint');
+    now += 5;
+    profile.stepTaken();
+    expect(window.take()).toMatchObject({ 'profile/checkpoint ms': 5, 'profile/step ms': 5, 'profile/slowest rank ms': 0 });
+  });
+});
+
+/** The profile metrics of a rank, summed over its reports. */
+function profileOf(reports: readonly Report[]): Record<string, number>[] {
+  return reports.flatMap((report) =>
+    report.type === 'progress' && report.metrics?.['profile/step ms'] !== undefined ? [report.metrics as Record<string, number>] : [],
+  );
+}
+
+describe('where the time of a step goes', () => {
+  // Time advances only where the test advances it.
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'Date'] }));
+  afterEach(() => void vi.useRealTimers());
+  const pass = (ms: number) => void vi.advanceTimersByTime(ms);
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+  test('into waiting for a slow input', async () => {
+    // Few enough that the first step waits for all of them.
+    const slow = fromGenerator(async function* () {
+      for (let index = 0; index < 12; index++) {
+        pass(20);
+        yield { xs: Float32Array.of(1, 2, 3, 4), ys: Float32Array.of(1, 0, 0) };
+      }
+    });
+    const reports: Report[][] = [[]];
+    await fitTogether([classifier(tf.train.sgd(0.1))], slow.batch(1), {}, { reports });
+    const [metrics] = profileOf(reports[0] as Report[]);
+    expect(metrics).toMatchObject({ 'profile/input ms': 20, 'profile/step ms': 20 });
+    expect(metrics).not.toHaveProperty('profile/slowest rank');
+  });
+
+  test('into making tensors of it', async () => {
+    const prepare: NonNullable<TrainingData['prepare']> = (batch) => {
+      pass(50);
+      return batch;
+    };
+    const reports: Report[][] = [[]];
+    await fitTogether([classifier(tf.train.sgd(0.1))], { ...examples(12), prepare }, { batchSize: 1 }, { reports });
+    expect(profileOf(reports[0] as Report[])[0]).toMatchObject({ 'profile/input ms': 50, 'profile/step ms': 50 });
+  });
+
+  test('into the exchange where another rank is slow, which is named', async () => {
+    const reports: Report[][] = [[], [], []];
+    const written: Record<string, number>[] = [];
+    const summaries = {
+      addHparams: () => {},
+      graph: () => {},
+      scalar: () => {},
+      scalars: (values: Record<string, number>) => void written.push(values),
+      flush: async () => {},
+      endSession: () => {},
+    } as unknown as SummaryWriter;
+    const models = [0, 1, 2].map(() => classifier(tf.train.sgd(0.1)));
+    const begun = [0, 0, 0];
+    const data = (rank: number): TrainingData => ({
+      ...examples(18),
+      prepare: (batch) => {
+        begun[rank] = (begun[rank] as number) + 1;
+        return batch;
+      },
+    });
+    const callbacks: FitCallbacks = {
+      onBatchEnd: async (_, { step }) => {
+        if (step === 6) return;
+        // By then the other ranks have computed their next step and wait for this rank.
+        while (begun[0] === step || begun[2] === step) await turn();
+        pass(40);
+      },
+    };
+    await fitTogether(models, data, (rank) => ({ batchSize: 1, ...(rank === 1 ? { callbacks } : {}) }), { reports, summaries });
+    const [[fast], [slow]] = [profileOf(reports[0] as Report[]), profileOf(reports[1] as Report[])];
+    // Five of the six steps were slow.
+    const mean = 33.333;
+    expect(fast).toMatchObject({ 'profile/exchange ms': mean, 'profile/other ms': 0, 'profile/step ms': mean });
+    expect(slow).toMatchObject({ 'profile/exchange ms': 0, 'profile/other ms': mean, 'profile/step ms': mean });
+    for (const metrics of [fast, slow]) {
+      expect(metrics).toMatchObject({ 'profile/slowest rank': 1, 'profile/slowest rank ms': mean });
+    }
+    // Covers the steps after the first one.
+    const last = { 'profile/exchange ms': 40, 'profile/slowest rank': 1, 'profile/slowest rank ms': 40 };
+    expect(written.at(-1)).toMatchObject({ loss: expect.any(Number), ...last });
+  });
+});

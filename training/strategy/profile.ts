@@ -1,0 +1,95 @@
+import { PHASES, type Phase, type PhaseTimes, StepClock } from './profile-clock.ts';
+
+/** Phases that most steps skip; the metrics omit them when their time is 0. */
+const RARE: readonly Phase[] = ['checkpoint', 'validation'];
+
+/** Measures how this rank's steps spend their time, and which rank is the slowest. */
+export class StepProfile {
+  readonly clock: StepClock;
+  #steps = 0;
+  /** Busy time of each rank since the start, in ms, without waiting for others; empty in a world of one rank. */
+  readonly #busy: number[] = [];
+  #ownBusy = 0;
+
+  constructor(clock = new StepClock()) {
+    this.clock = clock;
+  }
+
+  /** Counts a completed step of this rank. */
+  stepTaken(): void {
+    this.#steps++;
+  }
+
+  /** This rank's busy time since the last call, in ms: excludes `exchange`, where it waits for other ranks, and `validation`. */
+  busySinceLast(): number {
+    const { exchange, validation, ...own } = this.clock.read();
+    const busy = Object.values(own).reduce((sum, ms) => sum + ms, 0);
+    const since = busy - this.#ownBusy;
+    this.#ownBusy = busy;
+    return since;
+  }
+
+  /** @param busy each rank's busy time in one step, in ms. */
+  ranksWereBusy(busy: Float32Array): void {
+    busy.forEach((ms, rank) => {
+      this.#busy[rank] = (this.#busy[rank] ?? 0) + ms;
+    });
+  }
+
+  /** Opens a window that measures from now on. */
+  window(): ProfileWindow {
+    return new ProfileWindow(() => ({ times: this.clock.read(), steps: this.#steps, busy: [...this.#busy] }));
+  }
+}
+
+interface Reading {
+  readonly times: PhaseTimes;
+  readonly steps: number;
+  readonly busy: readonly number[];
+}
+
+/** The difference between two readings of a profile. */
+export class ProfileWindow {
+  readonly #read: () => Reading;
+  #last: Reading;
+
+  constructor(read: () => Reading) {
+    this.#read = read;
+    this.#last = read();
+  }
+
+  /**
+   * Means over the steps since the last call: `profile/input ms`, `profile/compute ms`, ..., `profile/step ms`. With several ranks also the
+   * rank with the longest busy time, `profile/slowest rank`, and that time, `profile/slowest rank ms`. Empty if no step was taken.
+   */
+  take(): Record<string, number> {
+    const [last, now] = [this.#last, this.#read()];
+    const steps = now.steps - last.steps;
+    if (steps === 0) {
+      return {};
+    }
+    this.#last = now;
+    const metrics: Record<string, number> = {};
+    let total = 0;
+    for (const phase of PHASES) {
+      const ms = (now.times[phase] - last.times[phase]) / steps;
+      total += ms;
+      if (ms > 0 || !RARE.includes(phase)) {
+        metrics[`profile/${phase} ms`] = rounded(ms);
+      }
+    }
+    metrics['profile/step ms'] = rounded(total);
+    const busy = now.busy.map((ms, rank) => (ms - (last.busy[rank] ?? 0)) / steps);
+    if (busy.length > 1) {
+      const slowest = Math.max(...busy);
+      metrics['profile/slowest rank'] = busy.indexOf(slowest);
+      metrics['profile/slowest rank ms'] = rounded(slowest);
+    }
+    return metrics;
+  }
+}
+
+/** Rounds to microseconds; smaller differences are noise. */
+function rounded(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
+}

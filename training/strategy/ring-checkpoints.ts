@@ -1,0 +1,138 @@
+import { TonyError } from '../../platform/errors.ts';
+import type { StoredTensor, TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import type { OpenedCheckpoint } from '../checkpoint/checkpoint-store.ts';
+import type { CheckpointWriter } from '../checkpoint/checkpoint-writer.ts';
+import { broadcastTensors } from '../model/broadcast-tensors.ts';
+import { settledOrAfter } from '../process/settled-or-after.ts';
+import type { Ring } from '../ring/ring.ts';
+import { openCheckpointWriter } from './open-checkpoint-writer.ts';
+import type { CheckpointPlan, StrategyContext } from './strategy.ts';
+
+/** The state that a checkpoint stores in addition to the position. */
+export interface KeptState {
+  /** The optimizer's step counter; 0 if the tensors store it. */
+  readonly iterations: number;
+  capture(): Promise<StoredTensor[]>;
+  /** @throws TonyError CHECKPOINT_MISFIT. */
+  restore(tensors: readonly StoredTensor[], iterations: number, where: string): void;
+}
+
+export type CheckpointContext = Pick<StrategyContext, 'applicationId' | 'generation' | 'report' | 'onNotice'> & {
+  /** null disables checkpoints: none are read or written. */
+  readonly checkpoints: CheckpointPlan | null;
+};
+
+/** While rank 0 writes the final checkpoint, it broadcasts its progress at this interval. */
+const FINISH_ROUND_MS = 2000;
+
+/** Checkpoints of ranks that step together. All ranks hold the same state; rank 0 restores, broadcasts and writes it. */
+export class RingCheckpoints {
+  readonly #ring: Ring;
+  readonly #context: CheckpointContext;
+  readonly #state: KeptState;
+  readonly #writer: CheckpointWriter | null;
+  /** The step of this job's final checkpoint, if training had already ended before this run began. Set on rank 0 only. */
+  #ended: number | null = null;
+
+  constructor(ring: Ring, context: CheckpointContext, state: KeptState) {
+    this.#ring = ring;
+    this.#context = context;
+    this.#state = state;
+    const { checkpoints } = context;
+    this.#writer = checkpoints === null || ring.rank !== 0 ? null : openCheckpointWriter(context, checkpoints);
+  }
+
+  /**
+   * Gives every rank the state of the phase's newest intact checkpoint, or rank 0's.
+   * @returns the position to resume from; null for a fresh start.
+   */
+  async begin(): Promise<TrainingPosition | null> {
+    const position = this.#ring.rank === 0 ? await this.#restoreNewest() : null;
+    if (this.#ring.worldSize === 1) {
+      return position;
+    }
+    const { iterations } = this.#state;
+    const own = this.#ring.rank === 0 ? { head: { position, iterations }, tensors: await this.#state.capture() } : null;
+    const { head, tensors } = await broadcastTensors(this.#ring, own);
+    if (this.#ring.rank > 0) {
+      this.#state.restore(tensors, head.iterations, 'what rank 0 trains');
+    }
+    return head.position;
+  }
+
+  async #restoreNewest(): Promise<TrainingPosition | null> {
+    const { applicationId, generation, checkpoints, onNotice } = this.#context;
+    if (checkpoints === null) {
+      return null;
+    }
+    const { store, phase } = checkpoints;
+    await store.retireOlderThan({ applicationId, generation });
+    // Restores before the broadcast, so that only rank 0 fails when the checkpoint is of another model.
+    const restore = async (opened: OpenedCheckpoint) => {
+      this.#state.restore(await store.readTensors(opened), opened.position.iterations, opened.uri);
+    };
+    const found = await phase.newest(store, restore, onNotice);
+    if (found !== null) {
+      this.#ended = found.position.final ? found.position.step : null;
+      onNotice(phase.noticeOf(found));
+    }
+    if (!found?.position.final) await store.clearEnd();
+    return found?.position ?? null;
+  }
+
+  /** Copies the current state; rank 0 writes it in the background. */
+  async record(position: TrainingPosition): Promise<void> {
+    await this.#writer?.record(async () => ({ position, tensors: await this.#state.capture() }));
+  }
+
+  /**
+   * Resolves on every rank once the final checkpoint is stored and rank 0's `afterwards` has resolved.
+   * @throws TonyError CHECKPOINT_FAILED.
+   */
+  async finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void> {
+    const { checkpoints } = this.#context;
+    if (checkpoints === null) {
+      await afterwards;
+      return;
+    }
+    // Rewriting an existing final checkpoint would leave the folder without one for a moment.
+    if (this.#ended !== position.step && !checkpoints.phase.isEmpty(position.step)) {
+      await this.record(position);
+    }
+    let state: 'writing' | 'done' | 'failed' = 'writing';
+    let failure: unknown = null;
+    const writing = Promise.all([this.#writer?.finish(), afterwards]).then(
+      () => {
+        state = 'done';
+      },
+      (error) => {
+        state = 'failed';
+        failure = error;
+      },
+    );
+    if (this.#ring.worldSize === 1) {
+      await writing;
+    }
+    while (this.#ring.worldSize > 1) {
+      if (this.#ring.rank === 0) {
+        await settledOrAfter(writing, FINISH_ROUND_MS);
+      }
+      const news = Float32Array.of({ writing: 0, done: 1, failed: 2 }[state as 'writing' | 'done' | 'failed']);
+      await this.#ring.broadcast(news);
+      if (news[0] !== 0) {
+        if (news[0] === 2 && this.#ring.rank !== 0) {
+          throw new TonyError('CHECKPOINT_FAILED', 'rank 0 could not write the last checkpoint');
+        }
+        break;
+      }
+    }
+    if (failure !== null) {
+      throw failure;
+    }
+  }
+
+  /** Abandons checkpoints that are not yet written. */
+  dispose(): void {
+    this.#writer?.giveUp();
+  }
+}

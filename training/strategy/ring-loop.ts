@@ -1,0 +1,78 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import { type Peers, peersOfRing } from '../ring/peers.ts';
+import type { Ring } from '../ring/ring.ts';
+import { gatherBytes } from '../ring/ring-bytes.ts';
+import type { CustomStepOptions, CustomSteps } from './custom-steps.ts';
+import { LayerState } from './layer-state.ts';
+import type { LoopContext, LoopStrategy } from './loop-strategy.ts';
+import { RingCheckpoints } from './ring-checkpoints.ts';
+import { verifyEqual } from './verify-equal.ts';
+
+/** A custom loop whose ranks take each step together. */
+export class RingLoop implements LoopStrategy {
+  readonly peers: Peers;
+  readonly #ring: Ring;
+  readonly #steps: CustomSteps;
+  readonly #context: LoopContext;
+  readonly #checkpoints: RingCheckpoints;
+  readonly #layerState: LayerState;
+
+  constructor(ring: Ring, steps: CustomSteps, context: LoopContext) {
+    this.peers = peersOfRing(ring);
+    this.#ring = ring;
+    this.#steps = steps;
+    this.#context = context;
+    this.#checkpoints = new RingCheckpoints(ring, context, context.state);
+    const { models, untrained } = context.state;
+    this.#layerState = new LayerState(context.tf, ring, [...models.values()], untrained, context.onNotice);
+  }
+
+  async begin(): Promise<TrainingPosition | null> {
+    const { variables, optimizers } = this.#context.state;
+    const position = await this.#checkpoints.begin();
+    this.#steps.areEqual([...variables, ...optimizers]);
+    return position;
+  }
+
+  async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number> {
+    return await this.#steps.step(loss, optimizer, options);
+  }
+
+  async agree(wish: string | null): Promise<string | null> {
+    const wishes = Float32Array.of(wish === null ? 0 : 1);
+    await this.#ring.allReduce(wishes);
+    if (wishes[0] === 0) {
+      return null;
+    }
+    const reasons = (await gatherBytes(this.#ring, Buffer.from(wish ?? ''))).map((bytes) => Buffer.from(bytes).toString('utf8'));
+    return reasons.find((reason) => reason !== '') ?? '';
+  }
+
+  async afterStep(): Promise<void> {}
+
+  async checkpoint(position: () => Promise<TrainingPosition>): Promise<void> {
+    const taken = await position();
+    await this.#settle(taken.step);
+    await this.#checkpoints.record(taken);
+  }
+
+  async finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void> {
+    const last = await position();
+    await this.#settle(last.step);
+    await this.#checkpoints.finish(last, afterwards);
+  }
+
+  /** Makes sure that all ranks hold the same bits before rank 0 takes the checkpoint. */
+  async #settle(step: number): Promise<void> {
+    await this.#layerState.agree();
+    const named = this.#context.state.named().map(({ name, variable }) => {
+      return { name, dtype: variable.dtype, dataSync: () => variable.dataSync() };
+    });
+    await verifyEqual(this.#ring, named, `at the checkpoint of step ${step}`);
+  }
+
+  dispose(): void {
+    this.#checkpoints.dispose();
+  }
+}

@@ -1,0 +1,172 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { FusedOptimizer } from '../backend/native/fused-optimizer.ts';
+import { MovingAverages } from '../model/moving-averages.ts';
+import type { LazyValues, StepPart, StepValues } from '../model/step-part.ts';
+import type { Ring } from '../ring/ring.ts';
+import type { Wire } from '../ring/ring-exchange.ts';
+import { clipGradients, clipNumbers } from './clip-gradients.ts';
+import { FusedGradients } from './gradients.ts';
+import { localGradients } from './local-gradients.ts';
+import type { StepClock } from './profile-clock.ts';
+import { checkStepOptions, type StepOptions } from './step-options.ts';
+import { verifyEqual } from './verify-equal.ts';
+
+export interface StepperOptions extends StepOptions {
+  /** How many metrics each step returns in addition to the loss. */
+  readonly metrics?: number;
+  /** How many of the caller's numbers each step sums over the ranks. */
+  readonly signals?: number;
+  /** The number format of gradients on the network; sums are always computed in float32. */
+  readonly wire?: Wire;
+  readonly clock?: StepClock;
+  /** Called for each part without examples. */
+  readonly onEmpty?: () => void;
+  /** Further variables to verify together with the trained ones. */
+  readonly alsoEqual?: () => readonly tfjs.Variable[];
+  /** Moving averages, which each rank updates from its own examples. After each step all ranks hold their mean, weighted by examples. */
+  readonly moving?: readonly tfjs.Variable[];
+}
+
+const VERIFY_EVERY_STEPS = 100;
+/** The number of recent steps whose loss may stay on the backend unread. */
+const MAX_UNREAD = 64;
+/** A single worker never waits for the network, so it yields to the event loop at this interval. */
+const YIELD_MS = 20;
+const NO_SIGNALS = new Float32Array(0);
+
+/** Synchronous steps: every rank applies the averaged gradients of all ranks with the same optimizer. */
+export class Stepper {
+  readonly #tf: typeof tfjs;
+  readonly #ring: Ring;
+  readonly #optimizer: FusedOptimizer;
+  readonly #variables: readonly tfjs.Variable[];
+  readonly #options: StepperOptions;
+  readonly #fused: FusedGradients | null;
+  readonly #verifyEverySteps: number;
+  readonly #signalsAt: number;
+  readonly #moving: MovingAverages;
+  #steps = 0;
+  #withoutGradient: readonly string[] | null = null;
+  /** The losses of recent steps, oldest first. */
+  readonly #unread: LazyValues[] = [];
+  #yieldedAt = 0;
+
+  constructor(tf: typeof tfjs, ring: Ring, optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[], options: StepperOptions = {}) {
+    this.#tf = tf;
+    this.#ring = ring;
+    this.#optimizer = new FusedOptimizer(tf, optimizer);
+    this.#variables = variables;
+    this.#options = checkStepOptions(options);
+    this.#verifyEverySteps = options.verifyEverySteps ?? VERIFY_EVERY_STEPS;
+    this.#signalsAt = (options.metrics ?? 0) + 1;
+    this.#moving = new MovingAverages(tf, options.moving ?? []);
+    const extras = this.#signalsAt + (options.signals ?? 0) + variables.length + this.#moving.size;
+    this.#fused = ring.worldSize === 1 ? null : new FusedGradients(tf, ring, variables, extras, options.wire ?? 'float32');
+  }
+
+  /**
+   * Takes one step.
+   * @param parts this rank's micro-batches; the same number on all ranks.
+   * @param signals replaced by their sums over all ranks.
+   * @throws TonyError RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
+   */
+  async run(parts: readonly StepPart[], signals: Float32Array = NO_SIGNALS): Promise<StepValues> {
+    const values = this.#fused === null ? await this.#runAlone(parts) : await this.#runTogether(this.#fused, parts, signals);
+    this.#steps++;
+    if (this.#verifyEverySteps > 0 && (this.#steps === 1 || this.#steps % this.#verifyEverySteps === 0)) {
+      await this.verify();
+    }
+    return values;
+  }
+
+  async #runAlone(parts: readonly StepPart[]): Promise<StepValues> {
+    const tf = this.#tf;
+    const { clock } = this.#options;
+    clock?.enter('compute');
+    const { gradients, values } = localGradients(tf, this.#variables, parts);
+    clock?.enter('update');
+    if (gradients !== null) {
+      const named = this.#variables.map(({ name }) => ({ name, tensor: gradients[name] ?? null }));
+      this.#withoutGradient ??= named.flatMap(({ name, tensor }) => (tensor === null ? [name] : []));
+      const clipped = clipGradients(tf, named, this.#options);
+      this.#optimizer.apply(clipped);
+      for (const { tensor } of clipped) tensor?.dispose();
+    }
+    this.#unread.push(values);
+    if (this.#unread.length > MAX_UNREAD) {
+      this.#unread.shift()?.read();
+    }
+    const now = performance.now();
+    if (now - this.#yieldedAt > YIELD_MS) {
+      clock?.enter('other');
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      this.#yieldedAt = performance.now();
+    }
+    return values;
+  }
+
+  async #runTogether(fused: FusedGradients, parts: readonly StepPart[], signals: Float32Array): Promise<StepValues> {
+    const { clock } = this.#options;
+    clock?.enter('compute');
+    const { gradients, values } = localGradients(this.#tf, this.#variables, parts, this.#options.onEmpty);
+    // Layout: loss and metrics | the caller's signals | per variable, whether it has a gradient | moving averages.
+    const presentAt = this.#signalsAt + signals.length;
+    const movingAt = presentAt + this.#variables.length;
+    const extras = new Float32Array(movingAt + this.#moving.size);
+    const present = extras.subarray(presentAt, movingAt);
+    const moving = extras.subarray(movingAt);
+    // The gradients must be read from the backend anyway, so reading the loss and metrics here adds no wait.
+    extras.set(values.read());
+    extras.set(signals, this.#signalsAt);
+    fused.load(gradients, present);
+    this.#moving.read(
+      moving,
+      parts.reduce((sum, { weight }) => sum + weight, 0),
+    );
+    clock?.enter('exchange');
+    await fused.sum(extras);
+    clock?.enter('update');
+    this.#withoutGradient ??= this.#variables.flatMap(({ name }, index) => (present[index] === 0 ? [name] : []));
+    clipNumbers(fused.numbers, this.#options);
+    fused.withTensors(present, (gradients) => this.#optimizer.apply(gradients));
+    this.#moving.write(moving);
+    signals.set(extras.subarray(this.#signalsAt, presentAt));
+    const means = Array.from(extras.subarray(0, this.#signalsAt));
+    return { read: () => means, dispose: () => {} };
+  }
+
+  /**
+   * Compares the variables of all ranks.
+   * @throws TonyError RANKS_DIFFER naming the first variable that differs, and the ranks.
+   */
+  async verify(): Promise<void> {
+    const variables = [...this.#variables, ...(this.#options.alsoEqual?.() ?? [])];
+    await verifyEqual(this.#ring, variables, `after ${this.#steps} steps`);
+  }
+
+  /** Runs `verify` unless the program has disabled verification or the world has one rank. */
+  async verifyIfWanted(): Promise<void> {
+    if (this.#verifyEverySteps > 0 && this.#ring.worldSize > 1) {
+      await this.verify();
+    }
+  }
+
+  /** Variables without a gradient in the first step on every rank: frozen, or independent of the loss. */
+  get withoutGradient(): readonly string[] {
+    return this.#withoutGradient ?? [];
+  }
+
+  /** Why steps do not use native kernels; null if they do. */
+  get reasonOfSlowSteps(): string | null {
+    return this.#optimizer.reason;
+  }
+
+  /** Frees the memory of native kernels. Variables and the optimizer keep their state. */
+  dispose(): void {
+    for (const values of this.#unread.splice(0)) {
+      values.read();
+    }
+    this.#fused?.dispose();
+    this.#optimizer.dispose();
+  }
+}

@@ -1,0 +1,83 @@
+import { crc32 } from 'node:zlib';
+import { TonyError } from '../../platform/errors.ts';
+import type { Ring } from '../ring/ring.ts';
+
+/** The members of a tf.Variable that the comparison uses. */
+export interface Comparable {
+  readonly name: string;
+  readonly dtype: string;
+  dataSync(): unknown;
+}
+
+/** The hash of each variable on each rank: `[variable][rank]`. Exchanges two numbers per variable and rank, regardless of its size. */
+async function hashesOf(ring: Ring, variables: readonly Comparable[]): Promise<number[][]> {
+  const { rank, worldSize } = ring;
+  // Every rank fills its own row with 16-bit halves, which float32 represents exactly. The sum contains all rows.
+  const width = variables.length * 2;
+  const rows = new Float32Array(width * worldSize);
+  for (const [index, variable] of variables.entries()) {
+    const hash = crc32(bytesOf(variable));
+    rows[rank * width + index * 2] = hash >>> 16;
+    rows[rank * width + index * 2 + 1] = hash & 0xffff;
+  }
+  await ring.allReduce(rows);
+  return variables.map((_, index) =>
+    Array.from({ length: worldSize }, (_, peer) => {
+      const at = peer * width + index * 2;
+      return (rows[at] as number) * 65_536 + (rows[at + 1] as number);
+    }),
+  );
+}
+
+/** The variables whose bits differ between ranks. Every rank gets the same result. */
+export async function differingVariables<T extends Comparable>(ring: Ring, variables: readonly T[]): Promise<T[]> {
+  if (ring.worldSize === 1 || variables.length === 0) {
+    return [];
+  }
+  const hashes = await hashesOf(ring, variables);
+  return variables.filter((_, index) => new Set(hashes[index]).size > 1);
+}
+
+/**
+ * Verifies that ranks that step together hold the same bits. Every rank gets the same result.
+ *
+ * @param when the point in training, for the error message: "after 200 steps".
+ * @throws TonyError RANKS_DIFFER naming the first variable that differs, and the ranks.
+ */
+export async function verifyEqual(ring: Ring, variables: readonly Comparable[], when: string): Promise<void> {
+  if (ring.worldSize === 1 || variables.length === 0) {
+    return;
+  }
+  for (const [index, hashes] of (await hashesOf(ring, variables)).entries()) {
+    if (new Set(hashes).size > 1) {
+      const { name } = variables[index] as Comparable;
+      throw new TonyError('RANKS_DIFFER', `${when} the ranks hold different values of the variable ${name}: ${describeGroups(hashes)}`);
+    }
+  }
+}
+
+/** "rank 2 differs from ranks 0, 1 and 3"; without a majority, the groups of ranks that agree: "rank 0 against rank 1". */
+function describeGroups(hashes: readonly number[]): string {
+  const groups = new Map<number, number[]>();
+  hashes.forEach((hash, rank) => {
+    groups.set(hash, [...(groups.get(hash) ?? []), rank]);
+  });
+  const bySize = [...groups.values()].sort((one, other) => other.length - one.length);
+  const [largest = [], second = []] = bySize;
+  if (largest.length > second.length && largest.length > 1) {
+    const others = bySize.slice(1).flat();
+    return `${inWords(others)} ${others.length === 1 ? 'differs' : 'differ'} from ${inWords(largest)}`;
+  }
+  return bySize.map(inWords).join(' against ');
+}
+
+function inWords(ranks: readonly number[]): string {
+  const sorted = [...ranks].sort((one, other) => one - other);
+  const last = sorted.at(-1);
+  return sorted.length === 1 ? `rank ${last}` : `ranks ${sorted.slice(0, -1).join(', ')} and ${last}`;
+}
+
+function bytesOf(variable: Comparable): Uint8Array {
+  const values = variable.dataSync() as Float32Array | Int32Array | Uint8Array;
+  return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+}

@@ -1,0 +1,301 @@
+import { closeSync, mkdirSync, openSync, readdirSync, writeSync } from 'node:fs';
+import { mkdir, open } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { messageOf } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri, parseUri } from '../../storage/uri.ts';
+import { encodeFileVersion } from './event-file.ts';
+
+const MIB = 1024 * 1024;
+/** The limit of the buffer while storage is unavailable; beyond it, the oldest records are dropped. */
+const MAX_BUFFERED_BYTES = 32 * MIB;
+/** A buffer of this size is flushed before its timer. */
+const FLUSH_BYTES = MIB;
+/** An HDFS file of this size is complete, and a new file is started. */
+const FULL_FILE_BYTES = MIB;
+const BLOCK_BYTES = 64 * 1024;
+const FIRST_FLUSH_MS = 5000;
+/** The flush interval as a fraction of the run's age: in a long run, new values may become visible later. */
+const FLUSH_SHARE = 0.05;
+const MOST_FLUSH_MS = 30_000;
+const RETRY_MS = 1000;
+/** The subject of notices. */
+const ABOUT = 'summaries';
+
+export interface EventLogOptions {
+  readonly storage: Storage;
+  /** URI of the folder. */
+  readonly dir: string;
+  /** Called once when writes begin to fail, and once when they succeed again; both calls have the same `about`. */
+  readonly onTrouble: (message: string, about?: string) => void;
+  /** ms since the epoch. */
+  readonly now?: (() => number) | undefined;
+}
+
+interface Entry {
+  /** null while it is being encoded. */
+  bytes: Buffer | null;
+  readonly size: number;
+  readonly made: Promise<void> | null;
+}
+
+/**
+ * Writes event files in the background from a bounded buffer. On a local disk, one file grows. HDFS files are written as a whole: the
+ * newest file is replaced by a longer version of itself until it is large enough. So there is about one file per MiB, and readers see every
+ * file only grow.
+ */
+export class EventLog {
+  readonly #options: EventLogOptions;
+  readonly #now: () => number;
+  readonly #startedAt: number;
+  readonly #isLocal: boolean;
+  #entries: Entry[] = [];
+  #bufferedBytes = 0;
+  /** Collects small records; becomes an entry when it is full or flushed. */
+  #block: Buffer = Buffer.alloc(0);
+  #blockLength = 0;
+  /** The records of the current write. */
+  #writing: Buffer[] = [];
+  /** The newest file: its content if it is written as a whole (HDFS), otherwise only its length. */
+  #content: Buffer[] = [];
+  #length = 0;
+  #fileNumber = 0;
+  /** Seconds since the epoch in the names of this log's files; null until the folder has been listed. */
+  #stamp: number | null = null;
+  #dropping = false;
+  #failing = false;
+  /** A flush is requested and has not started. */
+  #urgent = false;
+  #timer: NodeJS.Timeout | null = null;
+  #work: Promise<void> = Promise.resolve();
+
+  constructor(options: EventLogOptions) {
+    this.#options = options;
+    this.#now = options.now ?? Date.now;
+    this.#startedAt = this.#now();
+    this.#isLocal = parseUri(options.dir).scheme === 'file';
+  }
+
+  /** True if no record waits to be written. */
+  get isEmpty(): boolean {
+    return this.#entries.length === 0 && this.#blockLength === 0 && this.#writing.length === 0;
+  }
+
+  add(record: Buffer): void {
+    if (record.length > BLOCK_BYTES / 4) {
+      this.#closeBlock();
+      this.#entries.push({ bytes: record, size: record.length, made: null });
+    } else {
+      if (this.#blockLength + record.length > this.#block.length) {
+        this.#closeBlock();
+        this.#block = Buffer.allocUnsafe(BLOCK_BYTES);
+      }
+      this.#blockLength += record.copy(this.#block, this.#blockLength);
+    }
+    this.#added(record.length);
+  }
+
+  /** Adds a record that is still being encoded, at its place in the order; the buffer counts `size` bytes for it. */
+  addLater(record: Promise<Buffer>, size: number): void {
+    this.#closeBlock();
+    const made = record.then(
+      (bytes) => {
+        entry.bytes = bytes;
+      },
+      (error) => {
+        entry.bytes = Buffer.alloc(0);
+        this.#options.onTrouble(`a summary could not be made: ${messageOf(error)}`);
+      },
+    );
+    const entry: Entry = { bytes: null, size, made };
+    this.#entries.push(entry);
+    this.#added(size);
+  }
+
+  /** Resolves once all records so far are visible to readers, or the write has failed; a failed write is retried later. */
+  async flush(): Promise<void> {
+    this.#stopTimer();
+    this.#work = this.#work.then(() => this.#write());
+    await this.#work;
+  }
+
+  /** Flushes, with retries, until all records are written or `deadlineMs` have passed. */
+  async finish(deadlineMs: number): Promise<void> {
+    const deadline = performance.now() + deadlineMs;
+    await this.flush();
+    while (!this.isEmpty && performance.now() + RETRY_MS < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      await this.flush();
+    }
+    this.#stopTimer();
+    if (!this.isEmpty) {
+      this.#options.onTrouble(`the last ${this.#bufferedBytes} bytes of summaries could not be written to ${this.#options.dir}`);
+    }
+  }
+
+  /** Flushes synchronously before the process exits; only for a local folder. */
+  flushNow(): void {
+    this.#closeBlock();
+    const made = this.#entries.flatMap(({ bytes }) => (bytes === null ? [] : [bytes]));
+    if (!this.#isLocal || made.length + this.#writing.length === 0) {
+      return;
+    }
+    const folder = fileURLToPath(this.#options.dir);
+    mkdirSync(folder, { recursive: true });
+    this.#stamp ??= this.#stampAfter(readdirSync(folder));
+    // Records of a pending write are written again, at the same offset.
+    const content = Buffer.concat([...this.#head(), ...this.#writing, ...made]);
+    const file = openSync(`${folder}/${this.#name()}`, this.#length === 0 ? 'w' : 'r+');
+    for (let done = 0; done < content.length; ) {
+      done += writeSync(file, content, done, content.length - done, this.#length + done);
+    }
+    closeSync(file);
+    this.#length += content.length;
+    this.#entries = [];
+    this.#writing = [];
+    this.#bufferedBytes = 0;
+  }
+
+  #closeBlock(): void {
+    if (this.#blockLength > 0) {
+      this.#entries.push({ bytes: this.#block.subarray(0, this.#blockLength), size: this.#blockLength, made: null });
+      // The rest of the block remains in use.
+      this.#block = this.#block.subarray(this.#blockLength);
+      this.#blockLength = 0;
+    }
+  }
+
+  #added(size: number): void {
+    this.#bufferedBytes += size;
+    if (this.#bufferedBytes > MAX_BUFFERED_BYTES) {
+      this.#drop();
+    }
+    if (this.#bufferedBytes > FLUSH_BYTES && !this.#failing && !this.#urgent) {
+      this.#urgent = true;
+      void this.flush();
+    } else if (this.#timer === null) {
+      this.#startTimer();
+    }
+  }
+
+  #drop(): void {
+    this.#closeBlock();
+    while (this.#bufferedBytes > MAX_BUFFERED_BYTES) {
+      this.#bufferedBytes -= this.#entries.shift()?.size ?? this.#bufferedBytes;
+    }
+    if (!this.#dropping) {
+      this.#dropping = true;
+      const room = `${MAX_BUFFERED_BYTES / MIB} MiB`;
+      this.#options.onTrouble(`more than ${room} of summaries wait to be written to ${this.#options.dir}: the oldest of them are dropped`);
+    }
+  }
+
+  #startTimer(): void {
+    const age = this.#now() - this.#startedAt;
+    const wait = this.#isLocal ? FIRST_FLUSH_MS : Math.min(MOST_FLUSH_MS, Math.max(FIRST_FLUSH_MS, age * FLUSH_SHARE));
+    this.#timer = setTimeout(() => void this.flush(), wait);
+    this.#timer.unref();
+  }
+
+  #stopTimer(): void {
+    if (this.#timer !== null) {
+      clearTimeout(this.#timer);
+      this.#timer = null;
+    }
+  }
+
+  async #write(): Promise<void> {
+    this.#closeBlock();
+    const entries = this.#entries;
+    await Promise.all(entries.map(({ made }) => made));
+    // Entries may have been dropped or added during the wait.
+    const count = entries.findIndex(({ bytes }) => bytes === null);
+    const taken = entries.splice(0, count === -1 ? entries.length : count);
+    const size = taken.reduce((sum, entry) => sum + entry.size, 0);
+    this.#urgent = false;
+    if (taken.length === 0) {
+      return;
+    }
+    this.#bufferedBytes -= size;
+    this.#writing = taken.map(({ bytes }) => bytes as Buffer);
+    try {
+      await (this.#isLocal ? this.#append() : this.#replace());
+      if (this.#failing) {
+        this.#options.onTrouble('summaries are written again', ABOUT);
+      }
+      this.#failing = false;
+      this.#dropping = false;
+      this.#writing = [];
+    } catch (error) {
+      if (!this.#failing) {
+        this.#failing = true;
+        this.#options.onTrouble(`summaries could not be written: ${messageOf(error)}; it is tried again`, ABOUT);
+      }
+      this.#writing = [];
+      this.#entries.unshift(...taken);
+      this.#bufferedBytes += size;
+      this.#stopTimer();
+      this.#startTimer();
+    }
+  }
+
+  async #append(): Promise<void> {
+    const folder = fileURLToPath(this.#options.dir);
+    await mkdir(folder, { recursive: true });
+    this.#stamp ??= await this.#newestStamp();
+    const content = Buffer.concat([...this.#head(), ...this.#writing]);
+    // Writes at the offset, so that a retry overwrites the remains of a failed write.
+    const file = await open(`${folder}/${this.#name()}`, this.#length === 0 ? 'w' : 'r+').catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') {
+        // The file was removed; the next attempt starts a new one.
+        this.#length = 0;
+      }
+      throw error;
+    });
+    try {
+      for (let done = 0; done < content.length; ) {
+        done += (await file.write(content, done, content.length - done, this.#length + done)).bytesWritten;
+      }
+    } finally {
+      await file.close();
+    }
+    this.#length += content.length;
+  }
+
+  async #replace(): Promise<void> {
+    this.#stamp ??= await this.#newestStamp();
+    const content = [...this.#content, ...this.#head(), ...this.#writing];
+    await this.#options.storage.write(joinUri(this.#options.dir, this.#name()), Buffer.concat(content));
+    this.#content = content;
+    this.#length = content.reduce((sum, { length }) => sum + length, 0);
+    if (this.#length >= FULL_FILE_BYTES) {
+      this.#content = [];
+      this.#length = 0;
+      this.#fileNumber++;
+    }
+  }
+
+  #head(): Buffer[] {
+    return this.#length === 0 ? [encodeFileVersion(this.#startedAt / 1000)] : [];
+  }
+
+  async #newestStamp(): Promise<number> {
+    const entries = await this.#options.storage.list(this.#options.dir);
+    return this.#stampAfter(entries.map(({ name }) => name));
+  }
+
+  /**
+   * TensorBoard reads files in the order of their names, so this log's files must follow those of the previous run, even if the clock of
+   * its machine was ahead.
+   */
+  #stampAfter(names: readonly string[]): number {
+    const stamps = names.map((name) => Number(/^events\.out\.tfevents\.(\d+)\./.exec(name)?.[1] ?? 0));
+    return stamps.reduce((newest, stamp) => Math.max(newest, stamp + 1), Math.floor(this.#startedAt / 1000));
+  }
+
+  #name(): string {
+    const seconds = String(this.#stamp).padStart(10, '0');
+    return `events.out.tfevents.${seconds}.${hostname()}.${process.pid}.${String(this.#fileNumber).padStart(6, '0')}`;
+  }
+}

@@ -1,0 +1,35 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { stringTensor, type TensorValue } from './event-file.ts';
+
+/**
+ * The part of a layer's JSON that describes its inputs, in the format of Keras 2, which TensorFlow.js writes: [layer, node, tensor,
+ * arguments] each.
+ */
+interface LayerJson {
+  readonly config?: { readonly layers?: readonly LayerJson[] };
+  readonly inbound_nodes?: readonly (readonly (readonly [string, number, number, ...unknown[]])[])[];
+}
+
+/**
+ * The layers of a model for the Graphs tab ("conceptual graph"), as Keras JSON. TensorBoard draws edges only for the format of Keras 3
+ * (tensorboard/plugins/graph/keras_util.py), so `inbound_nodes` are converted to it.
+ *
+ * @throws the error of a layer without a configuration.
+ */
+export function graphValue(tag: string, model: tfjs.LayersModel): TensorValue {
+  const json = JSON.stringify(inKeras3Style(model.toJSON(null, false) as LayerJson));
+  return { tag, plugin: 'graph_keras_model', content: Buffer.from('1'), tensor: stringTensor([], [Buffer.from(json)]) };
+}
+
+function inKeras3Style(layer: LayerJson): unknown {
+  const { config, inbound_nodes: nodes } = layer;
+  return {
+    ...layer,
+    ...(config?.layers === undefined ? {} : { config: { ...config, layers: config.layers.map(inKeras3Style) } }),
+    ...(nodes === undefined ? {} : { inbound_nodes: nodes.map((inputs) => ({ args: [inputs.map(tensorOf)], kwargs: {} })) }),
+  };
+}
+
+function tensorOf([name, node, index]: readonly [string, number, number, ...unknown[]]): unknown {
+  return { class_name: '__keras_tensor__', config: { keras_history: [name, node, index] } };
+}

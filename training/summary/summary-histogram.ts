@@ -1,0 +1,50 @@
+import { doubleTensor, type TensorValue } from './event-file.ts';
+
+export interface Histogram {
+  /** The number of NaN and infinite values, which no bucket contains. */
+  readonly strange: number;
+  /** Left edge, right edge and count of each bucket, in row-major order. */
+  readonly buckets: Float64Array;
+}
+
+/**
+ * Computes buckets of equal width from the smallest number to the largest, like TensorBoard (tensorboard/plugins/histogram/summary_v2.py):
+ * equal numbers all count in the last bucket, and without numbers all values are zero.
+ */
+export function histogramOf(numbers: ArrayLike<number>, buckets: number): Histogram {
+  let [smallest, largest, strange] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0];
+  for (let index = 0; index < numbers.length; index++) {
+    const number = numbers[index] as number;
+    if (Number.isFinite(number)) {
+      smallest = number < smallest ? number : smallest;
+      largest = number > largest ? number : largest;
+    } else {
+      strange++;
+    }
+  }
+  const rows = new Float64Array(buckets * 3);
+  if (strange === numbers.length) {
+    return { strange, buckets: rows };
+  }
+  // Halved, because the difference of two large numbers may be infinite.
+  const width = (largest / 2 - smallest / 2) / buckets;
+  const last = buckets - 1;
+  for (let bucket = 0; bucket <= last; bucket++) {
+    rows[bucket * 3] = 2 * (smallest / 2 + bucket * width);
+    rows[bucket * 3 + 1] = bucket === last ? largest : 2 * (smallest / 2 + (bucket + 1) * width);
+  }
+  rows[0] = smallest;
+  for (let index = 0; index < numbers.length; index++) {
+    const number = numbers[index] as number;
+    if (Number.isFinite(number)) {
+      const bucket = width === 0 ? last : Math.min(last, Math.floor((number / 2 - smallest / 2) / width));
+      rows[bucket * 3 + 2] = (rows[bucket * 3 + 2] as number) + 1;
+    }
+  }
+  return { strange, buckets: rows };
+}
+
+/** The plugin expects a row of left edge, right edge and count for each bucket. */
+export function histogramValue(tag: string, { buckets }: Histogram): TensorValue {
+  return { tag, plugin: 'histograms', content: new Uint8Array(0), tensor: doubleTensor([buckets.length / 3, 3], buckets) };
+}

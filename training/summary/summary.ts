@@ -1,0 +1,414 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import type { Column } from '../data/data.ts';
+import { encodeRestart, encodeScalars, encodeTensorValue, type Scalar, type TensorValue } from './event-file.ts';
+import { EventLog } from './event-log.ts';
+import { graphValue } from './summary-graph.ts';
+import { histogramOf, histogramValue } from './summary-histogram.ts';
+import {
+  experimentValue,
+  type Hyperparameters,
+  type HyperparameterValue,
+  type Metric,
+  sessionEndValue,
+  sessionStartValue,
+} from './summary-hparams.ts';
+import { imageValue, type Pictures, picturesShape, toBytes } from './summary-image.ts';
+import { textValue } from './summary-text.ts';
+
+/** Numeric data of any shape. */
+export type Numbers = tfjs.Tensor | readonly number[] | Float32Array | Float64Array | Int32Array | Uint8Array | Uint8ClampedArray;
+
+/**
+ * Writes values of a run for TensorBoard. Values are copied immediately (a tensor may be disposed after the call and is never disposed
+ * here) and written in the background; in a task that writes no summaries, every call does nothing. TensorBoard groups tags by the part
+ * before the first slash; any string is valid. Steps are integers of at least 0.
+ *
+ * All methods except `flush` throw TonyError SUMMARY_INVALID for values, tags or steps of the wrong kind.
+ */
+export interface Summaries {
+  /** @param tag e.g. `train/loss`. NaN and infinite values are kept and displayed. */
+  scalar(tag: string, value: number, step: number): void;
+  scalars(values: Readonly<Record<string, number>>, step: number): void;
+  /**
+   * The distribution of numbers, for the Histograms and Distributions tabs. NaN and infinite numbers are omitted.
+   * @param options.buckets the number of buckets of equal width; 30 by default, at most 1000.
+   */
+  histogram(tag: string, numbers: Numbers, step: number, options?: { readonly buckets?: number }): void;
+  /**
+   * @param image of shape [height, width], [height, width, channels] or [n, height, width, channels], with 1 channel (grey), 2 (grey and
+   *   alpha), 3 (RGB) or 4 (RGBA). Floating-point numbers range from 0 to 1, integers and bytes from 0 to 255; values outside are clipped.
+   * @param options.max the maximum number of images to keep; 3 by default.
+   */
+  image(tag: string, image: tfjs.Tensor | Column, step: number, options?: { readonly max?: number }): void;
+  /** @param text rendered as Markdown. */
+  text(tag: string, text: string, step: number): void;
+  /**
+   * A row of the HParams tab; `fit` adds optimizer, learning_rate, batch_size, world_size, epochs and seed. Call it before training starts;
+   * several calls are merged. If another role (an evaluator) passes the same values, its metrics appear in the same row.
+   * @param options.metrics the metric columns: tags of scalars. All scalars by default.
+   */
+  hparams(values: Hyperparameters, options?: { readonly metrics?: readonly (string | Metric)[] }): void;
+  /** The layers of a model, for the Graphs tab; `fit` calls this itself. */
+  graph(model: tfjs.LayersModel): void;
+  /**
+   * For loops without `fit` that resume from a checkpoint: declares what earlier, interrupted programs wrote for this and later steps void.
+   */
+  resumeFrom(step: number): void;
+  /** Resolves once everything so far is visible to readers, or storage is unavailable. */
+  flush(): Promise<void>;
+}
+
+export interface SummaryOptions {
+  readonly storage: Storage;
+  /** URI of the run's own folder: TensorBoard shows each folder as a run. */
+  readonly dir: string;
+  /** The name of the row in the HParams tab; the run by default. */
+  readonly trial?: string;
+  readonly onTrouble: (message: string, about?: string) => void;
+  /** ms since the epoch. */
+  readonly now?: () => number;
+}
+
+const DEFAULT_BUCKETS = 30;
+const MOST_BUCKETS = 1000;
+const DEFAULT_IMAGES = 3;
+/** The limit for one call, as pixel data. */
+const MOST_IMAGE_BYTES = 16 * 1024 * 1024;
+/** A value above this is not a fraction; filters may produce values slightly above 1. */
+const CERTAINLY_NO_FRACTION = 2;
+const MOST_KNOWN_TAGS = 10_000;
+const FINISH_MS = 30_000;
+
+/** Writes a run's event files. */
+export class SummaryWriter implements Summaries {
+  readonly #log: EventLog;
+  readonly #options: SummaryOptions;
+  readonly #now: () => number;
+  /** The largest step of this process, whose own steps `resumeFrom` must not void. */
+  #largestStep = -1;
+  #hparams: { values: Record<string, HyperparameterValue>; metrics: Metric[] } | null = null;
+  #session: 'none' | 'begun' | 'ended' = 'none';
+  readonly #told = new Set<string>();
+  /** The kind of value for each tag, up to MOST_KNOWN_TAGS. */
+  readonly #kinds = new Map<string, string>();
+
+  constructor(options: SummaryOptions) {
+    this.#options = options;
+    this.#now = options.now ?? Date.now;
+    this.#log = new EventLog(options);
+  }
+
+  /** True if nothing waits to be written. */
+  get isEmpty(): boolean {
+    return this.#log.isEmpty && this.#hparams === null;
+  }
+
+  resumeFrom(step: number): void {
+    checkStep(step);
+    if (this.#largestStep < step) {
+      // Written twice, because TensorBoard interprets the first record of a run as the start of the run.
+      const record = encodeRestart(this.#seconds(), step);
+      this.#log.add(record);
+      this.#log.add(record);
+    }
+  }
+
+  scalar(tag: string, value: number, step: number): void {
+    this.#addScalars([{ tag, value }], step);
+  }
+
+  scalars(values: Readonly<Record<string, number>>, step: number): void {
+    const list = Object.entries(values).map(([tag, value]) => ({ tag, value }));
+    if (list.length > 0) {
+      this.#addScalars(list, step);
+    }
+  }
+
+  #addScalars(scalars: readonly Scalar[], step: number): void {
+    checkStep(step);
+    for (const { tag, value } of scalars) {
+      this.#claim(tag, 'scalars');
+      if (typeof value !== 'number') {
+        throw new TonyError('SUMMARY_INVALID', `the scalar ${tag} is ${describe(value)}, not a number`);
+      }
+    }
+    this.#begin(step);
+    this.#log.add(encodeScalars(this.#seconds(), step, scalars));
+  }
+
+  histogram(tag: string, numbers: Numbers, step: number, options: { readonly buckets?: number } = {}): void {
+    this.#claim(tag, 'histograms');
+    checkStep(step);
+    const buckets = options.buckets ?? DEFAULT_BUCKETS;
+    if (!Number.isInteger(buckets) || buckets < 1 || buckets > MOST_BUCKETS) {
+      throw new TonyError('SUMMARY_INVALID', `the histogram ${tag} is to have ${buckets} buckets; 1 to ${MOST_BUCKETS} are possible`);
+    }
+    const histogram = histogramOf(numbersOf(tag, numbers), buckets);
+    if (histogram.strange > 0) {
+      this.#tell(tag, `${histogram.strange} numbers of the histogram ${tag} at step ${step} are NaN or infinite`);
+    }
+    this.#add(step, histogramValue(tag, histogram));
+  }
+
+  image(tag: string, image: tfjs.Tensor | Column, step: number, options: { readonly max?: number } = {}): void {
+    this.#claim(tag, 'images');
+    checkStep(step);
+    const max = options.max ?? DEFAULT_IMAGES;
+    if (!Number.isInteger(max) || max < 1) {
+      throw new TonyError('SUMMARY_INVALID', `max of the image ${tag} is ${max}; it must be a whole number of at least 1`);
+    }
+    const pictures = this.#picturesOf(tag, image, max);
+    const wallTime = this.#seconds();
+    this.#begin(step);
+    // Another thread compresses the images.
+    const record = imageValue(tag, pictures).then((value) => encodeTensorValue(wallTime, step, value));
+    this.#log.addLater(record, pictures.pixels.length);
+  }
+
+  text(tag: string, text: string, step: number): void {
+    this.#claim(tag, 'text');
+    checkStep(step);
+    if (typeof text !== 'string') {
+      throw new TonyError('SUMMARY_INVALID', `the text ${tag} is ${describe(text)}, not a string`);
+    }
+    this.#add(step, textValue(tag, text));
+  }
+
+  hparams(values: Hyperparameters, options: { readonly metrics?: readonly (string | Metric)[] } = {}): void {
+    for (const [name, value] of Object.entries(values)) {
+      const known = typeof value === 'string' || typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value));
+      if (!known) {
+        throw new TonyError(
+          'SUMMARY_INVALID',
+          `the hyperparameter ${name} is ${describe(value)}; TensorBoard takes numbers, strings, true and false`,
+        );
+      }
+    }
+    const metrics = (options.metrics ?? []).map((metric) => (typeof metric === 'string' ? { tag: metric } : metric));
+    for (const { tag } of metrics) {
+      checkTag(tag);
+    }
+    if (this.#session !== 'none') {
+      this.#tell(
+        'hparams',
+        'hyperparameters that are given after training has begun are not shown: TensorBoard takes only the first of a run',
+      );
+      return;
+    }
+    this.#hparams ??= { values: {}, metrics: [] };
+    Object.assign(this.#hparams.values, values);
+    this.#hparams.metrics.push(...metrics);
+  }
+
+  /** Adds defaults for hyperparameters that the program has not set; ignored after the session has started. */
+  addHparams(values: Hyperparameters): void {
+    if (this.#session === 'none') {
+      this.#hparams = { values: { ...values, ...this.#hparams?.values }, metrics: this.#hparams?.metrics ?? [] };
+    }
+  }
+
+  graph(model: tfjs.LayersModel): void {
+    try {
+      this.#add(0, graphValue('keras', model));
+    } catch (error) {
+      this.#tell('graph', `the model is not drawn in the Graphs tab: ${messageOf(error)}`);
+    }
+  }
+
+  async flush(): Promise<void> {
+    this.#beginSession();
+    await this.#log.flush();
+  }
+
+  /** Records the end of training for the HParams tab. */
+  endSession(succeeded: boolean): void {
+    this.#beginSession();
+    if (this.#session === 'begun') {
+      this.#session = 'ended';
+      this.#log.add(encodeTensorValue(this.#seconds(), 0, sessionEndValue(this.#seconds(), succeeded)));
+    }
+  }
+
+  /** The last flush, with retries for up to FINISH_MS. */
+  async finish(): Promise<void> {
+    this.#beginSession();
+    await this.#log.finish(FINISH_MS);
+  }
+
+  /** Flushes synchronously, where the storage permits it. */
+  finishNow(): void {
+    this.#beginSession();
+    try {
+      this.#log.flushNow();
+    } catch (error) {
+      this.#options.onTrouble(`the last summaries could not be written: ${messageOf(error)}`);
+    }
+  }
+
+  #add(step: number, value: TensorValue): void {
+    this.#begin(step);
+    this.#log.add(encodeTensorValue(this.#seconds(), step, value));
+  }
+
+  /** Rejects a tag with two kinds of values, because TensorBoard then shows neither. */
+  #claim(tag: string, kind: string): void {
+    const known = this.#kinds.get(tag);
+    if (known === kind) {
+      return;
+    }
+    checkTag(tag);
+    if (known !== undefined) {
+      throw new TonyError('SUMMARY_INVALID', `the tag ${tag} is used for ${known} already, and now for ${kind}`, {
+        hint: 'Use another tag.',
+      });
+    }
+    if (this.#kinds.size < MOST_KNOWN_TAGS) {
+      this.#kinds.set(tag, kind);
+    }
+  }
+
+  /** The first value of a step above 0 fixes the hyperparameters. */
+  #begin(step: number): void {
+    if (step > this.#largestStep) {
+      this.#largestStep = step;
+    }
+    if (step > 0 && this.#hparams !== null) {
+      this.#beginSession();
+    }
+  }
+
+  #beginSession(): void {
+    if (this.#hparams === null) {
+      return;
+    }
+    const { values, metrics } = this.#hparams;
+    const now = this.#seconds();
+    this.#hparams = null;
+    this.#session = 'begun';
+    if (metrics.length > 0) {
+      this.#log.add(encodeTensorValue(now, 0, experimentValue(now, values, metrics)));
+    }
+    this.#log.add(encodeTensorValue(now, 0, sessionStartValue(now, values, this.#options.trial ?? '')));
+  }
+
+  #picturesOf(tag: string, image: tfjs.Tensor | Column, max: number): Pictures {
+    const shape = picturesShape(image.shape);
+    if (shape === null) {
+      throw new TonyError('SUMMARY_INVALID', `the image ${tag} has the shape [${image.shape.join(', ')}]`, {
+        hint: 'Use [height, width], [height, width, channels] or [n, height, width, channels], with 1 to 4 channels.',
+      });
+    }
+    const count = Math.min(shape.count, max);
+    const length = count * shape.height * shape.width * shape.channels;
+    if (length > MOST_IMAGE_BYTES) {
+      throw new TonyError('SUMMARY_INVALID', `the image ${tag} has ${length} values; at most ${MOST_IMAGE_BYTES} are taken`, {
+        hint: 'Make it smaller (tf.image.resizeBilinear), or pass a smaller max.',
+      });
+    }
+    const values = isTensor(image) ? firstOf(tag, image, shape.count, count) : image.values;
+    if (values.length < length) {
+      throw new TonyError('SUMMARY_INVALID', `the image ${tag} has ${values.length} values, its shape asks for ${length}`);
+    }
+    const fractions = isTensor(image) ? image.dtype !== 'int32' : image.values instanceof Float32Array;
+    if (fractions && anyAbove(CERTAINLY_NO_FRACTION, values, length)) {
+      this.#tell(tag, `the image ${tag} is mostly white: floating-point numbers are 0 to 1, integers 0 to 255`);
+    }
+    return { ...shape, count, pixels: toBytes(values, length, fractions ? 255 : 1) };
+  }
+
+  /** Reports once for each tag, because the problem is likely to recur in every step. */
+  #tell(about: string, message: string): void {
+    if (!this.#told.has(about) && this.#told.size < 100) {
+      this.#told.add(about);
+      this.#options.onTrouble(message);
+    }
+  }
+
+  #seconds(): number {
+    return this.#now() / 1000;
+  }
+}
+
+function isTensor(value: unknown): value is tfjs.Tensor {
+  return typeof (value as { dataSync?: unknown } | null)?.dataSync === 'function';
+}
+
+/**
+ * Reads synchronously: on every training backend, `data()` is no faster than `dataSync()`, and only the latter can read a tensor that
+ * tf.tidy disposes afterwards.
+ */
+function numbersOf(tag: string, numbers: Numbers): ArrayLike<number> {
+  if (isTensor(numbers)) {
+    if (numbers.dtype !== 'float32' && numbers.dtype !== 'int32' && numbers.dtype !== 'bool') {
+      throw new TonyError('SUMMARY_INVALID', `the tensor for ${tag} holds ${numbers.dtype}, not numbers`);
+    }
+    return numbers.dataSync();
+  }
+  if (
+    Array.isArray(numbers)
+      ? numbers.every((number) => typeof number === 'number')
+      : ArrayBuffer.isView(numbers) && !(numbers instanceof DataView)
+  ) {
+    return numbers;
+  }
+  throw new TonyError('SUMMARY_INVALID', `what is given for ${tag} is ${describe(numbers)}, neither a tensor nor an array of numbers`);
+}
+
+/** Reads the first pictures of a batch without reading the rest. */
+function firstOf(tag: string, batch: tfjs.Tensor, count: number, wanted: number): ArrayLike<number> {
+  if (wanted === count) {
+    return numbersOf(tag, batch);
+  }
+  const first = batch.slice([0, 0, 0, 0], [wanted, ...batch.shape.slice(1)]);
+  try {
+    return numbersOf(tag, first);
+  } finally {
+    first.dispose();
+  }
+}
+
+function anyAbove(limit: number, values: ArrayLike<number>, length: number): boolean {
+  for (let index = 0; index < length; index++) {
+    if ((values[index] as number) > limit) {
+      return true;
+    }
+  }
+  return false;
+}
+
+function checkTag(tag: string): void {
+  if (typeof tag !== 'string' || tag === '') {
+    throw new TonyError('SUMMARY_INVALID', `a tag is ${describe(tag)}; it must be a string that is not empty`);
+  }
+}
+
+function checkStep(step: number): void {
+  if (!Number.isSafeInteger(step) || step < 0) {
+    throw new TonyError('SUMMARY_INVALID', `a step is ${describe(step)}; it must be a whole number of at least 0`);
+  }
+}
+
+function describe(value: unknown): string {
+  return value === ''
+    ? 'empty'
+    : typeof value === 'object' && value !== null
+      ? Array.isArray(value)
+        ? 'an array'
+        : 'an object'
+      : String(value);
+}
+
+/** For ranks that write no summaries, and for programs without a summary folder. */
+export const NO_SUMMARIES: Summaries = {
+  scalar: () => {},
+  scalars: () => {},
+  histogram: () => {},
+  image: () => {},
+  text: () => {},
+  hparams: () => {},
+  graph: () => {},
+  resumeFrom: () => {},
+  flush: () => Promise.resolve(),
+};

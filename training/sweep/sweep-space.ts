@@ -1,0 +1,69 @@
+import { TonyError } from '../../platform/errors.ts';
+import { createRandom } from '../process/random.ts';
+import type { HyperparameterValue } from '../summary/summary-hparams.ts';
+
+/** One combination of hyperparameters. */
+export type Configuration = Readonly<Record<string, HyperparameterValue>>;
+
+type Choices = readonly HyperparameterValue[];
+
+/** Numbers from `min` to `max`, uniform on a linear scale or on a logarithmic scale (learning rates); optionally integers. */
+export interface Range {
+  readonly min: number;
+  readonly max: number;
+  readonly scale?: 'linear' | 'log';
+  readonly integer?: boolean;
+}
+
+export type Drawn<Space> = { readonly [Name in keyof Space]: Space[Name] extends readonly (infer Value)[] ? Value : number };
+
+/** All combinations of the values; the last name varies fastest. `grid({ rate: [0.1, 0.01], units: [32, 64] })` returns four. */
+export function grid<Space extends Readonly<Record<string, Choices>>>(space: Space): Drawn<Space>[] {
+  let all: Record<string, HyperparameterValue>[] = [{}];
+  for (const [name, values] of Object.entries(space)) {
+    if (values.length === 0) throw new TonyError('USAGE', `the grid has no values for ${name}`);
+    all = all.flatMap((before) => values.map((value) => ({ ...before, [name]: value })));
+  }
+  return all as Drawn<Space>[];
+}
+
+/**
+ * Draws random combinations: one value of each list, one number of each range. The result depends only on the arguments, on every machine,
+ * and more trials extend the list of fewer trials.
+ */
+export function randomSearch<Space extends Readonly<Record<string, Choices | Range>>>(
+  space: Space,
+  options: { readonly trials: number; readonly seed?: number },
+): Drawn<Space>[] {
+  const { trials, seed = 1 } = options;
+  if (!Number.isInteger(trials) || trials < 1) throw new TonyError('USAGE', `trials is ${trials}; it must be a whole number of at least 1`);
+  for (const [name, choice] of Object.entries(space)) check(name, choice);
+  return Array.from({ length: trials }, (_, trial) => {
+    const random = createRandom(seed, trial);
+    return Object.fromEntries(Object.entries(space).map(([name, choice]) => [name, draw(choice, random())])) as Drawn<Space>;
+  });
+}
+
+function isChoices(choice: Choices | Range): choice is Choices {
+  return Array.isArray(choice);
+}
+
+function check(name: string, choice: Choices | Range): void {
+  if (isChoices(choice)) {
+    if (choice.length === 0) throw new TonyError('USAGE', `the space has no values for ${name}`);
+    return;
+  }
+  const { min, max, scale } = choice;
+  if (!(Number.isFinite(min) && Number.isFinite(max) && min <= max)) throw new TonyError('USAGE', `${name} is to be from ${min} to ${max}`);
+  if (scale === 'log' && min <= 0)
+    throw new TonyError('USAGE', `${name} is to be from ${min} on a logarithmic scale, which begins above 0`);
+}
+
+function draw(choice: Choices | Range, random: number): HyperparameterValue {
+  if (isChoices(choice)) return choice[Math.floor(random * choice.length)] as HyperparameterValue;
+  const { min, max, scale = 'linear', integer = false } = choice;
+  // An integer represents all numbers that round down to it.
+  const end = integer ? max + 1 : max;
+  const value = scale === 'log' ? min * (end / min) ** random : min + (end - min) * random;
+  return integer ? Math.min(max, Math.floor(value)) : value;
+}

@@ -1,0 +1,259 @@
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { joinUri } from '../../storage/uri.ts';
+import type { Cluster } from '../cluster/cluster.ts';
+import { outputPlace } from '../cluster/output-place.ts';
+import { beforeProgramEnds } from '../process/program-end.ts';
+import { NO_SUMMARIES, type Summaries, SummaryWriter } from '../summary/summary.ts';
+import type { Configuration } from './sweep-space.ts';
+import { csvOf, decodeTrial, encodeTrial, type Goal, printed, ranked, type TrialResult, tableOf } from './sweep-table.ts';
+
+/*
+ * The output folder of `sweep`:
+ *
+ *   _SWEEP             JSON: the configurations; written by the first task and verified by the others
+ *   trial-00003.json   the result of a trial; written once
+ *   trial-00003/       files that the trial itself has written
+ *   results.csv        all trials, best first; written once all have finished
+ *   results.json
+ */
+const DESCRIPTION = '_SWEEP';
+const TRIAL_FILE = /^trial-(\d+)\.json$/;
+const AT_ONCE = 16;
+
+export interface SweepOptions {
+  /** The metric by which trials are compared. */
+  readonly metric: string;
+  readonly goal: Goal;
+  /** Folder for the results: a URI, or a path (relative to the job's output folder); `sweep` by default. */
+  readonly output?: string;
+  /**
+   * The reaction to an error of a trial. `fail`, the default, ends this task, which the job restarts; `record` stores the error in the
+   * table.
+   */
+  readonly onError?: 'fail' | 'record';
+  /** Distinguishes this sweep from others with the same configurations in the same folder. */
+  readonly version?: string;
+}
+
+/** The context of a trial. */
+export interface Trial {
+  readonly index: number;
+  /** `trial-00003`: the name of its summary run and of its row in the table. */
+  readonly name: string;
+  /** URI of a folder for files of the trial. */
+  readonly outputDir: string;
+  /** Writes intermediate metrics as summaries. */
+  report(values: Readonly<Record<string, number>>, step: number): void;
+  /** The trial's own TensorBoard run, which already contains its hyperparameters. */
+  readonly summaries: Summaries;
+}
+
+export interface SweepReport<C extends Configuration> {
+  /** The URI of the results folder. */
+  readonly output: string;
+  /** The trials that this task computed in this run. */
+  readonly computed: readonly TrialResult<C>[];
+  /** All trials, best first, on the task that finished last; null on a task that finished while others were still running. */
+  readonly results: readonly TrialResult<C>[] | null;
+}
+
+/**
+ * Evaluates configurations independently on all tasks of a role: task i runs configurations i, i+N, ... Each result is stored immediately,
+ * so a restarted task, or another job with the same output, continues with the unfinished trials. The last task writes `results.csv` and
+ * `results.json`, and prints the table. Each trial is a TensorBoard run with a row in the HParams tab.
+ *
+ * The role must have no ranks (`ranked: false` in job.yaml): models train with `model.fit`, one in each task.
+ *
+ * @param configurations the same list in each task: from `grid` or `randomSearch`, or an array.
+ * @throws TonyError OUTPUT_MISMATCH when the folder contains trials of other configurations; TRIAL_FAILED; USAGE when the tasks have ranks.
+ */
+export async function sweep<C extends Configuration>(
+  cluster: Cluster,
+  configurations: readonly C[],
+  trial: (configuration: C, trial: Trial) => Promise<Readonly<Record<string, number>>>,
+  options: SweepOptions,
+): Promise<SweepReport<C>> {
+  if (cluster.worldSize > 1) {
+    throw new TonyError('USAGE', `the tasks of role ${cluster.role} train together: none of them can try a configuration by itself`, {
+      hint: 'Set ranked: false for the role in job.yaml.',
+    });
+  }
+  const output = outputPlace(cluster, options.output ?? 'sweep');
+  const results = await SweepOutput.open<C>(cluster, output, configurations, options.version ?? '');
+  const { index: first, count } = cluster.position;
+  const computed: TrialResult<C>[] = [];
+  const known = await results.done();
+  for (let index = first % count; index < configurations.length; index += count) {
+    if (known.has(index)) continue;
+    const result = await runTrial(cluster, { index, configuration: configurations[index] as C, output, options }, trial);
+    await results.add(result);
+    computed.push(result);
+    process.stdout.write(`${result.name} ${JSON.stringify(result.configuration)}: ${summaryOf(result)}\n`);
+    const value = result.metrics[options.metric];
+    cluster.metrics(computed.length, {
+      'sweep/trials': computed.length,
+      ...(value !== undefined && { [`sweep/${options.metric}`]: value }),
+    });
+  }
+  const all = await results.all();
+  if (all === null) return { output, computed, results: null };
+  const best = ranked(all, options.metric, options.goal);
+  if (await results.finish(best, options)) process.stdout.write(`${printed(tableOf(best))}\n`);
+  return { output, computed, results: best };
+}
+
+function summaryOf({ metrics, error, seconds }: TrialResult): string {
+  const values = Object.entries(metrics).map(([name, value]) => `${name} ${Number(value.toPrecision(5))}`);
+  return `${error ?? values.join(', ')} (${seconds.toFixed(1)} s)`;
+}
+
+interface TrialPlan<C> {
+  readonly index: number;
+  readonly configuration: C;
+  readonly output: string;
+  readonly options: SweepOptions;
+}
+
+async function runTrial<C extends Configuration>(
+  cluster: Cluster,
+  { index, configuration, output, options }: TrialPlan<C>,
+  trial: (configuration: C, trial: Trial) => Promise<Readonly<Record<string, number>>>,
+): Promise<TrialResult<C>> {
+  const name = nameOf(index);
+  const started = performance.now();
+  const run = openRun(cluster, name, configuration, options.metric);
+  let largestStep = 0;
+  const context: Trial = {
+    index,
+    name,
+    outputDir: joinUri(output, name),
+    summaries: run.summaries,
+    report: (values, step) => {
+      largestStep = Math.max(largestStep, step);
+      run.summaries.scalars(values, step);
+    },
+  };
+  let metrics: Readonly<Record<string, number>> = {};
+  let error: string | null = null;
+  try {
+    metrics = await trial(configuration, context);
+    check(metrics, name, options.metric);
+    run.summaries.scalars(metrics, largestStep + 1);
+  } catch (thrown) {
+    if (options.onError !== 'record') {
+      await run.end(false);
+      throw thrown instanceof TonyError ? thrown : failed(name, configuration, thrown);
+    }
+    error = messageOf(thrown);
+    metrics = {};
+  }
+  await run.end(error === null);
+  const seconds = (performance.now() - started) / 1000;
+  return { index, name, configuration, metrics: { ...metrics }, seconds, task: `${cluster.role}:${cluster.index}`, error };
+}
+
+function nameOf(index: number): string {
+  return `trial-${String(index).padStart(5, '0')}`;
+}
+
+function failed(name: string, configuration: Configuration, cause: unknown): TonyError {
+  return new TonyError('TRIAL_FAILED', `${name} ${JSON.stringify(configuration)} has failed: ${messageOf(cause)}`, { cause });
+}
+
+function check(metrics: Readonly<Record<string, number>>, name: string, metric: string): void {
+  const isMap = typeof metrics === 'object' && metrics !== null;
+  const odd = isMap ? Object.entries(metrics).find(([, value]) => typeof value !== 'number') : undefined;
+  if (odd !== undefined) throw new TonyError('TRIAL_FAILED', `${name} gives ${odd[0]}: ${typeof odd[1]}; metrics are numbers`);
+  if (!isMap || metrics[metric] === undefined) {
+    const given = isMap ? Object.keys(metrics).join(', ') || 'none' : typeof metrics;
+    throw new TonyError('TRIAL_FAILED', `${name} gives no metric ${metric}, by which the trials are compared (it gives: ${given})`, {
+      hint: 'Return it from the trial: { accuracy: 0.98 }.',
+    });
+  }
+}
+
+interface Run {
+  readonly summaries: Summaries;
+  end(succeeded: boolean): Promise<void>;
+}
+
+function openRun(cluster: Cluster, name: string, configuration: Configuration, metric: string): Run {
+  const { summaryDir, storage } = cluster;
+  if (summaryDir === null) return { summaries: NO_SUMMARIES, end: async () => {} };
+  const onTrouble = (message: string) => process.stderr.write(`tony-ts: ${name}: ${message}\n`);
+  const writer = new SummaryWriter({ storage, dir: joinUri(summaryDir, name), trial: name, onTrouble });
+  // Discards the summaries that a failed task wrote for this trial.
+  writer.resumeFrom(0);
+  writer.hparams(configuration, { metrics: [metric] });
+  const end = async (succeeded: boolean) => {
+    writer.endSession(succeeded);
+    await writer.finish();
+  };
+  const release = beforeProgramEnds({ isDue: () => !writer.isEmpty, finish: () => end(false), finishNow: () => writer.finishNow() });
+  return {
+    summaries: writer,
+    end: async (succeeded) => {
+      release();
+      await end(succeeded);
+    },
+  };
+}
+
+/** The stored results. Each is complete and written once, whichever task writes it. */
+class SweepOutput<C extends Configuration> {
+  readonly #cluster: Cluster;
+  readonly #uri: string;
+  readonly #trials: number;
+
+  private constructor(cluster: Cluster, uri: string, trials: number) {
+    this.#cluster = cluster;
+    this.#uri = uri;
+    this.#trials = trials;
+  }
+
+  static async open<C extends Configuration>(
+    cluster: Cluster,
+    uri: string,
+    configurations: readonly C[],
+    version: string,
+  ): Promise<SweepOutput<C>> {
+    const { storage } = cluster;
+    const file = joinUri(uri, DESCRIPTION);
+    const bytes = Buffer.from(`${JSON.stringify({ version: 1, of: version, configurations })}\n`);
+    if (!(await storage.write(file, bytes, { ifAbsent: true })) && !(await storage.read(file)).equals(bytes)) {
+      throw new TonyError('OUTPUT_MISMATCH', `${uri} holds trials of other configurations`);
+    }
+    return new SweepOutput<C>(cluster, uri, configurations.length);
+  }
+
+  async done(): Promise<Set<number>> {
+    const names = (await this.#cluster.storage.list(this.#uri)).map(({ name }) => TRIAL_FILE.exec(name)?.[1]);
+    return new Set(names.filter((number) => number !== undefined).map(Number));
+  }
+
+  async add(result: TrialResult<C>): Promise<void> {
+    const uri = joinUri(this.#uri, `${result.name}.json`);
+    await this.#cluster.storage.write(uri, Buffer.from(`${encodeTrial(result)}\n`), { ifAbsent: true });
+  }
+
+  /** All results; null while some are missing. */
+  async all(): Promise<TrialResult<C>[] | null> {
+    if ((await this.done()).size < this.#trials) return null;
+    const results: TrialResult<C>[] = [];
+    for (let first = 0; first < this.#trials; first += AT_ONCE) {
+      const some = Array.from({ length: Math.min(AT_ONCE, this.#trials - first) }, (_, at) => nameOf(first + at));
+      const texts = await Promise.all(some.map((name) => this.#cluster.storage.read(joinUri(this.#uri, `${name}.json`))));
+      results.push(...texts.map((text) => decodeTrial<C>(text.toString())));
+    }
+    return results;
+  }
+
+  /** Writes the tables; false if another task has already written them. */
+  async finish(best: readonly TrialResult<C>[], { metric, goal }: SweepOptions): Promise<boolean> {
+    const { storage } = this.#cluster;
+    await storage.write(joinUri(this.#uri, 'results.csv'), Buffer.from(csvOf(tableOf(best))), { ifAbsent: true });
+    const trials = best.map((trial) => JSON.parse(encodeTrial(trial)) as unknown);
+    const bytes = Buffer.from(`${JSON.stringify({ version: 1, metric, goal, trials }, null, 1)}\n`);
+    return await storage.write(joinUri(this.#uri, 'results.json'), bytes, { ifAbsent: true });
+  }
+}

@@ -1,0 +1,77 @@
+import type { Answer, Outcome, Program } from './program.ts';
+
+/** A disagreement of the two sides. */
+export interface Difference {
+  readonly what: string;
+  readonly by: number;
+}
+
+/** A program with larger weights amplifies rounding and is skipped. */
+const LARGEST_WEIGHT = 50;
+/** The tolerance for a different order of summation over a dozen steps; relative for numbers above 1. */
+const FLOAT32 = 5e-5;
+/**
+ * The tolerance for gradients with 11 bits. Each time a rank forwards a gradient, at most three times, its error grows by half a unit in
+ * the last place; squares in the optimizer's slots have twice that error, and layers that divide by a spread amplify it. Relative to the
+ * distance that the weights moved. A gradient that is missing, counted twice or given to another variable is off by its whole size.
+ */
+const FLOAT16 = 8 * 2 ** -11;
+
+/** Returns null if all sides agree, and the reason to skip a program that TensorFlow.js rejects or that amplifies rounding. */
+export function differenceOf(program: Program, plain: Answer, ranks: readonly Answer[]): Difference | { readonly skipped: string } | null {
+  if ('error' in plain) return { skipped: plain.error };
+  const expected = plain.outcome;
+  const sizes = Object.values(expected.weights).flatMap((values) => values.map(Math.abs));
+  if (!sizes.every((size) => size < LARGEST_WEIGHT)) return { skipped: 'the weights grow without bound' };
+  const outcomes: Outcome[] = [];
+  for (const answer of ranks) {
+    if ('error' in answer) return { what: answer.error, by: Number.POSITIVE_INFINITY };
+    outcomes.push(answer.outcome);
+  }
+  const [first] = outcomes as [Outcome];
+  const isServed = program.strategy === 'parameter-server';
+  const tolerance = program.strategy === 'float16' ? FLOAT16 * Math.max(1, expected.path) : FLOAT32;
+  return (
+    largest(first.weights, expected.weights, tolerance, () => 0) ??
+    // Parameter servers hold the slots, so the workers have none.
+    (isServed ? null : largest(first.slots, expected.slots, tolerance, initialSlot)) ??
+    largest(Object.fromEntries(first.losses.map(([what, loss]) => [what, [loss]])), lossesOf(expected, first), tolerance, () => 0) ??
+    // If ranks start with different weights, those that no action has made equal may still differ.
+    (program.unequalStart ? null : betweenRanks(outcomes))
+  );
+}
+
+function lossesOf(expected: Outcome, { losses }: Outcome): Record<string, readonly number[]> {
+  const compared = new Set(losses.map(([what]) => what));
+  return Object.fromEntries(expected.losses.filter(([what]) => compared.has(what)).map(([what, loss]) => [what, [loss]]));
+}
+
+/** The value of a slot that one side has not created yet. */
+function initialSlot(name: string): number {
+  return name.endsWith('/accumulator') ? 0.2 : 0;
+}
+
+type Values = Readonly<Record<string, readonly number[]>>;
+
+function largest(actual: Values, expected: Values, tolerance: number, initial: (name: string) => number): Difference | null {
+  let worst: Difference | null = null;
+  for (const name of new Set([...Object.keys(actual), ...Object.keys(expected)])) {
+    const length = Math.max(actual[name]?.length ?? 0, expected[name]?.length ?? 0);
+    for (let index = 0; index < length; index++) {
+      const [one, other] = [actual[name]?.[index] ?? initial(name), expected[name]?.[index] ?? initial(name)];
+      const by = Math.abs(one - other) / Math.max(1, Math.abs(other));
+      if (!(by <= tolerance) && by > (worst?.by ?? 0)) worst = { what: `${name}[${index}] is ${one} instead of ${other}`, by };
+      if (Number.isNaN(by)) return { what: `${name}[${index}] is ${one} instead of ${other}`, by };
+    }
+  }
+  return worst;
+}
+
+/** Verifies that all ranks hold the same bits. */
+function betweenRanks([first, ...others]: readonly Outcome[]): Difference | null {
+  for (const [index, other] of others.entries()) {
+    const difference = largest(other.weights, first?.weights ?? {}, 0, () => 0);
+    if (difference !== null) return { ...difference, what: `rank ${index + 1} against rank 0: ${difference.what}` };
+  }
+  return null;
+}

@@ -1,0 +1,229 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { build } from 'esbuild';
+import type { Strategy } from '../../../conf/job.ts';
+import { fileUri } from '../../../storage/uri.ts';
+import type { TaskContext } from '../../process/task-context.ts';
+import { type BoundPort, bindPort } from '../bind-port.ts';
+import { type Difference, differenceOf } from './compare.ts';
+import type { Answer, Program } from './program.ts';
+import type { RankMessage } from './rank-side.ts';
+
+const RANKS = 3;
+const SERVERS = 2;
+/** The time limit for a program, sufficient on a busy machine. */
+const PROGRAM_MS = 120_000;
+
+export interface LaneOptions {
+  /** The Node.js executable of the processes, and their environment. */
+  readonly node?: string;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+/** The result of a comparison: null if both sides agree. */
+export type Verdict = Difference | { readonly skipped: string } | null;
+
+/** A process that answers each message with one message. */
+class Side {
+  readonly #start: () => ChildProcess;
+  #child: ChildProcess | null = null;
+  #errors = '';
+
+  constructor(start: () => ChildProcess) {
+    this.#start = start;
+  }
+
+  async ask<T>(message: unknown): Promise<T> {
+    this.#child ??= await this.#started();
+    const child = this.#child;
+    return await new Promise<T>((resolve, reject) => {
+      const timer = setTimeout(() => settle(() => reject(new Error(`no answer within ${PROGRAM_MS / 1000} s`))), PROGRAM_MS);
+      const onMessage = (answer: T) => settle(() => resolve(answer));
+      const onExit = (code: number | null, signal: string | null) =>
+        settle(() => reject(new Error(`the process ended with ${signal ?? code}: ${this.#errors.slice(-2000)}`)));
+      const settle = (then: () => void) => {
+        clearTimeout(timer);
+        child.off('message', onMessage).off('exit', onExit);
+        then();
+      };
+      child.once('message', onMessage).once('exit', onExit);
+      child.send(message as object);
+    });
+  }
+
+  async #started(): Promise<ChildProcess> {
+    const child = this.#start();
+    this.#errors = '';
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#errors = (this.#errors + text).slice(-10_000);
+    });
+    child.stdout?.resume();
+    const exited = once(child, 'exit').then(() => {
+      throw new Error(`a side does not start: ${this.#errors}`);
+    });
+    await Promise.race([once(child, 'message'), exited]);
+    exited.catch(() => {});
+    return child;
+  }
+
+  /** Kills the process. The next message starts a new one. */
+  async kill(): Promise<void> {
+    const child = this.#child;
+    this.#child = null;
+    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exited;
+  }
+}
+
+/** Long-lived processes for the two sides, which run one program after another. A failure replaces processes in an unknown state. */
+export class Lane {
+  readonly #folder: string;
+  readonly #ports: readonly BoundPort[];
+  readonly #plain: Side;
+  readonly #ranks: readonly Side[];
+  readonly #servers: readonly Side[];
+  #generation = 0;
+
+  private constructor(folder: string, ports: readonly BoundPort[], { node = process.execPath, env = process.env }: LaneOptions) {
+    const start = (program: string) => () =>
+      fork(path.join(folder, `${program}.mjs`), {
+        execPath: node,
+        env,
+        execArgv: [], // Serialization is 'advanced' because JSON has no NaN.
+        ...{ serialization: 'advanced', stdio: ['ignore', 'pipe', 'pipe', 'ipc'] },
+      });
+    this.#folder = folder;
+    this.#ports = ports;
+    this.#plain = new Side(start('plain-side'));
+    this.#ranks = Array.from({ length: RANKS }, () => new Side(start('rank-side')));
+    this.#servers = Array.from({ length: SERVERS }, () => new Side(start('rank-side')));
+  }
+
+  static async open(options: LaneOptions = {}): Promise<Lane> {
+    const folder = await mkdtemp(path.join(tmpdir(), 'equality-'));
+    await bundleSides(folder);
+    return new Lane(folder, await Promise.all(Array.from({ length: RANKS + SERVERS }, () => bindPort(false))), options);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#plain, ...this.#ranks, ...this.#servers].map((side) => side.kill()));
+    for (const port of this.#ports) port.close();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  /** Runs a program on both sides and compares the results. */
+  async run(program: Program): Promise<Verdict> {
+    return await this.compare(program, program);
+  }
+
+  /** Runs `program` with this library and `expected`, which must give the same result, with TensorFlow.js alone. */
+  async compare(program: Program, expected: Program): Promise<Verdict> {
+    const plain = await this.#plain.ask<Answer>(expected);
+    // Skips programs that TensorFlow.js rejects.
+    return differenceOf(program, plain, 'error' in plain ? [] : await this.#runRanks(program));
+  }
+
+  /** The answers of all ranks, or only the failed rank's answer, because the other ranks wait for it. */
+  async #runRanks(program: Program): Promise<Answer[]> {
+    this.#generation++;
+    const { tasks, dispose } = await this.#writeTasks(program);
+    const servers = this.#servers.slice(0, program.servers);
+    const running = this.#ranks.slice(0, program.workers);
+    try {
+      await Promise.all(
+        servers.map((server, index) => server.ask({ serve: tasks[program.workers + index] as string } satisfies RankMessage)),
+      );
+      const answers = running.map(async (rank, index) => {
+        const answer = await rank.ask<Answer>({ program, taskFile: tasks[index] as string } satisfies RankMessage);
+        if ('error' in answer) throw new Error(`rank ${index}: ${answer.error}`);
+        return answer;
+      });
+      const all = await Promise.all(answers);
+      await Promise.all(servers.map((server) => server.ask({ stop: true } satisfies RankMessage)));
+      return all;
+    } catch (error) {
+      await Promise.all([...running, ...servers].map((side) => side.kill()));
+      return [{ error: (error as Error).message }];
+    } finally {
+      await dispose();
+    }
+  }
+
+  /** Writes the task files that an executor would write: those of the ranks first, then those of the parameter servers. */
+  async #writeTasks({ workers, servers, strategy }: Program): Promise<{ tasks: string[]; dispose: () => Promise<void> }> {
+    const generation = this.#generation;
+    const place = (role: string, index: number, port: number) => ({
+      role,
+      index,
+      rank: role === 'worker' ? index : null,
+      host: '127.0.0.1',
+      port,
+    });
+    const portAt = (index: number) => (this.#ports[index] as BoundPort).port;
+    const members = [
+      ...Array.from({ length: workers }, (_, index) => place('worker', index, portAt(index))),
+      ...Array.from({ length: servers }, (_, index) => place('ps', index, portAt(RANKS + index))),
+    ];
+    const folder = path.join(this.#folder, `program-${generation}`);
+    const chosen: Strategy =
+      strategy === 'parameter-server'
+        ? { type: strategy, staleness: workers === 1 ? null : 0 }
+        : { type: 'all-reduce', wire: strategy === 'float16' ? 'float16' : 'float32' };
+    const common = {
+      version: 1,
+      ...{ applicationId: 'application_1_0001', jobName: 'equality', generation, worldSize: workers, members },
+      ringKey: randomBytes(32).toString('base64'),
+      strategy: chosen,
+      parameterServers: members.filter(({ role }) => role === 'ps').map(({ host, port }) => ({ host, port })),
+      checkpoint: { dir: fileUri(`${folder}-checkpoints`), everySteps: 0, keep: 1 },
+      ...{ summaryDir: fileUri(`${folder}-summaries`), outputDir: fileUri(`${folder}-output`) },
+      ...{ data: {}, user: 'someone', hadoop: null, services: null },
+    } as const;
+    const tasks = await Promise.all(
+      members.map(async ({ role, index, rank, host, port }, at) => {
+        const file = `${folder}-task-${at}.json`;
+        const roleSize = role === 'worker' ? workers : servers;
+        // The processes inherit no socket, so a task listens on the announced port.
+        const listener = { fd: 999, host, port };
+        const task: TaskContext = { ...common, role, index, rank, roleSize, listener, reportFile: `${file}.reports` };
+        await writeFile(file, JSON.stringify(task));
+        return file;
+      }),
+    );
+    const leavings = [
+      ...tasks.flatMap((file) => [file, `${file}.reports`]),
+      `${folder}-checkpoints`,
+      `${folder}-summaries`,
+      `${folder}-output`,
+    ];
+    const dispose = async () => {
+      for (const leaving of leavings) await rm(leaving, { recursive: true, force: true });
+    };
+    return { tasks, dispose };
+  }
+}
+
+/** Bundles the programs as for a job, with TensorFlow.js outside of the bundle. */
+async function bundleSides(folder: string): Promise<void> {
+  const root = path.resolve(process.env.TONY_ROOT ?? process.cwd());
+  await symlink(path.join(root, 'node_modules'), path.join(folder, 'node_modules'));
+  await build({
+    entryPoints: {
+      'plain-side': 'training/testing/equality/plain-side.ts',
+      'rank-side': 'training/testing/equality/rank-side.ts',
+      'sync-ring-worker': 'training/ring/sync-ring-worker.ts',
+      'checkpoint-thread': 'training/checkpoint/checkpoint-thread-main.ts',
+    },
+    absWorkingDir: root,
+    ...{ bundle: true, platform: 'node', format: 'esm', external: ['@tensorflow/*'], logLevel: 'error' },
+    outdir: folder,
+    outExtension: { '.js': '.mjs' },
+    banner: { js: "import { createRequire as makeRequire } from 'node:module'; const require = makeRequire(import.meta.url);" },
+  });
+}

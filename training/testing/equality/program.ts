@@ -1,0 +1,155 @@
+/**
+ * A training program as a JSON value. Two interpreters run it: `plain-side.ts` with TensorFlow.js alone in one process, `rank-side.ts` with
+ * this library on each rank. Their results must agree.
+ */
+export interface Program {
+  readonly workers: number;
+  readonly strategy: 'all-reduce' | 'float16' | 'parameter-server';
+  /** The number of parameter servers; 0 with other strategies. */
+  readonly servers: number;
+  /** The seed of the initial weights and of the data. */
+  readonly seed: number;
+  /** Ranks above 0 start with different weights from rank 0. */
+  readonly unequalStart: boolean;
+  /** Layers that all heads share. */
+  readonly trunk: readonly TrunkLayer[];
+  /** The number of heads. Each head is a model: the trunk and its own dense layer. */
+  readonly heads: number;
+  readonly optimizers: readonly OptimizerChoice[];
+  readonly actions: readonly Action[];
+}
+
+export type TrunkLayer =
+  | {
+      readonly kind: 'dense';
+      readonly units: number;
+      readonly activation: 'tanh' | 'sigmoid' | 'elu';
+      readonly bias: boolean;
+      readonly l2: number;
+    }
+  | { readonly kind: 'conv' | 'lstm'; readonly units: number }
+  | { readonly kind: 'batchNorm' | 'layerNorm' | 'dropout' };
+
+export interface OptimizerChoice {
+  readonly kind: keyof typeof OPTIMIZER_KINDS;
+  /** Multiplies the default rate of the kind. */
+  readonly rate: number;
+}
+
+/** Rates with which a dozen steps move the weights by a few tenths and do not amplify rounding. */
+export const OPTIMIZER_KINDS = {
+  sgd: 0.1,
+  momentum: 0.05,
+  nesterov: 0.05,
+  adagrad: 0.1,
+  adadelta: 0.5,
+  adam: 0.02,
+  adamax: 0.02,
+  rmsprop: 0.01,
+  centered: 0.01,
+} as const;
+
+export type Action = FitAction | StepAction | FreezeAction | LateAction | RenewAction;
+
+/** Calls `fit` for a head's model. */
+export interface FitAction {
+  readonly do: 'fit';
+  readonly head: number;
+  readonly optimizer: number;
+  /** Compiles the model even if it already has this optimizer. */
+  readonly recompile: boolean;
+  readonly epochs: number;
+  /** The batch size of each rank. */
+  readonly batchSize: number;
+  readonly examples: number;
+  readonly accumulate: number;
+  readonly clip: { readonly norm: number } | { readonly value: number } | null;
+  readonly sampleWeight: boolean;
+  /** Whether `fit` writes checkpoints. */
+  readonly checkpoint: boolean;
+  readonly data: 'tensors' | 'columns' | 'dataset' | 'batches' | 'tf.data';
+}
+
+/** A custom training loop. */
+export interface StepAction {
+  readonly do: 'step';
+  readonly heads: readonly number[];
+  readonly optimizer: number;
+  readonly variables: 'default' | 'trunk' | 'heads' | 'both' | 'late';
+  /** The form of the option `variables` for this library; `models` only applies if `variables` is `both`. */
+  readonly named: 'variables' | 'layer weights' | 'models';
+  /** Whether the loss depends on variables that `late` actions have created. */
+  readonly late: boolean;
+  readonly steps: number;
+  /** The examples of each rank. Only the first `workers` numbers apply, of which at least one is above 0. */
+  readonly examples: readonly number[];
+}
+
+/** Freezes a layer by index, counting the trunk's layers with weights and then the heads. */
+export interface FreezeAction {
+  readonly do: 'freeze';
+  readonly layer: number;
+  readonly trainable: boolean;
+}
+
+/** Creates a variable outside of layers. */
+export interface LateAction {
+  readonly do: 'late';
+}
+
+/** Disposes an optimizer and replaces it with a new one of the same kind. */
+export interface RenewAction {
+  readonly do: 'renew';
+  readonly optimizer: number;
+}
+
+/** The result of one side. Names are the same on both sides, regardless of TensorFlow.js's variable names. */
+export interface Outcome {
+  readonly weights: Readonly<Record<string, readonly number[]>>;
+  readonly slots: Readonly<Record<string, readonly number[]>>;
+  /** The loss of each epoch of `fit` and of each step, if both sides compute the same one. */
+  readonly losses: readonly (readonly [what: string, loss: number])[];
+  /** Plain side only: the sum over the actions of the largest distance that a weight moved. */
+  readonly path: number;
+}
+
+/** The answer of the plain side or of a rank. */
+export type Answer = { readonly outcome: Outcome } | { readonly error: string };
+
+const isBatchNorm = ({ kind }: TrunkLayer) => kind === 'batchNorm';
+
+/** Removes the features of a program for which its strategy does not promise equal results. */
+export function promised(program: Program): Program {
+  const { workers, strategy } = program;
+  const isServed = strategy === 'parameter-server';
+  const alone = workers === 1;
+  const hasLoop = program.actions.some((action) => action.do === 'step');
+  // Custom loops do not synchronise batch normalisation; neither does the parameter-server strategy.
+  const normalises = alone || !(hasLoop || isServed);
+  const trunk = program.trunk.map((layer): TrunkLayer => (isBatchNorm(layer) && !normalises ? { kind: 'layerNorm' } : layer));
+  // Only for sgd do two updates with half of the gradient each equal one update with the sum.
+  const optimizers = isServed && !alone ? program.optimizers.map(({ rate }) => ({ kind: 'sgd' as const, rate })) : program.optimizers;
+  const hasTrunk = trunk.some(({ kind }) => kind !== 'dropout');
+  const actions = program.actions.map((action, at): Action => {
+    if (action.do === 'step') {
+      const heads = [...new Set(action.heads.map((head) => head % program.heads))];
+      const late = action.late && program.actions.slice(0, at).some((before) => before.do === 'late');
+      const isEmpty = { late: !late, trunk: !hasTrunk, default: false, both: false, heads: false }[action.variables];
+      // Workers that step independently need examples.
+      const least = isServed ? 1 : 0;
+      const examples = action.examples.map((count, rank) => Math.max(count, rank === 0 && workers === 1 ? 1 : least));
+      if (examples.slice(0, workers).every((count) => count === 0)) examples[0] = 1;
+      return { ...action, heads, late, examples, variables: isEmpty ? 'default' : action.variables };
+    }
+    if (action.do !== 'fit') return action;
+    const fit = { ...action, head: action.head % program.heads };
+    const whole = fit.batchSize * workers;
+    return {
+      ...fit,
+      // Batch normalisation computes separate statistics for each micro-batch.
+      accumulate: trunk.some(isBatchNorm) || (isServed && !alone) ? 1 : fit.accumulate,
+      ...(isServed && !alone ? { data: 'tensors' as const, examples: Math.ceil(fit.examples / whole) * whole } : {}),
+    };
+  });
+  return { ...program, servers: isServed ? Math.max(1, program.servers) : 0, trunk, optimizers, actions };
+}

@@ -1,0 +1,25 @@
+import { type Content, html } from './html.ts';
+
+/** A select element; the keys of `options` are the values. */
+export function choice(
+  label: string,
+  value: string,
+  onChange: (value: string) => void,
+  options: Readonly<Record<string, string>>,
+): Content {
+  return html`<label>${label}
+    <select value=${value} onChange=${(event: Event) => onChange(inputValue(event))}>
+      ${Object.entries(options).map(([each, title]) => html`<option key=${each} value=${each} selected=${each === value}>${title}</option>`)}
+    </select>
+  </label>`;
+}
+
+export function searchField(label: string, value: string, onChange: (value: string) => void, placeholder: string): Content {
+  return html`<label>${label}
+    <input type="search" value=${value} placeholder=${placeholder} onInput=${(event: Event) => onChange(inputValue(event))} />
+  </label>`;
+}
+
+export function inputValue(event: Event): string {
+  return (event.target as HTMLInputElement | HTMLSelectElement).value;
+}

@@ -1,0 +1,74 @@
+import { formatBytes, formatNumber } from '../../../../conf/values/quantities.ts';
+import { formatDuration } from '../../../../conf/values/units.ts';
+
+export { formatBytes, formatNumber };
+
+/** 12_345_678 -> `12,345,678`. */
+export function formatCount(value: number): string {
+  return Number.isInteger(value) ? value.toString().replace(/\B(?=(\d{3})+(?!\d))/g, ',') : formatNumber(value);
+}
+
+/** `1 task`, `200 tasks`, or `3 of 200 tasks` if `of` is larger than `count`. */
+export function formatNumberOf(count: number, noun: string, of = count): string {
+  return `${formatCount(count)}${of === count ? '' : ` of ${formatCount(of)}`} ${noun}${of === 1 ? '' : 's'}`;
+}
+
+/** Whole seconds, readable while the value changes. */
+export function formatElapsed(ms: number): string {
+  return formatDuration(Math.max(0, Math.floor(ms / 1000) * 1000)).replace(/^0 ms$/, '0 s');
+}
+
+/** Tenths of seconds below a minute, because phases of a start can be that short. */
+export function formatSpan(ms: number): string {
+  return ms < 60_000 ? formatDuration(Math.max(0, Math.round(ms / 100) * 100)).replace(/^0 ms$/, '0 s') : formatElapsed(ms);
+}
+
+export function formatAgo(ms: number): string {
+  return ms < 1000 ? 'now' : `${formatElapsed(ms)} ago`;
+}
+
+export function formatShare(share: number): string {
+  return `${Math.round(share * 100)} %`;
+}
+
+/** `14:03:09`, in the browser's time zone. */
+export function formatClock(at: number): string {
+  const date = new Date(at);
+  return [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => String(part).padStart(2, '0')).join(':');
+}
+
+/** `2026-11-21 14:03:09`. */
+export function formatMoment(at: number): string {
+  const date = new Date(at);
+  const day = [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((part) => String(part).padStart(2, '0')).join('-');
+  return `${day} ${formatClock(at)}`;
+}
+
+/**
+ * Formats a mark of an axis whose marks are `step` s apart: without seconds for steps of a minute or more, the date for steps of a day or
+ * more.
+ */
+export function formatMark(at: number, step: number): string {
+  if (step >= 86_400) return formatMoment(at).slice(5, 10);
+  return step >= 60 ? formatClock(at).slice(0, 5) : formatClock(at);
+}
+
+/** `train/examplesPerSecond` -> `train examples per second`. */
+export function spoken(tag: string): string {
+  return tag
+    .replace(/([a-z\d])([A-Z])(?=[a-z])/g, (_, before: string, after: string) => `${before} ${after.toLowerCase()}`)
+    .replace(/[/_]+/g, ' ')
+    .trim();
+}
+
+/**
+ * A metric's value: shares in per cent, large figures without decimals. `step`: formats a mark of an axis whose marks are that far apart.
+ */
+export function formatMetric(name: string, value: number | null, step?: number): string {
+  // JSON has no NaN.
+  if (value === null) return 'NaN';
+  if (/(^|[/_ ])acc(uracy)?$/i.test(name) && value >= 0 && value <= 1) {
+    return `${step === undefined ? (value * 100).toFixed(2) : Number((value * 100).toFixed(4))} %`;
+  }
+  return Math.abs(value) >= 1000 && Number.isFinite(value) ? formatCount(Math.round(value)) : formatNumber(value);
+}

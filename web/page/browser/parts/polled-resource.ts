@@ -1,0 +1,104 @@
+import { useEffect, useState } from 'preact/hooks';
+import { ApiError, type ProblemKind } from './api.ts';
+import { nextDelay } from './polling.ts';
+
+export interface Problem {
+  readonly kind: ProblemKind;
+  readonly text: string;
+}
+
+export interface Reading<T> {
+  /** The newest response; null before the first one. */
+  readonly data: T | null;
+  /** When `data` arrived, by this machine's clock. */
+  readonly at: number | null;
+  /** The error of the last request; null if it succeeded. */
+  readonly problem: Problem | null;
+}
+
+export interface PolledResourceOptions<T> {
+  readonly load: (known: T | null) => Promise<T>;
+  readonly everyMs: number;
+  /** Checked before each request: if true, that request is the last one, because the data no longer changes. */
+  readonly isLast?: () => boolean;
+  /** Whether the data is final. */
+  readonly isComplete?: (data: T) => boolean;
+}
+
+/** The number of failed requests after which a job that is over is no longer polled: its server may have stopped. */
+const LAST_TRIES = 3;
+
+/** Polls one resource of the job while at least one component subscribes to it, one request at a time. */
+export class PolledResource<T> {
+  readonly #options: PolledResourceOptions<T>;
+  readonly #listeners = new Set<() => void>();
+  #reading: Reading<T> = { data: null, at: null, problem: null };
+  #failures = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #loading = false;
+  #complete = false;
+
+  constructor(options: PolledResourceOptions<T>) {
+    this.#options = options;
+  }
+
+  get reading(): Reading<T> {
+    return this.#reading;
+  }
+
+  /** Calls `listener` after each response and each error. Returns a function that unsubscribes. */
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    if (this.#listeners.size === 1) {
+      document.addEventListener('visibilitychange', this.#onVisibility);
+      this.refresh();
+    }
+    return () => {
+      this.#listeners.delete(listener);
+      if (this.#listeners.size > 0) return;
+      document.removeEventListener('visibilitychange', this.#onVisibility);
+      clearTimeout(this.#timer);
+    };
+  }
+
+  /** Requests the resource now instead of at the scheduled time. */
+  refresh(): void {
+    clearTimeout(this.#timer);
+    if (!this.#loading && !this.#complete) void this.#ask();
+  }
+
+  /** Refreshes the data when the page becomes visible again. */
+  readonly #onVisibility = (): void => {
+    if (!document.hidden) this.refresh();
+  };
+
+  async #ask(): Promise<void> {
+    this.#loading = true;
+    const { load, everyMs, isLast = () => false, isComplete = () => false } = this.#options;
+    const last = isLast();
+    try {
+      const data = await load(this.#reading.data);
+      this.#failures = 0;
+      this.#complete = last || isComplete(data);
+      this.#reading = { data, at: Date.now(), problem: null };
+    } catch (error) {
+      this.#failures++;
+      const { kind, message } = error instanceof ApiError ? error : new ApiError('unreachable', String(error));
+      this.#reading = { ...this.#reading, problem: { kind, text: message } };
+      // A refused request is not retried.
+      this.#complete = kind === 'refused' || (last && this.#failures >= LAST_TRIES);
+    }
+    this.#loading = false;
+    for (const listener of [...this.#listeners]) listener();
+    if (this.#complete || this.#listeners.size === 0) return;
+    const delay = nextDelay({ everyMs, hidden: document.hidden, failures: this.#failures });
+    this.#timer = setTimeout(() => this.refresh(), delay);
+  }
+}
+
+/** The state of the resource; polls it while the component is mounted. */
+export function usePolledResource<T>(feed: PolledResource<T>): Reading<T> {
+  const [, setTurn] = useState({});
+  useEffect(() => feed.subscribe(() => setTurn({})), [feed]);
+  return feed.reading;
+}

@@ -1,0 +1,31 @@
+/** The part of the page that the URL fragment names: `#tasks`, `#logs/worker:0/stderr`. */
+export interface Route {
+  readonly section: Section;
+  /** The decoded path within the section; each section interprets its own. */
+  readonly rest: readonly string[];
+}
+
+export const SECTIONS = ['overview', 'charts', 'resources', 'tasks', 'timeline', 'logs', 'events', 'configuration'] as const;
+
+export type Section = (typeof SECTIONS)[number];
+
+/** Returns null if the fragment names no section. */
+export function parseRoute(hash: string): Route | null {
+  const [first = '', ...rest] = hash.replace(/^#/, '').split('/');
+  const section = SECTIONS.find((each) => each === first);
+  if (section === undefined) return null;
+  return { section, rest: rest.filter((part) => part !== '').map(decoded) };
+}
+
+export function formatRoute(section: Section, ...rest: readonly string[]): string {
+  // A colon needs no escape in a fragment, and `worker:0` is easier to read.
+  return `#${[section, ...rest.map((part) => encodeURIComponent(part).replaceAll('%3A', ':'))].join('/')}`;
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

@@ -1,0 +1,71 @@
+import type { FirstFailure, JobStatus } from '../../../../conf/status.ts';
+import { formatAgo, formatElapsed } from '../parts/format.ts';
+import { type Content, html } from '../parts/html.ts';
+import { isOver } from '../parts/job-resources.ts';
+import { plainText } from '../parts/plain-text.ts';
+import type { Reading } from '../parts/polled-resource.ts';
+import { formatRoute } from '../parts/route.ts';
+
+/** The messages at the top of the page: the job's failure and its final message. */
+export function alerts(status: JobStatus): Content {
+  const { failure, message } = status;
+  // The final message may repeat the first failure, with the ApplicationMaster's consequence added.
+  const same = failure !== null && message.includes(failure.text) && !message.includes('first failure:');
+  return html`
+    ${failure !== null && failureCard(failure, same ? (message.split('\n')[0] ?? '') : failure.text, status)}
+    ${message !== '' && !same && messageCard(status)}`;
+}
+
+function failureCard({ task, lines }: FirstFailure, sentence: string, status: JobStatus): Content {
+  const shown = lines.map(plainText).join('\n').trim();
+  const recovered = !isOver(status) || status.state === 'SUCCEEDED';
+  return html`<section class=${`alert ${recovered ? 'warn' : 'bad'}`} aria-labelledby="failure-title">
+    <h2 id="failure-title">First failure${task !== null && html`: <code>${task}</code>`}</h2>
+    <p>${plainText(sentence)}</p>
+    ${shown !== '' && html`<pre class="lines" tabIndex=${0} aria-label="Last lines of its stderr">${shown}</pre>`}
+    <p class="more">
+      ${recovered && html`<span>${status.state === 'SUCCEEDED' ? 'The job got over it.' : 'The job goes on.'}</span>`}
+      ${task !== null && html`<a href=${formatRoute('logs', task, 'stderr')}>Log of ${task}</a>`}
+      <a href=${formatRoute('timeline')}>Timeline</a>
+      <a href=${formatRoute('events')}>Events</a>
+    </p>
+  </section>`;
+}
+
+const MESSAGE_TITLES: Readonly<Record<JobStatus['state'], string>> = {
+  STARTING: 'Starting',
+  WAITING: 'Why it waits',
+  RUNNING: 'Not all is there',
+  RECOVERING: 'Recovering',
+  SUCCEEDED: 'How it ended',
+  FAILED: 'How it ended',
+  KILLED: 'How it ended',
+};
+
+function messageCard(status: JobStatus): Content {
+  const tone = status.state === 'FAILED' ? 'bad' : status.state === 'SUCCEEDED' || status.state === 'KILLED' ? 'calm' : 'warn';
+  return html`<section class=${`alert ${tone}`} aria-labelledby="message-title">
+    <h2 id="message-title">${MESSAGE_TITLES[status.state]}</h2>
+    <p class="pre-line">${plainText(status.message)}</p>
+  </section>`;
+}
+
+/** Reports that the job does not answer: since when, possible causes, and what to do. */
+export function connectionBanner({ data, at, problem }: Reading<JobStatus>): Content {
+  if (problem === null || data === null) return null;
+  const seen = at === null ? '' : ` It was last seen ${formatAgo(Date.now() - at)}.`;
+  const show = html`<code>tony-ts history show ${data.applicationId}</code>`;
+  switch (problem.kind) {
+    case 'refused':
+      return html`<p>${problem.text}</p>`;
+    case 'moved':
+      return html`<p><strong>The job's address leads elsewhere by now.</strong>${seen} It has ended, or its ApplicationMaster is just being started again.
+        What stands here is the last that was heard; ${show} tells how it ended.</p>`;
+    case 'silent':
+      return html`<p><strong>The ApplicationMaster has not answered for ${formatElapsed(at === null ? 0 : Date.now() - at)}.</strong>
+        What stands here is its last answer. The programs may go on meanwhile. Trying again.</p>`;
+    default:
+      return html`<p><strong>Cannot reach the job.</strong>${seen} ${problem.text} Trying again.
+        Should it have ended meanwhile, ${show} tells how.</p>`;
+  }
+}

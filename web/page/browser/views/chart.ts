@@ -1,0 +1,228 @@
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import UPlot from 'uplot';
+import { nearest } from '../parts/curves.ts';
+import { useMedia } from '../parts/environment.ts';
+import { type Content, html } from '../parts/html.ts';
+import { TIME_STEPS } from '../parts/time-steps.ts';
+
+/** A line with its own ascending x values. */
+export interface Line {
+  readonly name: string;
+  /** Index into the palette. */
+  readonly color: number;
+  readonly xs: readonly number[];
+  readonly ys: readonly (number | null)[];
+  /** The values before smoothing, drawn faintly behind the line. */
+  readonly raw: readonly (number | null)[] | null;
+}
+
+export interface ChartProps {
+  readonly title: string;
+  readonly lines: readonly Line[];
+  /** `time`: x counts seconds. */
+  readonly x: 'number' | 'time';
+  readonly logarithmic: boolean;
+  /** `step`: the distance between two marks when formatting a mark of the axis. */
+  readonly formatX: (x: number, step?: number) => string;
+  /** `step`: as in `formatX`. */
+  readonly formatY: (y: number, step?: number) => string;
+  /** Charts with the same key share the cursor position. */
+  readonly together: string;
+  /** The range of the y axis, given the lowest and the highest value; by default it fits the lines. */
+  readonly range?: (low: number, high: number) => [number, number];
+}
+
+/** Charts with more lines show the legend as a separate list. */
+const MOST_NAMES = 12;
+const HEIGHT = 220;
+export const COLORS = 10;
+
+/** Reads the colours of the canvas from the style sheet. */
+function paint(element: Element): { line: (index: number) => string; grid: string; text: string } {
+  const style = getComputedStyle(element);
+  const read = (name: string) => style.getPropertyValue(name).trim();
+  return { line: (index) => read(`--line-${index % COLORS}`), grid: read('--grid'), text: read('--muted') };
+}
+
+export function Chart(props: ChartProps): Content {
+  const { title, lines, x, logarithmic, formatX, formatY, together, range } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<UPlot | null>(null);
+  const [pointed, setPointed] = useState<number | null>(null);
+  // The cursor's position and axis; restored when the chart is recreated for other lines or colours.
+  const place = useRef<{ readonly axis: string; readonly at: number } | null>(null);
+  const dark = useMedia('(prefers-color-scheme: dark)');
+  const data = useMemo(() => aligned(lines), [lines]);
+  // The properties that require a new chart; new points only update the existing one.
+  const shape = JSON.stringify([lines.map(({ name, color, raw }) => [name, color, raw !== null]), x, logarithmic, dark, together]);
+  const formats = useRef({ formatX, formatY });
+  formats.current = { formatX, formatY };
+
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const colors = paint(element);
+    const kept = place.current;
+    const axis = {
+      stroke: colors.text,
+      grid: { stroke: colors.grid, width: 1 },
+      ticks: { show: false },
+      font: '11px system-ui, sans-serif',
+    };
+    const created = new UPlot(
+      {
+        width: Math.max(200, element.clientWidth),
+        height: HEIGHT,
+        // Leaves space for the right half of the last tick label, which may be long.
+        padding: [10, 22, 0, 0],
+        legend: { show: false },
+        cursor: { sync: { key: together }, points: { size: 6 }, drag: { x: true, y: false }, dataIdx: nearestPoint },
+        scales: {
+          x: { time: false },
+          y: logarithmic ? { distr: 3 } : range === undefined ? {} : { range: (_, low, high) => range(low, high) },
+        },
+        axes: [
+          {
+            ...axis,
+            size: 26,
+            gap: 6,
+            space: 70,
+            ...(x === 'time' ? { incrs: [...TIME_STEPS] } : {}),
+            values: (_, splits, __, ___, step) => splits.map((at) => formats.current.formatX(at, step)),
+          },
+          {
+            ...axis,
+            size: (_, values) => 14 + 6.4 * Math.max(2, ...(values ?? []).map((text) => text?.length ?? 0)),
+            values: (_, splits, __, ___, step) => splits.map((at) => (at === null ? '' : formats.current.formatY(at, step))),
+          },
+        ],
+        series: [
+          {},
+          ...lines.flatMap(({ color, raw }) => {
+            const stroke = colors.line(color);
+            const points = { show: few };
+            return raw === null
+              ? [{ stroke, width: 1.75, points }]
+              : [
+                  { stroke, width: 1, alpha: 0.28, points: { show: false } },
+                  { stroke, width: 1.75, points },
+                ];
+          }),
+        ],
+        hooks: {
+          ready: [(drawn) => kept?.axis === together && point(drawn, kept.at)],
+          setCursor: [
+            ({ cursor, posToVal }) => {
+              const { left } = cursor;
+              const at = left === undefined || left === null || left < 0 ? null : posToVal(left, 'x');
+              place.current = at === null ? null : { axis: together, at };
+              setPointed(at);
+            },
+          ],
+        },
+      },
+      data,
+      element,
+    );
+    plot.current = created;
+    const observer = new ResizeObserver(() => created.setSize({ width: Math.max(200, element.clientWidth), height: HEIGHT }));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      created.destroy();
+      plot.current = null;
+    };
+  }, [shape]);
+
+  useEffect(() => {
+    if (plot.current !== null && plot.current.data !== data) plot.current.setData(data);
+  }, [data]);
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    const created = plot.current;
+    const direction = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (created === null || direction === undefined) return;
+    event.preventDefault();
+    const xs = created.data[0];
+    // Reads the position from the plot's cursor: key presses come faster than renders.
+    const { left = -1 } = created.cursor;
+    const at = left < 0 ? (direction > 0 ? 0 : xs.length - 1) : nearest(xs as number[], created.posToVal(left, 'x')) + direction;
+    const to = xs[Math.max(0, Math.min(xs.length - 1, at))];
+    if (to !== undefined) point(created, to);
+  };
+  const leave = () => plot.current?.setCursor({ left: -10, top: -10 });
+
+  return html`<figure class="chart card">
+    <figcaption><h3>${title}</h3><span class="figure at">${pointed === null ? '' : formatX(pointed)}</span></figcaption>
+    <div class="plot" ref=${box} tabIndex=${0} role="img" aria-label=${described(props)} onKeyDown=${onKeyDown} onBlur=${leave}></div>
+    ${legend(lines, pointed, formatY)}
+  </figure>`;
+}
+
+/** Moves the cursor to an x value. */
+function point(plot: UPlot, x: number): void {
+  plot.setCursor({ left: plot.valToPos(x, 'x'), top: plot.bbox.height / 2 / devicePixelRatio });
+}
+
+function legend(lines: readonly Line[], pointed: number | null, formatY: (y: number) => string): Content {
+  return html`<ul class=${lines.length > MOST_NAMES ? 'legend many' : 'legend'}>
+    ${lines.map((line) => {
+      const value = valueAt(line, pointed);
+      return html`<li key=${line.name}>
+        <span class=${`swatch line-${line.color % COLORS}`} aria-hidden="true"></span>
+        <span class="name">${line.name}</span>
+        <span class="figure">${value === null ? '–' : formatY(value)}</span>
+      </li>`;
+    })}
+  </ul>`;
+}
+
+/** The value nearest to the cursor; the newest if there is no cursor. */
+function valueAt({ xs, ys }: Line, pointed: number | null): number | null {
+  if (pointed !== null) return ys[nearest(xs, pointed)] ?? null;
+  for (let index = ys.length - 1; index >= 0; index--) {
+    const value = ys[index];
+    if (value !== null && value !== undefined) return value;
+  }
+  return null;
+}
+
+/** A text alternative for screen readers. */
+function described({ title, lines, formatX, formatY }: ChartProps): string {
+  const parts = lines.slice(0, MOST_NAMES).map((line) => {
+    const known = line.ys.filter((value) => value !== null);
+    const last = valueAt(line, null);
+    if (last === null) return `${line.name} has no values`;
+    const [low, high] = known.reduce(([least, most], value) => [Math.min(least, value), Math.max(most, value)], [last, last] as [
+      number,
+      number,
+    ]);
+    return `${line.name}: ${formatY(last)} at ${formatX(line.xs.at(-1) ?? 0)}, lowest ${formatY(low)}, highest ${formatY(high)}`;
+  });
+  return `Chart of ${title}. ${parts.join('. ')}. Arrow keys read values.`;
+}
+
+/** uPlot needs a common x axis: undefined marks an x without a point of this line, null a gap. */
+function aligned(lines: readonly Line[]): UPlot.AlignedData {
+  if (lines.length === 0) return [[]];
+  const [first] = lines;
+  const columns = (line: Line) => (line.raw === null ? [line.ys] : [line.raw, line.ys]) as (number | null)[][];
+  if (lines.every(({ xs }) => xs === first?.xs)) return [[...(first?.xs ?? [])], ...lines.flatMap(columns)] as UPlot.AlignedData;
+  return UPlot.join(lines.map((line) => [line.xs as number[], ...columns(line)] as UPlot.AlignedData));
+}
+
+/** Whether to draw the points of a short line. */
+function few(plot: UPlot, series: number): boolean {
+  return (plot.data[series] ?? []).filter((value) => value !== null && value !== undefined).length <= 20;
+}
+
+/** Lines rarely have points at the same x values: each marks the point nearest to the cursor. */
+function nearestPoint(plot: UPlot, series: number, at: number): number {
+  const values = plot.data[series] ?? [];
+  for (let distance = 0; distance < values.length; distance++) {
+    for (const index of [at - distance, at + distance]) {
+      if (values[index] !== null && values[index] !== undefined) return index;
+    }
+  }
+  return at;
+}

@@ -1,0 +1,53 @@
+import { useState } from 'preact/hooks';
+import type { HistoryEntry } from '../../../../conf/status.ts';
+import { searchField } from '../parts/controls.ts';
+import { formatMoment, formatNumberOf } from '../parts/format.ts';
+import { type Content, html } from '../parts/html.ts';
+import type { JobResources } from '../parts/job-resources.ts';
+import { plainText } from '../parts/plain-text.ts';
+import { usePolledResource } from '../parts/polled-resource.ts';
+
+/** The number of rows that a browser lays out without a visible delay. */
+const PAGE = 300;
+
+export function Events({ feeds }: { feeds: JobResources }): Content {
+  const { data, problem } = usePolledResource(feeds.events);
+  const [filter, setFilter] = useState('');
+  const [most, setMost] = useState(PAGE);
+  if (data === null)
+    return html`<p class="empty">${problem === null ? 'Reading the events …' : `The events cannot be read: ${problem.text}`}</p>`;
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = data.entries.filter((entry) => words.every((word) => textOf(entry).includes(word)));
+  const shown = found.slice(-most).reverse();
+  return html`
+    <div class="controls">
+      ${searchField('Filter', filter, setFilter, 'event, task, node, text')}
+      <span class="aside" role="status">${formatNumberOf(found.length, 'event', data.entries.length)}, the newest first</span>
+    </div>
+    <div class="table-box card">
+      <table class="plain events">
+        <caption class="off-screen">Events</caption>
+        <thead><tr><th scope="col">At</th><th scope="col">Event</th><th scope="col">Task</th><th scope="col" class="number">Generation</th><th scope="col">Detail</th></tr></thead>
+        <tbody>${shown.map(
+          (entry) => html`<tr>
+            <td class="figure">${formatMoment(entry.at)}</td>
+            <td><code>${entry.event}</code></td>
+            <td>${taskOf(entry)}</td>
+            <td class="number">${entry.generation ?? ''}</td>
+            <td class="detail">${plainText(entry.detail ?? '')}${entry.node !== undefined && html` <span class="aside">${entry.node}</span>`}</td>
+          </tr>`,
+        )}</tbody>
+      </table>
+      ${found.length === 0 && html`<p class="empty">${data.entries.length === 0 ? 'Nothing has happened yet.' : 'No event is like this.'}</p>`}
+    </div>
+    ${found.length > most && html`<p><button type="button" onClick=${() => setMost(most + PAGE)}>Show older ones</button></p>`}`;
+}
+
+function taskOf({ role, index }: HistoryEntry): string {
+  if (role === undefined) return '';
+  return index === undefined ? role : `${role}:${index}`;
+}
+
+function textOf(entry: HistoryEntry): string {
+  return `${entry.event} ${taskOf(entry)} ${entry.node ?? ''} ${entry.containerId ?? ''} ${entry.detail ?? ''}`.toLowerCase();
+}

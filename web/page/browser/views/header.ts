@@ -1,0 +1,49 @@
+import { h } from 'preact';
+import type { JobStatus } from '../../../../conf/status.ts';
+import { TENSORBOARD_URL } from '../parts/api.ts';
+import { stateBadge } from '../parts/badge.ts';
+import { Copy } from '../parts/copy.ts';
+import { useNow } from '../parts/environment.ts';
+import { formatElapsed, formatMoment } from '../parts/format.ts';
+import { type Content, html } from '../parts/html.ts';
+import { isOver } from '../parts/job-resources.ts';
+
+export function Header({ status }: { status: JobStatus }): Content {
+  const over = isOver(status);
+  const now = useNow(over ? null : 1_000);
+  const elapsed = formatElapsed((status.finishedAt ?? now) - status.startedAt);
+  return html`<header class="top">
+    <div class="wide">
+      <div class="brand"><span class="mark" aria-hidden="true"></span>tony-ts</div>
+      <div class="title">
+        <h1>${status.name}</h1>
+        ${stateBadge(status.state)}
+        <span class="spring"></span>
+        ${tensorBoard(status)}
+      </div>
+      <dl class="facts">
+        <div><dt>Application</dt><dd><code>${status.applicationId}</code> ${h(Copy, { text: status.applicationId, what: 'application id' })}</dd></div>
+        <div><dt>User</dt><dd>${status.user}</dd></div>
+        <div><dt>Queue</dt><dd>${status.queue}</dd></div>
+        <div><dt>Started</dt><dd><time datetime=${new Date(status.startedAt).toISOString()}>${formatMoment(status.startedAt)}</time></dd></div>
+        <div><dt>${over ? 'Took' : 'For'}</dt><dd class="figure">${elapsed}</dd></div>
+      </dl>
+    </div>
+  </header>`;
+}
+
+function tensorBoard(status: JobStatus): Content {
+  const { state, message } = status.tensorboard;
+  switch (state) {
+    case 'ready':
+      return html`<a class="button primary" href=${TENSORBOARD_URL}>Open TensorBoard</a>`;
+    case 'waiting':
+    case 'starting':
+      // While TensorBoard of a running job starts, its URL shows a waiting page. That of a finished job starts when a user opens it.
+      return html`<a class="button" href=${TENSORBOARD_URL} title=${message}>${isOver(status) ? 'Open TensorBoard' : `TensorBoard (${state})`}</a>`;
+    case 'unavailable':
+      return html`<span class="aside" title=${message}>No TensorBoard</span>`;
+    case 'off':
+      return null;
+  }
+}

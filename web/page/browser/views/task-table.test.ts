@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { taskStatus } from '../../../../conf/job-status.fixture.ts';
+import { byRole, gpuOf, matches, nameOf, restartsOf, sorted, stateCounts } from './task-table.ts';
+
+const usage = { rssBytes: 100, cpuCores: 1, gpus: [], stopped: false };
+const TASKS = [
+  taskStatus({ index: 0, step: 30, node: 'node10:1', usage }),
+  taskStatus({ index: 1, step: 10, node: 'node9:1', state: 'failed', failure: 'exited with code 3' }),
+  taskStatus({ index: 2, step: 20, node: null, state: 'requested' }),
+];
+const order = (key: Parameters<typeof sorted>[1]['key'], descending = false) =>
+  sorted(TASKS, { key, descending }).map(({ index }) => index);
+
+test('sorted by any column, those without a value last', () => {
+  expect(order('step')).toEqual([1, 2, 0]);
+  expect(order('step', true)).toEqual([0, 2, 1]);
+  expect(order('node')).toEqual([1, 0, 2]);
+  expect(order('node', true)).toEqual([0, 1, 2]);
+  expect(order('memory', true)).toEqual([0, 1, 2]);
+  expect(order('state')).toEqual([1, 2, 0]);
+});
+
+test('found by what the row shows', () => {
+  const found = (filter: string) => TASKS.filter((task) => matches(task, filter)).map(nameOf);
+  expect(found('')).toHaveLength(3);
+  expect(found('FAILED')).toEqual(['worker:1']);
+  expect(found('worker node10')).toEqual(['worker:0']);
+  expect(found('code 3')).toEqual(['worker:1']);
+  expect(found('evaluator')).toEqual([]);
+});
+
+test('roles in the order of the job, states those first that need a look', () => {
+  expect(byRole([...TASKS, taskStatus({ role: 'ps' })]).map(({ role, tasks }) => [role, tasks.length])).toEqual([
+    ['worker', 3],
+    ['ps', 1],
+  ]);
+  expect(stateCounts(TASKS).map(({ state }) => state)).toEqual(['failed', 'requested', 'running']);
+});
+
+test('the first container is no restart; a mean over all GPUs', () => {
+  expect([0, 1, 3].map((attempts) => restartsOf(taskStatus({ attempts })))).toEqual([0, 0, 2]);
+  const gpus = [0.5, 1].map((utilization, index) => ({ index, utilization, memoryUsedBytes: 1, memoryTotalBytes: 2 }));
+  expect(gpuOf(taskStatus({ usage: { ...usage, gpus } }))).toBe(0.75);
+  expect(gpuOf(taskStatus({ usage }))).toBeNull();
+});

@@ -1,0 +1,93 @@
+import type { TaskState, TaskStatus } from '../../../../conf/status.ts';
+
+export function nameOf({ role, index }: Pick<TaskStatus, 'role' | 'index'>): string {
+  return `${role}:${index}`;
+}
+
+export type SortKey = 'task' | 'state' | 'node' | 'generation' | 'restarts' | 'heartbeat' | 'step' | 'memory' | 'cpu' | 'gpu';
+
+export interface Sort {
+  readonly key: SortKey;
+  readonly descending: boolean;
+}
+
+/** Task states in order of urgency. */
+const STATES: readonly TaskState[] = [
+  'failed',
+  'lost',
+  'requested',
+  'allocated',
+  'launching',
+  'registered',
+  'running',
+  'stopped',
+  'succeeded',
+];
+
+export function restartsOf({ attempts }: TaskStatus): number {
+  return Math.max(0, attempts - 1);
+}
+
+/** Mean utilisation of the task's GPUs, 0..1; null without GPUs. */
+export function gpuOf({ usage }: TaskStatus): number | null {
+  if (usage === null || usage.gpus.length === 0) return null;
+  return usage.gpus.reduce((sum, { utilization }) => sum + utilization, 0) / usage.gpus.length;
+}
+
+const KEYS: Readonly<Record<SortKey, (task: TaskStatus) => number | string | null>> = {
+  task: ({ index }) => index,
+  state: ({ state }) => STATES.indexOf(state),
+  node: ({ node }) => node,
+  generation: ({ generation }) => generation,
+  restarts: restartsOf,
+  heartbeat: ({ silentMs }) => silentMs,
+  step: ({ step }) => step,
+  memory: ({ usage }) => usage?.rssBytes ?? null,
+  cpu: ({ usage }) => usage?.cpuCores ?? null,
+  gpu: gpuOf,
+};
+
+/** Tasks without a value come last in both directions. */
+export function sorted(tasks: readonly TaskStatus[], { key, descending }: Sort): TaskStatus[] {
+  const value = KEYS[key];
+  const sign = descending ? -1 : 1;
+  return [...tasks].sort((a, b) => {
+    const left = value(a);
+    const right = value(b);
+    if (left === null || right === null) return Number(left === null) - Number(right === null) || a.index - b.index;
+    const order =
+      typeof left === 'string' || typeof right === 'string'
+        ? String(left).localeCompare(String(right), 'en', { numeric: true })
+        : left - right;
+    return sign * order || a.index - b.index;
+  });
+}
+
+/** Whether each word of the filter occurs in the row. */
+export function matches(task: TaskStatus, filter: string): boolean {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return true;
+  const text = [nameOf(task), task.state, task.node ?? '', task.failure ?? '', task.containerId ?? ''].join('\n').toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+export interface RoleTasks {
+  readonly role: string;
+  readonly tasks: readonly TaskStatus[];
+}
+
+/** Groups the tasks by role, in the order of the job's roles. */
+export function byRole(tasks: readonly TaskStatus[]): RoleTasks[] {
+  const roles = new Map<string, TaskStatus[]>();
+  for (const task of tasks) {
+    const of = roles.get(task.role);
+    if (of === undefined) roles.set(task.role, [task]);
+    else of.push(task);
+  }
+  return [...roles].map(([role, of]) => ({ role, tasks: of }));
+}
+
+/** The number of tasks per state, in order of urgency. */
+export function stateCounts(tasks: readonly TaskStatus[]): { state: TaskState; count: number }[] {
+  return STATES.map((state) => ({ state, count: tasks.filter((task) => task.state === state).length })).filter(({ count }) => count > 0);
+}

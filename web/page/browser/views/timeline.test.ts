@@ -1,0 +1,151 @@
+import { describe, expect, test } from 'vitest';
+import { jobStatus, taskStatus } from '../../../../conf/job-status.fixture.ts';
+import type { HistoryEntry, JobStatus } from '../../../../conf/status.ts';
+import { isSpan, type TaskTimeline, timelineOf } from './timeline.ts';
+
+const WORKER = { role: 'worker', index: 0 };
+const FIRST = { ...WORKER, containerId: 'container_1', node: 'node1:8041', attempt: 1 };
+const SECOND = { ...WORKER, containerId: 'container_2', node: 'node2:8041', attempt: 2 };
+
+const START: readonly HistoryEntry[] = [
+  { at: 100, event: 'master-registered' },
+  { at: 110, event: 'task-requested', ...WORKER },
+  { at: 200, event: 'container-allocated', ...FIRST },
+  { at: 300, event: 'executor-registered', detail: '10.0.0.1:4000, idle', ...FIRST },
+  { at: 400, event: 'generation-started', generation: 1 },
+  { at: 410, event: 'program-started', generation: 1, ...FIRST },
+];
+
+function worker(entries: readonly HistoryEntry[], status: Partial<JobStatus> = {}, now = 1_000): TaskTimeline {
+  const [first] = timelineOf(entries, jobStatus({ startedAt: 50, ...status }), now).tasks;
+  if (first === undefined) throw new Error('there is no task');
+  return first;
+}
+
+function phases({ spans }: TaskTimeline): unknown[] {
+  return spans.map(({ phase, from, to, open }) => [phase, from, to, ...(open ? ['open'] : [])]);
+}
+
+test('a new generation says why there is one', () => {
+  const again = { at: 500, event: 'generation-started', generation: 2, detail: '2 ranked tasks (2 of 2..4 workers); worker:2 was lost' };
+  const { moments } = timelineOf([...START, again], jobStatus({ startedAt: 50 }), 1_000);
+  expect(moments.map(({ text }) => text)).toEqual([
+    'ApplicationMaster registered',
+    'generation 1 started',
+    'generation 2 started: worker:2 was lost',
+  ]);
+});
+
+test('a lost node is named', () => {
+  const lost = { at: 600, event: 'node-lost', node: 'node1:8041', detail: '1 task of the job was there' };
+  const { moments } = timelineOf([...START, lost], jobStatus({ startedAt: 50 }), 1_000);
+  expect(moments.at(-1)).toEqual({ at: 600, text: 'node node1:8041 lost' });
+});
+
+describe('a task', () => {
+  test('goes from request to running, which is not over yet', () => {
+    const task = worker(START);
+    expect(phases(task)).toEqual([
+      ['requested', 110, 200],
+      ['launching', 200, 300],
+      ['registered', 300, 410],
+      ['running', 410, 1_000, 'open'],
+    ]);
+    expect(task.spans.at(-1)).toMatchObject({ generation: 1, attempt: 1, node: 'node1:8041', containerId: 'container_1' });
+    expect(task.ends).toEqual([]);
+  });
+
+  test('ends well', () => {
+    const status = { tasks: [taskStatus({ state: 'succeeded' })], state: 'SUCCEEDED', finishedAt: 900 } as const;
+    const task = worker(
+      [
+        ...START,
+        { at: 800, event: 'program-ended', detail: 'exited with code 0', generation: 1, ...FIRST },
+        { at: 900, event: 'job-finished', detail: 'SUCCEEDED' },
+      ],
+      status,
+    );
+    expect(phases(task).at(-1)).toEqual(['running', 410, 800]);
+    expect(task.ends).toEqual([{ at: 800, outcome: 'succeeded', text: 'exited with code 0' }]);
+  });
+
+  test('begins before it ends, also within one millisecond', () => {
+    const { steps } = worker([
+      ...START.slice(0, 5),
+      { at: 400, event: 'program-started', generation: 1, ...FIRST },
+      { at: 400, event: 'task-failed', detail: 'its program exited with code 3', generation: 1, ...FIRST },
+      { at: 400, event: 'task-requested', ...WORKER },
+      { at: 400, event: 'container-allocated', ...SECOND },
+    ]);
+    expect(steps.slice(2).map((step) => (isSpan(step) ? step.phase : step.outcome))).toEqual([
+      'registered',
+      'running',
+      'failed',
+      'requested',
+      'launching',
+    ]);
+  });
+
+  test('fails, and is asked for again', () => {
+    const task = worker([
+      ...START,
+      { at: 500, event: 'program-ended', detail: 'exited with code 3', generation: 1, ...FIRST },
+      { at: 500, event: 'task-failed', detail: 'its program exited with code 3', generation: 1, ...FIRST },
+      { at: 600, event: 'task-requested', ...WORKER },
+      { at: 650, event: 'task-requested', ...WORKER },
+      { at: 700, event: 'container-allocated', ...SECOND },
+      { at: 710, event: 'container-ended', detail: 'exited, exit status 3', ...FIRST },
+    ]);
+    expect(phases(task).slice(3)).toEqual([
+      ['running', 410, 500],
+      ['requested', 600, 700],
+      ['launching', 700, 1_000, 'open'],
+    ]);
+    expect(task.spans.map(({ attempt }) => attempt)).toEqual([1, 1, 1, 1, 2, 2]);
+    expect(task.ends.map(({ outcome }) => outcome)).toEqual(['failed']);
+  });
+
+  test('waits in its container while a new generation is formed', () => {
+    const task = worker([
+      ...START,
+      { at: 600, event: 'program-stopped', generation: 1, ...FIRST },
+      { at: 700, event: 'program-started', generation: 2, ...FIRST },
+    ]);
+    expect(phases(task).slice(3)).toEqual([
+      ['running', 410, 600],
+      ['registered', 600, 700],
+      ['running', 700, 1_000, 'open'],
+    ]);
+    expect(task.spans.filter(({ phase }) => phase === 'running').map(({ generation }) => generation)).toEqual([1, 2]);
+  });
+
+  test('notices nothing when the ApplicationMaster is started again', () => {
+    const entries = [
+      ...START,
+      { at: 700, event: 'master-registered' },
+      { at: 710, event: 'executor-registered', detail: '10.0.0.1:4000, running', ...FIRST },
+    ];
+    expect(phases(worker(entries)).slice(3)).toEqual([['running', 410, 1_000, 'open']]);
+    const { moments } = timelineOf(entries, jobStatus({ startedAt: 50 }), 1_000);
+    expect(moments.map(({ text }) => text)).toEqual([
+      'ApplicationMaster registered',
+      'generation 1 started',
+      'ApplicationMaster started again',
+    ]);
+  });
+
+  test('is stopped at the end of the job; one that was only wanted has no end', () => {
+    const finished = [...START, { at: 900, event: 'job-finished', detail: 'FAILED' }];
+    const status = { state: 'FAILED', finishedAt: 900, tasks: [taskStatus({ state: 'stopped' })] } as const;
+    expect(worker(finished, status).ends).toEqual([{ at: 900, outcome: 'stopped', text: 'the job was over' }]);
+    const wanted = worker([...START.slice(0, 2), { at: 900, event: 'job-finished', detail: 'FAILED' }], status);
+    expect(phases(wanted)).toEqual([['requested', 110, 900]]);
+    expect(wanted.ends).toEqual([]);
+  });
+});
+
+test('a job without events has its tasks, and a length', () => {
+  const { from, to, tasks } = timelineOf([], jobStatus({ startedAt: 500 }), 400);
+  expect(to).toBeGreaterThan(from);
+  expect(tasks).toEqual([{ task: 'worker:0', steps: [], spans: [], ends: [] }]);
+});

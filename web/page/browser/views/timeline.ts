@@ -1,0 +1,173 @@
+import type { HistoryEntry, JobStatus } from '../../../../conf/status.ts';
+
+/**
+ * requested: the task waits for a container. launching: it has a container whose executor has not reported yet. registered: the executor
+ * has registered and waits for the gang. running: the program runs, in one generation.
+ */
+export type Phase = 'requested' | 'launching' | 'registered' | 'running';
+
+export interface Span {
+  readonly phase: Phase;
+  /** ms since the epoch. */
+  readonly from: number;
+  readonly to: number;
+  /** The generation of a running program; otherwise null. */
+  readonly generation: number | null;
+  /** The number of the task's container, from 1. */
+  readonly attempt: number;
+  readonly node: string | null;
+  readonly containerId: string | null;
+  /** The span has not ended. */
+  readonly open: boolean;
+}
+
+export interface End {
+  readonly at: number;
+  readonly outcome: 'succeeded' | 'failed' | 'stopped';
+  readonly text: string;
+}
+
+export interface TaskTimeline {
+  readonly task: string;
+  /** Spans and ends in the order in which they occurred; some share a millisecond. */
+  readonly steps: readonly (Span | End)[];
+  readonly spans: readonly Span[];
+  readonly ends: readonly End[];
+}
+
+export interface Moment {
+  readonly at: number;
+  readonly text: string;
+}
+
+export interface Timeline {
+  readonly from: number;
+  readonly to: number;
+  readonly tasks: readonly TaskTimeline[];
+  /** Starts of generations, registrations of ApplicationMasters, lost nodes, and the end of the job. */
+  readonly moments: readonly Moment[];
+}
+
+export function isSpan(step: Span | End): step is Span {
+  return 'phase' in step;
+}
+
+interface Lane {
+  readonly steps: (Span | End)[];
+  attempt: number;
+  current: Omit<Span, 'to' | 'open'> | null;
+}
+
+/** Reconstructs each task's phases from the job's events; open spans end at `now`. */
+export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, now: number): Timeline {
+  const lanes = new Map<string, Lane>(status.tasks.map(({ role, index }) => [`${role}:${index}`, newLane()]));
+  const moments: Moment[] = [];
+  const until = status.finishedAt ?? Math.max(now, entries.at(-1)?.at ?? 0, status.startedAt);
+  let masters = 0;
+
+  for (const entry of entries) {
+    const { at, event } = entry;
+    if (event === 'master-registered') {
+      moments.push({ at, text: masters === 0 ? 'ApplicationMaster registered' : 'ApplicationMaster started again' });
+      masters++;
+    } else if (event === 'generation-started') {
+      // `2 ranked tasks; worker:1 failed`
+      const why = entry.detail?.split('; ')[1];
+      moments.push({ at, text: `generation ${entry.generation ?? '?'} started${why === undefined ? '' : `: ${why}`}` });
+    } else if (event === 'node-lost') {
+      moments.push({ at, text: `node ${entry.node ?? '?'} lost` });
+    } else if (event === 'job-finished') {
+      moments.push({ at, text: 'job ended' });
+      for (const lane of lanes.values()) stop(lane, at);
+    }
+    if (entry.role === undefined || entry.index === undefined) continue;
+    const task = `${entry.role}:${entry.index}`;
+    const lane = lanes.get(task) ?? newLane();
+    lanes.set(task, lane);
+    follow(lane, entry);
+  }
+
+  return {
+    from: Math.min(status.startedAt, entries[0]?.at ?? status.startedAt),
+    to: Math.max(until, status.startedAt + 1),
+    tasks: [...lanes].map(([task, lane]) => {
+      leave(lane, until, goesOn(status, task));
+      const { steps } = lane;
+      return { task, steps, spans: steps.filter(isSpan), ends: steps.filter((step): step is End => !isSpan(step)) };
+    }),
+    moments,
+  };
+}
+
+function newLane(): Lane {
+  return { steps: [], attempt: 0, current: null };
+}
+
+function follow(lane: Lane, entry: HistoryEntry): void {
+  const { at, event, detail = '' } = entry;
+  switch (event) {
+    case 'task-requested':
+      // Another request while the task is waiting does not restart the wait.
+      if (lane.current === null) enter(lane, 'requested', entry);
+      return;
+    case 'container-allocated':
+      lane.attempt = entry.attempt ?? lane.attempt + 1;
+      enter(lane, 'launching', entry);
+      return;
+    case 'executor-registered':
+      // A task that re-registers with a new ApplicationMaster reports its program's state; the task itself has not changed.
+      if (lane.current?.phase !== 'running') enter(lane, detail.endsWith(', running') ? 'running' : 'registered', entry);
+      return;
+    case 'program-started':
+      enter(lane, 'running', entry);
+      return;
+    case 'program-stopped':
+      enter(lane, 'registered', entry);
+      return;
+    case 'program-ended':
+      leave(lane, at);
+      if (detail === 'exited with code 0') lane.steps.push({ at, outcome: 'succeeded', text: detail });
+      return;
+    case 'task-failed':
+      leave(lane, at);
+      lane.steps.push({ at, outcome: 'failed', text: detail });
+      return;
+    case 'container-ended':
+      // The container of a failed task often ends after the next one has been allocated.
+      if (lane.current?.containerId === entry.containerId) leave(lane, at);
+      return;
+  }
+}
+
+function enter(lane: Lane, phase: Phase, { at, generation, node, containerId }: HistoryEntry): void {
+  const before = lane.current;
+  leave(lane, at);
+  const inContainer = phase !== 'requested';
+  lane.current = {
+    phase,
+    from: at,
+    attempt: inContainer ? Math.max(1, lane.attempt) : lane.attempt + 1,
+    generation: phase === 'running' ? (generation ?? null) : null,
+    node: inContainer ? (node ?? before?.node ?? null) : null,
+    containerId: inContainer ? (containerId ?? before?.containerId ?? null) : null,
+  };
+}
+
+function leave(lane: Lane, at: number, open = false): void {
+  const { current } = lane;
+  if (current === null) return;
+  lane.steps.push({ ...current, to: Math.max(at, current.from), open });
+  lane.current = null;
+}
+
+/** The job is over: ends the current span and records a running task as stopped. */
+function stop(lane: Lane, at: number): void {
+  const { current } = lane;
+  leave(lane, at);
+  if (current !== null && current.phase !== 'requested') lane.steps.push({ at, outcome: 'stopped', text: 'the job was over' });
+}
+
+function goesOn({ tasks, finishedAt }: JobStatus, name: string): boolean {
+  const task = tasks.find(({ role, index }) => `${role}:${index}` === name);
+  return finishedAt === null && task !== undefined && !['succeeded', 'failed', 'lost', 'stopped'].includes(task.state);
+}

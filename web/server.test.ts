@@ -1,0 +1,83 @@
+import { once } from 'node:events';
+import { Agent, get, type IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { pino } from 'pino';
+import { expect, onTestFinished, test } from 'vitest';
+import { answerText } from './answer.ts';
+import { type JobPages, WebServer } from './server.ts';
+
+async function open(mostConnections: number, site: Partial<JobPages> = {}): Promise<number> {
+  const handle: JobPages['handle'] = async (request, response) => answerText(request, response, 200, 'hello');
+  const web = await WebServer.open({
+    address: '127.0.0.1',
+    site: { handle, ...site },
+    log: pino({ level: 'silent' }),
+    mostConnections,
+  });
+  onTestFinished(() => web.close());
+  return web.port;
+}
+
+async function silent(port: number, count: number): Promise<Socket[]> {
+  const sockets = Array.from({ length: count }, () => connect(port, '127.0.0.1'));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  for (const socket of sockets) socket.on('error', () => {}).resume();
+  await Promise.all(sockets.map((socket) => (socket.connecting ? once(socket, 'connect') : null)));
+  return sockets;
+}
+
+const remaining = (sockets: readonly Socket[]): number => sockets.filter(({ closed }) => !closed).length;
+
+async function ask(port: number, agent: Agent): Promise<string> {
+  const [response] = (await once(get({ port, host: '127.0.0.1', agent }), 'response')) as [IncomingMessage];
+  return text(response);
+}
+
+test('connections without a request make room for others, the oldest first', async () => {
+  const port = await open(8);
+  const sockets = await silent(port, 30);
+  await expect.poll(() => remaining(sockets)).toBe(8);
+  const agent = new Agent();
+  expect(await ask(port, agent)).toBe('hello\n');
+  await expect.poll(() => remaining(sockets)).toBe(7);
+  expect(sockets.slice(-7).every(({ closed }) => !closed)).toBe(true);
+});
+
+test('a connection that is being answered makes no room; one that has been answered does, after those that never asked', async () => {
+  let finish = (): void => {};
+  const begun = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  let asked = 0;
+  const port = await open(4, {
+    handle: async (request, response) => {
+      asked++;
+      if (request.url === '/slow') await begun;
+      answerText(request, response, 200, 'hello');
+    },
+  });
+  const agent = new Agent({ keepAlive: true });
+  onTestFinished(() => agent.destroy());
+  const slow = once(get({ port, host: '127.0.0.1', path: '/slow', agent }), 'response') as Promise<[IncomingMessage]>;
+  await expect.poll(() => asked).toBe(1);
+  const first = await silent(port, 20);
+  await expect.poll(() => remaining(first)).toBe(3);
+  finish();
+  const [response] = await slow;
+  const { socket } = response;
+  expect(await text(response)).toBe('hello\n');
+  await silent(port, 3);
+  await expect.poll(() => remaining(first)).toBe(0);
+  expect(socket.closed).toBe(false);
+});
+
+test('strangers have few connections among themselves, and take none from those who are expected', async () => {
+  const port = await open(512, { expects: () => false });
+  const sockets = await silent(port, 40);
+  await expect.poll(() => remaining(sockets)).toBe(16);
+  // Connections from unexpected addresses still get a response.
+  expect(await ask(port, new Agent())).toBe('hello\n');
+});
