@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import type { ByteSource } from '../platform/byte-source.ts';
 import { TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';
 import { FileStorage } from './file-storage.ts';
@@ -41,7 +42,7 @@ class StorageByScheme implements Storage {
     return this.#of(uri).read(uri);
   }
 
-  async write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<boolean> {
+  async write(uri: string, data: ByteSource, options?: WriteOptions): Promise<boolean> {
     return this.#of(uri).write(uri, data, options);
   }
 

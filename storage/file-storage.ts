@@ -3,6 +3,7 @@ import { chmod, type FileHandle, link, lstat, open, readdir, readFile, rename, r
 import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
+import { type ByteSource, openSource } from '../platform/byte-source.ts';
 import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
 import { makeFolders } from '../platform/make-folders.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
@@ -42,7 +43,7 @@ export class FileStorage implements Storage {
     return translated(uri, () => readFile(path));
   }
 
-  async write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>, options: WriteOptions = {}): Promise<boolean> {
+  async write(uri: string, data: ByteSource, options: WriteOptions = {}): Promise<boolean> {
     const path = pathOf(uri);
     const temporary = join(dirname(path), temporaryName(basename(path)));
     if (options.ifAbsent && (await isThere(path))) return false;
@@ -135,12 +136,13 @@ export class FileStorage implements Storage {
   }
 }
 
-async function fill(uri: string, handle: FileHandle, data: Uint8Array | AsyncIterable<Uint8Array>, options: WriteOptions): Promise<void> {
+async function fill(uri: string, handle: FileHandle, data: ByteSource, options: WriteOptions): Promise<void> {
   try {
     // The umask restricts open's mode.
     await translated(uri, () => handle.chmod(options.permission ?? FILE_PERMISSION));
     let bytes = 0;
-    for await (const chunk of data instanceof Uint8Array ? [data] : data) {
+    const opened = openSource(data);
+    for await (const chunk of opened instanceof Uint8Array ? [opened] : opened) {
       await translated(uri, () => handle.writeFile(chunk));
       bytes += chunk.byteLength;
       options.onProgress?.(bytes);

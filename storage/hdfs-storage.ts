@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { type FileStatus, WebHdfs } from '../hadoop/hdfs/web-hdfs.ts';
+import type { ByteSource } from '../platform/byte-source.ts';
 import { TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts';
@@ -38,7 +39,7 @@ export class HdfsStorage implements Storage {
     return fileSystem.read(path);
   }
 
-  async write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>, options: WriteOptions = {}): Promise<boolean> {
+  async write(uri: string, data: ByteSource, options: WriteOptions = {}): Promise<boolean> {
     const { fileSystem, path } = this.#locate(uri);
     if (options.ifAbsent && (await fileSystem.status(path)) !== null) return false;
     const temporary = `${path.slice(0, path.lastIndexOf('/'))}/${temporaryName(path.slice(path.lastIndexOf('/') + 1))}`;

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import type { ByteSource } from '../platform/byte-source.ts';
 
 /**
  * One interface over hdfs:// and file://. Every path is a complete URI. Operations throw a TonyError: NOT_FOUND for missing files,
@@ -12,7 +13,7 @@ export interface Storage {
    * Atomic: writes to a temporary name in the same folder and renames it. Creates missing parents by default. `ifAbsent`
    * (create-exclusive): when the file exists, nothing changes and the result is false; of two concurrent writers, one gets true.
    */
-  write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<boolean>;
+  write(uri: string, data: ByteSource, options?: WriteOptions): Promise<boolean>;
   /** null when the path does not exist. */
   stat(uri: string): Promise<Entry | null>;
   /** Sorted by name; empty when the folder does not exist. */

@@ -43,7 +43,7 @@ export async function findData(place: StagingPlace, name: string, data: HashedFo
     const worker = async (signal: AbortSignal): Promise<void> => {
       for (let file = missing[next++]; file !== undefined; file = missing[next++]) {
         const relative = file.path;
-        await storage.write(joinUri(home, ...segments(relative)), contents(path.join(data.root, relative), signal), {
+        await storage.write(joinUri(home, ...segments(relative)), () => contents(path.join(data.root, relative), signal), {
           permission: FILE_MODE,
           onProgress: (bytes) => {
             sent.set(relative, bytes);

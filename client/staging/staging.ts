@@ -245,7 +245,7 @@ async function upload(place: StagingPlace, home: string, name: string, file: str
   const there = await storage.stat(uri);
   if (there !== null && there.size !== total) await storage.remove(uri);
   onEvent({ type: 'upload', name: label, sent: 0, total });
-  await storage.write(uri, contents(file, place.signal), {
+  await storage.write(uri, () => contents(file, place.signal), {
     ifAbsent: true,
     permission: FILE_MODE,
     onProgress: (sent) => sent < total && onEvent({ type: 'upload', name: label, sent, total }),

@@ -199,6 +199,25 @@ describe('writing', () => {
     }
   });
 
+  test('so is a source that opens anew, from its first byte', async () => {
+    let tries = 0;
+    const address = await cluster('json', async (request, response) => {
+      tries += 1;
+      if (tries < 3) {
+        await once(request, 'data');
+        request.destroy();
+        return;
+      }
+      expect((await bodyOf(request)).equals(Buffer.alloc(5_000_000, 3))).toBe(true);
+      response.writeHead(201).end();
+    });
+    async function* source(): AsyncIterable<Buffer> {
+      for (let piece = 0; piece < 5; piece++) yield Buffer.alloc(1_000_000, 3);
+    }
+    await client([address]).create('/a', source, { overwrite: true, permission: 0o644, length: 5_000_000 });
+    expect(tries).toBe(3);
+  });
+
   test('a stream is not: it says so', async () => {
     const address = await cluster('json', async (request) => {
       await once(request, 'data');

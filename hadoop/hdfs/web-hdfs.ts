@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
+import { type ByteSource, canBeSentAgain, openSource } from '../../platform/byte-source.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
@@ -156,10 +157,10 @@ export class WebHdfs {
     return ended.result;
   }
 
-  /** Writes a file and, by default, creates its parents. Bytes in memory are sent again after a failure; a stream cannot be. */
+  /** Writes a file and, by default, creates its parents. Sends the source again after a failure, where it can be read again. */
   async create(
     path: string,
-    data: Uint8Array | AsyncIterable<Uint8Array>,
+    data: ByteSource,
     options: {
       readonly overwrite: boolean;
       readonly makeParents?: boolean | undefined;
@@ -178,7 +179,7 @@ export class WebHdfs {
       const found = await this.#locate('PUT', this.#url(address, path, 'CREATE', parameters), path);
       if ('again' in found) return found;
       const outcome = await this.#interpret(path, [201, 200], async () => {
-        const response = await upload(this.#http, found.result, data, {
+        const response = await upload(this.#http, found.result, openSource(data), {
           idleTimeoutMs: this.#idleTimeoutMs,
           length: options.length,
           onProgress: options.onProgress,
@@ -186,7 +187,7 @@ export class WebHdfs {
         if (response.statusCode === 201 || response.statusCode === 200) response.resume();
         return { response, result: true as const };
       });
-      if ('again' in outcome && !(data instanceof Uint8Array)) {
+      if ('again' in outcome && !canBeSentAgain(data)) {
         throw new TonyError('HDFS_UNREACHABLE', `Writing ${path} broke off, and its source cannot be read again: ${outcome.again}`);
       }
       return outcome;

@@ -11,6 +11,15 @@ interface Outcome {
   readonly events: string;
 }
 
+/** Worker 1 of generation 1 stands still at step 175, so that the checkpoint of step 150 is the newest when it is killed. */
+async function holdAtStep175(program: string): Promise<void> {
+  const first = 'for await (const { step } of loop) {\n';
+  const text = await readFile(program, 'utf8');
+  expect(text).toContain(first);
+  const held = "step === 175 && process.env.TONY_INDEX === '1' && process.env.TONY_GENERATION === '1'";
+  await writeFile(program, text.replace(first, `${first}  if (${held}) await new Promise(() => setInterval(() => undefined, 60_000));\n`));
+}
+
 async function run(killed: boolean): Promise<Outcome> {
   const folder = await temporaryFolder();
   const example = path.join(folder, 'gan');
@@ -24,6 +33,7 @@ async function run(killed: boolean): Promise<Outcome> {
     file,
     job.replace('command: node train.ts', () => command),
   );
+  if (killed) await holdAtStep175(path.join(example, 'train.ts'));
   const env = { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined };
   const submitted = startCommand(['submit', '--local', '--conf', file], { env, timeoutMs: 390_000 });
   const [id] = await submitted.output(/local_\d+_\d+/);
@@ -47,5 +57,6 @@ test('a GAN whose worker is killed ends with the very weights and state of an un
   expect(undisturbed.lines[1]).toBe(undisturbed.lines[0]);
   const disturbed = await run(true);
   expect(disturbed.events).toMatch(/generation 2/);
+  expect(disturbed.events).toMatch(/step 150/);
   expect(disturbed.lines).toEqual(undisturbed.lines);
 });

@@ -18,9 +18,11 @@ export async function writeShardFile(
   tensors: readonly StoredTensor[],
 ): Promise<ShardDescription> {
   const name = shardName(place.index, place.count);
-  const described: ShardDescription['tensors'] = [];
+  let described: ShardDescription['tensors'] = [];
   let offset = 0;
   const pieces = async function* () {
+    described = [];
+    offset = 0;
     for (const tensor of tensors) {
       const hash = createHash('sha256');
       for (let at = 0; at < tensor.bytes.length; at += PIECE_BYTES) {
@@ -34,7 +36,7 @@ export async function writeShardFile(
       offset += bytes.length;
     }
   };
-  await storage.write(joinUri(uri, name), pieces(), { length: tensors.reduce((sum, { bytes }) => sum + bytes.length, 0) });
+  await storage.write(joinUri(uri, name), pieces, { length: tensors.reduce((sum, { bytes }) => sum + bytes.length, 0) });
   return { name, bytes: offset, tensors: described };
 }
 

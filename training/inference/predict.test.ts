@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { gunzipSync } from 'node:zlib';
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
+import { openSource } from '../../platform/byte-source.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { fileUri } from '../../storage/uri.ts';
@@ -349,7 +350,10 @@ test('memory stays bounded: reading waits for storage', async () => {
       yield piece;
     }
   }
-  const slow = writingBy((uri, data, options) => storage.write(uri, data instanceof Uint8Array ? data : watched(data), options));
+  const slow = writingBy((uri, data, options) => {
+    const opened = openSource(data);
+    return storage.write(uri, opened instanceof Uint8Array ? opened : watched(opened), options);
+  });
   const results = (elements: readonly { id: number }[]) => {
     computed += elements.length;
     return elements.map(({ id }) => ({ id, text: 'x'.repeat(1000) }));

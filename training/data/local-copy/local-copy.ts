@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import type { ByteSource } from '../../../platform/byte-source.ts';
 import { messageOf } from '../../../platform/errors.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from '../../../storage/storage.ts';
 import type { DataFile } from '../reading/file-set.ts';
@@ -129,7 +130,7 @@ class CopyingStorage implements Storage {
     return this.#storage.read(uri);
   }
 
-  write(uri: string, data: Uint8Array | AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<boolean> {
+  write(uri: string, data: ByteSource, options?: WriteOptions): Promise<boolean> {
     return this.#storage.write(uri, data, options);
   }
 
