@@ -1,0 +1,57 @@
+/** Exponential backoff: the first pause, doubled with each further failure up to the longest. */
+export interface Backoff {
+  readonly firstMs: number;
+  readonly mostMs: number;
+}
+
+export interface RetryOptions extends Backoff {
+  /** Applies `jittered` to each pause. */
+  readonly jitter?: boolean;
+  /** Ends the retries. The action itself is not interrupted. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called after each failure. Throws to end the retries. */
+  readonly onFailure?: (error: unknown, pauseMs: number) => void;
+}
+
+/** The pause after a number of consecutive failures; 0 without a failure. */
+export function backoffMs(failures: number, { firstMs, mostMs }: Backoff): number {
+  return failures <= 0 ? 0 : Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 32));
+}
+
+/** A random part of the pause, at least half of it, so that clients that lost the same server do not return at the same time. */
+export function jittered(ms: number, random: () => number = Math.random): number {
+  return ms * (0.5 + random() / 2);
+}
+
+/** Resolves after `ms`, or as soon as `signal` aborts. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal?.addEventListener('abort', end);
+    if (signal?.aborted === true) end();
+  });
+}
+
+/**
+ * Repeats the action until it succeeds, with exponential backoff between attempts.
+ * @throws the reason of `signal` when it aborts, and what `onFailure` throws.
+ */
+export async function retry<T>(action: () => Promise<T>, { jitter = false, signal, onFailure, ...backoff }: RetryOptions): Promise<T> {
+  for (let failures = 1; ; failures++) {
+    signal?.throwIfAborted();
+    try {
+      return await action();
+    } catch (error) {
+      signal?.throwIfAborted();
+      const ms = backoffMs(failures, backoff);
+      const pauseMs = jitter ? jittered(ms) : ms;
+      onFailure?.(error, pauseMs);
+      await pause(pauseMs, signal);
+    }
+  }
+}

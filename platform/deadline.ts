@@ -1,0 +1,15 @@
+/**
+ * Settles like `work`, or after `ms` with the result of `onTimeout`, which may throw. The work itself continues, and its later result is
+ * ignored.
+ */
+export async function withTimeout<T, L>(work: Promise<T>, ms: number, onTimeout: () => L): Promise<T | L> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const deadline = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  }).then(onTimeout);
+  try {
+    return await Promise.race([work, deadline]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
