@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { APPLICATION_TYPE, type FrozenJob } from '../../conf/job.ts';
 import { queueName, setsTotals } from '../../conf/quotas.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
@@ -8,6 +7,7 @@ import { GroupMemory } from '../../hadoop/rpc/group-memory.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { type Application, LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { submittedBefore } from '../../hadoop/yarn/submission-order.ts';
+import { pause } from '../../platform/backoff.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { siteOfCluster } from '../../storage/cluster-site.ts';
@@ -110,7 +110,7 @@ export class Gatekeeper {
         log.info(told);
         onWaiting(told);
       }
-      await delay(LOOK_EVERY_MS, undefined, { signal: this.#closing.signal }).catch(() => undefined);
+      await pause(LOOK_EVERY_MS, this.#closing.signal);
     }
     return null;
   }
@@ -142,7 +142,7 @@ export class Gatekeeper {
         admittedIn = queueName(view.queue);
       }
       if (view !== null) onLimits(limitsFor(frozen, view));
-      await delay(WATCH_EVERY_MS, undefined, { signal: this.#closing.signal }).catch(() => undefined);
+      await pause(WATCH_EVERY_MS, this.#closing.signal);
     }
   }
 

@@ -1,3 +1,4 @@
+import { backoffMs } from '../../platform/backoff.ts';
 import { type Cause, describeCause, describeStderr, oneLine } from './diagnostics.ts';
 import { type Detachment, detach, isFree } from './ending.ts';
 import { decide } from './finish.ts';
@@ -227,7 +228,7 @@ function finality(
 
 /** The delay before the next request of a task whose containers fail before a program starts in them, in ms. */
 function backOff(unstarted: number): number {
-  return unstarted < 3 ? 0 : Math.min(30_000, 1_000 * 2 ** (unstarted - 3));
+  return backoffMs(unstarted - 2, { firstMs: 1_000, mostMs: 30_000 });
 }
 
 function failureDiagnostics(state: JobState, task: Task, end: string, sentence: string, stderr: string): string {

@@ -1,3 +1,4 @@
+import { backoffMs } from '../../platform/backoff.ts';
 import { giveBack } from './container-requests.ts';
 import { newGeneration } from './gang.ts';
 import { isOver, type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
@@ -91,5 +92,5 @@ function isArriving(state: JobState, task: Task): boolean {
 }
 
 function growPause(growths: number): number {
-  return Math.min(LIMITS.longestGrowMs, LIMITS.growMs * 2 ** Math.min(growths, 10));
+  return backoffMs(growths + 1, { firstMs: LIMITS.growMs, mostMs: LIMITS.longestGrowMs });
 }

@@ -1,4 +1,5 @@
 import { type Job, type Role, TENSORBOARD_ROLE } from '../../conf/job.ts';
+import { backoffMs } from '../../platform/backoff.ts';
 import { isOver, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { awaitedTasks, restartsAlone } from './membership.ts';
 
@@ -42,5 +43,5 @@ export function falls(state: JobState, task: Task): number {
 
 /** The pause before the next restart, in ms. Restarts are unlimited; the pause doubles up to a maximum. */
 export function tensorBoardPause(count: number): number {
-  return Math.min(LIMITS.tensorBoardPauseMs, 1_000 * 2 ** Math.min(count - 1, 10));
+  return backoffMs(count, { firstMs: 1_000, mostMs: LIMITS.tensorBoardPauseMs });
 }

@@ -1,8 +1,8 @@
 import type { FrozenJob } from '../../conf/job.ts';
 import type { HistoryEntry, JobStatus, MasterStatus } from '../../conf/status.ts';
+import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import { within } from '../../platform/within.ts';
 import type { EventPage, JobView, LogFile, LogTail, ScalarCharts, UsagePage } from '../../web/job-view.ts';
 import { redacted } from '../../web/redaction.ts';
 import { EventLog } from '../records/event-log.ts';
@@ -114,7 +114,7 @@ export class LiveJobView implements JobView {
   async #haveEarlier(): Promise<boolean> {
     if (this.#knowsEarlier) return true;
     this.#earlier ??= this.#readEarlier();
-    await within(EARLIER_MS, this.#earlier, () => new Error('late')).catch(() => {});
+    await withTimeout(this.#earlier, EARLIER_MS, () => {});
     return this.#knowsEarlier;
   }
 

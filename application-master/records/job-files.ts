@@ -1,5 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { HistoryEntry, JobStatus, UsageSample } from '../../conf/status.ts';
+import { backoffMs, pause, retry } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { FEED_ADDRESS_FILE, type FeedAddress } from '../../protos/feed-protocol.ts';
@@ -8,8 +8,8 @@ import { joinUri } from '../../storage/uri.ts';
 import { historyFileName, historyFiles, parseEntries, parseSamples } from '../../web/history-files.ts';
 import type { Snapshot } from '../job/events.ts';
 import { parseSnapshot } from '../job/snapshot.ts';
-import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS, persistently } from './persistently.ts';
 import { RewrittenFile } from './rewritten-file.ts';
+import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 
 /** How long events are collected before a write (ms); with many events, longer. */
 const EVENTS_PAUSE_MS = 1000;
@@ -99,7 +99,7 @@ export class JobFiles {
   }
 
   async #writeSnapshots(durable: (snapshot: Snapshot) => void, superseded: (attempt: number) => void): Promise<void> {
-    let pause = FIRST_PAUSE_MS;
+    let failures = 0;
     while (this.#waiting !== null && !this.#closing.signal.aborted) {
       const snapshot: Snapshot = this.#waiting;
       this.#waiting = null;
@@ -110,13 +110,13 @@ export class JobFiles {
           superseded(newest);
           return;
         }
-        pause = FIRST_PAUSE_MS;
+        failures = 0;
         durable(snapshot);
       } catch (error) {
         this.#log.warn({ error: messageOf(error) }, 'the job state could not be written; trying again');
         this.#waiting ??= snapshot;
-        await delay(pause, undefined, { signal: this.#closing.signal }).catch(() => {});
-        pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+        failures++;
+        await pause(backoffMs(failures, STORAGE_BACKOFF), this.#closing.signal);
       }
     }
   }
@@ -175,7 +175,7 @@ export class JobFiles {
 
   /** Publishes this attempt's address. Retries until it is written or this is closed. */
   async writeAddress(address: Readonly<Record<string, string | number>>): Promise<void> {
-    await this.#persistently('where this ApplicationMaster is could not be written', () =>
+    await this.#retry('where this ApplicationMaster is could not be written', () =>
       this.#stage(joinUri(this.#staging, 'am.json'), address),
     );
   }
@@ -185,7 +185,7 @@ export class JobFiles {
    * lead producers back to this one.
    */
   async writeFeedAddress(address: FeedAddress): Promise<void> {
-    await this.#persistently("where the job's feeds are could not be written", async () => {
+    await this.#retry("where the job's feeds are could not be written", async () => {
       if ((await this.newestAttempt()) > this.#attempt) return;
       await this.#stage(joinUri(this.#staging, FEED_ADDRESS_FILE), address);
     });
@@ -196,7 +196,7 @@ export class JobFiles {
    * the job's programs continue meanwhile.
    */
   async recover(): Promise<{ final: JobStatus | null; snapshot: Snapshot | null }> {
-    const read = await this.#persistently('what the earlier attempt left could not be read', async () => {
+    const read = await this.#retry('what the earlier attempt left could not be read', async () => {
       const [final, snapshot] = await Promise.all([this.#readFinal(), this.#readSnapshot()]);
       return { final, snapshot };
     });
@@ -204,8 +204,8 @@ export class JobFiles {
   }
 
   /** Undefined if closed before the action succeeded. */
-  #persistently<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
-    return persistently(complaint, action, { log: this.#log, signal: this.#closing.signal });
+  #retry<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
+    return retryStorage(complaint, action, { log: this.#log, signal: this.#closing.signal });
   }
 
   /** The size and modification time of a file in the staging folder, as YARN requires them. */
@@ -259,19 +259,19 @@ export class JobFiles {
   async writeFinal(status: JobStatus, patienceMs: number): Promise<{ status: JobStatus; written: boolean }> {
     const uri = joinUri(this.#history, 'final.json');
     const deadline = performance.now() + patienceMs;
-    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
-      try {
-        const first = await this.#storage.write(uri, Buffer.from(JSON.stringify(status)), {
-          permission: this.#historyPermission,
-          ifAbsent: true,
-        });
-        return { status: first ? status : (JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus), written: true };
-      } catch (error) {
-        this.#log.warn({ error: messageOf(error) }, 'the final state could not be written to the history');
-        if (performance.now() + pause > deadline) return { status, written: false };
-        await delay(pause);
-      }
-    }
+    const write = async (): Promise<JobStatus> => {
+      const content = Buffer.from(JSON.stringify(status));
+      const first = await this.#storage.write(uri, content, { permission: this.#historyPermission, ifAbsent: true });
+      return first ? status : (JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus);
+    };
+    const onFailure = (error: unknown, pauseMs: number): void => {
+      this.#log.warn({ error: messageOf(error) }, 'the final state could not be written to the history');
+      if (performance.now() + pauseMs > deadline) throw error;
+    };
+    return retry(write, { ...STORAGE_BACKOFF, onFailure }).then(
+      (valid) => ({ status: valid, written: true }),
+      () => ({ status, written: false }),
+    );
   }
 
   async #readFinal(): Promise<JobStatus | null> {

@@ -3,8 +3,8 @@ import path from 'node:path';
 import type { FrozenJob } from '../../conf/job.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { ContainerLogs } from '../../hadoop/logs/container-logs.ts';
+import { withTimeout } from '../../platform/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { within } from '../../platform/within.ts';
 import type { LogFile, LogTail } from '../../web/job-view.ts';
 
 const MAXIMUM_TAIL_BYTES = 1024 * 1024;
@@ -58,11 +58,9 @@ export class TaskLogs {
       .finally(() => {
         this.#reads--;
       });
-    const piece = await within(
-      DEADLINE_MS,
-      reading,
-      () => new TonyError('LOGS_UNAVAILABLE', `${file} of ${owner.containerId} could not be read within ${DEADLINE_MS / 1000} s.`),
-    );
+    const piece = await withTimeout(reading, DEADLINE_MS, () => {
+      throw new TonyError('LOGS_UNAVAILABLE', `${file} of ${owner.containerId} could not be read within ${DEADLINE_MS / 1000} s.`);
+    });
     return piece === null ? null : textOf(piece.bytes, piece.offset);
   }
 

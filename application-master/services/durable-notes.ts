@@ -1,8 +1,8 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { pause } from '../../platform/backoff.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
-import { persistently } from '../records/persistently.ts';
+import { retryStorage } from '../records/storage-retry.ts';
 
 export interface DurableNotesOptions {
   readonly storage: Pick<Storage, 'read' | 'stat' | 'write'>;
@@ -37,7 +37,7 @@ export class DurableNotes {
   /** Reads the notes of the newest earlier attempt; null if there are none. Retries while storage is unavailable. */
   async earlier(): Promise<string | null> {
     const { attempt, storage } = this.#options;
-    const read = await this.#persistently('what was promised before cannot be read', async () => {
+    const read = await this.#retry('what was promised before cannot be read', async () => {
       for (let older = attempt - 1; older >= 1; older--) {
         const uri = this.#uri(older);
         if ((await storage.stat(uri)) !== null) return (await storage.read(uri)).toString();
@@ -50,8 +50,8 @@ export class DurableNotes {
   /** Resolves to true once the current state is durable, and to false if another attempt has taken over. */
   save(): Promise<boolean> {
     this.#next ??= this.#running.then(async () => {
-      const pause = this.#begunAt + this.#options.pauseMs - performance.now();
-      if (pause > 0) await delay(pause, undefined, { signal: this.#closing.signal }).catch(() => {});
+      const wait = this.#begunAt + this.#options.pauseMs - performance.now();
+      if (wait > 0) await pause(wait, this.#closing.signal);
       this.#begunAt = performance.now();
       this.#next = null;
       const writing = this.#write();
@@ -63,7 +63,7 @@ export class DurableNotes {
 
   async #write(): Promise<boolean> {
     const { attempt, content, newestAttempt, storage } = this.#options;
-    const isOurs = await this.#persistently('what was promised could not be written', async () => {
+    const isOurs = await this.#retry('what was promised could not be written', async () => {
       // Parent folders are not created: if the job's folder was removed, the job has ended.
       await storage.write(this.#uri(attempt), Buffer.from(content()), { permission: 0o600, makeParents: false });
       return (await newestAttempt()) <= attempt;
@@ -80,7 +80,7 @@ export class DurableNotes {
   }
 
   /** Undefined if closed before the action succeeded. */
-  #persistently<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
-    return persistently(complaint, action, { log: this.#options.log, signal: this.#closing.signal });
+  #retry<T>(complaint: string, action: () => Promise<T>): Promise<T | undefined> {
+    return retryStorage(complaint, action, { log: this.#options.log, signal: this.#closing.signal });
   }
 }

@@ -1,7 +1,7 @@
 import type { JobStatus } from '../../conf/status.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { within } from '../../platform/within.ts';
 import { byAge, type HistoryStore } from '../records/history-store.ts';
 import { listed, type OutlineFiles, outlineFiles, type ReadOutline, readOutline } from '../records/job-outline.ts';
 import type { JobPlace } from '../records/job-place.ts';
@@ -158,8 +158,9 @@ export class HistoryIndex {
    */
   async #read(place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
     try {
-      const late = (): Error => new Error(`no answer within ${JOB_MS / 1000} s`);
-      return await within(JOB_MS, readOutline(this.#store.storage, place, files), late);
+      return await withTimeout(readOutline(this.#store.storage, place, files), JOB_MS, () => {
+        throw new Error(`no answer within ${JOB_MS / 1000} s`);
+      });
     } catch (error) {
       throw new TonyError('STORAGE_REFUSED', messageOf(error), { cause: error });
     }
