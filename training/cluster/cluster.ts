@@ -22,7 +22,7 @@ import { broadcastVariables } from '../model/broadcast-tensors.ts';
 import { weightsOf } from '../model/compiled-model.ts';
 import { allTrainable, allVariables, type Trainable, trainedVariables } from '../model/trainables.ts';
 import { restoreWeights } from '../model/training-state.ts';
-import { noSuchThing, type ParameterServerWorker } from '../parameter-server/parameter-server-worker.ts';
+import { noSuchThing, type ParameterServerWorker } from '../parameter-server/worker/parameter-server-worker.ts';
 import { beforeProgramEnds, type LastWork } from '../process/program-end.ts';
 import type { Report } from '../process/task-context.ts';
 import { uriOf } from '../process/uri-of.ts';

@@ -5,9 +5,9 @@ import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Secret } from '../../platform/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { listening } from '../testing/listening.ts';
-import { ParameterServer } from './parameter-server.ts';
-import { ParameterServerWorker, type WorkerOptions } from './parameter-server-worker.ts';
-import { ServerGroup } from './server-group.ts';
+import { ParameterServer } from './server/parameter-server.ts';
+import { ParameterServerWorker, type WorkerOptions } from './worker/parameter-server-worker.ts';
+import { ServerGroup } from './worker/server-group.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {

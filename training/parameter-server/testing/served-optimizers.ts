@@ -12,8 +12,8 @@ import { Ring } from '../../ring/ring.ts';
 import { allReduceStrategy } from '../../strategy/all-reduce-strategy.ts';
 import type { StrategyFactory } from '../../strategy/strategy.ts';
 import { listening } from '../../testing/listening.ts';
-import { ParameterServer } from '../parameter-server.ts';
-import { parameterServerStrategy } from '../parameter-server-strategy.ts';
+import { ParameterServer } from '../server/parameter-server.ts';
+import { parameterServerStrategy } from '../worker/parameter-server-strategy.ts';
 
 const { tf } = await loadBackend(1);
 const key = new Secret(Buffer.alloc(32, 7));

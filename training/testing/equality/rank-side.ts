@@ -6,7 +6,7 @@ import { loadBackend } from '../../backend/backend.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { FitData } from '../../data/fit-data.ts';
 import { fromArray, join } from '../../index.ts';
-import { ParameterServer } from '../../parameter-server/parameter-server.ts';
+import { ParameterServer } from '../../parameter-server/server/parameter-server.ts';
 import { readTask } from '../../process/task.ts';
 import type { TaskContext } from '../../process/task-context.ts';
 import type { CustomStepOptions } from '../../strategy/custom-steps.ts';

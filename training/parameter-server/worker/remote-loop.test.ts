@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { Secret } from '../../platform/secret.ts';
-import { FileStorage } from '../../storage/file-storage.ts';
-import { Phases } from '../checkpoint/phases.ts';
-import type { TrainingData } from '../data/data.ts';
-import { type FitEnvironment, fit as fitModel } from '../fit/fit.ts';
-import { optimizerVariables } from '../model/training-state.ts';
-import { listening } from '../testing/listening.ts';
-import { ParameterServer } from './parameter-server.ts';
+import { Secret } from '../../../platform/secret.ts';
+import { FileStorage } from '../../../storage/file-storage.ts';
+import { Phases } from '../../checkpoint/phases.ts';
+import type { TrainingData } from '../../data/data.ts';
+import { type FitEnvironment, fit as fitModel } from '../../fit/fit.ts';
+import { optimizerVariables } from '../../model/training-state.ts';
+import { listening } from '../../testing/listening.ts';
+import { ParameterServer } from '../server/parameter-server.ts';
 import { ParameterServerWorker } from './parameter-server-worker.ts';
 
 /** Generous, for a busy machine. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { TonyError } from '../../platform/errors.ts';
+import { TonyError } from '../../../platform/errors.ts';
 import {
   encodeChallenge,
   HELLO_BYTES,
@@ -11,7 +11,7 @@ import {
   NONCE_BYTES,
   refusalOf,
   WELCOME,
-} from '../ring/ring-handshake.ts';
+} from '../../ring/ring-handshake.ts';
 
 /** The time limit for the handshake of one connection. */
 const HANDSHAKE_MS = 10_000;

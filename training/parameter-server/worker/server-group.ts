@@ -1,10 +1,10 @@
-import { TonyError } from '../../platform/errors.ts';
-import type { Secret } from '../../platform/secret.ts';
-import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
-import { DEFAULT_TIMEOUTS, type RingTimeouts } from '../ring/ring.ts';
-import { type Ask, getAnswer, helloAnswer } from './messages.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import type { Secret } from '../../../platform/secret.ts';
+import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
+import { DEFAULT_TIMEOUTS, type RingTimeouts } from '../../ring/ring.ts';
+import { type Ask, getAnswer, helloAnswer } from '../protocol/messages.ts';
+import { serverKey } from '../protocol/server-key.ts';
 import { type Answer, ServerConnection } from './server-connection.ts';
-import { serverKey } from './server-key.ts';
 
 export interface ServerGroupOptions {
   readonly rank: number;

@@ -1,14 +1,14 @@
 import type { Server, Socket } from 'node:net';
 import type * as tfjs from '@tensorflow/tfjs';
-import { messageOf, TonyError } from '../../platform/errors.ts';
-import type { Secret } from '../../platform/secret.ts';
-import type { Storage } from '../../storage/storage.ts';
-import { type Listener, openListener } from '../ring/ring-connect.ts';
+import { messageOf, TonyError } from '../../../platform/errors.ts';
+import type { Secret } from '../../../platform/secret.ts';
+import type { Storage } from '../../../storage/storage.ts';
+import { type Listener, openListener } from '../../ring/ring-connect.ts';
+import { encodeFrame, type Frame, type FrameKind } from '../protocol/frame.ts';
+import { FrameReader } from '../protocol/frame-reader.ts';
+import { type Ask, ask } from '../protocol/messages.ts';
+import { serverKey } from '../protocol/server-key.ts';
 import { acceptWorker } from './accept-worker.ts';
-import { encodeFrame, type Frame, type FrameKind } from './frame.ts';
-import { FrameReader } from './frame-reader.ts';
-import { type Ask, ask } from './messages.ts';
-import { serverKey } from './server-key.ts';
 import { type Client, refusalOf, Session } from './session.ts';
 
 export interface ParameterServerOptions {

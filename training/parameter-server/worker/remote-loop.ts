@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { StepPart } from '../model/step-part.ts';
-import { localGradients } from '../strategy/local-gradients.ts';
+import type { StepPart } from '../../model/step-part.ts';
+import { localGradients } from '../../strategy/local-gradients.ts';
 import { RemoteVariables } from './remote-variables.ts';
 import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
 

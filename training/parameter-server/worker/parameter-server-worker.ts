@@ -1,9 +1,9 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../platform/errors.ts';
-import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
-import { copyOf, restoreWeights } from '../model/training-state.ts';
-import type { LoopContext, LoopStrategy } from '../strategy/loop-strategy.ts';
-import type { StrategyContext, StrategyFactory, TrainingStrategy } from '../strategy/strategy.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
+import { copyOf, restoreWeights } from '../../model/training-state.ts';
+import type { LoopContext, LoopStrategy } from '../../strategy/loop-strategy.ts';
+import type { StrategyContext, StrategyFactory, TrainingStrategy } from '../../strategy/strategy.ts';
 import { parameterServerStrategy } from './parameter-server-strategy.ts';
 import { RemoteLoop } from './remote-loop.ts';
 import { ServerGroup, type ServerGroupOptions } from './server-group.ts';

@@ -1,11 +1,11 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../platform/errors.ts';
-import { FusedOptimizer } from '../backend/native/fused-optimizer.ts';
-import type { NamedGradient } from '../optimizer/named-gradient.ts';
-import { type OptimizerSlot, OptimizerSlots } from '../optimizer/optimizer-slots.ts';
-import type { Piece } from './layout.ts';
-import type { StateHead } from './messages.ts';
-import { learningRateOf, makeOptimizer, type OptimizerDescription, setLearningRate } from './optimizer-description.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import { FusedOptimizer } from '../../backend/native/fused-optimizer.ts';
+import type { NamedGradient } from '../../optimizer/named-gradient.ts';
+import { type OptimizerSlot, OptimizerSlots } from '../../optimizer/optimizer-slots.ts';
+import type { Piece } from '../protocol/layout.ts';
+import type { StateHead } from '../protocol/messages.ts';
+import { learningRateOf, makeOptimizer, type OptimizerDescription, setLearningRate } from '../protocol/optimizer-description.ts';
 import type { ServedVariable } from './served-variable.ts';
 
 /** The part of an optimizer's state that one server holds. */

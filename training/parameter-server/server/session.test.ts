@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { TonyError } from '../../platform/errors.ts';
-import { FileStorage } from '../../storage/file-storage.ts';
-import { fileUri } from '../../storage/uri.ts';
-import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
-import type { Ask } from './messages.ts';
+import type { TonyError } from '../../../platform/errors.ts';
+import { FileStorage } from '../../../storage/file-storage.ts';
+import { fileUri } from '../../../storage/uri.ts';
+import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
+import type { Ask } from '../protocol/messages.ts';
 import { type Client, Session } from './session.ts';
 
 const cleanups: (() => unknown)[] = [];

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type TrainingPosition, trainingPosition } from '../checkpoint/checkpoint-format.ts';
+import { type TrainingPosition, trainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import { optimizerDescription } from './optimizer-description.ts';
 
 /*

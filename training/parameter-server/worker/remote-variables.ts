@@ -1,9 +1,9 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { z } from 'zod';
-import { TonyError } from '../../platform/errors.ts';
-import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
-import type { OpenedCheckpoint } from '../checkpoint/checkpoint-store.ts';
-import { layOut, type Piece } from './layout.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
+import type { OpenedCheckpoint } from '../../checkpoint/checkpoint-store.ts';
+import { layOut, type Piece } from '../protocol/layout.ts';
 import {
   type AdditionHead,
   enterAnswer,
@@ -13,8 +13,8 @@ import {
   signalAnswer,
   stateAnswer,
   weightsAnswer,
-} from './messages.ts';
-import { describeOptimizer, learningRateOf } from './optimizer-description.ts';
+} from '../protocol/messages.ts';
+import { describeOptimizer, learningRateOf } from '../protocol/optimizer-description.ts';
 import { type OptimizerState, readOptimizerState, type SlotState, writeOptimizerState } from './optimizer-state.ts';
 import type { Answer } from './server-connection.ts';
 import type { ServerGroup } from './server-group.ts';

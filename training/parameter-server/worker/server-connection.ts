@@ -1,10 +1,10 @@
 import type { Socket } from 'node:net';
-import { ERROR_CODES, type ErrorCode, TonyError } from '../../platform/errors.ts';
-import { dialNeighbour, type Reader } from '../ring/ring-connect.ts';
-import type { Identity } from '../ring/ring-handshake.ts';
-import { encodeFrame, type Frame } from './frame.ts';
-import { FrameReader } from './frame-reader.ts';
-import { type Ask, refusal } from './messages.ts';
+import { ERROR_CODES, type ErrorCode, TonyError } from '../../../platform/errors.ts';
+import { dialNeighbour, type Reader } from '../../ring/ring-connect.ts';
+import type { Identity } from '../../ring/ring-handshake.ts';
+import { encodeFrame, type Frame } from '../protocol/frame.ts';
+import { FrameReader } from '../protocol/frame-reader.ts';
+import { type Ask, refusal } from '../protocol/messages.ts';
 
 /** The answer to a request. */
 export interface Answer {

@@ -1,4 +1,4 @@
-import { messageOf } from '../../platform/errors.ts';
+import { messageOf } from '../../../platform/errors.ts';
 import { decodeFrame, FRAME_BYTES, type Frame } from './frame.ts';
 
 export interface FrameEvents {

@@ -1,9 +1,9 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { messageOf, TonyError } from '../../platform/errors.ts';
-import type { Storage } from '../../storage/storage.ts';
-import type { StoredTensor, TrainingPosition } from '../checkpoint/checkpoint-format.ts';
-import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
-import type { Ask, StoredShape } from './messages.ts';
+import { messageOf, TonyError } from '../../../platform/errors.ts';
+import type { Storage } from '../../../storage/storage.ts';
+import type { StoredTensor, TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
+import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
+import type { Ask, StoredShape } from '../protocol/messages.ts';
 import { ServedShard } from './served-shard.ts';
 import { StalenessClock } from './staleness-clock.ts';
 

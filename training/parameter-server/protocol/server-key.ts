@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { Secret } from '../../platform/secret.ts';
+import { Secret } from '../../../platform/secret.ts';
 
 /** Derives the key for handshakes with parameter servers from the ring's key, so that a proof for one is invalid for the other. */
 export function serverKey(ringKey: Secret): Secret {

@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { OptimizerSlots } from '../optimizer/optimizer-slots.ts';
+import { OptimizerSlots } from '../../optimizer/optimizer-slots.ts';
 
 /** The state of an optimizer, independent of TensorFlow.js. */
 export interface OptimizerState {

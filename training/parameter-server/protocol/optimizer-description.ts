@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { z } from 'zod';
-import { TonyError } from '../../platform/errors.ts';
+import { TonyError } from '../../../platform/errors.ts';
 
 const number = z.number();
 const rate = { learningRate: number };

@@ -1,9 +1,10 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../platform/errors.ts';
-import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
-import { copyOf } from '../model/training-state.ts';
-import { numbersOf, type Piece } from './layout.ts';
-import type { OptimizerHead } from './messages.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
+import { copyOf } from '../../model/training-state.ts';
+import { numbersOf, type Piece } from '../protocol/layout.ts';
+import type { OptimizerHead } from '../protocol/messages.ts';
+import { weightKey } from '../protocol/weight-key.ts';
 import { ServedOptimizer, type ServedState } from './served-optimizer.ts';
 import { ServedVariable, sizeOf, type TrainedVariable } from './served-variable.ts';
 
@@ -327,11 +328,6 @@ export class ServedShard {
     this.#optimizers.clear();
     this.#variables.clear();
   }
-}
-
-/** The key that identifies a weight: its index, because another program may name its variables differently. */
-export function weightKey(name: string): string {
-  return /^model:\d+:/.exec(name)?.[0] ?? name;
 }
 
 /** A copy, so that the numbers have their own, aligned memory. */

@@ -1,8 +1,8 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { TonyError } from '../../platform/errors.ts';
-import { Secret } from '../../platform/secret.ts';
-import type { Storage } from '../../storage/storage.ts';
-import type { Report, TaskContext } from '../process/task-context.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import { Secret } from '../../../platform/secret.ts';
+import type { Storage } from '../../../storage/storage.ts';
+import type { Report, TaskContext } from '../../process/task-context.ts';
 import { ParameterServer, type ServerTimeouts } from './parameter-server.ts';
 
 /** Whether this task is one of its job's parameter servers. */

@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { Piece } from './layout.ts';
+import type { Piece } from '../protocol/layout.ts';
 
 /** The name and shape of a trained variable, as used by checkpoints and workers. */
 export interface TrainedVariable {
