@@ -3,7 +3,7 @@ import { formatDuration } from '../../conf/values/units.ts';
 import { lostNodes, lostNodesText } from '../connections/lost-nodes.ts';
 import type { ListedJob } from '../history/history-index.ts';
 import { clockTime, fullTime, shortTime } from '../terminal/clock.ts';
-import { tableLines } from '../terminal/table-lines.ts';
+import { fittedTable } from '../terminal/fitted-table.ts';
 import { clip, type Terminal, wrap } from '../terminal/terminal.ts';
 import { failureLines } from './failure-lines.ts';
 import { jobStyle, nodeName, oneLine } from './job-table.ts';
@@ -16,15 +16,15 @@ const LOST_LINES = 3;
 
 /** One line per job, fitted to the terminal. */
 export function historyTable(jobs: readonly ListedJob[], terminal: Terminal, withUsers: boolean): string[] {
-  return tableLines(
+  return fittedTable(
     jobs,
     [
-      { title: 'JOB', cell: ({ place }) => place.applicationId },
-      { title: 'NAME', cell: ({ status }) => oneLine(status.name) || '-', flexible: true },
-      ...(withUsers ? [{ title: 'USER', cell: ({ place }: ListedJob) => clip(oneLine(place.user), LONGEST_USER) }] : []),
-      { title: 'STATE', cell: ({ status }) => status.state, style: ({ status }) => jobStyle(status.state) },
-      { title: 'STARTED', cell: ({ status }) => shortTime(status.startedAt) },
-      { title: 'TOOK', cell: ({ status }) => (status.finishedAt === null ? '-' : took(status)), align: 'right' },
+      { title: 'JOB', cell: ({ place }) => place.applicationId, keep: 6 },
+      { title: 'NAME', cell: ({ status }) => oneLine(status.name) || '-', least: 8, keep: 1 },
+      { title: 'USER', cell: ({ place }) => clip(oneLine(place.user), LONGEST_USER), keep: 4, when: () => withUsers },
+      { title: 'STATE', cell: ({ status }) => status.state, style: ({ status }) => jobStyle(status.state), keep: 5 },
+      { title: 'STARTED', cell: ({ status }) => shortTime(status.startedAt), keep: 3 },
+      { title: 'TOOK', cell: ({ status }) => (status.finishedAt === null ? '-' : took(status)), align: 'right', keep: 2 },
     ],
     terminal,
   );

@@ -1,6 +1,6 @@
 import { formatBytes } from '../../conf/values/quantities.ts';
 import { formatMemory } from '../../conf/values/units.ts';
-import { type TableColumn, tableLines } from '../terminal/table-lines.ts';
+import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { type Terminal, wrap } from '../terminal/terminal.ts';
 import type { Headroom, JobPlan, PlannedUpload, Span, Verdict } from './job-plan.ts';
 import type { SubmitRequest } from './submit-request.ts';
@@ -33,16 +33,16 @@ function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
     fitNow: fitNow === null ? '' : String(fitNow),
   }));
   const all: Row = { role: 'all', tasks: total.containers, amounts: total.resources, label: '', fitNow: '' };
-  const column = (title: string, cell: (row: Row) => string): TableColumn<Row> => ({ title, cell, align: 'right' });
-  const columns: TableColumn<Row>[] = [
-    { title: 'role', cell: ({ role }) => role, flexible: true, style: (row) => (row === all ? 'bold' : 'cyan') },
-    column('tasks', ({ tasks }) => spanText(tasks, String)),
-    ...types.map((type) => column(type, ({ amounts }) => amountText(type, amounts[type]))),
-    ...(rows.some(({ fitNow }) => fitNow !== '') ? [column('fit now', ({ fitNow }) => fitNow)] : []),
-    ...(rows.some(({ label }) => label !== '') ? [{ title: 'label', cell: ({ label }: Row) => label }] : []),
+  const column = (title: string, keep: number, cell: (row: Row) => string): FittedColumn<Row> => ({ title, cell, align: 'right', keep });
+  const columns: FittedColumn<Row>[] = [
+    { title: 'role', cell: ({ role }) => role, least: 8, keep: 1, style: (row) => (row === all ? 'bold' : 'cyan') },
+    column('tasks', 5, ({ tasks }) => spanText(tasks, String)),
+    ...types.map((type) => column(type, 4, ({ amounts }) => amountText(type, amounts[type]))),
+    { ...column('fit now', 3, ({ fitNow }) => fitNow), when: () => rows.some(({ fitNow }) => fitNow !== '') },
+    { title: 'label', cell: ({ label }) => label, least: 8, keep: 2, when: () => rows.some(({ label }) => label !== '') },
   ];
   return [
-    ...tableLines([...rows, all], columns, terminal),
+    ...fittedTable([...rows, all], columns, terminal),
     ...(headroom === null ? [] : wrapped(`queue ${headroom.queue}${roomText(headroom, types)}`, terminal)),
     ...uploadLines(plan, 'upload', 'on HDFS already', terminal),
     ...noteLines(notes, terminal),

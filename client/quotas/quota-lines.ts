@@ -1,7 +1,7 @@
 import type { Amounts, JobLimits, Quotas } from '../../conf/quota-schema.ts';
 import { describeAmount } from '../../conf/quotas.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
-import { type TableColumn, tableLines } from '../terminal/table-lines.ts';
+import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { harmless, type Terminal, wrap } from '../terminal/terminal.ts';
 import { type Who, whoText } from './quota-usage-lines.ts';
 
@@ -21,13 +21,16 @@ export function quotaLines(quotas: Quotas, from: string | null, terminal: Termin
   if (rows.length === 0) return [from === null ? 'There is no site file, and there are no limits.' : `${from} sets no limits.`];
   const waiting = quotas.over === 'wait' ? 'waits for other jobs to end' : 'fails at once';
   const about = `set in ${from}; a job for which too little of a total is left ${waiting}`;
-  return [...wrap(harmless(about), terminal.columns - 1, MOST_LINES), ...tableLines(folded(rows, terminal.columns - 1), COLUMNS, terminal)];
+  return [
+    ...wrap(harmless(about), terminal.columns - 1, MOST_LINES),
+    ...fittedTable(folded(rows, terminal.columns - 1), COLUMNS, terminal),
+  ];
 }
 
-const COLUMNS: readonly TableColumn<Row>[] = [
-  { title: 'WHO', cell: ({ who }) => who, style: () => 'bold', flexible: true },
-  { title: 'LIMIT', cell: ({ what }) => what },
-  { title: 'AT MOST', cell: ({ text }) => text },
+const COLUMNS: readonly FittedColumn<Row>[] = [
+  { title: 'WHO', cell: ({ who }) => who, style: () => 'bold', least: 8, keep: 1 },
+  { title: 'LIMIT', cell: ({ what }) => what, least: 5, keep: 2 },
+  { title: 'AT MOST', cell: ({ text }) => text, keep: 3 },
 ];
 
 /** Omits repeated names, and wraps text that is too long for the terminal. */

@@ -1,6 +1,6 @@
 import { describeAmount } from '../../conf/quotas.ts';
 import { formatMemory } from '../../conf/values/units.ts';
-import { type TableColumn, tableLines } from '../terminal/table-lines.ts';
+import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
 import type { QuotaSum } from './quota-sums.ts';
 import type { QuotaUsage } from './quota-usage.ts';
@@ -34,7 +34,7 @@ export function quotaUsageLines({ from, over, totals, waiting, untold }: QuotaUs
   const about = `set in ${from}; a job for which too little is left ${over === 'wait' ? 'waits' : 'fails at once'}`;
   return [
     ...wrap(harmless(about), terminal.columns - 1, MOST_LINES),
-    ...tableLines(totals, COLUMNS, terminal),
+    ...fittedTable(totals, COLUMNS, terminal),
     ...notes.flatMap(({ style, text }) => indented(text, terminal.columns - 1).map((line) => terminal.paint(style, line))),
   ];
 }
@@ -44,23 +44,25 @@ function indented(text: string, width: number): string[] {
   return [first, ...rest.map((line) => `${INDENT}${line}`)];
 }
 
-const COLUMNS: readonly TableColumn<QuotaSum>[] = [
-  { title: 'WHO', cell: whoText, flexible: true },
-  { title: 'OF', cell: ({ resource }) => resource },
-  { title: 'USED', cell: ({ resource, used }) => amountText(resource, used), align: 'right', style: fullness },
-  { title: 'LIMIT', cell: ({ resource, limit }) => amountText(resource, limit), align: 'right' },
+const COLUMNS: readonly FittedColumn<QuotaSum>[] = [
+  { title: 'WHO', cell: whoText, least: 8, keep: 1 },
+  { title: 'OF', cell: ({ resource }) => resource, keep: 7 },
+  { title: 'USED', cell: ({ resource, used }) => amountText(resource, used), align: 'right', style: fullness, keep: 6 },
+  { title: 'LIMIT', cell: ({ resource, limit }) => amountText(resource, limit), align: 'right', keep: 5 },
   {
     title: 'FULL',
     cell: ({ used, limit }) => (limit === 0 ? '-' : `${Math.floor((100 * used) / limit)} %`),
     align: 'right',
     style: fullness,
+    keep: 4,
   },
-  { title: 'JOBS', cell: ({ jobs }) => String(jobs.length), align: 'right' },
+  { title: 'JOBS', cell: ({ jobs }) => String(jobs.length), align: 'right', keep: 2 },
   {
     title: 'WAITING',
     cell: ({ waiting }) => (waiting.length === 0 ? '-' : String(waiting.length)),
     align: 'right',
     style: ({ waiting }) => (waiting.length === 0 ? 'dim' : 'yellow'),
+    keep: 3,
   },
 ];
 

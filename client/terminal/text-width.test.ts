@@ -32,6 +32,8 @@ test('folded lines fit, and hold every word in its order', () => {
 
 test('cut, padded and wrapped by columns, not by characters', () => {
   expect(headOf('学習中', 5)).toBe('学習');
+  expect(headOf('👩‍💻e\u0301', 2)).toBe('👩‍💻');
+  expect(headOf('👩‍💻', 1)).toBe('');
   expect(padTo('学', 4)).toBe('学  ');
   expect(padTo('7', 3, 'right')).toBe('  7');
   fc.assert(

@@ -1,30 +1,21 @@
-// biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
-const STYLES = /\x1b\[[\d;]*m/g;
-const PLAIN = /^[\x20-\x7e]*$/;
-const NOTHING = /[\p{Mn}\p{Me}\p{Cf}]/u;
-/** East Asian wide and fullwidth characters, and emoji: Unicode Standard Annex 11, as terminals draw them. */
-const WIDE =
-  /[\u1100-\u115f\u231a\u231b\u23e9-\u23ec\u23f0\u23f3\u25fd\u25fe\u2614\u2615\u2648-\u2653\u267f\u2693\u26a1\u26aa\u26ab\u26bd\u26be\u26c4\u26c5\u26ce\u26d4\u26ea\u26f2\u26f3\u26f5\u26fa\u26fd\u2705\u270a\u270b\u2728\u274c\u274e\u2753-\u2755\u2757\u2795-\u2797\u27b0\u27bf\u2b1b\u2b1c\u2b50\u2b55\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{1f680}-\u{1f6ff}\u{1f7e0}-\u{1f7eb}\u{1f90c}-\u{1faff}\u{20000}-\u{3fffd}]/u;
+import stringWidth from 'string-width';
+
+/** Terminals draw a grapheme, such as a letter with its accents or a composed emoji, as one unit. */
+const GRAPHEMES = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
 
 /** The number of terminal columns of a line; colour codes take none. */
 export function widthOf(text: string): number {
-  if (PLAIN.test(text)) return text.length;
-  let width = 0;
-  for (const character of text.replace(STYLES, '')) width += columnsOf(character);
-  return width;
+  return stringWidth(text);
 }
 
 /** The longest prefix that fits into `width` columns. */
 export function headOf(text: string, width: number): string {
-  if (PLAIN.test(text)) return text.slice(0, Math.max(0, width));
   let taken = 0;
-  let end = 0;
-  for (const character of text) {
-    taken += columnsOf(character);
-    if (taken > width) break;
-    end += character.length;
+  for (const { segment, index } of GRAPHEMES.segment(text)) {
+    taken += stringWidth(segment);
+    if (taken > width) return text.slice(0, index);
   }
-  return text.slice(0, end);
+  return text;
 }
 
 /** Pads with spaces, at the end or the beginning, to `width` columns. */
@@ -56,9 +47,4 @@ export function fold(line: string, width: number, indent: string = /^ */.exec(li
     }
   }
   return [...lines, current];
-}
-
-function columnsOf(character: string): 0 | 1 | 2 {
-  if (NOTHING.test(character)) return 0;
-  return WIDE.test(character) ? 2 : 1;
 }

@@ -1,4 +1,4 @@
-import { tableLines } from '../terminal/table-lines.ts';
+import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { clip, harmless, type Terminal, wrap } from '../terminal/terminal.ts';
 import type { ImportedJob, ImportedKey } from './import-tony.ts';
 
@@ -11,15 +11,15 @@ export function importLines({ keys, missing }: ImportedJob, terminal: Terminal, 
     `  ${terminal.paint('bold', harmless(key))} = ${clip(harmless(value), Math.max(10, width - key.length - 5))}`,
     ...wrap(remark, width - 6, 10).map((line) => `      ${line}`),
   ];
-  const columns = [
-    { title: 'TONY', cell: ({ key }: ImportedKey) => key, flexible: true },
-    { title: 'VALUE', cell: ({ value }: ImportedKey) => (value.length > 20 ? `${value.slice(0, 19)}…` : value) },
-    { title: 'JOB.YAML', cell: ({ to }: ImportedKey) => to ?? '' },
+  const columns: FittedColumn<ImportedKey>[] = [
+    { title: 'TONY', cell: ({ key }) => key, least: 8, keep: 1 },
+    { title: 'VALUE', cell: ({ value }) => (value.length > 20 ? `${value.slice(0, 19)}…` : value), least: 5, keep: 2 },
+    { title: 'JOB.YAML', cell: ({ to }) => to ?? '', least: 8, keep: 3 },
   ];
   const different = carried.filter((each) => each.remark !== '');
   return [
     `${carried.length} of ${keys.length} keys stand in ${file}.`,
-    ...(carried.length === 0 ? [] : tableLines(carried, columns, terminal)),
+    ...(carried.length === 0 ? [] : fittedTable(carried, columns, terminal)),
     ...(different.length === 0 ? [] : ['', 'What is different:', ...different.flatMap(remark)]),
     ...(lost.length === 0 ? [] : ['', 'What does not stand there:', ...lost.flatMap(remark)]),
     ...(missing.length === 0

@@ -1,5 +1,6 @@
 import type { Argv, CommandModule } from 'yargs';
 import type { OutputFormat } from '../../output/value-output.ts';
+import type { FittedColumn } from '../../terminal/fitted-table.ts';
 import { OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
@@ -18,13 +19,13 @@ export const explainCommand: CommandModule<object, ExplainArguments> = {
     const found = code === undefined ? explainCodes() : [explainCode(code)];
     await show(output, found, async (terminal) => {
       if (code === undefined) {
-        const { tableLines } = await import('../../terminal/table-lines.ts');
-        const columns = [
-          { title: 'CODE', cell: (each: (typeof found)[number]) => each.code },
-          { title: 'EXIT', cell: (each: (typeof found)[number]) => String(each.exitCode), align: 'right' as const },
-          { title: 'MEANING', cell: (each: (typeof found)[number]) => each.meaning, flexible: true },
+        const { fittedTable } = await import('../../terminal/fitted-table.ts');
+        const columns: FittedColumn<(typeof found)[number]>[] = [
+          { title: 'CODE', cell: ({ code: name }) => name, keep: 3 },
+          { title: 'EXIT', cell: ({ exitCode }) => String(exitCode), align: 'right', keep: 2 },
+          { title: 'MEANING', cell: ({ meaning }) => meaning, least: 8, keep: 1 },
         ];
-        return tableLines(found, columns, terminal);
+        return fittedTable(found, columns, terminal);
       }
       const { wrap } = await import('../../terminal/terminal.ts');
       const width = Math.max(40, terminal.columns - 1);
