@@ -1,5 +1,5 @@
 import yargs, { type Argv } from 'yargs';
-import { messageOf, TonyError } from '../../platform/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { attachCommand } from './commands/attach.ts';
 import { cacheCommand } from './commands/cache.ts';
 import { completionCommand } from './commands/completion.ts';
@@ -86,10 +86,9 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .wrap(Math.min(100, process.stdout.columns ?? 80))
     .epilogue(EXIT_CODES)
     .exitProcess(false)
+    // `checkWords` has reported usage errors already; errors of the commands pass through.
     .fail((message, error) => {
-      // `checkWords` has already reported usage errors; errors of the commands pass through.
-      if (error instanceof Error && error.name !== 'YError') throw error;
-      throw new TonyError('USAGE', sentence(message ?? error?.message ?? ''));
+      throw error ?? new TonyError('USAGE', message);
     });
   // Prints the output of yargs itself: help and the version.
   await parser.parseAsync(checked, {}, (_error, _found, shown) => {
@@ -111,9 +110,4 @@ function ownOptionsFirst(help: string): string {
   return [...parts.slice(0, always), ...parts.slice(always + 1, own + 1), ...parts.slice(always, always + 1), ...parts.slice(own + 1)].join(
     '\n\n',
   );
-}
-
-function sentence(message: string): string {
-  const line = messageOf(message);
-  return /[.!?]$/.test(line) ? line : `${line}.`;
 }

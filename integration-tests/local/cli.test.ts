@@ -41,7 +41,7 @@ describe('the command line', () => {
     [['submit', '--no-such'], 'There is no option --no-such'],
     [['status'], 'tony-ts status wants an application id'],
     [['status', 'job_1'], '"job_1" is no application id.'],
-    [['logs', 'local_1_0001', '--tail', '0'], '--tail wants a number of lines'],
+    [['logs', 'local_1_0001', '--tail', '0'], '--tail wants a whole number from 1 to 1000000, not 0.'],
     [['logs', 'local_1_0001', '--tail'], '--tail wants a value.'],
     [['logs', 'local_1_0001', 'worker:0'], 'There is no local job local_1_0001'],
     [['completion'], 'tony-ts completion wants SHELL: bash, zsh, fish.'],

@@ -121,5 +121,5 @@ test('a cluster with Kerberos is refused: nobody is taken at their word there', 
   const local = await runCommand(['history', 'serve', '--auth', 'simple', '--local'], { env: { HOME: folder } });
   expect(local).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--auth simple is for the histories of a cluster') });
   const port = await runCommand(['history', 'serve', '--port', '70000', '--local'], { env: { HOME: folder } });
-  expect(port).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--port wants a number') });
+  expect(port).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--port wants a whole number') });
 });

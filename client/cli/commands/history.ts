@@ -1,6 +1,7 @@
 import type { Argv, CommandModule } from 'yargs';
 import type { OutputFormat } from '../../output/value-output.ts';
-import { CLUSTER_OPTIONS, type ClusterArguments, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
+import { wholeNumber } from '../help/command-description.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
 const LOCAL_OPTION = {
@@ -32,16 +33,12 @@ const listCommand: CommandModule<object, ListArguments> = {
         coerce: (state?: string) => state?.toUpperCase() as never,
       },
       name: { type: 'string', describe: 'Only jobs with this in their name', requiresArg: true },
-      limit: { type: 'number', default: 20, describe: 'At most so many', requiresArg: true },
+      limit: { ...wholeNumber(1, 100_000), default: 20, describe: 'At most so many' },
       ...LOCAL_OPTION,
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
   handler: async ({ user, all = false, state, name, limit, output, ...options }) => {
-    const { TonyError } = await import('../../../platform/errors.ts');
-    if (!(Number.isInteger(limit) && limit > 0 && limit <= 100_000)) {
-      throw new TonyError('USAGE', '--limit wants a number of jobs, from 1 to 100000.');
-    }
     const { openHistoryStore } = await import('../../history/open-store.ts');
     const { HistoryIndex } = await import('../../history/history-index.ts');
     const store = await openHistoryStore(options);
@@ -82,18 +79,13 @@ interface ShowArguments extends ClusterArguments {
   readonly output: OutputFormat;
 }
 
-const JOB_ID = {
-  type: 'string',
-  demandOption: true,
-  describe: 'e.g. application_1795225023264_0001',
-} as const;
 const OWNER_OPTION = { user: { type: 'string', describe: 'Whose job it is, where that is known', requiresArg: true } } as const;
 
 const showCommand: CommandModule<object, ShowArguments> = {
   command: 'show <application>',
   describe: 'Show how a job went, and why it failed',
   builder: (yargs): Argv<ShowArguments> =>
-    yargs.positional('application', JOB_ID).options({ ...OWNER_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+    yargs.positional('application', APPLICATION_ID).options({ ...OWNER_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, user, output, ...options }) => {
     const { openHistoryStore } = await import('../../history/open-store.ts');
     const { findPlace } = await import('../../records/find-place.ts');
@@ -130,7 +122,7 @@ const serveCommand: CommandModule<object, ServeArguments> = {
   describe: "Serve the jobs' pages, TensorBoard included, until Ctrl-C",
   builder: (yargs): Argv<ServeArguments> =>
     yargs.options({
-      port: { type: 'number', default: 0, describe: 'Port; 0 is any that is free', requiresArg: true },
+      port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port; 0 is any that is free' },
       listen: { type: 'string', default: '127.0.0.1', describe: 'Address of this machine to listen on', requiresArg: true },
       auth: {
         choices: ['token', 'simple'] as const,
@@ -142,8 +134,6 @@ const serveCommand: CommandModule<object, ServeArguments> = {
       ...CLUSTER_OPTIONS,
     }),
   handler: async (options) => {
-    const { checkPort } = await import('./serving.ts');
-    checkPort(options.port);
     const { serveHistory } = await import('../../history/serve.ts');
     const { serverLog } = await import('./serving.ts');
     const { untilSignal } = await import('../../terminal/until-signal.ts');

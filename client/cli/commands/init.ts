@@ -1,5 +1,6 @@
 import type { Argv, CommandModule } from 'yargs';
 import { TonyError } from '../../../platform/errors.ts';
+import { wholeNumber } from '../help/command-description.ts';
 
 interface InitArguments {
   readonly folder: string;
@@ -16,8 +17,8 @@ export const initCommand: CommandModule<object, InitArguments> = {
   builder: (yargs): Argv<InitArguments> =>
     yargs.positional('folder', { type: 'string', default: '.', describe: 'Where; made when it is not there' }).options({
       name: { type: 'string', describe: 'Name of the job [the name of the folder]', requiresArg: true },
-      workers: { type: 'number', describe: 'How many tasks train together [2]', requiresArg: true },
-      gpus: { type: 'number', describe: 'GPUs of each [0]', requiresArg: true },
+      workers: { ...wholeNumber(1), describe: 'How many tasks train together [2]' },
+      gpus: { ...wholeNumber(0), describe: 'GPUs of each [0]' },
       queue: { type: 'string', describe: 'YARN queue [default]', requiresArg: true },
       yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask: what no option says is as in brackets' },
     }),

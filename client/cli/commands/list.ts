@@ -1,6 +1,7 @@
 import type { Argv, CommandModule } from 'yargs';
 import type { ListedState } from '../../listing/job-lister.ts';
 import type { OutputFormat } from '../../output/value-output.ts';
+import { wholeNumber } from '../help/command-description.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
@@ -28,13 +29,12 @@ export const listCommand: CommandModule<object, ListArguments> = {
       name: { type: 'string', describe: 'Only jobs with this in their name', requiresArg: true },
       queue: { type: 'string', describe: 'Only jobs of this queue', requiresArg: true },
       state: { type: 'string', describe: 'Only jobs in this state, e.g. waiting, running or failed', requiresArg: true },
-      limit: { type: 'number', describe: 'At most so many', requiresArg: true },
+      limit: { ...wholeNumber(1, 100_000), describe: 'At most so many' },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
   handler: async ({ all = false, local = false, user, output, state, limit, ...options }) => {
     const wanted = await stateOf(state);
-    await checkLimit(limit);
     const { listJobs } = await import('../../listing/list-jobs.ts');
     const jobs = await listJobs({ ...options, state: wanted, limit, local, user: all ? null : user, ask: true });
     await show(output, jobs, async (terminal) => {
@@ -59,10 +59,4 @@ async function stateOf(text: string | undefined): Promise<ListedState | undefine
   throw new TonyError('USAGE', `There is no state ${text}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
     hint: `A job is ${LISTED_STATES.join(', ')}.`,
   });
-}
-
-async function checkLimit(limit: number | undefined): Promise<void> {
-  if (limit === undefined || (Number.isInteger(limit) && limit > 0 && limit <= 100_000)) return;
-  const { TonyError } = await import('../../../platform/errors.ts');
-  throw new TonyError('USAGE', '--limit wants a number of jobs, from 1 to 100000.');
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { Argv, CommandModule } from 'yargs';
 import type { OutputFormat } from '../../output/value-output.ts';
+import { wholeNumber } from '../help/command-description.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 interface LogsArguments extends ClusterArguments {
@@ -20,7 +21,7 @@ export const logsCommand: CommandModule<object, LogsArguments> = {
       .positional('application', APPLICATION_ID)
       .positional('task', { type: 'string', describe: 'ROLE, ROLE:INDEX or master; else every task' })
       .options({
-        tail: { type: 'number', describe: 'Only so many last lines of each file', requiresArg: true },
+        tail: { ...wholeNumber(1, 1_000_000), describe: 'Only so many last lines of each file' },
         follow: { alias: 'f', type: 'boolean', default: false, describe: 'Go on until the job is over; Ctrl-C leaves it' },
         executor: { type: 'boolean', default: false, describe: "The executor's own log instead of the program's output" },
         ...OUTPUT_OPTION,
@@ -31,10 +32,6 @@ export const logsCommand: CommandModule<object, LogsArguments> = {
           'What a program wrote to its stderr goes to stderr. Exit code 130 after Ctrl-C.',
       ),
   handler: async ({ application, task, tail, follow, executor, output, ...cluster }) => {
-    const { TonyError } = await import('../../../platform/errors.ts');
-    if (tail !== undefined && !(Number.isInteger(tail) && tail > 0 && tail <= 1_000_000)) {
-      throw new TonyError('USAGE', '--tail wants a number of lines, from 1 to 1000000.');
-    }
     const { connectJob } = await import('../../connections/connect-job.ts');
     const { INTERRUPTED } = await import('../../terminal/interrupts.ts');
     const { jobLogs } = await import('../../connections/job-logs.ts');

@@ -1,5 +1,6 @@
 import type { Argv, CommandModule } from 'yargs';
 import type { OutputFormat } from '../../output/value-output.ts';
+import { wholeNumber } from '../help/command-description.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 import { show } from './show.ts';
 
@@ -127,18 +128,15 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
         describe: 'Write sizes of queues for the cluster as it is now, although nodes are lost, unhealthy or leaving it',
       },
       masters: {
-        type: 'number',
+        ...wholeNumber(0),
         default: 8,
         describe: 'Leave room for so many ApplicationMasters beside the total of a queue',
-        requiresArg: true,
       },
       ...CLUSTER_OPTIONS,
     }),
   handler: async ({ to, force, masters, ...options }) => {
     const { TonyError } = await import('../../../platform/errors.ts');
     const { emitCapacityScheduler } = await import('../../quotas/capacity-scheduler/emit-capacity-scheduler.ts');
-    if (!Number.isInteger(masters) || masters < 0)
-      throw new TonyError('USAGE', `masters: expected a whole number of at least 0, found ${masters}.`);
     const { xml, notices } = await emitCapacityScheduler({ ...options, masters });
     if (to === undefined) process.stdout.write(xml);
     else {

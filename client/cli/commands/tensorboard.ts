@@ -1,4 +1,5 @@
 import type { Argv, CommandModule } from 'yargs';
+import { wholeNumber } from '../help/command-description.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments } from './shared-options.ts';
 
 interface TensorBoardArguments extends ClusterArguments {
@@ -13,14 +14,13 @@ export const tensorboardCommand: CommandModule<object, TensorBoardArguments> = {
   describe: "Open a job's TensorBoard here, while it runs or later",
   builder: (yargs): Argv<TensorBoardArguments> =>
     yargs.positional('application', APPLICATION_ID).options({
-      port: { type: 'number', default: 0, describe: 'Port of this machine; 0 is any that is free', requiresArg: true },
+      port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port of this machine; 0 is any that is free' },
       open: { type: 'boolean', default: true, describe: 'Show it in the browser of this desktop' },
       user: { type: 'string', describe: 'Whose job it is, where that is known', requiresArg: true },
       ...CLUSTER_OPTIONS,
     }),
   handler: async ({ application, user, port, open, ...options }) => {
-    const { checkPort, serverLog } = await import('./serving.ts');
-    checkPort(port);
+    const { serverLog } = await import('./serving.ts');
     const { checkId } = await import('../../connections/connect-job.ts');
     const { serveHistory } = await import('../../history/serve.ts');
     const { findPlace } = await import('../../records/find-place.ts');

@@ -1,4 +1,5 @@
 import type { DescribedCommand, DescribedOption, DescribedPositional } from '../help/command-description.ts';
+import { readWords, wantsValue } from '../help/read-words.ts';
 
 export interface Candidate {
   readonly value: string;
@@ -28,73 +29,34 @@ export interface Typed {
  */
 export function wantedAt(root: DescribedCommand, words: readonly string[]): Wanted {
   const current = words.at(-1) ?? '';
-  const { path, positionals, options, values, used, pending, onlyPositionals } = readWords(root, words.slice(0, -1));
-  const command = path.at(-1) ?? root;
-  const typed: Typed = { command: path.map(({ name }) => name).join(' '), positionals, values };
-  if (pending !== null) return placeOf(pending, '', typed);
+  const before = words.slice(0, -1);
+  const { path, runs, known, options, positionals } = readWords(root, before);
+  const values = Object.fromEntries(options.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value] as const])));
+  const typed: Typed = {
+    command: path
+      .slice(1)
+      .map(({ name }) => name)
+      .join(' '),
+    positionals,
+    values,
+  };
+  const onlyPositionals = before.includes('--');
+  const last = options.at(-1);
+  if (last !== undefined && wantsValue(last) && last.typed === before.at(-1)) return placeOf(last.option, '', typed);
+  const used = new Set(options.map(({ name }) => name));
   if (!onlyPositionals && current.startsWith('-')) {
-    const [name = '', value] = halves(current);
-    const option = options.find((each) => each.name === name && !each.isFlag);
-    if (value === undefined) return { kind: 'words', candidates: optionWords(options, used, current) };
-    return option === undefined ? { kind: 'words', candidates: [] } : placeOf(option, `--${name}=`, typed);
+    const equals = current.indexOf('=');
+    if (equals < 0) return { kind: 'words', candidates: optionWords(known, used, current) };
+    const option = known.find(({ name, isFlag }) => `--${name}` === current.slice(0, equals) && !isFlag);
+    return option === undefined ? { kind: 'words', candidates: [] } : placeOf(option, current.slice(0, equals + 1), typed);
   }
-  const positional = (command.otherwise ?? command).positionals[positionals.length];
-  if (positionals.length === 0 && command.commands.length > 0) {
-    return { kind: 'words', candidates: command.commands.map(({ name, describe }) => ({ value: name, describe })) };
+  const commands = path.at(-1)?.commands ?? [];
+  if (positionals.length === 0 && commands.length > 0) {
+    return { kind: 'words', candidates: commands.map(({ name, describe }) => ({ value: name, describe })) };
   }
+  const positional = runs.positionals[positionals.length];
   if (positional !== undefined) return placeOf(positional, '', typed);
-  return { kind: 'words', candidates: onlyPositionals ? [] : optionWords(options, used, '--') };
-}
-
-export interface ReadWords {
-  /** The command and its subcommand, including the root. */
-  readonly path: readonly DescribedCommand[];
-  /** Words that are not commands, options, or values of options. */
-  readonly positionals: readonly string[];
-  /** The options that the command accepts. */
-  readonly options: readonly DescribedOption[];
-  readonly values: Readonly<Record<string, string>>;
-  readonly used: ReadonlySet<string>;
-  /** The option whose value is expected next. */
-  readonly pending: DescribedOption | null;
-  /** `--` was typed. */
-  readonly onlyPositionals: boolean;
-}
-
-/** Classifies the words as commands, options, values and positionals. */
-export function readWords(root: DescribedCommand, words: readonly string[]): ReadWords {
-  let command = root;
-  let options = root.options;
-  let pending: DescribedOption | null = null;
-  let onlyPositionals = false;
-  const path: DescribedCommand[] = [];
-  const positionals: string[] = [];
-  const used = new Set<string>();
-  const values: Record<string, string> = {};
-  for (const word of words) {
-    if (pending !== null) {
-      values[pending.name] = word;
-      pending = null;
-    } else if (!onlyPositionals && word === '--') onlyPositionals = true;
-    else if (!onlyPositionals && word.startsWith('-') && word !== '-') {
-      const [name = '', value] = halves(word);
-      const option = options.find((each) => each.name === name || each.aliases.includes(name) || (each.on && name === `no-${each.name}`));
-      if (option === undefined) continue;
-      used.add(option.name);
-      if (option.isFlag) continue;
-      if (value === undefined) pending = option;
-      else values[option.name] = value;
-    } else {
-      const next: DescribedCommand | undefined = positionals.length === 0 ? command.commands.find(({ name }) => name === word) : undefined;
-      if (next === undefined) positionals.push(word);
-      else {
-        command = next;
-        path.push(next);
-        options = [...next.options, ...(next.otherwise?.options ?? []), ...root.options];
-      }
-    }
-  }
-  return { path, positionals, options, values, used, pending, onlyPositionals };
+  return { kind: 'words', candidates: onlyPositionals ? [] : optionWords(known, used, '--') };
 }
 
 function placeOf({ name, choices }: DescribedOption | DescribedPositional, prefix: string, typed: Typed): Wanted {
@@ -109,11 +71,4 @@ function optionWords(options: readonly DescribedOption[], used: ReadonlySet<stri
       const short = current.startsWith('--') ? [] : aliases.filter((alias) => alias.length === 1).map((alias) => `-${alias}`);
       return [...short, on ? `--no-${name}` : `--${name}`].map((value) => ({ value, describe }));
     });
-}
-
-/** `--output=js` -> `output`, `js` */
-function halves(word: string): [string, string?] {
-  const plain = word.replace(/^--?/, '');
-  const at = plain.indexOf('=');
-  return at < 0 ? [plain] : [plain.slice(0, at), plain.slice(at + 1)];
 }

@@ -4,7 +4,7 @@ import { checkWords } from './check-words.ts';
 
 const root = describeCommandLine();
 
-function check(...words: string[]): string[] {
+function check(...words: string[]): readonly string[] {
   return checkWords(root, words);
 }
 
@@ -27,6 +27,11 @@ test.each([
   ['a flag with an empty value', ['history', 'prune', '--dry-run='], '--dry-run takes no value but true or false'],
   ['options that exclude each other', ['list', '--user', 'bob', '-a'], '-a and --user exclude each other.'],
   ['an option and a word that exclude each other', ['top', 'local_1_0001', '--all'], '--all and local_1_0001 exclude each other.'],
+  ['an option with one value that is given twice', ['submit', '--conf', 'a', '--conf=b'], '--conf is given twice, and takes one value.'],
+  ['a text in place of a number', ['logs', 'local_1_0001', '--tail', 'x'], '--tail wants a whole number from 1 to 1000000, not x.'],
+  ['a number out of its range', ['init', '--gpus', '-1'], '--gpus wants a whole number of at least 0, not -1.'],
+  ['a fraction', ['history', '--limit=1.5'], '--limit wants a whole number from 1 to 100000, not 1.5.'],
+  ['no number', ['history', '--limit='], '--limit wants a whole number from 1 to 100000, not "".'],
   ['no command', ['quotas', 'emit'], 'Say what to do: tony-ts quotas emit COMMAND.'],
   ['an option behind the end of options', ['submit', '--', '--local'], '"--local" is one word too many.'],
 ])('%s', (_, words, message) => {

@@ -1,162 +1,58 @@
 import { TonyError } from '../../../platform/errors.ts';
 import { suggest } from '../../../platform/suggest.ts';
-import type { DescribedCommand, DescribedOption, DescribedPositional } from './command-description.ts';
+import type { DescribedCommand, DescribedPositional, NumberRange } from './command-description.ts';
+import { isOptionLike, type ReadWords, readWords, type TypedOption, wantsValue } from './read-words.ts';
 
 /**
- * Validates the typed words against the described commands and rewrites them for yargs: a value that begins with a dash is joined by an
- * equals sign. Words that request help or the version are not validated.
+ * Validates the typed words against the described commands and returns them as yargs needs them. Words that request help or the version
+ * are not validated.
  *
  * @throws TonyError USAGE for an unknown command or option, a missing or invalid value, and missing or superfluous words
  */
-export function checkWords(root: DescribedCommand, words: readonly string[]): string[] {
-  const command = findCommand(root, words);
-  const { options, positionals, rest } = readOptions(command, words.slice(0, endOf(words)));
-  if (options.some(({ name }) => name === 'help' || name === 'version')) return [...words];
-  const all = [...positionals, ...words.slice(endOf(words) + 1)];
-  for (const option of options) checkOption(command, option);
-  const values = all.slice(command.path.length - 1);
-  checkPositionals(command, values);
-  checkConflicts(command, options, values);
-  return [...rest, ...words.slice(endOf(words) + 1)];
+export function checkWords(root: DescribedCommand, words: readonly string[]): readonly string[] {
+  const read = readWords(root, words);
+  if (read.unknownCommand !== undefined) throw unknownCommand(read.path, read.unknownCommand);
+  if (read.options.some(({ name }) => name === 'help' || name === 'version')) return words;
+  for (const option of read.options) checkOption(read, option);
+  checkPositionals(read);
+  checkCombinations(read);
+  return read.joined;
 }
 
-interface FoundCommand {
-  /** The commands from `tony-ts` down. */
-  readonly path: readonly DescribedCommand[];
-  /** All options that the command accepts. */
-  readonly options: readonly DescribedOption[];
-  /** The command itself, or its default subcommand. */
-  readonly runs: DescribedCommand;
-}
-
-interface TypedOption {
-  /** The name of a known option; otherwise as typed. */
-  readonly name: string;
-  /** As typed, without the value: `--no-open`, `-f`. */
-  readonly typed: string;
-  /** Null if the option is unknown. */
-  readonly option: DescribedOption | null;
-  /** Undefined if no value was typed. */
-  readonly value: string | undefined;
-}
-
-/** Finds the command, which may follow options. A word after an unknown option is skipped, as it may be the option's value. */
-function findCommand(root: DescribedCommand, words: readonly string[]): FoundCommand {
-  const { certain } = readOptions(foundCommand([root], optionsBelow(root)), words.slice(0, endOf(words)));
-  const path = [root];
-  for (const word of certain) {
-    const above = path.at(-1) ?? root;
-    const next = above.commands.find(({ name }) => name === word);
-    if (next !== undefined) path.push(next);
-    else if (above.commands.length > 0 && (above.otherwise?.positionals.length ?? 0) === 0) throw unknownCommand(path, word);
-    else break;
-  }
-  return foundCommand(path, [...(path.at(-1) ?? root).options, ...(path.at(-1)?.otherwise?.options ?? []), ...root.options]);
-}
-
-function foundCommand(path: readonly DescribedCommand[], options: readonly DescribedOption[]): FoundCommand {
-  const last = path.at(-1) as DescribedCommand;
-  return { path, options, runs: last.otherwise ?? last };
-}
-
-function optionsBelow(command: DescribedCommand): DescribedOption[] {
-  return [...command.options, ...command.commands.flatMap(optionsBelow)];
-}
-
-function endOf(words: readonly string[]): number {
-  const at = words.indexOf('--');
-  return at < 0 ? words.length : at;
-}
-
-function readOptions({ options: known }: FoundCommand, words: readonly string[]) {
-  const options: TypedOption[] = [];
-  const positionals: string[] = [];
-  /** Positionals before the first unknown option. */
-  const certain: string[] = [];
-  const rest: string[] = [];
-  for (let at = 0; at < words.length; at++) {
-    const word = words[at] ?? '';
-    if (!isOptionLike(word)) {
-      positionals.push(word);
-      if (options.every(({ option }) => option !== null)) certain.push(word);
-      rest.push(word);
-      continue;
-    }
-    const found = readOption(known, word);
-    const last = found.at(-1);
-    const next = words[at + 1];
-    if (
-      last?.option != null &&
-      !last.option.isFlag &&
-      last.value === undefined &&
-      next !== undefined &&
-      isValue(next, last.option, known)
-    ) {
-      options.push(...found.slice(0, -1), { ...last, value: next });
-      rest.push(...(next.startsWith('-') ? [`${word}=${next}`] : [word, next]));
-      at++;
-      continue;
-    }
-    options.push(...found);
-    rest.push(word);
-  }
-  return { options, positionals, certain, rest };
-}
-
-function isOptionLike(word: string): boolean {
-  return word.startsWith('-') && word !== '-' && !/^-[\d.]/.test(word);
-}
-
-/** Whether a word is the value of the option before it, and not an option itself. */
-function isValue(word: string, option: DescribedOption, known: readonly DescribedOption[]): boolean {
-  if (!isOptionLike(word)) return true;
-  // Options contain no spaces.
-  if (/^[^=]*\s/.test(word)) return true;
-  return option.takesNextWord && readOption(known, word).every((each) => each.option === null);
-}
-
-/** `--name`, `--name=value`, `--no-name`, `-n`, or several flags as in `-ae`. */
-function readOption(known: readonly DescribedOption[], word: string): TypedOption[] {
-  const [typed = '', ...values] = word.split('=');
-  const value = values.length === 0 ? undefined : values.join('=');
-  const name = typed.replace(/^--?/, '');
-  const option = find(known, name) ?? known.find((each) => each.isFlag && name === `no-${each.name}`) ?? null;
-  if (option === null && /^-[A-Za-z]{2,}$/.test(typed)) {
-    const flags = [...name].map((letter) => find(known, letter) ?? null);
-    if (flags.every((flag) => flag?.isFlag === true))
-      return flags.map((flag) => ({ name: flag?.name ?? '', typed: `-${flag?.aliases[0]}`, option: flag, value: undefined }));
-  }
-  return [{ name: option?.name ?? name, typed, option, value }];
-}
-
-function find(known: readonly DescribedOption[], name: string): DescribedOption | undefined {
-  return known.find((each) => each.name === name || each.aliases.includes(name));
-}
-
-function checkOption({ path, options }: FoundCommand, { name, typed, option, value }: TypedOption): void {
+function checkOption({ path, known }: ReadWords, typed: TypedOption): void {
   const hint = helpHint(path);
+  const { name, option, value } = typed;
   if (option === null) {
-    const meant = suggest(
-      name,
-      options.filter(({ hidden }) => !hidden).map((each) => each.name),
-    );
-    throw new TonyError('USAGE', `There is no option ${typed}${meant === undefined ? '.' : `; did you mean --${meant}?`}`, { hint });
+    const visible = known.filter(({ hidden }) => !hidden).map((each) => each.name);
+    const meant = suggest(name, visible);
+    throw new TonyError('USAGE', `There is no option ${typed.typed}${meant === undefined ? '.' : `; did you mean --${meant}?`}`, { hint });
   }
-  if (option.isFlag) {
-    // yargs treats every other value as false: `--dry-run=yes` would submit the job.
-    if (value !== undefined && value !== 'true' && value !== 'false')
-      throw new TonyError('USAGE', `${typed} takes no value but true or false, not ${value}.`, { hint });
-    return;
-  }
-  if (value === undefined)
-    throw new TonyError('USAGE', `${typed} wants a value.`, {
-      hint: `See ${nameOf(path)} --help. A value that begins with a dash follows an equals sign: ${typed}=-x.`,
+  if (wantsValue(typed)) {
+    throw new TonyError('USAGE', `${typed.typed} wants a value.`, {
+      hint: `See ${nameOf(path)} --help. A value that begins with a dash follows an equals sign: ${typed.typed}=-x.`,
     });
-  if (option.choices.length === 0 || option.choices.includes(option.normalize(value))) return;
-  throw impossibleChoice(`--${option.name}`, option.choices, value, hint);
+  }
+  if (value === undefined) return;
+  // yargs treats every other value of a flag as false: `--dry-run=yes` would submit the job.
+  if (option.isFlag) {
+    if (value === 'true' || value === 'false') return;
+    throw new TonyError('USAGE', `${typed.typed} takes no value but true or false, not ${shown(value)}.`, { hint });
+  }
+  if (option.range !== null && !isInRange(value, option.range)) {
+    const { least, most } = option.range;
+    const range = most === Number.POSITIVE_INFINITY ? `of at least ${least}` : `from ${least} to ${most}`;
+    throw new TonyError('USAGE', `--${name} wants a whole number ${range}, not ${shown(value)}.`, { hint });
+  }
+  if (option.choices.length > 0 && !option.choices.includes(option.normalize(value)))
+    throw impossibleChoice(`--${name}`, option.choices, value, hint);
 }
 
-function checkPositionals({ path, runs, options }: FoundCommand, words: readonly string[]): void {
+function isInRange(value: string, { least, most }: NumberRange): boolean {
+  const number = Number(value);
+  return value.trim() !== '' && Number.isInteger(number) && number >= least && number <= most;
+}
+
+function checkPositionals({ path, runs, known, positionals: words }: ReadWords): void {
   const lacking = runs.positionals.filter(({ required }) => required)[words.length];
   const name = nameOf(path);
   if (lacking !== undefined) {
@@ -172,42 +68,53 @@ function checkPositionals({ path, runs, options }: FoundCommand, words: readonly
   }
   const further = words.find((word, at) => at >= runs.positionals.length || isOptionLike(word));
   if (further === undefined) return;
-  const isJob = /\.ya?ml$/.test(further) && options.some((option) => option.name === 'conf');
+  const isJob = /\.ya?ml$/.test(further) && known.some((option) => option.name === 'conf');
   throw new TonyError('USAGE', `"${further}" is one word too many.`, {
     hint: isJob ? `The job file is named by --conf ${further}.` : helpHint(path),
   });
 }
 
-function checkConflicts({ path, runs }: FoundCommand, options: readonly TypedOption[], words: readonly string[]): void {
-  for (const { option, typed } of options) {
+/** Rejects options that exclude each other, and an option that is given twice but has one value. */
+function checkCombinations({ path, runs, options, positionals }: ReadWords): void {
+  const hint = helpHint(path);
+  for (const [at, { name, option, typed }] of options.entries()) {
     for (const other of option?.conflicts ?? []) {
-      const place = runs.positionals.findIndex(({ name }) => name === other);
-      const beside = place >= 0 ? words[place] : options.find(({ name }) => name === other)?.typed;
-      if (beside !== undefined) throw new TonyError('USAGE', `${typed} and ${beside} exclude each other.`, { hint: helpHint(path) });
+      const place = runs.positionals.findIndex((each) => each.name === other);
+      const beside = place >= 0 ? positionals[place] : options.find((each) => each.name === other)?.typed;
+      if (beside !== undefined) throw new TonyError('USAGE', `${typed} and ${beside} exclude each other.`, { hint });
     }
+    const isSingle = option !== null && !option.isFlag && !option.isList;
+    if (isSingle && options.findIndex((each) => each.name === name) < at)
+      throw new TonyError('USAGE', `${typed} is given twice, and takes one value.`, { hint });
   }
 }
 
 function unknownCommand(path: readonly DescribedCommand[], word: string): TonyError {
-  const known = (path.at(-1)?.commands ?? []).map(({ name }) => name);
-  const meant = suggest(word, known);
+  const meant = suggest(word, commandNames(path));
   const what = path.length === 1 ? `no command "${word}"` : `no "${nameOf(path)} ${word}"`;
   return new TonyError('USAGE', `There is ${what}${meant === undefined ? '.' : `; did you mean "${meant}"?`}`, {
-    hint: `The commands are ${known.join(', ')}; see ${nameOf(path)} --help.`,
+    hint: commandsHint(path),
   });
 }
 
 function noCommand(path: readonly DescribedCommand[]): TonyError {
-  const known = (path.at(-1)?.commands ?? []).map(({ name }) => name);
-  return new TonyError('USAGE', `Say what to do: ${nameOf(path)} COMMAND.`, {
-    hint: `The commands are ${known.join(', ')}; see ${nameOf(path)} --help.`,
-  });
+  return new TonyError('USAGE', `Say what to do: ${nameOf(path)} COMMAND.`, { hint: commandsHint(path) });
+}
+
+function commandNames(path: readonly DescribedCommand[]): string[] {
+  return (path.at(-1)?.commands ?? []).map(({ name }) => name);
+}
+
+function commandsHint(path: readonly DescribedCommand[]): string {
+  return `The commands are ${commandNames(path).join(', ')}; see ${nameOf(path)} --help.`;
 }
 
 function impossibleChoice(place: string, choices: readonly string[], value: string, hint: string): TonyError {
   const meant = suggest(value, choices);
   const list = choices.join(', ').replace(/, ([^,]*)$/, ' or $1');
-  return new TonyError('USAGE', `${place} wants ${list}, not ${value}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, { hint });
+  return new TonyError('USAGE', `${place} wants ${list}, not ${shown(value)}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
+    hint,
+  });
 }
 
 /** `an application id, such as application_...` */
@@ -223,4 +130,8 @@ function nameOf(path: readonly DescribedCommand[]): string {
 
 function helpHint(path: readonly DescribedCommand[]): string {
   return `See ${nameOf(path)} --help.`;
+}
+
+function shown(value: string): string {
+  return value === '' ? '""' : value;
 }

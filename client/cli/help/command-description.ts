@@ -5,6 +5,17 @@ import type { Argv, CommandModule, Options } from 'yargs';
  * documentation.
  */
 
+/** The least and the greatest value, both allowed. */
+export interface NumberRange {
+  readonly least: number;
+  readonly most: number;
+}
+
+/** An option of yargs whose value is a whole number. `checkWords` checks the range, which yargs ignores. */
+export function wholeNumber(least: number, most = Number.POSITIVE_INFINITY) {
+  return { type: 'number', requiresArg: true, range: { least, most } } as const;
+}
+
 export interface DescribedOption {
   readonly name: string;
   /** Alternative names. */
@@ -17,6 +28,8 @@ export interface DescribedOption {
   /** The next word is the option's value even if it begins with a dash, unless it is itself an option of the command. */
   readonly takesNextWord: boolean;
   readonly choices: readonly string[];
+  /** The range of a whole number; null for other options. */
+  readonly range: NumberRange | null;
   /** Options and positionals that cannot be combined with this one. */
   readonly conflicts: readonly string[];
   readonly hidden: boolean;
@@ -102,7 +115,7 @@ function allOptions(given: Readonly<Record<string, Options>>): DescribedOption[]
   return Object.entries(given).map(([name, each]) => describeOption(name, each));
 }
 
-function describeOption(name: string, given: Options): DescribedOption {
+function describeOption(name: string, given: Options & { readonly range?: NumberRange }): DescribedOption {
   return {
     name,
     aliases: [given.alias ?? []].flat(),
@@ -111,6 +124,7 @@ function describeOption(name: string, given: Options): DescribedOption {
     isList: given.array === true || given.type === 'array',
     takesNextWord: given.nargs === 1,
     choices: (given.choices ?? []).map(String),
+    range: given.range ?? null,
     conflicts: [given.conflicts ?? []].flat().map(String),
     hidden: given.hidden === true,
     on: given.default === true,

@@ -1,0 +1,130 @@
+import type { DescribedCommand, DescribedOption } from './command-description.ts';
+
+export interface TypedOption {
+  /** The name of a known option; otherwise as typed. */
+  readonly name: string;
+  /** As typed, without the value: `--no-open`, `-f`. */
+  readonly typed: string;
+  /** Null if the option is unknown. */
+  readonly option: DescribedOption | null;
+  /** Undefined if no value was typed. */
+  readonly value: string | undefined;
+}
+
+/** Typed words, classified by the described commands. */
+export interface ReadWords {
+  /** The commands from `tony-ts` down. */
+  readonly path: readonly DescribedCommand[];
+  /** The last command of the path, or its default subcommand. */
+  readonly runs: DescribedCommand;
+  /** All options that the command accepts. */
+  readonly known: readonly DescribedOption[];
+  readonly options: readonly TypedOption[];
+  /** Words that are not commands, options, or values of options; those behind `--` last. */
+  readonly positionals: readonly string[];
+  /** The word in place of a command, if there is no such command. */
+  readonly unknownCommand: string | undefined;
+  /** The words with each value that begins with a dash joined to its option by an equals sign, as yargs needs it. */
+  readonly joined: readonly string[];
+}
+
+/** Classifies the words as commands, options, values and positionals. The command may follow options. */
+export function readWords(root: DescribedCommand, words: readonly string[]): ReadWords {
+  const end = words.indexOf('--');
+  const before = end < 0 ? words : words.slice(0, end);
+  const behind = end < 0 ? [] : words.slice(end + 1);
+  const path = [root];
+  let unknownCommand: string | undefined;
+  // A word after an unknown option is skipped, because it may be the option's value.
+  for (const word of readOptions(optionsBelow(root), before).certain) {
+    const above = path.at(-1) ?? root;
+    const next = above.commands.find(({ name }) => name === word);
+    if (next === undefined) {
+      if (above.commands.length > 0 && (above.otherwise?.positionals.length ?? 0) === 0) unknownCommand = word;
+      break;
+    }
+    path.push(next);
+  }
+  const last = path.at(-1) ?? root;
+  const runs = last.otherwise ?? last;
+  const known = [...last.options, ...(last.otherwise?.options ?? []), ...(last === root ? [] : root.options)];
+  const { options, positionals, joined } = readOptions(known, before);
+  return {
+    path,
+    runs,
+    known,
+    options,
+    positionals: [...positionals, ...behind].slice(path.length - 1),
+    unknownCommand,
+    joined: [...joined, ...behind],
+  };
+}
+
+function optionsBelow(command: DescribedCommand): DescribedOption[] {
+  return [...command.options, ...command.commands.flatMap(optionsBelow)];
+}
+
+function readOptions(known: readonly DescribedOption[], words: readonly string[]) {
+  const options: TypedOption[] = [];
+  const positionals: string[] = [];
+  /** Positionals before the first unknown option. */
+  const certain: string[] = [];
+  const joined: string[] = [];
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? '';
+    if (!isOptionLike(word)) {
+      positionals.push(word);
+      if (options.every(({ option }) => option !== null)) certain.push(word);
+      joined.push(word);
+      continue;
+    }
+    const found = readOption(known, word);
+    const last = found.at(-1);
+    const next = words[at + 1];
+    if (last !== undefined && wantsValue(last) && next !== undefined && isValue(next, last.option, known)) {
+      options.push(...found.slice(0, -1), { ...last, value: next });
+      joined.push(...(next.startsWith('-') ? [`${word}=${next}`] : [word, next]));
+      at++;
+      continue;
+    }
+    options.push(...found);
+    joined.push(word);
+  }
+  return { options, positionals, certain, joined };
+}
+
+/** Whether the option takes a value and none was typed. */
+export function wantsValue(typed: TypedOption): typed is TypedOption & { readonly option: DescribedOption } {
+  return typed.option !== null && !typed.option.isFlag && typed.value === undefined;
+}
+
+/** Negative numbers are values. */
+export function isOptionLike(word: string): boolean {
+  return word.startsWith('-') && word !== '-' && !/^-[\d.]/.test(word);
+}
+
+/** Whether a word is the value of the option before it, and not an option itself. */
+function isValue(word: string, option: DescribedOption, known: readonly DescribedOption[]): boolean {
+  if (!isOptionLike(word)) return true;
+  // Options contain no spaces.
+  if (/^[^=]*\s/.test(word)) return true;
+  return option.takesNextWord && readOption(known, word).every((each) => each.option === null);
+}
+
+/** `--name`, `--name=value`, `--no-name`, `-n`, or several flags as in `-ae`. */
+function readOption(known: readonly DescribedOption[], word: string): TypedOption[] {
+  const [typed = '', ...values] = word.split('=');
+  const value = values.length === 0 ? undefined : values.join('=');
+  const name = typed.replace(/^--?/, '');
+  const option = find(known, name) ?? known.find((each) => each.isFlag && name === `no-${each.name}`) ?? null;
+  if (option === null && /^-[A-Za-z]{2,}$/.test(typed)) {
+    const flags = [...name].map((letter) => find(known, letter) ?? null);
+    if (flags.every((flag) => flag?.isFlag === true))
+      return flags.map((flag) => ({ name: flag?.name ?? '', typed: `-${flag?.aliases[0]}`, option: flag, value: undefined }));
+  }
+  return [{ name: option?.name ?? name, typed, option, value }];
+}
+
+function find(known: readonly DescribedOption[], name: string): DescribedOption | undefined {
+  return known.find((each) => each.name === name || each.aliases.includes(name));
+}
