@@ -1,9 +1,7 @@
 import type { Role } from '../../conf/job.ts';
-import { detach } from './ending.ts';
 import type { Container } from './events.ts';
-import { mayGrowSoon } from './growth.ts';
 import { type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
-import { inGang, isElastic, isIndependentlyReplaceable, isMember, lackingTasks, restartsAlone } from './membership.ts';
+import { inGang, isElastic, isIndependentlyReplaceable, isMember, lackingTasks, mayGrowSoon, restartsAlone } from './membership.ts';
 import { isTensorBoardRole, othersRun } from './tensorboard-task.ts';
 import type { Transition } from './transition.ts';
 
@@ -128,10 +126,4 @@ export function forgiveNodes(transition: Transition): void {
     for (const task of transition.state.tasks) if (task.role === role) transition.update(task.slot, { failedNodes: [] });
     transition.dirty = true;
   }
-}
-
-/** Returns a task's container to the cluster and lets the task wait for a new one. */
-export function giveBack(transition: Transition, task: Task, reason: string): void {
-  if (task.container !== null) detach(transition, task.slot, 'stop', reason);
-  transition.update(task.slot, { state: 'requested', waitingSince: transition.now });
 }

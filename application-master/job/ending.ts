@@ -50,6 +50,20 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
   });
 }
 
+/** Returns a task's container to the cluster and lets the task wait for a new one. */
+export function giveBack(transition: Transition, task: Task, reason: string): void {
+  if (task.container !== null) detach(transition, task.slot, 'stop', reason);
+  transition.update(task.slot, { state: 'requested', waitingSince: transition.now });
+}
+
+/** Lets the executors of succeeded tasks leave once the success is saved. */
+export function letLeave(transition: Transition): void {
+  for (const { slot, container, leaveRevision } of transition.state.tasks) {
+    if (container !== null && leaveRevision !== null && leaveRevision <= transition.state.durableRevision)
+      detach(transition, slot, 'leave', 'its program has succeeded');
+  }
+}
+
 /**
  * Handles the ResourceManager's report that a container with a stop order has ended. For containers on a lost node, and for those it
  * released because their NodeManager did not answer, the ResourceManager only presumes the end.

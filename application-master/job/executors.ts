@@ -1,11 +1,12 @@
 import type { Usage } from '../../conf/status.ts';
 import { describeExit, oneLine } from './diagnostics.ts';
-import { detach, greetStranger, hasPredecessor, heardStranger, noteLeft, noteStreamLost } from './ending.ts';
+import { greetStranger, heardStranger, noteLeft, noteStreamLost } from './ending.ts';
 import type { Event, ProgramExit, Progress } from './events.ts';
-import { failTask, isLastStraw } from './failures.ts';
-import { markStarted, membersOf, startMember } from './gang.ts';
+import { isLastStraw } from './failures.ts';
+import { startMember } from './gang.ts';
 import { currentGeneration, type Executor, jobOf, LIMITS, type Task, type TaskNotice } from './job-state.ts';
 import { inGang, isIndependentlyReplaceable, isMember } from './membership.ts';
+import { failTask } from './recovery.ts';
 import { graceMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
@@ -216,26 +217,6 @@ export function left(transition: Transition, event: Said<'left'>): void {
   noteLeft(transition, event.containerId);
 }
 
-/**
- * Starts tasks outside the gang as soon as their executors register: they do not depend on the ring, and an early failure shows up early.
- */
-export function startUnranked(transition: Transition): void {
-  for (const task of transition.state.tasks) {
-    const { container, executor } = task;
-    if (inGang(task) || task.state !== 'registered' || container === null || executor === null) continue;
-    if (
-      !executor.attached ||
-      executor.program !== null ||
-      transition.state.durableRevision < task.savedRevision ||
-      hasPredecessor(transition, task)
-    )
-      continue;
-    const generation = Math.max(1, transition.state.generation);
-    markStarted(transition, task.slot, generation);
-    transition.act({ type: 'start', containerId: container.id, generation, members: membersOf(transition.state) });
-  }
-}
-
 function judgeExit(transition: Transition, slot: number, exit: ProgramExit): void {
   const task = transition.task(slot);
   const program = task.executor?.program ?? null;
@@ -269,13 +250,6 @@ function worthWaiting(transition: Transition, task: Task, exit: ProgramExit): nu
 function succeed(transition: Transition, slot: number): void {
   transition.update(slot, { state: 'succeeded', exitCode: 0, leaveRevision: transition.state.revision + 1 });
   transition.dirty = true;
-}
-
-export function letLeave(transition: Transition): void {
-  for (const { slot, container, leaveRevision } of transition.state.tasks) {
-    if (container !== null && leaveRevision !== null && leaveRevision <= transition.state.durableRevision)
-      detach(transition, slot, 'leave', 'its program has succeeded');
-  }
 }
 
 function nowRunning(transition: Transition, slot: number, generation: number): void {

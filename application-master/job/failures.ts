@@ -1,12 +1,10 @@
 import { backoffMs } from '../../platform/backoff.ts';
 import { type Cause, describeCause, describeStderr, oneLine } from './diagnostics.ts';
-import { type Detachment, detach, isFree } from './ending.ts';
-import { decide } from './finish.ts';
-import { newGeneration } from './gang.ts';
+import { isFree } from './ending.ts';
 import { type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
-import { canBeGivenUp, inGang, isElastic, isExpendable, isIndependentlyReplaceable, isMember, restartsAlone } from './membership.ts';
+import { inGang, isElastic, isIndependentlyReplaceable, memberTasks, restartsAlone } from './membership.ts';
 import { falls, isTensorBoardRole, tensorBoardPause } from './tensorboard-task.ts';
-import { graceMs } from './timeouts.ts';
+import { answerMs, graceMs, silenceMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
 /**
@@ -17,91 +15,108 @@ import type { Transition } from './transition.ts';
  */
 type Cost = 'charged' | 'free' | 'victim';
 
+/** A failure of a task, and what it costs. */
+export interface Failure {
+  /** The task before the failure. */
+  readonly task: Task;
+  readonly cause: Cause;
+  readonly cost: Cost;
+  /** True if the cluster may still report that it caused the failure. */
+  readonly refundable: boolean;
+  /** The rest of a sentence that begins with the task's name. */
+  readonly sentence: string;
+  /** The last lines of the program's stderr as a separate paragraph. */
+  readonly stderr: string;
+  /** Generations in a row without progress that ended with a charged failure; 0 if this failure ends none. */
+  readonly fruitless: number;
+}
+
+/** Why a task counts as lost at this time; null if it does not. */
+export function lossOf(state: JobState, { container, executor, reattachBy, pendingExit }: Task): Cause | null {
+  if (container === null) return null;
+  if (executor === null) return reattachBy !== null && state.now >= reattachBy ? { kind: 'gone' } : null;
+  const job = jobOf(state);
+  const msSince = (time: number | null | undefined) => (typeof time === 'number' ? state.now - Math.max(time, state.heardFloor) : 0);
+  // The event that ended the program may have ended the executor too. The cause that is still to be reported explains more than silence.
+  if (pendingExit !== null && executor.lostRank === null)
+    return state.now >= pendingExit.until ? { kind: 'program', exit: pendingExit.exit } : null;
+  const silent = msSince(executor.lastHeard);
+  if (silent >= silenceMs(job)) return { kind: 'silent', ms: silent };
+  const stopped = msSince(executor.stoppedSince);
+  if (stopped >= silenceMs(job)) return { kind: 'stopped', ms: stopped };
+  const unanswered = msSince(executor.awaiting?.since);
+  if (executor.awaiting === null || unanswered < answerMs(job)) return null;
+  return { kind: 'unanswered', order: executor.awaiting.answer === 'ready' ? 'prepare' : 'start', ms: unanswered };
+}
+
 /**
- * Handles the failure of a task in its container. Detaches the container and requests a new one if the role's restart budget permits.
- * Otherwise the job continues without the task if it can (see `canBeGivenUp`; a sidecar outside the gang is dropped), or fails.
+ * Members report a lost peer, but no failure was detected within the time that a silent peer needs to be detected. Returns the member that
+ * most reports name; among equals, first one that does not report a lost peer itself.
+ */
+export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
+  if (state.gang?.phase !== 'started') return null;
+  const tasks = memberTasks(state);
+  const workers = tasks.filter(({ rank }) => rank !== null).length;
+  // Parameter servers are numbered after the workers.
+  const number = (task: Task) => task.rank ?? workers + task.index;
+  const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
+  const due = reporters.find((task) => state.now - (task.executor?.lostRank?.since ?? state.now) >= graceMs(jobOf(state)));
+  if (due === undefined) return null;
+  const votes = (task: Task) => reporters.filter((reporter) => reporter.executor?.lostRank?.rank === number(task)).length;
+  const named = tasks
+    .filter((task) => task.container !== null && votes(task) > 0)
+    .sort((a, b) => votes(b) - votes(a) || Number(reporters.includes(a)) - Number(reporters.includes(b)) || number(a) - number(b));
+  // The named member may have ended already. Then the reporter that cannot continue counts as failed.
+  const { slot, pendingExit } = named[0] ?? due;
+  if (pendingExit !== null) return { slot, cause: { kind: 'program', exit: pendingExit.exit } };
+  return { slot, cause: { kind: 'blamed', by: slot === due.slot ? 'itself' : nameOf(due) } };
+}
+
+/**
+ * Charges a failure to the task and, if it ends a generation, to the gang.
  *
  * `maxRestarts` applies to each task separately: in a role with a hundred tasks, each may fail once. It also limits how many generations in
  * a row may fail without progress: a bug that hits a different task each time counts as one bug. A spent restart is refunded only if the
  * cluster reports that it caused the failure.
  */
-export function failTask(transition: Transition, slot: number, cause: Cause, how: Detachment = 'stop'): void {
-  const task = transition.task(slot);
+export function chargeFailure(transition: Transition, task: Task, cause: Cause): Failure {
   const { state } = transition;
-  // Failures after a task's success or after the end of the job do not count.
-  if (task.state === 'succeeded' || state.result !== null) {
-    detach(transition, slot, how, 'it is no longer needed');
-    return;
-  }
   const cost = costOf(state, task, cause);
-  const node = task.container?.node ?? null;
-  const sentence = describeCause(cause, task.role, node);
-  const refundable = cost === 'charged' && judgedByLooks(cause);
-  const containerId = task.container?.id ?? null;
-  transition.recordTask('task-failed', task, {
-    generation: task.generation,
-    detail: `${cost === 'charged' ? '' : cost === 'free' ? '(not counted: the cluster) ' : '(not counted: it lost its peers) '}${sentence}${describeStderr(cause)}`,
+  const charged = cost === 'charged';
+  transition.update(task.slot, {
+    failures: task.failures + (charged ? 1 : 0),
+    freeFailures: task.freeFailures + (charged ? 0 : 1),
+    unstarted: wasStarted(task) ? 0 : task.unstarted + 1,
+    falls: isTensorBoardRole(jobOf(state), task.role) ? falls(state, task) : task.falls,
   });
-  detach(transition, slot, how, 'its task has failed', refundable);
-  const failures = task.failures + (cost === 'charged' ? 1 : 0);
-  const freeFailures = task.freeFailures + (cost === 'charged' ? 0 : 1);
-  const unstarted = wasStarted(task) ? 0 : task.unstarted + 1;
-  const tensorBoard = isTensorBoardRole(jobOf(state), task.role);
-  const alone = restartsAlone(state, task);
-  const fruitless = cost === 'charged' && !alone ? countFruitless(transition) : 0;
-  transition.update(slot, {
-    failures,
-    freeFailures,
-    unstarted,
-    failure: `${sentence}${describeStderr(cause)}`,
+  return {
+    task,
+    cause,
+    cost,
+    refundable: charged && judgedByLooks(cause),
+    sentence: describeCause(cause, task.role, task.container?.node ?? null),
+    stderr: describeStderr(cause),
+    fruitless: charged && !restartsAlone(state, task) ? countFruitless(transition) : 0,
+  };
+}
+
+/** Records a failure in the history, in the status of the task and, if it is the first one, of the job. */
+export function recordFailure(transition: Transition, { task, cause, cost, sentence, stderr }: Failure): void {
+  const text = `${sentence}${stderr}`;
+  const note = cost === 'charged' ? '' : cost === 'free' ? '(not counted: the cluster) ' : '(not counted: it lost its peers) ';
+  transition.recordTask('task-failed', task, { generation: task.generation, detail: `${note}${text}` });
+  const suspect =
+    task.container !== null && cost !== 'victim' && speaksAgainstNode(cause) && !isTensorBoardRole(jobOf(transition.state), task.role);
+  transition.update(task.slot, {
+    failure: text,
     exitCode: cause.kind === 'program' ? cause.exit.code : task.exitCode,
-    failedNodes:
-      node !== null && !tensorBoard && cost !== 'victim' && speaksAgainstNode(cause)
-        ? [...task.failedNodes, node].slice(-LIMITS.notices)
-        : task.failedNodes,
+    failedNodes: suspect ? [...task.failedNodes, task.container.node].slice(-LIMITS.notices) : task.failedNodes,
     launchFailure: cause.kind === 'launch' || cause.kind === 'unheard' ? sentence : task.launchFailure,
   });
   transition.dirty = true;
   // A sidecar's failure is not a cause of the job's failure.
-  if (cost === 'charged' && state.firstFailure === null && task.role.tracking !== 'sidecar') {
-    transition.patch({ firstFailure: { text: `${nameOf(task)}: ${sentence}${describeStderr(cause)}`, containerId } });
-  }
-
-  if (tensorBoard) {
-    const count = falls(state, task);
-    transition.update(slot, {
-      state: 'requested',
-      waitingSince: transition.now,
-      falls: count,
-      notBefore: transition.now + tensorBoardPause(count),
-    });
-    return;
-  }
-  const end = finality(task, cost, { failures, freeFailures, unstarted, fruitless });
-  if (end !== null) {
-    transition.update(slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
-    // Only a sidecar outside the gang may stay away: a missing rank would break the ring.
-    if (task.role.tracking === 'sidecar' && !inGang(task)) return;
-    const expendable = isExpendable(transition.state, task);
-    if (canBeGivenUp(transition.state, task) && (end.kind === 'task' || !expendable)) {
-      const why = expendable ? 'enough others can be there' : 'the chief decides how the job ends';
-      transition.recordTask('task-given-up', transition.task(slot), { detail: `it ${end.text}; ${why}` });
-      // A generation with fewer members must form, unless the task was not a member.
-      if ((expendable || !alone) && isMember(task) && transition.gang?.phase !== 'forming') endGeneration(transition, task, 'is given up');
-      return;
-    }
-    decide(transition, {
-      state: 'FAILED',
-      diagnostics: failureDiagnostics(transition.state, task, end.text, sentence, describeStderr(cause)),
-    });
-    return;
-  }
-  transition.update(slot, { state: 'requested', waitingSince: transition.now, notBefore: transition.now + backOff(unstarted) });
-  if (!alone && transition.gang?.phase !== 'forming') endGeneration(transition, task, cost === 'charged' ? 'failed' : 'was lost');
-}
-
-function endGeneration(transition: Transition, task: Task, what: string): void {
-  newGeneration(transition, { incidentUntil: transition.now + graceMs(jobOf(transition.state)), why: `${nameOf(task)} ${what}` });
+  if (cost === 'charged' && transition.state.firstFailure === null && task.role.tracking !== 'sidecar')
+    transition.patch({ firstFailure: { text: `${nameOf(task)}: ${text}`, containerId: task.container?.id ?? null } });
 }
 
 /**
@@ -204,34 +219,38 @@ function wasStarted(task: Task): boolean {
  * - `task`: this task has used up its restarts; the others may continue without it.
  * - `job`: the gang as a whole has used up its restarts.
  */
-function finality(
-  task: Task,
-  cost: Cost,
-  counts: { failures: number; freeFailures: number; unstarted: number; fruitless: number },
+export function whyNotRestarted(
+  transition: Transition,
+  { task, cost, fruitless }: Failure,
 ): { readonly kind: 'task' | 'job'; readonly text: string } | null {
+  if (isTensorBoardRole(jobOf(transition.state), task.role)) return null;
+  const { failures, freeFailures, unstarted } = transition.task(task.slot);
   const { policy, maxRestarts } = task.role.restart;
   // A bug that hits one task after the other must not use up all tasks of an elastic role.
   const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
   const own = (text: string) => ({ kind: 'task', text }) as const;
   const together = { kind: 'job', text: `failed, as did ${inVain} generations before, without a new checkpoint` } as const;
-  if (counts.fruitless > inVain && isElastic(task.role)) return together;
+  if (fruitless > inVain && isElastic(task.role)) return together;
   if (cost === 'charged' && (policy === 'never' || maxRestarts === 0)) return own('failed and is not to be restarted');
   if (policy === 'never' && cost !== 'victim' && wasStarted(task))
     return own('was lost after its program had started and is not to be restarted');
-  if (counts.failures > maxRestarts && cost === 'charged')
-    return own(`failed ${counts.failures} times, ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`);
-  if (counts.fruitless > inVain) return together;
-  if (counts.unstarted >= LIMITS.unstarted) return own(`could not be started ${counts.unstarted} times in a row`);
-  if (counts.freeFailures >= LIMITS.freeFailures) return own(`lost its container ${counts.freeFailures} times`);
+  if (failures > maxRestarts && cost === 'charged')
+    return own(`failed ${failures} times, ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`);
+  if (fruitless > inVain) return together;
+  if (unstarted >= LIMITS.unstarted) return own(`could not be started ${unstarted} times in a row`);
+  if (freeFailures >= LIMITS.freeFailures) return own(`lost its container ${freeFailures} times`);
   return null;
 }
 
-/** The delay before the next request of a task whose containers fail before a program starts in them, in ms. */
-function backOff(unstarted: number): number {
+/** The delay before the next request of a failed task, in ms. It grows while containers fail before a program starts in them. */
+export function restartPause(transition: Transition, slot: number): number {
+  const { role, falls: count, unstarted } = transition.task(slot);
+  if (isTensorBoardRole(jobOf(transition.state), role)) return tensorBoardPause(count);
   return backoffMs(unstarted - 2, { firstMs: 1_000, mostMs: 30_000 });
 }
 
-function failureDiagnostics(state: JobState, task: Task, end: string, sentence: string, stderr: string): string {
+/** The diagnostics of a job that fails because a task is not restarted. */
+export function failureDiagnostics(state: JobState, { task, sentence, stderr }: Failure, end: string): string {
   const first = state.firstFailure;
   const own = `${nameOf(task)}: ${sentence}${stderr}`;
   const earlier =

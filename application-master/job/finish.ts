@@ -1,4 +1,5 @@
 import type { JobResult } from '../../conf/status.ts';
+import { ask } from './container-requests.ts';
 import { detach } from './ending.ts';
 import { isOver, LIMITS } from './job-state.ts';
 import { isElastic, isMember } from './membership.ts';
@@ -34,6 +35,8 @@ export function decideSuccess(transition: Transition): void {
 export function finish(transition: Transition): void {
   const { result, finished, registration, durableRevision, decidedAt, decidedRevision } = transition.state;
   if (result === null || finished || registration === null) return;
+  // Withdraws the requests.
+  ask(transition);
   if (transition.state.stoppedAt === null) {
     if (durableRevision < decidedRevision && transition.now < decidedAt + LIMITS.saveMs) return;
     stopAll(transition, result);

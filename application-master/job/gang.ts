@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Member } from '../../training/process/task-context.ts';
-import { giveBack } from './container-requests.ts';
 import { seconds } from './diagnostics.ts';
-import { hasPredecessor } from './ending.ts';
+import { giveBack, hasPredecessor } from './ending.ts';
 import { decide } from './finish.ts';
 import { type Gang, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import {
@@ -39,35 +38,8 @@ export function freshGang(now: number): Gang {
   };
 }
 
-/**
- * Ends the running generation: its members stop their programs and bind new ports; members without an executor are requested again. Until
- * `incidentUntil`, further failures of members count as victims of the failure that ended the generation.
- */
-export function newGeneration(transition: Transition, options: { incidentUntil: number | null; why: string }): void {
-  const ended = transition.state.generation;
-  // The next generation reports its own early end.
-  transition.patch({ earlyEnd: null });
-  transition.patchGang({
-    phase: 'forming',
-    since: transition.now,
-    rounds: 0,
-    notBefore: transition.now,
-    members: [],
-    incident: options.incidentUntil === null ? null : { generation: ended, until: options.incidentUntil },
-    why: options.why,
-  });
-  unclaim(transition);
-  for (const task of gangTasks(transition.state)) {
-    transition.update(task.slot, { leaveRevision: null });
-    if (task.executor !== null) prepare(transition, task.slot);
-    else if (task.state === 'succeeded') {
-      transition.update(task.slot, { state: 'requested', waitingSince: transition.now, notBefore: transition.now, exitCode: null });
-    }
-  }
-}
-
 /** Withdraws the choice of members for the generation being formed. */
-function unclaim(transition: Transition): void {
+export function unclaim(transition: Transition): void {
   transition.patchGang({ claimRevision: null, enoughSince: null });
   for (const task of gangTasks(transition.state)) transition.update(task.slot, { rank: null });
   transition.dirty = true;
@@ -95,18 +67,7 @@ export function prepare(transition: Transition, slot: number): void {
   if (executor.attached) transition.act({ type: 'prepare', containerId: container.id, generation: transition.state.generation + 1 });
 }
 
-/** Chooses the members as soon as possible. Starts them once all of them are ready and the snapshot that names them is durable. */
-export function formGang(transition: Transition): void {
-  if (transition.gang?.phase !== 'forming') return;
-  const { claimRevision } = transition.gang;
-  if (claimRevision === null) claimGeneration(transition);
-  else if (memberTasks(transition.state).some((task) => task.container === null)) {
-    unclaim(transition);
-    claimGeneration(transition);
-  } else if (transition.state.durableRevision >= claimRevision) startGeneration(transition);
-}
-
-function claimGeneration(transition: Transition): void {
+export function claimGeneration(transition: Transition): void {
   const members = chooseMembers(transition);
   if (members === null) return;
   inRankOrder(members).forEach((task, rank) => {
@@ -134,7 +95,7 @@ function chooseMembers(transition: Transition): Task[] | null {
   return transition.now - since < patience ? null : tasks.filter((task) => isReady(task, generation));
 }
 
-function startGeneration(transition: Transition): void {
+export function startGeneration(transition: Transition): void {
   const generation = transition.state.generation + 1;
   const members = memberTasks(transition.state);
   if (!members.every((task) => isReady(task, generation))) return;
@@ -179,6 +140,26 @@ export function startReplacements(transition: Transition): void {
   }
 }
 
+/**
+ * Starts tasks outside the gang as soon as their executors register: they do not depend on the ring, and an early failure shows up early.
+ */
+export function startUnranked(transition: Transition): void {
+  for (const task of transition.state.tasks) {
+    const { container, executor } = task;
+    if (inGang(task) || task.state !== 'registered' || container === null || executor === null) continue;
+    if (
+      !executor.attached ||
+      executor.program !== null ||
+      transition.state.durableRevision < task.savedRevision ||
+      hasPredecessor(transition, task)
+    )
+      continue;
+    const generation = Math.max(1, transition.state.generation);
+    markStarted(transition, task.slot, generation);
+    transition.act({ type: 'start', containerId: container.id, generation, members: membersOf(transition.state) });
+  }
+}
+
 export function startMember(transition: Transition, slot: number): void {
   const { container } = transition.task(slot);
   const { gang, generation } = transition.state;
@@ -187,7 +168,7 @@ export function startMember(transition: Transition, slot: number): void {
   transition.act({ type: 'start', containerId: container.id, generation, members: gang.members });
 }
 
-export function markStarted(transition: Transition, slot: number, generation: number): void {
+function markStarted(transition: Transition, slot: number, generation: number): void {
   transition.update(slot, { generation, exitCode: null });
   transition.updateExecutor(slot, {
     program: { generation, phase: 'starting' },

@@ -1,31 +1,13 @@
-import { backoffMs } from '../../platform/backoff.ts';
-import { giveBack } from './container-requests.ts';
-import { newGeneration } from './gang.ts';
+import { giveBack } from './ending.ts';
 import { isOver, type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
-import { awaitedTasks, elasticRole, isMember, memberTasks } from './membership.ts';
+import { awaitedTasks, elasticRole, growPause, isInFullSwing, isMember } from './membership.ts';
 import { isChief } from './ranks.ts';
+import { newGeneration } from './recovery.ts';
 import { isTensorBoardRole } from './tensorboard-task.ts';
 import type { Transition } from './transition.ts';
 
 // Growth of elastic jobs. When the cluster has room, extra containers are allocated and wait idle until a checkpoint makes a new generation
 // cheap. Each growth restarts all members, so growths must be spaced out.
-
-/** True if the job should request extra containers now: it can use them soon, and the request window is open. */
-export function mayGrowSoon(state: JobState): boolean {
-  const { gang, checkpointStep, now, limits } = state;
-  if (!limits.mayGrow) return false;
-  // A job without checkpoints never reaches a point where it may grow.
-  if (gang?.phase !== 'started' || checkpointStep === 0 || elasticRole(jobOf(state)) === null) return false;
-  const ready = now - gang.since - growPause(gang.growths) / 2;
-  return ready >= 0 && ready % LIMITS.growAskEveryMs < LIMITS.growAskMs && isInFullSwing(state);
-}
-
-/** True if every member is running and none is about to end. */
-function isInFullSwing(state: JobState): boolean {
-  return memberTasks(state).every(({ state: now, pendingExit, executor }) => {
-    return now === 'running' && pendingExit === null && executor?.lostRank === null && !executor.ending;
-  });
-}
 
 /** At a checkpoint, forms a new generation that includes the tasks that became ready since the current one started. */
 export function grow(transition: Transition): void {
@@ -89,8 +71,4 @@ function isArriving(state: JobState, task: Task): boolean {
     task.executor === null &&
     state.now - task.waitingSince < LIMITS.arrivingMs
   );
-}
-
-function growPause(growths: number): number {
-  return backoffMs(growths + 1, { firstMs: LIMITS.growMs, mostMs: LIMITS.longestGrowMs });
 }

@@ -1,17 +1,18 @@
 import type { FrozenJob, Role } from '../../conf/job.ts';
-import { ask, assignContainers, wantedTasks } from './container-requests.ts';
+import { assignContainers, wantedTasks } from './container-requests.ts';
 import { oneLine } from './diagnostics.ts';
 import { forget, noteLostNode } from './ending.ts';
 import type { Action, Event, Snapshot } from './events.ts';
-import { exited, heartbeat, hello, left, letLeave, ready, started, startUnranked, streamLost } from './executors.ts';
-import { correctFailure, failTask } from './failures.ts';
+import { exited, heartbeat, hello, left, ready, started, streamLost } from './executors.ts';
+import { correctFailure } from './failures.ts';
 import { decide, decideSuccess, finish } from './finish.ts';
-import { formGang, freshGang, startReplacements } from './gang.ts';
+import { freshGang } from './gang.ts';
 import { grow } from './growth.ts';
 import type { JobState, Task } from './job-state.ts';
 import { inGang } from './membership.ts';
 import { impossibleAsk } from './pending-reasons.ts';
 import { type Place, places } from './ranks.ts';
+import { failTask, recover } from './recovery.ts';
 import { matchSurvivors, settle, withSnapshot } from './restore.ts';
 import { snapshotOf } from './snapshot.ts';
 import { isTensorBoardRole } from './tensorboard-task.ts';
@@ -163,12 +164,8 @@ function follow(transition: Transition): void {
   if (transition.state.result === null) {
     settle(transition);
     grow(transition);
-    formGang(transition);
-    startReplacements(transition);
-    startUnranked(transition);
-    letLeave(transition);
+    recover(transition);
   }
-  ask(transition);
   finish(transition);
   if (transition.dirty && !transition.state.finished) {
     transition.patch({ revision: transition.state.revision + 1 });

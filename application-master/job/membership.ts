@@ -1,5 +1,6 @@
 import type { Job, Role } from '../../conf/job.ts';
-import { currentGeneration, isOver, isReady, type JobState, jobOf, type Task } from './job-state.ts';
+import { backoffMs } from '../../platform/backoff.ts';
+import { currentGeneration, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { isChief } from './ranks.ts';
 
 // Membership in a generation: the tasks that train and the tasks that hold the weights. An elastic role takes part with all tasks that are
@@ -114,4 +115,26 @@ export function missingTasks(state: JobState): Task[] {
     }
   }
   return missing;
+}
+
+/** True if the job should request extra containers now: it can use them soon, and the request window is open. */
+export function mayGrowSoon(state: JobState): boolean {
+  const { gang, checkpointStep, now, limits } = state;
+  if (!limits.mayGrow) return false;
+  // A job without checkpoints never reaches a point where it may grow.
+  if (gang?.phase !== 'started' || checkpointStep === 0 || elasticRole(jobOf(state)) === null) return false;
+  const ready = now - gang.since - growPause(gang.growths) / 2;
+  return ready >= 0 && ready % LIMITS.growAskEveryMs < LIMITS.growAskMs && isInFullSwing(state);
+}
+
+/** True if every member is running and none is about to end. */
+export function isInFullSwing(state: JobState): boolean {
+  return memberTasks(state).every(({ state: now, pendingExit, executor }) => {
+    return now === 'running' && pendingExit === null && executor?.lostRank === null && !executor.ending;
+  });
+}
+
+/** The minimum run time of a generation before it grows, in ms. */
+export function growPause(growths: number): number {
+  return backoffMs(growths + 1, { firstMs: LIMITS.growMs, mostMs: LIMITS.longestGrowMs });
 }

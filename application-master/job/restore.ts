@@ -1,8 +1,9 @@
 import { stopStranger } from './ending.ts';
 import type { Event, Snapshot, SnapshotTask } from './events.ts';
-import { membersOf, newGeneration, startMember } from './gang.ts';
+import { membersOf, startMember } from './gang.ts';
 import { type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { inGang, isIndependentlyReplaceable, isMember, memberTasks } from './membership.ts';
+import { newGeneration } from './recovery.ts';
 import { reattachMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 

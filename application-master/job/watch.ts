@@ -1,15 +1,15 @@
-import { forgiveNodes, giveBack } from './container-requests.ts';
+import { forgiveNodes } from './container-requests.ts';
 import { seconds } from './diagnostics.ts';
-import { chaseEnding } from './ending.ts';
-import { failTask } from './failures.ts';
+import { chaseEnding, giveBack } from './ending.ts';
 import { decide } from './finish.ts';
-import { endRound, newGeneration } from './gang.ts';
+import { endRound } from './gang.ts';
 import { shrinkFor, sparesInTheWay } from './growth.ts';
 import { isOver, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
-import { isElastic, isExpendable, isMember, memberTasks, restartsAlone } from './membership.ts';
+import { isElastic, isExpendable, isMember, restartsAlone } from './membership.ts';
 import { describeMissing } from './pending-reasons.ts';
+import { detectLostTasks, failTask, newGeneration } from './recovery.ts';
 import { isTensorBoardRole, tensorBoardTasksInTheWay } from './tensorboard-task.ts';
-import { answerMs, graceMs, heartbeatIntervalMs, silenceMs } from './timeouts.ts';
+import { heartbeatIntervalMs, silenceMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
 /** Applies every rule that depends on time. */
@@ -19,8 +19,7 @@ export function watch(transition: Transition): void {
   if (transition.state.result !== null || transition.state.held !== null) return;
   endOverdueJob(transition);
   endIdleJob(transition);
-  for (const { slot } of transition.state.tasks) watchTask(transition, slot);
-  blamePeers(transition);
+  detectLostTasks(transition);
   forgiveNodes(transition);
   for (const task of tensorBoardTasksInTheWay(transition.state)) giveBack(transition, task, 'others wait for a container');
   for (const task of sparesInTheWay(transition.state)) giveBack(transition, task, 'the room is needed for another task');
@@ -66,54 +65,6 @@ function endIdleJob(transition: Transition): void {
 
 function fail(transition: Transition, diagnostics: string): void {
   decide(transition, { state: 'FAILED', diagnostics });
-}
-
-function watchTask(transition: Transition, slot: number): void {
-  const task = transition.task(slot);
-  const { executor, pendingExit } = task;
-  if (transition.state.result !== null || task.container === null) return;
-  if (executor === null) {
-    if (task.reattachBy !== null && transition.now >= task.reattachBy) failTask(transition, slot, { kind: 'gone' });
-    return;
-  }
-  const job = jobOf(transition.state);
-  const silent = transition.now - Math.max(executor.lastHeard, transition.state.heardFloor);
-  const stopped = executor.stoppedSince === null ? 0 : transition.now - Math.max(executor.stoppedSince, transition.state.heardFloor);
-  const unanswered = executor.awaiting === null ? 0 : transition.now - Math.max(executor.awaiting.since, transition.state.heardFloor);
-  if (pendingExit !== null && executor.lostRank === null) {
-    // The event that ended the program may have ended the executor too. The cause that is still to be reported explains more than silence.
-    if (transition.now >= pendingExit.until) failTask(transition, slot, { kind: 'program', exit: pendingExit.exit });
-  } else if (silent >= silenceMs(job)) failTask(transition, slot, { kind: 'silent', ms: silent });
-  else if (stopped >= silenceMs(job)) failTask(transition, slot, { kind: 'stopped', ms: stopped });
-  else if (executor.awaiting !== null && unanswered >= answerMs(job)) {
-    failTask(transition, slot, { kind: 'unanswered', order: executor.awaiting.answer === 'ready' ? 'prepare' : 'start', ms: unanswered });
-  }
-}
-
-/**
- * Members report a lost peer, but no failure was detected within the time that a silent peer needs to be detected. Fails the member that
- * most reports name; among equals, first one that does not report a lost peer itself.
- */
-function blamePeers(transition: Transition): void {
-  if (transition.gang?.phase !== 'started' || transition.state.result !== null) return;
-  const tasks = memberTasks(transition.state);
-  const workers = tasks.filter(({ rank }) => rank !== null).length;
-  // Parameter servers are numbered after the workers.
-  const number = (task: Task) => task.rank ?? workers + task.index;
-  const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
-  const due = reporters.find(
-    (task) => transition.now - (task.executor?.lostRank?.since ?? transition.now) >= graceMs(jobOf(transition.state)),
-  );
-  if (due === undefined) return;
-  const votes = (task: Task) => reporters.filter((reporter) => reporter.executor?.lostRank?.rank === number(task)).length;
-  const named = tasks
-    .filter((task) => task.container !== null && votes(task) > 0)
-    .sort((a, b) => votes(b) - votes(a) || Number(reporters.includes(a)) - Number(reporters.includes(b)) || number(a) - number(b));
-  // The named member may have ended already. Then the reporter that cannot continue counts as failed.
-  const blamed = named[0] ?? due;
-  const exit = blamed.pendingExit?.exit;
-  const by = blamed === due ? 'itself' : nameOf(due);
-  failTask(transition, blamed.slot, exit === undefined ? { kind: 'blamed', by } : { kind: 'program', exit });
 }
 
 /**
