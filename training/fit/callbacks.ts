@@ -2,6 +2,11 @@ import type * as tfjs from '@tensorflow/tfjs';
 
 export type EpochLogs = Readonly<Record<string, number>>;
 
+/** Names values in the order of `names`. */
+export function logsOf(names: readonly string[], values: readonly number[], prefix = ''): Record<string, number> {
+  return Object.fromEntries(names.map((name, index) => [`${prefix}${name}`, values[index] ?? 0]));
+}
+
 /** Loss and metrics of a batch by name, averaged over all ranks. Values are computed on first access. */
 export interface BatchLogs {
   /** Index within the epoch, from 0. */

@@ -1,5 +1,6 @@
 import { messageOf } from '../../platform/errors.ts';
 import type { StopOrder, StopOrders } from '../checkpoint/stop-order.ts';
+import type { Report } from '../process/task-context.ts';
 
 /** Training that the program can stop, as tf.LayersModel does with `stopTraining`. */
 interface Stoppable {
@@ -15,8 +16,8 @@ export interface EarlyEndOptions {
   /** The reason to report if the program itself has stopped training. */
   readonly cause: string;
   readonly onNotice: (message: string) => void;
-  /** Called once, on the rank that stores the decision. */
-  readonly onEnd: (step: number, reason: string) => void;
+  /** Receives the decision once, on the rank that stores it. */
+  readonly report: (report: Report) => void;
   readonly now?: () => number;
 }
 
@@ -120,8 +121,9 @@ export class EarlyEnd {
     if (!this.#decided || !this.#options.keepsOrders) {
       return;
     }
-    const { applicationId, phase, onNotice, onEnd } = this.#options;
-    onEnd(step, this.#reason);
+    const { applicationId, phase, onNotice, report } = this.#options;
+    process.stderr.write(`tony-ts: training ends early, with step ${step}: ${this.#reason}\n`);
+    report({ type: 'early-end', step, reason: this.#reason });
     if (this.#orders !== null && !this.#wasOver && this.#order?.at !== step) {
       try {
         await this.#orders.give({ step, ...this.#order, applicationId, phase, reason: this.#reason, at: step });

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Json } from '../../platform/json-value.ts';
-import type { MeansSoFar } from './epoch-means.ts';
+import { EpochMeans, type MeansSoFar } from './epoch-means.ts';
 
 /** JSON cannot represent NaN and Infinity: such a value is stored as null. */
 const value = z.number().nullable();
@@ -24,10 +24,27 @@ export class HistorySoFar {
   /** Why training ended before its last epoch; null if it did not. */
   endedEarly: string | null = null;
   #open: OpenEpoch | null = null;
+  #running: { readonly epoch: number; readonly means: EpochMeans } | null = null;
 
   /** @param names the names of the loss and the metrics. */
   constructor(names: readonly string[]) {
     this.logs = Object.fromEntries(names.map((name) => [name, []]));
+  }
+
+  /**
+   * Begins an epoch, or continues the one that the checkpoint interrupted.
+   * @param count the number of values per step.
+   */
+  begin(epoch: number, count: number): EpochMeans {
+    const means = new EpochMeans(count, this.#open?.epoch === epoch ? this.#open : null);
+    this.#running = { epoch, means };
+    return means;
+  }
+
+  /** Call when an epoch has ended or failed. */
+  end(): void {
+    this.#running?.means.dispose();
+    this.#running = null;
   }
 
   add(epoch: number, logs: Readonly<Record<string, number>>): void {
@@ -37,8 +54,9 @@ export class HistorySoFar {
     }
   }
 
-  toJson(current: OpenEpoch | null): Json {
+  toJson(): Json {
     const { epoch, logs, endedEarly } = this;
+    const current = this.#running === null ? null : { epoch: this.#running.epoch, ...this.#running.means.soFar() };
     return JSON.parse(JSON.stringify({ epoch, logs, current, endedEarly })) as Json;
   }
 

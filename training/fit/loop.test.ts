@@ -15,7 +15,8 @@ import type { Ring } from '../ring/ring.ts';
 import { CustomSteps } from '../strategy/custom-steps.ts';
 import { RingLoop } from '../strategy/ring-loop.ts';
 import { folder, ringOf, weightsOf } from '../testing/fit-world.ts';
-import { type LoopEnvironment, type LoopOptions, TrainingLoop } from './loop.ts';
+import { type LoopEnvironment, TrainingLoop } from './loop.ts';
+import type { LoopOptions } from './loop-options.ts';
 import { UnfinishedTraining } from './unfinished-training.ts';
 
 beforeAll(async () => {

@@ -14,11 +14,12 @@ import type { Trainable } from '../model/trainables.ts';
 import { createRandom, withRandom } from '../process/random.ts';
 import type { Report } from '../process/task-context.ts';
 import { type CustomStepOptions, checkStepOptions } from '../strategy/custom-steps.ts';
-import { type LoopParts, LoopState } from '../strategy/loop-state.ts';
+import { LoopState } from '../strategy/loop-state.ts';
 import type { LoopContext, LoopStrategy } from '../strategy/loop-strategy.ts';
 import { Divergence } from './divergence.ts';
 import { EarlyEnd } from './early-end.ts';
-import type { OnNaN } from './fit-options.ts';
+import { checkLoopOptions, type LoopOptions } from './loop-options.ts';
+import { PhaseProgress } from './phase-progress.ts';
 import type { UnfinishedTraining } from './unfinished-training.ts';
 
 /** The type of a dataset's batch within a loop: columns become tensors. */
@@ -31,25 +32,6 @@ export type BatchTensors<T> = T extends tfjs.Tensor
       : T extends object
         ? { readonly [Name in keyof T]: BatchTensors<T[Name]> }
         : T;
-
-export interface LoopOptions<T, State extends Json> extends LoopParts {
-  /** The name of the loop in checkpoints; by default `loop-1`, `loop-2`, ... in the order in which the program opens them. */
-  readonly name?: string;
-  /** A dataset of batches; each rank reads its share. */
-  readonly data?: Dataset<T>;
-  /** Passes over the data; by default 1, or as many as `steps` requires. */
-  readonly epochs?: number;
-  /** The number of iterations. */
-  readonly steps?: number;
-  /** The seed for the order of the data and for random numbers; 1 by default. */
-  readonly seed?: number;
-  /** Additional program state to restore after a restart. Each checkpoint stores the state of rank 0. */
-  readonly state?: State;
-  /** The reaction to a NaN or infinite loss or variable. `stop`, the default: TRAINING_DIVERGED on all ranks. */
-  readonly onNaN?: OnNaN;
-  /** false: the loop neither reads nor writes checkpoints. */
-  readonly checkpoint?: false;
-}
 
 /** One iteration of a loop. */
 export interface LoopStep<T> {
@@ -108,11 +90,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   readonly #strategy: LoopStrategy;
   readonly #early: EarlyEnd;
   readonly #divergence: Divergence;
+  readonly #progress: PhaseProgress;
   #feed: DatasetBatchSource | null = null;
-  #position: TrainingPosition | null = null;
-  #step = 0;
-  #epoch = 0;
-  #seed: number;
+  /** The position in the dataset at which this process begins; undefined at its beginning. */
+  #data: Json | undefined;
   #stopReason: string | null = null;
   #batch: { readonly tensors: BatchTensors<T> | null; readonly taken: TakenBatch } | null = null;
   #calls = 0;
@@ -121,12 +102,12 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   #reportedAt = 0;
 
   private constructor(environment: LoopEnvironment, options: LoopOptions<T, State>) {
-    checkOptions(options);
+    checkLoopOptions(options);
     this.#environment = environment;
     this.#options = options;
-    this.#seed = options.seed ?? 1;
     this.state = structuredClone(options.state ?? null) as State;
     const { tf, applicationId, generation, phase, checkpoints, report, onNotice } = environment;
+    this.#progress = new PhaseProgress(phase, options.seed ?? 1);
     this.#kept = new LoopState(tf, options);
     const plan = checkpoints === null ? null : { ...checkpoints, phase };
     this.#strategy = environment.openStrategy({ tf, state: this.#kept, applicationId, generation, checkpoints: plan, report, onNotice });
@@ -136,15 +117,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       tells: environment.rank === 0 || !environment.stepsTogether,
     });
     this.#early = new EarlyEnd(environment.stopOrders, {
-      applicationId,
+      ...{ applicationId, onNotice, report },
       phase: phase.name,
       cause: 'the program has called stop()',
       keepsOrders: environment.rank === 0,
-      onNotice,
-      onEnd: (step, reason) => {
-        process.stderr.write(`tony-ts: training ends early, with step ${step}: ${reason}\n`);
-        report({ type: 'early-end', step, reason });
-      },
     });
   }
 
@@ -163,11 +139,8 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     let endedEarly: string | null = null;
     if (position !== null) {
       const kept = position.state as unknown as Kept;
-      this.#environment.phase.resume(position);
-      this.#position = position;
-      this.#step = position.step - position.phase.start;
-      this.#epoch = position.epoch;
-      this.#seed = position.seed;
+      this.#progress.resume(position);
+      this.#data = position.data;
       this.state = kept.own as State;
       endedEarly = kept.endedEarly;
       this.#isOver = position.final && (endedEarly !== null || this.#reachedLimit());
@@ -177,7 +150,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
 
   /** Iterations of this loop, including those before a restart. */
   get steps(): number {
-    return this.#step;
+    return this.#progress.step;
   }
 
   /** Why the loop ended before its limit; null if it reached the limit or still runs. */
@@ -201,7 +174,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     }
     checkStepOptions('loop.step', options);
     this.#check(optimizer);
-    const random = createRandom(this.#seed, this.#step, this.#environment.rank, this.#calls++);
+    const random = createRandom(this.#progress.seed, this.#progress.step, this.#environment.rank, this.#calls++);
     const batch = this.#batch;
     const compute = () => withRandom(random, () => loss(batch?.tensors as BatchTensors<T>));
     const value = await this.#strategy.step(compute, optimizer, {
@@ -209,7 +182,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       ...(batch === null ? {} : { examples: batch.taken.count }),
       ...(options.examples === undefined ? {} : { examples: options.examples }),
     });
-    this.#divergence.checkLoss(value, this.#globalStep + 1);
+    this.#divergence.checkLoss(value, this.#progress.globalStep + 1);
     return value;
   }
 
@@ -230,7 +203,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
    * Reports metrics of this iteration to the job's pages and TensorBoard. Call it with the same values on every rank, or on rank 0 alone.
    */
   metrics(values: Readonly<Record<string, number>>): void {
-    this.#environment.onMetrics(this.#globalStep + 1, values);
+    this.#environment.onMetrics(this.#progress.globalStep + 1, values);
     this.#reportedAt = Date.now();
   }
 
@@ -245,7 +218,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     }
     if (this.#isOver) {
       this.#strategy.dispose();
-      this.#environment.phase.end(this.#globalStep);
+      this.#progress.end();
       return;
     }
     this.#isRunning = true;
@@ -256,11 +229,11 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       while (!this.#reachedLimit() && !this.#early.isDecided) {
         this.#batch = await this.#takeBatch();
         this.#calls = 0;
-        const { step, epoch } = { step: this.#step, epoch: this.#epoch };
-        const random = createRandom(this.#seed, this.#step, this.#environment.rank);
+        const { step, epoch, seed } = this.#progress;
+        const random = createRandom(seed, step, this.#environment.rank);
         yield { step, epoch, batch: this.#batch?.tensors ?? null, examples: this.#batch?.taken.count ?? 0, random };
         await this.#completeStep();
-        unfinished.at({ step: this.#globalStep, epoch: this.#epoch, epochs: this.#options.epochs ?? null });
+        unfinished.at({ step: this.#progress.globalStep, epoch: this.#progress.epoch, epochs: this.#options.epochs ?? null });
       }
       await this.#finish();
       this.#isOver = true;
@@ -273,15 +246,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     }
   }
 
-  /** The step counted across all phases of the program. */
-  get #globalStep(): number {
-    return this.#environment.phase.start + this.#step;
-  }
-
   #reachedLimit(): boolean {
     const { data, steps, epochs } = this.#options;
     const passes = epochs ?? (data !== undefined && steps === undefined ? 1 : Number.POSITIVE_INFINITY);
-    return this.#step >= (steps ?? Number.POSITIVE_INFINITY) || this.#epoch >= passes;
+    return this.#progress.step >= (steps ?? Number.POSITIVE_INFINITY) || this.#progress.epoch >= passes;
   }
 
   #openFeed(): DatasetBatchSource | null {
@@ -290,9 +258,9 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     if (data === undefined) {
       return null;
     }
-    const position = this.#position?.data ?? null;
+    const position = this.#data ?? null;
     const world = { tf, peers: this.#strategy.peers, storage, onNotice };
-    return new DatasetBatchSource(data as Dataset<unknown>, { ...world, seed: this.#seed, countExamples, position });
+    return new DatasetBatchSource(data as Dataset<unknown>, { ...world, seed: this.#progress.seed, countExamples, position });
   }
 
   async #takeBatch(): Promise<{ tensors: BatchTensors<T> | null; taken: TakenBatch } | null> {
@@ -313,21 +281,19 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
 
   async #completeStep(): Promise<void> {
     const { checkpoints, report } = this.#environment;
-    this.#step++;
-    this.#epoch += this.#batch?.taken.ended === true ? 1 : 0;
+    this.#progress.advance(0, this.#batch?.taken.ended === true);
     this.#releaseBatch();
     if (Date.now() - this.#reportedAt >= PROGRESS_MS) {
       this.#reportedAt = Date.now();
-      report({ type: 'progress', step: this.#globalStep, metrics: {} });
+      report({ type: 'progress', step: this.#progress.globalStep, metrics: {} });
     }
     await this.#strategy.afterStep(() => this.#positionOf(false));
     await this.#agree();
     const isLast = this.#reachedLimit() || this.#early.isDecided;
-    const isDue = checkpoints !== null && checkpoints.everySteps > 0 && this.#step % checkpoints.everySteps === 0 && !isLast;
-    if (isDue && this.#divergence.checkWeights(this.#globalStep)) {
+    if (!isLast && this.#progress.isCheckpointDue(checkpoints) && this.#divergence.checkWeights(this.#progress.globalStep)) {
       await this.#strategy.checkpoint(() => this.#positionOf(false));
     }
-    this.#early.afterStep(this.#stoppable, this.#globalStep, this.#environment.worldSize === 1);
+    this.#early.afterStep(this.#stoppable, this.#progress.globalStep, this.#environment.worldSize === 1);
   }
 
   get #stoppable(): { readonly stopTraining: boolean } {
@@ -336,10 +302,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
 
   /** Exchanges the wishes of all ranks and decides whether the loop ends here. */
   async #agree(): Promise<void> {
-    const wish = this.#early.isWanted(this.#stoppable, this.#globalStep) ? (this.#stopReason ?? '') : null;
+    const wish = this.#early.isWanted(this.#stoppable, this.#progress.globalStep) ? (this.#stopReason ?? '') : null;
     const reason = await this.#strategy.agree(wish);
     if (reason !== null && !this.#early.isDecided) {
-      this.#early.decide(1, this.#stoppable, this.#globalStep, reason);
+      this.#early.decide(1, this.#stoppable, this.#progress.globalStep, reason);
     }
   }
 
@@ -347,14 +313,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     const data = await this.#feed?.position();
     const kept: Kept = { own: this.#ownState(), endedEarly: final ? this.endedEarly : null };
     return {
-      step: this.#globalStep,
-      phase: this.#environment.phase.place,
-      epoch: this.#epoch,
-      examples: 0,
-      seed: this.#seed,
+      ...this.#progress.position,
       iterations: 0,
       final,
-      ...(final && !this.#divergence.checkWeights(this.#globalStep) ? { diverged: true } : {}),
+      ...(final && !this.#divergence.checkWeights(this.#progress.globalStep) ? { diverged: true } : {}),
       ...(data === undefined ? {} : { data }),
       state: kept as unknown as Json,
     };
@@ -373,27 +335,8 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   async #finish(): Promise<void> {
-    await this.#strategy.finish(() => this.#positionOf(true), this.#early.announce(this.#globalStep));
-    this.#environment.phase.end(this.#globalStep);
-  }
-}
-
-function checkOptions(options: LoopOptions<unknown, Json>): void {
-  const known = ['name', 'models', 'variables', 'optimizers', 'data', 'epochs', 'steps', 'seed', 'state', 'onNaN', 'checkpoint'];
-  const unknown = Object.keys(options).find((name) => !known.includes(name));
-  if (unknown !== undefined) {
-    throw new TonyError('USAGE', `${unknown} is not an option of loop (known: ${known.join(', ')})`);
-  }
-  for (const name of ['epochs', 'steps', 'seed'] as const) {
-    const value = options[name];
-    if (value !== undefined && !(Number.isInteger(value) && value >= 0)) {
-      throw new TonyError('USAGE', `${name} is ${value}; it must be a whole number, 0 or more`);
-    }
-  }
-  if (options.epochs !== undefined && options.data === undefined) {
-    throw new TonyError('USAGE', 'epochs counts passes over data, and the loop has none', {
-      hint: 'Pass data, or steps instead of epochs.',
-    });
+    await this.#strategy.finish(() => this.#positionOf(true), this.#early.announce(this.#progress.globalStep));
+    this.#progress.end();
   }
 }
 

@@ -1,0 +1,180 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { nativeKernelsOf } from '../backend/native/native-kernels.ts';
+import type { CompiledModel } from '../model/compiled-model.ts';
+import type { StepValues } from '../model/step-part.ts';
+import type { OnNotice } from '../process/notices.ts';
+import type { Report } from '../process/task-context.ts';
+import type { ProfileWindow, StepProfile } from '../strategy/profile.ts';
+import type { TrainingStrategy } from '../strategy/strategy.ts';
+import type { SummaryWriter } from '../summary/summary.ts';
+import { logsOf } from './callbacks.ts';
+import type { FitPlan } from './fit-options.ts';
+import type { FitStep } from './fit-steps.ts';
+import type { PhaseProgress } from './phase-progress.ts';
+
+export interface FitReporterParts {
+  readonly tf: typeof tfjs;
+  readonly model: CompiledModel;
+  readonly plan: FitPlan;
+  readonly strategy: TrainingStrategy;
+  readonly progress: PhaseProgress;
+  readonly profile: StepProfile;
+  readonly summaries: SummaryWriter | null;
+  readonly report: (report: Report) => void;
+  readonly onNotice: OnNotice;
+}
+
+const PROGRESS_MS = 1000;
+const MOST_NAMES = 5;
+
+/** Reports on a run of `fit`: progress to the job, summaries for TensorBoard, a line for each epoch, and notices about the training. */
+export class FitReporter {
+  readonly #parts: FitReporterParts;
+  readonly #reported: ProfileWindow;
+  readonly #summarised: ProfileWindow;
+  #reportedAt = 0;
+  /** Examples that all ranks have used since the last report. */
+  #used = 0;
+  #last: StepValues | null = null;
+  #toldOfSlowSteps = false;
+
+  constructor(parts: FitReporterParts) {
+    this.#parts = parts;
+    this.#reported = parts.profile.window();
+    this.#summarised = parts.profile.window();
+  }
+
+  /** Writes the hyperparameters, the model and, for a fresh start, its initial weights as summaries. */
+  describe(): void {
+    const { model, plan, strategy, progress, summaries } = this.#parts;
+    const { batchSize, epochs, accumulate } = plan;
+    const { learningRate } = model.optimizer.getConfig();
+    summaries?.addHparams({
+      optimizer: model.optimizer.getClassName(),
+      ...(typeof learningRate === 'number' ? { learning_rate: learningRate } : {}),
+      ...(batchSize === null ? {} : { batch_size: batchSize }),
+      ...(accumulate === 1 ? {} : { accumulate }),
+      world_size: strategy.worldSize,
+      epochs,
+      seed: progress.seed,
+    });
+    summaries?.graph(model.model);
+    if (progress.step === 0) {
+      this.#addHistograms();
+    }
+  }
+
+  /** Measures the speed of training from now on. */
+  start(): void {
+    this.#reportedAt = Date.now();
+  }
+
+  /**
+   * Writes the summaries of a step.
+   * @param read reads the values of the step.
+   * @param isLast whether training ends with it.
+   */
+  afterStep(step: FitStep, read: () => readonly number[], isLast: boolean): void {
+    const { model, plan, progress, summaries } = this.#parts;
+    if (this.#last === null) {
+      this.#tellOfUntrained();
+    }
+    if (summaries !== null && (progress.step % plan.summaryEverySteps === 0 || progress.step === 1 || isLast)) {
+      summaries.scalars({ ...logsOf(model.metricNames, read()), ...this.#summarised.take() }, progress.globalStep);
+    }
+    if (step.endsEpoch || isLast) {
+      // Written with the last step of an epoch, because a run that resumes from the checkpoint of that step only ends the epoch.
+      this.#addHistograms();
+    }
+    this.#used += step.used;
+    this.#last = step.values;
+  }
+
+  #addHistograms(): void {
+    const { model, plan, progress, summaries } = this.#parts;
+    if (plan.histograms) {
+      for (const { name, variable } of model.weights) {
+        summaries?.histogram(name, variable, progress.globalStep);
+      }
+    }
+  }
+
+  /** Reports the values of a step to the job, at most once in PROGRESS_MS. */
+  reportIfDue(read: () => readonly number[]): void {
+    if (Date.now() - this.#reportedAt >= PROGRESS_MS) {
+      this.#reportProgress(read());
+    }
+  }
+
+  /** Reports the values of the last step, unless they are reported already. */
+  reportLast(): void {
+    if (this.#last !== null && this.#used > 0) {
+      this.#reportProgress(this.#last.read());
+    }
+  }
+
+  #reportProgress(values: readonly number[]): void {
+    const { model, progress, report, summaries } = this.#parts;
+    const speed = (this.#used * 1000) / Math.max(1, Date.now() - this.#reportedAt);
+    report({
+      type: 'progress',
+      step: progress.globalStep,
+      metrics: {
+        ...logsOf(model.metricNames, values, 'train/'),
+        'train/examplesPerSecond': Math.round(speed),
+        ...this.#reported.take(),
+      },
+    });
+    summaries?.scalar('examples per second', speed, progress.globalStep);
+    this.start();
+    this.#used = 0;
+  }
+
+  /** Reports the means over the validation data. */
+  validated(means: readonly number[]): void {
+    const { model, progress, report, summaries } = this.#parts;
+    summaries?.scalars(logsOf(model.metricNames, means, 'val_'), progress.globalStep);
+    report({ type: 'progress', step: progress.globalStep, metrics: logsOf(model.metricNames, means, 'val/') });
+  }
+
+  /** Prints a line for a completed epoch, if the user has asked for it. */
+  printEpoch(epoch: number, logs: Readonly<Record<string, number>>): void {
+    const { plan, strategy } = this.#parts;
+    if (plan.printsEpochs && strategy.rank === 0) {
+      const values = Object.entries(logs).map(([name, value]) => `${name}=${Number(value.toPrecision(4))}`);
+      process.stdout.write(`Epoch ${epoch + 1} / ${plan.epochs}  ${values.join('  ')}\n`);
+    }
+  }
+
+  /** Reports weights that training leaves unchanged although the program suggests that they are trained. */
+  #tellOfUntrained(): void {
+    const { model, strategy, onNotice } = this.#parts;
+    const { trainable, thawed } = model;
+    if (strategy.rank !== 0) {
+      return;
+    }
+    const frozen = new Set(trainable.flatMap((variable) => (variable.trainable ? [] : [variable.name])));
+    const unused = strategy.withoutGradient.filter((name) => !frozen.has(name));
+    if (unused.length > 0) {
+      onNotice(`the loss does not depend on ${listed(unused)}: training leaves ${unused.length === 1 ? 'it' : 'them'} as before`);
+    }
+    if (thawed.length > 0) {
+      onNotice(`training leaves out ${listed(thawed)}, made trainable after compile: call model.compile() again to train them`);
+    }
+  }
+
+  /** Reports slow optimizer steps once, and only with a backend that has native kernels. */
+  tellOfSlowSteps(): void {
+    const { tf, strategy, onNotice } = this.#parts;
+    const { rank, reasonOfSlowSteps } = strategy;
+    if (!this.#toldOfSlowSteps && rank === 0 && reasonOfSlowSteps !== null && nativeKernelsOf(tf) !== null) {
+      this.#toldOfSlowSteps = true;
+      onNotice(`the optimizer's steps are TensorFlow.js's own, and slower than they could be: ${reasonOfSlowSteps}`);
+    }
+  }
+}
+
+function listed(names: readonly string[]): string {
+  const rest = names.length - MOST_NAMES;
+  return rest > 0 ? `${names.slice(0, MOST_NAMES).join(', ')} and ${rest} more` : names.join(', ');
+}

@@ -1,0 +1,170 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import type { Json } from '../../platform/json-value.ts';
+import type { BatchSource, BatchStep } from '../data/batch-source.ts';
+import type { Batch } from '../data/data.ts';
+import { openFeed } from '../data/fit-data.ts';
+import type { CompiledModel } from '../model/compiled-model.ts';
+import type { StepPart, StepValues } from '../model/step-part.ts';
+import { createRandom, withRandom } from '../process/random.ts';
+import type { StepProfile } from '../strategy/profile.ts';
+import type { TrainingStrategy } from '../strategy/strategy.ts';
+import type { EarlyEnd } from './early-end.ts';
+import type { ClassWeightTables } from './example-weights.ts';
+import type { FitPlan } from './fit-options.ts';
+import type { LearningRateSchedule } from './learning-rate.ts';
+import type { PhaseProgress } from './phase-progress.ts';
+import type { ValidationWorld } from './validation.ts';
+
+export interface FitStepsParts {
+  readonly world: ValidationWorld;
+  readonly model: CompiledModel;
+  readonly plan: FitPlan;
+  readonly strategy: TrainingStrategy;
+  readonly progress: PhaseProgress;
+  readonly profile: StepProfile;
+  readonly early: EarlyEnd;
+  readonly schedule: LearningRateSchedule | null;
+  readonly classWeights: ClassWeightTables | null;
+}
+
+/** A completed step. */
+export interface FitStep {
+  /** The means over the examples of all ranks if they step together, otherwise of this rank. The caller must read or dispose them. */
+  readonly values: StepValues;
+  /** The number of examples that `values` covers. */
+  readonly covered: number;
+  /** The number of examples of all ranks. */
+  readonly used: number;
+  readonly endsEpoch: boolean;
+}
+
+/** How many numbers the ranks exchange with each step; see FitSteps. */
+export function signalsOf(worldSize: number): number {
+  return worldSize === 1 ? 1 : 1 + worldSize;
+}
+
+/**
+ * Takes the steps of `fit`: reads this rank's batches, computes their loss, and lets the strategy apply the gradients. With each step, the
+ * ranks also agree on whether training ends early.
+ */
+export class FitSteps {
+  readonly #parts: FitStepsParts;
+  /** Element 0: the number of ranks that want to stop. Elements 1 and up: how long each rank was busy with its last step, ms. */
+  readonly #signals: Float32Array;
+  #feed: BatchSource | null = null;
+
+  constructor(parts: FitStepsParts) {
+    this.#parts = parts;
+    this.#signals = new Float32Array(signalsOf(parts.strategy.worldSize));
+  }
+
+  /** Opens the training data. @param data the position in the dataset; undefined at its beginning. */
+  open(data: Json | undefined): void {
+    const { world, model, plan, progress } = this.#parts;
+    const { batchSize, shuffle, examples } = plan;
+    const position = { epoch: progress.epoch, examples: progress.examples, data };
+    const options = { batchSize: batchSize ?? undefined, shuffle, seed: progress.seed, ...(examples === undefined ? {} : { examples }) };
+    this.#feed = openFeed(world, model, plan.data, options, position);
+  }
+
+  /** The position in the dataset; undefined if the numbers of steps, epochs and examples determine it. */
+  dataPosition(): Promise<Json | undefined> | undefined {
+    return this.#feed?.position();
+  }
+
+  /** Takes one step and counts it. */
+  async take(): Promise<FitStep> {
+    const { profile, strategy, progress, plan } = this.#parts;
+    const { clock } = profile;
+    clock.enter('input');
+    const batches = await this.#nextBatches();
+    const used = batches.reduce((sum, batch) => sum + batch.used, 0);
+    let values: StepValues;
+    try {
+      clock.enter('compute');
+      values = await this.#step(batches, used);
+    } finally {
+      clock.enter('other');
+      for (const batch of batches) batch.release();
+    }
+    const { stepsPerEpoch } = plan;
+    const { stepsTogether } = strategy.peers;
+    const covered = stepsTogether ? used : batches.reduce((sum, batch) => sum + batch.weight * batch.used, 0);
+    // With `stepsPerEpoch`, every epoch has the same number of steps.
+    const endsEpoch = stepsPerEpoch === null ? batches.some((batch) => batch.ended) : (progress.step + 1) % stepsPerEpoch === 0;
+    profile.stepTaken();
+    progress.advance(used, endsEpoch);
+    return { values, covered, used, endsEpoch };
+  }
+
+  /** The batches of one step; fewer at the end of a pass over the data. */
+  async #nextBatches(): Promise<BatchStep[]> {
+    const batches: BatchStep[] = [];
+    do {
+      batches.push(await (this.#feed as BatchSource).next());
+    } while (batches.length < this.#parts.plan.accumulate && batches.at(-1)?.ended === false);
+    return batches;
+  }
+
+  async #step(batches: readonly BatchStep[], used: number): Promise<StepValues> {
+    const { model, strategy, progress, profile, early, schedule } = this.#parts;
+    const { worldSize, rank, peers } = strategy;
+    schedule?.apply({ step: progress.step, epoch: progress.epoch, worldSize });
+    const parts = batches.map((batch, index) => this.#partOf(batch, index, used));
+    const signals = this.#signals.fill(0);
+    signals[0] = early.isWanted(model, progress.globalStep + 1) ? 1 : 0;
+    if (worldSize > 1) {
+      signals[1 + rank] = profile.busySinceLast();
+    }
+    const values = await strategy.step(parts, signals);
+    if (peers.stepsTogether) {
+      profile.ranksWereBusy(signals.subarray(1));
+    }
+    early.decide(signals[0] as number, model, progress.globalStep + 1);
+    return values;
+  }
+
+  #partOf({ batch: makeBatch, weight, used }: BatchStep, index: number, usedTogether: number): StepPart {
+    if (makeBatch === null) {
+      return { compute: null, weight: 0 };
+    }
+    const { model, progress, profile, strategy } = this.#parts;
+    const { clock } = profile;
+    const { seed, step } = progress;
+    const random = index === 0 ? createRandom(seed, step, strategy.rank) : createRandom(seed, step, strategy.rank, index);
+    const compute = () =>
+      withRandom(random, () => {
+        const phase = clock.enter('input');
+        const batch = makeBatch();
+        clock.enter(phase);
+        return model.lossOf(batch.x, batch.y, this.#weightsOf(batch));
+      });
+    return { compute, weight: used === usedTogether ? weight : (weight * used) / usedTogether };
+  }
+
+  /** The weight of each example, one tensor per output; null for equal weights. */
+  #weightsOf({ y, sampleWeight }: Batch): (tfjs.Tensor | null)[] {
+    const { classWeights, world } = this.#parts;
+    const { tf } = world;
+    const byClass = classWeights?.of(y) ?? y.map(() => null);
+    return byClass.map((weights) => {
+      if (weights === null || sampleWeight === null) return weights ?? sampleWeight;
+      return tf.mul(weights, tf.reshape(sampleWeight, [-1]));
+    });
+  }
+
+  /** Agrees outside of steps on whether training ends early. */
+  async agree(): Promise<void> {
+    const { model, strategy, progress, early } = this.#parts;
+    const signals = this.#signals.fill(0);
+    signals[0] = early.isWanted(model, progress.globalStep) ? 1 : 0;
+    await strategy.agree(signals);
+    early.decide(signals[0] as number, model, progress.globalStep);
+  }
+
+  async dispose(): Promise<void> {
+    this.#parts.schedule?.restore();
+    this.#parts.classWeights?.dispose();
+    await this.#feed?.close();
+  }
+}

@@ -1,0 +1,44 @@
+import { TonyError } from '../../platform/errors.ts';
+import type { Json } from '../../platform/json-value.ts';
+import type { Dataset } from '../data/sources/dataset.ts';
+import type { LoopParts } from '../strategy/loop-state.ts';
+import type { OnNaN } from './fit-options.ts';
+
+export interface LoopOptions<T, State extends Json> extends LoopParts {
+  /** The name of the loop in checkpoints; by default `loop-1`, `loop-2`, ... in the order in which the program opens them. */
+  readonly name?: string;
+  /** A dataset of batches; each rank reads its share. */
+  readonly data?: Dataset<T>;
+  /** Passes over the data; by default 1, or as many as `steps` requires. */
+  readonly epochs?: number;
+  /** The number of iterations. */
+  readonly steps?: number;
+  /** The seed for the order of the data and for random numbers; 1 by default. */
+  readonly seed?: number;
+  /** Additional program state to restore after a restart. Each checkpoint stores the state of rank 0. */
+  readonly state?: State;
+  /** The reaction to a NaN or infinite loss or variable. `stop`, the default: TRAINING_DIVERGED on all ranks. */
+  readonly onNaN?: OnNaN;
+  /** false: the loop neither reads nor writes checkpoints. */
+  readonly checkpoint?: false;
+}
+
+/** @throws TonyError USAGE. */
+export function checkLoopOptions(options: LoopOptions<unknown, Json>): void {
+  const known = ['name', 'models', 'variables', 'optimizers', 'data', 'epochs', 'steps', 'seed', 'state', 'onNaN', 'checkpoint'];
+  const unknown = Object.keys(options).find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    throw new TonyError('USAGE', `${unknown} is not an option of loop (known: ${known.join(', ')})`);
+  }
+  for (const name of ['epochs', 'steps', 'seed'] as const) {
+    const value = options[name];
+    if (value !== undefined && !(Number.isInteger(value) && value >= 0)) {
+      throw new TonyError('USAGE', `${name} is ${value}; it must be a whole number, 0 or more`);
+    }
+  }
+  if (options.epochs !== undefined && options.data === undefined) {
+    throw new TonyError('USAGE', 'epochs counts passes over data, and the loop has none', {
+      hint: 'Pass data, or steps instead of epochs.',
+    });
+  }
+}

@@ -1,0 +1,74 @@
+import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import type { Phase } from '../checkpoint/phases.ts';
+
+/** How far a phase of training is. */
+export class PhaseProgress {
+  readonly #phase: Phase;
+  #step = 0;
+  #epoch: number;
+  #examples = 0;
+  #seed: number;
+
+  /** @param epoch the first epoch of a fresh start. */
+  constructor(phase: Phase, seed: number, epoch = 0) {
+    this.#phase = phase;
+    this.#seed = seed;
+    this.#epoch = epoch;
+  }
+
+  /** Steps taken in this phase. */
+  get step(): number {
+    return this.#step;
+  }
+
+  /** Steps taken in all phases of the program, as checkpoints, summaries and reports to the job count them. */
+  get globalStep(): number {
+    return this.#phase.start + this.#step;
+  }
+
+  /** The current epoch, from 0. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  /** Examples of the current epoch that all ranks have used. */
+  get examples(): number {
+    return this.#examples;
+  }
+
+  /** The seed of the process that started the phase. */
+  get seed(): number {
+    return this.#seed;
+  }
+
+  /** The part of a checkpoint's position that says how far training is. */
+  get position(): Pick<TrainingPosition, 'step' | 'phase' | 'epoch' | 'examples' | 'seed'> {
+    return { step: this.globalStep, phase: this.#phase.place, epoch: this.#epoch, examples: this.#examples, seed: this.#seed };
+  }
+
+  /** Continues from the position of a checkpoint. */
+  resume(position: TrainingPosition): void {
+    this.#phase.resume(position);
+    this.#step = position.step - position.phase.start;
+    this.#epoch = position.epoch;
+    this.#examples = position.examples;
+    this.#seed = position.seed;
+  }
+
+  /** Counts a step. @param examples the examples that all ranks have used in it. */
+  advance(examples: number, endsEpoch: boolean): void {
+    this.#step++;
+    this.#epoch += endsEpoch ? 1 : 0;
+    this.#examples = endsEpoch ? 0 : this.#examples + examples;
+  }
+
+  /** Whether a checkpoint is due after this step. */
+  isCheckpointDue(checkpoints: { readonly everySteps: number } | null): boolean {
+    return checkpoints !== null && checkpoints.everySteps > 0 && this.#step % checkpoints.everySteps === 0;
+  }
+
+  /** Call after the final checkpoint is stored. */
+  end(): void {
+    this.#phase.end(this.globalStep);
+  }
+}

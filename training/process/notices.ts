@@ -1,0 +1,12 @@
+import type { Report } from './task-context.ts';
+
+/** Tells the user something about the run. A later notice with the same `about` replaces an earlier one. */
+export type OnNotice = (message: string, about?: string) => void;
+
+/** Writes notices to stderr and reports them to the job. */
+export function noticesTo(report: (report: Report) => void): OnNotice {
+  return (message, about) => {
+    process.stderr.write(`tony-ts: ${message}\n`);
+    report({ type: 'notice', message, ...(about !== undefined && { about }) });
+  };
+}
