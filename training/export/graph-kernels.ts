@@ -1,90 +1,21 @@
-import { type AttrValue, attr, type GraphBuilder, notExportable } from './graph-builder.ts';
-import type { MergedAttribute, MergedCall, MergedTensor, Size } from './merged-trace.ts';
+import { attr, type GraphBuilder, notExportable } from './graph-builder.ts';
+import { Call, type Lowering } from './kernel-call.ts';
+import {
+  batchNormalisation,
+  channelsLast,
+  convolution,
+  finished,
+  normalisation,
+  pooling,
+  product,
+  transposedConvolution,
+} from './layer-kernels.ts';
+import type { MergedCall, Size } from './merged-trace.ts';
 
 /*
  * Maps TensorFlow.js's kernels to TensorFlow's operations, with the inputs and attributes of tensorflow/core/ops. Some kernels have
  * attributes where TensorFlow has inputs, and some combine several operations.
  */
-
-/** One kernel call during its conversion. */
-class Call {
-  readonly traced: MergedCall;
-  readonly graph: GraphBuilder;
-  readonly #refs: ReadonlyMap<number, string>;
-
-  constructor(traced: MergedCall, graph: GraphBuilder, refs: ReadonlyMap<number, string>) {
-    this.traced = traced;
-    this.graph = graph;
-    this.#refs = refs;
-  }
-
-  tensor(name: string): MergedTensor {
-    return this.traced.inputs.get(name) ?? this.fail(`has no input ${name}`);
-  }
-
-  has(name: string): boolean {
-    return this.traced.inputs.has(name);
-  }
-
-  input(name: string): string {
-    return this.#refs.get(this.tensor(name).id) ?? this.fail(`has an input from nowhere`);
-  }
-
-  /** The inputs of a kernel that takes a list. */
-  inputs(): string[] {
-    return [...this.traced.inputs.keys()].map((name) => this.input(name));
-  }
-
-  get output(): MergedTensor {
-    return this.traced.outputs[0] as MergedTensor;
-  }
-
-  op(operation: string, inputs: readonly string[], attributes: Readonly<Record<string, AttrValue>> = {}): string {
-    return this.graph.node(`${this.traced.layer}/${operation}`, operation, inputs, attributes);
-  }
-
-  attribute(name: string): MergedAttribute {
-    return this.traced.attributes[name];
-  }
-
-  number(name: string): number {
-    const value = this.attribute(name);
-    return typeof value === 'number' ? value : this.fail(`has no fixed ${name}`);
-  }
-
-  flag(name: string): boolean {
-    return this.attribute(name) === true;
-  }
-
-  /** An attribute of `length` numbers; a single number is repeated. */
-  numbers(name: string, length = 1): number[] {
-    const sizes = this.sizes(name, length);
-    return sizes.map((value) => (typeof value === 'number' ? value : this.fail(`has a ${name} that depends on the number of examples`)));
-  }
-
-  sizes(name: string, length = 1): Size[] {
-    const value = this.attribute(name);
-    return Array.isArray(value) ? (value as Size[]) : Array.from({ length }, () => value as Size);
-  }
-
-  /** Axes of a tensor as non-negative numbers; all axes by default. */
-  axes(name: string, input: string): number[] {
-    const { length } = this.tensor(input).shape;
-    const value = this.attribute(name);
-    const axes = isMissing(value) ? Array.from({ length }, (_, axis) => axis) : this.numbers(name);
-    return axes.map((axis) => (axis < 0 ? axis + length : axis));
-  }
-
-  fail(why: string): never {
-    throw notExportable(this.traced, why);
-  }
-}
-
-function isMissing(value: MergedAttribute): value is null | undefined {
-  return value === null || value === undefined;
-}
-
-type Lowering = (call: Call) => string | string[];
 
 const unary =
   (operation: string, input = 'x'): Lowering =>
@@ -127,121 +58,6 @@ const cumulative =
       exclusive: attr.flag(call.flag('exclusive')),
       reverse: attr.flag(call.flag('reverse')),
     });
-
-/** Strides and similar attributes, with one number per dimension of a batch of images or volumes in channels-last order. */
-function spatial(values: readonly number[]): AttrValue {
-  return attr.integers([1, ...values, 1]);
-}
-
-function padding(call: Call, dimensions: number): Record<string, AttrValue> {
-  const pad = call.attribute('pad');
-  if (pad === 'same' || pad === 'valid') {
-    return { padding: attr.text(pad.toUpperCase()) };
-  }
-  const pairs = typeof pad === 'number' ? [0, ...Array.from({ length: dimensions }, () => pad), 0].map((each) => [each, each]) : pad;
-  if (!Array.isArray(pairs)) {
-    return call.fail('has a padding that is not known here');
-  }
-  if (!isMissing(call.attribute('dimRoundingMode')) && call.attribute('dimRoundingMode') !== 'floor') {
-    return call.fail('rounds dimensions as TensorFlow does not');
-  }
-  return { padding: attr.text('EXPLICIT'), explicit_paddings: attr.integers(pairs.flat() as number[]) };
-}
-
-function channelsLast(call: Call): void {
-  const format = call.attribute('dataFormat');
-  if (!isMissing(format) && format !== 'NHWC' && format !== 'NDHWC') {
-    call.fail(`has its channels first (${format})`);
-  }
-}
-
-function convolution(call: Call, operation: string, dimensions: number): string {
-  channelsLast(call);
-  return call.op(operation, [call.input('x'), call.input('filter')], {
-    T: attr.type('float32'),
-    strides: spatial(call.numbers('strides', dimensions)),
-    dilations: spatial(isMissing(call.attribute('dilations')) ? Array(dimensions).fill(1) : call.numbers('dilations', dimensions)),
-    data_format: attr.text(dimensions === 3 ? 'NDHWC' : 'NHWC'),
-    ...padding(call, dimensions),
-  });
-}
-
-const pooling =
-  (operation: string, dimensions: number): Lowering =>
-  (call) => {
-    channelsLast(call);
-    return call.op(operation, [call.input('x')], {
-      T: attr.type('float32'),
-      ksize: spatial(call.numbers('filterSize', dimensions)),
-      strides: spatial(call.numbers('strides', dimensions)),
-      data_format: attr.text(dimensions === 3 ? 'NDHWC' : 'NHWC'),
-      ...padding(call, dimensions),
-    });
-  };
-
-function product(call: Call): string {
-  const [a, b] = [call.input('a'), call.input('b')];
-  const [transposeA, transposeB] = [attr.flag(call.flag('transposeA')), attr.flag(call.flag('transposeB'))];
-  return call.tensor('a').shape.length === 2 && call.tensor('b').shape.length === 2
-    ? call.op('MatMul', [a, b], { T: attr.type('float32'), transpose_a: transposeA, transpose_b: transposeB })
-    : call.op('BatchMatMulV2', [a, b], { T: attr.type('float32'), adj_x: transposeA, adj_y: transposeB });
-}
-
-function batchNormalisation(call: Call): string {
-  const [size] = call.tensor('mean').shape;
-  const missing = (name: string, value: number) => {
-    const values = new Float32Array(typeof size === 'number' ? size : call.fail('normalises by the example')).fill(value);
-    return call.graph.constant(`${call.traced.layer}/${name}`, { dtype: 'float32', shape: [values.length], values });
-  };
-  const scale = call.has('scale') ? call.input('scale') : missing('scale', 1);
-  const offset = call.has('offset') ? call.input('offset') : missing('offset', 0);
-  return call.op('FusedBatchNormV3', [call.input('x'), scale, offset, call.input('mean'), call.input('variance')], {
-    T: attr.type('float32'),
-    U: attr.type('float32'),
-    epsilon: attr.float(call.number('varianceEpsilon')),
-    data_format: attr.text('NHWC'),
-    is_training: attr.flag(false),
-  });
-}
-
-/** Normalisation along other axes than the channel, for which TensorFlow has no single operation. */
-function normalisation(call: Call): string {
-  const op = (operation: string, ...inputs: string[]) => call.op(operation, inputs, { T: attr.type('float32') });
-  const epsilon = call.graph.scalar(call.number('varianceEpsilon'), 'float32');
-  const centred = op('Sub', call.input('x'), call.input('mean'));
-  const normalised = op('Mul', centred, op('Rsqrt', op('AddV2', call.input('variance'), epsilon)));
-  const scaled = call.has('scale') ? op('Mul', normalised, call.input('scale')) : normalised;
-  return call.has('offset') ? op('AddV2', scaled, call.input('offset')) : scaled;
-}
-
-/** The bias and activation that fused kernels apply after their main operation. */
-function finished(call: Call, result: string): string {
-  const float = { T: attr.type('float32') };
-  const rank = call.has('bias') ? call.tensor('bias').shape.length : 0;
-  const biased = call.has('bias') ? call.op(rank === 1 ? 'BiasAdd' : 'AddV2', [result, call.input('bias')], float) : result;
-  const activation = call.attribute('activation') ?? 'linear';
-  switch (activation) {
-    case 'linear':
-      return biased;
-    case 'relu':
-      return call.op('Relu', [biased], float);
-    case 'relu6':
-      return call.op('Relu6', [biased], float);
-    case 'elu':
-      return call.op('Elu', [biased], float);
-    case 'sigmoid':
-      return call.op('Sigmoid', [biased], float);
-    case 'leakyrelu':
-      return call.op('LeakyRelu', [biased], {
-        ...float,
-        alpha: attr.float((call.attribute('leakyreluAlpha') as number | undefined) ?? 0.2),
-      });
-    case 'prelu':
-      return call.op('Prelu', [biased, call.input('preluActivationWeights')], float);
-    default:
-      return call.fail(`has an activation ${String(activation)} that is not known here`);
-  }
-}
 
 const resize =
   (operation: string): Lowering =>
@@ -306,19 +122,7 @@ const KERNELS: ReadonlyMap<string, Lowering> = new Map<string, Lowering>([
   ['DepthwiseConv2dNative', (call) => convolution(call, 'DepthwiseConv2dNative', 2)],
   ['FusedDepthwiseConv2D', (call) => finished(call, convolution(call, 'DepthwiseConv2dNative', 2))],
   ['Conv3D', (call) => convolution(call, 'Conv3D', 3)],
-  [
-    'Conv2DBackpropInput',
-    (call) => {
-      channelsLast(call);
-      return call.op('Conv2DBackpropInput', [call.graph.integers(call.sizes('inputShape')), call.input('filter'), call.input('dy')], {
-        T: attr.type('float32'),
-        strides: spatial(call.numbers('strides', 2)),
-        dilations: spatial([1, 1]),
-        data_format: attr.text('NHWC'),
-        ...padding(call, 2),
-      });
-    },
-  ],
+  ['Conv2DBackpropInput', transposedConvolution],
   ['MaxPool', pooling('MaxPool', 2)],
   ['AvgPool', pooling('AvgPool', 2)],
   ['MaxPool3D', pooling('MaxPool3D', 3)],

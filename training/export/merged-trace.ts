@@ -1,5 +1,5 @@
 import { TonyError } from '../../platform/errors.ts';
-import type { Attribute, Trace, TracedConstant, TracedTensor } from './trace.ts';
+import type { Attribute, KernelCall, Trace, TracedConstant, TracedTensor } from './trace.ts';
 
 /** A multiple of the number of examples. */
 export interface Batch {
@@ -51,78 +51,114 @@ export interface MergedTrace {
  * @throws TonyError MODEL_NOT_EXPORTABLE when a difference is not such a multiple.
  */
 export function mergeTraces(one: Trace, other: Trace, batches: readonly [number, number]): MergedTrace {
-  const [few, many] = batches;
-  const twins = new Map<number, number>();
-  const constants = new Map<number, MergedConstant>();
-  let layer = '';
-  let kernel = '';
-  const fail = (what: string): never => {
-    throw new TonyError('MODEL_NOT_EXPORTABLE', `layer ${layer}, kernel ${kernel}: ${what}`);
-  };
+  return new TraceMerge(one, other, batches).merge();
+}
 
-  const size = (a: number, b: number): Size => {
-    if (Object.is(a, b)) {
-      return a;
-    }
-    const times = a / few;
-    return Number.isInteger(times) && times * many === b
-      ? { timesBatch: times }
-      : fail(`${a} becomes ${b} with another number of examples`);
-  };
-  const attribute = (a: Attribute, b: Attribute): MergedAttribute => {
-    if (typeof a === 'number' && typeof b === 'number') {
-      return size(a, b);
-    }
-    if (Array.isArray(a) && Array.isArray(b) && a.length === b.length) {
-      return a.map((each, index) => attribute(each, b[index]));
-    }
-    if (isRecord(a) && isRecord(b)) {
-      return Object.fromEntries(Object.keys(a).map((name) => [name, attribute(a[name], b[name])]));
-    }
-    return a === b ? (a as MergedAttribute) : fail('it is told other things with another number of examples');
-  };
-  const shape = (a: readonly number[], b: readonly number[]): Size[] =>
-    a.length === b.length ? a.map((each, index) => size(each, b[index] as number)) : fail('ranks depend on the number of examples');
-  const tensor = (a: TracedTensor, b: TracedTensor): MergedTensor => ({ id: a.id, shape: shape(a.shape, b.shape), dtype: a.dtype });
-  const produced = (a: TracedTensor, b: TracedTensor): MergedTensor => {
-    twins.set(b.id, a.id);
-    return tensor(a, b);
-  };
-  const used = (a: TracedTensor, b: TracedTensor): MergedTensor => {
-    const [here, there] = [one.constants.get(a.id), other.constants.get(b.id)];
-    if (here !== undefined && there !== undefined) {
-      twins.set(b.id, a.id);
-      if (!constants.has(a.id)) {
-        const merged = tensor(a, b);
-        constants.set(a.id, { ...merged, values: valuesOf(here, there, isFixed(merged.shape)) ?? fail('numbers of its own differ') });
-      }
-    }
-    if ((twins.get(b.id) ?? b.id) !== a.id) {
-      fail('its inputs depend on the number of examples');
-    }
-    return tensor(a, b);
-  };
+/** In each method, `a` belongs to the first trace and `b` to the second. */
+class TraceMerge {
+  readonly #one: Trace;
+  readonly #other: Trace;
+  readonly #batches: readonly [number, number];
+  /** The ids of the first trace by those of the second. */
+  readonly #twins = new Map<number, number>();
+  readonly #constants = new Map<number, MergedConstant>();
+  #layer = '';
+  #kernel = '';
 
-  const inputs = one.inputs.map((input, index) => produced(input, other.inputs[index] as TracedTensor));
-  if (one.calls.length !== other.calls.length) {
-    fail('what is computed depends on the number of examples');
+  constructor(one: Trace, other: Trace, batches: readonly [number, number]) {
+    this.#one = one;
+    this.#other = other;
+    this.#batches = batches;
   }
-  const calls = one.calls.map((call, index): MergedCall => {
-    const twin = other.calls[index];
-    layer = call.layer;
-    kernel = call.kernel;
-    if (twin?.kernel !== kernel || twin.inputs.size !== call.inputs.size || twin.outputs.length !== call.outputs.length) {
-      return fail('what is computed depends on the number of examples');
+
+  merge(): MergedTrace {
+    const [one, other] = [this.#one, this.#other];
+    const inputs = one.inputs.map((input, index) => this.#produced(input, other.inputs[index] as TracedTensor));
+    if (one.calls.length !== other.calls.length) {
+      this.#fail('what is computed depends on the number of examples');
     }
+    const calls = one.calls.map((call, index) => this.#call(call, other.calls[index]));
+    const outputs = one.outputs.map((output, index) => this.#used(output, other.outputs[index] as TracedTensor));
+    return { inputs, calls, constants: this.#constants, outputs };
+  }
+
+  #call(a: KernelCall, b: KernelCall | undefined): MergedCall {
+    const { layer, kernel } = a;
+    this.#layer = layer;
+    this.#kernel = kernel;
+    if (b?.kernel !== kernel || b.inputs.size !== a.inputs.size || b.outputs.length !== a.outputs.length) {
+      return this.#fail('what is computed depends on the number of examples');
+    }
+    const input = (name: string) => b.inputs.get(name) ?? this.#fail('its inputs differ');
     return {
       kernel,
       layer,
-      inputs: new Map([...call.inputs].map(([name, input]) => [name, used(input, twin.inputs.get(name) ?? fail('its inputs differ'))])),
-      attributes: attribute(call.attributes, twin.attributes) as MergedCall['attributes'],
-      outputs: call.outputs.map((output, at) => produced(output, twin.outputs[at] as TracedTensor)),
+      inputs: new Map([...a.inputs].map(([name, tensor]) => [name, this.#used(tensor, input(name))])),
+      attributes: this.#attribute(a.attributes, b.attributes) as MergedCall['attributes'],
+      outputs: a.outputs.map((output, index) => this.#produced(output, b.outputs[index] as TracedTensor)),
     };
-  });
-  return { inputs, calls, constants, outputs: one.outputs.map((output, index) => used(output, other.outputs[index] as TracedTensor)) };
+  }
+
+  #produced(a: TracedTensor, b: TracedTensor): MergedTensor {
+    this.#twins.set(b.id, a.id);
+    return this.#tensor(a, b);
+  }
+
+  #used(a: TracedTensor, b: TracedTensor): MergedTensor {
+    const [here, there] = [this.#one.constants.get(a.id), this.#other.constants.get(b.id)];
+    if (here !== undefined && there !== undefined) {
+      this.#twins.set(b.id, a.id);
+      if (!this.#constants.has(a.id)) {
+        const merged = this.#tensor(a, b);
+        const values = valuesOf(here, there, isFixed(merged.shape)) ?? this.#fail('numbers of its own differ');
+        this.#constants.set(a.id, { ...merged, values });
+      }
+    }
+    if ((this.#twins.get(b.id) ?? b.id) !== a.id) {
+      this.#fail('its inputs depend on the number of examples');
+    }
+    return this.#tensor(a, b);
+  }
+
+  #tensor(a: TracedTensor, b: TracedTensor): MergedTensor {
+    return { id: a.id, shape: this.#shape(a.shape, b.shape), dtype: a.dtype };
+  }
+
+  #shape(a: readonly number[], b: readonly number[]): Size[] {
+    if (a.length !== b.length) {
+      return this.#fail('ranks depend on the number of examples');
+    }
+    return a.map((each, index) => this.#size(each, b[index] as number));
+  }
+
+  #size(a: number, b: number): Size {
+    if (Object.is(a, b)) {
+      return a;
+    }
+    const [few, many] = this.#batches;
+    const times = a / few;
+    if (!Number.isInteger(times) || times * many !== b) {
+      return this.#fail(`${a} becomes ${b} with another number of examples`);
+    }
+    return { timesBatch: times };
+  }
+
+  #attribute(a: Attribute, b: Attribute): MergedAttribute {
+    if (typeof a === 'number' && typeof b === 'number') {
+      return this.#size(a, b);
+    }
+    if (Array.isArray(a) && Array.isArray(b) && a.length === b.length) {
+      return a.map((each, index) => this.#attribute(each, b[index]));
+    }
+    if (isRecord(a) && isRecord(b)) {
+      return Object.fromEntries(Object.keys(a).map((name) => [name, this.#attribute(a[name], b[name])]));
+    }
+    return a === b ? (a as MergedAttribute) : this.#fail('it is told other things with another number of examples');
+  }
+
+  #fail(what: string): never {
+    throw new TonyError('MODEL_NOT_EXPORTABLE', `layer ${this.#layer}, kernel ${this.#kernel}: ${what}`);
+  }
 }
 
 export function isFixed(shape: readonly Size[]): shape is readonly number[] {

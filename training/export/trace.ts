@@ -59,59 +59,119 @@ export function tracePrediction(
   inputs: readonly tfjs.Tensor[],
   weights: ReadonlySet<number>,
 ): Trace {
-  const engine = tf.engine() as unknown as Engine;
-  const { runKernel, readSync, read } = engine;
-  const own = Object.getOwnPropertyDescriptors(engine);
-  const calls: KernelCall[] = [];
-  const constants = new Map<number, TracedConstant>();
-  const known = new Set(inputs.map(({ id }) => id));
-  const layers: string[] = [];
-  let depth = 0;
-  const here = () => layers.at(-1) ?? model.name;
+  const recorder = new KernelRecorder(tf, model.name, inputs, weights);
+  const detachEngine = recorder.attachToEngine();
+  const detachLayers = leafLayers(model as unknown as TracedLayer).map((layer) => recorder.attachToLayer(layer));
+  try {
+    const outputs = [model.apply([...inputs], { training: false })].flat() as tfjs.Tensor[];
+    const { calls, constants } = recorder;
+    return { inputs: inputs.map(described), outputs: outputs.map((output) => recorder.remember(output)), calls, constants };
+  } finally {
+    for (const detach of [detachEngine, ...detachLayers]) detach();
+  }
+}
 
-  const remember = (tensor: tfjs.Tensor): TracedTensor => {
-    if (!known.has(tensor.id) && !weights.has(tensor.id)) {
-      known.add(tensor.id);
+class KernelRecorder {
+  readonly calls: KernelCall[] = [];
+  readonly constants = new Map<number, TracedConstant>();
+  readonly #tf: typeof tfjs;
+  readonly #engine: Engine;
+  readonly #readSync: Engine['readSync'];
+  readonly #model: string;
+  readonly #weights: ReadonlySet<number>;
+  /** The inputs, the constants and the outputs of recorded calls. */
+  readonly #known: Set<number>;
+  /** The layers that are being called, the innermost last. */
+  readonly #layers: string[] = [];
+  /** The number of kernels that are running: above 1 within a kernel that calls others. */
+  #depth = 0;
+
+  constructor(tf: typeof tfjs, model: string, inputs: readonly tfjs.Tensor[], weights: ReadonlySet<number>) {
+    this.#tf = tf;
+    this.#engine = tf.engine() as unknown as Engine;
+    this.#readSync = this.#engine.readSync;
+    this.#model = model;
+    this.#weights = weights;
+    this.#known = new Set(inputs.map(({ id }) => id));
+  }
+
+  /** Records a tensor that no recorded call has produced as a constant. */
+  remember(tensor: tfjs.Tensor): TracedTensor {
+    if (!this.#known.has(tensor.id) && !this.#weights.has(tensor.id)) {
+      this.#known.add(tensor.id);
       // Read immediately, because the tensor may be disposed before the prediction ends.
-      const values = Reflect.apply(readSync, engine, [tensor.dataId]) as TracedConstant['values'];
-      constants.set(tensor.id, { ...described(tensor), values: values.slice() });
+      const values = Reflect.apply(this.#readSync, this.#engine, [tensor.dataId]) as TracedConstant['values'];
+      this.constants.set(tensor.id, { ...described(tensor), values: values.slice() });
     }
     return described(tensor);
-  };
-  const looked = (): never => {
-    throw new TonyError('MODEL_NOT_EXPORTABLE', `layer ${here()} decides by values what it computes: a graph without control flow cannot`);
-  };
+  }
 
-  engine.runKernel = (kernel, given, attributes = {}) => {
-    const entries = Object.entries(given).filter((entry): entry is [string, tfjs.Tensor] => entry[1] instanceof tf.Tensor);
-    const traced = depth === 0 ? new Map(entries.map(([name, tensor]) => [name, remember(tensor)])) : null;
-    depth++;
+  /** @returns a function that restores the engine. */
+  attachToEngine(): () => void {
+    const engine = this.#engine;
+    const { runKernel, readSync, read } = engine;
+    const own = Object.getOwnPropertyDescriptors(engine);
+    engine.runKernel = (kernel, given, attributes = {}) => {
+      return this.#run(kernel, given, attributes, () => Reflect.apply(runKernel, engine, [kernel, given, attributes]));
+    };
+    engine.readSync = (dataId) => (this.#depth === 0 ? this.#refuseRead() : Reflect.apply(readSync, engine, [dataId]));
+    engine.read = (dataId) => (this.#depth === 0 ? this.#refuseRead() : Reflect.apply(read, engine, [dataId]));
+    return () => {
+      for (const name of ['runKernel', 'readSync', 'read'] as const) {
+        Reflect.deleteProperty(engine, name);
+        if (name in own) {
+          Object.defineProperty(engine, name, own[name] as PropertyDescriptor);
+        }
+      }
+    };
+  }
+
+  #run<Result extends tfjs.Tensor | tfjs.Tensor[]>(
+    kernel: string,
+    given: KernelInputs,
+    attributes: Record<string, Attribute>,
+    run: () => Result,
+  ): Result {
+    const entries = Object.entries(given).filter((entry): entry is [string, tfjs.Tensor] => entry[1] instanceof this.#tf.Tensor);
+    const inputs = this.#depth === 0 ? new Map(entries.map(([name, tensor]) => [name, this.remember(tensor)])) : null;
+    this.#depth++;
     try {
-      const result = Reflect.apply(runKernel, engine, [kernel, given, attributes]);
-      if (traced !== null) {
-        const outputs = [result].flat();
-        calls.push({ kernel, layer: here(), inputs: traced, attributes, outputs: outputs.map(described) });
+      const result = run();
+      if (inputs !== null) {
+        const outputs = [result].flat() as tfjs.Tensor[];
+        this.calls.push({ kernel, layer: this.#layer, inputs, attributes, outputs: outputs.map(described) });
         for (const { id } of outputs) {
-          known.add(id);
+          this.#known.add(id);
         }
       }
       return result;
     } finally {
-      depth--;
+      this.#depth--;
     }
-  };
-  engine.readSync = (dataId) => (depth === 0 ? looked() : Reflect.apply(readSync, engine, [dataId]));
-  engine.read = (dataId) => (depth === 0 ? looked() : Reflect.apply(read, engine, [dataId]));
-  const restore = leafLayers(model as unknown as TracedLayer).map((layer) => {
+  }
+
+  #refuseRead(): never {
+    throw new TonyError(
+      'MODEL_NOT_EXPORTABLE',
+      `layer ${this.#layer} decides by values what it computes: a graph without control flow cannot`,
+    );
+  }
+
+  get #layer(): string {
+    return this.#layers.at(-1) ?? this.#model;
+  }
+
+  /** @returns a function that restores the layer. */
+  attachToLayer(layer: TracedLayer): () => void {
     const { call } = layer;
     // Training may have replaced the method on the instance.
     const own = Object.getOwnPropertyDescriptor(layer, 'call');
     layer.call = (...input) => {
-      layers.push(layer.name);
+      this.#layers.push(layer.name);
       try {
         return Reflect.apply(call, layer, input);
       } finally {
-        layers.pop();
+        this.#layers.pop();
       }
     };
     return () => {
@@ -121,20 +181,6 @@ export function tracePrediction(
         Object.defineProperty(layer, 'call', own);
       }
     };
-  });
-  try {
-    const outputs = [model.apply([...inputs], { training: false })].flat() as tfjs.Tensor[];
-    return { inputs: inputs.map(described), outputs: outputs.map(remember), calls, constants };
-  } finally {
-    for (const name of ['runKernel', 'readSync', 'read'] as const) {
-      Reflect.deleteProperty(engine, name);
-      if (name in own) {
-        Object.defineProperty(engine, name, own[name] as PropertyDescriptor);
-      }
-    }
-    for (const each of restore) {
-      each();
-    }
   }
 }
 
