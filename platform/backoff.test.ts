@@ -49,18 +49,23 @@ test('a pause ends after its time, or when its signal aborts, and leaves neither
 });
 
 test('an action is retried, with growing pauses, until it succeeds', async () => {
-  const pauses: number[] = [];
+  const pauses: number[][] = [];
   let failuresLeft = 4;
   const action = async (): Promise<string> => {
     if (failuresLeft-- > 0) throw new Error('busy');
     return 'done';
   };
-  const result = retry(action, { firstMs: 10, mostMs: 50, onFailure: (_, pauseMs) => pauses.push(pauseMs) });
+  const result = retry(action, { firstMs: 10, mostMs: 50, onFailure: (_, failures, pauseMs) => pauses.push([failures, pauseMs]) });
   await vi.advanceTimersByTimeAsync(119);
   expect(failuresLeft).toBe(0);
   await vi.advanceTimersByTimeAsync(1);
   expect(await result).toBe('done');
-  expect(pauses).toEqual([10, 20, 40, 50]);
+  expect(pauses).toEqual([
+    [1, 10],
+    [2, 20],
+    [3, 40],
+    [4, 50],
+  ]);
 });
 
 test('onFailure ends the retries by throwing', async () => {

@@ -9,8 +9,8 @@ export interface RetryOptions extends Backoff {
   readonly jitter?: boolean;
   /** Ends the retries. The action itself is not interrupted. */
   readonly signal?: AbortSignal | undefined;
-  /** Called after each failure. Throws to end the retries. */
-  readonly onFailure?: (error: unknown, pauseMs: number) => void;
+  /** Called after each failure, before the pause. Throws to end the retries. */
+  readonly onFailure?: (error: unknown, failures: number, pauseMs: number) => void;
 }
 
 /** The pause after a number of consecutive failures; 0 without a failure. */
@@ -50,7 +50,7 @@ export async function retry<T>(action: () => Promise<T>, { jitter = false, signa
       signal?.throwIfAborted();
       const ms = backoffMs(failures, backoff);
       const pauseMs = jitter ? jittered(ms) : ms;
-      onFailure?.(error, pauseMs);
+      onFailure?.(error, failures, pauseMs);
       await pause(pauseMs, signal);
     }
   }

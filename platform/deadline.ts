@@ -5,7 +5,7 @@
 export async function withTimeout<T, L>(work: Promise<T>, ms: number, onTimeout: () => L): Promise<T | L> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const deadline = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
+    timer = setTimeout(resolve, Math.max(0, ms));
   }).then(onTimeout);
   try {
     return await Promise.race([work, deadline]);

@@ -264,7 +264,7 @@ export class JobFiles {
       const first = await this.#storage.write(uri, content, { permission: this.#historyPermission, ifAbsent: true });
       return first ? status : (JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus);
     };
-    const onFailure = (error: unknown, pauseMs: number): void => {
+    const onFailure = (error: unknown, _: number, pauseMs: number): void => {
       this.#log.warn({ error: messageOf(error) }, 'the final state could not be written to the history');
       if (performance.now() + pauseMs > deadline) throw error;
     };

@@ -1,3 +1,4 @@
+import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { type CheckpointStore, isDamage, type StoredCheckpoint } from './checkpoint-store.ts';
 
@@ -96,16 +97,4 @@ async function nextOf(
  */
 function isSince({ position, manifest }: StoredCheckpoint, step: number, createdAt: string): boolean {
   return step >= position.step || createdAt > manifest.createdAt;
-}
-
-function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise<void>((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal?.addEventListener('abort', done);
-  });
 }

@@ -1,3 +1,4 @@
+import { type Backoff, backoffMs, jittered, pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Snapshot } from './checkpoint-format.ts';
 import type { CheckpointStore } from './checkpoint-store.ts';
@@ -11,7 +12,7 @@ export interface WriterOptions {
   readonly onSaved: (step: number) => void;
   /** Called when writes start to fail and, with the same `about`, when they succeed again; also when old checkpoints cannot be removed. */
   readonly onTrouble: (message: string, about: string) => void;
-  readonly retry?: { readonly firstMs: number; readonly mostMs: number };
+  readonly retry?: Backoff;
   /** How long `finish` retries. */
   readonly finishMs?: number;
 }
@@ -114,8 +115,7 @@ export class CheckpointWriter {
   }
 
   async #save({ step, isBad = false, write }: Save): Promise<void> {
-    const { firstMs, mostMs } = this.#options.retry ?? DEFAULT_RETRY;
-    for (let delay = firstMs; ; delay = Math.min(delay * 2, mostMs)) {
+    for (let failures = 1; ; failures++) {
       try {
         await write();
         this.#options.onSaved(step);
@@ -132,7 +132,7 @@ export class CheckpointWriter {
         this.#failed(message);
       }
       if (this.#waiting === null) {
-        await this.#pause(delay * (0.75 + Math.random() / 2));
+        await this.#pause(jittered(backoffMs(failures, this.#options.retry ?? DEFAULT_RETRY)));
       }
       if (this.#waiting !== null) {
         // A newer snapshot replaces the failed one.
@@ -175,13 +175,9 @@ export class CheckpointWriter {
     if (this.#closing) {
       return;
     }
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    const waking = new AbortController();
+    this.#wake = () => waking.abort();
+    await pause(ms, waking.signal);
     this.#wake = null;
   }
 }

@@ -1,5 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { z } from 'zod';
+import { withTimeout } from '../../platform/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -154,7 +155,7 @@ export class DatasetBatchSource implements BatchSource {
     coming.catch(() => {});
     const news = this.#news;
     for (;;) {
-      const own = await within(coming, ROUND_MS);
+      const own = await withTimeout(coming, ROUND_MS, () => null);
       news.set(own === null ? [0, 0, 1] : [own.count, own.hasMore ? 1 : 0, 0]);
       await peers.sum(news);
       const [used = 0, more = 0, waiting = 0] = news;
@@ -257,18 +258,5 @@ export class DatasetBatchSource implements BatchSource {
   #batchOf(element: unknown): Batch {
     const { tf, names = NO_NAMES, prepare } = this.#options;
     return prepareBatch(tensorsOf(tf, element, names), prepare);
-  }
-}
-
-/** Returns null if the work takes longer than `ms`. */
-async function within<T>(work: Promise<T>, ms: number): Promise<T | null> {
-  let timer: NodeJS.Timeout | undefined;
-  const pause = new Promise<null>((resolve) => {
-    timer = setTimeout(() => resolve(null), ms);
-  });
-  try {
-    return await Promise.race([work, pause]);
-  } finally {
-    clearTimeout(timer);
   }
 }

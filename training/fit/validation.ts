@@ -1,4 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import { withTimeout } from '../../platform/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { type Batch, batchOf, countExamples, prepareBatch, type TrainingData } from '../data/data.ts';
@@ -7,7 +8,6 @@ import { disposeElement } from '../data/reading/dispose.ts';
 import { countExamplesOf, tensorsOf } from '../data/training-element.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
 import { LazyValues } from '../model/step-part.ts';
-import { settledOrAfter } from '../process/settled-or-after.ts';
 import type { Peers } from '../ring/peers.ts';
 import { EpochMeans } from './epoch-means.ts';
 
@@ -99,7 +99,7 @@ export class Validation {
       isRunning = false;
     });
     for (;;) {
-      await settledOrAfter(own, ROUND_MS);
+      await withTimeout(own, ROUND_MS, () => {});
       const running = Float32Array.of(isRunning ? 1 : 0);
       await this.#world.peers.sum(running);
       if (running[0] === 0) {

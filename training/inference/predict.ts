@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { setTimeout as delay } from 'node:timers/promises';
 import { anySignal } from '../../platform/any-signal.ts';
+import { pause, retry } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { outputPlace } from '../cluster/output-place.ts';
@@ -70,6 +70,7 @@ const LEAVE_MS = 3000;
 const LEAVE_SPLITS = 1.5;
 /** The number of attempts for a split when the cluster does not respond. */
 const TRIES = 5;
+const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
 
 /**
  * Applies a model or function to each element of a dataset, with any number of workers. Each split of the dataset's files
@@ -201,7 +202,8 @@ class Predictor<T> {
     const patience = Math.max(LEAVE_MS, LEAVE_SPLITS * this.#longestSplitMs);
     let there = known.size;
     for (let since = performance.now(); performance.now() - since < patience; ) {
-      await delay(Math.min(LOOK_MS, patience / 3), undefined, { ...(this.#signal && { signal: this.#signal }) });
+      await pause(Math.min(LOOK_MS, patience / 3), this.#signal);
+      this.#signal?.throwIfAborted();
       const done = await this.#output.done();
       if (done.has(split)) return true;
       if (done.size > there) since = performance.now();
@@ -213,16 +215,12 @@ class Predictor<T> {
   }
 
   async #do(split: number): Promise<void> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await this.#attempt(split);
-      } catch (error) {
-        const isAway = error instanceof TonyError && error.exitCode === 3;
-        if (!isAway || attempt === TRIES) throw error;
-        process.stderr.write(`tony-ts: ${this.#output.name(split)} is begun again: ${messageOf(error)}\n`);
-        await delay(1000 * 2 ** attempt, undefined, { ...(this.#signal && { signal: this.#signal }) });
-      }
-    }
+    const onFailure = (error: unknown, failures: number): void => {
+      const isAway = error instanceof TonyError && error.exitCode === 3;
+      if (!isAway || failures === TRIES) throw error;
+      process.stderr.write(`tony-ts: ${this.#output.name(split)} is begun again: ${messageOf(error)}\n`);
+    };
+    await retry(() => this.#attempt(split), { ...BACKOFF, signal: this.#signal, onFailure });
   }
 
   /** Stops as soon as another worker has finished the split. */

@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import { withTimeout } from '../../platform/deadline.ts';
 
 /** How long a program may finish its last work after a signal or a failure. The executor kills it three seconds after the signal. */
 const MOST_MS = { signal: 2000, failure: 5000 } as const;
@@ -33,14 +34,14 @@ export function beforeProgramEnds(work: LastWork): () => void {
     if (!alone || !work.isDue()) {
       return alone ? process.exit(1) : undefined;
     }
-    void within(MOST_MS.failure, work.finish(false)).then(() => process.exit(1));
+    void withTimeout(work.finish(false), MOST_MS.failure, () => {}).then(() => process.exit(1));
   };
   const onSignal = (signal: NodeJS.Signals) => {
     if (process.listenerCount(signal) > 1) {
       void work.finish(false);
       return;
     }
-    void within(MOST_MS.signal, work.isDue() ? work.finish(false) : Promise.resolve()).then(() => {
+    void withTimeout(work.isDue() ? work.finish(false) : Promise.resolve(), MOST_MS.signal, () => {}).then(() => {
       stop();
       work.finishNow();
       process.kill(process.pid, signal);
@@ -61,13 +62,4 @@ export function beforeProgramEnds(work: LastWork): () => void {
     process.on(signal, onSignal);
   }
   return stop;
-}
-
-async function within(ms: number, work: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([work, deadline]);
-  clearTimeout(timer);
 }

@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
 import { ERROR_CODES, type ErrorCode, messageOf, TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFrame } from './service-frame.ts';
@@ -8,8 +8,7 @@ import { readTask } from './task.ts';
 
 /** The time limit for an answer. The executor's own limit is shorter and produces an answer. */
 const ANSWER_MS = 120_000;
-const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 3_000;
+const BACKOFF = { firstMs: 100, mostMs: 3_000 };
 /** How long the executor may be unreachable: it starts before its program, and its death ends the program. */
 const EXECUTOR_PATIENCE_MS = 30_000;
 
@@ -46,7 +45,7 @@ export class Services {
       });
     }
     let lostSince: number | null = null;
-    for (let failures = 0; ; failures++) {
+    for (let failures = 1; ; failures++) {
       signal?.throwIfAborted();
       try {
         const reply = parseAnswer(await this.#exchange(request, signal));
@@ -60,8 +59,7 @@ export class Services {
           throw new TonyError('SERVICE_LOST', `the executor of this task does not answer: ${messageOf(error)}`, { cause: error });
         }
       }
-      const pause = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(failures, 10), LONGEST_PAUSE_MS);
-      await delay(pause * (0.5 + Math.random() / 2), undefined, signal === undefined ? {} : { signal }).catch(() => {});
+      await pause(jittered(backoffMs(failures, BACKOFF)), signal);
     }
   }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { fstatSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
+import { retry } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import {
   answerChallenge,
@@ -22,6 +23,7 @@ const HANDSHAKE_MS = 10_000;
 /** The maximum number of unauthenticated connections at the same time. */
 const MAX_STRANGERS = 16;
 const KEEP_ALIVE_MS = 30_000;
+const DIAL_BACKOFF = { firstMs: 20, mostMs: 1_000 };
 
 export interface Listener {
   /** The descriptor of an inherited listening socket; null if there is none. */
@@ -216,16 +218,8 @@ export async function dialNeighbour(
   signal: AbortSignal,
   onRefused: (reason: string) => void,
 ): Promise<Socket> {
-  for (let delay = 20; ; delay = Math.min(delay * 2, 1000)) {
-    signal.throwIfAborted();
-    try {
-      return await dialOnce(address, key, identity, reader, signal);
-    } catch (error) {
-      signal.throwIfAborted();
-      onRefused(messageOf(error));
-    }
-    await pause(delay * (0.5 + Math.random()), signal);
-  }
+  const onFailure = (error: unknown): void => onRefused(messageOf(error));
+  return retry(() => dialOnce(address, key, identity, reader, signal), { ...DIAL_BACKOFF, jitter: true, signal, onFailure });
 }
 
 function dialOnce(
@@ -294,20 +288,5 @@ function dialOnce(
     signal.addEventListener('abort', onAbort);
     socket.on('close', onClose).on('error', onError).on('end', onClose);
     socket.once('connect', () => socket.write(hello));
-  });
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise<void>((resolve, reject) => {
-    const done = () => {
-      signal.removeEventListener('abort', onAbort);
-      resolve();
-    };
-    const onAbort = () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', onAbort, { once: true });
   });
 }

@@ -1,9 +1,9 @@
+import { withTimeout } from '../../platform/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { StoredTensor, TrainingPosition } from '../checkpoint/checkpoint-format.ts';
 import type { OpenedCheckpoint } from '../checkpoint/checkpoint-store.ts';
 import type { CheckpointWriter } from '../checkpoint/checkpoint-writer.ts';
 import { broadcastTensors } from '../model/broadcast-tensors.ts';
-import { settledOrAfter } from '../process/settled-or-after.ts';
 import type { Ring } from '../ring/ring.ts';
 import { openCheckpointWriter } from './open-checkpoint-writer.ts';
 import type { CheckpointPlan, StrategyContext } from './strategy.ts';
@@ -115,7 +115,7 @@ export class RingCheckpoints {
     }
     while (this.#ring.worldSize > 1) {
       if (this.#ring.rank === 0) {
-        await settledOrAfter(writing, FINISH_ROUND_MS);
+        await withTimeout(writing, FINISH_ROUND_MS, () => {});
       }
       const news = Float32Array.of({ writing: 0, done: 1, failed: 2 }[state as 'writing' | 'done' | 'failed']);
       await this.#ring.broadcast(news);

@@ -2,6 +2,7 @@ import { closeSync, mkdirSync, openSync, readdirSync, writeSync } from 'node:fs'
 import { mkdir, open } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { pause } from '../../platform/backoff.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri, parseUri } from '../../storage/uri.ts';
@@ -125,7 +126,7 @@ export class EventLog {
     const deadline = performance.now() + deadlineMs;
     await this.flush();
     while (!this.isEmpty && performance.now() + RETRY_MS < deadline) {
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      await pause(RETRY_MS);
       await this.flush();
     }
     this.#stopTimer();

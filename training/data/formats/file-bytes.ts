@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream';
 import { Readable as ReadableStream } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
-import { setTimeout as delay } from 'node:timers/promises';
 import { createGunzip, createInflate } from 'node:zlib';
+import { backoffMs, pause } from '../../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
 import type { DataFile } from '../reading/file-set.ts';
 import type { ReadContext } from '../reading/read-context.ts';
@@ -11,7 +11,7 @@ import type { ReadContext } from '../reading/read-context.ts';
 export type Compression = 'auto' | 'none' | 'gzip' | 'zlib';
 
 const RETRIES = 4;
-const FIRST_PAUSE_MS = 250;
+const BACKOFF = { firstMs: 250, mostMs: 2_000 };
 const UNPACKED_CHUNK_BYTES = 256 * 1024;
 
 export function compressionOf(file: DataFile, option: Compression): 'none' | 'gzip' | 'zlib' {
@@ -64,8 +64,9 @@ async function* readBytes(file: DataFile, from: number, context: ReadContext): A
       signal.throwIfAborted();
       const isTransient = error instanceof TonyError && error.code === 'HDFS_UNREACHABLE';
       if (!isTransient || failures === RETRIES) throw error;
-      await delay(FIRST_PAUSE_MS * 2 ** failures, undefined, { signal });
       failures++;
+      await pause(backoffMs(failures, BACKOFF), signal);
+      signal.throwIfAborted();
       const now = await storage.stat(file.uri);
       if (now?.size !== file.size || now.modifiedAt !== file.modifiedAt) throw changed(file);
     } finally {

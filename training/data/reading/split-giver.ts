@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { pause } from '../../../platform/backoff.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { SPLITS_FORGOTTEN, SPLITS_JOIN, SPLITS_NEXT } from '../../process/service-names.ts';
 import { Services } from '../../process/services.ts';
@@ -122,7 +122,7 @@ export class OwnSplits {
       const next: NextSplit = pass?.next(String(place.share.index), log.length) ?? 'wait';
       if (next === 'over') return null;
       if (next !== 'wait') return next.split;
-      await delay(PAUSE_MS, undefined, { signal }).catch(() => {});
+      await pause(PAUSE_MS, signal);
     }
   }
 }
