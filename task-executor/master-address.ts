@@ -1,4 +1,5 @@
 import type { FrozenJob } from '../conf/job.ts';
+import { withTimeout } from '../platform/deadline.ts';
 import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 
@@ -15,17 +16,11 @@ const DEADLINE_MS = 5_000;
  * Reads the address that the newest attempt of the ApplicationMaster has stored. Returns null if the address cannot be read at the moment.
  */
 export async function findMaster(frozen: FrozenJob, log: Logger): Promise<MasterAddress | null> {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<null>((resolve) => {
-    timer = setTimeout(() => resolve(null), DEADLINE_MS);
-  });
   try {
-    return await Promise.race([readAddress(frozen), deadline]);
+    return await withTimeout(readAddress(frozen), DEADLINE_MS, () => null);
   } catch (error) {
     log.debug({ error: messageOf(error) }, "the ApplicationMaster's address cannot be read");
     return null;
-  } finally {
-    clearTimeout(timer);
   }
 }
 

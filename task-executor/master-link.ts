@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import {
   type ChannelCredentials,
   type ClientDuplexStream,
@@ -8,6 +7,7 @@ import {
   type ServiceError,
   status,
 } from '@grpc/grpc-js';
+import { backoffMs, jittered, pause } from '../platform/backoff.ts';
 import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Secret } from '../platform/secret.ts';
@@ -45,16 +45,14 @@ export interface MasterLinkOptions {
 
 /** The time allowed from connecting to Welcome. */
 const WELCOME_MS = 10_000;
-const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 3_000;
+const CONNECT_BACKOFF = { firstMs: 100, mostMs: 3_000 };
 /** How long to wait for unsent messages before the process exits; after that they are lost. */
 const FLUSH_MS = 200;
 /** The metadata key with which a refusal names the attempt of the ApplicationMaster. */
 const ATTEMPT_METADATA = 'tony-attempt';
-/** The deadline for one service request of the program, and the shortest and longest pause between retries. */
+/** The deadline for one service request of the program, and the pauses between retries. */
 const SERVE_MS = 30_000;
-const SERVE_FIRST_PAUSE_MS = 50;
-const SERVE_LONGEST_PAUSE_MS = 1_000;
+const SERVE_BACKOFF = { firstMs: 50, mostMs: 1_000 };
 /** Responses may carry a record of a feed. */
 const LARGEST_ANSWER_BYTES = 17 * 1024 * 1024;
 
@@ -125,15 +123,16 @@ export class MasterLink {
     signal: AbortSignal,
   ): Promise<ServiceAnswer | null> {
     const until = performance.now() + patienceMs;
-    for (let pause = SERVE_FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(pause * 2, SERVE_LONGEST_PAUSE_MS)) {
+    for (let failures = 1; !signal.aborted; failures++) {
       const connection = this.#connection;
       if (connection?.welcomed === true) {
         const { containerId, proof } = connection.hello;
         const answer = await this.#serveOnce(connection, { ...request, containerId, proof }, signal);
         if (answer !== null) return answer;
       }
-      if (performance.now() + pause > until) return null;
-      await delay(pause, undefined, { signal }).catch(() => {});
+      const pauseMs = backoffMs(failures, SERVE_BACKOFF);
+      if (performance.now() + pauseMs > until) return null;
+      await pause(pauseMs, signal);
     }
     return null;
   }
@@ -238,20 +237,22 @@ export class MasterLink {
 
   #retryLater(): void {
     if (this.#retry !== null) return;
-    const pause = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
-    // The first failure is usually a broken connection; from the second on, the ApplicationMaster may have moved.
-    const look = this.#failures > 0;
     this.#failures++;
-    this.#retry = setTimeout(async () => {
-      const found = look ? await this.#options.findMaster() : null;
-      this.#retry = null;
-      if (found !== null && found.attempt >= this.#attempt) {
-        if (found.host !== this.#address.host || found.port !== this.#address.port)
-          this.#options.log.info({ master: `${found.host}:${found.port}`, attempt: found.attempt }, 'another ApplicationMaster is there');
-        this.#attempt = found.attempt;
-        this.#address = found;
-      }
-      this.open();
-    }, pause);
+    // The first failure is usually a broken connection; from the second on, the ApplicationMaster may have moved.
+    const look = this.#failures > 1;
+    this.#retry = setTimeout(
+      async () => {
+        const found = look ? await this.#options.findMaster() : null;
+        this.#retry = null;
+        if (found !== null && found.attempt >= this.#attempt) {
+          if (found.host !== this.#address.host || found.port !== this.#address.port)
+            this.#options.log.info({ master: `${found.host}:${found.port}`, attempt: found.attempt }, 'another ApplicationMaster is there');
+          this.#attempt = found.attempt;
+          this.#address = found;
+        }
+        this.open();
+      },
+      jittered(backoffMs(this.#failures, CONNECT_BACKOFF)),
+    );
   }
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
+import { pause } from '../platform/backoff.ts';
 import { messageOf } from '../platform/errors.ts';
 import type { Guard } from './guard.ts';
 import { ProcessTree } from './process-tree.ts';
@@ -122,7 +122,7 @@ export class Program {
    * grace period.
    */
   async #endRest(): Promise<void> {
-    while (performance.now() < this.#graceEnds && this.tree.members().length > 0) await delay(REST_POLL_MS);
+    while (performance.now() < this.#graceEnds && this.tree.members().length > 0) await pause(REST_POLL_MS);
     // A process may fork between the search and the signal.
     for (let round = 0; round < KILL_ROUNDS && (round === 0 || this.tree.members().length > 0); round++) this.#signal('SIGKILL');
     this.#alive = false;

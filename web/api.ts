@@ -1,5 +1,6 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
+import { withTimeout } from '../platform/deadline.ts';
 import { TonyError } from '../platform/errors.ts';
 import type { JobView, LogFile } from './job-view.ts';
 
@@ -74,7 +75,9 @@ export class Api {
 
   async #answer(resource: Resource, query: Query): Promise<ApiAnswer> {
     try {
-      const value = await withDeadline(resource(this.#view, query));
+      const value = await withTimeout(resource(this.#view, query), DEADLINE_MS, () => {
+        throw new Refusal(504, 'This takes too long to read: try again.');
+      });
       if (typeof value !== 'object' || value === null) return await serialised(value);
       const known = this.#serialised.get(value);
       if (known !== undefined) return await known;
@@ -114,16 +117,4 @@ function whole(query: Query, name: string, otherwise: number): number {
   if (text === null) return otherwise;
   if (!/^\d{1,15}$/.test(text)) throw new Refusal(400, `\`${name}\` is a whole number.`);
   return Number(text);
-}
-
-async function withDeadline<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Refusal(504, 'This takes too long to read: try again.')), DEADLINE_MS);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

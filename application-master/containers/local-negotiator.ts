@@ -9,6 +9,7 @@ import { CONTAINER_LAYOUT, type FrozenJob, type Role } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status.ts';
 import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import type { ContainerEnd } from '../../hadoop/yarn/container-exit.ts';
+import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { Secret } from '../../platform/secret.ts';
@@ -256,7 +257,7 @@ export class LocalNegotiator implements Negotiator {
   async finish(_result: JobResult): Promise<void> {
     for (const id of this.#running.keys()) this.stop(id);
     const deadline = performance.now() + END_MS;
-    while (this.#running.size > 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+    while (this.#running.size > 0 && performance.now() < deadline) await pause(20);
     if (this.#running.size > 0) this.#log.error({ containers: [...this.#running.keys()] }, 'processes of containers could not be killed');
   }
 

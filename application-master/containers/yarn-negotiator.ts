@@ -6,6 +6,7 @@ import { type AllocatedContainer, ApplicationMasterClient } from '../../hadoop/y
 import { aclText } from '../../hadoop/yarn/application-submission.ts';
 import { containerEnd, describeExit } from '../../hadoop/yarn/container-exit.ts';
 import { NodeManagerClient } from '../../hadoop/yarn/container-management-protocol.ts';
+import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { Secret } from '../../platform/secret.ts';
@@ -179,18 +180,12 @@ export class YarnNegotiator implements Negotiator {
     }
   }
 
-  #pause(ms: number): Promise<void> {
-    if (this.#stopping) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = setTimeout(done, ms);
-      const self = this;
-      function done(): void {
-        clearTimeout(timer);
-        self.#wake = null;
-        resolve();
-      }
-      this.#wake = done;
-    });
+  async #pause(ms: number): Promise<void> {
+    if (this.#stopping) return;
+    const waking = new AbortController();
+    this.#wake = () => waking.abort();
+    await pause(ms, waking.signal);
+    this.#wake = null;
   }
 
   #beatNow(): void {

@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { untilAborted } from '../terminal/until-aborted.ts';
+import { untilAborted } from '../../platform/until-aborted.ts';
 
 /** How long followers of a job tolerate an unreachable cluster by default; the job does not depend on them. */
 export const PATIENCE_MS = 600_000;
@@ -60,7 +60,7 @@ export async function patiently<T>(
     } catch (error) {
       patience.missed(error);
     }
-    await delay(intervalMs, undefined, { ...(signal && { signal }) }).catch(() => undefined);
+    await pause(intervalMs, signal);
   }
 }
 

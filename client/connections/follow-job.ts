@@ -1,8 +1,8 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { JobResult, JobStatus, TaskStatus } from '../../conf/status.ts';
+import { pause } from '../../platform/backoff.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { untilAborted } from '../../platform/until-aborted.ts';
 import { Patience } from '../cluster/patience.ts';
-import { untilAborted } from '../terminal/until-aborted.ts';
 import type { JobConnection, Observation } from './job-connection.ts';
 import { changes, type JobEvent } from './job-events.ts';
 
@@ -65,7 +65,7 @@ export async function* followJob(connection: JobConnection, options: FollowOptio
       const notice = patience.missed(error);
       if (notice !== null && before !== null) yield { observation: before, events: [{ type: 'notice', message: notice }] };
     }
-    await delay(intervalMs, undefined, { ...(signal && { signal }) }).catch(() => undefined);
+    await pause(intervalMs, signal);
   }
 }
 

@@ -1,10 +1,10 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { pause } from '../../platform/backoff.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { suggest } from '../../platform/suggest.ts';
+import { untilAborted } from '../../platform/until-aborted.ts';
 import { silenceText } from '../cluster/master-silence.ts';
 import { isAway, Patience } from '../cluster/patience.ts';
-import { untilAborted } from '../terminal/until-aborted.ts';
 import type { JobConnection, LogSource, Observation } from './job-connection.ts';
 import { type LogLine, LogReader } from './log-reader.ts';
 
@@ -116,7 +116,7 @@ export async function* jobLogs(connection: JobConnection, options: LogOptions = 
       const away = patience.missed(error);
       if (away !== null) onNotice(away);
     }
-    await delay(intervalMs, undefined, { ...(signal && { signal }) }).catch(() => undefined);
+    await pause(intervalMs, signal);
   }
 }
 

@@ -1,5 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { HistoryEntry } from '../../conf/status.ts';
+import { pause } from '../../platform/backoff.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { Patience } from '../cluster/patience.ts';
@@ -54,7 +54,7 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
       if (!follow) throw error;
       say(patience.missed(error));
     }
-    await delay(intervalMs, undefined, { ...(signal && { signal }) }).catch(() => undefined);
+    await pause(intervalMs, signal);
   }
 }
 
@@ -104,7 +104,7 @@ class EventReader {
       const entries = await this.#stored();
       for (const entry of entries) yield this.#told(entry);
       if (this.#last?.event === 'job-finished' || performance.now() > deadline) return;
-      await delay(SETTLING_EVERY_MS);
+      await pause(SETTLING_EVERY_MS);
     }
   }
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import { types } from 'node:util';
+import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
 import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { type FeedAddress, type FeedMessage, MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
@@ -43,8 +43,7 @@ const CHUNK_RECORDS = 256;
 const FIRST_WINDOW_BYTES = 1024 * 1024;
 /** The overhead of a record in addition to its bytes. */
 const RECORD_COST = 64;
-const FIRST_PAUSE_MS = 200;
-const LONGEST_PAUSE_MS = 2_000;
+const BACKOFF = { firstMs: 200, mostMs: 2_000 };
 /** How often to check whether an unreachable job has ended. */
 const LOOK_EVERY_MS = 2_000;
 const PROGRESS_MS = 250;
@@ -190,12 +189,12 @@ export class FeedWriter {
   async #run(): Promise<void> {
     const { signal } = this.#closing;
     let lookedAt = Number.NEGATIVE_INFINITY;
-    for (let pause = FIRST_PAUSE_MS; !signal.aborted && !this.#isOver; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+    for (let failures = 1; !signal.aborted && !this.#isOver; failures++) {
       try {
         const address = await this.#place.read();
         // The feed was closed while the address was read.
         if (signal.aborted) break;
-        if (address !== null && (await this.#connect(address))) pause = FIRST_PAUSE_MS;
+        if (address !== null && (await this.#connect(address))) failures = 1;
         else if (address === null) this.#reason = 'the job does not read a feed yet';
         if (signal.aborted || this.#isOver) break;
         if (performance.now() - lookedAt > LOOK_EVERY_MS) {
@@ -218,7 +217,7 @@ export class FeedWriter {
         this.#reason = messageOf(error);
       }
       this.#tell();
-      await delay(pause * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => {});
+      await pause(jittered(backoffMs(failures, BACKOFF)), signal);
     }
   }
 

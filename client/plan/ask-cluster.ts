@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { APPLICATION_TYPE, type Job } from '../../conf/job.ts';
 import { type Owner, type RunningJob, type Shortage, setsTotals, shortagesOf } from '../../conf/quotas.ts';
 import type { SiteConfig } from '../../conf/site.ts';
@@ -6,6 +5,7 @@ import type { QueueRoom } from '../../hadoop/yarn/queue-room.ts';
 import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { LIVE_STATES, type Node } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { amountsOf } from '../../hadoop/yarn/running-job.ts';
+import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { suggest } from '../../platform/suggest.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
@@ -37,9 +37,9 @@ export function askCluster(
   return {
     answers: async (owner, site, whole) => {
       const running = outcome(setsTotals(site.quotas) ? runningJobs(cluster, resourceManager, site) : Promise.resolve([]));
-      const expired = new AbortController();
-      const deadline = delay(patienceMs, 'no answer in time', { signal: expired.signal, ref: false }).catch(() => 'no answer in time');
-      const within = <T>(asked: Promise<Outcome<T>>): Promise<Outcome<T>> => Promise.race([asked, deadline.then((why) => ({ why }))]);
+      const end = performance.now() + patienceMs;
+      const within = <T>(asked: Promise<Outcome<T>>): Promise<Outcome<T>> =>
+        withTimeout(asked, end - performance.now(), () => ({ why: 'no answer in time' }));
       const [ofNodes, ofQueue, ofJobs] = await Promise.all([within(nodes), within(queue), within(running)]);
       const notes = [
         ...unknown(ofNodes, 'which nodes have room'),
@@ -51,7 +51,6 @@ export function askCluster(
         if ('value' in others && others.value !== null) throw unknownQueue(job.queue, others.value);
         notes.push(`The ResourceManager does not list the queue ${job.queue}.`);
       }
-      expired.abort();
       return {
         nodes: 'value' in ofNodes ? ofNodes.value : null,
         queue: 'value' in ofQueue ? ofQueue.value : null,

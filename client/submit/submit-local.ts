@@ -6,6 +6,7 @@ import { isUri } from '../../conf/values/is-uri.ts';
 import { createWhole } from '../../platform/create-whole.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/make-folders.ts';
+import { untilAborted } from '../../platform/until-aborted.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
 import { startMaster } from '../connections/local-master.ts';
@@ -22,7 +23,6 @@ import { localPlan } from '../plan/make-plan.ts';
 import { withheldNotes } from '../plan/withheld-note.ts';
 import { isFolderPlaced, localFailure, placeFolder } from '../staging/local-folder.ts';
 import { removedMeanwhile, type StagingEvent } from '../staging/staging.ts';
-import { untilAborted } from '../terminal/until-aborted.ts';
 
 /** When there are more jobs, the containers' folders of the oldest ended jobs are removed; history and output stay. */
 const JOBS_KEPT = 20;

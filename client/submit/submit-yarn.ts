@@ -4,6 +4,7 @@ import { redactedBody } from '../../hadoop/yarn/application-submission.ts';
 import { ResourceManager, SUBMISSION_PATH } from '../../hadoop/yarn/resource-manager.ts';
 import { amountsOf } from '../../hadoop/yarn/running-job.ts';
 import { TonyError } from '../../platform/errors.ts';
+import { untilAborted } from '../../platform/until-aborted.ts';
 import { refuseTooManyTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
@@ -16,7 +17,6 @@ import { withheldNotes } from '../plan/withheld-note.ts';
 import { ownerOf, refuseBeyondQuotas, refuseNotFinal } from '../quotas/check-quotas.ts';
 import { historyPlace, openHistory } from '../records/history-place.ts';
 import { isStagingThere, jobFile, makeStaging, type StagingEvent, type StagingPlace, stageJob } from '../staging/staging.ts';
-import { untilAborted } from '../terminal/until-aborted.ts';
 import { frozenFor, jobText, submissionFor } from './submission.ts';
 import { expectedParts, type FoundParts, findParts, listParts, localParts, refuseRemoved, stageParts } from './submit-parts.ts';
 

@@ -1,9 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { ReadStream, WriteStream } from 'node:tty';
+import { pause } from '../../platform/backoff.ts';
+import { untilAborted } from '../../platform/until-aborted.ts';
 import { Patience } from '../cluster/patience.ts';
 import { FullScreen } from '../terminal/full-screen.ts';
 import { INTERRUPTED } from '../terminal/interrupts.ts';
-import { untilAborted } from '../terminal/until-aborted.ts';
 import type { Frame, FrameNotes } from './top-frame.ts';
 import { afterKey, FIRST_VIEW, type TopView } from './top-view.ts';
 
@@ -74,7 +74,7 @@ export async function watch<T>(watched: Watched<T>, { input, output, intervalMs 
       }
       draw();
       if (seen !== null && watched.isOver(seen.value)) return { last: seen.value, exitCode: 0 };
-      await delay(intervalMs, undefined, { signal }).catch(() => undefined);
+      await pause(intervalMs, signal);
       signal.throwIfAborted();
     }
   } catch (error) {

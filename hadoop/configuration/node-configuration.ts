@@ -1,3 +1,4 @@
+import { withTimeout } from '../../platform/deadline.ts';
 import { HadoopConfiguration } from './configuration.ts';
 import { propertiesOfDaemon, withoutDefaults } from './remote-configuration.ts';
 
@@ -22,19 +23,13 @@ export async function configurationOfNode(
   otherwise: Readonly<Record<string, string>>,
   timeoutMs: number,
 ): Promise<HadoopConfiguration | null> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<null>((resolve) => {
-    timer = setTimeout(resolve, timeoutMs, null);
-  });
   try {
     const authority = `${host.includes(':') ? `[${host}]` : host}:${port}`;
-    const own = await Promise.race([ownProperties(authority, timeoutMs), late]);
+    const own = await withTimeout(ownProperties(authority, timeoutMs), timeoutMs, () => null);
     if (own?.['fs.defaultFS'] === undefined) return null;
     return HadoopConfiguration.fromProperties({ ...nameNodesUnsaid(own, otherwise), ...resourceManagersUnsaid(own, otherwise), ...own });
   } catch {
     return null;
-  } finally {
-    clearTimeout(timer);
   }
 }
 

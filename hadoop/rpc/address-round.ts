@@ -1,7 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
 
-const FIRST_DELAY_MS = 50;
-const LONGEST_DELAY_MS = 2_000;
+const BACKOFF = { firstMs: 50, mostMs: 2_000 };
 
 /** The outcome of one attempt: a result, or the reason for another attempt. An attempt that throws ends the round. */
 export type Outcome<T> = { readonly result: T } | { readonly again: string };
@@ -12,14 +11,14 @@ export interface Pacing {
   readonly now: () => number;
   /** In [0, 1). The jitter keeps clients that lost the same server from reconnecting all at once. */
   readonly random: () => number;
-  /** Rejects when the signal aborts. */
+  /** Ends early when the signal aborts. */
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 const REAL_PACING: Pacing = {
   now: () => performance.now(),
   random: Math.random,
-  wait: (ms, signal) => delay(ms, undefined, { signal }),
+  wait: pause,
 };
 
 /**
@@ -56,7 +55,7 @@ export class AddressRound {
     const { now, random, wait } = this.#pacing;
     const end = now() + (this.#hasAnswered ? this.#patienceMs : Math.min(this.#firstPatienceMs, this.#patienceMs));
     let reason = 'no address is known';
-    for (let round = 0; ; round += 1) {
+    for (let round = 1; ; round += 1) {
       const first = this.#answered;
       for (let turn = 0; turn < this.#addresses.length; turn += 1) {
         const index = (first + turn) % this.#addresses.length;
@@ -69,9 +68,9 @@ export class AddressRound {
         }
         reason = `${address}: ${outcome.again}`;
       }
-      const pause = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** round) * (0.5 + random() / 2);
-      if (now() + pause > end) return { reason };
-      await wait(pause, this.#closing.signal).catch(() => undefined);
+      const waitMs = jittered(backoffMs(round, BACKOFF), random);
+      if (now() + waitMs > end) return { reason };
+      await wait(waitMs, this.#closing.signal);
       if (this.#closing.signal.aborted) return { reason };
     }
   }

@@ -1,3 +1,5 @@
+import { pause } from '../../platform/backoff.ts';
+import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { parseContainerId } from '../rpc/application-id.ts';
@@ -188,15 +190,16 @@ export class ApplicationMasterClient {
     };
     for (;;) {
       try {
-        const answer = await withDeadline(
-          this.#connection.call<{ isUnregistered?: boolean }>(
-            'finishApplicationMaster',
-            'FinishApplicationMasterRequestProto',
-            request,
-            'FinishApplicationMasterResponseProto',
-          ),
-          end - performance.now(),
+        const leftMs = end - performance.now();
+        const call = this.#connection.call<{ isUnregistered?: boolean }>(
+          'finishApplicationMaster',
+          'FinishApplicationMasterRequestProto',
+          request,
+          'FinishApplicationMasterResponseProto',
         );
+        const answer = await withTimeout(call, leftMs, () => {
+          throw new TonyError('RM_UNREACHABLE', `The ResourceManager did not take note of the end within ${Math.round(leftMs)} ms.`);
+        });
         // The ResourceManager ends the application even without further calls; until then its state is FINISHING.
         if (answer.isUnregistered === true) return;
         if (performance.now() + REPEAT_FINISH_MS > end) return;
@@ -208,7 +211,7 @@ export class ApplicationMasterClient {
         await this.#register(this.#address);
         continue;
       }
-      await new Promise((resolve) => setTimeout(resolve, REPEAT_FINISH_MS));
+      await pause(REPEAT_FINISH_MS);
     }
   }
 
@@ -461,17 +464,4 @@ function merge(results: readonly AllocateResult[]): AllocateResult {
     }),
     EMPTY_RESULT,
   );
-}
-
-async function withDeadline<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<never>((_, reject) => {
-    const late = new TonyError('RM_UNREACHABLE', `The ResourceManager did not take note of the end within ${Math.round(timeoutMs)} ms.`);
-    timer = setTimeout(() => reject(late), Math.max(0, timeoutMs));
-  });
-  try {
-    return await Promise.race([promise, deadline]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

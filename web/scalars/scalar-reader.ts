@@ -1,4 +1,5 @@
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
+import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
@@ -76,10 +77,7 @@ export class ScalarReader {
     this.#reading ??= this.#readWhileAsked().finally(() => {
       this.#reading = null;
     });
-    const waiting = new AbortController();
-    const patience = delay(this.#options.patienceMs ?? 1000, undefined, { signal: waiting.signal, ref: false }).catch(() => {});
-    await Promise.race([this.#firstLook, patience]);
-    waiting.abort();
+    await withTimeout(this.#firstLook, this.#options.patienceMs ?? 1000, () => {});
     this.#charts ??= this.#draw();
     return this.#charts;
   }

@@ -1,10 +1,10 @@
 import { type FileHandle, mkdir, open, rename, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
-import type { Readable } from 'node:stream';
-import { setTimeout as delay } from 'node:timers/promises';
-import { anySignal } from '../../platform/any-signal.ts';
+import { backoffMs, pause } from '../../platform/backoff.ts';
+import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
+import { untilAborted } from '../../platform/until-aborted.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { type Found, isSafeName, MIRROR_LIMITS, type MirrorLimits, planOf, type Wanted } from './mirror-plan.ts';
 
@@ -86,8 +86,8 @@ export class Mirror {
       const spent = performance.now() - from;
       const usual = performance.now() - startedAt < EAGER_MS ? FIRST_PAUSE_MS : PAUSE_MS;
       // Polls less often after failures and slow listings.
-      const pause = Math.min(LONGEST_PAUSE_MS, Math.max(usual * 2 ** Math.min(failures, 6), spent * 2));
-      await delay(pause, undefined, { signal }).catch(() => {});
+      const backoff = backoffMs(failures + 1, { firstMs: usual, mostMs: LONGEST_PAUSE_MS });
+      await pause(Math.min(LONGEST_PAUSE_MS, Math.max(backoff, spent * 2)), signal);
     }
   }
 
@@ -118,7 +118,7 @@ export class Mirror {
     const folders = [{ uri: source, name: '', depth: 0 }];
     let seen = 0;
     const list = async (folder: { uri: string; name: string; depth: number }): Promise<void> => {
-      const entries = await within(storage.list(folder.uri), ANSWER_MS, `the listing of ${folder.uri}`, this.#closing.signal);
+      const entries = await this.#inTime(storage.list(folder.uri), `the listing of ${folder.uri}`);
       for (const entry of entries) {
         if (!isSafeName(entry.name)) continue;
         const name = folder.name === '' ? entry.name : `${folder.name}/${entry.name}`;
@@ -210,19 +210,31 @@ export class Mirror {
   /** Reads from `offset` to the listed size; later additions are left to the next refresh. */
   async *#bytes(file: Wanted, offset: number): AsyncGenerator<Buffer> {
     if (offset >= file.size) return;
-    const { signal } = this.#closing;
     const opened = this.#options.storage.open(file.uri, { offset, length: file.size - offset });
-    const stream = await within<Readable>(opened, ANSWER_MS, file.uri, signal, (late) => late.destroy());
+    const stream = await this.#inTime(opened, file.uri).catch((error: unknown) => {
+      opened.then(
+        (late) => late.destroy(),
+        () => {},
+      );
+      throw error;
+    });
     const iterator = stream[Symbol.asyncIterator]();
     try {
       for (;;) {
-        const { done, value } = await within(iterator.next(), ANSWER_MS, file.uri, signal);
+        const { done, value } = await this.#inTime(iterator.next(), file.uri);
         if (done) return;
         yield value as Buffer;
       }
     } finally {
       stream.destroy();
     }
+  }
+
+  /** Rejects if `work` does not settle in time or the mirror is closed. */
+  #inTime<T>(work: Promise<T>, what: string): Promise<T> {
+    return withTimeout(untilAborted(work, this.#closing.signal), ANSWER_MS, () => {
+      throw new Error(`${what}: no answer within ${ANSWER_MS / 1000} s`);
+    });
   }
 
   /** A folder may have become a file, or a file a folder. */
@@ -253,32 +265,5 @@ export class Mirror {
 async function writeAt(handle: FileHandle, data: Buffer, position: number): Promise<void> {
   for (let done = 0; done < data.length; ) {
     done += (await handle.write(data, done, data.length - done, position + done)).bytesWritten;
-  }
-}
-
-/** Rejects if `work` does not settle in time; `late` receives a result that arrives after that. */
-async function within<T>(work: Promise<T>, ms: number, what: string, signal: AbortSignal, late: (value: T) => void = () => {}): Promise<T> {
-  const ended = new AbortController();
-  const timeout = delay(ms, undefined, { signal: anySignal([signal, ended.signal]) }).then(
-    () => {
-      throw new Error(`${what}: no answer within ${ms / 1000} s`);
-    },
-    () => {
-      throw new Error(`${what}: given up`);
-    },
-  );
-  let given = false;
-  work.then(
-    (value) => given && late(value),
-    () => {},
-  );
-  try {
-    return await Promise.race([work, timeout]);
-  } catch (error) {
-    given = true;
-    throw error;
-  } finally {
-    ended.abort();
-    timeout.catch(() => {});
   }
 }

@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TensorBoardStatus } from '../../conf/status.ts';
+import { backoffMs, pause } from '../../platform/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -19,8 +20,7 @@ const FIRST_COPY_MS = 20_000;
 /** The pause between liveness probes and their deadline: TensorBoard is busy while it reads a large run. */
 const PROBE_PAUSE_MS = 15_000;
 const PROBE_MS = 120_000;
-const FIRST_BACK_OFF_MS = 1_000;
-const LONGEST_BACK_OFF_MS = 60_000;
+const BACKOFF = { firstMs: 1_000, mostMs: 60_000 };
 /** A process that ran for this long counts as a successful start and resets the back-off. */
 const STEADY_MS = 120_000;
 /** The minimum time between restarts for replaced summaries, so that frequent replacements do not keep TensorBoard from serving. */
@@ -129,7 +129,7 @@ export class TensorBoard {
       if (typeof pythons === 'string') this.#become('unavailable', pythons);
       else {
         this.#mirror?.start();
-        await Promise.race([this.#mirror?.firstLook, sleep(FIRST_COPY_MS, this.#closing.signal)]);
+        await Promise.race([this.#mirror?.firstLook, pause(FIRST_COPY_MS, this.#closing.signal)]);
         await this.#keepRunning(pythons);
       }
     } catch (error) {
@@ -157,9 +157,9 @@ export class TensorBoard {
         return;
       }
       failures = performance.now() - startedAt > STEADY_MS ? 1 : failures + 1;
-      const pause = Math.min(LONGEST_BACK_OFF_MS, FIRST_BACK_OFF_MS * 2 ** (failures - 1));
-      this.#become('starting', `${end.sentence} It is started again in ${Math.round(pause / 1000)} s.`);
-      await sleep(pause, signal);
+      const pauseMs = backoffMs(failures, BACKOFF);
+      this.#become('starting', `${end.sentence} It is started again in ${Math.round(pauseMs / 1000)} s.`);
+      await pause(pauseMs, signal);
     }
   }
 
@@ -187,7 +187,7 @@ export class TensorBoard {
   async #watch(server: ServerProcess): Promise<void> {
     const { signal } = this.#closing;
     while (this.#server === server && !signal.aborted) {
-      await sleep(PROBE_PAUSE_MS, signal);
+      await pause(PROBE_PAUSE_MS, signal);
       if (this.#server !== server || signal.aborted) return;
       if (!(await this.#answers())) {
         if (this.#server === server) server.kill(`it did not answer for ${PROBE_MS / 1000} s`);
@@ -222,17 +222,4 @@ export class TensorBoard {
       this.#server?.kill('its event files were replaced');
     }, wait);
   }
-}
-
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, ms);
-    function done(): void {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    signal.addEventListener('abort', done);
-    if (signal.aborted) done();
-  });
 }

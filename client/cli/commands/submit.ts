@@ -73,7 +73,7 @@ async function begin(
   signal: AbortSignal,
 ): Promise<{ connection: JobConnection; job: Job } | null> {
   const { dryRun, dryRunOn, submit, submitOn } = await import('../../submit/submit.ts');
-  const { untilAborted } = await import('../../terminal/until-aborted.ts');
+  const { untilAborted } = await import('../../../platform/until-aborted.ts');
   const { job, cluster } = await untilAborted(jobAndCluster(args, output), signal);
   const options = { local: args.local, onProgress: (line: string) => output.say(line), signal };
   if (args.dryRun) {
