@@ -103,7 +103,10 @@ export interface Usage {
   readonly stopped: boolean;
 }
 
-export type TaskState = 'requested' | 'allocated' | 'launching' | 'registered' | 'running' | 'succeeded' | 'failed' | 'lost' | 'stopped';
+export const TASK_STATES = ['requested', 'launching', 'registered', 'running', 'succeeded', 'failed', 'lost', 'stopped'] as const;
+
+/** `launching` begins when YARN allocates the task's container. */
+export type TaskState = (typeof TASK_STATES)[number];
 
 export interface JobResult {
   readonly state: 'SUCCEEDED' | 'FAILED' | 'KILLED';

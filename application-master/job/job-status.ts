@@ -75,8 +75,7 @@ function tensorBoardOf(state: JobState): TensorBoardStatus {
   const notice = state.notices.findLast((each) => each.task === nameOf(task))?.text ?? '';
   if (state.result !== null) return { state: 'unavailable', message: 'The job is over.' };
   switch (task.state) {
-    case 'requested':
-    case 'allocated': {
+    case 'requested': {
       const again = task.failure === null ? '' : `It is started again: ${task.failure.split('\n')[0] ?? ''}`;
       return { state: 'waiting', message: again === '' && task.asked ? 'It waits for a container.' : again };
     }

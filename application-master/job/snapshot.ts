@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { TENSORBOARD_ROLE } from '../../conf/job.ts';
+import { TASK_STATES } from '../../conf/status.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { lastBytes } from './diagnostics.ts';
 import type { Snapshot } from './events.ts';
@@ -66,7 +67,7 @@ const schema = z.object({
     z.object({
       role: z.string(),
       index: count,
-      state: z.enum(['requested', 'allocated', 'launching', 'registered', 'running', 'succeeded', 'failed', 'lost', 'stopped']),
+      state: z.enum(TASK_STATES),
       rank: count.nullable(),
       generation: count,
       containerId: z.string().nullable(),

@@ -58,7 +58,7 @@ export async function killJob(connection: JobConnection, by: KillReason = 'order
   }
 }
 
-const HOLDS_CONTAINER: ReadonlySet<TaskState> = new Set(['allocated', 'launching', 'registered', 'running']);
+const HOLDS_CONTAINER: ReadonlySet<TaskState> = new Set(['launching', 'registered', 'running']);
 
 /** Computes what killing the job now would end. */
 export function killImpact(applicationId: string, { phase, status, result }: Observation, now: number): KillImpact {

@@ -30,7 +30,6 @@ const ORPHAN_LINES = { each: 2, all: 4 };
 
 export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
   requested: 'dim',
-  allocated: 'dim',
   launching: 'dim',
   registered: 'cyan',
   running: 'cyan',
@@ -104,7 +103,6 @@ export function urgency(state: TaskState): number {
     case 'lost':
       return 0;
     case 'requested':
-    case 'allocated':
     case 'launching':
       return 1;
     case 'registered':

@@ -1,14 +1,15 @@
 import { z } from 'zod';
 import type { FrozenJob } from '../../conf/job.ts';
-import type {
-  FirstFailure,
-  HistoryEntry,
-  JobResult,
-  JobStatus,
-  OrphanedContainer,
-  TaskState,
-  TaskStatus,
-  Usage,
+import {
+  type FirstFailure,
+  type HistoryEntry,
+  type JobResult,
+  type JobStatus,
+  type OrphanedContainer,
+  TASK_STATES,
+  type TaskState,
+  type TaskStatus,
+  type Usage,
 } from '../../conf/status.ts';
 import { ROLE_NAME } from '../../conf/values/role-name.ts';
 import { HOST_AND_PORT } from '../../hadoop/logs/container-logs.ts';
@@ -91,9 +92,7 @@ const task: z.ZodType<TaskStatus> = z.object({
   // Shown in tables, and inserted into commands by shell completion.
   role: z.string().regex(ROLE_NAME),
   index: z.int().nonnegative(),
-  state: z
-    .enum(['requested', 'allocated', 'launching', 'registered', 'running', 'succeeded', 'failed', 'lost', 'stopped'])
-    .catch('stopped'),
+  state: z.enum(TASK_STATES).catch('stopped'),
   generation: number,
   attempts: number,
   failures: number,
@@ -362,7 +361,7 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
     case 'container-allocated':
       return {
         ...now,
-        state: 'allocated',
+        state: 'launching',
         attempts: before.attempts + 1,
         containerId: entry.containerId ?? null,
         node: entry.node ?? null,

@@ -12,7 +12,6 @@ const TONES: Readonly<Record<AnyState, 'wait' | 'run' | 'warn' | 'good' | 'bad' 
   FAILED: 'bad',
   KILLED: 'calm',
   requested: 'wait',
-  allocated: 'wait',
   launching: 'wait',
   registered: 'wait',
   running: 'run',

@@ -12,17 +12,7 @@ export interface Sort {
 }
 
 /** Task states in order of urgency. */
-const STATES: readonly TaskState[] = [
-  'failed',
-  'lost',
-  'requested',
-  'allocated',
-  'launching',
-  'registered',
-  'running',
-  'stopped',
-  'succeeded',
-];
+const STATES: readonly TaskState[] = ['failed', 'lost', 'requested', 'launching', 'registered', 'running', 'stopped', 'succeeded'];
 
 export function restartsOf({ attempts }: TaskStatus): number {
   return Math.max(0, attempts - 1);
