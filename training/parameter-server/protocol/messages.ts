@@ -123,6 +123,7 @@ export const ask = z.discriminatedUnion('ask', [
 ]);
 
 export type Ask = z.infer<typeof ask>;
+export type AskOf<Kind extends Ask['ask']> = Extract<Ask, { ask: Kind }>;
 
 export const helloAnswer = z.object({ state: z.enum(['empty', 'prepared', 'open']) });
 export const joinAnswer = z.object({

@@ -4,12 +4,10 @@ import { messageOf, TonyError } from '../../../platform/errors.ts';
 import type { Secret } from '../../../platform/secret.ts';
 import type { Storage } from '../../../storage/storage.ts';
 import { type Listener, openListener } from '../../ring/ring-connect.ts';
-import { encodeFrame, type Frame, type FrameKind } from '../protocol/frame.ts';
-import { FrameReader } from '../protocol/frame-reader.ts';
-import { type Ask, ask } from '../protocol/messages.ts';
 import { serverKey } from '../protocol/server-key.ts';
 import { acceptWorker } from './accept-worker.ts';
-import { type Client, refusalOf, Session } from './session.ts';
+import { Session } from './session.ts';
+import { WorkerConnection } from './worker-connection.ts';
 
 export interface ParameterServerOptions {
   readonly tf: typeof tfjs;
@@ -39,14 +37,12 @@ export const DEFAULT_SERVER_TIMEOUTS: ServerTimeouts = { joinMs: 300_000, replac
 
 /** The interval at which waiting workers are told that the server is alive. */
 export const HOLD_MS = 5000;
-const KEEP_ALIVE_MS = 30_000;
 /** The maximum number of connections in their handshake. */
 const MAX_STRANGERS = 64;
 /** The maximum number of unfinished runs of one program: calls of `fit`, loops, and the custom steps between them. */
 const MAX_RUNS = 64;
 /** The number of ended runs to keep: a worker that is replaced later passes through them again. */
 const MAX_ENDED_RUNS = 4;
-const EMPTY_HEAD = Buffer.alloc(0);
 
 /**
  * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. It serves until it is closed. The
@@ -153,130 +149,5 @@ export class ParameterServer {
       this.#sessions.delete(run);
       this.#dropped.add(run);
     }
-  }
-}
-
-/** The connection of one worker in one run. */
-class WorkerConnection implements Client {
-  readonly rank: number;
-  readonly #socket: Socket;
-  readonly #sessionOf: (run: number) => Session;
-  readonly #reader: FrameReader;
-  #session: Session | null = null;
-  /** The request of the incoming frame. */
-  #message: Ask | null = null;
-  /** Memory for gradients, reused because `handle` consumes them before it returns. */
-  #gradients = new Uint8Array(0);
-  #saidBye = false;
-
-  constructor(socket: Socket, rank: number, sessionOf: (run: number) => Session) {
-    this.rank = rank;
-    this.#socket = socket;
-    this.#sessionOf = sessionOf;
-    this.#reader = new FrameReader({
-      place: (frame, head) => this.#place(frame, head),
-      complete: (frame, head, body) => this.#complete(frame, head, body),
-      broken: (reason) => {
-        process.stderr.write(`tony-ts: rank ${rank} ${reason}\n`);
-        socket.destroy();
-      },
-    });
-  }
-
-  start(rest: Buffer): void {
-    const socket = this.#socket;
-    socket.setNoDelay(true);
-    socket.setKeepAlive(true, KEEP_ALIVE_MS);
-    socket.on('error', () => {});
-    socket.once('close', () => {
-      this.#reader.stop();
-      this.#session?.detach(this, this.#saidBye);
-    });
-    socket.on('data', (chunk: Buffer) => this.#reader.push(chunk));
-    this.#reader.push(rest);
-  }
-
-  answer(id: number, head: object, body: readonly Uint8Array[] = []): void {
-    const bytes = body.reduce((sum, { length }) => sum + length, 0);
-    this.#send('answer', id, Buffer.from(JSON.stringify(head)), bytes, body);
-  }
-
-  refuse(id: number, { code, message }: TonyError): void {
-    this.#send('refusal', id, Buffer.from(JSON.stringify({ code, message })), 0, []);
-  }
-
-  hold(id: number): void {
-    this.#send('held', id, EMPTY_HEAD, 0, []);
-  }
-
-  #send(kind: FrameKind, id: number, head: Uint8Array, bodyBytes: number, body: readonly Uint8Array[]): void {
-    if (this.#socket.destroyed) {
-      return;
-    }
-    this.#socket.cork();
-    this.#socket.write(encodeFrame(kind, id, head, bodyBytes));
-    for (const part of body) {
-      this.#socket.write(part);
-    }
-    this.#socket.uncork();
-  }
-
-  #place(frame: Frame, head: unknown): Uint8Array {
-    const message = this.#understand(frame, head);
-    const bytes = message === null ? 0 : (this.#session?.bodyBytes(message) ?? 0);
-    if (bytes !== frame.bodyBytes) {
-      throw new Error(`sent ${frame.bodyBytes} bytes with ${message?.ask ?? frame.kind} instead of ${bytes}`);
-    }
-    if (message?.ask !== 'push') {
-      return new Uint8Array(bytes);
-    }
-    if (this.#gradients.length < bytes) {
-      this.#gradients = new Uint8Array(bytes);
-    }
-    return this.#gradients.subarray(0, bytes);
-  }
-
-  #understand(frame: Frame, head: unknown): Ask | null {
-    if (frame.kind !== 'ask') {
-      return null;
-    }
-    this.#message ??= ask.parse(head);
-    return this.#message;
-  }
-
-  #complete(frame: Frame, head: unknown, body: Uint8Array): void {
-    if (frame.kind === 'bye') {
-      this.#saidBye = true;
-      this.#socket.end();
-      return;
-    }
-    const message = this.#understand(frame, head);
-    this.#message = null;
-    if (message === null) {
-      throw new Error(`sent a frame of kind ${frame.kind}`);
-    }
-    if (message.ask === 'hello' && this.#session === null) {
-      try {
-        this.#session = this.#sessionOf(message.run);
-      } catch (error) {
-        this.refuse(frame.id, refusalOf(error));
-        return;
-      }
-      (this.#session.attach(this) as WorkerConnection | undefined)?.replaced();
-    }
-    const session = this.#session;
-    if (session === null) {
-      throw new Error(`sent ${message.ask} before hello`);
-    }
-    if (session.bodyBytes(message) !== frame.bodyBytes) {
-      throw new Error(`sent ${frame.bodyBytes} bytes with ${message.ask} instead of ${session.bodyBytes(message)}`);
-    }
-    session.handle(this, frame.id, message, body).catch((error) => this.refuse(frame.id, refusalOf(error)));
-  }
-
-  /** Closes this connection after another process has taken over its rank. */
-  replaced(): void {
-    this.#reader.stop();
-    this.#socket.destroy();
   }
 }

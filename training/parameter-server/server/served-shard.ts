@@ -36,6 +36,10 @@ export class ServedShard {
     this.#inStep = inStep;
   }
 
+  get retired(): boolean {
+    return this.#retired;
+  }
+
   /** The number of numbers that the server holds. */
   get size(): number {
     return numbersOf([...this.#variables.values()].flatMap(({ piece }) => piece ?? []));
@@ -182,8 +186,11 @@ export class ServedShard {
     return { variables: due.map(([id]) => id), numbers: due.map(([, served]) => served.numbers) };
   }
 
-  /** Records that a rank has disposed these variables and optimizers. */
+  /** Records that a rank has disposed these variables and optimizers. A retired shard keeps them for workers that repeat the run. */
   drop(rank: number, variables: readonly number[], optimizers: readonly number[]): void {
+    if (this.#retired) {
+      return;
+    }
     for (const id of variables) {
       this.#variables.get(id)?.droppedBy.add(rank);
     }
@@ -299,8 +306,10 @@ export class ServedShard {
 
   /** Frees the optimizers' states of a retired shard. */
   forgetStates(): void {
-    for (const optimizer of this.#optimizers.values()) {
-      optimizer.forgetState();
+    if (this.#retired) {
+      for (const optimizer of this.#optimizers.values()) {
+        optimizer.forgetState();
+      }
     }
   }
 

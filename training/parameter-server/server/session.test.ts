@@ -8,7 +8,8 @@ import { FileStorage } from '../../../storage/file-storage.ts';
 import { fileUri } from '../../../storage/uri.ts';
 import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
 import type { Ask } from '../protocol/messages.ts';
-import { type Client, Session } from './session.ts';
+import { Session } from './session.ts';
+import type { Client } from './worker-request.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {

@@ -1,20 +1,17 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { messageOf, TonyError } from '../../../platform/errors.ts';
+import { TonyError } from '../../../platform/errors.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import type { StoredTensor, TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
-import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
-import type { Ask, StoredShape } from '../protocol/messages.ts';
+import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
+import type { Ask, AskOf } from '../protocol/messages.ts';
+import { DelayedRequests } from './delayed-requests.ts';
+import { checkEntered, unusedByChief } from './entered-variables.ts';
+import { Mail } from './mail.ts';
+import { Meeting } from './meeting.ts';
+import { RunClock } from './run-clock.ts';
+import { RunEnd } from './run-end.ts';
 import { ServedShard } from './served-shard.ts';
-import { StalenessClock } from './staleness-clock.ts';
-
-/** A session's connection to one worker. */
-export interface Client {
-  readonly rank: number;
-  answer(id: number, head: object, body?: readonly Uint8Array[]): void;
-  refuse(id: number, error: TonyError): void;
-  /** Tells the worker that the answer is delayed. */
-  hold(id: number): void;
-}
+import { ServerCheckpoints } from './server-checkpoints.ts';
+import { type Client, WorkerRequest } from './worker-request.ts';
 
 export interface SessionOptions {
   readonly tf: typeof tfjs;
@@ -30,53 +27,36 @@ export interface SessionOptions {
   readonly onNotice: (message: string) => void;
 }
 
-/** A request whose answer is delayed. */
-interface Waiting {
-  readonly client: Client;
-  readonly id: number;
-  readonly isDue: () => boolean;
-  readonly answer: () => void;
-  /** True if the client cannot push before the answer, and steps of other workers decide when it comes. */
-  readonly inStep: boolean;
-}
-
-const MAX_MAIL_NAMES = 256;
-const NO_BYTES = new Uint8Array(0);
-
 /** The complete state of one run of the program on one parameter server. It is independent of sockets and works in one thread. */
 export class Session {
   readonly #options: SessionOptions;
   readonly #clients = new Map<number, Client>();
   readonly #ended = new Set<number>();
+  readonly #delayed = new DelayedRequests();
+  readonly #clock: RunClock;
+  readonly #end: RunEnd;
+  readonly #meeting: Meeting;
+  readonly #mail = new Mail(this.#delayed);
+  readonly #checkpoints: ServerCheckpoints;
   #state: 'empty' | 'prepared' | 'open' = 'empty';
   #shard: ServedShard | null = null;
   /** The number of `prepare` requests; the last one applies. */
   #prepares = 0;
   /** Steps that the chief's process has taken in this run. */
   #chiefSteps = 0;
-  #clock: StalenessClock;
-  #waiting: Waiting[] = [];
-  readonly #mail = new Map<string, { readonly tensors: readonly StoredShape[]; readonly body: Uint8Array }>();
-  /** Copies for checkpoints, by step: the one that is being written and the next one. */
-  readonly #captures = new Map<number, Promise<StoredTensor[]>>();
   #start: TrainingPosition | null = null;
   readonly #positions: (TrainingPosition | null)[];
   readonly #signalled = new Set<number>();
   #reason: string | null = null;
-  /** By rank, the iteration of its last `meet`. */
-  readonly #met = new Map<number, number>();
-  /** The iteration of the chief's last `part`. */
-  #parted = -1;
-  readonly #timers = new Map<number, NodeJS.Timeout>();
-  /** The last checkpoint is being taken; the state no longer changes. */
-  #closing = false;
-  #retired = false;
-  #sealed: { readonly failed: boolean } | null = null;
 
   constructor(options: SessionOptions) {
+    const { worldSize, storage, checkpointDir, onNotice } = options;
     this.#options = options;
-    this.#clock = new StalenessClock(options.worldSize, null);
-    this.#positions = new Array<TrainingPosition | null>(options.worldSize).fill(null);
+    this.#clock = new RunClock({ worldSize, onNotice, onGivenUp: () => this.#delayed.release() });
+    this.#end = new RunEnd(this.#clock, this.#delayed);
+    this.#meeting = new Meeting(worldSize, this.#clock, this.#delayed);
+    this.#checkpoints = new ServerCheckpoints(storage, checkpointDir);
+    this.#positions = new Array<TrainingPosition | null>(worldSize).fill(null);
   }
 
   /** Adds a worker, which replaces the previous client of its rank. @returns the previous client. */
@@ -84,28 +64,30 @@ export class Session {
     const before = this.#clients.get(client.rank);
     this.#clients.set(client.rank, client);
     this.#ended.delete(client.rank);
-    this.#waiting = this.#waiting.filter((each) => each.client !== before);
+    this.#delayed.drop(before);
     return before;
   }
 
   /** Handles the end of a connection; `well`: the worker announced it. */
   detach(client: Client, well: boolean): void {
-    if (this.#clients.get(client.rank) !== client) {
+    const { rank } = client;
+    if (this.#clients.get(rank) !== client) {
       return;
     }
-    this.#clients.delete(client.rank);
-    this.#waiting = this.#waiting.filter((each) => each.client !== client);
+    this.#clients.delete(rank);
+    this.#delayed.drop(client);
+    const isLive = this.#clock.stateOf(rank) === 'live';
     if (well) {
-      this.#ended.add(client.rank);
-      if (this.#clock.stateOf(client.rank) === 'live') {
-        // The worker left the run early on purpose.
-        this.#clock.finish(client.rank);
-      }
-    } else if (this.#clock.stateOf(client.rank) === 'live') {
-      this.#clock.lose(client.rank);
-      this.#giveUpIn(client.rank, this.#options.replaceMs);
+      this.#ended.add(rank);
     }
-    this.#release();
+    if (isLive && well) {
+      // The worker left the run early on purpose.
+      this.#clock.finish(rank);
+    } else if (isLive) {
+      this.#clock.lose(rank);
+      this.#clock.giveUpIn(rank, this.#options.replaceMs);
+    }
+    this.#delayed.release();
   }
 
   /** True once all workers have announced the end of their connections. */
@@ -118,25 +100,29 @@ export class Session {
    * through the run again. A run that is not closed may continue and keeps its state.
    */
   retire(): void {
-    this.#captures.clear();
-    if (this.#closing && !this.#retired) {
-      this.#retired = true;
+    this.#checkpoints.clear();
+    if (this.#end.closing) {
       this.#shard?.retire();
     }
   }
 
   /** Frees the state that only a worker before the start of the next run needs. */
   forgetStates(): void {
-    if (this.#retired) {
-      this.#shard?.forgetStates();
-    }
+    this.#shard?.forgetStates();
   }
 
   /** Tells waiting workers that the server is alive. */
   holdWaiting(): void {
-    for (const { client, id } of this.#waiting) {
-      client.hold(id);
-    }
+    this.#delayed.hold();
+  }
+
+  dispose(): void {
+    this.#clock.dispose();
+    this.#delayed.clear();
+    this.#mail.clear();
+    this.#checkpoints.clear();
+    this.#shard?.dispose();
+    this.#shard = null;
   }
 
   /**
@@ -162,158 +148,71 @@ export class Session {
 
   /** @param body not used after the call returns, except for `put` and `prepare`. */
   async handle(client: Client, id: number, message: Ask, body: Uint8Array): Promise<void> {
+    const request = new WorkerRequest(client, id);
     switch (message.ask) {
       case 'hello':
-        client.answer(id, { state: this.#state });
-        return;
+        return request.answer({ state: this.#state });
       case 'prepare':
         // Reading the share from a checkpoint may take longer than a worker tolerates silence.
-        await this.#holding(client, id, this.#prepare(message, body));
-        client.answer(id, {});
-        return;
+        await this.#delayed.during(request, this.#prepare(message, body));
+        return request.answer({});
       case 'open':
-        this.#openAll();
-        client.answer(id, {});
-        return;
+        return this.#openAll(request);
       case 'join':
-        this.#when(
-          client,
-          id,
-          () => this.#state === 'open',
-          () => this.#join(client, id),
-        );
-        return;
+        return this.#join(request);
       case 'enter':
-        this.#enter(client, id, message);
-        return;
+        return this.#enter(request, message);
       case 'add':
-        this.#open().add(message.addition, numbersIn(body), true);
-        client.answer(id, {});
-        this.#release();
-        return;
+        return this.#add(request, message, body);
       case 'pull':
-        this.#open();
-        this.#begin(client.rank, message.now);
-        this.#when(
-          client,
-          id,
-          () => message.now || this.#clock.mayBegin(client.rank),
-          () => this.#answerWeights(client, id, 0, message.all),
-          true,
-        );
-        this.#release();
-        return;
+        return this.#pull(request, message);
       case 'assign':
-        if (!this.#closing) {
-          this.#open().assign(message.variables, numbersIn(body), client.rank);
-        }
-        client.answer(id, {});
-        return;
+        return this.#assign(request, message, body);
       case 'push':
-        this.#push(client, id, message, body);
-        return;
+        return this.#push(request, message, body);
       case 'signal':
-        this.#note(client.rank, message.signal);
-        this.#reason ??= message.reason ?? null;
-        client.answer(id, { signalled: this.#signalled.size, reason: this.#reason });
-        return;
+        return this.#signal(request, message);
       case 'meet':
-        this.#meet(client, id, message);
-        return;
+        this.#positions[client.rank] = message.position;
+        return this.#meeting.meet(request, message.step);
       case 'part':
-        this.#parted = Math.max(this.#parted, message.step);
-        client.answer(id, {});
-        this.#release();
-        return;
+        return this.#meeting.part(request, message.step);
       case 'put':
-        this.#put(message, body);
-        client.answer(id, {});
-        this.#release();
-        return;
+        return this.#mail.put(request, message, body);
       case 'get':
-        this.#when(
-          client,
-          id,
-          () => this.#mail.has(message.name),
-          () => {
-            const mail = this.#mail.get(message.name);
-            client.answer(id, { tensors: mail?.tensors ?? [] }, [mail?.body ?? NO_BYTES]);
-          },
-        );
-        return;
+        return this.#mail.get(request, message);
       case 'state': {
         const { head, numbers } = this.#open().stateFor(client.rank, message.optimizer);
-        client.answer(id, { state: head }, numbers.map(bytesOf));
-        return;
+        return request.answer({ state: head }, numbers);
       }
       case 'positions':
-        client.answer(id, { positions: this.#positions });
-        return;
+        return request.answer({ positions: this.#positions });
       case 'capture':
-        client.answer(id, { iterations: await this.#holding(client, id, this.#capture(message)) });
-        return;
+        return await this.#capture(request, message);
       case 'write':
-        client.answer(id, { shard: await this.#holding(client, id, this.#write(message)) });
-        return;
+        return request.answer({ shard: await this.#delayed.during(request, this.#checkpoints.write(message)) });
       case 'finish':
-        this.#positions[client.rank] = message.position ?? this.#positions[client.rank] ?? null;
-        this.#clock.finish(client.rank);
-        this.#release();
-        this.#when(
-          client,
-          id,
-          () => this.#clock.over,
-          () => {
-            this.#closing = true;
-            client.answer(id, {});
-          },
-        );
-        return;
+        this.#keepPosition(client.rank, message.position);
+        return this.#end.finish(request);
       case 'seal':
-        this.#sealed = { failed: message.failed };
         this.#start = message.position ?? this.#start;
-        client.answer(id, {});
-        this.#release();
-        return;
+        return this.#end.seal(request, message.failed);
       case 'sealed':
-        this.#when(
-          client,
-          id,
-          () => this.#sealed !== null,
-          () => client.answer(id, { failed: this.#sealed?.failed ?? false }),
-        );
-        return;
+        return this.#end.awaitSeal(request);
     }
   }
 
-  dispose(): void {
-    for (const timer of this.#timers.values()) {
-      clearTimeout(timer);
-    }
-    this.#timers.clear();
-    this.#waiting = [];
-    this.#mail.clear();
-    this.#captures.clear();
-    this.#shard?.dispose();
-    this.#shard = null;
-  }
-
-  async #prepare(message: Extract<Ask, { ask: 'prepare' }>, body: Uint8Array): Promise<void> {
+  async #prepare(message: AskOf<'prepare'>, body: Uint8Array): Promise<void> {
     if (this.#state === 'open') {
-      throw new TonyError('RING_MISMATCH', 'the weights are there already');
+      throw new TonyError('RING_MISMATCH', 'this parameter server already holds the weights');
     }
-    const { worldSize } = this.#options;
-    const { addition, restore, staleness } = message;
     this.#prepares++;
     const turn = this.#prepares;
-    const shard = this.#newShard(staleness);
+    const shard = this.#newShard(message.staleness);
     try {
-      shard.add(addition, numbersIn(body), restore === null);
-      if (restore !== null) {
-        const store = this.#checkpointsIn(restore.dir);
-        const checkpoint = await store.openCheckpoint(restore.step);
-        const names = shard.namesIn(checkpoint.manifest.tensors.map(({ name }) => name));
-        shard.restore(await store.readTensors(checkpoint, names), restore.iterations, checkpoint.uri);
+      shard.add(message.addition, numbersIn(body), message.restore === null);
+      if (message.restore !== null) {
+        await this.#checkpoints.restore(shard, message.restore);
       }
       if (turn !== this.#prepares) {
         throw new TonyError('RING_MISMATCH', 'another chief has taken over');
@@ -325,270 +224,158 @@ export class Session {
     this.#shard?.dispose();
     this.#shard = shard;
     this.#start = message.position;
-    this.#clock = new StalenessClock(worldSize, staleness);
+    this.#clock.staleness = message.staleness;
     this.#state = 'prepared';
   }
 
-  #openAll(): void {
+  #openAll(request: WorkerRequest): void {
     if (this.#state === 'empty') {
-      throw new TonyError('RING_MISMATCH', 'nobody has said what this parameter server holds');
+      throw new TonyError('RING_MISMATCH', 'this parameter server has not been prepared');
     }
     if (this.#state === 'prepared') {
       this.#state = 'open';
-      for (let rank = 0; rank < this.#options.worldSize; rank++) {
-        this.#giveUpIn(rank, this.#options.joinMs);
+      for (const rank of this.#positions.keys()) {
+        this.#clock.giveUpIn(rank, this.#options.joinMs);
       }
     }
-    this.#release();
+    this.#delayed.release();
+    request.answer({});
   }
 
   #open(): ServedShard {
     if (this.#shard === null || this.#state !== 'open') {
-      throw new TonyError('RING_MISMATCH', 'the weights are not there yet');
+      throw new TonyError('RING_MISMATCH', 'this parameter server does not hold the weights yet');
     }
     return this.#shard;
-  }
-
-  #join(client: Client, id: number): void {
-    this.#open();
-    const isSealed = this.#sealed !== null;
-    const position = isSealed ? this.#start : (this.#positions[client.rank] ?? this.#start);
-    client.answer(id, { position, sealed: isSealed, steps: this.#clock.stepsOf(client.rank) });
   }
 
   #newShard(staleness: number | null): ServedShard {
     return new ServedShard(this.#options.tf, staleness === 0);
   }
 
-  #enter(client: Client, id: number, message: Extract<Ask, { ask: 'enter' }>): void {
-    const shard = this.#open();
-    const ids = message.variables.map((_, index) => message.first + index);
-    const { index, variables } = message.optimizer;
-    const isKnown = () => shard.knows(ids, index, variables);
+  /** Answers once the server is open. */
+  #join(request: WorkerRequest): void {
     const answer = () => {
-      try {
-        if (isKnown()) {
-          this.#answerEntered(client, id, message, ids);
-        } else if (message.chief) {
-          client.answer(id, { known: false, pieces: [], size: shard.size });
-        } else {
-          throw this.#unusedByChief(client.rank, message);
-        }
-      } catch (error) {
-        client.refuse(id, refusalOf(error));
+      const { sealed } = this.#end;
+      const position = sealed ? this.#start : (this.#positions[request.rank] ?? this.#start);
+      request.answer({ position, sealed, steps: this.#clock.stepsOf(request.rank) });
+    };
+    this.#delayed.when(request, () => this.#state === 'open', answer);
+  }
+
+  #enter(request: WorkerRequest, message: AskOf<'enter'>): void {
+    const { first, variables, optimizer, chief, step } = message;
+    const shard = this.#open();
+    const ids = variables.map((_, index) => first + index);
+    const isKnown = () => shard.knows(ids, optimizer.index, optimizer.variables);
+    const answer = () => {
+      if (isKnown()) {
+        this.#answerEntered(request, shard, message, ids);
+      } else if (chief) {
+        request.answer({ known: false, pieces: [], size: shard.size });
+      } else {
+        throw unusedByChief(shard, request.rank, message);
       }
     };
-    if (message.chief) {
-      this.#chiefSteps = message.step;
+    if (chief) {
+      this.#chiefSteps = step;
     }
-    const isChiefBeyond = () => this.#chiefSteps > message.step || this.#ended.has(0) || this.#clock.stateOf(0) === 'finished';
-    this.#when(client, id, () => message.chief || isKnown() || isChiefBeyond(), answer, true);
-    this.#release();
+    const isChiefBeyond = () => this.#chiefSteps > step || this.#ended.has(0) || this.#clock.stateOf(0) === 'finished';
+    this.#delayed.when(request, () => chief || isKnown() || isChiefBeyond(), answer, true);
+    this.#delayed.release();
   }
 
-  #unusedByChief(rank: number, { variables, first, step }: Extract<Ask, { ask: 'enter' }>): TonyError {
-    const shard = this.#open();
-    const [name] = variables.flatMap(({ name }, index) => (first + index < shard.count ? [] : [name]));
-    const what = name === undefined ? 'an optimizer' : `the variable ${name}`;
-    return new TonyError('RING_MISMATCH', `rank ${rank} trains ${what} in its step ${step}; rank 0 has taken that step without it`, {
-      hint: 'Give every step the variables of all of them: those that the loss does not depend on are left alone.',
-    });
+  #answerEntered(request: WorkerRequest, shard: ServedShard, message: AskOf<'enter'>, ids: readonly number[]): void {
+    checkEntered(shard, request.rank, message);
+    const entered = ids.map((id) => shard.variable(id)).filter(({ piece }) => piece !== null);
+    const numbers = entered.map((each) => each.enter(request.rank));
+    request.answer({ known: true, pieces: entered.map(({ piece }) => piece), size: shard.size }, numbers);
+    shard.forget(this.#clock.counted());
   }
 
-  #answerEntered(client: Client, id: number, message: Extract<Ask, { ask: 'enter' }>, ids: readonly number[]): void {
-    const shard = this.#open();
-    for (const [index, { name, shape }] of message.variables.entries()) {
-      const { described } = shard.variable(message.first + index);
-      if (String(described.shape) !== String(shape) || withoutNumbers(described.name) !== withoutNumbers(name)) {
-        const [there, here] = [`${described.name} [${described.shape}]`, `${name} [${shape}]`];
-        throw new TonyError('RING_MISMATCH', `variable ${message.first + index} is ${there} on rank 0 and ${here} on rank ${client.rank}`, {
-          hint: 'Every rank must train the same variables in the same order.',
-        });
-      }
-    }
-    const { className } = shard.optimizer(message.optimizer.index).description;
-    if (className !== message.optimizer.className) {
-      const both = `${className} on rank 0 and ${message.optimizer.className} on rank ${client.rank}`;
-      throw new TonyError('RING_MISMATCH', `optimizer ${message.optimizer.index} is ${both}`);
-    }
-    const entered = ids.map((each) => shard.variable(each)).filter(({ piece }) => piece !== null);
-    const numbers = entered.map((each) => each.enter(client.rank));
-    client.answer(id, { known: true, pieces: entered.map(({ piece }) => piece), size: shard.size }, numbers.map(bytesOf));
-    shard.forget(this.#ranksThatCount());
-  }
-
-  /** Ranks that may still pull or push. */
-  #ranksThatCount(): number[] {
-    return Array.from({ length: this.#options.worldSize }, (_, rank) => rank).filter((rank) => {
-      const state = this.#clock.stateOf(rank);
-      return state !== 'finished' && state !== 'given-up';
-    });
+  #add(request: WorkerRequest, { addition }: AskOf<'add'>, body: Uint8Array): void {
+    this.#open().add(addition, numbersIn(body), true);
+    request.answer({});
+    this.#delayed.release();
   }
 
   /** Counts a worker from its first pull for a step; workers that waited for it begin with the same weights. */
-  #begin(rank: number, now: boolean): void {
+  #pull(request: WorkerRequest, { now, all }: AskOf<'pull'>): void {
+    const { rank } = request;
+    this.#open();
     if (!now && this.#clock.stateOf(rank) !== 'live') {
-      clearTimeout(this.#timers.get(rank));
-      this.#timers.delete(rank);
       this.#clock.join(rank);
     }
+    const isDue = () => now || this.#clock.mayBegin(rank);
+    this.#delayed.when(request, isDue, () => this.#answerWeights(request, 0, all), true);
+    this.#delayed.release();
   }
 
-  #push(client: Client, id: number, message: Extract<Ask, { ask: 'push' }>, body: Uint8Array): void {
-    const shard = this.#open();
-    if (!this.#closing) {
-      if (message.hasExamples) {
-        shard.apply(message.optimizer, message.present, numbersIn(body), message.learningRate);
-      }
-      this.#positions[client.rank] = message.position ?? this.#positions[client.rank] ?? null;
+  #assign(request: WorkerRequest, { variables }: AskOf<'assign'>, body: Uint8Array): void {
+    if (!this.#end.closing) {
+      this.#open().assign(variables, numbersIn(body), request.rank);
     }
-    this.#note(client.rank, message.signal ?? 0);
-    this.#clock.finishStep(client.rank);
-    if (client.rank === 0) {
+    request.answer({});
+  }
+
+  #push(request: WorkerRequest, message: AskOf<'push'>, body: Uint8Array): void {
+    const { rank } = request;
+    const { optimizer, dropped } = message;
+    const shard = this.#open();
+    if (!this.#end.closing) {
+      if (message.hasExamples) {
+        shard.apply(optimizer, message.present, numbersIn(body), message.learningRate);
+      }
+      this.#keepPosition(rank, message.position);
+    }
+    this.#noteSignal(rank, message.signal ?? 0);
+    this.#clock.finishStep(rank);
+    if (rank === 0) {
       this.#chiefSteps++;
     }
-    if (message.dropped !== undefined && !this.#retired) {
-      shard.drop(client.rank, message.dropped.variables, message.dropped.optimizers);
-      shard.forget(this.#ranksThatCount());
+    if (dropped !== undefined) {
+      shard.drop(rank, dropped.variables, dropped.optimizers);
+      shard.forget(this.#clock.counted());
     }
     // Answered together with the workers that waited for this push, so that all begin with the same weights.
-    this.#when(
-      client,
-      id,
-      () => this.#clock.mayBegin(client.rank),
-      () => this.#answerWeights(client, id, message.optimizer, false),
-      true,
-    );
-    this.#release();
+    const isDue = () => this.#clock.mayBegin(rank);
+    this.#delayed.when(request, isDue, () => this.#answerWeights(request, optimizer, false), true);
+    this.#delayed.release();
   }
 
-  #meet(client: Client, id: number, { step, position }: Extract<Ask, { ask: 'meet' }>): void {
-    this.#positions[client.rank] = position;
-    this.#met.set(client.rank, step);
-    const others = Array.from({ length: this.#options.worldSize }, (_, rank) => rank).filter((rank) => rank !== client.rank);
-    const haveMet = () => others.every((rank) => (this.#met.get(rank) ?? -1) >= step || this.#isStill(rank));
-    const isDue = client.rank === 0 ? haveMet : () => this.#parted >= step || this.#isStill(0);
-    this.#when(client, id, isDue, () => client.answer(id, {}));
-    this.#release();
+  #answerWeights(request: WorkerRequest, optimizer: number, all: boolean): void {
+    const shard = this.#open();
+    const { variables, numbers } = shard.take(request.rank, all);
+    request.answer({ variables, iterations: shard.stepsOf(optimizer), signalled: this.#signalled.size }, numbers);
   }
 
-  /** Whether this rank cannot push until another rank pushes: it is disconnected, has ended, or waits for the others. */
-  #isStill(rank: number): boolean {
-    return this.#clock.stateOf(rank) !== 'live' || this.#waiting.some(({ client, inStep }) => inStep && client.rank === rank);
+  #signal(request: WorkerRequest, { signal, reason }: AskOf<'signal'>): void {
+    this.#noteSignal(request.rank, signal);
+    this.#reason ??= reason ?? null;
+    request.answer({ signalled: this.#signalled.size, reason: this.#reason });
   }
 
-  #note(rank: number, signal: number): void {
+  #noteSignal(rank: number, signal: number): void {
     if (signal > 0) {
       this.#signalled.add(rank);
     }
   }
 
-  #put(message: Extract<Ask, { ask: 'put' }>, body: Uint8Array): void {
-    if (this.#mail.size >= MAX_MAIL_NAMES && !this.#mail.has(message.name)) {
-      throw new TonyError('RING_MISMATCH', `more than ${MAX_MAIL_NAMES} broadcasts are too many for parameter servers`);
-    }
-    this.#mail.set(message.name, { tensors: message.tensors, body });
+  #keepPosition(rank: number, position: TrainingPosition | null = null): void {
+    this.#positions[rank] = position ?? this.#positions[rank] ?? null;
   }
 
-  #answerWeights(client: Client, id: number, optimizer: number, all: boolean): void {
+  async #capture(request: WorkerRequest, message: AskOf<'capture'>): Promise<void> {
     const shard = this.#open();
-    const { variables, numbers } = shard.take(client.rank, all);
-    const head = { variables, iterations: shard.stepsOf(optimizer), signalled: this.#signalled.size };
-    client.answer(id, head, numbers.map(bytesOf));
-  }
-
-  async #capture({ step, writing }: Extract<Ask, { ask: 'capture' }>): Promise<number> {
-    const shard = this.#open();
-    if (this.#retired) {
-      throw new TonyError('RING_MISMATCH', 'this run is over: there is nothing to keep of it');
+    if (shard.retired) {
+      throw new TonyError('RING_MISMATCH', 'this run has ended: its state is no longer available for checkpoints');
     }
     const iterations = shard.stepsOf(0);
-    for (const older of this.#captures.keys()) {
-      if (older === step || older !== writing) {
-        this.#captures.delete(older);
-      }
-    }
-    const captured = shard.capture(this.#options.index === 0);
-    this.#captures.set(step, captured);
-    await captured;
-    return iterations;
+    await this.#delayed.during(request, this.#checkpoints.capture(shard, message, this.#options.index === 0));
+    request.answer({ iterations });
   }
-
-  async #write({ step, dir, pending, index, count }: Extract<Ask, { ask: 'write' }>): Promise<unknown> {
-    const tensors = await this.#captures.get(step);
-    if (tensors === undefined) {
-      throw new TonyError('CHECKPOINT_FAILED', `what there was at step ${step} has been dropped for something newer`);
-    }
-    return await this.#checkpointsIn(dir).writeShard(pending, { index, count }, tensors);
-  }
-
-  /** Individual messages are not authenticated, so a message must not choose where this process reads and writes. */
-  #checkpointsIn(dir: string): CheckpointStore {
-    const { storage, checkpointDir } = this.#options;
-    if (dir !== checkpointDir)
-      throw new TonyError('CHECKPOINT_FAILED', `${dir} is not the checkpoint folder of this job (${checkpointDir ?? 'it has none'})`);
-    return new CheckpointStore(storage, dir);
-  }
-
-  /** Keeps the client informed that the server is alive until the work is done. */
-  async #holding<T>(client: Client, id: number, work: Promise<T>): Promise<T> {
-    const waiting: Waiting = { client, id, isDue: () => false, answer: () => {}, inStep: false };
-    this.#waiting.push(waiting);
-    try {
-      return await work;
-    } finally {
-      this.#waiting = this.#waiting.filter((each) => each !== waiting);
-    }
-  }
-
-  /** Answers immediately, or as soon as `isDue`. */
-  #when(client: Client, id: number, isDue: () => boolean, answer: () => void, inStep = false): void {
-    if (isDue()) {
-      answer();
-    } else {
-      this.#waiting.push({ client, id, isDue, answer, inStep });
-    }
-  }
-
-  #release(): void {
-    const due = this.#waiting.filter(({ isDue }) => isDue());
-    if (due.length > 0) {
-      this.#waiting = this.#waiting.filter((each) => !due.includes(each));
-      for (const { answer } of due) {
-        answer();
-      }
-    }
-  }
-
-  #giveUpIn(rank: number, ms: number): void {
-    clearTimeout(this.#timers.get(rank));
-    const timer = setTimeout(() => {
-      this.#timers.delete(rank);
-      const state = this.#clock.stateOf(rank);
-      if (state === 'lost' || state === 'awaited') {
-        this.#options.onNotice(`rank ${rank} has been away for ${ms / 1000} s: the others go on without it`);
-        this.#clock.giveUp(rank);
-        this.#release();
-      }
-    }, ms);
-    this.#timers.set(rank, timer);
-  }
-}
-
-/** TensorFlow.js appends numbers that depend on what the process created before: `dense_Dense3/kernel`, `first/kernel_1`, `17`. */
-function withoutNumbers(name: string): string {
-  return name.replaceAll(/_?\d+/g, '');
 }
 
 function numbersIn(body: Uint8Array): Float32Array {
   return new Float32Array(body.buffer, body.byteOffset, body.length / 4);
-}
-
-function bytesOf(numbers: Float32Array): Uint8Array {
-  return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
-}
-
-/** The error that a worker receives when its request fails. */
-export function refusalOf(error: unknown): TonyError {
-  return error instanceof TonyError ? error : new TonyError('RING_MISMATCH', messageOf(error));
 }

@@ -14,11 +14,11 @@ export type WorkerState = 'awaited' | 'live' | 'lost' | 'given-up' | 'finished';
 
 export class StalenessClock {
   /** null: no bound, any worker may always begin (asynchronous). */
-  readonly #staleness: number | null;
+  staleness: number | null;
   readonly #workers: { state: WorkerState; steps: number }[];
 
   constructor(workers: number, staleness: number | null) {
-    this.#staleness = staleness;
+    this.staleness = staleness;
     this.#workers = Array.from({ length: workers }, () => ({ state: 'awaited', steps: 0 }));
   }
 
@@ -67,19 +67,24 @@ export class StalenessClock {
 
   mayBegin(rank: number): boolean {
     const slowest = this.#slowest();
-    if (this.#staleness === null || slowest === null) {
+    if (this.staleness === null || slowest === null) {
       return true;
     }
-    return this.#worker(rank).steps <= slowest + this.#staleness && this.#workers.every(({ state }) => state !== 'awaited');
+    return this.#worker(rank).steps <= slowest + this.staleness && this.#workers.every(({ state }) => state !== 'awaited');
   }
 
   /** True if no worker has steps left: each has finished or has been given up. */
   get over(): boolean {
-    return this.#workers.every(({ state }) => state === 'finished' || state === 'given-up');
+    return !this.#workers.some(isCounted);
+  }
+
+  /** The ranks that are counted: those that may still pull or push. */
+  counted(): number[] {
+    return [...this.#workers.keys()].filter((rank) => isCounted(this.#worker(rank)));
   }
 
   #slowest(): number | null {
-    const counted = this.#workers.filter(({ state }) => state !== 'finished' && state !== 'given-up');
+    const counted = this.#workers.filter(isCounted);
     return counted.length === 0 ? null : Math.min(...counted.map(({ steps }) => steps));
   }
 
@@ -90,4 +95,8 @@ export class StalenessClock {
     }
     return worker;
   }
+}
+
+function isCounted({ state }: { readonly state: WorkerState }): boolean {
+  return state !== 'finished' && state !== 'given-up';
 }

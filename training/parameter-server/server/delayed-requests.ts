@@ -1,0 +1,73 @@
+import type { Client, WorkerRequest } from './worker-request.ts';
+
+interface Delayed {
+  readonly request: WorkerRequest;
+  readonly isDue: () => boolean;
+  readonly answer: () => void;
+  /** True if the worker cannot push before the answer, and steps of other workers decide when it comes. */
+  readonly inStep: boolean;
+}
+
+/** The requests of one run that the server answers later. An error while answering refuses the request. */
+export class DelayedRequests {
+  #delayed: Delayed[] = [];
+
+  /** Answers immediately, or in the first `release` for which `isDue` is true. */
+  when(request: WorkerRequest, isDue: () => boolean, answer: () => void, inStep = false): void {
+    const delayed = { request, isDue, answer, inStep };
+    if (isDue()) {
+      settle(delayed);
+    } else {
+      this.#delayed.push(delayed);
+    }
+  }
+
+  /** Answers all requests that are due now. */
+  release(): void {
+    const due = this.#delayed.filter(({ isDue }) => isDue());
+    if (due.length > 0) {
+      this.#delayed = this.#delayed.filter((each) => !due.includes(each));
+      due.forEach(settle);
+    }
+  }
+
+  /** Counts the request as delayed until `work` is done. */
+  async during<T>(request: WorkerRequest, work: Promise<T>): Promise<T> {
+    const delayed: Delayed = { request, isDue: () => false, answer: () => {}, inStep: false };
+    this.#delayed.push(delayed);
+    try {
+      return await work;
+    } finally {
+      this.#delayed = this.#delayed.filter((each) => each !== delayed);
+    }
+  }
+
+  /** Tells the workers that their answers are delayed, so that they do not take the server for lost. */
+  hold(): void {
+    for (const { request } of this.#delayed) {
+      request.hold();
+    }
+  }
+
+  /** Whether this rank waits for steps of other workers. */
+  isInStep(rank: number): boolean {
+    return this.#delayed.some(({ request, inStep }) => inStep && request.rank === rank);
+  }
+
+  /** Drops the requests of a client that has been disconnected. */
+  drop(client: Client | undefined): void {
+    this.#delayed = this.#delayed.filter(({ request }) => request.client !== client);
+  }
+
+  clear(): void {
+    this.#delayed = [];
+  }
+}
+
+function settle({ request, answer }: Delayed): void {
+  try {
+    answer();
+  } catch (error) {
+    request.refuse(error);
+  }
+}

@@ -1,0 +1,47 @@
+import { StalenessClock } from './staleness-clock.ts';
+
+export interface RunClockOptions {
+  readonly worldSize: number;
+  readonly onNotice: (message: string) => void;
+  /** Called after the clock has given up a worker: others may be able to continue. */
+  readonly onGivenUp: () => void;
+}
+
+/** The staleness clock of one run, with a time limit for absent workers. */
+export class RunClock extends StalenessClock {
+  readonly #options: RunClockOptions;
+  readonly #timers = new Map<number, NodeJS.Timeout>();
+
+  constructor(options: RunClockOptions) {
+    super(options.worldSize, null);
+    this.#options = options;
+  }
+
+  override join(rank: number): void {
+    clearTimeout(this.#timers.get(rank));
+    this.#timers.delete(rank);
+    super.join(rank);
+  }
+
+  /** Gives up the worker unless it joins within `ms`. */
+  giveUpIn(rank: number, ms: number): void {
+    clearTimeout(this.#timers.get(rank));
+    const timer = setTimeout(() => {
+      this.#timers.delete(rank);
+      const state = this.stateOf(rank);
+      if (state === 'lost' || state === 'awaited') {
+        this.#options.onNotice(`rank ${rank} has been away for ${ms / 1000} s: the others go on without it`);
+        this.giveUp(rank);
+        this.#options.onGivenUp();
+      }
+    }, ms);
+    this.#timers.set(rank, timer);
+  }
+
+  dispose(): void {
+    for (const timer of this.#timers.values()) {
+      clearTimeout(timer);
+    }
+    this.#timers.clear();
+  }
+}

@@ -1,0 +1,55 @@
+import type { DelayedRequests } from './delayed-requests.ts';
+import type { RunClock } from './run-clock.ts';
+import type { WorkerRequest } from './worker-request.ts';
+
+/** The end of a run: all workers finish, the chief stores the last checkpoint and seals the run, and the other workers wait for that. */
+export class RunEnd {
+  readonly #clock: RunClock;
+  readonly #delayed: DelayedRequests;
+  #closing = false;
+  #sealed: { readonly failed: boolean } | null = null;
+
+  constructor(clock: RunClock, delayed: DelayedRequests) {
+    this.#clock = clock;
+    this.#delayed = delayed;
+  }
+
+  /** True once all workers have finished: the state no longer changes, because the last checkpoint is being taken. */
+  get closing(): boolean {
+    return this.#closing;
+  }
+
+  get sealed(): boolean {
+    return this.#sealed !== null;
+  }
+
+  /** Answers once all workers have finished. */
+  finish(request: WorkerRequest): void {
+    this.#clock.finish(request.rank);
+    this.#delayed.release();
+    this.#delayed.when(
+      request,
+      () => this.#clock.over,
+      () => {
+        this.#closing = true;
+        request.answer({});
+      },
+    );
+  }
+
+  /** @param failed whether the chief could not store the last checkpoint. */
+  seal(request: WorkerRequest, failed: boolean): void {
+    this.#sealed = { failed };
+    request.answer({});
+    this.#delayed.release();
+  }
+
+  /** Answers once the run is sealed. */
+  awaitSeal(request: WorkerRequest): void {
+    this.#delayed.when(
+      request,
+      () => this.sealed,
+      () => request.answer({ failed: this.#sealed?.failed ?? false }),
+    );
+  }
+}

@@ -1,0 +1,60 @@
+import { TonyError } from '../../../platform/errors.ts';
+import type { Storage } from '../../../storage/storage.ts';
+import type { ShardDescription, StoredTensor } from '../../checkpoint/checkpoint-format.ts';
+import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
+import type { AskOf } from '../protocol/messages.ts';
+import type { ServedShard } from './served-shard.ts';
+
+/** This server's part of a run's checkpoints: copies of its state in memory, and the files in the job's checkpoint folder. */
+export class ServerCheckpoints {
+  readonly #storage: Storage;
+  readonly #dir: string | null;
+  /** By step: the copy that is being written and the next one. */
+  readonly #copies = new Map<number, Promise<StoredTensor[]>>();
+
+  /** @param dir URI of the job's checkpoint folder; null for none. */
+  constructor(storage: Storage, dir: string | null) {
+    this.#storage = storage;
+    this.#dir = dir;
+  }
+
+  /** Loads the weights and the state of optimizer 0 into the shard. */
+  async restore(shard: ServedShard, { dir, step, iterations }: NonNullable<AskOf<'prepare'>['restore']>): Promise<void> {
+    const store = this.#storeIn(dir);
+    const checkpoint = await store.openCheckpoint(step);
+    const names = shard.namesIn(checkpoint.manifest.tensors.map(({ name }) => name));
+    shard.restore(await store.readTensors(checkpoint, names), iterations, checkpoint.uri);
+  }
+
+  /** Copies the shard as of the moment of the call. @param withScalars see ServedShard.capture. */
+  async capture(shard: ServedShard, { step, writing }: AskOf<'capture'>, withScalars: boolean): Promise<void> {
+    for (const older of this.#copies.keys()) {
+      if (older === step || older !== writing) {
+        this.#copies.delete(older);
+      }
+    }
+    const copy = shard.capture(withScalars);
+    this.#copies.set(step, copy);
+    await copy;
+  }
+
+  async write({ step, dir, pending, index, count }: AskOf<'write'>): Promise<ShardDescription> {
+    const tensors = await this.#copies.get(step);
+    if (tensors === undefined) {
+      throw new TonyError('CHECKPOINT_FAILED', `the copy of step ${step} has been replaced by a newer one`);
+    }
+    return await this.#storeIn(dir).writeShard(pending, { index, count }, tensors);
+  }
+
+  clear(): void {
+    this.#copies.clear();
+  }
+
+  /** Individual messages are not authenticated, so a message must not choose where this process reads and writes. */
+  #storeIn(dir: string): CheckpointStore {
+    if (dir !== this.#dir) {
+      throw new TonyError('CHECKPOINT_FAILED', `${dir} is not the checkpoint folder of this job (${this.#dir ?? 'it has none'})`);
+    }
+    return new CheckpointStore(this.#storage, dir);
+  }
+}

@@ -1,0 +1,136 @@
+import type { Socket } from 'node:net';
+import { messageOf, TonyError } from '../../../platform/errors.ts';
+import { encodeFrame, type Frame, type FrameKind } from '../protocol/frame.ts';
+import { FrameReader } from '../protocol/frame-reader.ts';
+import { type Ask, ask } from '../protocol/messages.ts';
+import type { Session } from './session.ts';
+import type { Client } from './worker-request.ts';
+
+const KEEP_ALIVE_MS = 30_000;
+const EMPTY_HEAD = Buffer.alloc(0);
+
+/** The connection of one worker in one run. */
+export class WorkerConnection implements Client {
+  readonly rank: number;
+  readonly #socket: Socket;
+  readonly #sessionOf: (run: number) => Session;
+  readonly #reader: FrameReader;
+  #session: Session | null = null;
+  /** The request of the incoming frame. */
+  #message: Ask | null = null;
+  /** Memory for gradients, reused because `handle` consumes them before it returns. */
+  #gradients = new Uint8Array(0);
+  #saidBye = false;
+
+  constructor(socket: Socket, rank: number, sessionOf: (run: number) => Session) {
+    this.rank = rank;
+    this.#socket = socket;
+    this.#sessionOf = sessionOf;
+    this.#reader = new FrameReader({
+      place: (frame, head) => this.#place(frame, head),
+      complete: (frame, head, body) => this.#complete(frame, head, body),
+      broken: (reason) => {
+        process.stderr.write(`tony-ts: rank ${rank} ${reason}\n`);
+        socket.destroy();
+      },
+    });
+  }
+
+  start(rest: Buffer): void {
+    const socket = this.#socket;
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true, KEEP_ALIVE_MS);
+    socket.on('error', () => {});
+    socket.once('close', () => {
+      this.#reader.stop();
+      this.#session?.detach(this, this.#saidBye);
+    });
+    socket.on('data', (chunk: Buffer) => this.#reader.push(chunk));
+    this.#reader.push(rest);
+  }
+
+  answer(id: number, head: object, body: readonly Uint8Array[] = []): void {
+    const bytes = body.reduce((sum, { length }) => sum + length, 0);
+    this.#send('answer', id, Buffer.from(JSON.stringify(head)), bytes, body);
+  }
+
+  refuse(id: number, error: unknown): void {
+    const { code, message } = error instanceof TonyError ? error : new TonyError('RING_MISMATCH', messageOf(error));
+    this.#send('refusal', id, Buffer.from(JSON.stringify({ code, message })), 0, []);
+  }
+
+  hold(id: number): void {
+    this.#send('held', id, EMPTY_HEAD, 0, []);
+  }
+
+  #send(kind: FrameKind, id: number, head: Uint8Array, bodyBytes: number, body: readonly Uint8Array[]): void {
+    if (this.#socket.destroyed) {
+      return;
+    }
+    this.#socket.cork();
+    this.#socket.write(encodeFrame(kind, id, head, bodyBytes));
+    for (const part of body) {
+      this.#socket.write(part);
+    }
+    this.#socket.uncork();
+  }
+
+  #place(frame: Frame, head: unknown): Uint8Array {
+    const message = this.#understand(frame, head);
+    const bytes = message === null ? 0 : (this.#session?.bodyBytes(message) ?? 0);
+    if (bytes !== frame.bodyBytes) {
+      throw new Error(`sent ${frame.bodyBytes} bytes with ${message?.ask ?? frame.kind} instead of ${bytes}`);
+    }
+    if (message?.ask !== 'push') {
+      return new Uint8Array(bytes);
+    }
+    if (this.#gradients.length < bytes) {
+      this.#gradients = new Uint8Array(bytes);
+    }
+    return this.#gradients.subarray(0, bytes);
+  }
+
+  #understand(frame: Frame, head: unknown): Ask | null {
+    if (frame.kind !== 'ask') {
+      return null;
+    }
+    this.#message ??= ask.parse(head);
+    return this.#message;
+  }
+
+  #complete(frame: Frame, head: unknown, body: Uint8Array): void {
+    if (frame.kind === 'bye') {
+      this.#saidBye = true;
+      this.#socket.end();
+      return;
+    }
+    const message = this.#understand(frame, head);
+    this.#message = null;
+    if (message === null) {
+      throw new Error(`sent a frame of kind ${frame.kind}`);
+    }
+    if (message.ask === 'hello' && this.#session === null) {
+      try {
+        this.#session = this.#sessionOf(message.run);
+      } catch (error) {
+        this.refuse(frame.id, error);
+        return;
+      }
+      (this.#session.attach(this) as WorkerConnection | undefined)?.replaced();
+    }
+    const session = this.#session;
+    if (session === null) {
+      throw new Error(`sent ${message.ask} before hello`);
+    }
+    if (session.bodyBytes(message) !== frame.bodyBytes) {
+      throw new Error(`sent ${frame.bodyBytes} bytes with ${message.ask} instead of ${session.bodyBytes(message)}`);
+    }
+    session.handle(this, frame.id, message, body).catch((error) => this.refuse(frame.id, error));
+  }
+
+  /** Closes this connection after another process has taken over its rank. */
+  replaced(): void {
+    this.#reader.stop();
+    this.#socket.destroy();
+  }
+}
