@@ -1,20 +1,25 @@
-import { type CheckpointStore, isDamage } from '../checkpoint/checkpoint-store.ts';
+import { isDamage } from '../checkpoint/checkpoint-store.ts';
+import type { CheckpointPlan } from './strategy.ts';
 
 export interface FinalCheckpoint {
+  readonly checkpoints: CheckpointPlan | null;
   readonly applicationId: string;
   readonly generation: number;
-  /** The final step, if training had already ended before this run began; otherwise null. */
-  readonly ended: number | null;
 }
 
 /**
- * Whether the final checkpoint of this step already exists. Either training had ended before this run began, or an earlier process of this
- * rank wrote it in this generation. Rewriting it would leave the folder without a final checkpoint for a moment.
+ * Whether the final checkpoint of this step already exists, or is not needed. Either training had ended before this run began, or an
+ * earlier process of this rank wrote it in this generation. Rewriting it would leave the folder without a final checkpoint for a moment.
+ * @param ended the final step, if training had already ended before this run began; otherwise null.
  */
-export async function hasFinalCheckpoint(store: CheckpointStore, step: number, final: FinalCheckpoint): Promise<boolean> {
+export async function hasFinalCheckpoint(own: FinalCheckpoint, step: number, ended: number | null): Promise<boolean> {
+  const { checkpoints, applicationId, generation } = own;
+  if (checkpoints === null || checkpoints.phase.isEmpty(step)) {
+    return true;
+  }
   try {
-    const { position, manifest } = await store.openCheckpoint(step);
-    const isOurs = manifest.applicationId === final.applicationId && (step === final.ended || manifest.generation === final.generation);
+    const { position, manifest } = await checkpoints.store.openCheckpoint(step);
+    const isOurs = manifest.applicationId === applicationId && (step === ended || manifest.generation === generation);
     return position.final && isOurs;
   } catch (error) {
     if (isDamage(error)) {

@@ -23,6 +23,8 @@ export interface SlotState extends SlotPlace {
   readonly numbers: Float32Array;
 }
 
+export const NO_STATE: OptimizerState = { iterations: 0, scalars: {}, slots: [] };
+
 type Properties = Record<string, unknown>;
 
 /** Reads the state of an optimizer for these variables. Slots of other variables are omitted. */

@@ -5,7 +5,7 @@ import type { OpenedCheckpoint } from '../../checkpoint/checkpoint-store.ts';
 import type { CheckpointWriter } from '../../checkpoint/checkpoint-writer.ts';
 import { joinPositions } from '../../data/reading/dataset-position.ts';
 import type { StepPart, StepValues } from '../../model/step-part.ts';
-import { copyOf, restoreWeights } from '../../model/training-state.ts';
+import { capture, type NamedVariable, restoreWeights } from '../../model/training-state.ts';
 import type { NamedGradient } from '../../optimizer/named-gradient.ts';
 import { lonePeers, type Peers } from '../../ring/peers.ts';
 import { clipGradients } from '../../strategy/clip-gradients.ts';
@@ -15,10 +15,13 @@ import { openCheckpointWriter } from '../../strategy/open-checkpoint-writer.ts';
 import { layerNames, placesOf } from '../../strategy/placement.ts';
 import { checkStepOptions } from '../../strategy/step-options.ts';
 import type { CheckpointPlan, StrategyContext, StrategyFactory, TrainingStrategy } from '../../strategy/strategy.ts';
-import { captureAnswer, positionsAnswer, sealedAnswer, writeAnswer } from '../protocol/messages.ts';
+import { captureAnswer, positionsAnswer, writeAnswer } from '../protocol/messages.ts';
 import { weightKey } from '../protocol/weight-key.ts';
-import { type Entry, RemoteVariables } from './remote-variables.ts';
+import { FixedWeights } from './fixed-weights.ts';
+import { RemoteVariables } from './remote-variables.ts';
+import { awaitSeal, sealRun } from './run-seal.ts';
 import { ServerGroup, type ServerGroupOptions } from './server-group.ts';
+import type { Entry } from './variable-registry.ts';
 
 export interface ParameterServers extends ServerGroupOptions {
   /** The number of steps that a worker may be ahead of the slowest one; null for no bound. */
@@ -35,22 +38,10 @@ export function parameterServerStrategy(servers: ParameterServers): StrategyFact
 
 /** The minimum interval between reports of this worker's position to the servers. */
 const POSITION_MS = 200;
-/** The minimum interval between uploads of changed untrained weights, which may be large. */
-const FIXED_MS = 2000;
-/** The names of the mail with the chief's untrained weights. They include those that layers update themselves (moving averages). */
-const FIXED = 'weights that are not trained';
-const LAST_FIXED = 'weights that are not trained, at the end';
-
 /** The parts of a checkpoint that the servers do not capture. */
 interface Captured {
   readonly position: TrainingPosition;
   readonly fixed: readonly StoredTensor[];
-}
-
-interface NamedWeight {
-  /** Its name in checkpoints. */
-  readonly tensor: string;
-  readonly variable: tfjs.Variable;
 }
 
 /**
@@ -69,19 +60,15 @@ class ParameterServerStrategy implements TrainingStrategy {
   readonly #options: ParameterServers;
   readonly #context: StrategyContext;
   readonly #writer: CheckpointWriter | null;
-  readonly #trained: readonly NamedWeight[];
-  readonly #fixed: readonly NamedWeight[];
+  /** By their names in checkpoints. */
+  readonly #trained: readonly NamedVariable[];
+  readonly #fixed: FixedWeights;
+  readonly #isFixed: (tensor: string) => boolean;
   readonly #run: number;
   #servers: ServerGroup | null = null;
   #remote: RemoteVariables | null = null;
   #position: TrainingPosition | null = null;
   #positionAt = 0;
-  #fixedAt = 0;
-  /**
-   * The data of the untrained weights that the servers last received. Each assignment gives a variable a new data ID, which reveals
-   * changes.
-   */
-  #fixedThere: readonly object[] = [];
   /** The step of the checkpoint that is being written. */
   #writing: number | null = null;
   /** The step of this job's final checkpoint, if training had finished before this run began; set on the chief only. */
@@ -100,11 +87,18 @@ class ParameterServerStrategy implements TrainingStrategy {
     this.#run = options.nextRun();
     const { trainable, weights } = context.model;
     const ids = new Map(weights.map(({ name, variable }, index) => [variable.id, `model:${index}:${name}`]));
-    this.#trained = trainable.map((variable) => ({ tensor: ids.get(variable.id) ?? `model::${variable.name}`, variable }));
+    this.#trained = trainable.map((variable) => ({ name: ids.get(variable.id) ?? `model::${variable.name}`, variable }));
     const isTrained = new Set(trainable.map(({ id }) => id));
-    this.#fixed = weights
+    const fixed = weights
       .filter(({ variable }) => !isTrained.has(variable.id))
-      .map(({ variable }) => ({ tensor: ids.get(variable.id) as string, variable }));
+      .map(({ variable }) => ({ name: ids.get(variable.id) as string, variable }));
+    const fixedKeys = new Set(fixed.map(({ name }) => weightKey(name)));
+    this.#isFixed = (tensor) => fixedKeys.has(weightKey(tensor));
+    this.#fixed = new FixedWeights({
+      variables: fixed.map(({ variable }) => variable),
+      capture: () => capture(context.tf, fixed),
+      restore: (tensors) => restoreFixed(context.tf, fixed, tensors),
+    });
     this.#writer = rank === 0 && context.checkpoints !== null ? openCheckpointWriter(context, context.checkpoints) : null;
   }
 
@@ -118,7 +112,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     const entry: Entry = {
       optimizer: model.optimizer,
       variables: this.#trained.map(({ variable }) => variable),
-      tensors: this.#trained.map(({ tensor }) => tensor),
+      tensors: this.#trained.map(({ name }) => name),
       placed: placesOf(placement, named, servers.size),
     };
     const remote = new RemoteVariables({ tf, rank: this.rank, servers, staleness: this.#options.staleness });
@@ -129,9 +123,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     const { position, sealed } = await remote.join();
     this.#sealed = sealed;
     await remote.enter(entry);
-    await this.#takeFixed(servers, FIXED);
-    this.#fixedAt = performance.now();
-    this.#fixedThere = this.#fixedHere();
+    await this.#fixed.take(servers, 'current');
     await remote.pull({ now: sealed });
     return position;
   }
@@ -141,7 +133,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     const { checkpoints, applicationId, generation } = this.#context;
     await checkpoints?.store.retireOlderThan({ applicationId, generation });
     if (checkpoints === null || !(await this.#prepareFromNewest(remote, entry, servers, checkpoints))) {
-      await servers.put(0, FIXED, await this.#captureFixed());
+      await this.#fixed.put(servers, 'current');
       await remote.prepare(entry, null, null);
     }
     if (this.#ended === null) await checkpoints?.store.clearEnd();
@@ -157,9 +149,8 @@ class ParameterServerStrategy implements TrainingStrategy {
     const { onNotice } = this.#context;
     const prepare = async (checkpoint: OpenedCheckpoint) => {
       this.#checkFits(checkpoint);
-      const fixed = new Set(this.#fixed.map(({ tensor }) => weightKey(tensor)));
-      const names = checkpoint.manifest.tensors.map(({ name }) => name).filter((name) => fixed.has(weightKey(name)));
-      await servers.put(0, FIXED, await store.readTensors(checkpoint, names));
+      const names = checkpoint.manifest.tensors.map(({ name }) => name).filter(this.#isFixed);
+      await this.#fixed.put(servers, 'current', await store.readTensors(checkpoint, names));
       await remote.prepare(entry, { ...checkpoint.position, final: phase.isOver(checkpoint) }, { dir: store.dir, checkpoint });
     };
     const found = await phase.newest(store, prepare, onNotice);
@@ -183,43 +174,6 @@ class ParameterServerStrategy implements TrainingStrategy {
       if (stored !== own) {
         throw new TonyError('CHECKPOINT_MISFIT', `${uri} does not fit this model: weight ${name} is ${stored} there and ${own} here`);
       }
-    }
-  }
-
-  async #captureFixed(): Promise<StoredTensor[]> {
-    const { tf } = this.#context;
-    return await Promise.all(
-      this.#fixed.map(async ({ tensor, variable }) => {
-        const bytes = await copyOf(tf, variable);
-        return { name: tensor, dtype: variable.dtype as StoredTensor['dtype'], shape: variable.shape, bytes };
-      }),
-    );
-  }
-
-  /** Called on the chief: uploads the untrained weights, with which a replacement process of its rank continues. */
-  async #leaveFixed(): Promise<void> {
-    const here = this.#fixedHere();
-    if (here.some((data, index) => data !== this.#fixedThere[index])) {
-      this.#fixedAt = performance.now();
-      this.#fixedThere = here;
-      await (this.#servers as ServerGroup).put(0, FIXED, await this.#captureFixed());
-    }
-  }
-
-  #fixedHere(): object[] {
-    return this.#fixed.map(({ variable }) => variable.dataId);
-  }
-
-  async #takeFixed(servers: ServerGroup, name: string): Promise<void> {
-    if (this.#fixed.length > 0) {
-      const weights = this.#fixed.map(({ tensor, variable }) => ({ name: tensor, variable }));
-      const stored = new Map((await servers.get(0, name)).map((tensor) => [weightKey(tensor.name), tensor]));
-      // restoreWeights expects the names of a model that consists of these weights only.
-      const inOrder = this.#fixed.flatMap(({ tensor }, index) => {
-        const found = stored.get(weightKey(tensor));
-        return found === undefined ? [] : [{ ...found, name: `model:${index}:${tensor}` }];
-      });
-      restoreWeights(this.#context.tf, weights, inOrder, 'what the chief trains');
     }
   }
 
@@ -270,8 +224,8 @@ class ParameterServerStrategy implements TrainingStrategy {
     if (now - this.#positionAt >= POSITION_MS) {
       this.#positionAt = now;
       this.#position = await position();
-      if (this.rank === 0 && now - this.#fixedAt >= FIXED_MS) {
-        await this.#leaveFixed();
+      if (this.rank === 0) {
+        await this.#fixed.updateIfDue(this.#servers as ServerGroup);
       }
     }
   }
@@ -288,7 +242,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     const writing = this.#writing;
     const servers = this.#servers as ServerGroup;
     const captured = Promise.all([
-      this.#captureFixed(),
+      this.#fixed.capture(),
       servers.ask(0, { ask: 'positions' }).then(({ head }) => positionsAnswer.parse(head).positions),
       servers.askAll(() => ({ head: { ask: 'capture', step, writing } })).then(([first]) => captureAnswer.parse(first?.head).iterations),
     ]).then(([fixed, positions, iterations]): Captured => {
@@ -301,7 +255,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     // The write handles the error.
     captured.catch(() => {});
     this.#writer.offerSave({ step, isBad: position.diverged === true, write: async () => await this.#write(step, captured) });
-    await this.#leaveFixed();
+    await this.#fixed.update(servers);
   }
 
   /** While `#writing` is set, servers keep this capture even when newer ones arrive, however long the write takes. */
@@ -334,54 +288,27 @@ class ParameterServerStrategy implements TrainingStrategy {
     const servers = this.#servers as ServerGroup;
     if (!this.#sealed) {
       if (this.rank === 0) {
-        await Promise.all([this.#leaveFixed(), remote.assign()]);
+        await Promise.all([this.#fixed.update(servers), remote.assign()]);
       }
       // Server 0 answers when no worker has steps left to take.
       await servers.askAll(() => ({ head: { ask: 'finish', position } }));
     }
     if (this.rank === 0 && !this.#sealed) {
-      await this.#seal(position, servers, afterwards);
+      await sealRun(servers, position, async () => {
+        await this.#fixed.put(servers, 'last');
+        if (!(await hasFinalCheckpoint(this.#context, position.step, this.#ended))) {
+          await this.checkpoint(position);
+        }
+        await Promise.all([this.#writer?.finish(), afterwards]);
+      });
     } else {
       await afterwards;
-      const { failed } = sealedAnswer.parse((await servers.ask(0, { ask: 'sealed' })).head);
-      if (failed) {
-        throw new TonyError('CHECKPOINT_FAILED', 'the chief could not write the last checkpoint');
-      }
-      await this.#takeFixed(servers, LAST_FIXED);
+      await awaitSeal(servers);
+      await this.#fixed.take(servers, 'last');
     }
     await remote.pull({ now: true, all: true });
     await remote.pullOptimizers();
     this.#finished = true;
-  }
-
-  /** Called on the chief: writes the last checkpoint. */
-  async #seal(position: TrainingPosition, servers: ServerGroup, afterwards: Promise<void>): Promise<void> {
-    try {
-      await servers.put(0, LAST_FIXED, await this.#captureFixed());
-      if (!(await this.#isWritten(position.step))) {
-        await this.checkpoint(position);
-      }
-      await Promise.all([this.#writer?.finish(), afterwards]);
-    } catch (error) {
-      await servers.ask(0, { ask: 'seal', failed: true, position });
-      throw error;
-    }
-    await servers.ask(0, { ask: 'seal', failed: false, position });
-  }
-
-  /**
-   * Whether the last checkpoint already exists: written by a run that had finished before this one began, or by another process of this
-   * rank without any change since. The chief does not rewrite it, because the rewrite would leave a moment without it.
-   */
-  async #isWritten(step: number): Promise<boolean> {
-    const { applicationId, generation, checkpoints } = this.#context;
-    if (checkpoints === null) {
-      return false;
-    }
-    if (checkpoints.phase.isEmpty(step)) {
-      return true;
-    }
-    return await hasFinalCheckpoint(checkpoints.store, step, { applicationId, generation, ended: this.#ended });
   }
 
   #begun(): RemoteVariables {
@@ -403,4 +330,15 @@ function clip(tf: typeof tfjs, gradients: tfjs.NamedTensorMap, options: Strategy
     tensor === null ? [] : [{ name, tensor }],
   );
   return Object.fromEntries(clipGradients(tf, named, options).map(({ name, tensor }) => [name, tensor as tfjs.Tensor]));
+}
+
+/** @param stored the chief's weights; another process may name its variables differently. */
+function restoreFixed(tf: typeof tfjs, fixed: readonly NamedVariable[], stored: readonly StoredTensor[]): void {
+  const byKey = new Map(stored.map((tensor) => [weightKey(tensor.name), tensor]));
+  // restoreWeights expects the names of a model that consists of these weights only.
+  const inOrder = fixed.flatMap(({ name }, index) => {
+    const found = byKey.get(weightKey(name));
+    return found === undefined ? [] : [{ ...found, name: `model:${index}:${name}` }];
+  });
+  restoreWeights(tf, fixed, inOrder, 'what the chief trains');
 }

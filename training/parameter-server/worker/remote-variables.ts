@@ -3,21 +3,16 @@ import type { z } from 'zod';
 import { TonyError } from '../../../platform/errors.ts';
 import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import type { OpenedCheckpoint } from '../../checkpoint/checkpoint-store.ts';
-import { layOut, type Piece } from '../protocol/layout.ts';
-import {
-  type AdditionHead,
-  enterAnswer,
-  joinAnswer,
-  MAX_REASON,
-  type OptimizerHead,
-  signalAnswer,
-  stateAnswer,
-  weightsAnswer,
-} from '../protocol/messages.ts';
-import { describeOptimizer, learningRateOf } from '../protocol/optimizer-description.ts';
-import { type OptimizerState, readOptimizerState, type SlotState, writeOptimizerState } from './optimizer-state.ts';
+import type { Piece } from '../protocol/layout.ts';
+import { enterAnswer, joinAnswer, MAX_REASON, signalAnswer, stateAnswer, weightsAnswer } from '../protocol/messages.ts';
+import { learningRateOf } from '../protocol/optimizer-description.ts';
+import { additionOf, NO_ADDITION } from './addition.ts';
+import { NO_STATE, type OptimizerState, type SlotState, writeOptimizerState } from './optimizer-state.ts';
+import { bytesOf } from './piece-bytes.ts';
 import type { Answer } from './server-connection.ts';
 import type { ServerGroup } from './server-group.ts';
+import { takeWeights } from './take-weights.ts';
+import { type Entry, type NewEntry, VariableRegistry } from './variable-registry.ts';
 
 export interface RemoteVariablesOptions {
   readonly tf: typeof tfjs;
@@ -26,40 +21,11 @@ export interface RemoteVariablesOptions {
   readonly staleness: number | null;
 }
 
-/** An optimizer with its variables, to be entered on the servers before a step. */
-export interface Entry {
-  readonly optimizer: tfjs.Optimizer;
-  /** float32, in the order in which gradients are applied. */
-  readonly variables: readonly tfjs.Variable[];
-  /** The variables to assign to the optimizer now; all of them by default. */
-  readonly given?: readonly tfjs.Variable[];
-  /** The name of each variable in checkpoints. */
-  readonly tensors?: readonly string[];
-  /** The server of each variable; null to let the layout balance it. */
-  readonly placed?: readonly (number | null)[];
-}
-
 /** What a push contains in addition to gradients. */
 export interface PushNews {
   readonly position?: TrainingPosition | undefined;
   readonly signal?: number | undefined;
 }
-
-interface RemoteVariable {
-  readonly variable: tfjs.Variable;
-  /** By server; undefined for a server without a piece. */
-  readonly pieces: (Piece | undefined)[];
-  /** The data of the last value from the servers. A different data ID means that the program has assigned a value. */
-  data: object;
-}
-
-interface RemoteOptimizer {
-  readonly index: number;
-  /** The numbers of its variables, in the order of assignment. */
-  readonly ids: number[];
-}
-
-const NO_STATE: OptimizerState = { iterations: 0, scalars: {}, slots: [] };
 
 /**
  * A worker's variables in one run. The parameter servers hold the authoritative values: the worker pushes gradients, the servers apply them
@@ -68,19 +34,13 @@ const NO_STATE: OptimizerState = { iterations: 0, scalars: {}, slots: [] };
  */
 export class RemoteVariables {
   readonly #options: RemoteVariablesOptions;
-  /** By number, in the order of entry; variables that the program has disposed are deleted. */
-  readonly #variables = new Map<number, RemoteVariable>();
-  readonly #ids = new Map<number, number>();
-  #count = 0;
-  readonly #optimizers = new WeakMap<tfjs.Optimizer, RemoteOptimizer>();
-  /** By index. Weak references, so that only the program keeps its optimizers alive. */
-  readonly #live = new Map<number, WeakRef<tfjs.Optimizer>>();
-  #optimizerCount = 0;
+  readonly #registry: VariableRegistry;
   #pushes = 0;
   #signalled = 0;
 
   constructor(options: RemoteVariablesOptions) {
     this.#options = options;
+    this.#registry = new VariableRegistry(options.tf);
   }
 
   /** The number of workers that have signalled a value above 0 in any step known to server 0. */
@@ -110,9 +70,10 @@ export class RemoteVariables {
     start: TrainingPosition | null,
     restore: { readonly dir: string; readonly checkpoint: OpenedCheckpoint } | null,
   ): Promise<void> {
-    const { servers, staleness } = this.#options;
+    const { tf, servers, staleness } = this.#options;
+    const added = entry === null ? null : this.#registry.newIn(entry);
     const sizes = new Array<number>(servers.size).fill(0);
-    const make = entry === null ? () => NOTHING : this.#addition(entry, sizes, restore === null);
+    const make = added === null ? () => NO_ADDITION : additionOf(tf, this.#registry, added, sizes, restore === null);
     const { step = 0, iterations = 0 } = restore?.checkpoint.position ?? {};
     const from = restore === null ? null : { dir: restore.dir, step, iterations };
     await servers.askAll((server) => {
@@ -143,139 +104,55 @@ export class RemoteVariables {
    * @throws TonyError RING_MISMATCH when they differ from the chief's; MODEL_INVALID.
    */
   async enter(entry: Entry): Promise<void> {
-    const { rank, servers } = this.#options;
+    const { tf, rank, servers } = this.#options;
     const other = entry.variables.find(({ dtype }) => dtype !== 'float32');
     if (other !== undefined) {
       throw new TonyError('MODEL_INVALID', `parameter servers train variables of type float32; ${other.name} is ${other.dtype}`);
     }
-    const fresh = this.#freshOf(entry.variables);
-    const known = this.#optimizers.get(entry.optimizer);
-    if (fresh.length === 0 && known !== undefined && this.#joinedBy(entry).length === 0) {
+    const added = this.#registry.newIn(entry);
+    if (added === null) {
       return;
     }
-    const ids = this.#idsOf(entry.variables);
     const enter = () =>
       servers.askAll(() => ({
         head: {
           ask: 'enter',
           chief: rank === 0,
           step: this.#pushes,
-          first: this.#count,
-          variables: fresh.map(({ name, shape }) => ({ name, shape: [...shape] })),
+          first: added.first,
+          variables: added.variables.map(({ name, shape }) => ({ name, shape: [...shape] })),
           optimizer: {
-            index: known?.index ?? this.#optimizerCount,
+            index: added.optimizer,
             className: entry.optimizer.getClassName(),
-            variables: this.#joinedBy(entry).map((variable) => ids.get(variable.id) as number),
+            variables: added.joined.map(added.numberOf),
           },
         },
-        bodyBytes: fresh.reduce((sum, { size }) => sum + size, 0) * 4,
+        bodyBytes: added.variables.reduce((sum, { size }) => sum + size, 0) * 4,
       }));
     let answers = await enter();
     const heads = answers.map(({ head }) => enterAnswer.parse(head));
     if (!heads.every((head) => head.known)) {
-      const make = this.#addition(
-        entry,
-        heads.map(({ size }) => size),
-        true,
-      );
+      const sizes = heads.map(({ size }) => size);
+      const make = additionOf(tf, this.#registry, added, sizes, true);
       await servers.askAll((server) => {
         const { addition, body } = make(server);
         return { head: { ask: 'add', addition }, body };
       });
       answers = await enter();
     }
-    this.#entered(entry, fresh, answers);
+    this.#entered(added, answers);
   }
 
-  /** Variables without a number. */
-  #freshOf(variables: readonly tfjs.Variable[]): tfjs.Variable[] {
-    return variables.filter(({ id }, index) => !this.#ids.has(id) && variables.findIndex((other) => other.id === id) === index);
-  }
-
-  /** The numbers of variables, including the numbers that new ones are about to get. */
-  #idsOf(variables: readonly tfjs.Variable[]): Map<number, number> {
-    const fresh = new Map(this.#freshOf(variables).map(({ id }, index) => [id, this.#count + index]));
-    return new Map(variables.map(({ id }) => [id, this.#ids.get(id) ?? (fresh.get(id) as number)]));
-  }
-
-  /** Variables that are not assigned to the optimizer yet. */
-  #joinedBy({ optimizer, variables, given = variables }: Entry): tfjs.Variable[] {
-    const before = new Set(this.#optimizers.get(optimizer)?.ids);
-    return given.filter(({ id }, index) => !before.has(this.#ids.get(id) ?? -1) && given.findIndex((other) => other.id === id) === index);
-  }
-
-  /** Called on the chief: creates the addition for each server. */
-  #addition(
-    entry: Entry,
-    sizes: readonly number[],
-    withValues: boolean,
-  ): (server: number) => { readonly addition: AdditionHead; readonly body: readonly Uint8Array[] } {
-    const { tf, servers } = this.#options;
-    const fresh = this.#freshOf(entry.variables);
-    const joined = this.#joinedBy(entry);
-    const ids = this.#idsOf(entry.variables);
-    const idOf = ({ id }: tfjs.Variable) => ids.get(id) as number;
-    const placed = fresh.map((variable) => entry.placed?.[entry.variables.indexOf(variable)] ?? null);
-    const layout = layOut(
-      fresh.map(({ size }) => size),
-      servers.size,
-      placed,
-      sizes,
-    );
-    const variables = fresh.map((variable) => {
-      const tensor = entry.tensors?.[entry.variables.indexOf(variable)] ?? `model:${idOf(variable)}:${variable.name}`;
-      return { name: variable.name, tensor, shape: [...variable.shape] };
-    });
-    const values = withValues ? fresh.map((variable) => variable.dataSync() as Float32Array) : [];
-    const state = withValues ? readOptimizerState(tf, entry.optimizer, joined) : NO_STATE;
-    const slots = state.slots.map(({ variable, ...slot }) => ({ ...slot, of: joined[variable] as tfjs.Variable }));
-    const optimizer: OptimizerHead = {
-      index: this.#optimizers.get(entry.optimizer)?.index ?? this.#optimizerCount,
-      description: describeOptimizer(tf, entry.optimizer),
-      variables: joined.map(idOf),
-      state: { ...state, slots: slots.map(({ property, suffix, of }) => ({ property, suffix, variable: idOf(of) })) },
-    };
-    return (server) => {
-      const own = layout[server] ?? [];
-      const pieces = own.map((piece) => ({ ...piece, variable: this.#count + piece.variable }));
-      const pieceOf = (variable: tfjs.Variable) =>
-        this.#variables.get(idOf(variable))?.pieces[server] ?? pieces.find((piece) => piece.variable === idOf(variable));
-      return {
-        addition: { first: this.#count, variables, pieces, optimizers: [optimizer] },
-        body: [
-          ...(withValues ? own.map((piece) => bytesOf(values[piece.variable] as Float32Array, piece)) : []),
-          ...slots.flatMap(({ of, numbers }) => {
-            const piece = pieceOf(of);
-            return piece === undefined ? [] : [bytesOf(numbers, piece)];
-          }),
-        ],
-      };
-    };
-  }
-
-  #entered(entry: Entry, fresh: readonly tfjs.Variable[], answers: readonly Answer[]): void {
-    const ids = this.#idsOf(entry.variables);
-    const joined = this.#joinedBy(entry);
-    for (const variable of fresh) {
-      this.#ids.set(variable.id, this.#count);
-      this.#variables.set(this.#count, { variable, pieces: [], data: variable.dataId });
-      this.#count++;
-    }
-    const optimizer = this.#optimizers.get(entry.optimizer) ?? { index: this.#optimizerCount, ids: [] };
-    if (!this.#optimizers.has(entry.optimizer)) {
-      this.#optimizers.set(entry.optimizer, optimizer);
-      this.#live.set(optimizer.index, new WeakRef(entry.optimizer));
-      this.#optimizerCount++;
-    }
-    optimizer.ids.push(...joined.map(({ id }) => ids.get(id) as number));
+  #entered(added: NewEntry, answers: readonly Answer[]): void {
+    this.#registry.register(added);
     const parts = answers.map(({ head, body }, server) => {
       const { pieces } = enterAnswer.parse(head);
       for (const piece of pieces) {
-        (this.#variables.get(piece.variable) as RemoteVariable).pieces[server] = piece;
+        this.#registry.variable(piece.variable).pieces[server] = piece;
       }
       return { ids: pieces.map(({ variable }) => variable), body };
     });
-    this.#take(parts);
+    takeWeights(this.#options.tf, this.#registry, parts);
   }
 
   /** @param how `now`: without waiting for slower workers; `all`: also variables that are unchanged since the last pull. */
@@ -293,10 +170,10 @@ export class RemoteVariables {
    */
   async push(optimizer: tfjs.Optimizer, gradients: tfjs.NamedTensorMap | null, news: PushNews = {}): Promise<void> {
     const { servers } = this.#options;
-    const { index, ids } = this.#optimizers.get(optimizer) as RemoteOptimizer;
+    const { index, ids } = this.#registry.optimizer(optimizer);
     const values = new Map(
       ids.flatMap((id) => {
-        const { name } = this.#variable(id).variable;
+        const { name } = this.#registry.variable(id).variable;
         const gradient = gradients?.[name];
         return gradient === undefined || gradient === null ? [] : [[id, gradient.dataSync() as Float32Array] as const];
       }),
@@ -305,7 +182,7 @@ export class RemoteVariables {
     if (!Number.isFinite(learningRate)) {
       throw new TonyError('USAGE', `the optimizer ${optimizer.getClassName()} has the learning rate ${learningRate}; it must be a number`);
     }
-    const dropped = this.#forgetDisposed();
+    const dropped = this.#registry.forgetDisposed();
     // Sent before the push, on the same connections.
     const assigned = this.assign();
     this.#pushes++;
@@ -337,7 +214,7 @@ export class RemoteVariables {
    */
   async assign(): Promise<void> {
     const { rank, servers } = this.#options;
-    const assigned = rank === 0 ? [...this.#variables].filter(([, each]) => each.variable.dataId !== each.data) : [];
+    const assigned = rank === 0 ? [...this.#registry.variables].filter(([, each]) => each.variable.dataId !== each.data) : [];
     if (assigned.length === 0) {
       return;
     }
@@ -362,21 +239,18 @@ export class RemoteVariables {
 
   /** Copies the state of the servers' optimizers into this worker's optimizers. */
   async pullOptimizers(): Promise<void> {
-    for (const ref of this.#live.values()) {
-      const optimizer = ref.deref();
-      if (optimizer !== undefined && !isDisposed(this.#options.tf, optimizer)) {
-        await this.#pullOptimizer(optimizer);
-      }
+    for (const optimizer of this.#registry.liveOptimizers()) {
+      await this.#pullOptimizer(optimizer);
     }
   }
 
   async #pullOptimizer(optimizer: tfjs.Optimizer): Promise<void> {
     const { tf, servers } = this.#options;
-    const { index, ids } = this.#optimizers.get(optimizer) as RemoteOptimizer;
+    const { index, ids } = this.#registry.optimizer(optimizer);
     const answers = await servers.askAll(() => ({ head: { ask: 'state', optimizer: index } }));
     // Another process of this rank may have assigned more variables to it.
     const held = answers.flatMap(({ head }) => stateAnswer.parse(head).state.slots.map(({ variable }) => variable));
-    const live = [...new Set([...ids, ...held])].filter((id) => this.#variables.get(id)?.variable.isDisposed === false);
+    const live = [...new Set([...ids, ...held])].filter((id) => this.#registry.variables.get(id)?.variable.isDisposed === false);
     const slots = new Map<string, SlotState>();
     let whole: Pick<OptimizerState, 'iterations' | 'scalars'> = NO_STATE;
     for (const [server, { head, body }] of answers.entries()) {
@@ -384,117 +258,35 @@ export class RemoteVariables {
       whole = server === 0 ? state : whole;
       let at = 0;
       for (const place of state.slots) {
-        const { from, count } = this.#variable(place.variable).pieces[server] as Piece;
+        const { from, count } = this.#registry.variable(place.variable).pieces[server] as Piece;
         const key = `${place.property}:${place.variable}`;
-        const size = this.#variable(place.variable).variable.size;
+        const size = this.#registry.variable(place.variable).variable.size;
         const slot = slots.get(key) ?? { ...place, variable: live.indexOf(place.variable), numbers: new Float32Array(size) };
         slot.numbers.set(new Float32Array(body.buffer, body.byteOffset + at * 4, count), from);
         slots.set(key, slot);
         at += count;
       }
     }
-    const variables = live.map((id) => this.#variable(id).variable);
+    const variables = live.map((id) => this.#registry.variable(id).variable);
     writeOptimizerState(tf, optimizer, variables, { ...whole, slots: [...slots.values()].filter(({ variable }) => variable >= 0) });
-  }
-
-  /** Removes and returns what the program has disposed since the last step; null for nothing. */
-  #forgetDisposed(): { variables: number[]; optimizers: number[] } | null {
-    const variables = [...this.#variables].filter(([, { variable }]) => variable.isDisposed).map(([id]) => id);
-    const optimizers = [...this.#live].flatMap(([index, ref]) => {
-      const optimizer = ref.deref();
-      return optimizer === undefined || isDisposed(this.#options.tf, optimizer) ? [index] : [];
-    });
-    for (const id of variables) {
-      this.#ids.delete((this.#variables.get(id) as RemoteVariable).variable.id);
-      this.#variables.delete(id);
-    }
-    for (const index of optimizers) {
-      this.#live.delete(index);
-    }
-    for (const optimizer of [...this.#live.values()].flatMap((ref) => ref.deref() ?? [])) {
-      const { ids } = this.#optimizers.get(optimizer) as RemoteOptimizer;
-      ids.splice(0, ids.length, ...ids.filter((id) => this.#variables.has(id)));
-    }
-    return variables.length + optimizers.length === 0 ? null : { variables, optimizers };
   }
 
   #taken(answers: readonly Answer[]): number {
     const heads = answers.map(({ head }) => weightsAnswer.parse(head));
     this.#signalled = heads[0]?.signalled ?? 0;
-    this.#take(answers.map(({ body }, server) => ({ ids: heads[server]?.variables ?? [], body })));
+    const parts = answers.map(({ body }, server) => ({ ids: heads[server]?.variables ?? [], body }));
+    takeWeights(this.#options.tf, this.#registry, parts);
     return heads[0]?.iterations ?? 0;
-  }
-
-  /** @param parts by server: the pieces of these variables, concatenated. */
-  #take(parts: readonly { readonly ids: readonly number[]; readonly body: Uint8Array }[]): void {
-    const { tf } = this.#options;
-    const values = new Map<number, Float32Array>();
-    const counts = new Map<number, number>();
-    for (const [server, { ids }] of parts.entries()) {
-      for (const id of ids) {
-        counts.set(id, (counts.get(id) ?? 0) + (this.#variable(id).pieces[server] as Piece).count);
-      }
-    }
-    for (const [server, { ids, body }] of parts.entries()) {
-      let at = 0;
-      for (const id of ids) {
-        const { variable, pieces } = this.#variable(id);
-        const { from, count } = pieces[server] as Piece;
-        const numbers = new Float32Array(body.buffer, body.byteOffset + at * 4, count);
-        at += count;
-        if (count === variable.size) {
-          values.set(id, numbers);
-        } else {
-          // The pieces of other servers may be unchanged and absent.
-          const isWhole = counts.get(id) === variable.size;
-          const whole = values.get(id) ?? (isWhole ? new Float32Array(variable.size) : Float32Array.from(variable.dataSync()));
-          whole.set(numbers, from);
-          values.set(id, whole);
-        }
-      }
-      if (at * 4 !== body.length) {
-        throw new TonyError('RING_MISMATCH', `parameter server ${server} has answered with ${body.length} bytes instead of ${at * 4}`);
-      }
-    }
-    tf.tidy(() => {
-      for (const [id, numbers] of values) {
-        const remote = this.#variable(id);
-        // A program may dispose a variable while its step waits for the servers.
-        if (!remote.variable.isDisposed) {
-          remote.variable.assign(tf.tensor(numbers, remote.variable.shape, 'float32'));
-          remote.data = remote.variable.dataId;
-        }
-      }
-    });
   }
 
   #bodyOf(server: number, values: ReadonlyMap<number, Float32Array>): Uint8Array[] {
     return [...values].flatMap(([id, numbers]) => {
-      const piece = this.#variable(id).pieces[server];
+      const piece = this.#registry.variable(id).pieces[server];
       return piece === undefined ? [] : [bytesOf(numbers, piece)];
     });
   }
 
-  #variable(id: number): RemoteVariable {
-    const remote = this.#variables.get(id);
-    if (remote === undefined) {
-      throw new TonyError('RING_MISMATCH', `this worker does not hold variable ${id}`);
-    }
-    return remote;
-  }
-
   #bytesOn(server: number): number {
-    return [...this.#variables.values()].reduce((sum, { pieces }) => sum + (pieces[server]?.count ?? 0), 0) * 4;
+    return [...this.#registry.variables.values()].reduce((sum, { pieces }) => sum + (pieces[server]?.count ?? 0), 0) * 4;
   }
-}
-
-const NOTHING = { addition: { first: 0, variables: [], pieces: [], optimizers: [] }, body: [] };
-
-/** Detects a disposed optimizer by its tensors; an optimizer without tensors always counts as alive. */
-function isDisposed(tf: typeof tfjs, optimizer: tfjs.Optimizer): boolean {
-  return Object.values(optimizer).some((value) => value instanceof tf.Tensor && value.isDisposed);
-}
-
-function bytesOf(numbers: Float32Array, { from, count }: Piece): Uint8Array {
-  return new Uint8Array(numbers.buffer, numbers.byteOffset + from * 4, count * 4);
 }

@@ -12,10 +12,12 @@ import { hasFinalCheckpoint } from '../../strategy/final-checkpoint.ts';
 import { localGradients } from '../../strategy/local-gradients.ts';
 import type { LoopContext, LoopStrategy } from '../../strategy/loop-strategy.ts';
 import { openCheckpointWriter } from '../../strategy/open-checkpoint-writer.ts';
-import { positionsAnswer, sealedAnswer } from '../protocol/messages.ts';
+import { positionsAnswer } from '../protocol/messages.ts';
+import { FixedWeights } from './fixed-weights.ts';
 import { readOptimizerState } from './optimizer-state.ts';
 import { partOf, type RemoteLoopOptions } from './remote-loop.ts';
 import { RemoteVariables } from './remote-variables.ts';
+import { awaitSeal, sealRun } from './run-seal.ts';
 import { ServerGroup } from './server-group.ts';
 
 export interface ServerLoopOptions extends RemoteLoopOptions {
@@ -28,12 +30,6 @@ export interface ServerLoopOptions extends RemoteLoopOptions {
 
 /** The minimum interval between reports of a worker's position to the servers. */
 const POSITION_MS = 200;
-/** The minimum interval between the chief's uploads of untrained variables, which may be large. */
-const FIXED_MS = 2000;
-/** The names of the mail with the chief's untrained variables (including moving averages): the current values, and those at the end. */
-const FIXED = 'variables of the loop that are not trained';
-const LAST_FIXED = 'variables of the loop that are not trained, at the end';
-
 /**
  * A loop whose workers take their own steps, on variables that the parameter servers hold. Rank 0, the chief, restores and writes the
  * checkpoints: it pulls all variables and slots from the servers and writes one file, with the names that a loop has under all-reduce.
@@ -45,7 +41,7 @@ export class ServerLoop implements LoopStrategy {
   readonly #context: LoopContext;
   readonly #run: number;
   readonly #trained: readonly tfjs.Variable[];
-  readonly #fixed: readonly tfjs.Variable[];
+  readonly #fixed: FixedWeights;
   readonly #writer: CheckpointWriter | null;
   /** True for staleness 0: workers pause while the chief takes a checkpoint, so that it contains whole steps. */
   readonly #meets: boolean;
@@ -56,12 +52,6 @@ export class ServerLoop implements LoopStrategy {
   /** The position to send with the next push. */
   #position: TrainingPosition | null = null;
   #positionAt = Number.NEGATIVE_INFINITY;
-  #fixedAt = 0;
-  /**
-   * The data of the untrained variables that the servers last received. Each assignment gives a variable a new data ID, which reveals
-   * changes.
-   */
-  #fixedThere: readonly object[] = [];
   /** Whether this worker has pushed since the last `agree`; the answer to a push shows whether a worker wants to end. */
   #hasPushed = false;
   /** The step of this job's final checkpoint, if the loop had finished before this run began; set on the chief only. */
@@ -77,7 +67,17 @@ export class ServerLoop implements LoopStrategy {
     const { variables, optimizers } = context.state;
     const isTrained = ({ dtype, trainable }: tfjs.Variable) => dtype === 'float32' && trainable && optimizers.length > 0;
     this.#trained = variables.filter(isTrained);
-    this.#fixed = variables.filter((variable) => !isTrained(variable));
+    const fixed = variables.filter((variable) => !isTrained(variable));
+    this.#fixed = new FixedWeights({
+      variables: fixed,
+      // The names are local to this process; the position in the list identifies a variable.
+      capture: () =>
+        capture(
+          context.tf,
+          fixed.map((variable) => ({ name: variable.name, variable })),
+        ),
+      restore: (tensors) => restoreFixed(context.tf, fixed, tensors),
+    });
     this.#meets = staleness === 0 && worldSize > 1;
     this.#writer = rank === 0 && context.checkpoints !== null ? openCheckpointWriter(context, context.checkpoints) : null;
   }
@@ -96,12 +96,10 @@ export class ServerLoop implements LoopStrategy {
     }
     const { position, sealed, steps } = await remote.join({ goesOn: true });
     if (sealed) {
-      await this.#checkSealed(servers);
+      await awaitSeal(servers);
     }
     await this.#enterAll(remote, steps === 0);
-    await this.#takeFixed(servers, sealed ? LAST_FIXED : FIXED);
-    this.#fixedAt = performance.now();
-    this.#fixedThere = this.#fixedHere();
+    await this.#fixed.take(servers, sealed ? 'last' : 'current');
     const isOver = position?.final === true;
     await remote.pull({ now: isOver });
     if (isOver) {
@@ -114,7 +112,7 @@ export class ServerLoop implements LoopStrategy {
   /** Loads the newest valid checkpoint, or the chief's own values, into the servers. */
   async #prepare(remote: RemoteVariables, servers: ServerGroup): Promise<void> {
     const position = this.#restored;
-    await servers.put(0, FIXED, await this.#captureFixed());
+    await this.#fixed.put(servers, 'current');
     await remote.prepare(null, position, null);
     await remote.open();
   }
@@ -189,8 +187,8 @@ export class ServerLoop implements LoopStrategy {
       this.#positionAt = now;
       this.#position = await position();
     }
-    if (this.#options.rank === 0 && now - this.#fixedAt >= FIXED_MS) {
-      await this.#leaveFixed();
+    if (this.#options.rank === 0) {
+      await this.#fixed.updateIfDue(this.#servers as ServerGroup);
     }
   }
 
@@ -236,7 +234,7 @@ export class ServerLoop implements LoopStrategy {
     // The position becomes final only when the run is sealed: until then, a process that replaces this one must reach this point as well.
     const told = { ...(await position()), final: false };
     if (this.#options.rank === 0) {
-      await this.#leaveFixed();
+      await this.#fixed.update(servers);
     }
     await remote.assign();
     // Server 0 answers when no worker has steps left to take.
@@ -244,79 +242,20 @@ export class ServerLoop implements LoopStrategy {
     await remote.pull({ now: true, all: true });
     await remote.pullOptimizers();
     if (this.#options.rank === 0) {
-      await this.#seal(await this.#joined(await position()), servers, afterwards);
+      const last = await this.#joined(await position());
+      await sealRun(servers, last, async () => {
+        await this.#fixed.put(servers, 'last');
+        if (!(await hasFinalCheckpoint(this.#context, last.step, this.#ended))) {
+          await this.#writer?.record(async () => ({ position: last, tensors: await this.#context.state.capture() }));
+        }
+        await Promise.all([this.#writer?.finish(), afterwards]);
+      });
     } else {
       await afterwards;
-      await this.#checkSealed(servers);
-      await this.#takeFixed(servers, LAST_FIXED);
+      await awaitSeal(servers);
+      await this.#fixed.take(servers, 'last');
     }
     this.#finished = true;
-  }
-
-  /** Called on the chief: writes the last checkpoint. */
-  async #seal(position: TrainingPosition, servers: ServerGroup, afterwards: Promise<void>): Promise<void> {
-    const { state } = this.#context;
-    try {
-      await servers.put(0, LAST_FIXED, await this.#captureFixed());
-      if (!(await this.#isWritten(position.step))) {
-        await this.#writer?.record(async () => ({ position, tensors: await state.capture() }));
-      }
-      await Promise.all([this.#writer?.finish(), afterwards]);
-    } catch (error) {
-      await servers.ask(0, { ask: 'seal', failed: true, position });
-      throw error;
-    }
-    await servers.ask(0, { ask: 'seal', failed: false, position });
-  }
-
-  async #isWritten(step: number): Promise<boolean> {
-    const { applicationId, generation, checkpoints } = this.#context;
-    if (checkpoints === null || checkpoints.phase.isEmpty(step)) {
-      return true;
-    }
-    return await hasFinalCheckpoint(checkpoints.store, step, { applicationId, generation, ended: this.#ended });
-  }
-
-  /** Waits until the chief's last checkpoint is stored. @throws TonyError CHECKPOINT_FAILED. */
-  async #checkSealed(servers: ServerGroup): Promise<void> {
-    const { failed } = sealedAnswer.parse((await servers.ask(0, { ask: 'sealed' })).head);
-    if (failed) {
-      throw new TonyError('CHECKPOINT_FAILED', 'the chief could not write the last checkpoint');
-    }
-  }
-
-  /** The names are local to this process; the position in the list identifies a variable. */
-  async #captureFixed(): Promise<StoredTensor[]> {
-    return await capture(
-      this.#context.tf,
-      this.#fixed.map((variable) => ({ name: variable.name, variable })),
-    );
-  }
-
-  /** Called on the chief: uploads the untrained variables, with which a replacement process of its rank continues. */
-  async #leaveFixed(): Promise<void> {
-    const here = this.#fixedHere();
-    this.#fixedAt = performance.now();
-    if (here.some((data, index) => data !== this.#fixedThere[index])) {
-      this.#fixedThere = here;
-      await (this.#servers as ServerGroup).put(0, FIXED, await this.#captureFixed());
-    }
-  }
-
-  #fixedHere(): object[] {
-    return this.#fixed.map(({ dataId }) => dataId);
-  }
-
-  async #takeFixed(servers: ServerGroup, name: string): Promise<void> {
-    const { tf } = this.#context;
-    const tensors = await servers.get(0, name);
-    const [here, there] = [this.#fixed.map(describe).join(', '), tensors.map(describe).join(', ')];
-    if (here !== there) {
-      throw misfit('what the chief trains', `its variables that are not trained are ${there || 'none'}; here they are ${here || 'none'}`);
-    }
-    tf.tidy(() => {
-      for (const [index, variable] of this.#fixed.entries()) variable.assign(tensorOf(tf, tensors[index] as StoredTensor));
-    });
   }
 
   #begun(): RemoteVariables {
@@ -337,6 +276,16 @@ export class ServerLoop implements LoopStrategy {
     this.#writer?.giveUp();
     this.#servers?.close(true);
   }
+}
+
+function restoreFixed(tf: typeof tfjs, fixed: readonly tfjs.Variable[], tensors: readonly StoredTensor[]): void {
+  const [here, there] = [fixed.map(describe).join(', '), tensors.map(describe).join(', ')];
+  if (here !== there) {
+    throw misfit('what the chief trains', `its variables that are not trained are ${there || 'none'}; here they are ${here || 'none'}`);
+  }
+  tf.tidy(() => {
+    for (const [index, variable] of fixed.entries()) variable.assign(tensorOf(tf, tensors[index] as StoredTensor));
+  });
 }
 
 function describe({ dtype, shape }: { readonly dtype: string; readonly shape: readonly number[] }): string {

@@ -1,0 +1,68 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
+import type { ServerGroup } from './server-group.ts';
+
+/** The minimum interval between uploads of changed weights, which may be large. */
+const UPDATE_MS = 2000;
+
+export interface FixedContent {
+  readonly variables: readonly tfjs.Variable[];
+  readonly capture: () => Promise<StoredTensor[]>;
+  readonly restore: (tensors: readonly StoredTensor[]) => void;
+}
+
+/**
+ * The weights that are not trained, including those that layers update themselves (moving averages). The chief stores its own on server 0:
+ * the current ones, with which a replacement process of any rank continues, and those at the end, which all workers adopt.
+ */
+export class FixedWeights {
+  readonly #content: FixedContent;
+  #sentAt = 0;
+  /**
+   * The data of the weights that server 0 last received. Each assignment gives a variable a new data ID, which reveals changes.
+   */
+  #sent: readonly object[] = [];
+
+  constructor(content: FixedContent) {
+    this.#content = content;
+  }
+
+  async capture(): Promise<StoredTensor[]> {
+    return await this.#content.capture();
+  }
+
+  /** Called on the chief. */
+  async put(servers: ServerGroup, when: 'current' | 'last', tensors?: readonly StoredTensor[]): Promise<void> {
+    await servers.put(0, nameOf(when), tensors ?? (await this.capture()));
+  }
+
+  /** Waits until the chief has stored the weights, and copies them into this worker's variables. */
+  async take(servers: ServerGroup, when: 'current' | 'last'): Promise<void> {
+    this.#content.restore(await servers.get(0, nameOf(when)));
+    this.#noteSent();
+  }
+
+  /** Called on the chief: uploads the current weights if they have changed. */
+  async update(servers: ServerGroup): Promise<void> {
+    if (this.#content.variables.some(({ dataId }, index) => dataId !== this.#sent[index])) {
+      this.#noteSent();
+      await this.put(servers, 'current');
+    }
+  }
+
+  /** Like `update`, unless the last upload was less than `UPDATE_MS` ago. */
+  async updateIfDue(servers: ServerGroup): Promise<void> {
+    if (performance.now() - this.#sentAt >= UPDATE_MS) {
+      await this.update(servers);
+    }
+  }
+
+  #noteSent(): void {
+    this.#sentAt = performance.now();
+    this.#sent = this.#content.variables.map(({ dataId }) => dataId);
+  }
+}
+
+function nameOf(when: 'current' | 'last'): string {
+  return when === 'current' ? 'weights that are not trained' : 'weights that are not trained, at the end';
+}

@@ -1,0 +1,23 @@
+import { TonyError } from '../../../platform/errors.ts';
+import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
+import { sealedAnswer } from '../protocol/messages.ts';
+import type { ServerGroup } from './server-group.ts';
+
+/** Called on the chief: seals the run once `finish` has stored the last checkpoint. If it fails, all workers fail. */
+export async function sealRun(servers: ServerGroup, position: TrainingPosition, finish: () => Promise<void>): Promise<void> {
+  try {
+    await finish();
+  } catch (error) {
+    await servers.ask(0, { ask: 'seal', failed: true, position });
+    throw error;
+  }
+  await servers.ask(0, { ask: 'seal', failed: false, position });
+}
+
+/** Waits until the chief has sealed the run. @throws TonyError CHECKPOINT_FAILED. */
+export async function awaitSeal(servers: ServerGroup): Promise<void> {
+  const { failed } = sealedAnswer.parse((await servers.ask(0, { ask: 'sealed' })).head);
+  if (failed) {
+    throw new TonyError('CHECKPOINT_FAILED', 'the chief could not write the last checkpoint');
+  }
+}

@@ -1,0 +1,62 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../../platform/errors.ts';
+import type { Piece } from '../protocol/layout.ts';
+import type { VariableRegistry } from './variable-registry.ts';
+
+/** A server's answer with weights: the pieces of these variables, concatenated. */
+export interface WeightsPart {
+  readonly ids: readonly number[];
+  readonly body: Uint8Array;
+}
+
+/**
+ * Assigns the weights that the servers have sent to the variables.
+ * @param parts by server.
+ * @throws TonyError RING_MISMATCH when a body does not have the length of its pieces.
+ */
+export function takeWeights(tf: typeof tfjs, registry: VariableRegistry, parts: readonly WeightsPart[]): void {
+  const values = wholeValues(registry, parts);
+  tf.tidy(() => {
+    for (const [id, numbers] of values) {
+      const remote = registry.variable(id);
+      // A program may dispose a variable while its step waits for the servers.
+      if (!remote.variable.isDisposed) {
+        remote.variable.assign(tf.tensor(numbers, remote.variable.shape, 'float32'));
+        remote.data = remote.variable.dataId;
+      }
+    }
+  });
+}
+
+/** Joins the pieces of each variable. */
+function wholeValues(registry: VariableRegistry, parts: readonly WeightsPart[]): Map<number, Float32Array> {
+  const values = new Map<number, Float32Array>();
+  const counts = new Map<number, number>();
+  for (const [server, { ids }] of parts.entries()) {
+    for (const id of ids) {
+      counts.set(id, (counts.get(id) ?? 0) + (registry.variable(id).pieces[server] as Piece).count);
+    }
+  }
+  for (const [server, { ids, body }] of parts.entries()) {
+    let at = 0;
+    for (const id of ids) {
+      const { variable, pieces } = registry.variable(id);
+      const { from, count } = pieces[server] as Piece;
+      const numbers = new Float32Array(body.buffer, body.byteOffset + at * 4, count);
+      at += count;
+      if (count === variable.size) {
+        values.set(id, numbers);
+      } else {
+        // The pieces of other servers may be unchanged and absent.
+        const isWhole = counts.get(id) === variable.size;
+        const whole = values.get(id) ?? (isWhole ? new Float32Array(variable.size) : Float32Array.from(variable.dataSync()));
+        whole.set(numbers, from);
+        values.set(id, whole);
+      }
+    }
+    if (at * 4 !== body.length) {
+      throw new TonyError('RING_MISMATCH', `parameter server ${server} has answered with ${body.length} bytes instead of ${at * 4}`);
+    }
+  }
+  return values;
+}

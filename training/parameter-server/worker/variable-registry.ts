@@ -1,0 +1,145 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../../platform/errors.ts';
+import type { Piece } from '../protocol/layout.ts';
+
+/** An optimizer with its variables, to be entered on the servers before a step. */
+export interface Entry {
+  readonly optimizer: tfjs.Optimizer;
+  /** float32, in the order in which gradients are applied. */
+  readonly variables: readonly tfjs.Variable[];
+  /** The variables to assign to the optimizer now; all of them by default. */
+  readonly given?: readonly tfjs.Variable[];
+  /** The name of each variable in checkpoints. */
+  readonly tensors?: readonly string[];
+  /** The server of each variable; null to let the layout balance it. */
+  readonly placed?: readonly (number | null)[];
+}
+
+/** The part of an entry that is not registered yet. */
+export interface NewEntry {
+  readonly entry: Entry;
+  /** The number of the first new variable; the others are numbered consecutively. */
+  readonly first: number;
+  readonly variables: readonly tfjs.Variable[];
+  /** The index of the optimizer. */
+  readonly optimizer: number;
+  readonly isNewOptimizer: boolean;
+  /** The variables that are not assigned to the optimizer yet. */
+  readonly joined: readonly tfjs.Variable[];
+  /** The number of a registered or new variable. */
+  readonly numberOf: (variable: tfjs.Variable) => number;
+}
+
+export interface RemoteVariable {
+  readonly variable: tfjs.Variable;
+  /** By server; undefined for a server without a piece. */
+  readonly pieces: (Piece | undefined)[];
+  /** The data of the last value from the servers. A different data ID means that the program has assigned a value. */
+  data: object;
+}
+
+export interface RemoteOptimizer {
+  readonly index: number;
+  /** The numbers of its variables, in the order of assignment. */
+  readonly ids: number[];
+}
+
+/** The numbers of a worker's variables and optimizers in one run: the same in all workers, because all register them in the same order. */
+export class VariableRegistry {
+  readonly #tf: typeof tfjs;
+  /** By number, in the order of entry; variables that the program has disposed are deleted. */
+  readonly #variables = new Map<number, RemoteVariable>();
+  /** The numbers by the variables' IDs in TensorFlow.js. */
+  readonly #numbers = new Map<number, number>();
+  #count = 0;
+  readonly #optimizers = new WeakMap<tfjs.Optimizer, RemoteOptimizer>();
+  /** By index. Weak references, so that only the program keeps its optimizers alive. */
+  readonly #live = new Map<number, WeakRef<tfjs.Optimizer>>();
+  #optimizerCount = 0;
+
+  constructor(tf: typeof tfjs) {
+    this.#tf = tf;
+  }
+
+  /** @returns null if the servers know all of it. */
+  newIn(entry: Entry): NewEntry | null {
+    const known = this.#optimizers.get(entry.optimizer);
+    const variables = [...new Set(entry.variables)].filter(({ id }) => !this.#numbers.has(id));
+    const assigned = new Set(known?.ids);
+    const joined = [...new Set(entry.given ?? entry.variables)].filter(({ id }) => !assigned.has(this.#numbers.get(id) ?? -1));
+    if (variables.length === 0 && joined.length === 0 && known !== undefined) {
+      return null;
+    }
+    const first = this.#count;
+    const added = new Map(variables.map(({ id }, index) => [id, first + index]));
+    const numberOf = ({ id }: tfjs.Variable) => (this.#numbers.get(id) ?? added.get(id)) as number;
+    const optimizer = known?.index ?? this.#optimizerCount;
+    return { entry, first, variables, optimizer, isNewOptimizer: known === undefined, joined, numberOf };
+  }
+
+  register({ entry, variables, joined, numberOf }: NewEntry): void {
+    const ids = joined.map(numberOf);
+    for (const variable of variables) {
+      this.#numbers.set(variable.id, this.#count);
+      this.#variables.set(this.#count, { variable, pieces: [], data: variable.dataId });
+      this.#count++;
+    }
+    const known = this.#optimizers.get(entry.optimizer);
+    if (known === undefined) {
+      this.#optimizers.set(entry.optimizer, { index: this.#optimizerCount, ids });
+      this.#live.set(this.#optimizerCount, new WeakRef(entry.optimizer));
+      this.#optimizerCount++;
+    } else {
+      known.ids.push(...ids);
+    }
+  }
+
+  get variables(): ReadonlyMap<number, RemoteVariable> {
+    return this.#variables;
+  }
+
+  /** @throws TonyError RING_MISMATCH when the variable has been disposed or was never entered. */
+  variable(number: number): RemoteVariable {
+    const remote = this.#variables.get(number);
+    if (remote === undefined) {
+      throw new TonyError('RING_MISMATCH', `this worker does not hold variable ${number}`);
+    }
+    return remote;
+  }
+
+  optimizer(optimizer: tfjs.Optimizer): RemoteOptimizer {
+    return this.#optimizers.get(optimizer) as RemoteOptimizer;
+  }
+
+  /** The registered optimizers that the program still uses. */
+  liveOptimizers(): tfjs.Optimizer[] {
+    return [...this.#live.values()].flatMap((ref) => this.#liveOf(ref) ?? []);
+  }
+
+  /** Removes and returns what the program has disposed since the last call; null for nothing. */
+  forgetDisposed(): { variables: number[]; optimizers: number[] } | null {
+    const variables = [...this.#variables].filter(([, { variable }]) => variable.isDisposed).map(([number]) => number);
+    const optimizers = [...this.#live].filter(([, ref]) => this.#liveOf(ref) === null).map(([index]) => index);
+    for (const number of variables) {
+      this.#numbers.delete(this.variable(number).variable.id);
+      this.#variables.delete(number);
+    }
+    for (const index of optimizers) {
+      this.#live.delete(index);
+    }
+    if (variables.length > 0) {
+      for (const { ids } of this.liveOptimizers().map((optimizer) => this.optimizer(optimizer))) {
+        ids.splice(0, ids.length, ...ids.filter((number) => this.#variables.has(number)));
+      }
+    }
+    return variables.length + optimizers.length === 0 ? null : { variables, optimizers };
+  }
+
+  /** Detects a disposed optimizer by its tensors; an optimizer without tensors counts as alive until it is collected. */
+  #liveOf(ref: WeakRef<tfjs.Optimizer>): tfjs.Optimizer | null {
+    const optimizer = ref.deref();
+    const isDisposed =
+      optimizer === undefined || Object.values(optimizer).some((value) => value instanceof this.#tf.Tensor && value.isDisposed);
+    return isDisposed ? null : optimizer;
+  }
+}
