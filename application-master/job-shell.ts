@@ -1,3 +1,4 @@
+import { describeEntry } from '../conf/event-text.ts';
 import { CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
 import type { HistoryEntry, JobResult, JobStatus } from '../conf/status.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
@@ -193,7 +194,10 @@ export class JobShell {
         break;
       case 'record':
         // In the ApplicationMaster's log, `attempt` is that of the ApplicationMaster.
-        log.info({ ...action.entry, at: undefined, attempt: undefined }, action.entry.event);
+        log.info(
+          { ...action.entry, at: undefined, attempt: undefined, failure: undefined, detail: describeEntry(action.entry) },
+          action.entry.event,
+        );
         files.record(action.entry);
         this.#options.recorded(action.entry);
         break;

@@ -1,10 +1,12 @@
 /** The library `tony-ts`: defines, submits, follows and ends jobs from a program. The command line uses only these functions. */
 
+export { describeEntry, describeFailure } from '../conf/event-text.ts';
 export type { ExplainedKey } from '../conf/explain-key.ts';
 export type { Job, Role } from '../conf/job.ts';
 export { type LoadOptions, loadJob, parseJob } from '../conf/load-job.ts';
 export type { SiteConfig } from '../conf/site.ts';
 export type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskState, TaskStatus, Usage } from '../conf/status.ts';
+export type { FailureCause, FailureCost, FirstFailure, ProgramEnd, TaskFailure } from '../conf/task-failure.ts';
 export type { Application } from '../hadoop/yarn/resource-manager-answers.ts';
 export { type ErrorCode, TonyError } from '../platform/errors.ts';
 export type { CacheUse } from './cache/cache-uses.ts';

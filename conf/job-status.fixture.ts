@@ -1,6 +1,12 @@
 import type { JobStatus, OrphanedContainer, TaskStatus } from './status.ts';
+import type { TaskFailure } from './task-failure.ts';
 
 // A running job for tests; each test changes only the fields that matter to it.
+
+/** A program that exited with code 3. */
+export function taskFailure(change: Partial<TaskFailure> = {}): TaskFailure {
+  return { cause: { kind: 'program', exit: { code: 3, signal: null } }, cost: 'charged', node: null, lines: [], ...change };
+}
 
 export function taskStatus(change: Partial<TaskStatus> = {}): TaskStatus {
   return {
@@ -17,7 +23,7 @@ export function taskStatus(change: Partial<TaskStatus> = {}): TaskStatus {
     metrics: {},
     usage: null,
     silentMs: 10,
-    exitCode: null,
+    exit: null,
     failure: null,
     ...change,
   };

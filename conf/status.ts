@@ -1,3 +1,5 @@
+import type { FirstFailure, ProgramEnd, TaskFailure } from './task-failure.ts';
+
 /** The status of a job for users: the response of `GET /tony/api/job` and the content of final.json. */
 export interface JobStatus {
   readonly applicationId: string;
@@ -44,15 +46,6 @@ export interface OrphanedContainer {
   readonly mayRunForMs: number;
 }
 
-export interface FirstFailure {
-  /** `worker:1`; null when the failure concerns no task. */
-  readonly task: string | null;
-  /** Describes the failure in one sentence. */
-  readonly text: string;
-  /** The last lines of the program's stderr. */
-  readonly lines: readonly string[];
-}
-
 export interface TensorBoardStatus {
   /** `off`: the job does not request it. `unavailable`: it cannot run, `message` gives the reason, and the job's own charts replace it. */
   readonly state: 'off' | 'waiting' | 'starting' | 'ready' | 'unavailable';
@@ -92,8 +85,10 @@ export interface TaskStatus {
   readonly usage: Usage | null;
   /** ms since the last heartbeat; null before the first. */
   readonly silentMs: number | null;
-  readonly exitCode: number | null;
-  readonly failure: string | null;
+  /** The end of the task's newest program; null while it runs. */
+  readonly exit: ProgramEnd | null;
+  /** The newest failure; null if the task has not failed. */
+  readonly failure: TaskFailure | null;
 }
 
 export interface Usage {
@@ -128,6 +123,17 @@ export interface HistoryEntry {
   readonly generation?: number;
   readonly containerId?: string;
   readonly node?: string;
+  /** `program-ended`: how. */
+  readonly exit?: ProgramEnd;
+  /** `task-failed`, `failure-corrected`: why, and whether it counts. */
+  readonly failure?: TaskFailure;
+  /** `executor-registered`: the state of its program. */
+  readonly phase?: 'idle' | 'running' | 'ended';
+  /** `generation-started`: why the previous generation ended. */
+  readonly reason?: string;
+  /** `job-finished`: how the job ended; `detail` is the message. */
+  readonly result?: JobResult['state'];
+  /** A text for users. */
   readonly detail?: string;
 }
 

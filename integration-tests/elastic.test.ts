@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { localPaths } from '../client/files/local-layout.ts';
+import { describeEntry } from '../conf/event-text.ts';
 import type { HistoryEntry, JobStatus } from '../conf/status.ts';
 import { runCommand, startCommand } from './command.ts';
 import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
@@ -207,11 +208,11 @@ function trained(steps: string, generation: number): TrainedStep[] {
     .flatMap(([of, step, workers, rate, loss]) => (of === generation ? [{ step, workers, rate, loss }] : []));
 }
 
-function reasons(events: string): (string | undefined)[] {
+function reasons(events: string): string[] {
   return events
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as HistoryEntry)
     .filter(({ event }) => event === 'generation-started')
-    .map(({ detail }) => detail);
+    .map(describeEntry);
 }

@@ -110,7 +110,7 @@ describe.each([
     const [value] = jsonLines((await at.run(['describe', id, '--output', 'json'])).stdout);
     expect(value).toMatchObject({
       applicationId: id,
-      failure: { task: 'worker:1', lines: ['TypeError: loss is not a function'] },
+      failure: { role: 'worker', index: 1, cause: { kind: 'program', exit: { code: 3 } }, lines: ['TypeError: loss is not a function'] },
       state: 'FAILED',
       roles: [{ name: 'worker' }, { name: 'watcher' }],
       tasks: [

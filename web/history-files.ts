@@ -1,4 +1,6 @@
+import { z } from 'zod';
 import type { HistoryEntry, TaskUsageSample, UsageSample } from '../conf/status.ts';
+import { programEndSchema, taskFailureSchema } from '../conf/task-failure.ts';
 import { TASK_NAME } from '../conf/values/role-name.ts';
 import { isRecord } from '../platform/is-record.ts';
 
@@ -30,27 +32,31 @@ export function parseEntries(text: string): HistoryEntry[] {
 
 /** Parses one event and drops unknown fields; null if the line is damaged or no event. */
 export function parseEntry(line: string): HistoryEntry | null {
-  const value = parsed(line);
-  if (!isEntry(value)) return null;
-  const { at, event } = value;
-  const rest = KEYS.flatMap((key) => (value[key] === undefined ? [] : [[key, value[key]] as const]));
-  return { at, event, ...Object.fromEntries(rest) };
+  return checkedEntry(parsed(line));
 }
 
-const TEXTS = ['role', 'containerId', 'node', 'detail'] as const;
-const NUMBERS = ['index', 'generation', 'attempt'] as const;
-const KEYS = [...TEXTS, ...NUMBERS];
-
-/** Whether a value has the form of a stored event. */
-export function isEntry(value: unknown): value is HistoryEntry {
-  return (
-    isRecord(value) &&
-    typeof value.event === 'string' &&
-    typeof value.at === 'number' &&
-    TEXTS.every((key) => value[key] === undefined || typeof value[key] === 'string') &&
-    NUMBERS.every((key) => value[key] === undefined || typeof value[key] === 'number')
-  );
+/** Like `parseEntry`, for a parsed value. */
+export function checkedEntry(value: unknown): HistoryEntry | null {
+  // JSON has no undefined: a field that exists has a value.
+  return (entrySchema.safeParse(value).data as HistoryEntry | undefined) ?? null;
 }
+
+const entrySchema = z.object({
+  at: z.number(),
+  event: z.string(),
+  role: z.string().optional(),
+  index: z.number().optional(),
+  attempt: z.number().optional(),
+  generation: z.number().optional(),
+  containerId: z.string().optional(),
+  node: z.string().optional(),
+  exit: programEndSchema.optional(),
+  failure: taskFailureSchema.optional(),
+  phase: z.enum(['idle', 'running', 'ended']).optional(),
+  reason: z.string().optional(),
+  result: z.enum(['SUCCEEDED', 'FAILED', 'KILLED']).optional(),
+  detail: z.string().optional(),
+});
 
 export function parseSamples(text: string): UsageSample[] {
   return text.split('\n').flatMap((line) => parseSample(line) ?? []);

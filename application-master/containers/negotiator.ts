@@ -1,6 +1,6 @@
 import type { Role } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status.ts';
-import type { ContainerEnd } from '../../hadoop/yarn/container-exit.ts';
+import type { ContainerEnd } from '../../conf/task-failure.ts';
 import type { Container } from '../job/events.ts';
 
 /**

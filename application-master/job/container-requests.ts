@@ -62,7 +62,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
       attempts: task.attempts + 1,
       savedRevision: transition.state.revision + 1,
       waitingSince: restartsAlone(transition.state, task) ? transition.now : task.waitingSince,
-      exitCode: null,
+      exit: null,
       // Clears the metrics of the previous TensorBoard: the new one reports whether it answers.
       ...(isTensorBoardRole(transition.state.frozen.job, task.role) && { metrics: {} }),
     });

@@ -1,4 +1,4 @@
-import type { ContainerEnd } from '../../hadoop/yarn/container-exit.ts';
+import type { ContainerEnd } from '../../conf/task-failure.ts';
 import type { Event } from './events.ts';
 import { type Ending, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { outlivesMs } from './timeouts.ts';

@@ -1,6 +1,6 @@
 import type { Role } from '../../conf/job.ts';
 import type { HistoryEntry, JobResult, TaskState, Usage } from '../../conf/status.ts';
-import type { ContainerEnd } from '../../hadoop/yarn/container-exit.ts';
+import type { ContainerEnd, FirstFailure, ProgramEnd } from '../../conf/task-failure.ts';
 import type { Notice } from '../../protos/executor-protocol.ts';
 import type { Member } from '../../training/process/task-context.ts';
 
@@ -140,7 +140,7 @@ export interface Snapshot {
   readonly tasks: readonly SnapshotTask[];
   /** Containers that were ordered to stop and whose end is not confirmed yet. */
   readonly ending: readonly SnapshotEnding[];
-  readonly firstFailure: string | null;
+  readonly firstFailure: FirstFailure | null;
   /** Generations in a row that failed before they made progress. */
   readonly fruitless: number;
   readonly metrics: Readonly<Record<string, number>>;
@@ -162,7 +162,7 @@ export interface SnapshotTask {
   /** Failures charged to the restart budget. */
   readonly failures: number;
   readonly failedNodes: readonly string[];
-  readonly exitCode: number | null;
+  readonly exit: ProgramEnd | null;
 }
 
 export interface SnapshotEnding {

@@ -1,5 +1,5 @@
 import type { Usage } from '../../conf/status.ts';
-import { describeExit, oneLine } from './diagnostics.ts';
+import { oneLine, programEnd } from './diagnostics.ts';
 import { greetStranger, heardStranger, noteLeft, noteStreamLost } from './ending.ts';
 import type { Event, ProgramExit, Progress } from './events.ts';
 import { isLastStraw } from './failures.ts';
@@ -52,7 +52,7 @@ export function hello(transition: Transition, event: Said<'hello'>): void {
   };
   transition.update(slot, { executor, reattachBy: null, state: task.state === 'launching' ? 'registered' : task.state });
   if (before === null)
-    transition.recordTask('executor-registered', transition.task(slot), { detail: `${event.host}:${event.port}, ${event.phase}` });
+    transition.recordTask('executor-registered', transition.task(slot), { detail: `${event.host}:${event.port}`, phase: event.phase });
   if (transition.state.result !== null) return;
   if (!inGang(task)) helloUnranked(transition, slot, event);
   else if (transition.gang?.phase === 'forming') helloForming(transition, slot, event, before);
@@ -225,11 +225,11 @@ function judgeExit(transition: Transition, slot: number, exit: ProgramExit): voi
   if (inGang(task) && exit.generation !== transition.state.generation) return;
   transition.updateExecutor(slot, { program: { ...program, phase: 'ended' }, awaiting: null, mayRun: false, stoppedSince: null });
   if (transition.state.result !== null) return;
-  transition.recordTask('program-ended', task, { generation: exit.generation, detail: describeExit(exit) });
+  transition.recordTask('program-ended', task, { generation: exit.generation, exit: programEnd(exit) });
   if (exit.code === 0 && exit.signal === '') succeed(transition, slot);
   else {
     const until = worthWaiting(transition, transition.task(slot), exit);
-    if (until > transition.now) transition.update(slot, { pendingExit: { exit, until }, exitCode: exit.code });
+    if (until > transition.now) transition.update(slot, { pendingExit: { exit, until }, exit: programEnd(exit) });
     else failTask(transition, slot, { kind: 'program', exit });
   }
 }
@@ -248,7 +248,7 @@ function worthWaiting(transition: Transition, task: Task, exit: ProgramExit): nu
  * would treat the task as lost.
  */
 function succeed(transition: Transition, slot: number): void {
-  transition.update(slot, { state: 'succeeded', exitCode: 0, leaveRevision: transition.state.revision + 1 });
+  transition.update(slot, { state: 'succeeded', exit: { code: 0, signal: null }, leaveRevision: transition.state.revision + 1 });
   transition.dirty = true;
 }
 

@@ -1,5 +1,7 @@
+import { describeFailure, describeStderr } from '../../conf/event-text.ts';
+import type { FailureCost, TaskFailure } from '../../conf/task-failure.ts';
 import { backoffMs } from '../../platform/backoff.ts';
-import { type Cause, describeCause, describeStderr, oneLine } from './diagnostics.ts';
+import { type Cause, taskFailure } from './diagnostics.ts';
 import { isFree } from './ending.ts';
 import { type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
 import { inGang, isElastic, isIndependentlyReplaceable, memberTasks, restartsAlone } from './membership.ts';
@@ -7,26 +9,15 @@ import { falls, isTensorBoardRole, tensorBoardPause } from './tensorboard-task.t
 import { answerMs, graceMs, silenceMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
-/**
- * What a failure costs the task.
- * - `charged`: one restart.
- * - `free`: nothing, because the cluster caused the failure.
- * - `victim`: nothing, because the task failed as a consequence of another failure that is already counted.
- */
-type Cost = 'charged' | 'free' | 'victim';
-
 /** A failure of a task, and what it costs. */
 export interface Failure {
   /** The task before the failure. */
   readonly task: Task;
   readonly cause: Cause;
-  readonly cost: Cost;
+  /** What the history and the status record of it. */
+  readonly facts: TaskFailure;
   /** True if the cluster may still report that it caused the failure. */
   readonly refundable: boolean;
-  /** The rest of a sentence that begins with the task's name. */
-  readonly sentence: string;
-  /** The last lines of the program's stderr as a separate paragraph. */
-  readonly stderr: string;
   /** Generations in a row without progress that ended with a charged failure; 0 if this failure ends none. */
   readonly fruitless: number;
 }
@@ -92,31 +83,28 @@ export function chargeFailure(transition: Transition, task: Task, cause: Cause):
   return {
     task,
     cause,
-    cost,
+    facts: taskFailure(cause, cost, task.role, task.container?.node ?? null),
     refundable: charged && judgedByLooks(cause),
-    sentence: describeCause(cause, task.role, task.container?.node ?? null),
-    stderr: describeStderr(cause),
     fruitless: charged && !restartsAlone(state, task) ? countFruitless(transition) : 0,
   };
 }
 
 /** Records a failure in the history, in the status of the task and, if it is the first one, of the job. */
-export function recordFailure(transition: Transition, { task, cause, cost, sentence, stderr }: Failure): void {
-  const text = `${sentence}${stderr}`;
-  const note = cost === 'charged' ? '' : cost === 'free' ? '(not counted: the cluster) ' : '(not counted: it lost its peers) ';
-  transition.recordTask('task-failed', task, { generation: task.generation, detail: `${note}${text}` });
+export function recordFailure(transition: Transition, { task, cause, facts }: Failure): void {
+  const { role, index } = task;
+  transition.recordTask('task-failed', task, { generation: task.generation, failure: facts });
   const suspect =
-    task.container !== null && cost !== 'victim' && speaksAgainstNode(cause) && !isTensorBoardRole(jobOf(transition.state), task.role);
+    task.container !== null && facts.cost !== 'victim' && speaksAgainstNode(cause) && !isTensorBoardRole(jobOf(transition.state), role);
   transition.update(task.slot, {
-    failure: text,
-    exitCode: cause.kind === 'program' ? cause.exit.code : task.exitCode,
+    failure: facts,
+    exit: facts.cause.kind === 'program' ? facts.cause.exit : task.exit,
     failedNodes: suspect ? [...task.failedNodes, task.container.node].slice(-LIMITS.notices) : task.failedNodes,
-    launchFailure: cause.kind === 'launch' || cause.kind === 'unheard' ? sentence : task.launchFailure,
+    launchFailure: cause.kind === 'launch' || cause.kind === 'unheard' ? describeFailure(facts, role.name) : task.launchFailure,
   });
   transition.dirty = true;
   // A sidecar's failure is not a cause of the job's failure.
-  if (cost === 'charged' && transition.state.firstFailure === null && task.role.tracking !== 'sidecar')
-    transition.patch({ firstFailure: { text: `${nameOf(task)}: ${text}`, containerId: task.container?.id ?? null } });
+  if (facts.cost === 'charged' && transition.state.firstFailure === null && role.tracking !== 'sidecar')
+    transition.patch({ firstFailure: { failure: { role: role.name, index, ...facts }, containerId: task.container?.id ?? null } });
 }
 
 /**
@@ -139,16 +127,16 @@ export function correctFailure(transition: Transition, containerId: string, caus
   if (task === undefined || (!isFree(cause.end) && cause.end !== 'memory-exceeded')) return;
   // By now, `stopped-by-master` and `released` result from this ApplicationMaster's own stop orders.
   if (cause.end === 'stopped-by-master' || cause.end === 'released') return;
-  const sentence = describeCause(cause, task.role, null);
   const free = isFree(cause.end);
-  transition.recordTask('failure-corrected', task, { containerId, detail: `${free ? '(not counted after all) ' : ''}${sentence}` });
+  const failure = taskFailure(cause, free ? 'free' : 'charged', task.role, null);
+  transition.recordTask('failure-corrected', task, { containerId, failure });
   transition.update(task.slot, {
-    failure: sentence,
+    failure,
     failures: free ? Math.max(0, task.failures - 1) : task.failures,
     freeFailures: free ? task.freeFailures + 1 : task.freeFailures,
   });
   if (transition.state.firstFailure?.containerId === containerId) {
-    transition.patch({ firstFailure: free ? null : { text: `${nameOf(task)}: ${sentence}`, containerId } });
+    transition.patch({ firstFailure: free ? null : { failure: { role: task.role.name, index: task.index, ...failure }, containerId } });
   }
   if (free && inGang(task) && !isIndependentlyReplaceable(jobOf(transition.state), task.role))
     transition.patchGang({ fruitless: Math.max(0, (transition.gang?.fruitless ?? 0) - 1) });
@@ -167,7 +155,7 @@ function countFruitless(transition: Transition): number {
   return fruitless;
 }
 
-function costOf(state: JobState, task: Task, cause: Cause): Cost {
+function costOf(state: JobState, task: Task, cause: Cause): FailureCost {
   const incident = state.gang?.incident ?? null;
   if (inGang(task) && incident !== null && state.now < incident.until && task.executor?.ranIn === incident.generation) return 'victim';
   switch (cause.kind) {
@@ -221,7 +209,7 @@ function wasStarted(task: Task): boolean {
  */
 export function whyNotRestarted(
   transition: Transition,
-  { task, cost, fruitless }: Failure,
+  { task, facts: { cost }, fruitless }: Failure,
 ): { readonly kind: 'task' | 'job'; readonly text: string } | null {
   if (isTensorBoardRole(jobOf(transition.state), task.role)) return null;
   const { failures, freeFailures, unstarted } = transition.task(task.slot);
@@ -250,13 +238,19 @@ export function restartPause(transition: Transition, slot: number): number {
 }
 
 /** The diagnostics of a job that fails because a task is not restarted. */
-export function failureDiagnostics(state: JobState, { task, sentence, stderr }: Failure, end: string): string {
-  const first = state.firstFailure;
-  const own = `${nameOf(task)}: ${sentence}${stderr}`;
-  const earlier =
-    first === null || first.text === own
-      ? ''
-      : `\nThe job's first failure: ${first.text.startsWith(`${nameOf(task)}: ${sentence}`) ? oneLine(first.text.split('\n')[0] ?? '') : first.text}`;
+export function failureDiagnostics(state: JobState, { task, facts }: Failure, end: string): string {
+  const stderr = describeStderr(facts);
   const next = stderr === '' ? ` Its log: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)}` : '';
-  return `${nameOf(task)} ${end}: ${sentence}.${next}${stderr}${earlier}`;
+  return `${nameOf(task)} ${end}: ${describeFailure(facts, task.role.name)}.${next}${stderr}${earlierFailure(state, task, facts)}`;
+}
+
+/** The job's first failure, unless it is this one; without its last lines if only these differ. */
+function earlierFailure({ firstFailure }: JobState, task: Task, facts: TaskFailure): string {
+  if (firstFailure === null) return '';
+  const { role, index, ...first } = firstFailure.failure;
+  const sentence = describeFailure(first, role);
+  const stderr = describeStderr(first);
+  const isAlike = role === task.role.name && index === task.index && sentence === describeFailure(facts, role);
+  if (isAlike && stderr === describeStderr(facts)) return '';
+  return `\nThe job's first failure: ${role}:${index}: ${sentence}${isAlike ? '' : stderr}`;
 }

@@ -45,7 +45,7 @@ export function finish(transition: Transition): void {
   if (draining.length > 0 && transition.now < (transition.state.stoppedAt ?? transition.now) + LIMITS.drainMs) return;
   for (const each of draining) transition.act({ type: 'stop-container', containerId: each.containerId });
   transition.patch({ finished: true });
-  transition.record('job-finished', { detail: result.diagnostics === '' ? result.state : `${result.state}: ${result.diagnostics}` });
+  transition.record('job-finished', { result: result.state, ...(result.diagnostics === '' ? {} : { detail: result.diagnostics }) });
   transition.act({ type: 'finish', result });
 }
 

@@ -54,7 +54,7 @@ export function prepare(transition: Transition, slot: number): void {
       generation: executor.program.generation,
       detail: 'a new generation is formed',
     });
-  transition.update(slot, { state: 'registered', pendingExit: null, exitCode: null });
+  transition.update(slot, { state: 'registered', pendingExit: null, exit: null });
   // A port that no program has used is valid for any generation.
   if (executor.program === null && executor.awaiting === null && executor.portFor === 0 && executor.port > 0) return;
   transition.updateExecutor(slot, {
@@ -110,7 +110,12 @@ export function startGeneration(transition: Transition): void {
     startedFrom: transition.state.checkpointStep,
     members: membersOf(transition.state),
   });
-  transition.record('generation-started', { generation, detail: describeMembers(transition.state, members) });
+  const why = transition.gang?.why ?? '';
+  transition.record('generation-started', {
+    generation,
+    detail: describeMembers(transition.state, members),
+    ...(why === '' ? {} : { reason: why }),
+  });
   for (const task of members) startMember(transition, task.slot);
 }
 
@@ -120,8 +125,7 @@ function describeMembers(state: JobState, members: readonly Task[]): string {
   const ranked = members.filter(({ rank }) => rank !== null);
   const role = elasticRole(jobOf(state));
   const share = role === null ? '' : ` (${ranked.filter((task) => task.role === role).length} of ${describeRange(role)} ${role.name}s)`;
-  const why = state.gang === null || state.gang.why === '' ? '' : `; ${state.gang.why}`;
-  return `${count(ranked, 'ranked task')}${share}${servers.length === 0 ? '' : `, ${count(servers, 'parameter server')}`}${why}`;
+  return `${count(ranked, 'ranked task')}${share}${servers.length === 0 ? '' : `, ${count(servers, 'parameter server')}`}`;
 }
 
 /**
@@ -169,7 +173,7 @@ export function startMember(transition: Transition, slot: number): void {
 }
 
 function markStarted(transition: Transition, slot: number, generation: number): void {
-  transition.update(slot, { generation, exitCode: null });
+  transition.update(slot, { generation, exit: null });
   transition.updateExecutor(slot, {
     program: { generation, phase: 'starting' },
     awaiting: { answer: 'started', since: transition.now },

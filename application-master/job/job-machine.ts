@@ -206,7 +206,8 @@ function admitted(transition: Transition): void {
 
 /** Gives up TensorBoard because no node of the cluster can ever satisfy its request. The job continues without it. */
 function goWithout(transition: Transition, role: Role, sentence: string): void {
-  for (const task of transition.state.tasks) if (task.role === role) transition.update(task.slot, { state: 'lost', failure: sentence });
+  const failure = { cause: { kind: 'impossible', reason: sentence }, cost: 'free', node: null, lines: [] } as const;
+  for (const task of transition.state.tasks) if (task.role === role) transition.update(task.slot, { state: 'lost', failure });
   transition.dirty = true;
   transition.record('went-without', { role: role.name, detail: sentence });
 }
@@ -295,7 +296,7 @@ function freshTask(place: Place, slot: number, now: number): Task {
     leaveRevision: null,
     pendingExit: null,
     generation: 0,
-    exitCode: null,
+    exit: null,
     failure: null,
     usage: null,
     step: 0,

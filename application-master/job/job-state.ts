@@ -1,5 +1,6 @@
 import type { FrozenJob, Job, Role } from '../../conf/job.ts';
 import type { JobResult, TaskState, Usage } from '../../conf/status.ts';
+import type { FirstFailure, ProgramEnd, TaskFailure } from '../../conf/task-failure.ts';
 import type { Notice } from '../../protos/executor-protocol.ts';
 import type { Member } from '../../training/process/task-context.ts';
 import type { Container, JobLimits, ProgramExit } from './events.ts';
@@ -41,7 +42,7 @@ export interface JobState {
   readonly durableRevision: number;
   /** Silence of executors is counted from this time at the earliest: the ApplicationMaster itself was stalled until then. */
   readonly heardFloor: number;
-  readonly firstFailure: { readonly text: string; readonly containerId: string | null } | null;
+  readonly firstFailure: { readonly failure: FirstFailure; readonly containerId: string | null } | null;
   /** Metrics from an earlier attempt. */
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
@@ -152,8 +153,8 @@ export interface Task {
   readonly pendingExit: { readonly exit: ProgramExit; readonly until: number } | null;
   /** Generation of the task's newest program. */
   readonly generation: number;
-  readonly exitCode: number | null;
-  readonly failure: string | null;
+  readonly exit: ProgramEnd | null;
+  readonly failure: TaskFailure | null;
   readonly usage: Usage | null;
   readonly step: number;
   readonly metrics: Readonly<Record<string, number>>;

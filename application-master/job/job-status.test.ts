@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { taskFailure } from '../../conf/job-status.fixture.ts';
 import type { JobState, Task } from './job-state.ts';
 import { statusOf } from './job-status.ts';
 import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
@@ -21,14 +22,18 @@ test.each([
   ['not wanted yet', { state: 'requested', asked: false, failure: null }, { state: 'waiting', message: '' }],
   [
     'gone for the moment',
-    { state: 'requested', failure: 'the container was lost\nLast lines of its stderr:\nx' },
-    { state: 'waiting', message: 'It is started again: the container was lost' },
+    { state: 'requested', failure: taskFailure({ lines: ['x'] }) },
+    { state: 'waiting', message: 'It is started again: its program exited with code 3' },
   ],
   ['on its way', { state: 'launching' }, { state: 'starting', message: '' }],
   ['there, but not answering yet', { state: 'running', metrics: {} }, { state: 'starting', message: '' }],
   ['answering', { state: 'running', metrics: { ready: 1 } }, { state: 'ready', message: '' }],
   ['down', { state: 'running', metrics: { ready: 0 } }, { state: 'starting', message: '' }],
-  ['lost for good', { state: 'lost', failure: 'no node is so large\nx' }, { state: 'unavailable', message: 'no node is so large' }],
+  [
+    'lost for good',
+    { state: 'lost', failure: taskFailure({ cause: { kind: 'impossible', reason: 'no node is so large' } }) },
+    { state: 'unavailable', message: 'no node is so large' },
+  ],
 ] as const)('a TensorBoard that is %s', (_what, change, expected) => {
   expect(tensorBoard(change)).toEqual(expected);
 });
@@ -39,7 +44,7 @@ test('why there is none, its program has said', () => {
     { task: 'tensorboard:0', text: 'No Python 3.9 or newer on node1.', about: '' },
   ];
   const expected = { state: 'unavailable', message: 'No Python 3.9 or newer on node1.' };
-  expect(tensorBoard({ state: 'succeeded', exitCode: 0 }, notices)).toEqual(expected);
+  expect(tensorBoard({ state: 'succeeded', exit: { code: 0, signal: null } }, notices)).toEqual(expected);
 });
 
 test('off when nobody has asked for one', () => {
@@ -53,10 +58,13 @@ test('the first failure is told in its parts, and what nobody misses is none', (
   expect(job.status().failure).toBeNull();
   job.exit(second ?? '', 3, { stderr: 'Traceback:\n  boom' });
   expect(job.status().failure).toEqual({
-    task: 'worker:1',
-    text: expect.stringContaining('exited with code 3'),
+    role: 'worker',
+    index: 1,
+    cause: { kind: 'program', exit: { code: 3, signal: null } },
+    cost: 'charged',
+    node: 'h2:1',
     lines: ['Traceback:', '  boom'],
   });
   job.exit(first ?? '', 5, { stderr: 'later' });
-  expect(job.status().failure).toMatchObject({ task: 'worker:1' });
+  expect(job.status().failure).toMatchObject({ role: 'worker', index: 1 });
 });

@@ -1,5 +1,6 @@
+import { describeFailure } from '../../conf/event-text.ts';
 import { TENSORBOARD_ROLE } from '../../conf/job.ts';
-import type { ElasticStatus, FirstFailure, JobStatus, OrphanedContainer, TaskStatus, TensorBoardStatus } from '../../conf/status.ts';
+import type { ElasticStatus, JobStatus, OrphanedContainer, TaskStatus, TensorBoardStatus } from '../../conf/status.ts';
 import { predecessorsOf } from './ending.ts';
 import { type JobState, nameOf, type Task } from './job-state.ts';
 import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember } from './membership.ts';
@@ -31,7 +32,7 @@ export function statusOf(state: JobState, now: number): JobStatus {
     checkpointDir: frozen.checkpointDir,
     summaryDir: frozen.summaryDir,
     notices: state.notices.map(({ task, text }) => `${task}: ${text}`),
-    failure: firstFailureOf(state),
+    failure: state.firstFailure?.failure ?? null,
     tensorboard: tensorBoardOf(state),
     elastic: elasticOf(state),
     master: null,
@@ -60,8 +61,7 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
       ? awaited.some((task) => task.generation > 0 && (waited.includes(task) || task.state === 'registered'))
       : state.generation > 0;
   const failed = awaited.find((task) => task.failure !== null && task.generation === state.generation);
-  if (before)
-    return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${failed.failure?.split('\n')[0] ?? ''}`];
+  if (before) return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${newestFailure(failed)}`];
   return [long ? 'WAITING' : 'STARTING', message];
 }
 
@@ -76,7 +76,7 @@ function tensorBoardOf(state: JobState): TensorBoardStatus {
   if (state.result !== null) return { state: 'unavailable', message: 'The job is over.' };
   switch (task.state) {
     case 'requested': {
-      const again = task.failure === null ? '' : `It is started again: ${task.failure.split('\n')[0] ?? ''}`;
+      const again = task.failure === null ? '' : `It is started again: ${newestFailure(task)}`;
       return { state: 'waiting', message: again === '' && task.asked ? 'It waits for a container.' : again };
     }
     case 'launching':
@@ -89,7 +89,7 @@ function tensorBoardOf(state: JobState): TensorBoardStatus {
     case 'failed':
     case 'lost':
     case 'stopped':
-      return { state: 'unavailable', message: notice === '' ? (task.failure?.split('\n')[0] ?? '') : notice };
+      return { state: 'unavailable', message: notice === '' ? newestFailure(task) : notice };
   }
 }
 
@@ -133,15 +133,11 @@ function taskStatus(state: JobState, task: Task, now: number): TaskStatus {
     metrics: task.metrics,
     usage: task.usage,
     silentMs: task.executor === null ? null : Math.max(0, Math.max(now, state.now) - task.executor.lastHeard),
-    exitCode: task.exitCode,
+    exit: task.exit,
     failure: task.failure,
   };
 }
 
-/** Splits the first failure, which the machine keeps as one text: the task, the sentence, then a heading and the last lines of stderr. */
-function firstFailureOf({ firstFailure }: JobState): FirstFailure | null {
-  if (firstFailure === null) return null;
-  const [first = '', , ...lines] = firstFailure.text.split('\n');
-  const [, task = null, text = first] = /^([a-z][a-z0-9-]*:\d+): (.*)$/.exec(first) ?? [];
-  return { task, text, lines };
+function newestFailure({ failure, role }: Task): string {
+  return failure === null ? '' : describeFailure(failure, role.name);
 }

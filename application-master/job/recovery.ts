@@ -50,10 +50,10 @@ export function failTask(transition: Transition, slot: number, cause: Cause, how
   else giveUp(transition, failure, end);
 }
 
-function restart(transition: Transition, { task, cost }: Failure): void {
+function restart(transition: Transition, { task, facts }: Failure): void {
   const notBefore = transition.now + restartPause(transition, task.slot);
   transition.update(task.slot, { state: 'requested', waitingSince: transition.now, notBefore });
-  if (!restartsAlone(transition.state, task)) endGeneration(transition, task, cost === 'charged' ? 'failed' : 'was lost');
+  if (!restartsAlone(transition.state, task)) endGeneration(transition, task, facts.cost === 'charged' ? 'failed' : 'was lost');
 }
 
 /** Continues the job without the task if it can, and fails the job otherwise. */
@@ -100,7 +100,7 @@ export function newGeneration(transition: Transition, options: { incidentUntil: 
     transition.update(task.slot, { leaveRevision: null });
     if (task.executor !== null) prepare(transition, task.slot);
     else if (task.state === 'succeeded') {
-      transition.update(task.slot, { state: 'requested', waitingSince: transition.now, notBefore: transition.now, exitCode: null });
+      transition.update(task.slot, { state: 'requested', waitingSince: transition.now, notBefore: transition.now, exit: null });
     }
   }
 }

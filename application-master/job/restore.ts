@@ -38,7 +38,7 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
       fresh.gang === null
         ? null
         : { ...fresh.gang, fruitless: snapshot.fruitless, phase: whole && snapshot.result === null ? 'reattaching' : 'forming' },
-    firstFailure: snapshot.firstFailure === null ? null : { text: snapshot.firstFailure, containerId: null },
+    firstFailure: snapshot.firstFailure === null ? null : { failure: snapshot.firstFailure, containerId: null },
     metrics: snapshot.metrics,
     earlyEnd: snapshot.earlyEnd,
     result: snapshot.result,
@@ -59,7 +59,7 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
   const over = saved.state === 'succeeded' || saved.state === 'failed' || saved.state === 'lost' || saved.state === 'stopped';
   // A gang task that ended in an earlier generation runs again unless it has been given up.
   if (over && (!inGang(task) || saved.generation === snapshot.generation || saved.state === 'failed' || saved.state === 'lost'))
-    return { ...task, ...known, state: saved.state, exitCode: saved.exitCode };
+    return { ...task, ...known, state: saved.state, exit: saved.exit };
   if (saved.containerId === null) return { ...task, ...known };
   return {
     ...task,

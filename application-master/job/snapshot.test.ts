@@ -6,7 +6,7 @@ import { parseSnapshot } from './snapshot.ts';
 it('comes back from storage as it went there', () => {
   const scene = JobScenario.running(frozen({ roles: [workers()] }));
   scene.exit('c2', 3, { stderr: 'Error: out of cheese' });
-  expect(scene.snapshot).toMatchObject({ generation: 1, firstFailure: expect.stringContaining('out of cheese') });
+  expect(scene.snapshot).toMatchObject({ generation: 1, firstFailure: { lines: ['Error: out of cheese'] } });
   expect(parseSnapshot(JSON.stringify(scene.snapshot))).toEqual(scene.snapshot);
 });
 

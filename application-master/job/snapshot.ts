@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { TENSORBOARD_ROLE } from '../../conf/job.ts';
 import { TASK_STATES } from '../../conf/status.ts';
+import { firstFailureSchema, programEndSchema } from '../../conf/task-failure.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { lastBytes } from './diagnostics.ts';
 import type { Snapshot } from './events.ts';
-import { type JobState, LIMITS } from './job-state.ts';
+import type { JobState } from './job-state.ts';
 import { isChief } from './ranks.ts';
 
 /** Extracts the part of the state that a later attempt needs. */
@@ -26,7 +26,7 @@ export function snapshotOf(state: JobState): Snapshot {
       attempts: task.attempts,
       failures: task.failures,
       failedNodes: task.failedNodes,
-      exitCode: task.exitCode,
+      exit: task.exit,
     })),
     ending: [...state.ending.values()]
       .filter((ending) => ending.until > state.now || ending.refundable)
@@ -39,7 +39,7 @@ export function snapshotOf(state: JobState): Snapshot {
         reported,
         refundable,
       })),
-    firstFailure: state.firstFailure === null ? null : lastBytes(state.firstFailure.text, 2 * LIMITS.stderrBytes),
+    firstFailure: state.firstFailure?.failure ?? null,
     fruitless: state.gang?.fruitless ?? 0,
     metrics: mergedMetrics(state),
     earlyEnd: state.earlyEnd,
@@ -75,7 +75,7 @@ const schema = z.object({
       attempts: count,
       failures: count,
       failedNodes: z.array(z.string()),
-      exitCode: z.int().nullable(),
+      exit: programEndSchema.nullable(),
     }),
   ),
   ending: z.array(
@@ -89,7 +89,7 @@ const schema = z.object({
       refundable: z.boolean(),
     }),
   ),
-  firstFailure: z.string().nullable(),
+  firstFailure: firstFailureSchema.nullable(),
   fruitless: count,
   metrics: z.record(z.string(), z.number()),
   earlyEnd: z.string().nullable(),

@@ -1,6 +1,7 @@
 import { parseFrozenJob } from '../../conf/frozen-job.ts';
 import type { FrozenJob, Role } from '../../conf/job.ts';
-import type { FirstFailure, HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskStatus } from '../../conf/status.ts';
+import type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskStatus } from '../../conf/status.ts';
+import type { FirstFailure } from '../../conf/task-failure.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { CheckpointStore } from '../../training/checkpoint/checkpoint-store.ts';
 import { orderContainers } from '../job/task-containers.ts';
@@ -12,7 +13,7 @@ import { type LostNode, lostNodes } from './lost-nodes.ts';
 /** A full description of a waiting, running or finished job. */
 export interface JobDescription {
   readonly applicationId: string;
-  /** The first failure, with the program's last lines; null without a failure. The job may have recovered from it. */
+  /** The first failure of a task; null without one. The job may have recovered from it. */
   readonly failure: FirstFailure | null;
   readonly name: string;
   readonly user: string;
@@ -90,7 +91,7 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
   const checkpointDir = status?.checkpointDir || frozen?.checkpointDir || null;
   return {
     applicationId,
-    failure: status?.failure ?? unspokenFailure(observation.result),
+    failure: status?.failure ?? null,
     name: status?.name || yarn?.name || frozen?.job.name || '',
     user: yarn?.user || status?.user || frozen?.user || '',
     queue: yarn?.queue.replace(/^root\./, '') || status?.queue || frozen?.job.queue || '',
@@ -137,13 +138,6 @@ function frozenOf(configuration: unknown): FrozenJob | null {
 
 function wordOf(yarn: YarnFacts | null, { result }: Observation): ClusterAnswer {
   return yarn === null ? 'forgotten' : { ...yarn, result };
-}
-
-/** Builds the failure from YARN's diagnostics, for a job that ended before it could report one. */
-function unspokenFailure(result: JobResult | null): FirstFailure | null {
-  if (result?.state !== 'FAILED') return null;
-  const [text = '', ...lines] = result.diagnostics.trim().split('\n');
-  return { task: null, text, lines };
 }
 
 async function liveEntries(records: JobRecords): Promise<readonly HistoryEntry[] | null> {

@@ -69,7 +69,7 @@ const life = [
       step: 30,
       metrics: { 'test/accuracy': 0.98714 },
       checkpointStep: 30,
-      tasks: [task({ state: 'succeeded', exitCode: 0 })],
+      tasks: [task({ state: 'succeeded', exit: { code: 0, signal: null } })],
     }),
     result: succeeded,
   }),
@@ -168,7 +168,7 @@ test.each([
     type: 'result',
     state: 'SUCCEEDED',
     applicationId: ID,
-    tasks: [{ role: 'worker', index: 0, state: 'succeeded', exitCode: 0, attempts: 1 }],
+    tasks: [{ role: 'worker', index: 0, state: 'succeeded', exit: { code: 0, signal: null }, attempts: 1 }],
     metrics: { 'test/accuracy': 0.98714 },
     generations: 1,
   });

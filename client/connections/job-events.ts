@@ -1,4 +1,5 @@
 import type { JobStatus, TaskStatus } from '../../conf/status.ts';
+import type { ProgramEnd, TaskFailure } from '../../conf/task-failure.ts';
 
 /** Events of a followed job, in order. */
 export type JobEvent =
@@ -11,8 +12,8 @@ export type JobEvent =
       readonly generation: number;
       readonly attempts: number;
       readonly node: string | null;
-      readonly exitCode: number | null;
-      readonly failure: string | null;
+      readonly exit: ProgramEnd | null;
+      readonly failure: TaskFailure | null;
     }
   | { readonly type: 'metrics'; readonly step: number; readonly metrics: Readonly<Record<string, number>> }
   | { readonly type: 'checkpoint'; readonly step: number }
@@ -28,8 +29,8 @@ export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] 
   for (const task of after.tasks) {
     const was = known.get(`${task.role}:${task.index}`);
     if (was?.state === task.state && was.generation === task.generation && was.attempts === task.attempts) continue;
-    const { role, index, state, generation, attempts, node, exitCode, failure } = task;
-    events.push({ type: 'task', role, index, state, generation, attempts, node, exitCode, failure });
+    const { role, index, state, generation, attempts, node, exit, failure } = task;
+    events.push({ type: 'task', role, index, state, generation, attempts, node, exit, failure });
   }
   for (const message of after.notices.slice(keptOf(before?.notices ?? [], after.notices))) events.push({ type: 'notice', message });
   if (after.checkpointStep !== (before?.checkpointStep ?? 0)) events.push({ type: 'checkpoint', step: after.checkpointStep });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { jobStatus } from '../../conf/job-status.fixture.ts';
+import { jobStatus, taskFailure } from '../../conf/job-status.fixture.ts';
 import type { JobResult, JobStatus } from '../../conf/status.ts';
 import type { JobConnection } from './job-connection.ts';
 import { attachJob, errorLine, JobHandle } from './job-handle.ts';
@@ -121,7 +121,7 @@ test('a failed job is an error with the first line of its cause, and the last li
     '',
     'Node.js v22',
   ];
-  const status = { failure: { task: 'worker:1', text: 'worker:1 exited with 1', lines } };
+  const status = { failure: { role: 'worker', index: 1, ...taskFailure({ lines }) } };
   const failed = new JobHandle(over({ state: 'FAILED', diagnostics: 'worker:1 exited with 1' }, { status }));
   await expect(failed.result()).rejects.toMatchObject({
     code: 'JOB_FAILED',

@@ -1,4 +1,5 @@
-import type { FirstFailure } from '../../conf/status.ts';
+import { describeFailure } from '../../conf/event-text.ts';
+import type { FirstFailure } from '../../conf/task-failure.ts';
 import { RESULT_FILE } from '../../conf/values/run-call.ts';
 import { checkOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
@@ -133,12 +134,14 @@ export async function attachJob<T = unknown>(id: string, options: ConnectOptions
 function failure(id: string, state: JobReport['state'], diagnostics: string, first: FirstFailure | null): TonyError {
   if (state === 'KILLED')
     return new TonyError('JOB_FAILED', `${id} was killed${diagnostics === '' ? '.' : `: ${diagnostics}`}`, { hint: '' });
-  if (first === null || first.lines.length === 0) return new TonyError('JOB_FAILED', `${id} has failed: ${first?.text || diagnostics}`);
+  if (first === null) return new TonyError('JOB_FAILED', `${id} has failed: ${diagnostics}`);
+  const sentence = describeFailure(first, first.role);
+  if (first.lines.length === 0) return new TonyError('JOB_FAILED', `${id} has failed: ${sentence}`);
   const lines = first.lines.slice(-LAST_LINES);
-  const error = errorLine(lines);
-  const who = first.task === null ? '' : ` in ${first.task}`;
-  const head = error === undefined ? first.text : error;
-  return new TonyError('JOB_FAILED', `${id} has failed${who}: ${head}\n${lines.map((line) => `  ${line}`).join('\n')}`);
+  return new TonyError(
+    'JOB_FAILED',
+    `${id} has failed in ${first.role}:${first.index}: ${errorLine(lines) ?? sentence}\n${lines.map((line) => `  ${line}`).join('\n')}`,
+  );
 }
 
 /** The first line of an uncaught error's output. */

@@ -2,7 +2,7 @@ import type { Application, Attempt } from '../../hadoop/yarn/resource-manager-an
 import { TonyError } from '../../platform/errors.ts';
 import { isRecord } from '../../platform/is-record.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { isEntry } from '../../web/history-files.ts';
+import { checkedEntry } from '../../web/history-files.ts';
 import type { EventPage } from '../../web/job-view.ts';
 import { redacted } from '../../web/redaction.ts';
 import type { JobPlace } from '../records/job-place.ts';
@@ -42,7 +42,7 @@ export async function readHistory({ storage, place }: JobRecords): Promise<{ rea
 export async function askEvents(records: JobRecords, after: number): Promise<EventPage | null> {
   const page = await records.ask(`events?after=${after}`);
   if (!isRecord(page) || !Array.isArray(page.entries) || typeof page.next !== 'number') return null;
-  return { entries: page.entries.filter(isEntry), next: page.next };
+  return { entries: page.entries.flatMap((entry) => checkedEntry(entry) ?? []), next: page.next };
 }
 
 /** The frozen job.json with likely secrets redacted; null if it is unavailable. */

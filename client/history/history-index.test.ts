@@ -59,7 +59,8 @@ function storeOf(answer: ClusterAnswer = 'forgotten'): HistoryStore {
 }
 
 const idOf = (number: number): string => `application_1000_${String(number).padStart(4, '0')}`;
-const event = (name: string, at: number, detail = ''): string => `${JSON.stringify({ at, event: name, detail })}\n`;
+const event = (name: string, at: number, detail = '', result?: string): string =>
+  `${JSON.stringify({ at, event: name, detail, result })}\n`;
 
 function leave(user: string, number: number, files: Readonly<Record<string, string>>): string {
   const folder = join(root, user, idOf(number));
@@ -102,7 +103,7 @@ test('of a job that has left no end only job.json and the end of its newest even
   leave('alice', 1, {
     'job.json': JSON.stringify({ version: 99, submittedAt: 5, job: { name: 'mnist', queue: 'gpu' }, checkpointDir: 'hdfs:///c' }),
     'events-1.jsonl': event('program-started', 6),
-    'events-2.jsonl': lines + event('job-finished', 70_000, 'FAILED: out of memory'),
+    'events-2.jsonl': lines + event('job-finished', 70_000, 'out of memory', 'FAILED'),
     'metrics-1.jsonl': 'x'.repeat(MiB),
   });
   leave('alice', 2, { 'events-1.jsonl': event('program-started', 7) });

@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { orphanedContainer, taskStatus } from '../../conf/job-status.fixture.ts';
+import { orphanedContainer, taskFailure, taskStatus } from '../../conf/job-status.fixture.ts';
 import type { JobDescription } from '../connections/describe-job.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { widthOf } from '../terminal/text-width.ts';
 import { descriptionLines } from './description-lines.ts';
 
 const plain = (columns: number) => terminalOf({ isTTY: true, columns }, { NO_COLOR: '1' });
+const failure = { role: 'worker', index: 1, ...taskFailure() };
 const started = new Date(2026, 10, 21, 14, 3, 44).getTime();
 
 function description(change: Partial<JobDescription> = {}): JobDescription {
@@ -109,7 +110,7 @@ test('a job that runs, in 80 columns', () => {
 test('what failed first comes first, with its last lines', () => {
   const failed = description({
     state: 'FAILED',
-    failure: { task: 'worker:1', text: 'its program exited with code 3', lines: ['\u001b[31mTypeError\u001b[39m: x', '\tat main'] },
+    failure: { ...failure, lines: ['\u001b[31mTypeError\u001b[39m: x', '\tat main'] },
     result: { state: 'FAILED', diagnostics: 'worker:1 failed\nTypeError: x' },
     message: 'worker:1 failed\nTypeError: x',
   });
@@ -146,7 +147,7 @@ test('a description names lost nodes with the time of each loss, and the program
 
 test('where it failed is told whole, however narrow the terminal is', () => {
   const place = 'file:///data/nodemanager2/local/usercache/alice/filecache/11/source.tar.gz/model/train.ts:5:45';
-  const failed = description({ failure: { task: 'worker:1', text: 'its program exited with code 1', lines: [`    at ${place}`] } });
+  const failed = description({ failure: { ...failure, lines: [`    at ${place}`] } });
   const lines = descriptionLines(failed, plain(80), started);
   expect(lines.slice(2, 5).map((line) => line.trim())).toEqual(['at', place.slice(0, 75), place.slice(75)]);
 });
@@ -195,16 +196,17 @@ test('what YARN says has its own part', () => {
 
 test('no line but an address is wider than the terminal, and none steers it', () => {
   const text = fc.string({ unit: 'binary', maxLength: 120 });
-  const texts = fc.record({ name: text, message: text, queue: text, failure: text, node: text, id: text });
+  const texts = fc.record({ name: text, message: text, queue: text, reason: text, node: text, id: text });
   fc.assert(
-    fc.property(texts, fc.integer({ min: 60, max: 200 }), ({ node, id, failure, ...change }, columns) => {
+    fc.property(texts, fc.integer({ min: 60, max: 200 }), ({ node, id, reason, ...change }, columns) => {
+      const failed = taskFailure({ cause: { kind: 'launch', reason }, node, lines: [reason, node] });
       const job = description({
         ...change,
-        failure: { task: 'worker:0', text: failure, lines: [failure, node] },
-        notices: [failure],
+        failure: { ...failure, ...failed },
+        notices: [reason],
         lostNodes: [{ node, at: started }],
         orphanedContainers: [orphanedContainer({ node })],
-        tasks: [{ ...taskStatus({ failure, node }), containers: [{ containerId: id, node }] }],
+        tasks: [{ ...taskStatus({ failure: failed, node }), containers: [{ containerId: id, node }] }],
         configuration: { job: { name: change.name } },
         places: { history: null, checkpoints: null, summaries: null, output: null, logs: null },
       });

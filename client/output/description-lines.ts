@@ -1,4 +1,5 @@
 import { stringify } from 'yaml';
+import { describeFailure, describeFirstFailure } from '../../conf/event-text.ts';
 import type { Role } from '../../conf/job.ts';
 import { orphanTexts } from '../../conf/orphaned-containers.ts';
 import { formatNumber } from '../../conf/values/quantities.ts';
@@ -35,10 +36,14 @@ export function descriptionLines(job: JobDescription, terminal: Terminal, now: n
   ];
 }
 
+/** Without a failure of a task, a failed job's diagnostics tell why it failed. */
 function failureSection({ failure, result }: JobDescription, terminal: Terminal): string[] {
-  if (failure === null) return [];
-  const wentOn = result?.state === 'FAILED' ? 'first failure' : 'first failure, after which the job went on';
-  return [terminal.paint('red', wentOn), ...indented(failureLines(failure, roomOf(terminal))), ''];
+  const hasFailed = result?.state === 'FAILED';
+  if (failure === null && !hasFailed) return [];
+  const [diagnosis = '', ...rest] = result?.diagnostics.trim().split('\n') ?? [];
+  const [sentence, lines] = failure === null ? [diagnosis, rest] : [describeFirstFailure(failure), failure.lines];
+  const title = hasFailed ? 'first failure' : 'first failure, after which the job went on';
+  return [terminal.paint('red', title), ...indented(failureLines(sentence, lines, roomOf(terminal))), ''];
 }
 
 function headSection(job: JobDescription, terminal: Terminal, now: number): string[] {
@@ -55,8 +60,8 @@ function headSection(job: JobDescription, terminal: Terminal, now: number): stri
     terminal.paint('bold', applicationId),
     ...fact('name', name, terminal),
     ...fact('state', state, terminal).map((line) => line.replace(state, painted)),
-    // The first failure is shown above with all its lines.
-    ...fact('', job.failure === null ? message : (message.split('\n')[0] ?? ''), terminal),
+    // The failure is shown above with all its lines.
+    ...fact('', job.failure === null && job.result?.state !== 'FAILED' ? message : (message.split('\n')[0] ?? ''), terminal),
     ...fact('user', user, terminal),
     ...fact('queue', queue, terminal),
     ...(startedAt === null ? [] : fact('started', `${fullTime(startedAt)}${ended}`, terminal)),
@@ -176,9 +181,9 @@ function taskLines(tasks: readonly DescribedTask[], terminal: Terminal): string[
   const width = roomOf(terminal) - INDENT.length;
   return [
     title,
-    ...tasks.flatMap(({ failure }, at) => [
+    ...tasks.flatMap(({ role, failure }, at) => [
       rows[at] ?? '',
-      ...(failure === null ? [] : wrap(oneLine(failure.split('\n')[0] ?? ''), width, 2).map((line) => `${INDENT}${line}`)),
+      ...(failure === null ? [] : wrap(oneLine(describeFailure(failure, role)), width, 2).map((line) => `${INDENT}${line}`)),
     ]),
   ];
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { taskFailure } from '../../conf/job-status.fixture.ts';
 import type { HistoryEntry } from '../../conf/status.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { widthOf } from '../terminal/text-width.ts';
@@ -16,13 +17,13 @@ const failed: HistoryEntry = {
   node: 'node7.example.com:8041',
   attempt: 2,
   generation: 3,
-  detail: 'its program exited with code 3\nthe last lines of stderr:\nTypeError: x is not a function',
+  failure: taskFailure({ lines: ['TypeError: x is not a function'] }),
 };
 
 test('when, which task, what, and its last lines below', () => {
   expect(eventLines(failed, plain(200))).toEqual([
     '2026-11-21 14:03:44  worker:1      task-failed          its program exited with code 3 on node7.example.com:8041, container 2, generation 3',
-    '    the last lines of stderr:',
+    '    Last lines of its stderr:',
     '    TypeError: x is not a function',
   ]);
   expect(eventLines({ at, event: 'master-registered' }, PIPE)).toEqual(['2026-11-21 14:03:44                master-registered']);
@@ -40,7 +41,7 @@ test('a narrow terminal has it in more lines, a pipe in one', () => {
     '14:03:44  worker:1      task-failed',
     '    its program exited with code 3 on node7.example.com:8041, container 2,',
   ]);
-  const long = { ...failed, detail: 'x'.repeat(500) };
+  const long = { at, event: 'notice', detail: 'x'.repeat(500) };
   expect(eventLines(long, PIPE)[0]).toContain('x'.repeat(500));
 });
 
@@ -50,7 +51,7 @@ test('lines distinguish NodeManagers on one host; the node of a local job has no
 });
 
 test('a tab takes the room of a blank: nobody knows how wide it would be', () => {
-  expect(eventLines({ at, event: 'task-failed', detail: 'died\n\tat\tmain' }, plain(80))[1]).toBe('     at main');
+  expect(eventLines({ at, event: 'notice', detail: 'died\n\tat\tmain' }, plain(80))[1]).toBe('     at main');
 });
 
 test('no line is wider than the terminal, and none steers it', () => {

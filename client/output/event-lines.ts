@@ -1,3 +1,4 @@
+import { describeEntry } from '../../conf/event-text.ts';
 import type { HistoryEntry } from '../../conf/status.ts';
 import { clockTime, fullTime } from '../terminal/clock.ts';
 import { clip, harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
@@ -14,9 +15,9 @@ const INDENT = '    ';
 
 /** Formats an event: time, task and text, with further lines (such as the last lines of a failed program) below. */
 export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
-  const { at, event, role, index, generation, attempt, node, detail = '' } = entry;
+  const { at, event, role, index, generation, attempt, node } = entry;
   const task = role === undefined ? '' : index === undefined ? role : `${role}:${index}`;
-  const [first = '', ...more] = harmless(detail).split('\n');
+  const [first = '', ...more] = harmless(describeEntry(entry)).split('\n');
   const which = [
     node === undefined ? '' : `on ${nodeWithPort(node)}`,
     attempt !== undefined && attempt > 1 ? `container ${attempt}` : '',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { jobStatus, orphanedContainer, taskStatus } from '../../conf/job-status.fixture.ts';
+import { jobStatus, orphanedContainer, taskFailure, taskStatus } from '../../conf/job-status.fixture.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { historyDetails, historyTable } from './history-lines.ts';
 
@@ -24,6 +24,7 @@ test('the nodes that a job lost are named, also where their events are older tha
 
 test('what a job has written of itself cannot steer the terminal', () => {
   const evil = 'x\x1b]52;c;ZXZpbA==\x07\u202e\x9b2J';
+  const failure = taskFailure({ cause: { kind: 'launch', reason: evil }, node: evil, lines: [evil] });
   const status = jobStatus({
     name: evil,
     user: evil,
@@ -37,11 +38,15 @@ test('what a job has written of itself cannot steer the terminal', () => {
     step: 3,
     notices: [evil],
     metrics: { [evil]: 1 },
-    failure: { task: evil, text: evil, lines: [evil] },
-    tasks: [taskStatus({ role: 'worker', node: evil, failure: evil, state: 'failed' })],
+    failure: { role: evil, index: 0, ...failure },
+    tasks: [taskStatus({ role: 'worker', node: evil, failure, state: 'failed' })],
     orphanedContainers: [orphanedContainer({ node: evil, mayRunForMs: Number.MAX_SAFE_INTEGER })],
   });
-  const entries = ['node-lost', evil].map((event) => ({ at: 1, event, role: evil, index: 0, node: evil, detail: evil }));
+  const entry = { at: 1, role: evil, index: 0, node: evil };
+  const entries = [
+    { ...entry, event: evil, detail: evil },
+    { ...entry, event: 'task-failed', failure },
+  ];
   const place = { applicationId: 'application_1_0001', user: evil, folder: evil };
   const lines = [...historyDetails({ folder: evil, status, entries }, terminal), ...historyTable([{ place, status }], terminal, true)];
   expect(lines.join('\n')).not.toMatch(/(?!\n)\p{Cc}|\u202e/u);

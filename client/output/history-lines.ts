@@ -1,3 +1,4 @@
+import { describeEntry, describeFirstFailure } from '../../conf/event-text.ts';
 import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
 import { formatDuration } from '../../conf/values/units.ts';
 import { lostNodes, lostNodesText } from '../connections/lost-nodes.ts';
@@ -60,19 +61,17 @@ export function historyDetails(
   const observation = { phase: status.state, waiting: '', status, masterSilentMs: null, result };
   lines.push(...statusLines({ applicationId: status.applicationId, pages: null }, observation, terminal, Date.now()));
   const { failure } = status;
-  if (failure !== null) lines.push('', terminal.paint('bold', 'first failure'), ...failureLines(failure, width));
+  if (failure !== null)
+    lines.push('', terminal.paint('bold', 'first failure'), ...failureLines(describeFirstFailure(failure), failure.lines, width));
   return lines;
 }
 
-function eventText(
-  { at, event, role, index, node, detail }: HistoryEntry,
-  width: number,
-  rows: readonly { readonly node: string | null }[],
-): string {
+function eventText(entry: HistoryEntry, width: number, rows: readonly { readonly node: string | null }[]): string {
+  const { at, event, role, index, node } = entry;
   const who = role === undefined ? '' : index === undefined ? ` ${role}` : ` ${role}:${index}`;
   const where = node === undefined ? '' : ` on ${nodeName(node, rows)}`;
-  const what = detail === undefined ? '' : `: ${detail.split('\n')[0] ?? ''}`;
-  return clip(oneLine(`${clockTime(at)} ${event}${who}${where}${what}`), width);
+  const [what = ''] = describeEntry(entry).split('\n');
+  return clip(oneLine(`${clockTime(at)} ${event}${who}${where}${what === '' ? '' : `: ${what}`}`), width);
 }
 
 function took({ startedAt, finishedAt }: JobStatus): string {

@@ -18,7 +18,10 @@ const status = jobStatus({
   step: 340,
   metrics: { loss: 0.123456 },
   checkpointStep: 300,
-  tasks: [task, { ...task, index: 1, state: 'failed', exitCode: 3, attempts: 2, usage: null, step: 0, metrics: {}, node: null }],
+  tasks: [
+    task,
+    { ...task, index: 1, state: 'failed', exit: { code: 3, signal: null }, attempts: 2, usage: null, step: 0, metrics: {}, node: null },
+  ],
 });
 const plain = (columns: number, rows = 24) => terminalOf({ isTTY: true, columns, rows }, { NO_COLOR: '1' });
 

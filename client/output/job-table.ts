@@ -115,7 +115,7 @@ export function urgency(state: TaskState): number {
 }
 
 export function stateText(task: TaskStatus): string {
-  if (task.state === 'failed' && task.exitCode !== null) return `failed ${task.exitCode}`;
+  if (task.state === 'failed' && task.exit !== null) return `failed ${task.exit.code ?? oneLine(task.exit.signal ?? 'by a signal')}`;
   return task.usage?.stopped === true ? 'suspended' : task.state;
 }
 

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { taskFailure } from '../../conf/job-status.fixture.ts';
 import type { JobReport } from '../connections/follow-job.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { eventLine, reportLines, uploadBar } from './report-lines.ts';
@@ -21,7 +22,7 @@ function report(metrics: Record<string, number>): JobReport {
 }
 
 test('each failed attempt is one line: the last lines of stderr come once, with the report', () => {
-  const failure = 'its program on n1 exited with code 1\nLast lines of its stderr:\nError: boom\n    at train.ts:3';
+  const failure = taskFailure({ node: 'n1:8041', lines: ['Error: boom', '    at train.ts:3'] });
   const event = {
     type: 'task',
     role: 'worker',
@@ -30,10 +31,10 @@ test('each failed attempt is one line: the last lines of stderr come once, with 
     node: 'n1:8041',
     generation: 1,
     attempts: 1,
-    exitCode: 1,
+    exit: { code: 3, signal: null },
     failure,
   } as const;
-  expect(eventLine(event, PLAIN, [event])).toBe('worker:0 failed on n1: its program on n1 exited with code 1');
+  expect(eventLine(event, PLAIN, [event])).toBe('worker:0 failed on n1: its program on n1:8041 exited with code 3');
 });
 
 test('an event names its node as the table of tasks does, and with its port where the tasks are not known', () => {
@@ -44,7 +45,7 @@ test('an event names its node as the table of tasks does, and with its port wher
     state: 'running',
     generation: 1,
     attempts: 1,
-    exitCode: null,
+    exit: null,
     failure: null,
   } as const;
   const event = { ...running, node: 'box.example.com:41001' };

@@ -1,3 +1,4 @@
+import { describeFailure } from '../../conf/event-text.ts';
 import { describeMetric, formatBytes } from '../../conf/values/quantities.ts';
 import { formatDuration } from '../../conf/values/units.ts';
 import type { JobReport } from '../connections/follow-job.ts';
@@ -58,9 +59,9 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
       const node = event.node === null ? '' : rows === undefined ? nodeWithPort(event.node) : nodeName(event.node, rows);
       const where = node === '' ? '' : ` on ${harmless(node)}`;
       const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
-      // A new attempt carries the failure of the previous one, which was reported when that attempt ended. Only the first line: the final
-      // report contains the last lines of stderr.
-      const why = event.failure === null || !ENDED_BADLY.has(event.state) ? '' : `: ${event.failure.split('\n')[0]}`;
+      // A new attempt carries the failure of the previous one, which was reported when that attempt ended. The final report contains the
+      // last lines of stderr.
+      const why = event.failure === null || !ENDED_BADLY.has(event.state) ? '' : `: ${describeFailure(event.failure, event.role)}`;
       return `${event.role}:${event.index} ${event.state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
     }
     case 'metrics':

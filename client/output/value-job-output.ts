@@ -38,11 +38,11 @@ export class ValueOutput implements JobOutput {
   }
 
   report({ applicationId, state, diagnostics, tasks, metrics, generations, step, ...places }: JobReport): void {
-    const brief = tasks.map(({ role, index, state: task, exitCode, attempts, failures, node, failure }) => ({
+    const brief = tasks.map(({ role, index, state: task, exit, attempts, failures, node, failure }) => ({
       role,
       index,
       state: task,
-      exitCode,
+      exit,
       attempts,
       failures,
       node,

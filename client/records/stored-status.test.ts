@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jobStatus, orphanedContainer, taskStatus } from '../../conf/job-status.fixture.ts';
+import { jobStatus, orphanedContainer, taskFailure, taskStatus } from '../../conf/job-status.fixture.ts';
 import { parseJob } from '../../conf/load-job.ts';
 import type { HistoryEntry } from '../../conf/status.ts';
 import { parseEntries } from '../../web/history-files.ts';
@@ -34,7 +34,7 @@ const entries: HistoryEntry[] = [
     role: 'worker',
     index: 1,
     generation: 1,
-    detail: 'its program exited with code 3\nLast lines of its stderr:\nboom\nbang',
+    failure: taskFailure({ lines: ['boom', 'bang'] }),
   },
 ];
 
@@ -88,7 +88,7 @@ test('without one, YARN says how it ended and the events what had been', () => {
     startedAt: 1000,
     finishedAt: 9000,
     generations: 1,
-    failure: { task: 'worker:1', text: 'its program exited with code 3', lines: ['boom', 'bang'] },
+    failure: { role: 'worker', index: 1, ...taskFailure({ lines: ['boom', 'bang'] }) },
     summaryDir: `hdfs://nn/r/history/${ID}/summaries`,
     tasks: [
       { role: 'worker', index: 0, state: 'stopped', containerId: 'container_1_0001_01_000002', node: 'n1:1', attempts: 1 },
@@ -108,7 +108,7 @@ test('a job that runs is shown as running', () => {
 });
 
 test('when YARN has forgotten it, the last events speak', () => {
-  const finished = [...entries, { at: 3000, event: 'job-finished', detail: 'FAILED: worker:1: no\nmore' }];
+  const finished = [...entries, { at: 3000, event: 'job-finished', result: 'FAILED', detail: 'worker:1: no\nmore' }] as const;
   expect(storedStatus(record({ entries: finished }), 'forgotten')).toMatchObject({
     state: 'FAILED',
     message: 'worker:1: no\nmore',
@@ -146,6 +146,8 @@ test('whatever the files hold, there is a status', () => {
         role: fc.anything(),
         index: fc.anything(),
         detail: fc.anything(),
+        failure: fc.anything(),
+        result: fc.anything(),
         generation: fc.anything(),
       })
       .map((value) => JSON.stringify(value)),

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { FrozenJob } from '../../conf/job.ts';
 import {
-  type FirstFailure,
   type HistoryEntry,
   type JobResult,
   type JobStatus,
@@ -11,6 +10,7 @@ import {
   type TaskStatus,
   type Usage,
 } from '../../conf/status.ts';
+import { type FirstFailure, firstFailureSchema, programEndSchema, taskFailureSchema } from '../../conf/task-failure.ts';
 import { ROLE_NAME } from '../../conf/values/role-name.ts';
 import { HOST_AND_PORT } from '../../hadoop/logs/container-logs.ts';
 import { fullTime } from '../terminal/clock.ts';
@@ -104,11 +104,9 @@ const task: z.ZodType<TaskStatus> = z.object({
   metrics: numbers,
   usage,
   silentMs: z.number().nullable().catch(null),
-  exitCode: z.number().nullable().catch(null),
-  failure: nullableText,
+  exit: programEndSchema.nullable().catch(null),
+  failure: taskFailureSchema.nullable().catch(null),
 });
-
-const failure: z.ZodType<FirstFailure | null> = z.object({ task: nullableText, text, lines: texts }).nullable().catch(null);
 
 const orphan: z.ZodType<OrphanedContainer> = z.object({
   role: z.string().regex(ROLE_NAME),
@@ -136,7 +134,7 @@ const outline = {
   checkpointDir: text,
   summaryDir: text,
   notices: texts,
-  failure,
+  failure: firstFailureSchema.nullable().catch(null),
   tensorboard: z
     .object({ state: z.enum(['off', 'waiting', 'starting', 'ready', 'unavailable']), message: text })
     .catch({ state: 'off', message: '' }),
@@ -228,11 +226,11 @@ export interface JobCourse {
 
 export function courseOf(entries: readonly HistoryEntry[]): JobCourse {
   const last = entries.at(-1);
-  const said = /^(SUCCEEDED|FAILED|KILLED)(?:: (.*))?$/s.exec(entries.findLast(({ event }) => event === 'job-finished')?.detail ?? '');
+  const finished = entries.findLast(({ result }) => result !== undefined);
   return {
     firstAt: entries[0]?.at ?? 0,
     last: last === undefined ? null : { event: shortened(last.event, LONGEST_NAME), at: last.at },
-    end: said === null ? null : { state: said[1] as JobResult['state'], diagnostics: shortened(said[2] ?? '', LONGEST_TEXT) },
+    end: finished?.result === undefined ? null : { state: finished.result, diagnostics: shortened(finished.detail ?? '', LONGEST_TEXT) },
     isStarted: entries.some(({ event }) => event === 'program-started'),
     masterAttempt: Math.max(1, entries.filter(({ event }) => event === 'master-registered').length),
     generations: entries.reduce((most, { generation = 0 }) => Math.max(most, generation), 0),
@@ -282,11 +280,10 @@ export function outlineStatus({ applicationId, user, head, course, isDamaged }: 
 function pieced({ applicationId, user, frozen, final, entries }: JobRecord, answer: ClusterAnswer): JobStatus {
   const head = frozen && { ...frozen, name: frozen.job.name, queue: frozen.job.queue };
   const status = outlineStatus({ applicationId, user, head, course: courseOf(entries), isDamaged: final !== null }, answer);
-  const failed = entries.find(({ event }) => event === 'task-failed');
   return {
     ...status,
     notices: entries.filter(({ event }) => event === 'notice').map(({ detail }) => detail ?? ''),
-    failure: failed === undefined ? null : firstFailure(failed),
+    failure: firstFailure(entries),
     tasks: tasksOf(frozen, entries, isEnd(status.state)),
   };
 }
@@ -311,9 +308,11 @@ function timeText(ms: number): string {
   return time === '-' ? 'a time unknown' : time;
 }
 
-function firstFailure({ role, index, detail = '' }: HistoryEntry): FirstFailure {
-  const [sentence = '', , ...lines] = detail.split('\n');
-  return { task: role === undefined || index === undefined ? null : `${role}:${index}`, text: sentence, lines };
+function firstFailure(entries: readonly HistoryEntry[]): FirstFailure | null {
+  for (const { role, index, failure } of entries) {
+    if (role !== undefined && index !== undefined && failure?.cost === 'charged') return { role, index, ...failure };
+  }
+  return null;
 }
 
 function tasksOf(frozen: FrozenJob | null, entries: readonly HistoryEntry[], over: boolean): TaskStatus[] {
@@ -348,13 +347,13 @@ function unknownTask(role: string, index: number): TaskStatus {
     metrics: {},
     usage: null,
     silentMs: null,
-    exitCode: null,
+    exit: null,
     failure: null,
   };
 }
 
 function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
-  const { event, detail = '' } = entry;
+  const { event, exit = null, failure = null } = entry;
   const generation = Math.max(before.generation, entry.generation ?? 0);
   const now = { ...before, generation };
   switch (event) {
@@ -374,12 +373,10 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
       return { ...now, state: 'registered' };
     case 'program-started':
       return { ...now, state: 'running' };
-    case 'program-ended': {
-      const code = /^exited with code (-?\d+)$/.exec(detail)?.[1];
-      return { ...now, state: code === '0' ? 'succeeded' : 'failed', exitCode: code === undefined ? null : Number(code) };
-    }
+    case 'program-ended':
+      return { ...now, state: exit?.code === 0 ? 'succeeded' : 'failed', exit };
     case 'task-failed':
-      return { ...now, state: 'failed', failures: before.failures + 1, failure: detail };
+      return { ...now, state: 'failed', failures: before.failures + (failure?.cost === 'charged' ? 1 : 0), failure };
     default:
       return now;
   }

@@ -1,19 +1,9 @@
+import type { ContainerEnd } from '../../conf/task-failure.ts';
+
 /*
  * YARN's exit statuses (org.apache.hadoop.yarn.api.records.ContainerExitStatus). Status -100 covers four different causes that only the
  * diagnostics distinguish.
  */
-
-/** Why a container ended. Only `exited` and `memory-exceeded` are caused by the program. */
-export type ContainerEnd =
-  | 'exited'
-  | 'memory-exceeded'
-  | 'stopped-by-master'
-  | 'released'
-  | 'expired'
-  | 'preempted'
-  | 'node-lost'
-  | 'disks-failed'
-  | 'launch-failed';
 
 const ABORTED = -100;
 

@@ -1,3 +1,5 @@
+import { describeFailure } from '../../conf/event-text.ts';
+import { taskFailure } from '../../conf/job-status.fixture.ts';
 import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from '../../conf/status.ts';
 import type { JobView, ScalarCharts } from '../../web/job-view.ts';
 
@@ -33,6 +35,13 @@ export function sceneView(scene: Scene): JobView {
 
 const MINUTE = 60_000;
 
+const succeeded = { code: 0, signal: null };
+const lost = taskFailure({
+  cause: { kind: 'container', end: 'node-lost', exitStatus: -100, memoryMb: 2048, reason: 'the node is no longer heard of' },
+  cost: 'free',
+  node: 'node3.example.com:8041',
+});
+
 export function runningScene(now = Date.now()): Scene {
   const startedAt = now - 12 * MINUTE;
   const tasks = [
@@ -50,11 +59,7 @@ export function runningScene(now = Date.now()): Scene {
       metrics: { 'train/loss': 0.02135, 'train/acc': 0.9922, 'train/examplesPerSecond': 4309.4, 'test/loss': 0.0397, 'test/acc': 0.9871 },
       tensorboard: { state: 'ready', message: '' },
       master: { node: 'node1.example.com', rssBytes: 92_000_000, cpuCores: 0.02, latenessMs: 3.4 },
-      failure: {
-        task: 'worker:1',
-        text: 'its container on node3.example.com was lost: the node is no longer heard of',
-        lines: [],
-      },
+      failure: { role: 'worker', index: 1, ...lost },
       orphanedContainers: [
         {
           role: 'worker',
@@ -80,7 +85,7 @@ export function runningScene(now = Date.now()): Scene {
         role: 'worker',
         index: 1,
         generation: 1,
-        detail: '(not counted: the cluster) its container on node3.example.com was lost: the node is no longer heard of',
+        failure: lost,
       }),
       at(startedAt + 5 * MINUTE + 100, 'program-stopped', {
         role: 'worker',
@@ -163,7 +168,6 @@ export function waitingScene(now = Date.now()): Scene {
 export function failedScene(now = Date.now()): Scene {
   const startedAt = now - 40 * MINUTE;
   const finishedAt = now - 31 * MINUTE;
-  const text = 'its program on node2.example.com exited with code 1';
   const stderr = [
     'file:///data/nm/usercache/alice/appcache/application_1795247621148_0043/source/train.ts:42',
     // biome-ignore lint/suspicious/noTemplateCurlyInString: a program's text
@@ -177,15 +181,17 @@ export function failedScene(now = Date.now()): Scene {
     '',
     'Node.js v22.21.1',
   ];
+  const exit = { code: 1, signal: null };
+  const failure = taskFailure({ cause: { kind: 'program', exit }, node: 'node2.example.com:8041', lines: stderr });
   const tasks = [
     task('worker', 0, { state: 'stopped', silentMs: null }),
     task('worker', 1, {
       state: 'failed',
-      exitCode: 1,
+      exit,
       attempts: 3,
       failures: 3,
       silentMs: null,
-      failure: `${text}\nLast lines of its stderr:\n${stderr.join('\n')}`,
+      failure,
     }),
     task('evaluator', 0, { state: 'stopped', silentMs: null }),
   ];
@@ -193,10 +199,10 @@ export function failedScene(now = Date.now()): Scene {
     status: {
       ...job(tasks, startedAt),
       state: 'FAILED',
-      message: `worker:1 failed for good: ${text}. Its 3 restarts are used up: see tony-ts logs application_1795247621148_0043 worker:1.`,
+      message: `worker:1 failed for good: ${describeFailure(failure, 'worker')}. Its 3 restarts are used up: see tony-ts logs application_1795247621148_0043 worker:1.`,
       finishedAt,
       generations: 3,
-      failure: { task: 'worker:1', text, lines: stderr },
+      failure: { role: 'worker', index: 1, ...failure },
       tensorboard: { state: 'unavailable', message: 'No node has Python 3.9 or newer.' },
     },
     entries: [
@@ -205,14 +211,14 @@ export function failedScene(now = Date.now()): Scene {
       ...started('worker', 1, startedAt + 1_600, 3, 1),
       ...running('worker', 0, startedAt + 6_000, 2, 1),
       ...running('worker', 1, startedAt + 6_000, 3, 1),
-      at(startedAt + 60_000, 'program-ended', { role: 'worker', index: 1, generation: 1, detail: 'exited with code 1' }),
+      at(startedAt + 60_000, 'program-ended', { role: 'worker', index: 1, generation: 1, exit }),
       at(startedAt + 60_000, 'task-failed', {
         role: 'worker',
         index: 1,
         generation: 1,
-        detail: `${text}\nLast lines of its stderr:\n${stderr.join('\n')}`,
+        failure,
       }),
-      at(finishedAt, 'job-finished', { detail: 'FAILED' }),
+      at(finishedAt, 'job-finished', { result: 'FAILED' }),
     ],
     logs: { 'worker:1/stderr': stderr.join('\n') },
     charts: { runs: [], message: '' },
@@ -296,15 +302,13 @@ export function endedScene(now = Date.now()): Scene {
       failure: null,
       notices: [],
       master: null,
-      tasks: scene.status.tasks.map((each) => ({ ...each, state: 'succeeded' as const, usage: null, silentMs: null, exitCode: 0 })),
+      tasks: scene.status.tasks.map((each) => ({ ...each, state: 'succeeded' as const, usage: null, silentMs: null, exit: succeeded })),
     },
     entries: [
       ...(scene.entries ?? []),
-      ...[0, 1].map((index) =>
-        at(finishedAt - 1_000, 'program-ended', { role: 'worker', index, generation: 2, detail: 'exited with code 0' }),
-      ),
-      at(finishedAt - 400, 'program-ended', { role: 'evaluator', index: 0, generation: 1, detail: 'exited with code 0' }),
-      at(finishedAt, 'job-finished', { detail: 'SUCCEEDED' }),
+      ...[0, 1].map((index) => at(finishedAt - 1_000, 'program-ended', { role: 'worker', index, generation: 2, exit: succeeded })),
+      at(finishedAt - 400, 'program-ended', { role: 'evaluator', index: 0, generation: 1, exit: succeeded }),
+      at(finishedAt, 'job-finished', { result: 'SUCCEEDED' }),
     ],
   };
 }
@@ -314,11 +318,16 @@ export const HOSTILE = `<img src=x onerror="document.title='hacked'"><script>doc
 
 export function hostileScene(now = Date.now()): Scene {
   const scene = runningScene(now);
+  const failure = taskFailure({
+    cause: { kind: 'launch', reason: HOSTILE },
+    node: HOSTILE,
+    lines: [HOSTILE, `\x1b]0;${HOSTILE}\x07`],
+  });
   const tasks = scene.status.tasks.map((each) => ({
     ...each,
     node: HOSTILE,
     nodeHttp: `javascript:alert(1)//${HOSTILE}`,
-    failure: HOSTILE,
+    failure,
   }));
   return {
     status: {
@@ -331,7 +340,7 @@ export function hostileScene(now = Date.now()): Scene {
       metrics: { [HOSTILE]: 1 },
       checkpointDir: HOSTILE,
       summaryDir: `javascript:${HOSTILE}`,
-      failure: { task: 'worker:0', text: HOSTILE, lines: [HOSTILE, `\x1b]0;${HOSTILE}\x07`] },
+      failure: { role: 'worker', index: 0, ...failure },
       tensorboard: { state: 'unavailable', message: HOSTILE },
       orphanedContainers: scene.status.orphanedContainers.map((each) => ({ ...each, node: HOSTILE })),
       tasks,
@@ -391,7 +400,7 @@ function task(role: string, index: number, changes: Partial<TaskStatus>): TaskSt
     metrics: {},
     usage: null,
     silentMs: 420 + index * 310,
-    exitCode: null,
+    exit: null,
     failure: null,
     ...changes,
   };
@@ -416,7 +425,7 @@ function started(role: string, index: number, when: number, container: number, n
   return [
     at(when - 1_100, 'task-requested', { role, index }),
     at(when, 'container-allocated', place),
-    at(when + 4_200, 'executor-registered', { ...place, detail: '10.1.2.3:42881, idle' }),
+    at(when + 4_200, 'executor-registered', { ...place, detail: '10.1.2.3:42881', phase: 'idle' }),
   ];
 }
 

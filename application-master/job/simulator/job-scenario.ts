@@ -1,6 +1,7 @@
+import { describeEntry, describeFailure } from '../../../conf/event-text.ts';
 import type { FrozenJob, Job, Role } from '../../../conf/job.ts';
 import type { JobStatus, TaskStatus, Usage } from '../../../conf/status.ts';
-import type { ContainerEnd } from '../../../hadoop/yarn/container-exit.ts';
+import type { ContainerEnd } from '../../../conf/task-failure.ts';
 import type { Action, Container, Snapshot } from '../events.ts';
 import { createJob, type JobState, restoreJob, statusOf, step } from '../job-machine.ts';
 import { parseSnapshot } from '../snapshot.ts';
@@ -91,7 +92,7 @@ export class JobScenario {
     const { state, actions } = step(this.state, { ...news, now: this.now } as Parameters<typeof step>[1]);
     this.state = state;
     for (const action of actions) {
-      if (action.type === 'record') this.history.push(`${action.entry.event} ${action.entry.detail ?? ''}`.trim());
+      if (action.type === 'record') this.history.push(`${action.entry.event} ${describeEntry(action.entry)}`.trim());
       else this.actions.push(action);
     }
     for (const action of actions) if (action.type === 'persist' && !this.storageAway) this.save(action.snapshot);
@@ -213,6 +214,12 @@ export class JobScenario {
     const id = this.#named(name)?.containerId;
     if (id === undefined || id === null) throw new Error(`${name} has no container`);
     return id;
+  }
+
+  /** The sentence about the task's newest failure. */
+  failure(name: string): string {
+    const { role, failure } = this.task(name);
+    return failure === null ? '' : describeFailure(failure, role);
   }
 
   task(name: string): TaskStatus {

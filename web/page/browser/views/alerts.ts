@@ -1,31 +1,44 @@
-import type { FirstFailure, JobStatus } from '../../../../conf/status.ts';
+import { describeFailure } from '../../../../conf/event-text.ts';
+import type { JobStatus } from '../../../../conf/status.ts';
+import type { FirstFailure } from '../../../../conf/task-failure.ts';
 import { formatAgo, formatElapsed } from '../parts/format.ts';
 import { type Content, html } from '../parts/html.ts';
 import { isOver } from '../parts/job-resources.ts';
 import { plainText } from '../parts/plain-text.ts';
 import type { Reading } from '../parts/polled-resource.ts';
 import { formatRoute } from '../parts/route.ts';
+import { nameOf } from './task-table.ts';
 
 /** The messages at the top of the page: the job's failure and its final message. */
 export function alerts(status: JobStatus): Content {
   const { failure, message } = status;
-  // The final message may repeat the first failure, with the ApplicationMaster's consequence added.
-  const same = failure !== null && message.includes(failure.text) && !message.includes('first failure:');
+  if (failure === null) return message !== '' && messageCard(status);
+  const sentence = describeFailure(failure, failure.role);
+  const [head = ''] = message.split('\n');
+  // The message may be about the same failure, with the ApplicationMaster's consequence added: then one card shows both.
+  const isSame = isNewest(failure, status) && head.includes(sentence);
   return html`
-    ${failure !== null && failureCard(failure, same ? (message.split('\n')[0] ?? '') : failure.text, status)}
-    ${message !== '' && !same && messageCard(status)}`;
+    ${failureCard(failure, isSame ? head : sentence, status)}
+    ${message !== '' && !isSame && messageCard(status)}`;
 }
 
-function failureCard({ task, lines }: FirstFailure, sentence: string, status: JobStatus): Content {
-  const shown = lines.map(plainText).join('\n').trim();
+/** Whether the task has not failed again in another way. */
+function isNewest({ role, index, lines }: FirstFailure, { tasks }: JobStatus): boolean {
+  const newest = tasks.find((task) => task.role === role && task.index === index)?.failure;
+  return newest?.lines.join('\n') === lines.join('\n');
+}
+
+function failureCard(failure: FirstFailure, sentence: string, status: JobStatus): Content {
+  const task = nameOf(failure);
+  const shown = failure.lines.map(plainText).join('\n').trim();
   const recovered = !isOver(status) || status.state === 'SUCCEEDED';
   return html`<section class=${`alert ${recovered ? 'warn' : 'bad'}`} aria-labelledby="failure-title">
-    <h2 id="failure-title">First failure${task !== null && html`: <code>${task}</code>`}</h2>
+    <h2 id="failure-title">First failure: <code>${task}</code></h2>
     <p>${plainText(sentence)}</p>
     ${shown !== '' && html`<pre class="lines" tabIndex=${0} aria-label="Last lines of its stderr">${shown}</pre>`}
     <p class="more">
       ${recovered && html`<span>${status.state === 'SUCCEEDED' ? 'The job got over it.' : 'The job goes on.'}</span>`}
-      ${task !== null && html`<a href=${formatRoute('logs', task, 'stderr')}>Log of ${task}</a>`}
+      <a href=${formatRoute('logs', task, 'stderr')}>Log of ${task}</a>
       <a href=${formatRoute('timeline')}>Timeline</a>
       <a href=${formatRoute('events')}>Events</a>
     </p>

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { describeEntry } from '../../../../conf/event-text.ts';
 import type { HistoryEntry } from '../../../../conf/status.ts';
 import { searchField } from '../parts/controls.ts';
 import { formatMoment, formatNumberOf } from '../parts/format.ts';
@@ -34,7 +35,7 @@ export function Events({ feeds }: { feeds: JobResources }): Content {
             <td><code>${entry.event}</code></td>
             <td>${taskOf(entry)}</td>
             <td class="number">${entry.generation ?? ''}</td>
-            <td class="detail">${plainText(entry.detail ?? '')}${entry.node !== undefined && html` <span class="aside">${entry.node}</span>`}</td>
+            <td class="detail">${plainText(describeEntry(entry))}${entry.node !== undefined && html` <span class="aside">${entry.node}</span>`}</td>
           </tr>`,
         )}</tbody>
       </table>
@@ -49,5 +50,5 @@ function taskOf({ role, index }: HistoryEntry): string {
 }
 
 function textOf(entry: HistoryEntry): string {
-  return `${entry.event} ${taskOf(entry)} ${entry.node ?? ''} ${entry.containerId ?? ''} ${entry.detail ?? ''}`.toLowerCase();
+  return `${entry.event} ${taskOf(entry)} ${entry.node ?? ''} ${entry.containerId ?? ''} ${describeEntry(entry)}`.toLowerCase();
 }

@@ -21,10 +21,10 @@ const MASTER = 'master';
 
 /** `rest` of the route: the task and the file. */
 export function Logs({ status, feeds, rest }: { status: JobStatus; feeds: JobResources; rest: readonly string[] }): Content {
-  const first = status.failure?.task ?? (status.tasks[0] === undefined ? MASTER : nameOf(status.tasks[0]));
+  const failed = status.failure === null ? null : nameOf(status.failure);
+  const first = failed ?? (status.tasks[0] === undefined ? MASTER : nameOf(status.tasks[0]));
   const [task = first] = rest;
-  const file =
-    FILES.find((each) => each === rest[1]) ?? (task === MASTER ? 'tony.log' : task === status.failure?.task ? 'stderr' : 'stdout');
+  const file = FILES.find((each) => each === rest[1]) ?? (task === MASTER ? 'tony.log' : task === failed ? 'stderr' : 'stdout');
   const [following, setFollow] = usePreference<boolean>('log.follow', true);
   const [wrap, setWrap] = usePreference<boolean>('log.wrap', true);
   const [words, setWords] = useState('');

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { taskStatus } from '../../../../conf/job-status.fixture.ts';
+import { taskFailure, taskStatus } from '../../../../conf/job-status.fixture.ts';
 import { byRole, gpuOf, matches, nameOf, restartsOf, sorted, stateCounts } from './task-table.ts';
 
 const usage = { rssBytes: 100, cpuCores: 1, gpus: [], stopped: false };
 const TASKS = [
   taskStatus({ index: 0, step: 30, node: 'node10:1', usage }),
-  taskStatus({ index: 1, step: 10, node: 'node9:1', state: 'failed', failure: 'exited with code 3' }),
+  taskStatus({ index: 1, step: 10, node: 'node9:1', state: 'failed', failure: taskFailure() }),
   taskStatus({ index: 2, step: 20, node: null, state: 'requested' }),
 ];
 const order = (key: Parameters<typeof sorted>[1]['key'], descending = false) =>

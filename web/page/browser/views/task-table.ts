@@ -1,3 +1,4 @@
+import { describeFailure } from '../../../../conf/event-text.ts';
 import type { TaskState, TaskStatus } from '../../../../conf/status.ts';
 
 export function nameOf({ role, index }: Pick<TaskStatus, 'role' | 'index'>): string {
@@ -57,7 +58,15 @@ export function sorted(tasks: readonly TaskStatus[], { key, descending }: Sort):
 export function matches(task: TaskStatus, filter: string): boolean {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return true;
-  const text = [nameOf(task), task.state, task.node ?? '', task.failure ?? '', task.containerId ?? ''].join('\n').toLowerCase();
+  const text = [
+    nameOf(task),
+    task.state,
+    task.node ?? '',
+    task.failure === null ? '' : describeFailure(task.failure, task.role),
+    task.containerId ?? '',
+  ]
+    .join('\n')
+    .toLowerCase();
   return words.every((word) => text.includes(word));
 }
 

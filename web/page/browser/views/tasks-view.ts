@@ -1,5 +1,6 @@
 import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
+import { describeFailure } from '../../../../conf/event-text.ts';
 import type { JobStatus, TaskStatus } from '../../../../conf/status.ts';
 import { stateBadge } from '../parts/badge.ts';
 import { inputValue, searchField } from '../parts/controls.ts';
@@ -118,7 +119,7 @@ function TaskRow({ task }: { task: TaskStatus }): Content {
     </tr>
     ${
       failure !== null &&
-      html`<tr role="row" class="failure"><td role="cell" colspan=${COLUMNS.length + 1}><span>${plainText(failure.split('\n')[0] ?? '')}</span></td></tr>`
+      html`<tr role="row" class="failure"><td role="cell" colspan=${COLUMNS.length + 1}><span>${plainText(describeFailure(failure, task.role))}</span></td></tr>`
     }`;
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { jobStatus, taskStatus } from '../../../../conf/job-status.fixture.ts';
+import { jobStatus, taskFailure, taskStatus } from '../../../../conf/job-status.fixture.ts';
 import type { HistoryEntry, JobStatus } from '../../../../conf/status.ts';
 import { isSpan, type TaskTimeline, timelineOf } from './timeline.ts';
 
@@ -11,7 +11,7 @@ const START: readonly HistoryEntry[] = [
   { at: 100, event: 'master-registered' },
   { at: 110, event: 'task-requested', ...WORKER },
   { at: 200, event: 'container-allocated', ...FIRST },
-  { at: 300, event: 'executor-registered', detail: '10.0.0.1:4000, idle', ...FIRST },
+  { at: 300, event: 'executor-registered', detail: '10.0.0.1:4000', phase: 'idle', ...FIRST },
   { at: 400, event: 'generation-started', generation: 1 },
   { at: 410, event: 'program-started', generation: 1, ...FIRST },
 ];
@@ -27,7 +27,13 @@ function phases({ spans }: TaskTimeline): unknown[] {
 }
 
 test('a new generation says why there is one', () => {
-  const again = { at: 500, event: 'generation-started', generation: 2, detail: '2 ranked tasks (2 of 2..4 workers); worker:2 was lost' };
+  const again = {
+    at: 500,
+    event: 'generation-started',
+    generation: 2,
+    detail: '2 ranked tasks (2 of 2..4 workers)',
+    reason: 'worker:2 was lost',
+  };
   const { moments } = timelineOf([...START, again], jobStatus({ startedAt: 50 }), 1_000);
   expect(moments.map(({ text }) => text)).toEqual([
     'ApplicationMaster registered',
@@ -60,8 +66,8 @@ describe('a task', () => {
     const task = worker(
       [
         ...START,
-        { at: 800, event: 'program-ended', detail: 'exited with code 0', generation: 1, ...FIRST },
-        { at: 900, event: 'job-finished', detail: 'SUCCEEDED' },
+        { at: 800, event: 'program-ended', exit: { code: 0, signal: null }, generation: 1, ...FIRST },
+        { at: 900, event: 'job-finished', result: 'SUCCEEDED' },
       ],
       status,
     );
@@ -73,7 +79,7 @@ describe('a task', () => {
     const { steps } = worker([
       ...START.slice(0, 5),
       { at: 400, event: 'program-started', generation: 1, ...FIRST },
-      { at: 400, event: 'task-failed', detail: 'its program exited with code 3', generation: 1, ...FIRST },
+      { at: 400, event: 'task-failed', failure: taskFailure(), generation: 1, ...FIRST },
       { at: 400, event: 'task-requested', ...WORKER },
       { at: 400, event: 'container-allocated', ...SECOND },
     ]);
@@ -89,8 +95,8 @@ describe('a task', () => {
   test('fails, and is asked for again', () => {
     const task = worker([
       ...START,
-      { at: 500, event: 'program-ended', detail: 'exited with code 3', generation: 1, ...FIRST },
-      { at: 500, event: 'task-failed', detail: 'its program exited with code 3', generation: 1, ...FIRST },
+      { at: 500, event: 'program-ended', exit: { code: 3, signal: null }, generation: 1, ...FIRST },
+      { at: 500, event: 'task-failed', failure: taskFailure(), generation: 1, ...FIRST },
       { at: 600, event: 'task-requested', ...WORKER },
       { at: 650, event: 'task-requested', ...WORKER },
       { at: 700, event: 'container-allocated', ...SECOND },
@@ -123,8 +129,8 @@ describe('a task', () => {
     const entries = [
       ...START,
       { at: 700, event: 'master-registered' },
-      { at: 710, event: 'executor-registered', detail: '10.0.0.1:4000, running', ...FIRST },
-    ];
+      { at: 710, event: 'executor-registered', detail: '10.0.0.1:4000', phase: 'running', ...FIRST },
+    ] as const;
     expect(phases(worker(entries)).slice(3)).toEqual([['running', 410, 1_000, 'open']]);
     const { moments } = timelineOf(entries, jobStatus({ startedAt: 50 }), 1_000);
     expect(moments.map(({ text }) => text)).toEqual([
@@ -135,10 +141,10 @@ describe('a task', () => {
   });
 
   test('is stopped at the end of the job; one that was only wanted has no end', () => {
-    const finished = [...START, { at: 900, event: 'job-finished', detail: 'FAILED' }];
+    const finished = [...START, { at: 900, event: 'job-finished', result: 'FAILED' }] as const;
     const status = { state: 'FAILED', finishedAt: 900, tasks: [taskStatus({ state: 'stopped' })] } as const;
     expect(worker(finished, status).ends).toEqual([{ at: 900, outcome: 'stopped', text: 'the job was over' }]);
-    const wanted = worker([...START.slice(0, 2), { at: 900, event: 'job-finished', detail: 'FAILED' }], status);
+    const wanted = worker([...START.slice(0, 2), { at: 900, event: 'job-finished', result: 'FAILED' }], status);
     expect(phases(wanted)).toEqual([['requested', 110, 900]]);
     expect(wanted.ends).toEqual([]);
   });

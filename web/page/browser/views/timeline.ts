@@ -1,3 +1,4 @@
+import { describeEntry } from '../../../../conf/event-text.ts';
 import type { HistoryEntry, JobStatus } from '../../../../conf/status.ts';
 
 /**
@@ -71,9 +72,7 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
       moments.push({ at, text: masters === 0 ? 'ApplicationMaster registered' : 'ApplicationMaster started again' });
       masters++;
     } else if (event === 'generation-started') {
-      // `2 ranked tasks; worker:1 failed`
-      const why = entry.detail?.split('; ')[1];
-      moments.push({ at, text: `generation ${entry.generation ?? '?'} started${why === undefined ? '' : `: ${why}`}` });
+      moments.push({ at, text: `generation ${entry.generation ?? '?'} started${entry.reason === undefined ? '' : `: ${entry.reason}`}` });
     } else if (event === 'node-lost') {
       moments.push({ at, text: `node ${entry.node ?? '?'} lost` });
     } else if (event === 'job-finished') {
@@ -104,7 +103,7 @@ function newLane(): Lane {
 }
 
 function follow(lane: Lane, entry: HistoryEntry): void {
-  const { at, event, detail = '' } = entry;
+  const { at, event } = entry;
   switch (event) {
     case 'task-requested':
       // Another request while the task is waiting does not restart the wait.
@@ -116,7 +115,7 @@ function follow(lane: Lane, entry: HistoryEntry): void {
       return;
     case 'executor-registered':
       // A task that re-registers with a new ApplicationMaster reports its program's state; the task itself has not changed.
-      if (lane.current?.phase !== 'running') enter(lane, detail.endsWith(', running') ? 'running' : 'registered', entry);
+      if (lane.current?.phase !== 'running') enter(lane, entry.phase === 'running' ? 'running' : 'registered', entry);
       return;
     case 'program-started':
       enter(lane, 'running', entry);
@@ -126,11 +125,11 @@ function follow(lane: Lane, entry: HistoryEntry): void {
       return;
     case 'program-ended':
       leave(lane, at);
-      if (detail === 'exited with code 0') lane.steps.push({ at, outcome: 'succeeded', text: detail });
+      if (entry.exit?.code === 0) lane.steps.push({ at, outcome: 'succeeded', text: describeEntry(entry) });
       return;
     case 'task-failed':
       leave(lane, at);
-      lane.steps.push({ at, outcome: 'failed', text: detail });
+      lane.steps.push({ at, outcome: 'failed', text: describeEntry(entry) });
       return;
     case 'container-ended':
       // The container of a failed task often ends after the next one has been allocated.

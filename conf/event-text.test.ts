@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest';
+import { describeEnd, describeEntry, describeFailure } from './event-text.ts';
+import { taskFailure } from './job-status.fixture.ts';
+import { type FailureCause, taskFailureSchema } from './task-failure.ts';
+
+test('the end of a program names the code or the signal', () => {
+  expect(describeEnd({ code: 3, signal: null })).toBe('exited with code 3');
+  expect(describeEnd({ code: 127, signal: null })).toMatch(/^exited with code 127 \(command not found: check the spelling/);
+  expect(describeEnd({ code: null, signal: 'SIGKILL' })).toBe('was killed by SIGKILL');
+  expect(describeEnd({ code: null, signal: null })).toBe('was killed by a signal');
+});
+
+const container = { kind: 'container', exitStatus: 137, memoryMb: 1536, reason: '' } as const;
+const failures: readonly (readonly [FailureCause, string])[] = [
+  [{ kind: 'program', exit: { code: 3, signal: null } }, 'its program on n1:1 exited with code 3'],
+  [{ ...container, end: 'exited', reason: 'no' }, 'its container on n1:1 ended with exit status 137: no'],
+  [
+    { ...container, end: 'memory-exceeded' },
+    'its container on n1:1 was killed for using more than its 1.5 GiB of memory; raise roles.worker.resources.memory',
+  ],
+  [{ ...container, end: 'node-lost' }, 'its node on n1:1 was lost'],
+  [{ kind: 'launch', reason: 'no disk' }, 'its container on n1:1 could not be started: no disk'],
+  [{ kind: 'silent', ms: 4_200 }, 'its executor on n1:1 was not heard of for 4.2 s'],
+  [{ kind: 'unanswered', order: 'start', ms: 30_400 }, 'its executor on n1:1 did not answer the order to start its program for 30 s'],
+  [{ kind: 'blamed', by: 'worker:0' }, 'its program on n1:1 no longer answers its peers (reported by worker:0)'],
+  [{ kind: 'impossible', reason: 'no node is so large' }, 'no node is so large'],
+];
+
+test.each(failures)('a stored failure of %j keeps its sentence', (cause, sentence) => {
+  const stored = taskFailureSchema.parse(JSON.parse(JSON.stringify(taskFailure({ cause, node: 'n1:1' }))));
+  expect(describeFailure(stored, 'worker')).toBe(sentence);
+});
+
+test('the text of an event contains its facts', () => {
+  const entry = { at: 0, event: 'task-failed', role: 'worker', index: 0 };
+  const failure = taskFailure({ lines: ['Error: x', '    at y'] });
+  expect(describeEntry({ ...entry, failure })).toBe('its program exited with code 3\nLast lines of its stderr:\nError: x\n    at y');
+  expect(describeEntry({ ...entry, failure: taskFailure({ cost: 'victim' }) })).toMatch(/^\(not counted: it lost its peers\) its program/);
+  const corrected = { ...entry, event: 'failure-corrected', failure: taskFailure({ cost: 'free' }) };
+  expect(describeEntry(corrected)).toMatch(/^\(not counted after all\) its program/);
+  expect(describeEntry({ at: 0, event: 'program-ended', exit: { code: 0, signal: null } })).toBe('exited with code 0');
+  expect(describeEntry({ at: 0, event: 'job-finished', result: 'SUCCEEDED' })).toBe('SUCCEEDED');
+  expect(describeEntry({ at: 0, event: 'job-finished', result: 'FAILED', detail: 'no' })).toBe('FAILED: no');
+  expect(describeEntry({ at: 0, event: 'executor-registered', phase: 'idle', detail: 'h:1' })).toBe('h:1, idle');
+  expect(describeEntry({ at: 0, event: 'generation-started', detail: '2 ranked tasks', reason: 'worker:1 failed' })).toBe(
+    '2 ranked tasks; worker:1 failed',
+  );
+  expect(describeEntry({ at: 0, event: 'task-requested' })).toBe('');
+});

@@ -1,0 +1,103 @@
+import type { HistoryEntry } from './status.ts';
+import type { FailureCause, FirstFailure, ProgramEnd, TaskFailure } from './task-failure.ts';
+import { formatDuration, formatMemory } from './values/units.ts';
+
+/** `exited with code 3`, `was killed by SIGKILL`: the rest of a sentence that begins with the program. */
+export function describeEnd({ code, signal }: ProgramEnd): string {
+  return code === null ? `was killed by ${signal ?? 'a signal'}` : `exited with code ${code}${meaningOf(code)}`;
+}
+
+/** The meaning of exit codes that the shell itself returns. */
+function meaningOf(code: number): string {
+  switch (code) {
+    case 126:
+      return ' (a file of its command cannot be executed: check its mode, or name the interpreter in `command`)';
+    case 127:
+      return ' (command not found: check the spelling in `command`, that the source has the file, and that the node or the runtime has the program)';
+    default:
+      return '';
+  }
+}
+
+/** Describes the failure of a task of `role` as the rest of a sentence that begins with the task's name. */
+export function describeFailure({ cause, node }: TaskFailure, role: string): string {
+  const where = node === null ? '' : ` on ${node}`;
+  switch (cause.kind) {
+    case 'program':
+      return `its program${where} ${describeEnd(cause.exit)}`;
+    case 'container':
+      return describeContainer(cause, role, where);
+    case 'launch':
+      return `its container${where} could not be started: ${cause.reason}`;
+    case 'silent':
+      return `its executor${where} was not heard of for ${time(cause.ms)}`;
+    case 'stopped':
+      return `its program${where} was stopped by a signal for ${time(cause.ms)}`;
+    case 'unanswered':
+      return `its executor${where} did not answer the order to ${cause.order} its program for ${time(cause.ms)}`;
+    case 'inconsistent':
+      return `its executor${where} no longer has the program that it was told to run`;
+    case 'blamed':
+      return `its program${where} no longer answers its peers (reported by ${cause.by})`;
+    case 'unheard':
+      return `its executor${where} did not report within ${time(cause.ms)} of being started`;
+    case 'gone':
+      return `its container${where} ended while no ApplicationMaster was there to see it`;
+    case 'impossible':
+      return cause.reason;
+  }
+}
+
+function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, role: string, where: string): string {
+  const why = cause.reason === '' ? '' : `: ${cause.reason}`;
+  switch (cause.end) {
+    case 'exited':
+      return `its container${where} ended with exit status ${cause.exitStatus}${why}`;
+    case 'memory-exceeded':
+      return `its container${where} was killed for using more than its ${formatMemory(cause.memoryMb)} of memory; raise roles.${role}.resources.memory`;
+    case 'stopped-by-master':
+    case 'released':
+      return `its container${where} was stopped from outside${why}`;
+    case 'expired':
+      return `its container${where} was taken back because it was not started in time${why}`;
+    case 'preempted':
+      return `its container${where} was preempted for another application`;
+    case 'node-lost':
+      return `its node${where} was lost${why}`;
+    case 'disks-failed':
+      return `its container${where} was ended because the node's disks failed${why}`;
+    case 'launch-failed':
+      return `its container${where} could not be started${why}`;
+  }
+}
+
+export function describeFirstFailure(failure: FirstFailure): string {
+  return `${failure.role}:${failure.index}: ${describeFailure(failure, failure.role)}`;
+}
+
+/** The last lines of the program's stderr as a separate paragraph; empty if there are none. */
+export function describeStderr({ lines }: TaskFailure): string {
+  return lines.length === 0 ? '' : `\nLast lines of its stderr:\n${lines.join('\n')}`;
+}
+
+const UNCOUNTED: Readonly<Record<TaskFailure['cost'], string>> = {
+  charged: '',
+  free: '(not counted: the cluster) ',
+  victim: '(not counted: it lost its peers) ',
+};
+
+/** The text of an event; further lines, if any, are the last lines of a program's stderr. */
+export function describeEntry({ event, role = '', detail = '', exit, failure, phase, reason, result }: HistoryEntry): string {
+  if (failure !== undefined) {
+    const uncounted = event === 'failure-corrected' && failure.cost === 'free' ? '(not counted after all) ' : UNCOUNTED[failure.cost];
+    return `${uncounted}${describeFailure(failure, role)}${describeStderr(failure)}`;
+  }
+  if (exit !== undefined) return describeEnd(exit);
+  if (result !== undefined) return detail === '' ? result : `${result}: ${detail}`;
+  if (phase !== undefined) return `${detail}, ${phase}`;
+  return reason === undefined ? detail : `${detail}; ${reason}`;
+}
+
+function time(ms: number): string {
+  return formatDuration(ms < 10_000 ? ms : 1000 * Math.round(ms / 1000));
+}
