@@ -6,19 +6,20 @@ import { stringify } from 'yaml';
 import type { Job } from '../../conf/job.ts';
 import type { JobInput } from '../../conf/job-schema.ts';
 import { type LoadOptions, loadJob, parseJob } from '../../conf/load-job.ts';
+import type { SiteConfig } from '../../conf/site.ts';
 import { CALL_DATA, CALL_FILE } from '../../conf/values/run-call.ts';
-import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
+import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { encodeJsonValue } from '../../platform/json-value.ts';
 import type { Cluster } from '../../training/cluster/cluster.ts';
-import { siteFor } from '../cluster/site-for.ts';
 import { JobHandle } from '../connections/job-handle.ts';
 import type { LogLine } from '../connections/job-logs.ts';
 import { hashFolder } from '../job/source-archive.ts';
 import { listFolder } from '../job/source-folder.ts';
 import { localRoot, placeFolder } from '../staging/local-folder.ts';
+import { type JobSource, prepare, submitPrepared } from './prepare.ts';
 import { FUNCTION_EXPORT, moduleOf } from './run-source.ts';
-import { SUBMIT_OPTIONS, type SubmitOptions, submit } from './submit.ts';
+import { SUBMIT_OPTIONS, type SubmitOptions } from './submit-options.ts';
 
 /** The module under which workers import the library. */
 const LIBRARY = 'tony-ts/training';
@@ -125,10 +126,10 @@ export async function start<T>(
     checkRun('start', first as RunOptions);
     return startCall<T>(first as RunOptions, second, args);
   }
-  const submitOptions = second;
-  checkOptions('start', submitOptions ?? {}, SUBMIT_OPTIONS);
-  const job = typeof first === 'string' ? await loadJob(first, await settledBySite(submitOptions)) : (first as Job);
-  return new JobHandle<T>(await submit(job, submitOptions));
+  const submitOptions = second ?? {};
+  checkOptions('start', submitOptions, SUBMIT_OPTIONS);
+  const source: JobSource = typeof first === 'string' ? (site) => loadJob(first, { site, ...overridesTo(submitOptions) }) : (first as Job);
+  return new JobHandle<T>(await submitPrepared(await prepare(source, submitOptions)));
 }
 
 function isCall<T>(
@@ -158,9 +159,9 @@ async function startCall<T>(
     const callFolder = path.join(folder, 'call');
     await mkdir(callFolder);
     await writeFile(path.join(callFolder, CALL_FILE), call);
-    const job = jobOf(options, { name, source, call: await placed(callFolder, options) }, await settledBySite(options));
-    const connection = await submit(job, pickOptions<SubmitOptions>(options, SUBMIT_OPTIONS));
-    return new JobHandle<T>(connection, options.onLog, true);
+    const parts = { name, source, call: await placed(callFolder, options) };
+    const prepared = await prepare(async (site) => jobOf(options, parts, site), options);
+    return new JobHandle<T>(await submitPrepared(prepared), options.onLog, true);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -214,15 +215,15 @@ async function placed(folder: string, options: RunOptions): Promise<string> {
   return fileURLToPath(uri);
 }
 
-/** Loads the site file; values that it overrides are reported as progress. */
-async function settledBySite(options: SubmitOptions = {}): Promise<LoadOptions> {
-  return { site: await siteFor(options), ...(options.onProgress && { onOverridden: options.onProgress }) };
+/** Values that the site file overrides are reported as progress. */
+function overridesTo({ onProgress }: SubmitOptions): Pick<LoadOptions, 'onOverridden'> {
+  return onProgress === undefined ? {} : { onOverridden: onProgress };
 }
 
 function jobOf(
   options: RunOptions,
   { name, source, call }: { readonly name: string; readonly source: string; readonly call: string },
-  settled: LoadOptions,
+  site: SiteConfig | null,
 ): Job {
   const { slots, gpus = 0, memory = '2g', vcores = 1, maxRestarts = 0, conf = {} } = options;
   const { worker, ...others } = conf.roles ?? {};
@@ -245,7 +246,7 @@ function jobOf(
     },
   };
   try {
-    return parseJob(stringify(document), { ...settled, file: 'run', folder: process.cwd() });
+    return parseJob(stringify(document), { site, ...overridesTo(options), file: 'run', folder: process.cwd() });
   } catch (error) {
     if (error instanceof TonyError && error.code === 'JOB_INVALID') {
       throw new TonyError('JOB_INVALID', error.message, {

@@ -3,12 +3,14 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CONTAINER_LAYOUT, type Job, type Resource } from '../../conf/job.ts';
 import { isUri } from '../../conf/values/is-uri.ts';
+import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { createWhole } from '../../platform/create-whole.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/make-folders.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
+import { LocalJob } from '../connections/local-job.ts';
 import { startMaster } from '../connections/local-master.ts';
 import { isLocalId, localPaths } from '../files/local-layout.ts';
 import { bundlesFolder } from '../job/bundles.ts';
@@ -18,42 +20,57 @@ import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
 import { listData, listFolder, listSource } from '../job/source-folder.ts';
 import { bringsTensorBoard } from '../job/tensorboard-role.ts';
 import { environmentNotes } from '../plan/environment-note.ts';
-import type { JobPlan } from '../plan/job-plan.ts';
 import { localPlan } from '../plan/make-plan.ts';
 import { withheldNotes } from '../plan/withheld-note.ts';
-import { isFolderPlaced, localFailure, placeFolder } from '../staging/local-folder.ts';
-import { removedMeanwhile, type StagingEvent } from '../staging/staging.ts';
+import { isFolderPlaced, localFailure, localRoot, placeFolder } from '../staging/local-folder.ts';
+import { removedMeanwhile } from '../staging/staging.ts';
+import type { Prepared, PrepareOptions } from './prepare.ts';
 
 /** When there are more jobs, the containers' folders of the oldest ended jobs are removed; history and output stay. */
 const JOBS_KEPT = 20;
 
-export interface LocalSubmitOptions {
-  /** Absolute path of the folder of local jobs. */
-  readonly root: string;
-  readonly user: string;
-  /** Whether the job outlives this process. */
-  readonly detach: boolean;
-  readonly onEvent: (event: StagingEvent) => void;
-  /** Receives progress of a runtime build and notices about excluded files of the source. */
-  readonly onProgress: (line: string) => void;
-  /** Cancels the submit before anything is started. */
-  readonly signal?: AbortSignal | undefined;
-  readonly environment?: NodeJS.ProcessEnv;
+/** Checks a job that runs on this machine, with the same ApplicationMaster and executors as on YARN, as processes. Starts nothing. */
+export async function prepareLocal(job: Job, options: PrepareOptions): Promise<Prepared> {
+  const parts = await localParts(job);
+  const root = options.localRoot ?? localRoot(options.environment);
+  const user = hadoopUser(options.environment);
+  const sizes = [
+    ...(parts.source === null ? [] : [[CONTAINER_LAYOUT.source, parts.source] as const]),
+    [CONTAINER_LAYOUT.bundles, parts.bundles] as const,
+  ];
+  const planned = await Promise.all(
+    sizes.map(async ([name, folder]) => ({
+      name,
+      bytes: folder.bytes,
+      missing: (await isFolderPlaced(root, name, folder)) ? 0 : folder.bytes,
+    })),
+  );
+  return {
+    job,
+    plan: localPlan(job, user, planned, [...withheldNotes(parts.source?.withheld ?? []), ...environmentNotes(job)]),
+    signal: options.signal,
+    request: () => null,
+    submit: async () => new LocalJob(await startJob(job, parts, { root, user }, options), root),
+    close: async () => {},
+  };
 }
 
-/** Starts a job on this machine, with the same ApplicationMaster and executors as on YARN, as processes. */
-export async function submitLocal(job: Job, options: LocalSubmitOptions): Promise<{ readonly applicationId: string }> {
-  const { root, user, detach, environment = process.env } = options;
-  const { data, bundles, source } = await localParts(job);
-  for (const note of withheldNotes(source?.withheld ?? [])) options.onProgress(note);
+/** Places the parts in the cache, starts the ApplicationMaster, and returns the application ID. */
+async function startJob(
+  job: Job,
+  { data, bundles, source }: LocalParts,
+  { root, user }: { readonly root: string; readonly user: string },
+  { detach = false, environment = process.env, signal, onStaging = () => {}, onProgress = () => {} }: PrepareOptions,
+): Promise<string> {
+  for (const note of withheldNotes(source?.withheld ?? [])) onProgress(note);
   const resources: Resource[] = [];
-  if (source !== null) resources.push(await placeFolder(root, CONTAINER_LAYOUT.source, source, options.onEvent));
-  resources.push(await placeFolder(root, CONTAINER_LAYOUT.bundles, bundles, options.onEvent));
-  const runtime = await untilAborted(localRuntime(job, options.onProgress), options.signal);
+  if (source !== null) resources.push(await placeFolder(root, CONTAINER_LAYOUT.source, source, onStaging));
+  resources.push(await placeFolder(root, CONTAINER_LAYOUT.bundles, bundles, onStaging));
+  const runtime = await untilAborted(localRuntime(job, onProgress), signal);
   if (runtime !== null) resources.push(runtime);
-  const tensorboard = await untilAborted(localTensorBoard(job, options.onProgress), options.signal);
+  const tensorboard = await untilAborted(localTensorBoard(job, onProgress), signal);
 
-  options.signal?.throwIfAborted();
+  signal?.throwIfAborted();
   const { applicationId, submittedAt } = await claimId(root);
   const paths = localPaths(root, applicationId);
   try {
@@ -73,7 +90,7 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
     await createWhole(join(paths.job, 'job.json'), text, 0o600);
     await refuseRemoved(root, [...resources.map(({ uri }) => uri), ...Object.values(data)]);
     const node = runtime === null ? process.execPath : join(CONTAINER_LAYOUT.runtime, 'bin', 'node');
-    options.signal?.throwIfAborted();
+    signal?.throwIfAborted();
     await startMaster({ paths, node, resources, user, detach, environment, secrets: createJobSecrets(submittedAt, text) });
   } catch (error) {
     await rm(paths.job, { recursive: true, force: true });
@@ -81,19 +98,7 @@ export async function submitLocal(job: Job, options: LocalSubmitOptions): Promis
   }
   // The job runs; removals that fail are retried with the next submit.
   await pruneJobs(root, applicationId).catch(() => undefined);
-  return { applicationId };
-}
-
-/** Returns the plan of a local job without copying or starting anything. */
-export async function rehearseHere(job: Job, { root, user }: Pick<LocalSubmitOptions, 'root' | 'user'>): Promise<JobPlan> {
-  const { bundles, source } = await localParts(job);
-  const part = async (name: string, folder: HashedFolder) => ({
-    name,
-    bytes: folder.bytes,
-    missing: (await isFolderPlaced(root, name, folder)) ? 0 : folder.bytes,
-  });
-  const parts = [...(source === null ? [] : [await part(CONTAINER_LAYOUT.source, source)]), await part(CONTAINER_LAYOUT.bundles, bundles)];
-  return localPlan(job, user, parts, [...withheldNotes(source?.withheld ?? []), ...environmentNotes(job)]);
+  return applicationId;
 }
 
 interface LocalParts {

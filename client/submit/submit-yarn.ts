@@ -1,4 +1,4 @@
-import type { Job } from '../../conf/job.ts';
+import type { FrozenJob, Job } from '../../conf/job.ts';
 import type { SiteConfig } from '../../conf/site.ts';
 import { redactedBody } from '../../hadoop/yarn/application-submission.ts';
 import { ResourceManager, SUBMISSION_PATH } from '../../hadoop/yarn/resource-manager.ts';
@@ -7,6 +7,8 @@ import { TonyError } from '../../platform/errors.ts';
 import { untilAborted } from '../../platform/until-aborted.ts';
 import { refuseTooManyTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
+import type { JobConnection } from '../connections/job-connection.ts';
+import { YarnJob } from '../connections/yarn-job.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
 import { askCluster } from '../plan/ask-cluster.ts';
 import { environmentNotes } from '../plan/environment-note.ts';
@@ -16,134 +18,140 @@ import type { SubmitRequest } from '../plan/submit-request.ts';
 import { withheldNotes } from '../plan/withheld-note.ts';
 import { ownerOf, refuseBeyondQuotas, refuseNotFinal } from '../quotas/check-quotas.ts';
 import { historyPlace, openHistory } from '../records/history-place.ts';
-import { isStagingThere, jobFile, makeStaging, type StagingEvent, type StagingPlace, stageJob } from '../staging/staging.ts';
+import { isStagingThere, jobFile, makeStaging, type StagingPlace, stageJob } from '../staging/staging.ts';
+import type { Prepared, PrepareOptions } from './prepare.ts';
 import { frozenFor, jobText, submissionFor } from './submission.ts';
-import { expectedParts, type FoundParts, findParts, listParts, localParts, refuseRemoved, stageParts } from './submit-parts.ts';
-
-export interface YarnSubmitOptions {
-  readonly onEvent: (event: StagingEvent) => void;
-  /** Receives progress of a runtime build. */
-  readonly onProgress: (line: string) => void;
-  /** Receives the resources to request and the parts to upload, before the upload. */
-  readonly onPlan: (plan: JobPlan) => void;
-  /** Cancels the submit and removes the job's files from HDFS. */
-  readonly signal?: AbortSignal | undefined;
-}
-
-export interface YarnSubmission {
-  readonly applicationId: string;
-  readonly trackingUrl: string;
-}
-
-/** The result of a dry run. */
-export interface DryRun {
-  readonly plan: JobPlan;
-  /** Null if a submit would request nothing: the job can never run, would be rejected, or is local. */
-  readonly request: SubmitRequest | null;
-}
-
-/** Stages the job's parts, shared with other jobs by content, and submits the application. */
-export async function submitToYarn(job: Job, cluster: HadoopCluster, options: YarnSubmitOptions): Promise<YarnSubmission> {
-  return onceReady(job, cluster, options, async (ready, resourceManager) => {
-    refuseHopeless(ready.plan);
-    options.onPlan(ready.plan);
-    await stageAndSubmit(job, cluster, ready, resourceManager, options.signal);
-    return {
-      applicationId: ready.applicationId,
-      trackingUrl: `${cluster.configuration.resourceManagers[0]}/proxy/${ready.applicationId}/`,
-    };
-  });
-}
+import {
+  expectedParts,
+  type FoundParts,
+  findParts,
+  listParts,
+  localParts,
+  refuseRemoved,
+  type StagedParts,
+  stageParts,
+} from './submit-parts.ts';
 
 /** A dry run waits longer for the plan, its only result (ms). */
-const REHEARSAL_PATIENCE_MS = 15_000;
+const DRY_RUN_PATIENCE_MS = 15_000;
 
-/** Does everything except uploading and submitting. Allocates an application ID, which stays unused. */
-export async function dryRunOnYarn(job: Job, cluster: HadoopCluster, options: Omit<YarnSubmitOptions, 'onPlan'>): Promise<DryRun> {
-  const whole = { ...options, patienceMs: REHEARSAL_PATIENCE_MS };
-  return onceReady(job, cluster, whole, async ({ plan, applicationId, parts, site }) => {
-    if (plan.verdict.type === 'never' || refusalOf(plan) !== null) return { plan, request: null };
-    const staged = expectedParts(parts);
-    const frozen = frozenFor(job, staged, { applicationId, submittedAt: Date.now(), cluster, site });
-    const file = jobFile(frozen.staging, Buffer.byteLength(jobText(frozen)));
-    const url = `${cluster.configuration.resourceManagers[0]}${SUBMISSION_PATH}`;
-    return { plan, request: { method: 'POST', url, body: redactedBody(submissionFor(frozen, file, staged)) } };
-  });
-}
-
-interface Ready {
-  readonly applicationId: string;
-  readonly site: SiteConfig;
-  readonly plan: JobPlan;
-  readonly place: StagingPlace;
-  readonly hasStaging: boolean;
-  readonly parts: FoundParts;
-}
-
-/** Completes all checks before anything is uploaded; removes the temporary archives at the end. */
-async function onceReady<T>(
-  job: Job,
-  cluster: HadoopCluster,
-  { onEvent, onProgress, signal, patienceMs }: Omit<YarnSubmitOptions, 'onPlan'> & { readonly patienceMs?: number },
-  action: (ready: Ready, resourceManager: ResourceManager) => Promise<T>,
-): Promise<T> {
+/** Completes all checks before anything is uploaded, and allocates an application ID. The prepared job owns the cluster. */
+export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: PrepareOptions): Promise<Prepared> {
+  const { onStaging: onEvent = () => {}, onProgress = () => {}, signal, dryRun = false } = options;
   const { configuration, user, storage, root, home } = cluster;
-  refuseTooManyTags(withTensorBoard(job), configuration);
+  const whole = withTensorBoard(job);
+  refuseTooManyTags(whole, configuration);
   const resourceManager = ResourceManager.of(configuration, user);
   try {
     const place: StagingPlace = { storage, root, onEvent, signal };
-    const asking = askCluster(job, cluster, resourceManager, patienceMs);
+    const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_PATIENCE_MS : undefined);
     // An unused application ID costs nothing.
     const [local, { applicationId, maximum }, site, hasStaging] = await untilAborted(
       Promise.all([localParts(job, onProgress), resourceManager.newApplication(), cluster.site(), isStagingThere(place, user)]),
       signal,
     );
-    const whole = withTensorBoard(job);
     const owner = await untilAborted(ownerOf(job, cluster, site), signal);
     refuseNotFinal(job, site);
     refuseBeyondQuotas(whole, owner, site);
-    const [answers, parts] = await Promise.all([asking.answers(owner, site, whole), findParts(place, job, local, home)]);
+    const answering = asking.answers(owner, site, whole);
+    // The handler prevents an unhandled rejection before the answers are awaited.
+    answering.catch(() => {});
+    const parts = await findParts(place, job, local, home);
     try {
-      const { nodes, queue, shortages, notes } = answers;
+      const { nodes, queue, shortages, notes } = await answering;
       const room = { user, largest: amountsOf(maximum), nodes, queue, shortages, over: site.quotas.over };
-      const plan = planOf(job, room, listParts(parts), [
-        ...notes,
-        ...withheldNotes(local.source?.withheld ?? []),
-        ...environmentNotes(job),
-      ]);
+      const allNotes = [...notes, ...withheldNotes(local.source?.withheld ?? []), ...environmentNotes(job)];
+      const plan = planOf(job, room, listParts(parts), allNotes);
       signal?.throwIfAborted();
-      return await action({ applicationId, site, plan, place, hasStaging, parts }, resourceManager);
-    } finally {
-      await Promise.all(listParts(parts).map((part) => part.discard()));
+      return new PreparedYarnJob(cluster, resourceManager, options, { job, plan, applicationId, site, place, hasStaging, parts });
+    } catch (error) {
+      await discardParts(parts);
+      throw error;
     }
-  } finally {
+  } catch (error) {
     resourceManager.close();
+    throw error;
   }
 }
 
-async function stageAndSubmit(
-  job: Job,
-  cluster: HadoopCluster,
-  { applicationId, site, place, hasStaging, parts }: Ready,
-  resourceManager: ResourceManager,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const { storage, user } = cluster;
-  if (!hasStaging) await makeStaging(place);
-  const staged = await stageParts(parts, signal);
-  const frozen = frozenFor(job, staged, { applicationId, submittedAt: Date.now(), cluster, site });
-  try {
-    signal?.throwIfAborted();
-    await openHistory(storage, historyPlace(site, cluster), user, applicationId);
-    const file = await stageJob(place, frozen.staging, jobText(frozen));
-    await refuseRemoved(parts, staged);
-    signal?.throwIfAborted();
-    await resourceManager.submit(submissionFor(frozen, file, staged));
-  } catch (error) {
-    // The original error takes precedence over failures of the cleanup.
-    await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);
-    throw error;
+interface Checked {
+  readonly job: Job;
+  readonly plan: JobPlan;
+  readonly applicationId: string;
+  readonly site: SiteConfig;
+  readonly place: StagingPlace;
+  readonly hasStaging: boolean;
+  readonly parts: FoundParts;
+}
+
+class PreparedYarnJob implements Prepared {
+  readonly job: Job;
+  readonly plan: JobPlan;
+  readonly signal: AbortSignal | undefined;
+  readonly #checked: Checked;
+  readonly #cluster: HadoopCluster;
+  readonly #resourceManager: ResourceManager;
+  readonly #onPlan: (plan: JobPlan) => void;
+  #isSubmitted = false;
+
+  constructor(cluster: HadoopCluster, resourceManager: ResourceManager, { signal, onPlan = () => {} }: PrepareOptions, checked: Checked) {
+    this.job = checked.job;
+    this.plan = checked.plan;
+    this.signal = signal;
+    this.#checked = checked;
+    this.#cluster = cluster;
+    this.#resourceManager = resourceManager;
+    this.#onPlan = onPlan;
   }
+
+  request(): SubmitRequest | null {
+    if (this.plan.verdict.type === 'never' || refusalOf(this.plan) !== null) return null;
+    const staged = expectedParts(this.#checked.parts);
+    const frozen = this.#freeze(staged);
+    const file = jobFile(frozen.staging, Buffer.byteLength(jobText(frozen)));
+    const url = `${this.#cluster.configuration.resourceManagers[0]}${SUBMISSION_PATH}`;
+    return { method: 'POST', url, body: redactedBody(submissionFor(frozen, file, staged)) };
+  }
+
+  /** Stages the job's parts, shared with other jobs by content, and submits the application. */
+  async submit(): Promise<JobConnection> {
+    refuseHopeless(this.plan);
+    this.#onPlan(this.plan);
+    const { site, place, hasStaging, parts, applicationId } = this.#checked;
+    const { storage, user } = this.#cluster;
+    if (!hasStaging) await makeStaging(place);
+    const staged = await stageParts(parts, this.signal);
+    const frozen = this.#freeze(staged);
+    try {
+      this.signal?.throwIfAborted();
+      await openHistory(storage, historyPlace(site, this.#cluster), user, applicationId);
+      const file = await stageJob(place, frozen.staging, jobText(frozen));
+      await refuseRemoved(parts, staged);
+      this.signal?.throwIfAborted();
+      await this.#resourceManager.submit(submissionFor(frozen, file, staged));
+    } catch (error) {
+      // The original error takes precedence over failures of the cleanup.
+      await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);
+      throw error;
+    }
+    this.#isSubmitted = true;
+    return new YarnJob(applicationId, this.#cluster);
+  }
+
+  async close(): Promise<void> {
+    this.#resourceManager.close();
+    if (!this.#isSubmitted) this.#cluster.close();
+    await discardParts(this.#checked.parts);
+  }
+
+  #freeze(staged: StagedParts): FrozenJob {
+    const { job, applicationId, site } = this.#checked;
+    return frozenFor(job, staged, { applicationId, submittedAt: Date.now(), cluster: this.#cluster, site });
+  }
+}
+
+async function discardParts(parts: FoundParts): Promise<void> {
+  await Promise.all(listParts(parts).map((part) => part.discard()));
 }
 
 /** Rejects a job before the upload if the plan shows that it cannot run. */

@@ -10,9 +10,10 @@ import { listening } from '../../hadoop/testing/http-server.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
-import { dryRunOn, planJob, submit, submitOn } from './submit.ts';
+import { dryRunPrepared, type JobSource, type PrepareOptions, prepare, submitPrepared } from './prepare.ts';
+import { planJob, submit } from './submit.ts';
 
-/* Tests submits that are aborted after their first steps; integration-tests covers the rest. */
+/* Tests submits that end early, and who closes the cluster; integration-tests covers the rest. */
 
 const ID = 'application_1795225023264_0001';
 const job = parseJob('name: a\nframework: none\nruntime: system\ntensorboard: false\ncommand: sleep 1\nroles: {worker: {instances: 1}}\n', {
@@ -26,14 +27,18 @@ async function folder(): Promise<string> {
   return made;
 }
 
+interface TestCluster {
+  readonly cluster: HadoopCluster;
+  readonly root: string;
+  readonly requests: string[];
+  /** How often the cluster was closed. */
+  closed(): number;
+}
+
 /**
  * A ResourceManager that knows one application, and staging on this machine; `posted` is called after the application has been submitted.
  */
-async function clusterWith(
-  posted: () => void,
-  mayKill: boolean,
-  scheduler: object = {},
-): Promise<{ cluster: HadoopCluster; root: string; requests: string[] }> {
+async function clusterWith(posted: () => void, mayKill: boolean, scheduler: object = {}): Promise<TestCluster> {
   const root = await folder();
   const storage = new FileStorage();
   const home = fileUri(root);
@@ -75,8 +80,21 @@ async function clusterWith(
     'yarn.resourcemanager.webapp.address': new URL(address).host,
   });
   const site = parseSite('', 'tony-site.yaml');
-  const cluster = { configuration, user, storage, home, root: `${home}/staging`, site: async () => site, close: () => storage.close() };
-  return { cluster, root, requests };
+  let closed = 0;
+  const close = (): void => {
+    closed++;
+    storage.close();
+  };
+  const cluster = { configuration, user, storage, home, root: `${home}/staging`, site: async () => site, close };
+  return { cluster, root, requests, closed: () => closed };
+}
+
+async function submitOn(cluster: HadoopCluster, source: JobSource, options: PrepareOptions = {}) {
+  return submitPrepared(await prepare(source, options, async () => cluster));
+}
+
+async function dryRunOn(cluster: HadoopCluster, source: JobSource) {
+  return dryRunPrepared(await prepare(source, { dryRun: true }, async () => cluster));
 }
 
 function json(response: ServerResponse, body: unknown, status = 200): void {
@@ -85,19 +103,53 @@ function json(response: ServerResponse, body: unknown, status = 200): void {
 
 test('a submit that is aborted while the ResourceManager is asked kills the job and ends with the reason', async () => {
   const controller = new AbortController();
-  const { cluster, root, requests } = await clusterWith(() => controller.abort(new Error('interrupted')), true);
+  const { cluster, root, requests, closed } = await clusterWith(() => controller.abort(new Error('interrupted')), true);
   await expect(submitOn(cluster, job, { signal: controller.signal })).rejects.toThrow('interrupted');
+  expect(closed()).toBe(1);
   expect(requests).toContain(`PUT apps/${ID}/state`);
   expect(await readdir(path.join(root, 'staging', 'jobs'))).toEqual([]);
 });
 
 test('a job that cannot be killed then is named', async () => {
   const controller = new AbortController();
-  const { cluster } = await clusterWith(() => controller.abort(new Error('interrupted')), false);
+  const { cluster, closed } = await clusterWith(() => controller.abort(new Error('interrupted')), false);
   await expect(submitOn(cluster, job, { signal: controller.signal })).rejects.toMatchObject({
     code: 'KILL_FAILED',
     hint: `Kill it yourself: tony-ts kill ${ID}.`,
   });
+  expect(closed()).toBe(1);
+});
+
+test('the connection of a submitted job closes the cluster; a dry run and a failure close it themselves', async () => {
+  const submitted = await clusterWith(() => {}, true);
+  const connection = await submitOn(submitted.cluster, job);
+  expect(submitted.closed()).toBe(0);
+  connection.close();
+  expect(submitted.closed()).toBe(1);
+
+  const planned = await clusterWith(() => {}, true);
+  await dryRunOn(planned.cluster, job);
+  expect(planned.closed()).toBe(1);
+
+  const refused = await clusterWith(() => {}, true);
+  const failing = {
+    ...refused.cluster,
+    storage: Object.assign(new FileStorage(), { write: () => Promise.reject(new Error('disk full')) }),
+  };
+  await expect(submitOn(failing, job)).rejects.toThrow('disk full');
+  expect(refused.closed()).toBe(1);
+});
+
+test('a mistake in the job is reported even if the cluster is unreachable, and closes the cluster', async () => {
+  const { cluster, closed } = await clusterWith(() => {}, true);
+  const away = { ...cluster, site: () => Promise.reject(new Error('unreachable')) };
+  const broken = async () => {
+    throw new Error('job.yaml is invalid');
+  };
+  await expect(submitOn(away, broken)).rejects.toThrow('job.yaml is invalid');
+  await expect(submitOn(away, async () => job)).rejects.toThrow('unreachable');
+  await expect(submitOn(cluster, broken)).rejects.toThrow('job.yaml is invalid');
+  expect(closed()).toBe(3);
 });
 
 test('a submit on this machine that is aborted starts nothing', async () => {
@@ -125,8 +177,8 @@ test('a Job that says one thing to quotas and another to YARN is refused before 
   const { cluster, requests } = await clusterWith(() => {}, true);
   const roles = job.roles.map((role) => ({ ...role, resources: { ...role.resources, other: { 'yarn.io/gpu': 8 } } }));
   const refused = { code: 'JOB_INVALID', message: expect.stringContaining('roles.0.resources.other.yarn.io/gpu') };
-  await expect(submitOn(cluster, { ...job, roles }, {})).rejects.toMatchObject(refused);
-  await expect(dryRunOn(cluster, { ...job, roles }, {})).rejects.toMatchObject(refused);
+  await expect(submitOn(cluster, { ...job, roles })).rejects.toMatchObject(refused);
+  await expect(dryRunOn(cluster, { ...job, roles })).rejects.toMatchObject(refused);
   expect(requests).toEqual([]);
   await expect(submit({ ...job, roles }, { local: true })).rejects.toMatchObject(refused);
   await expect(planJob({ ...job, roles }, { local: true })).rejects.toMatchObject(refused);
@@ -141,14 +193,14 @@ test('a stopped queue ends a submit before anything is uploaded, and a dry run s
     queues: { queue: [stopped, { ...stopped, queueName: 'default', queuePath: 'root.default' }] },
   });
   const refused = { code: 'JOB_REFUSED', message: 'Queue root.night is STOPPED.' };
-  await expect(submitOn(cluster, { ...job, queue: 'night' }, {})).rejects.toMatchObject(refused);
+  await expect(submitOn(cluster, { ...job, queue: 'night' })).rejects.toMatchObject(refused);
   expect(requests).not.toContain('POST apps');
   expect(await readdir(root)).toEqual([]);
-  expect(await dryRunOn(cluster, { ...job, queue: 'night' }, {})).toMatchObject({
+  expect(await dryRunOn(cluster, { ...job, queue: 'night' })).toMatchObject({
     plan: { verdict: { type: 'refused' } },
     request: null,
   });
   // Placement rules may move a job of the queue `default`: YARN decides.
-  const { plan, request } = await dryRunOn(cluster, job, {});
+  const { plan, request } = await dryRunOn(cluster, job);
   expect({ verdict: plan.verdict.type, asks: request !== null }).toEqual({ verdict: 'refused', asks: true });
 });

@@ -2,12 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Argv, CommandModule } from 'yargs';
 import type { Job } from '../../../conf/job.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import type { HadoopCluster } from '../../cluster/cluster.ts';
 import type { JobConnection } from '../../connections/job-connection.ts';
 import type { JobOutput } from '../../output/job-output.ts';
 import type { OutputFormat } from '../../output/value-output.ts';
-import type { JobPlan } from '../../plan/job-plan.ts';
-import type { StagingEvent } from '../../staging/staging.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
 
 /** How long a submit that does not follow the job waits for the URL of its pages. */
@@ -68,51 +65,26 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
 
 /** Submits the job and returns it with its connection; returns null for a dry run. */
 async function begin(
-  args: SubmitArguments,
+  { conf, set, dryRun = false, output: _format, ...options }: SubmitArguments,
   output: JobOutput,
   signal: AbortSignal,
 ): Promise<{ connection: JobConnection; job: Job } | null> {
-  const { dryRun, dryRunOn, submit, submitOn } = await import('../../submit/submit.ts');
-  const { untilAborted } = await import('../../../platform/until-aborted.ts');
-  const { job, cluster } = await untilAborted(jobAndCluster(args, output), signal);
-  const options = { local: args.local, onProgress: (line: string) => output.say(line), signal };
-  if (args.dryRun) {
-    const { plan, request } = await (cluster === null ? dryRun(job, options) : dryRunOn(cluster, job, options));
-    output.plan(plan);
-    if (request !== null) output.request(request);
-    if (plan.verdict.type === 'never' || (plan.verdict.type === 'refused' && request === null)) process.exitCode = 2;
-    return null;
-  }
-  const telling = {
-    ...options,
-    detach: args.detach,
-    onPlan: (plan: JobPlan) => output.plan(plan),
-    onStaging: (event: StagingEvent) => output.staging(event),
-  };
-  return { connection: await (cluster === null ? submit(job, telling) : submitOn(cluster, job, telling)), job };
-}
-
-/** Loads the job with the site file of its cluster, and opens the cluster; a local job has none. */
-async function jobAndCluster(
-  { conf, set, local, staging, resourceManager }: SubmitArguments,
-  output: JobOutput,
-): Promise<{ readonly job: Job; readonly cluster: HadoopCluster | null }> {
   const { loadJob } = await import('../../../conf/load-job.ts');
-  if (local) return { job: await loadJob(conf, { set }), cluster: null };
-  const { openCluster } = await import('../../cluster/cluster.ts');
-  let cluster: HadoopCluster | null = null;
-  let settled: Awaited<ReturnType<HadoopCluster['site']>> | null = null;
-  try {
-    cluster = await openCluster({ staging, resourceManager });
-    settled = await cluster.site();
-    const job = await loadJob(conf, { set, site: settled, onOverridden: (line) => output.say(line) });
-    return { job, cluster };
-  } catch (error) {
-    cluster?.close();
-    // Errors in the job itself take precedence, even if the cluster is unreachable.
-    if (settled === null) await loadJob(conf, { set });
-    throw error;
-  }
+  const { dryRunPrepared, prepare, submitPrepared } = await import('../../submit/prepare.ts');
+  const prepared = await prepare((site) => loadJob(conf, { set, site, onOverridden: (line) => output.say(line) }), {
+    ...options,
+    dryRun,
+    signal,
+    onProgress: (line) => output.say(line),
+    onPlan: (plan) => output.plan(plan),
+    onStaging: (event) => output.staging(event),
+  });
+  if (!dryRun) return { connection: await submitPrepared(prepared), job: prepared.job };
+  const { plan, request } = await dryRunPrepared(prepared);
+  output.plan(plan);
+  if (request !== null) output.request(request);
+  if (plan.verdict.type === 'never' || (plan.verdict.type === 'refused' && request === null)) process.exitCode = 2;
+  return null;
 }
 
 /** Ctrl-C cancels the action, and no job keeps running; a second Ctrl-C exits immediately after restoring the terminal. */

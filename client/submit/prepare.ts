@@ -1,0 +1,106 @@
+import type { Job } from '../../conf/job.ts';
+import { checkedJob } from '../../conf/resolved-job.ts';
+import type { SiteConfig } from '../../conf/site.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { untilAborted } from '../../platform/until-aborted.ts';
+import { type HadoopCluster, openCluster } from '../cluster/cluster.ts';
+import type { JobConnection } from '../connections/job-connection.ts';
+import { killJob } from '../connections/kill-job.ts';
+import type { JobPlan } from '../plan/job-plan.ts';
+import type { SubmitRequest } from '../plan/submit-request.ts';
+import type { SubmitOptions } from './submit-options.ts';
+
+/*
+ * The two steps of every submit: `prepare` checks the job and uploads nothing, `submitPrepared` uploads and starts it. A dry run takes only
+ * the first step.
+ */
+
+/** A job, or a function that loads it with the site file of its cluster; `site` is null for local jobs. */
+export type JobSource = Job | ((site: SiteConfig | null) => Promise<Job>);
+
+export interface PrepareOptions extends SubmitOptions {
+  /** Waits longer for the plan, which is the only result. */
+  readonly dryRun?: boolean;
+}
+
+/** The result of a dry run. */
+export interface DryRun {
+  readonly plan: JobPlan;
+  /** Null if a submit would request nothing: the job can never run, would be rejected, or is local. */
+  readonly request: SubmitRequest | null;
+}
+
+/** A checked job. It owns the connection to its cluster until `submitPrepared` or `dryRunPrepared` ends it. */
+export interface Prepared {
+  readonly job: Job;
+  readonly plan: JobPlan;
+  readonly signal: AbortSignal | undefined;
+  /** The request of a dry run, with every secret as `***`. */
+  request(): SubmitRequest | null;
+  /** Uploads and starts the job. The returned connection owns the connection to the cluster. */
+  submit(): Promise<JobConnection>;
+  /** Removes temporary files, and closes the connection to the cluster unless a submitted job owns it. */
+  close(): Promise<void>;
+}
+
+/**
+ * Loads and checks a job, finds its parts on this machine and on the cluster, and plans its containers. Uploads and submits nothing.
+ *
+ * @param open opens the cluster; tests replace it
+ */
+export async function prepare(source: JobSource, options: PrepareOptions, open: typeof openCluster = openCluster): Promise<Prepared> {
+  const { signal } = options;
+  const load = async (site: SiteConfig | null): Promise<Job> => (typeof source === 'function' ? source(site) : source);
+  if (options.local === true) {
+    const { prepareLocal } = await import('./submit-local.ts');
+    return prepareLocal(checkedJob(await untilAborted(load(null), signal)), options);
+  }
+  let cluster: HadoopCluster | null = null;
+  let isSiteRead = false;
+  try {
+    cluster = await untilAborted(open(options), signal);
+    const site = typeof source === 'function' ? await untilAborted(cluster.site(), signal) : null;
+    isSiteRead = true;
+    const job = checkedJob(await untilAborted(load(site), signal));
+    const { prepareOnYarn } = await import('./submit-yarn.ts');
+    return await prepareOnYarn(job, cluster, options);
+  } catch (error) {
+    cluster?.close();
+    signal?.throwIfAborted();
+    // Errors in the job itself take precedence, even if the cluster is unreachable.
+    if (!isSiteRead) await load(null);
+    throw error;
+  }
+}
+
+/** Uploads and starts a prepared job, and closes what it owns. The caller closes the returned connection. */
+export async function submitPrepared(prepared: Prepared): Promise<JobConnection> {
+  try {
+    return await unlessAborted(await prepared.submit(), prepared.signal);
+  } finally {
+    await prepared.close();
+  }
+}
+
+/** Returns what `submitPrepared` would do, and closes what the job owns. */
+export async function dryRunPrepared(prepared: Prepared): Promise<DryRun> {
+  try {
+    return { plan: prepared.plan, request: prepared.request() };
+  } finally {
+    await prepared.close();
+  }
+}
+
+/** A submission in progress cannot be cancelled: if `signal` has aborted meanwhile, kills the job. */
+async function unlessAborted(job: JobConnection, signal: AbortSignal | undefined): Promise<JobConnection> {
+  if (!signal?.aborted) return job;
+  try {
+    await killJob(job);
+  } catch (error) {
+    const message = `The submit was interrupted when ${job.applicationId} had been submitted, and it cannot be killed: ${messageOf(error)}`;
+    throw new TonyError('KILL_FAILED', message, { hint: `Kill it yourself: tony-ts kill ${job.applicationId}.`, cause: error });
+  } finally {
+    job.close();
+  }
+  throw signal.reason;
+}

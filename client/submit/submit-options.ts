@@ -1,0 +1,33 @@
+import type { OptionNames } from '../../platform/check-options.ts';
+import { CLUSTER_OPTIONS, type ClusterOptions } from '../cluster/cluster.ts';
+import type { JobPlan } from '../plan/job-plan.ts';
+import type { StagingEvent } from '../staging/staging.ts';
+
+export interface PlanOptions extends ClusterOptions {
+  /** Runs the job as processes of this machine; default false. */
+  readonly local?: boolean;
+  /** Folder of local jobs; default ~/.tony-ts/local. */
+  readonly localRoot?: string | undefined;
+  /** Receives progress of a runtime build. */
+  readonly onProgress?: (line: string) => void;
+  /** Cancels the operation and removes the job's files. A job that has already been submitted is killed. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface SubmitOptions extends PlanOptions {
+  /** Local jobs only: the job outlives this process; default false. Jobs on a cluster always do. */
+  readonly detach?: boolean;
+  /** Receives the resources to request and the parts to upload, before the upload; for jobs on a cluster only. */
+  readonly onPlan?: (plan: JobPlan) => void;
+  /** Receives the parts uploaded and the parts already present. */
+  readonly onStaging?: (event: StagingEvent) => void;
+}
+
+export const PLAN_OPTIONS: OptionNames<PlanOptions> = {
+  ...CLUSTER_OPTIONS,
+  local: true,
+  localRoot: true,
+  onProgress: true,
+  signal: true,
+};
+export const SUBMIT_OPTIONS: OptionNames<SubmitOptions> = { ...PLAN_OPTIONS, detach: true, onPlan: true, onStaging: true };
