@@ -46,6 +46,13 @@ test('what a function throws on a worker is the error of run, with the last line
   expect(error?.message).toMatch(/about to check[\s\S]*at check \(/);
 });
 
+test('a function that uses a name from its surroundings fails with the rule for functions', async () => {
+  const options = { ...(await local()), slots: 1 };
+  await expect(run(options, async () => options.slots)).rejects.toThrow(
+    /has failed in worker:0: ReferenceError: options is not defined\. run\(\) sends only the text of the function/,
+  );
+});
+
 test('a value that JSON cannot hold is an error of the chief', async () => {
   const options = { ...(await local()), slots: 1 };
   await expect(run(options, async () => new Map([[1, 2]]))).rejects.toThrow(/worker:0: TonyError: the returned value is a Map/);

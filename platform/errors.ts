@@ -404,9 +404,7 @@ export const ERROR_CODES = {
   },
   FUNCTION_INVALID: {
     exit: 2,
-    means:
-      'The function handed to run() cannot be sent to the cluster: it needs things from outside of itself, or its module is not there.',
-
+    means: 'run() cannot send the function to the cluster: its text does not compile by itself, or its module is missing.',
     hint: "Export the function from a module of its own, and name it: run(options, { module: new URL('./train.ts', import.meta.url), export: 'train' }).",
   },
   JOB_FAILED: {

@@ -17,8 +17,8 @@ import type { LogLine } from '../connections/job-logs.ts';
 import { hashFolder } from '../job/source-archive.ts';
 import { listFolder } from '../job/source-folder.ts';
 import { localRoot, placeFolder } from '../staging/local-folder.ts';
+import { FUNCTION_EXPORT, functionModule } from './function-module.ts';
 import { type JobSource, prepare, submitPrepared } from './prepare.ts';
-import { FUNCTION_EXPORT, moduleOf } from './run-source.ts';
 import { SUBMIT_OPTIONS, type SubmitOptions } from './submit-options.ts';
 
 /** The module under which workers import the library. */
@@ -74,9 +74,10 @@ export interface RunModule {
  * Calls a function on workers of a cluster, or (`local: true`) on processes of this machine, and returns the chief's return value.
  *
  * The function is sent as source text. It may use its arguments, its own variables, the globals of Node and JavaScript, and modules that it
- * imports itself (`await import(...)`); otherwise it is rejected. A function that needs its surrounding code must be exported by a module,
- * which is shipped with its folder: `run(options, { module: new URL('./train.ts', import.meta.url), export: 'train', args: [...] })`.
- * Arguments and result are JSON of at most 16 MiB each.
+ * imports itself (`await import(...)`). Any other name fails the job with a ReferenceError. A function that needs its surrounding code must
+ * be exported by a module, which is shipped with its folder:
+ * `run(options, { module: new URL('./train.ts', import.meta.url), export: 'train', args: [...] })`. Arguments and result are JSON of at
+ * most 16 MiB each.
  *
  * @throws TonyError FUNCTION_INVALID, JOB_INVALID and the errors of `submit`; JOB_FAILED with the error and last lines of the first failed
  *   task
@@ -178,7 +179,7 @@ interface Prepared {
 
 async function bySource(folder: string, called: RunFunction<readonly unknown[], unknown>, args: readonly unknown[]): Promise<Prepared> {
   const source = path.join(folder, 'source');
-  const text = await moduleOf(called.toString());
+  const text = functionModule(called.toString());
   await mkdir(source);
   await writeFile(path.join(source, 'function.mjs'), text);
   return { source, name: called.name || 'run', call: callText('function.mjs', FUNCTION_EXPORT, args) };

@@ -1,0 +1,45 @@
+import { Script } from 'node:vm';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+
+/** The name under which the module exports the function. */
+export const FUNCTION_EXPORT = 'run';
+
+const RULE = 'run() sends only the text of the function: it may use its arguments, globals, and modules that it imports itself';
+
+/**
+ * Returns a module that exports a function by its source text. The text must compile by itself; a name from the surrounding code fails the
+ * task with a ReferenceError that states the rule.
+ *
+ * @param source the result of `function.toString()`
+ * @throws TonyError FUNCTION_INVALID
+ */
+export function functionModule(source: string): string {
+  const expression = `(${source}\n)`;
+  // A shorthand method, `{ train(cluster) { ... } }`, is valid only within an object.
+  const method = `Object.values({${source}\n})[0]`;
+  const error = syntaxError(expression);
+  if (error !== null && syntaxError(method) !== null) {
+    const [line = ''] = source.split('\n');
+    throw new TonyError('FUNCTION_INVALID', `The function cannot be sent by its text (${line.slice(0, 60)}): ${messageOf(error)}.`);
+  }
+  // TypeScript compilers wrap nested functions in `__name` to keep their names.
+  return `const __name = (target) => target;
+const called = ${error === null ? expression : method};
+export async function ${FUNCTION_EXPORT}(...args) {
+  try {
+    return await called(...args);
+  } catch (error) {
+    throw error instanceof ReferenceError ? new ReferenceError(\`\${error.message}. ${RULE}.\`, { cause: error }) : error;
+  }
+}
+`;
+}
+
+function syntaxError(expression: string): unknown {
+  try {
+    new Script(`'use strict'; ${expression};`);
+    return null;
+  } catch (error) {
+    return error;
+  }
+}
