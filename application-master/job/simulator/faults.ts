@@ -1,0 +1,151 @@
+import type { Role } from '../../../conf/job.ts';
+import type { Cluster, SimulatedContainer, SimulatedNode } from './cluster.ts';
+import type { Storage } from './master.ts';
+import type { Manners, Program, Training } from './training.ts';
+import { trace, type World } from './world.ts';
+
+export interface Fault {
+  readonly name: string;
+  /** Running tasks must not be affected. */
+  readonly harmless?: true;
+  readonly strike: () => void;
+}
+
+/** The parts of the model that faults affect. */
+export interface FaultTargets {
+  readonly world: World;
+  readonly roles: readonly Role[];
+  readonly training: Training;
+  readonly manners: Manners;
+  readonly cluster: Cluster;
+  readonly storage: Storage;
+  readonly stallMaster: (ms: number) => void;
+  readonly crashMaster: () => void;
+}
+
+export function allFaults(targets: FaultTargets): Fault[] {
+  return [...programFaults(targets), ...containerFaults(targets), ...nodeFaults(targets), ...masterFaults(targets)];
+}
+
+/** The number of programs that may crash because of one fault and whose exits may be reported before the root cause. */
+function hearsayOf({ manners, roles }: FaultTargets): number {
+  if (manners !== 'crashes') return 0;
+  // In a ring, the first crash accounts for all others; workers with parameter servers restart individually.
+  if (!roles.some((each) => each.servesParameters)) return 1;
+  return roles.reduce((sum, each) => sum + (each.ranked ? each.maxInstances : 0), 0);
+}
+
+function programFaults(targets: FaultTargets): Fault[] {
+  const { world, training, manners } = targets;
+  const hearsay = hearsayOf(targets);
+  const aProgram = (strike: (victim: Program) => void) => () => {
+    const victim = world.random.pick([...training.programs]);
+    if (victim !== undefined) strike(victim);
+  };
+  const end = (code: number, signal: string) =>
+    aProgram((victim) => {
+      world.charges += victim.part === 'server' ? 1 + hearsay : 1;
+      training.end(victim, code, signal);
+    });
+  return [
+    { name: 'program fails', strike: end(3, '') },
+    { name: 'program is killed', strike: end(-1, 'SIGKILL') },
+    {
+      name: 'program is stopped',
+      strike: aProgram((victim) => {
+        if (victim.stopped) return;
+        world.charges += 1 + hearsay;
+        training.stop(victim);
+      }),
+    },
+    {
+      name: 'program loses its peers',
+      strike: aProgram((victim) => {
+        if (victim.part === null || victim.mute || !training.hasPeers(victim)) return;
+        // If workers crash because of a silent server, the failing program cannot be determined.
+        if (victim.part === 'server' && manners === 'crashes') return;
+        world.charges += 1 + hearsay;
+        training.silence(victim);
+      }),
+    },
+    { name: 'program fails at the end', strike: () => training.failAtEnd++ },
+  ];
+}
+
+function containerFaults(targets: FaultTargets): Fault[] {
+  const { world, cluster } = targets;
+  const { random, timeline } = world;
+  const hearsay = hearsayOf(targets);
+  const live = ({ phase, executor }: SimulatedContainer) => phase === 'live' && executor?.alive === true && !executor.frozen;
+  const aContainer = (charges: number, strike: (each: SimulatedContainer) => void) => () => {
+    const each = random.pick([...cluster.containers.values()].filter(live));
+    if (each === undefined) return;
+    world.charges += charges;
+    trace(world, () => `       at ${each.container.id}`);
+    strike(each);
+  };
+  const endByCluster = (charges: number, end: 'memory-exceeded' | 'preempted' | 'disks-failed', status: number) =>
+    aContainer(charges, (each) => {
+      each.fate ??= { end, status };
+      if (random.chance(0.5)) each.executor?.terminated();
+      timeline.after(random.between(10, 300), () => cluster.end(each, end, status));
+    });
+  const breakStream: Fault = { name: 'stream breaks', harmless: true, strike: aContainer(0, (each) => each.executor?.stream?.break()) };
+  return [
+    {
+      name: 'executor is killed',
+      strike: aContainer(1 + hearsay, (each) => {
+        each.executor?.die();
+        timeline.after(random.between(10, 500), () => cluster.end(each, 'exited', 137));
+      }),
+    },
+    {
+      name: 'executor is stopped',
+      strike: aContainer(1 + hearsay, (each) => {
+        if (each.executor === null) return;
+        // A frozen process cannot enforce its lease, so no guarantee holds where its NodeManager cannot end it either.
+        if (each.node.cut || each.node.unmanaged) each.executor.die();
+        else each.executor.frozen = true;
+      }),
+    },
+    { name: 'memory exceeded', strike: endByCluster(1 + hearsay, 'memory-exceeded', -104) },
+    { name: 'preemption', strike: endByCluster(hearsay, 'preempted', -102) },
+    { name: 'disks fail', strike: endByCluster(hearsay, 'disks-failed', -101) },
+    // Listed twice to occur more often.
+    breakStream,
+    breakStream,
+  ];
+}
+
+function nodeFaults(targets: FaultTargets): Fault[] {
+  const { world, cluster } = targets;
+  const { random } = world;
+  const hearsay = hearsayOf(targets);
+  const oneNodeDown = () => cluster.nodes.some((node) => !node.up || node.cut || node.unmanaged);
+  const aNode = (strike: (node: SimulatedNode) => void) => () => {
+    const node = random.pick(cluster.nodes);
+    if (node === undefined || oneNodeDown() || cluster.nodes.length < 2) return;
+    world.charges += [...cluster.containers.values()].filter((each) => each.node === node && each.phase !== 'ended').length + hearsay;
+    trace(world, () => `       at ${node.name}`);
+    strike(node);
+  };
+  // Some outages outlive every lease.
+  const outageMs = () => (random.chance(0.2) ? random.between(100_000, 400_000) : random.between(500, 40_000));
+  return [
+    { name: 'node crashes', strike: aNode((node) => cluster.crash(node, random.between(1_000, 40_000))) },
+    { name: 'node is cut off', strike: aNode((node) => cluster.cut(node, outageMs(), random.between(5_000, 50_000))) },
+    { name: 'NodeManager dies', strike: aNode((node) => cluster.abandon(node, outageMs(), random.between(5_000, 50_000))) },
+  ];
+}
+
+function masterFaults({ world, cluster, storage, stallMaster, crashMaster }: FaultTargets): Fault[] {
+  const { random, timeline } = world;
+  const crash: Fault = { name: 'master crashes', harmless: true, strike: crashMaster };
+  return [
+    { name: 'resource manager restarts', harmless: true, strike: () => cluster.restart(random.between(1_000, 15_000)) },
+    { name: 'storage is slow', harmless: true, strike: () => (storage.slowUntil = timeline.now + random.between(1_000, 15_000)) },
+    { name: 'master is held up', harmless: true, strike: () => stallMaster(random.between(500, 20_000)) },
+    crash,
+    crash,
+  ];
+}

@@ -1,0 +1,71 @@
+import type { FrozenJob, Role } from '../../../conf/job.ts';
+import type { SimulatedNode } from './cluster.ts';
+import type { Random } from './random.ts';
+import { role } from './world.ts';
+
+/** A random job: every kind of role, fixed and elastic. */
+export function inventJob(random: Random, submittedAt: number): FrozenJob {
+  const maxRestarts = random.between(0, 4);
+  const policy = random.chance(0.1) ? ('never' as const) : ('on-failure' as const);
+  const restart = { policy, maxRestarts };
+  const ranked = random.chance(0.85);
+  const roles: Role[] = [role({ name: 'worker', instances: random.between(1, 4), ranked, chief: true, restart })];
+  const worker = roles[0] as Role;
+  if (ranked && random.chance(0.35)) roles[0] = { ...worker, maxInstances: worker.instances + random.between(1, 4) };
+  if (random.chance(0.2)) {
+    const leads = random.chance(0.5);
+    roles.unshift(role({ name: 'helper', instances: random.between(1, 2), ranked, chief: leads, restart }));
+    if (leads) roles[1] = { ...(roles[1] as Role), chief: false };
+  }
+  if (random.chance(0.4)) roles.push(role({ name: 'evaluator', restart }));
+  const serves = ranked && random.chance(0.3);
+  if (serves || random.chance(0.2))
+    roles.push(role({ name: 'ps', tracking: 'untracked', servesParameters: serves, instances: random.between(1, 2), restart }));
+  const sidecar = random.chance(0.4);
+  if (sidecar) roles.push(role({ name: 'tensorboard', tracking: 'sidecar', restart }));
+  return {
+    version: 1,
+    applicationId: `application_1_${random.between(1, 9999)}`,
+    user: 'somebody',
+    submittedAt,
+    staging: 'file:///staging',
+    history: 'file:///history',
+    historyShared: false,
+    historyUrl: null,
+    checkpointDir: 'file:///checkpoints',
+    summaryDir: 'file:///summaries',
+    outputDir: 'file:///output',
+    data: {},
+    resources: [],
+    roleResources: {},
+    cluster: { kind: 'local', directory: '/local' },
+    job: {
+      name: 'job',
+      queue: 'default',
+      source: null,
+      framework: 'tfjs',
+      runtime: 'default',
+      data: {},
+      env: {},
+      roles,
+      success: random.chance(0.8) ? 'all' : 'chief',
+      gang: { timeoutMs: 60_000 },
+      heartbeat: { intervalMs: 1_000, missed: random.between(4, 10) },
+      checkpoint: { dir: null, everySteps: 100, keep: 3 },
+      // The job's own TensorBoard, or a sidecar that the user defines.
+      tensorboard: { logdir: null, serve: sidecar && random.chance(0.7), memoryMb: 1024 },
+      strategy: serves ? { type: 'parameter-server', staleness: null } : { type: 'all-reduce', wire: 'float32' },
+      timeoutMs: null,
+      acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
+      master: { memoryMb: 1024, vcores: 1, nodeLabel: null },
+      tags: [],
+    },
+  };
+}
+
+/** Enough room even while one node is down and containers are being stopped; or permanently too little. */
+export function inventNodes(random: Random, roomy: boolean, tasks: number): SimulatedNode[] {
+  const count = random.between(1, 4);
+  const slots = roomy ? (count === 1 ? tasks + 4 : Math.ceil((tasks + 4) / (count - 1))) : Math.max(1, Math.floor((tasks - 1) / count));
+  return Array.from({ length: count }, (_, at) => ({ name: `node${at + 1}:1`, slots, up: true, cut: false, unmanaged: false }));
+}
