@@ -5,11 +5,11 @@ import { messageOf, TonyError } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Secret } from '../platform/secret.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener } from './containers/negotiator.ts';
-import type { Action, Event, Snapshot } from './job/events.ts';
+import type { Action, Event, Snapshot, UntimedEvent } from './job/events.ts';
 import { assignmentOf, createJob, type JobState, restoreJob, statusOf, step } from './job/job-machine.ts';
 import { heartbeatIntervalMs } from './job/timeouts.ts';
 import type { JobFiles } from './records/job-files.ts';
-import { containerProof, type ExecutorService, ringKey, type UntimedEvent } from './rpc/executor-service.ts';
+import { containerProof, type ExecutorService, ringKey } from './rpc/executor-service.ts';
 
 /** How long the end of the job waits for unavailable storage (ms). */
 const FINAL_PATIENCE_MS = 10_000;
@@ -75,9 +75,9 @@ export class JobShell {
     this.#drain();
   }
 
-  readonly hear = (happening: UntimedEvent): void => {
+  readonly hear = (event: UntimedEvent): void => {
     if (this.#over) return;
-    this.#waiting.push(happening);
+    this.#waiting.push(event);
     this.#drain();
   };
 
@@ -86,8 +86,8 @@ export class JobShell {
     if (this.#state === null || this.#performing) return;
     this.#performing = true;
     try {
-      for (let happening = this.#waiting.shift(); happening !== undefined && !this.#over; happening = this.#waiting.shift()) {
-        const { state, actions } = step(this.#state, { ...happening, now: now() } as Event);
+      for (let event = this.#waiting.shift(); event !== undefined && !this.#over; event = this.#waiting.shift()) {
+        const { state, actions } = step(this.#state, { ...event, now: now() } as Event);
         this.#state = state;
         for (const action of actions) this.#perform(action);
       }

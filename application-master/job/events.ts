@@ -111,6 +111,12 @@ export type Event = { readonly now: number } & (
   | { readonly type: 'tick' }
 );
 
+/** An event before the time is added to it. */
+export type UntimedEvent = Event extends infer Each ? (Each extends Event ? Omit<Each, 'now'> : never) : never;
+
+/** A report of an executor. */
+export type ExecutorEvent = Extract<Event, { type: 'hello' | 'ready' | 'started' | 'heartbeat' | 'exited' | 'stream-lost' | 'left' }>;
+
 /** An output of the job machine. Actions are carried out in order; none is awaited. */
 export type Action =
   /** Sets the number of containers still wanted for the role, on any node except the excluded ones. It replaces the previous request. */

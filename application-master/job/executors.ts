@@ -1,7 +1,7 @@
 import type { Usage } from '../../conf/status.ts';
 import { oneLine, programEnd } from './diagnostics.ts';
 import { greetStranger, heardStranger, noteLeft, noteStreamLost } from './ending.ts';
-import type { Event, ProgramExit, Progress } from './events.ts';
+import type { ExecutorEvent, ProgramExit, Progress } from './events.ts';
 import { isLastStraw } from './failures.ts';
 import { startMember } from './gang.ts';
 import { currentGeneration, type Executor, jobOf, LIMITS, type Task, type TaskNotice } from './job-state.ts';
@@ -16,9 +16,38 @@ import type { Transition } from './transition.ts';
 /** Share of a core or GPU. A program that only waits stays below it. */
 const BUSY_SHARE = 0.05;
 
-type Said<Type extends Event['type']> = Extract<Event, { type: Type }>;
+type Said<Type extends ExecutorEvent['type']> = Extract<ExecutorEvent, { type: Type }>;
 
-export function hello(transition: Transition, event: Said<'hello'>): void {
+export function heardFromExecutor(transition: Transition, event: ExecutorEvent): void {
+  switch (event.type) {
+    case 'hello':
+      hello(transition, event);
+      break;
+    case 'ready':
+      ready(transition, event);
+      break;
+    case 'started':
+      started(transition, event);
+      break;
+    case 'heartbeat':
+      heartbeat(transition, event);
+      break;
+    case 'exited':
+      exited(transition, event);
+      break;
+    case 'stream-lost':
+      streamLost(transition, event);
+      break;
+    case 'left':
+      // Affects only containers without a task. For a container that still has its task, the cluster's report of its end follows.
+      noteLeft(transition, event.containerId);
+      break;
+    default:
+      event satisfies never;
+  }
+}
+
+function hello(transition: Transition, event: Said<'hello'>): void {
   const slot = transition.state.byContainer.get(event.containerId);
   if (slot === undefined) {
     greetStranger(transition, event);
@@ -133,7 +162,7 @@ function ended(transition: Transition, slot: number, event: Said<'hello'>): void
   judgeExit(transition, slot, event.exit ?? { generation: event.generation, code: -1, signal: '', stderrTail: '' });
 }
 
-export function ready(transition: Transition, event: Said<'ready'>): void {
+function ready(transition: Transition, event: Said<'ready'>): void {
   const slot = heard(transition, event.containerId);
   if (slot === null) return;
   const task = transition.task(slot);
@@ -142,13 +171,13 @@ export function ready(transition: Transition, event: Said<'ready'>): void {
   transition.updateExecutor(slot, { program: null, awaiting: null, mayRun: false, port: event.port, portFor: event.generation });
 }
 
-export function started(transition: Transition, event: Said<'started'>): void {
+function started(transition: Transition, event: Said<'started'>): void {
   const slot = heard(transition, event.containerId);
   if (slot !== null && transition.task(slot).executor?.program?.generation === event.generation)
     nowRunning(transition, slot, event.generation);
 }
 
-export function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
+function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
   const slot = heard(transition, event.containerId);
   if (slot === null) return;
   const { executor } = transition.task(slot);
@@ -200,21 +229,16 @@ function isBusy({ cpuCores, gpus }: Usage): boolean {
   return cpuCores >= BUSY_SHARE || gpus.some(({ utilization }) => utilization >= BUSY_SHARE);
 }
 
-export function exited(transition: Transition, event: Said<'exited'>): void {
+function exited(transition: Transition, event: Said<'exited'>): void {
   const slot = heard(transition, event.containerId);
   if (slot !== null) judgeExit(transition, slot, event.exit);
 }
 
-export function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
+function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
   const slot = transition.state.byContainer.get(event.containerId);
   // A lost stream is not a failure. The executor has as long to reconnect as it may be silent.
   if (slot !== undefined) transition.updateExecutor(slot, { attached: false });
   else noteStreamLost(transition, event.containerId);
-}
-
-/** Affects only containers without a task. For a container that still has its task, the cluster's report of its end follows. */
-export function left(transition: Transition, event: Said<'left'>): void {
-  noteLeft(transition, event.containerId);
 }
 
 function judgeExit(transition: Transition, slot: number, exit: ProgramExit): void {

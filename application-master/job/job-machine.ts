@@ -3,7 +3,7 @@ import { assignContainers, wantedTasks } from './container-requests.ts';
 import { oneLine } from './diagnostics.ts';
 import { forget, noteLostNode } from './ending.ts';
 import type { Action, Event, Snapshot } from './events.ts';
-import { exited, heartbeat, hello, left, ready, started, streamLost } from './executors.ts';
+import { heardFromExecutor } from './executors.ts';
 import { correctFailure } from './failures.ts';
 import { decide, decideSuccess, finish } from './finish.ts';
 import { freshGang } from './gang.ts';
@@ -108,27 +108,6 @@ function apply(transition: Transition, event: Event): void {
     case 'container-ended':
       containerEnded(transition, event);
       break;
-    case 'hello':
-      hello(transition, event);
-      break;
-    case 'ready':
-      ready(transition, event);
-      break;
-    case 'started':
-      started(transition, event);
-      break;
-    case 'heartbeat':
-      heartbeat(transition, event);
-      break;
-    case 'exited':
-      exited(transition, event);
-      break;
-    case 'stream-lost':
-      streamLost(transition, event);
-      break;
-    case 'left':
-      left(transition, event);
-      break;
     case 'persisted':
       transition.patch({ durableRevision: Math.max(transition.state.durableRevision, event.revision) });
       break;
@@ -155,7 +134,7 @@ function apply(transition: Transition, event: Event): void {
       watch(transition);
       break;
     default:
-      event satisfies never;
+      heardFromExecutor(transition, event);
   }
 }
 

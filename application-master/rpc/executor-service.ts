@@ -17,13 +17,11 @@ import {
   type Welcome,
 } from '../../protos/executor-protocol.ts';
 import type { Member } from '../../training/process/task-context.ts';
-import type { Event, ProgramExit, Progress } from '../job/events.ts';
+import type { ProgramExit, Progress, UntimedEvent } from '../job/events.ts';
 import type { ServiceCall } from '../services/services.ts';
 import { listenPinned, type PinnedListener } from './pinned-server.ts';
 
 type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
-/** An event without its time, which the receiver adds. */
-export type UntimedEvent = Event extends infer One ? (One extends Event ? Omit<One, 'now'> : never) : never;
 
 /** A program sends a few requests at a time; each may be held for a while. */
 const CALLS_OF_CONTAINER = 32;
@@ -42,7 +40,7 @@ export interface ExecutorServiceOptions {
    */
   readonly assignmentOf: (containerId: string) => { role: string; index: number } | null | undefined;
   readonly welcomeFor: (role: string) => Omit<Welcome, 'masterAttempt'>;
-  readonly hear: (happening: UntimedEvent) => void;
+  readonly hear: (event: UntimedEvent) => void;
   /** Answers a program's request; null if another attempt has taken over. */
   readonly serve: (call: Omit<ServiceCall, 'ranked'>) => Promise<ServiceAnswer | null>;
   readonly log: Logger;
@@ -154,7 +152,7 @@ export class ExecutorService {
     this.#streams.get(containerId)?.end();
     this.#streams.set(containerId, stream);
     stream.write({ welcome: { ...this.#options.welcomeFor(hello.role), masterAttempt: attempt } });
-    for (const happening of happeningsOf(hello)) this.#options.hear(happening);
+    for (const event of eventsOf(hello)) this.#options.hear(event);
     return containerId;
   }
 
@@ -228,7 +226,7 @@ export function ringKey(jobSecret: Secret): Buffer {
  * Converts a hello to events. A hello carries everything that the program has reported. An exit caused by a lost peer must be evaluated
  * with that report, so the exit follows the report, as on an unbroken stream.
  */
-function happeningsOf(hello: Hello): UntimedEvent[] {
+function eventsOf(hello: Hello): UntimedEvent[] {
   const { containerId, role, index, generation, host, port } = hello;
   const phase = hello.phase === 'RUNNING' ? 'running' : hello.phase === 'ENDED' ? 'ended' : 'idle';
   const exit = hello.exited ? exitOf(hello.exited) : null;

@@ -1,16 +1,13 @@
 import type { Member } from '../../../training/process/task-context.ts';
-import type { Event, ProgramExit } from '../events.ts';
+import type { ProgramExit, UntimedEvent } from '../events.ts';
 import type { Program, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
-
-/** An event without its time, which the ApplicationMaster adds. */
-export type News = Event extends infer Each ? (Each extends Event ? Omit<Each, 'now'> : never) : never;
 
 /** The ApplicationMaster's end of the network, for whichever attempt is running. */
 export interface Endpoint {
   readonly attempt: number;
-  accept(stream: Stream, hello: News, lostRank: number | null): void;
-  receive(stream: Stream, message: News): void;
+  accept(stream: Stream, hello: UntimedEvent, lostRank: number | null): void;
+  receive(stream: Stream, message: UntimedEvent): void;
   lost(stream: Stream): void;
 }
 
@@ -236,7 +233,7 @@ export class Executor {
     this.#say({ type: 'exited', containerId, exit });
   }
 
-  #hello(): News {
+  #hello(): UntimedEvent {
     const { containerId, role, index } = this.options;
     const where = { containerId, role, index, host: 'host' } as const;
     if (this.program !== null) {
@@ -256,7 +253,7 @@ export class Executor {
     };
   }
 
-  #heartbeat(program: Program | null): News {
+  #heartbeat(program: Program | null): UntimedEvent {
     return {
       type: 'heartbeat',
       containerId: this.options.containerId,
@@ -283,7 +280,7 @@ export class Executor {
     this.#world.timeline.after(this.options.intervalMs, () => this.#beat(stream));
   }
 
-  #say(message: News): void {
+  #say(message: UntimedEvent): void {
     const { stream } = this;
     stream?.up(() => stream.master.receive(stream, message));
   }

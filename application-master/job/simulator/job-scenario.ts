@@ -2,10 +2,9 @@ import { describeEntry, describeFailure } from '../../../conf/event-text.ts';
 import type { FrozenJob, Job, Role } from '../../../conf/job.ts';
 import type { JobStatus, TaskStatus, Usage } from '../../../conf/status.ts';
 import type { ContainerEnd } from '../../../conf/task-failure.ts';
-import type { Action, Container, Snapshot } from '../events.ts';
+import type { Action, Container, Event, Snapshot, UntimedEvent } from '../events.ts';
 import { createJob, type JobState, restoreJob, statusOf, step } from '../job-machine.ts';
 import { parseSnapshot } from '../snapshot.ts';
-import type { News } from './executor.ts';
 import { role } from './world.ts';
 
 const START = 1_700_000_000_000;
@@ -88,8 +87,8 @@ export class JobScenario {
     return scene;
   }
 
-  say(news: News): readonly Action[] {
-    const { state, actions } = step(this.state, { ...news, now: this.now } as Parameters<typeof step>[1]);
+  say(news: UntimedEvent): readonly Action[] {
+    const { state, actions } = step(this.state, { ...news, now: this.now } as Event);
     this.state = state;
     for (const action of actions) {
       if (action.type === 'record') this.history.push(`${action.entry.event} ${describeEntry(action.entry)}`.trim());
@@ -134,7 +133,7 @@ export class JobScenario {
     return id;
   }
 
-  hello(containerId: string, changes: Partial<Extract<News, { type: 'hello' }>> = {}): void {
+  hello(containerId: string, changes: Partial<Extract<UntimedEvent, { type: 'hello' }>> = {}): void {
     const task = this.#task(containerId);
     this.#executors.set(containerId, { generation: changes.generation ?? 0, stopped: false });
     this.say({

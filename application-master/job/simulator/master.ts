@@ -1,6 +1,6 @@
 import type { FrozenJob } from '../../../conf/job.ts';
 import type { JobResult } from '../../../conf/status.ts';
-import type { Action, Event, Snapshot } from '../events.ts';
+import type { Action, Event, Snapshot, UntimedEvent } from '../events.ts';
 import { createJob, type JobState, restoreJob, step } from '../job-machine.ts';
 import { isOver, nameOf } from '../job-state.ts';
 import { awaitedTasks, inGang, isGivenUp } from '../membership.ts';
@@ -8,7 +8,7 @@ import { parseSnapshot } from '../snapshot.ts';
 import { isTensorBoardRole } from '../tensorboard-task.ts';
 import { heartbeatIntervalMs, leaseMs } from '../timeouts.ts';
 import type { Cluster } from './cluster.ts';
-import { type Endpoint, Executor, type News, type Stream } from './executor.ts';
+import { type Endpoint, Executor, type Stream } from './executor.ts';
 import type { Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
@@ -42,7 +42,7 @@ export class Master implements Endpoint {
   readonly #streams = new Map<string, Stream>();
   #writing: Snapshot | null = null;
   #waiting: Snapshot | null = null;
-  #stalled: News[] | null = null;
+  #stalled: UntimedEvent[] | null = null;
   #finishes = 0;
 
   constructor(world: World, options: MasterOptions) {
@@ -57,7 +57,7 @@ export class Master implements Endpoint {
     world.timeline.after(world.random.between(50, 1_500), () => this.#register());
   }
 
-  accept(stream: Stream, hello: News, lostRank: number | null): void {
+  accept(stream: Stream, hello: UntimedEvent, lostRank: number | null): void {
     if (!this.alive || hello.type !== 'hello') {
       stream.break();
       return;
@@ -74,7 +74,7 @@ export class Master implements Endpoint {
     if (exit !== null) this.dispatch({ type: 'exited', containerId, exit });
   }
 
-  receive(stream: Stream, message: News): void {
+  receive(stream: Stream, message: UntimedEvent): void {
     if (this.#streams.get(stream.executor.options.containerId) === stream) this.dispatch(message);
   }
 
@@ -85,7 +85,7 @@ export class Master implements Endpoint {
     this.dispatch({ type: 'stream-lost', containerId });
   }
 
-  dispatch(news: News): void {
+  dispatch(news: UntimedEvent): void {
     if (!this.alive) return;
     if (this.#stalled !== null) {
       this.#stalled.push(news);
@@ -138,7 +138,7 @@ export class Master implements Endpoint {
     this.dispatch({ type: 'cluster', nodes: cluster.nodes.length, headroom: {} });
   }
 
-  #later(news: News): void {
+  #later(news: UntimedEvent): void {
     this.#world.timeline.after(this.#world.random.between(0, 100), () => this.dispatch(news));
   }
 
