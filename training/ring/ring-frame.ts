@@ -1,3 +1,5 @@
+import { FrameHeader } from '../encoding/frame-header.ts';
+
 /**
  * The header that precedes each vector, little-endian like the numbers that follow:
  *
@@ -19,28 +21,23 @@ export interface Frame {
 /** `bye`: this rank has closed its ring and makes no further calls. */
 export type FrameKind = (typeof KINDS)[number];
 
-export const FRAME_BYTES = 16;
-
-const MAGIC = 0x56594e54; // "TNYV", little-endian
 const KINDS = ['sum', 'mean', 'broadcast', 'bye', 'sum as float16', 'mean as float16'] as const;
+const HEADER = new FrameHeader('TNYV', KINDS, 2);
 
-export function encodeFrame(frame: Frame): Buffer {
-  const bytes = Buffer.alloc(FRAME_BYTES);
-  bytes.writeUInt32LE(MAGIC, 0);
-  bytes.writeUInt32LE(KINDS.indexOf(frame.kind), 4);
-  bytes.writeUInt32LE(frame.sequence >>> 0, 8);
-  bytes.writeUInt32LE(frame.length, 12);
-  return bytes;
+export const FRAME_BYTES = HEADER.bytes;
+
+export function encodeFrame({ kind, sequence, length }: Frame): Buffer {
+  return HEADER.encode(kind, sequence >>> 0, length);
 }
 
 /** Returns null if the bytes are not a frame. */
 export function decodeFrame(bytes: Uint8Array): Frame | null {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, FRAME_BYTES);
-  const kind = KINDS[view.getUint32(4, true)];
-  if (view.getUint32(0, true) !== MAGIC || kind === undefined) {
+  const header = HEADER.decode(bytes);
+  if (header === null) {
     return null;
   }
-  return { kind, sequence: view.getUint32(8, true), length: view.getUint32(12, true) };
+  const [sequence = 0, length = 0] = header.fields;
+  return { kind: header.kind, sequence, length };
 }
 
 /** Describes the call in the error message for two ranks that make different calls. */

@@ -1,3 +1,5 @@
+import { FrameHeader } from '../../encoding/frame-header.ts';
+
 /**
  * The messages between a worker and a parameter server, in both directions, little-endian:
  *
@@ -25,38 +27,24 @@ const KINDS = ['ask', 'answer', 'refusal', 'held', 'bye'] as const;
 /** `refusal`: an error as answer. `bye`: the worker has ended and sends no more requests. */
 export type FrameKind = (typeof KINDS)[number];
 
-export const FRAME_BYTES = 20;
+const HEADER = new FrameHeader('TNYP', KINDS, 3);
+
+export const FRAME_BYTES = HEADER.bytes;
 export const MAX_HEAD_BYTES = 16 * 1024 * 1024;
 
-const MAGIC = 0x50594e54; // "TNYP", little-endian
-
 export function encodeFrame(kind: FrameKind, id: number, head: Uint8Array, bodyBytes: number): Buffer {
-  const bytes = Buffer.alloc(FRAME_BYTES + head.length);
-  bytes.writeUInt32LE(MAGIC, 0);
-  bytes.writeUInt32LE(KINDS.indexOf(kind), 4);
-  bytes.writeUInt32LE(id >>> 0, 8);
-  bytes.writeUInt32LE(head.length, 12);
-  bytes.writeUInt32LE(bodyBytes, 16);
-  bytes.set(head, FRAME_BYTES);
-  return bytes;
+  return Buffer.concat([HEADER.encode(kind, id >>> 0, head.length, bodyBytes), head]);
 }
 
 /** Decodes a header. @returns the frame, or the reason why the bytes are not a frame. */
 export function decodeFrame(bytes: Uint8Array): Frame | { readonly refusal: string } {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, FRAME_BYTES);
-  const [magic, kindNumber, id, headBytes, bodyBytes] = [0, 4, 8, 12, 16].map((at) => view.getUint32(at, true)) as [
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
-  const kind = KINDS[kindNumber];
-  if (magic !== MAGIC || kind === undefined) {
+  const header = HEADER.decode(bytes);
+  if (header === null) {
     return { refusal: 'sent something that is no frame' };
   }
+  const [id = 0, headBytes = 0, bodyBytes = 0] = header.fields;
   if (headBytes > MAX_HEAD_BYTES) {
     return { refusal: `sent a head of ${headBytes} bytes` };
   }
-  return { kind, id, headBytes, bodyBytes };
+  return { kind: header.kind, id, headBytes, bodyBytes };
 }
