@@ -21,6 +21,16 @@ export interface Identity {
   readonly to: number;
 }
 
+/** The identity that an acceptor expects of a dialer. */
+export interface ExpectedDialer extends Omit<Identity, 'from'> {
+  /** null for any rank. */
+  readonly from: number | null;
+}
+
+/** The time limit for the handshake of one connection. */
+export const HANDSHAKE_MS = 10_000;
+/** The keep-alive of authenticated connections. */
+export const KEEP_ALIVE_MS = 30_000;
 export const NONCE_BYTES = 32;
 export const HELLO_BYTES = 56;
 export const MAC_BYTES = 32;
@@ -39,9 +49,15 @@ export function encodeHello(identity: Identity, nonce: Uint8Array): Buffer {
   return frame;
 }
 
+/** The rank that a HELLO claims. */
+export function senderOf(head: Buffer): number {
+  return head.readUInt32BE(16);
+}
+
 /** Why a HELLO, or the head of a CHALLENGE, does not match the expected identity; null if it matches. */
-export function refusalOf(head: Buffer, expected: Identity): string | null {
-  const [magic, version, generation, worldSize, from, to] = [0, 4, 8, 12, 16, 20].map((at) => head.readUInt32BE(at));
+export function refusalOf(head: Buffer, expected: ExpectedDialer): string | null {
+  const [magic, version, generation, worldSize, , to] = [0, 4, 8, 12, 16, 20].map((at) => head.readUInt32BE(at));
+  const from = senderOf(head);
   if (magic !== MAGIC) {
     return 'not a member of a ring';
   }
@@ -54,8 +70,11 @@ export function refusalOf(head: Buffer, expected: Identity): string | null {
   if (worldSize !== expected.worldSize) {
     return `counts ${worldSize} ranks, this one ${expected.worldSize}`;
   }
-  if (from !== expected.from || to !== expected.to) {
-    return `is rank ${from} looking for rank ${to}; expected was rank ${expected.from} looking for rank ${expected.to}`;
+  if (expected.from === null && from >= expected.worldSize) {
+    return `is rank ${from}; there are ${expected.worldSize} ranks`;
+  }
+  if (from !== (expected.from ?? from) || to !== expected.to) {
+    return `is rank ${from} looking for rank ${to}; expected was ${expected.from === null ? 'any rank' : `rank ${expected.from}`} looking for rank ${expected.to}`;
   }
   return null;
 }

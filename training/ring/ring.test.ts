@@ -5,8 +5,8 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
+import { openEarlyListener } from './listener.ts';
 import { Ring, type RingTimeouts } from './ring.ts';
-import { openEarlyListener } from './ring-connect.ts';
 import { CHALLENGE_BYTES, encodeChallenge, encodeHello, HELLO_BYTES } from './ring-handshake.ts';
 
 const closers: (() => void)[] = [];

@@ -1,7 +1,9 @@
 import type { Server } from 'node:net';
 import { TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
-import { acceptNeighbour, dialNeighbour, type Listener, openListener } from './ring-connect.ts';
+import { connectAll, type Peer } from './connect-all.ts';
+import { type Listener, openListener } from './listener.ts';
+import { acceptNeighbour, dialNeighbour } from './ring-connect.ts';
 import { type EndEvents, RingReceiver, RingSender } from './ring-ends.ts';
 import { Exchange, type Plan, planAllReduce, planBroadcast, takesPart, type Wire } from './ring-exchange.ts';
 import { describeFrame, type Frame, type FrameKind } from './ring-frame.ts';
@@ -125,57 +127,30 @@ export class Ring {
     if (address === undefined) {
       throw new TonyError('RING_JOIN_FAILED', `nobody knows where rank ${this.#leftRank} listens`);
     }
-    const heard = { left: '', right: '' };
-    const listenTo = (side: 'left' | 'right') => (reason: string) => {
-      heard[side] = reason;
-      options.onRefused?.(reason);
+    const [to, from] = [this.#leftRank, this.#rightRank];
+    const server = 'host' in options.listener ? await openListener(options.listener) : options.listener;
+    const left: Peer = {
+      name: `rank ${to}`,
+      connect: async (signal, onRefused) =>
+        this.#left.attach(await dialNeighbour(address, key, { generation, worldSize, from: rank, to }, this.#left, signal, onRefused)),
     };
-    const missing = { left: true, right: true };
-    const giveUp = new AbortController();
-    const timer = setTimeout(() => {
-      const ranks = new Set([...(missing.left ? [this.#leftRank] : []), ...(missing.right ? [this.#rightRank] : [])]);
-      const who = [...ranks].map((peer) => `rank ${peer}`).join(' and ');
-      const last = [missing.left ? heard.left : '', missing.right ? heard.right : ''].filter((reason) => reason !== '');
-      giveUp.abort(
-        new TonyError(
-          'RING_JOIN_FAILED',
-          `${who} did not join within ${this.#timeouts.joinMs / 1000} s${last.map((reason) => `; ${reason}`).join('')}`,
-        ),
-      );
-    }, this.#timeouts.joinMs);
-    let server: Server | null = null;
+    const right: Peer = {
+      name: `rank ${from}`,
+      connect: async (signal, onRefused) =>
+        this.#right.attach(await acceptNeighbour(server, key, { generation, worldSize, from, to: rank }, signal, onRefused)),
+    };
     try {
-      server = 'host' in options.listener ? await openListener(options.listener) : options.listener;
-      const accepting = acceptNeighbour(
-        server,
-        key,
-        { generation, worldSize, from: this.#rightRank, to: rank },
-        giveUp.signal,
-        listenTo('right'),
-      ).then((socket) => {
-        this.#right.attach(socket);
-        missing.right = false;
+      await connectAll([left, right], this.#timeouts.joinMs, options.onRefused, (missing) => {
+        const who = [...new Set(missing.map(({ name }) => name))].join(' and ');
+        const last = missing.map(({ reason }) => (reason === '' ? '' : `; ${reason}`)).join('');
+        return `${who} did not join within ${this.#timeouts.joinMs / 1000} s${last}`;
       });
-      const dialling = dialNeighbour(
-        address,
-        key,
-        { generation, worldSize, from: rank, to: this.#leftRank },
-        this.#left,
-        giveUp.signal,
-        listenTo('left'),
-      ).then((socket) => {
-        this.#left.attach(socket);
-        missing.left = false;
-      });
-      await Promise.all([accepting, dialling]);
       this.#hold(false);
     } catch (error) {
-      giveUp.abort(error);
       this.#destroy();
       throw error;
     } finally {
-      clearTimeout(timer);
-      server?.close();
+      server.close();
     }
   }
 

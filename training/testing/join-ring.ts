@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Secret } from '../../platform/secret.ts';
+import { openEarlyListener } from '../ring/listener.ts';
 import { Ring } from '../ring/ring.ts';
-import { openEarlyListener } from '../ring/ring-connect.ts';
 
 /** Creates a ring with all ranks in this process. The caller closes the rings. */
 export async function joinRing(worldSize: number): Promise<Ring[]> {

@@ -9,7 +9,7 @@ import { createStorage } from '../../storage/create-storage.ts';
 import { openReport } from '../../training/process/report.ts';
 import { readTask } from '../../training/process/task.ts';
 import { TASK_ENVIRONMENT } from '../../training/process/task-context.ts';
-import { openListener } from '../../training/ring/ring-connect.ts';
+import { openListener } from '../../training/ring/listener.ts';
 import { serveTls } from './secure-channel.ts';
 import { TensorBoard } from './tensorboard.ts';
 

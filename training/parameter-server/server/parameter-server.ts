@@ -1,11 +1,11 @@
 import type { Server, Socket } from 'node:net';
 import type * as tfjs from '@tensorflow/tfjs';
-import { messageOf, TonyError } from '../../../platform/errors.ts';
+import { TonyError } from '../../../platform/errors.ts';
 import type { Secret } from '../../../platform/secret.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import { type Listener, openListener } from '../../ring/ring-connect.ts';
+import { IncomingHandshakes } from '../../ring/incoming-handshakes.ts';
+import { type Listener, openListener } from '../../ring/listener.ts';
 import { serverKey } from '../protocol/server-key.ts';
-import { acceptWorker } from './accept-worker.ts';
 import { Session } from './session.ts';
 import { WorkerConnection } from './worker-connection.ts';
 
@@ -54,14 +54,22 @@ export class ParameterServer {
   readonly #sessions = new Map<number, Session>();
   /** Runs that have been removed. */
   readonly #dropped = new Set<number>();
-  readonly #strangers = new Set<Socket>();
+  readonly #handshakes: IncomingHandshakes;
   readonly #connections = new Set<Socket>();
   readonly #holding: NodeJS.Timeout;
 
   private constructor(options: ParameterServerOptions, server: Server) {
     this.#options = options;
     this.#server = server;
-    server.on('connection', (socket) => this.#greet(socket));
+    const { key, generation, worldSize, index } = options;
+    this.#handshakes = new IncomingHandshakes({
+      key: serverKey(key).reveal(),
+      expected: { generation, worldSize, from: null, to: index },
+      most: MAX_STRANGERS,
+      onAccepted: (socket, rank) => this.#serve(socket, rank),
+      onRefused: (address, reason) => process.stderr.write(`tony-ts: ${address} was turned away: ${reason}\n`),
+    });
+    server.on('connection', this.#handshakes.greet);
     this.#holding = setInterval(() => {
       for (const session of this.#sessions.values()) {
         session.holdWaiting();
@@ -78,7 +86,8 @@ export class ParameterServer {
   close(): void {
     clearInterval(this.#holding);
     this.#server.close();
-    for (const socket of [...this.#strangers, ...this.#connections]) {
+    this.#handshakes.close();
+    for (const socket of this.#connections) {
       socket.destroy();
     }
     for (const session of this.#sessions.values()) {
@@ -86,29 +95,10 @@ export class ParameterServer {
     }
   }
 
-  #greet(socket: Socket): void {
-    if (this.#strangers.size >= MAX_STRANGERS) {
-      // Drops the oldest connection: a worker needs milliseconds for its handshake.
-      const [slowest] = this.#strangers;
-      slowest?.destroy();
-    }
-    this.#strangers.add(socket);
-    const { generation, worldSize, index, key } = this.#options;
-    acceptWorker(socket, serverKey(key).reveal(), { generation, worldSize, index })
-      .then(
-        ({ rank, rest }) => this.#serve(socket, rank, rest),
-        (error) => {
-          socket.destroy();
-          process.stderr.write(`tony-ts: ${socket.remoteAddress ?? 'a stranger'} was turned away: ${messageOf(error)}\n`);
-        },
-      )
-      .finally(() => this.#strangers.delete(socket));
-  }
-
-  #serve(socket: Socket, rank: number, rest: Buffer): void {
+  #serve(socket: Socket, rank: number): void {
     this.#connections.add(socket);
     const connection = new WorkerConnection(socket, rank, (run) => this.#sessionOf(run));
-    connection.start(rest);
+    connection.start();
     // Registered after the connection's own listener, so the session has already detached the worker.
     socket.once('close', () => {
       this.#connections.delete(socket);

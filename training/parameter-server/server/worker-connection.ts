@@ -6,7 +6,6 @@ import { type Ask, ask } from '../protocol/messages.ts';
 import type { Session } from './session.ts';
 import type { Client } from './worker-request.ts';
 
-const KEEP_ALIVE_MS = 30_000;
 const EMPTY_HEAD = Buffer.alloc(0);
 
 /** The connection of one worker in one run. */
@@ -36,17 +35,15 @@ export class WorkerConnection implements Client {
     });
   }
 
-  start(rest: Buffer): void {
+  start(): void {
     const socket = this.#socket;
     socket.setNoDelay(true);
-    socket.setKeepAlive(true, KEEP_ALIVE_MS);
     socket.on('error', () => {});
     socket.once('close', () => {
       this.#reader.stop();
       this.#session?.detach(this, this.#saidBye);
     });
     socket.on('data', (chunk: Buffer) => this.#reader.push(chunk));
-    this.#reader.push(rest);
   }
 
   answer(id: number, head: object, body: readonly Uint8Array[] = []): void {

@@ -1,6 +1,7 @@
 import { TonyError } from '../../../platform/errors.ts';
 import type { Secret } from '../../../platform/secret.ts';
 import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
+import { connectAll } from '../../ring/connect-all.ts';
 import { DEFAULT_TIMEOUTS, type RingTimeouts } from '../../ring/ring.ts';
 import { type Ask, getAnswer, helloAnswer } from '../protocol/messages.ts';
 import { serverKey } from '../protocol/server-key.ts';
@@ -68,31 +69,21 @@ export class ServerGroup {
     if (key.reveal().length < 16) {
       throw new TonyError('RING_JOIN_FAILED', "the job's key is missing or too short");
     }
-    const heard = new Map<number, string>(addresses.map((_, server) => [server, '']));
-    const giveUp = new AbortController();
-    const timer = setTimeout(() => {
-      const missing = [...heard].map(([server, reason]) => `parameter server ${server}${reason === '' ? '' : ` (${reason})`}`).join(', ');
-      giveUp.abort(new TonyError('RING_JOIN_FAILED', `not reached within ${joinMs / 1000} s: ${missing}`));
-    }, joinMs);
-    try {
-      await Promise.all(
-        addresses.map(async (address, server) => {
-          const identity = { generation, worldSize, from: rank, to: server };
-          const connection = await ServerConnection.dial(
-            { address, key: serverKey(key).reveal(), identity, silenceMs, onLost: (cause) => this.#lose(server, cause) },
-            giveUp.signal,
-            (reason) => heard.set(server, reason),
-          );
-          heard.delete(server);
-          this.#connections[server] = connection;
-        }),
-      );
-    } catch (error) {
-      giveUp.abort(error);
-      throw error;
-    } finally {
-      clearTimeout(timer);
-    }
+    const peers = addresses.map((address, server) => ({
+      name: `parameter server ${server}`,
+      connect: async (signal: AbortSignal, onRefused: (reason: string) => void) => {
+        const identity = { generation, worldSize, from: rank, to: server };
+        this.#connections[server] = await ServerConnection.dial(
+          { address, key: serverKey(key).reveal(), identity, silenceMs, onLost: (cause) => this.#lose(server, cause) },
+          signal,
+          onRefused,
+        );
+      },
+    }));
+    await connectAll(peers, joinMs, undefined, (missing) => {
+      const who = missing.map(({ name, reason }) => (reason === '' ? name : `${name} (${reason})`));
+      return `not reached within ${joinMs / 1000} s: ${who.join(', ')}`;
+    });
   }
 
   /** The state of this run on each server. This must be the first request, because it selects the run. */

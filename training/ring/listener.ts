@@ -1,0 +1,83 @@
+import { fstatSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+
+export interface Listener {
+  /** The descriptor of an inherited listening socket; null if there is none. */
+  readonly fd: number | null;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The maximum number of connections to hold before the ring forms. */
+const MAX_EARLY = 16;
+
+/** Connections accepted before their ring starts to form. */
+const held = new WeakMap<Server, Socket[]>();
+
+/** Listens on a free port, chosen by the operating system, for a ring that forms later. Holds early connections until then. */
+export async function openEarlyListener(host: string): Promise<{ readonly server: Server; readonly port: number }> {
+  const server = await openListener({ fd: null, host, port: 0 });
+  const early: Socket[] = [];
+  held.set(server, early);
+  server.on('connection', (socket: Socket) => {
+    if (held.has(server) && early.length < MAX_EARLY) {
+      early.push(socket);
+    } else if (held.has(server)) {
+      socket.destroy();
+    }
+  });
+  return { server, port: (server.address() as { port: number }).port };
+}
+
+/** Returns the connections that an early listener has held, and stops holding them. */
+export function takeHeld(server: Server): Socket[] {
+  const early = held.get(server) ?? [];
+  held.delete(server);
+  return early;
+}
+
+/**
+ * Listens on the inherited socket. If it was not passed on (npm closes unknown file descriptors), binds the announced address instead.
+ */
+export async function openListener(listener: Listener): Promise<Server> {
+  if (listener.fd !== null && isSocket(listener.fd)) {
+    try {
+      return await listen(listener.port, { fd: listener.fd });
+    } catch {
+      // Another file now has this descriptor number.
+    }
+  }
+  try {
+    return await listen(listener.port, { host: listener.host, port: listener.port });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EADDRNOTAVAIL' && code !== 'ENOTFOUND') {
+      throw new TonyError('RING_JOIN_FAILED', `cannot listen on ${listener.host}:${listener.port}: ${messageOf(error)}`, { cause: error });
+    }
+    // Behind address translation the announced name does not resolve to a local address.
+    return await listen(listener.port, { port: listener.port });
+  }
+}
+
+function isSocket(fd: number): boolean {
+  try {
+    return fstatSync(fd).isSocket();
+  } catch {
+    return false;
+  }
+}
+
+async function listen(port: number, where: { fd: number } | { host?: string; port: number }): Promise<Server> {
+  const server = createServer({ noDelay: true });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(where, resolve);
+  });
+  const address = server.address();
+  if (port !== 0 && (address === null || typeof address === 'string' || address.port !== port)) {
+    server.close();
+    throw new TonyError('RING_JOIN_FAILED', `the inherited socket does not listen on port ${port}`);
+  }
+  return server;
+}
