@@ -18,15 +18,9 @@ export interface JobShellOptions {
   readonly frozen: FrozenJob;
   readonly attempt: number;
   readonly secrets: { readonly jobSecret: Secret; readonly certificate: Secret; readonly privateKey: Secret };
-  /** Shell command that runs an executor, without special characters, and variables of its container. */
+  /** Shell command that runs an executor, without special characters. */
   readonly command: string;
-  readonly environment: Readonly<Record<string, string>>;
-  readonly files: JobFiles;
   readonly log: Logger;
-  /** Called for each entry of the job's history. */
-  readonly recorded: (entry: HistoryEntry) => void;
-  /** Called once, when the job has ended or this attempt can do nothing more. */
-  readonly ended: (outcome: Outcome) => void;
 }
 
 export interface Outcome {
@@ -34,17 +28,20 @@ export interface Outcome {
 }
 
 /** The components that the shell calls. They are connected after its construction, because they call the shell from the start. */
-export interface Ends {
+export interface Components {
+  readonly files: JobFiles;
   readonly executors: ExecutorService;
   readonly negotiator: Negotiator;
   /** Address at which executors reach this attempt, `host:port`. */
   readonly masterAddress: string;
+  /** Called for each entry of the job's history. */
+  readonly recorded: (entry: HistoryEntry) => void;
 }
 
 /** The shell around the job machine: adds the time to events, feeds them to the machine and carries out its actions. */
 export class JobShell {
   readonly #options: JobShellOptions;
-  #ends: Ends | null = null;
+  #components: Components | null = null;
   #state: JobState | null = null;
   /**
    * Events that arrive before the state of an earlier attempt is read, or while actions are carried out: an action may report its outcome
@@ -56,13 +53,18 @@ export class JobShell {
   #over = false;
   #decision: Promise<{ status: JobStatus; written: boolean }> | null = null;
   #final: JobStatus | null = null;
+  #report: (outcome: Outcome) => void = () => {};
+  /** Resolves when the job has ended or this attempt can do nothing more. */
+  readonly ended = new Promise<Outcome>((resolve) => {
+    this.#report = resolve;
+  });
 
   constructor(options: JobShellOptions) {
     this.#options = options;
   }
 
-  connect(ends: Ends): void {
-    this.#ends = ends;
+  connect(components: Components): void {
+    this.#components = components;
   }
 
   /** Starts the job machine. `snapshot` is the state that an earlier attempt left, or null. */
@@ -139,7 +141,7 @@ export class JobShell {
     if (this.#over) return;
     this.#end();
     this.#options.log.error({ reason: message }, 'this attempt has no say in the job any more');
-    this.#options.ended({ state: 'FENCED' });
+    this.#report({ state: 'FENCED' });
   }
 
   /** Ends the job after an unexpected error, with diagnostics. */
@@ -159,8 +161,7 @@ export class JobShell {
   }
 
   #perform(action: Action): void {
-    const { files, log } = this.#options;
-    const { executors, negotiator } = this.#connected();
+    const { files, executors, negotiator, recorded } = this.#connected();
     switch (action.type) {
       case 'ask':
         negotiator.ask(action.role, action.count, action.excludedNodes);
@@ -194,12 +195,12 @@ export class JobShell {
         break;
       case 'record':
         // In the ApplicationMaster's log, `attempt` is that of the ApplicationMaster.
-        log.info(
+        this.#options.log.info(
           { ...action.entry, at: undefined, attempt: undefined, failure: undefined, detail: describeEntry(action.entry) },
           action.entry.event,
         );
         files.record(action.entry);
-        this.#options.recorded(action.entry);
+        recorded(action.entry);
         break;
       case 'finish':
         void this.#finish(action.result);
@@ -217,21 +218,20 @@ export class JobShell {
 
   #decide(result: JobResult): Promise<{ status: JobStatus; written: boolean }> {
     const status = { ...this.status(), state: result.state, message: result.diagnostics, finishedAt: now() };
-    this.#decision ??= this.#options.files.writeFinal(status, FINAL_PATIENCE_MS);
+    this.#decision ??= this.#connected().files.writeFinal(status, FINAL_PATIENCE_MS);
     return this.#decision;
   }
 
-  #connected(): Ends {
-    if (this.#ends === null) throw new TonyError('INTERNAL', 'The job has begun before its connections were there.');
-    return this.#ends;
+  #connected(): Components {
+    if (this.#components === null) throw new TonyError('INTERNAL', 'The job has begun before its connections were there.');
+    return this.#components;
   }
 
   #specification(containerId: string, role: string, index: number): LaunchSpecification {
-    const { secrets, command, environment, frozen } = this.#options;
+    const { secrets, command, frozen } = this.#options;
     return {
       command,
       environment: {
-        ...environment,
         ...pathOf(frozen, role),
         TONY_MASTER: this.#connected().masterAddress,
         TONY_ROLE: role,
@@ -261,24 +261,24 @@ export class JobShell {
       const { status } = await decision;
       this.#final = status;
       const decided: JobResult = isEnd(status.state) ? { state: status.state, diagnostics: status.message } : result;
-      const told = this.#ends?.negotiator.finish(decided, frozen.historyUrl ?? '') ?? Promise.resolve();
+      const told = this.#connected().negotiator.finish(decided, frozen.historyUrl ?? '');
       const [unregistered] = await Promise.allSettled([told, this.#clearAway(frozen.cluster.kind === 'yarn')]);
       if (unregistered.status === 'rejected')
         log.error({ error: messageOf(unregistered.reason) }, 'the cluster was not told the end of the job');
-      this.#options.ended({ state: decided.state });
+      this.#report({ state: decided.state });
     } catch (error) {
       log.fatal({ error: messageOf(error) }, 'the end of the job went wrong');
-      this.#options.ended({ state: result.state });
+      this.#report({ state: result.state });
     }
   }
 
   async #clearAway(everything: boolean): Promise<void> {
-    const { files, log } = this.#options;
+    const { files } = this.#connected();
     try {
       await files.close();
       await files.removeStaging(everything);
     } catch (error) {
-      log.warn({ error: messageOf(error) }, 'the staging folder was not removed');
+      this.#options.log.warn({ error: messageOf(error) }, 'the staging folder was not removed');
     }
   }
 }

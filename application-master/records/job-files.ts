@@ -45,6 +45,11 @@ export class JobFiles {
   readonly #gone: () => void;
   readonly #log: Logger;
   readonly #closing = new AbortController();
+  #publish = (): void => {};
+  /** Resolves when `writeAddress` has published this attempt's address, or has been closed. */
+  readonly addressed = new Promise<void>((resolve) => {
+    this.#publish = resolve;
+  });
   #waiting: Snapshot | null = null;
   #writing: Promise<void> | null = null;
   readonly #events: string[] = [];
@@ -178,6 +183,7 @@ export class JobFiles {
     await this.#retry('where this ApplicationMaster is could not be written', () =>
       this.#stage(joinUri(this.#staging, 'am.json'), address),
     );
+    this.#publish();
   }
 
   /**

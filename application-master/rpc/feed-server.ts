@@ -18,6 +18,8 @@ type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
 /** A producer's first message must arrive within this time (ms). */
 const OPENING_MS = 10_000;
 const MAXIMUM_STREAMS = 64;
+/** The form of the names of feeds and producers. */
+const NAME = /^[\w.-]{1,100}$/;
 /** Detects producers whose machine has failed. Otherwise they would keep their place and their part of the window. */
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_ANSWER_MS = 10_000;
@@ -67,53 +69,45 @@ export class FeedServer implements FeedListener {
   }
 
   #put(stream: ProducerStream): void {
-    const { log } = this.#options;
-    const refuse = (code: status, details: string): void => void stream.emit('error', { code, details });
     if (!this.#isToken(stream.metadata.get(FEED_TOKEN_METADATA)[0])) {
-      log.warn({ peer: stream.getPeer() }, "a producer without the feed's token was refused");
-      refuse(status.UNAUTHENTICATED, "the feed's token is wrong");
+      this.#options.log.warn({ peer: stream.getPeer() }, "a producer without the feed's token was refused");
+      refuse(stream, status.UNAUTHENTICATED, "the feed's token is wrong");
       return;
     }
     this.#listener?.proven(stream.getPeer());
-    if (this.#streams >= MAXIMUM_STREAMS) {
-      refuse(status.RESOURCE_EXHAUSTED, `${MAXIMUM_STREAMS} producers are connected already`);
-      return;
-    }
-    this.#streams++;
+    if (this.#streams >= MAXIMUM_STREAMS) refuse(stream, status.RESOURCE_EXHAUSTED, `${MAXIMUM_STREAMS} producers are connected already`);
+    else this.#accept(stream);
+  }
+
+  /** Passes the messages of an authenticated producer to the feeds until its stream ends or is refused. */
+  #accept(stream: ProducerStream): void {
+    const { opened, said, closed, log } = this.#options;
     let link: ProducerLink | null = null;
     let isOver = false;
+    this.#streams++;
     const ended = (): void => {
       clearTimeout(deadline);
       if (isOver) return;
       isOver = true;
       this.#streams--;
-      if (link !== null) this.#options.closed(link);
+      if (link !== null) closed(link);
     };
     const refuseWith = (error: unknown): void => {
       if (isOver) return;
       ended();
       const code = error instanceof TonyError && error.code === 'USAGE' ? status.INVALID_ARGUMENT : status.ABORTED;
-      refuse(code, messageOf(error));
+      refuse(stream, code, messageOf(error));
     };
     const deadline = setTimeout(() => refuseWith(new Error('nothing was said')), OPENING_MS);
     stream.on('data', (message: ProducerMessage) => {
       if (isOver) return;
       try {
-        const { opening, chunk, ending } = message;
-        if (![opening?.first, chunk?.sequence, ending?.last].every((number) => number === undefined || Number.isSafeInteger(number))) {
-          throw new TonyError('USAGE', 'chunks are numbered with integers below 2^53');
-        }
-        if (link !== null) {
-          this.#options.said(link, message);
-          return;
-        }
+        checkNumbers(message);
+        if (link !== null) return said(link, message);
         clearTimeout(deadline);
-        const { feed = '', producer = '', first = 0 } = opening ?? {};
-        if (!/^[\w.-]{1,100}$/.test(feed) || !/^[\w.-]{1,100}$/.test(producer) || first < 1) {
-          throw new TonyError('USAGE', 'a producer names its feed and itself with letters, digits, points and dashes');
-        }
-        link = { feed, producer, send: (answer) => void (isOver || stream.write(answer)), refuse: refuseWith };
-        this.#options.opened(link, first);
+        const { first, ...names } = openingOf(message);
+        link = { ...names, send: (answer) => void (isOver || stream.write(answer)), refuse: refuseWith };
+        opened(link, first);
       } catch (error) {
         log.warn({ producer: link?.producer, error: messageOf(error) }, 'a producer was refused');
         refuseWith(error);
@@ -132,4 +126,21 @@ export class FeedServer implements FeedListener {
     const [mine, theirs] = [Buffer.from(this.#options.token), Buffer.from(typeof given === 'string' ? given : '')];
     return mine.length === theirs.length && timingSafeEqual(mine, theirs);
   }
+}
+
+function refuse(stream: ProducerStream, code: status, details: string): void {
+  stream.emit('error', { code, details });
+}
+
+function checkNumbers({ opening, chunk, ending }: ProducerMessage): void {
+  if ([opening?.first, chunk?.sequence, ending?.last].every((number) => number === undefined || Number.isSafeInteger(number))) return;
+  throw new TonyError('USAGE', 'chunks are numbered with integers below 2^53');
+}
+
+function openingOf({ opening }: ProducerMessage): { readonly feed: string; readonly producer: string; readonly first: number } {
+  const { feed = '', producer = '', first = 0 } = opening ?? {};
+  if (!NAME.test(feed) || !NAME.test(producer) || first < 1) {
+    throw new TonyError('USAGE', 'a producer names its feed and itself with letters, digits, points and dashes');
+  }
+  return { feed, producer, first };
 }

@@ -1,0 +1,146 @@
+import { randomBytes } from 'node:crypto';
+import { lookup } from 'node:dns/promises';
+import { CONTAINER_LAYOUT, type FrozenJob, type Resource, TENSORBOARD_ROLE } from '../conf/job.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import type { Logger } from '../platform/log.ts';
+import type { Welcome } from '../protos/executor-protocol.ts';
+import { createStorage } from '../storage/create-storage.ts';
+import { joinUri } from '../storage/uri.ts';
+import { JobSite } from '../web/job-site.ts';
+import { ScalarReader } from '../web/scalars/scalar-reader.ts';
+import { Gatekeeper } from './admission/gatekeeper.ts';
+import { LocalNegotiator } from './containers/local-negotiator.ts';
+import type { Negotiator } from './containers/negotiator.ts';
+import { YarnNegotiator } from './containers/yarn-negotiator.ts';
+import { heartbeatIntervalMs, leaseMs } from './job/timeouts.ts';
+import { JobShell, now } from './job-shell.ts';
+import { LiveJobView } from './pages/live-job-view.ts';
+import { LiveTensorBoard } from './pages/live-tensorboard.ts';
+import { MasterVitals } from './pages/master-vitals.ts';
+import { viewAccess } from './pages/view-access.ts';
+import { JobFiles } from './records/job-files.ts';
+import { TaskLogs } from './records/task-logs.ts';
+import { ExecutorService, ringKey } from './rpc/executor-service.ts';
+import { FeedServer, feedToken } from './rpc/feed-server.ts';
+import { DurableNotes } from './services/durable-notes.ts';
+import type { FeedListener, ProducerEvents } from './services/producer-link.ts';
+import { Services } from './services/services.ts';
+import type { MasterSettings } from './settings.ts';
+
+/** Executors need little memory, and the container's memory belongs to the user. These flags were measured to save 20 MiB. */
+const EXECUTOR_NODE_FLAGS = [
+  '--max-semi-space-size=1',
+  '--max-old-space-size=64',
+  '--no-opt',
+  '--no-sparkplug',
+  '--single-threaded',
+  '--optimize-for-size',
+] as const;
+/** Minimum pause between writes of service promises to HDFS. */
+const NOTES_PAUSE_MS = 100;
+
+/** The parts of an attempt that exist before it listens for executors. */
+export type Parts = ReturnType<typeof compose>;
+
+/** Creates the parts of this attempt and connects them. Nothing listens or registers yet. */
+export function compose(settings: MasterSettings, log: Logger) {
+  const { frozen, attempt, host, secrets } = settings;
+  const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
+  const storage = createStorage({ hadoop, user: frozen.user });
+  const job = new JobShell({ frozen, attempt, secrets, command: executorCommand(frozen), log });
+  const gone = (): void => {
+    const reason = `${frozen.staging} has been removed, as when the job is killed`;
+    process.stderr.write(`${reason}\n`);
+    job.fence(reason);
+  };
+  const files = new JobFiles({ ...frozen, storage, attempt, gone, log });
+
+  const vitals = new MasterVitals(host);
+  const scalars = new ScalarReader({ storage, dir: frozen.summaryDir, log });
+  const logs = new TaskLogs({ frozen, hadoop, logDirs: process.env.LOG_DIRS ?? '' });
+  const master = () => vitals.read();
+  const view = new LiveJobView({ frozen, attempt, status: job.status, master, scalars, logs, history: files, log, now });
+  const tensorboard = new LiveTensorBoard({
+    status: () => job.status().tensorboard,
+    endpoint: () => job.endpointOf(TENSORBOARD_ROLE, 0),
+    ringKey: ringKey(secrets.jobSecret),
+  });
+  /** The token with which the client of a local job reads the pages. */
+  const token = randomBytes(32).toString('hex');
+  const site = new JobSite({ view, tensorboard, access: viewAccess(frozen, token), log });
+
+  const newestAttempt = () => files.newestAttempt();
+  const pauseMs = hadoop === null ? 0 : NOTES_PAUSE_MS;
+  const services = new Services({
+    notes: (content) => new DurableNotes({ storage, staging: frozen.staging, attempt, content, newestAttempt, pauseMs, log }),
+    addressed: files.addressed,
+    isAlive: job.isAlive,
+    openFeedServer: (events) => openFeedServer(settings, files, events, log),
+    log,
+  });
+  const isRanked = (name: string): boolean => frozen.job.roles.some((role) => role.name === name && role.ranked);
+  const executors = new ExecutorService({
+    ...secrets,
+    attempt,
+    assignmentOf: job.assignmentOf,
+    welcomeFor: (role) => welcomeFor(frozen, role),
+    hear: job.hear,
+    serve: (call) => services.serve({ ...call, ranked: isRanked(call.role) }),
+    log,
+  });
+  const gatekeeper = hadoop === null ? null : new Gatekeeper({ frozen, configuration: hadoop, host, node: settings.node, log });
+  return { settings, log, storage, job, files, vitals, scalars, logs, view, token, site, services, executors, gatekeeper };
+}
+
+/** Creates the source of containers, which starts to look up job.json. */
+export function createNegotiator({ settings, log, job, files }: Parts): Negotiator {
+  const { frozen, attempt, host, credentials } = settings;
+  const { listener } = job;
+  return frozen.cluster.kind === 'local'
+    ? new LocalNegotiator({ frozen, attempt, listener, log, host })
+    : new YarnNegotiator({ frozen, credentials, resources: containerResources(frozen, files), listener, log, host });
+}
+
+/** Starts the server for producers and publishes its address. */
+async function openFeedServer(
+  { attempt, host, secrets }: MasterSettings,
+  files: JobFiles,
+  { opened, said, closed }: ProducerEvents,
+  log: Logger,
+): Promise<FeedListener> {
+  const token = feedToken(secrets.jobSecret);
+  const server = new FeedServer({ ...secrets, token, log, opened, said, closed });
+  const port = await server.listen((await lookup(host)).address);
+  await files.writeFeedAddress({ host, port, attempt, token, certificate: Buffer.from(secrets.certificate.reveal()).toString() });
+  log.info({ port }, 'producers may feed the job');
+  return server;
+}
+
+function welcomeFor({ job }: FrozenJob, name: string): Omit<Welcome, 'masterAttempt'> {
+  const role = job.roles.find((each) => each.name === name);
+  return {
+    intervalMs: heartbeatIntervalMs(job),
+    leaseMs: leaseMs(job),
+    command: role?.command ?? '',
+    env: { ...job.env, ...role?.env },
+  };
+}
+
+/**
+ * The command that starts an executor, with the same Node.js as the ApplicationMaster: from the runtime if the job ships one, otherwise
+ * from the node.
+ */
+function executorCommand(frozen: FrozenJob): string {
+  const hasRuntime = frozen.resources.some(({ name }) => name === CONTAINER_LAYOUT.runtime);
+  const own = frozen.cluster.kind === 'local' ? `'${process.execPath.replaceAll("'", "'\\''")}'` : 'node';
+  const node = hasRuntime ? `${CONTAINER_LAYOUT.runtime}/bin/node` : own;
+  return [node, ...EXECUTOR_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/task-executor.mjs`].join(' ');
+}
+
+/** The files that the client listed, and job.json, which cannot list itself. */
+async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<readonly Resource[]> {
+  const name = CONTAINER_LAYOUT.job;
+  const { size, modifiedAt } = await files.staged(name);
+  const uri = joinUri(frozen.staging, name);
+  return [...frozen.resources, { name, uri, type: 'file', visibility: 'application', size, timestamp: modifiedAt }];
+}
