@@ -78,28 +78,8 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
   }
   const weights = weightsOf(model);
   const ids = new Set(trainable.map(({ id }) => id));
-  const metricFunctions = inner.metricsTensors ?? [];
   const metricNames = distinct((inner.metricsNames ?? ['loss']).map(named));
-  // As in model.fit: with outputs of shape [n, 1], targets of shape [n] would broadcast to [n, n].
-  const asColumn = (tensor: tfjs.Tensor) => (tensor.rank === 1 ? tf.expandDims(tensor, 1) : tensor);
-  const run = (x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights: readonly (tfjs.Tensor | null)[], training: boolean) => {
-    if (x.length !== inner.inputs.length || y.length !== inner.outputs.length) {
-      const has = `the data has ${x.length} inputs and ${y.length} targets`;
-      throw new TonyError('DATA_INVALID', `${has}, the model ${inner.inputs.length} and ${inner.outputs.length}`);
-    }
-    const [inputs, targets] = [x.map(asColumn), y.map(asColumn)];
-    const outputs = [inner.apply(inputs.length === 1 ? (inputs[0] as tfjs.Tensor) : inputs, { training })].flat();
-    const each = losses.map((lossFunction, index) =>
-      weighted(tf, lossFunction(targets[index] as tfjs.Tensor, outputs[index] as tfjs.Tensor), weights[index] ?? null),
-    );
-    const metrics = metricFunctions.map(([metric, output], index) =>
-      // With several outputs the first metrics are the outputs' own losses.
-      outputs.length > 1 && index < outputs.length
-        ? (tf.mean(each[index] as tfjs.Tensor) as tfjs.Scalar)
-        : (tf.mean(metric(targets[output] as tfjs.Tensor, outputs[output] as tfjs.Tensor)) as tfjs.Scalar),
-    );
-    return { each, metrics };
-  };
+  const run = runOf(tf, inner, losses);
   return {
     model,
     optimizer: model.optimizer,
@@ -125,6 +105,31 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
       const loss = each.map((one) => tf.mean(one)).reduce((total, one) => tf.add(total, one)) as tfjs.Scalar;
       return [loss, ...metrics];
     },
+  };
+}
+
+/** @returns a function that runs the model on a batch and computes each output's losses of the examples, and the metrics. */
+function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossFunction[]) {
+  const metricFunctions = inner.metricsTensors ?? [];
+  // As in model.fit: with outputs of shape [n, 1], targets of shape [n] would broadcast to [n, n].
+  const asColumn = (tensor: tfjs.Tensor) => (tensor.rank === 1 ? tf.expandDims(tensor, 1) : tensor);
+  return (x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights: readonly (tfjs.Tensor | null)[], training: boolean) => {
+    if (x.length !== inner.inputs.length || y.length !== inner.outputs.length) {
+      const has = `the data has ${x.length} inputs and ${y.length} targets`;
+      throw new TonyError('DATA_INVALID', `${has}, the model ${inner.inputs.length} and ${inner.outputs.length}`);
+    }
+    const [inputs, targets] = [x.map(asColumn), y.map(asColumn)];
+    const outputs = [inner.apply(inputs.length === 1 ? (inputs[0] as tfjs.Tensor) : inputs, { training })].flat();
+    const each = losses.map((lossFunction, index) =>
+      weighted(tf, lossFunction(targets[index] as tfjs.Tensor, outputs[index] as tfjs.Tensor), weights[index] ?? null),
+    );
+    const metrics = metricFunctions.map(([metric, output], index) =>
+      // With several outputs the first metrics are the outputs' own losses.
+      outputs.length > 1 && index < outputs.length
+        ? (tf.mean(each[index] as tfjs.Tensor) as tfjs.Scalar)
+        : (tf.mean(metric(targets[output] as tfjs.Tensor, outputs[output] as tfjs.Tensor)) as tfjs.Scalar),
+    );
+    return { each, metrics };
   };
 }
 

@@ -1,5 +1,14 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+import type { Column } from '../data/data.ts';
 import { encodePng } from '../encoding/png.ts';
 import { stringTensor, type TensorValue } from './event-file.ts';
+import { isTensor, numbersOf } from './summary-numbers.ts';
+
+/** The limit for one call, as pixel data. */
+const MOST_IMAGE_BYTES = 16 * 1024 * 1024;
+/** A value above this is not a fraction; filters may produce values slightly above 1. */
+const CERTAINLY_NO_FRACTION = 2;
 
 /** One or more pictures of the same size. */
 export interface Pictures {
@@ -9,6 +18,57 @@ export interface Pictures {
   readonly channels: number;
   /** Pixels in picture and row order; 0 to 255. */
   readonly pixels: Uint8Array;
+}
+
+/**
+ * Reads the pictures of an image.
+ * @param max the maximum number of pictures to read.
+ * @returns `isWhite` is true if floating-point numbers exceed their range from 0 to 1, so that the image appears mostly white.
+ * @throws TonyError SUMMARY_INVALID.
+ */
+export function picturesOf(tag: string, image: tfjs.Tensor | Column, max: number): Pictures & { readonly isWhite: boolean } {
+  const shape = picturesShape(image.shape);
+  if (shape === null) {
+    throw new TonyError('SUMMARY_INVALID', `the image ${tag} has the shape [${image.shape.join(', ')}]`, {
+      hint: 'Use [height, width], [height, width, channels] or [n, height, width, channels], with 1 to 4 channels.',
+    });
+  }
+  const count = Math.min(shape.count, max);
+  const length = count * shape.height * shape.width * shape.channels;
+  if (length > MOST_IMAGE_BYTES) {
+    throw new TonyError('SUMMARY_INVALID', `the image ${tag} has ${length} values; at most ${MOST_IMAGE_BYTES} are taken`, {
+      hint: 'Make it smaller (tf.image.resizeBilinear), or pass a smaller max.',
+    });
+  }
+  const values = isTensor(image) ? firstOf(tag, image, shape.count, count) : image.values;
+  if (values.length < length) {
+    throw new TonyError('SUMMARY_INVALID', `the image ${tag} has ${values.length} values, its shape asks for ${length}`);
+  }
+  const fractions = isTensor(image) ? image.dtype !== 'int32' : image.values instanceof Float32Array;
+  const isWhite = fractions && anyAbove(CERTAINLY_NO_FRACTION, values, length);
+  return { ...shape, count, pixels: toBytes(values, length, fractions ? 255 : 1), isWhite };
+}
+
+/** Reads the first pictures of a batch without reading the rest. */
+function firstOf(tag: string, batch: tfjs.Tensor, count: number, wanted: number): ArrayLike<number> {
+  if (wanted === count) {
+    return numbersOf(tag, batch);
+  }
+  const first = batch.slice([0, 0, 0, 0], [wanted, ...batch.shape.slice(1)]);
+  try {
+    return numbersOf(tag, first);
+  } finally {
+    first.dispose();
+  }
+}
+
+function anyAbove(limit: number, values: ArrayLike<number>, length: number): boolean {
+  for (let index = 0; index < length; index++) {
+    if ((values[index] as number) > limit) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /** @returns null for shapes that are neither [h, w], [h, w, c] nor [n, h, w, c] with 1 to 4 channels, and for empty pictures. */
@@ -21,7 +81,7 @@ export function picturesShape(shape: readonly number[]): Omit<Pictures, 'pixels'
 }
 
 /** @param scale the factor from values to bytes; results outside 0 to 255 are clipped, and NaN becomes 0. */
-export function toBytes(values: ArrayLike<number>, length: number, scale: number): Uint8Array {
+function toBytes(values: ArrayLike<number>, length: number, scale: number): Uint8Array {
   const bytes = new Uint8ClampedArray(length);
   for (let index = 0; index < length; index++) {
     bytes[index] = (values[index] as number) * scale;

@@ -14,11 +14,9 @@ import {
   sessionEndValue,
   sessionStartValue,
 } from './summary-hparams.ts';
-import { imageValue, type Pictures, picturesShape, toBytes } from './summary-image.ts';
+import { imageValue, picturesOf } from './summary-image.ts';
+import { describe, type Numbers, numbersOf } from './summary-numbers.ts';
 import { textValue } from './summary-text.ts';
-
-/** Numeric data of any shape. */
-export type Numbers = tfjs.Tensor | readonly number[] | Float32Array | Float64Array | Int32Array | Uint8Array | Uint8ClampedArray;
 
 /**
  * Writes values of a run for TensorBoard. Values are copied immediately (a tensor may be disposed after the call and is never disposed
@@ -74,10 +72,6 @@ export interface SummaryOptions {
 const DEFAULT_BUCKETS = 30;
 const MOST_BUCKETS = 1000;
 const DEFAULT_IMAGES = 3;
-/** The limit for one call, as pixel data. */
-const MOST_IMAGE_BYTES = 16 * 1024 * 1024;
-/** A value above this is not a fraction; filters may produce values slightly above 1. */
-const CERTAINLY_NO_FRACTION = 2;
 const MOST_KNOWN_TAGS = 10_000;
 const FINISH_MS = 30_000;
 
@@ -159,7 +153,10 @@ export class SummaryWriter implements Summaries {
     if (!Number.isInteger(max) || max < 1) {
       throw new TonyError('SUMMARY_INVALID', `max of the image ${tag} is ${max}; it must be a whole number of at least 1`);
     }
-    const pictures = this.#picturesOf(tag, image, max);
+    const pictures = picturesOf(tag, image, max);
+    if (pictures.isWhite) {
+      this.#tell(tag, `the image ${tag} is mostly white: floating-point numbers are 0 to 1, integers 0 to 255`);
+    }
     const wallTime = this.#seconds();
     this.#begin(step);
     // Another thread compresses the images.
@@ -293,31 +290,6 @@ export class SummaryWriter implements Summaries {
     this.#log.add(encodeTensorValue(now, 0, sessionStartValue(now, values, this.#options.trial ?? '')));
   }
 
-  #picturesOf(tag: string, image: tfjs.Tensor | Column, max: number): Pictures {
-    const shape = picturesShape(image.shape);
-    if (shape === null) {
-      throw new TonyError('SUMMARY_INVALID', `the image ${tag} has the shape [${image.shape.join(', ')}]`, {
-        hint: 'Use [height, width], [height, width, channels] or [n, height, width, channels], with 1 to 4 channels.',
-      });
-    }
-    const count = Math.min(shape.count, max);
-    const length = count * shape.height * shape.width * shape.channels;
-    if (length > MOST_IMAGE_BYTES) {
-      throw new TonyError('SUMMARY_INVALID', `the image ${tag} has ${length} values; at most ${MOST_IMAGE_BYTES} are taken`, {
-        hint: 'Make it smaller (tf.image.resizeBilinear), or pass a smaller max.',
-      });
-    }
-    const values = isTensor(image) ? firstOf(tag, image, shape.count, count) : image.values;
-    if (values.length < length) {
-      throw new TonyError('SUMMARY_INVALID', `the image ${tag} has ${values.length} values, its shape asks for ${length}`);
-    }
-    const fractions = isTensor(image) ? image.dtype !== 'int32' : image.values instanceof Float32Array;
-    if (fractions && anyAbove(CERTAINLY_NO_FRACTION, values, length)) {
-      this.#tell(tag, `the image ${tag} is mostly white: floating-point numbers are 0 to 1, integers 0 to 255`);
-    }
-    return { ...shape, count, pixels: toBytes(values, length, fractions ? 255 : 1) };
-  }
-
   /** Reports once for each tag, because the problem is likely to recur in every step. */
   #tell(about: string, message: string): void {
     if (!this.#told.has(about) && this.#told.size < 100) {
@@ -331,53 +303,6 @@ export class SummaryWriter implements Summaries {
   }
 }
 
-function isTensor(value: unknown): value is tfjs.Tensor {
-  return typeof (value as { dataSync?: unknown } | null)?.dataSync === 'function';
-}
-
-/**
- * Reads synchronously: on every training backend, `data()` is no faster than `dataSync()`, and only the latter can read a tensor that
- * tf.tidy disposes afterwards.
- */
-function numbersOf(tag: string, numbers: Numbers): ArrayLike<number> {
-  if (isTensor(numbers)) {
-    if (numbers.dtype !== 'float32' && numbers.dtype !== 'int32' && numbers.dtype !== 'bool') {
-      throw new TonyError('SUMMARY_INVALID', `the tensor for ${tag} holds ${numbers.dtype}, not numbers`);
-    }
-    return numbers.dataSync();
-  }
-  if (
-    Array.isArray(numbers)
-      ? numbers.every((number) => typeof number === 'number')
-      : ArrayBuffer.isView(numbers) && !(numbers instanceof DataView)
-  ) {
-    return numbers;
-  }
-  throw new TonyError('SUMMARY_INVALID', `what is given for ${tag} is ${describe(numbers)}, neither a tensor nor an array of numbers`);
-}
-
-/** Reads the first pictures of a batch without reading the rest. */
-function firstOf(tag: string, batch: tfjs.Tensor, count: number, wanted: number): ArrayLike<number> {
-  if (wanted === count) {
-    return numbersOf(tag, batch);
-  }
-  const first = batch.slice([0, 0, 0, 0], [wanted, ...batch.shape.slice(1)]);
-  try {
-    return numbersOf(tag, first);
-  } finally {
-    first.dispose();
-  }
-}
-
-function anyAbove(limit: number, values: ArrayLike<number>, length: number): boolean {
-  for (let index = 0; index < length; index++) {
-    if ((values[index] as number) > limit) {
-      return true;
-    }
-  }
-  return false;
-}
-
 function checkTag(tag: string): void {
   if (typeof tag !== 'string' || tag === '') {
     throw new TonyError('SUMMARY_INVALID', `a tag is ${describe(tag)}; it must be a string that is not empty`);
@@ -388,16 +313,6 @@ function checkStep(step: number): void {
   if (!Number.isSafeInteger(step) || step < 0) {
     throw new TonyError('SUMMARY_INVALID', `a step is ${describe(step)}; it must be a whole number of at least 0`);
   }
-}
-
-function describe(value: unknown): string {
-  return value === ''
-    ? 'empty'
-    : typeof value === 'object' && value !== null
-      ? Array.isArray(value)
-        ? 'an array'
-        : 'an object'
-      : String(value);
 }
 
 /** For ranks that write no summaries, and for programs without a summary folder. */

@@ -1,0 +1,41 @@
+import type * as tfjs from '@tensorflow/tfjs';
+import { TonyError } from '../../platform/errors.ts';
+
+/** Numeric data of any shape. */
+export type Numbers = tfjs.Tensor | readonly number[] | Float32Array | Float64Array | Int32Array | Uint8Array | Uint8ClampedArray;
+
+export function isTensor(value: unknown): value is tfjs.Tensor {
+  return typeof (value as { dataSync?: unknown } | null)?.dataSync === 'function';
+}
+
+/**
+ * Reads synchronously: on every training backend, `data()` is no faster than `dataSync()`, and only the latter can read a tensor that
+ * tf.tidy disposes afterwards.
+ */
+export function numbersOf(tag: string, numbers: Numbers): ArrayLike<number> {
+  if (isTensor(numbers)) {
+    if (numbers.dtype !== 'float32' && numbers.dtype !== 'int32' && numbers.dtype !== 'bool') {
+      throw new TonyError('SUMMARY_INVALID', `the tensor for ${tag} holds ${numbers.dtype}, not numbers`);
+    }
+    return numbers.dataSync();
+  }
+  if (
+    Array.isArray(numbers)
+      ? numbers.every((number) => typeof number === 'number')
+      : ArrayBuffer.isView(numbers) && !(numbers instanceof DataView)
+  ) {
+    return numbers;
+  }
+  throw new TonyError('SUMMARY_INVALID', `what is given for ${tag} is ${describe(numbers)}, neither a tensor nor an array of numbers`);
+}
+
+/** A value of the wrong kind, for a message. */
+export function describe(value: unknown): string {
+  return value === ''
+    ? 'empty'
+    : typeof value === 'object' && value !== null
+      ? Array.isArray(value)
+        ? 'an array'
+        : 'an object'
+      : String(value);
+}
