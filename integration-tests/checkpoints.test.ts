@@ -53,16 +53,16 @@ test('checkpoints are written when the NameNode is back', async () => {
 test('each of several processes reads its own tensors of a checkpoint that they have written together', async () => {
   const store = new CheckpointStore(storage, emptyFolder());
   await saveSharded(store, 4, ORIGIN);
-  await store.markBest({ step: 4, metric: 'loss', value: 0.5, mode: 'min' });
+  await store.marks.setBest({ step: 4, metric: 'loss', value: 0.5, mode: 'min' });
   await store.save(snapshot(3), ORIGIN);
   await store.save(snapshot(5), ORIGIN);
-  expect(await store.hold('evaluator:0', 3)).toBe(true);
+  expect(await store.marks.hold('evaluator:0', 3)).toBe(true);
   await store.prune(5, 1);
   expect(await store.steps()).toEqual([5, 4, 3]);
-  await store.release('evaluator:0');
+  await store.marks.release('evaluator:0');
   await store.prune(5, 1);
   expect(await store.steps()).toEqual([5, 4]);
-  const opened = onTheWire(await store.openCheckpoint((await store.best())?.step ?? 0));
+  const opened = onTheWire(await store.openCheckpoint((await store.marks.best())?.step ?? 0));
   for (const tensor of snapshot(4).tensors) {
     expect(await store.readTensors(opened, [tensor.name])).toEqual([tensor]);
   }

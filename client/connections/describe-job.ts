@@ -153,7 +153,7 @@ async function liveEntries(records: JobRecords): Promise<readonly HistoryEntry[]
 
 async function checkpointsIn({ storage }: JobRecords, dir: string, status: JobStatus | null): Promise<DescribedCheckpoints> {
   const store = new CheckpointStore(storage, dir);
-  const [kept, best] = await Promise.all([unlessRefused(store.steps()), unlessRefused(store.best())]);
+  const [kept, best] = await Promise.all([unlessRefused(store.steps()), unlessRefused(store.marks.best())]);
   return {
     dir,
     newest: status?.checkpointStep ?? 0,

@@ -32,7 +32,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Follow
     options.signal?.throwIfAborted();
     try {
       // Reads the end mark before listing, so that no checkpoint written in between is missed. Doubtful checkpoints get another poll.
-      const hasEnded = await store.hasEnded(options.applicationId);
+      const hasEnded = await store.marks.hasEnded(options.applicationId);
       const found = await nextOf(store, seen, options.phase ?? null, tell);
       if (found !== null) {
         seen.last = found;

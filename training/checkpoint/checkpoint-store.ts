@@ -1,10 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri, parentUri } from '../../storage/uri.ts';
-import { type BestCheckpoint, encodeBest, encodeEnd, encodeHeld, parseBest, parseEnd, parseHeld } from './checkpoint-best.ts';
 import {
   encodeManifest,
   MANIFEST,
@@ -18,18 +15,14 @@ import {
   shardName,
   type TrainingPosition,
 } from './checkpoint-format.ts';
+import { CheckpointMarks } from './checkpoint-marks.ts';
 import { readTensorsOf, writeShardFile } from './checkpoint-shard.ts';
 import { CheckpointThread } from './checkpoint-thread.ts';
 
 const PENDING = '.pending';
-const HELD = '.held';
-const BEST = 'best.json';
-const END = 'end.json';
 const STEP = /^step-(\d{1,15})$/;
 /** An old writer may recreate its generation's folder between two attempts to replace it. This limits the attempts. */
 const RETIRE_TRIES = 100;
-/** How long `markEndNow` blocks an exiting process. */
-const END_NOW_MS = 10_000;
 
 /** A checkpoint whose manifest has been read. Serialisable as JSON. */
 export interface OpenedCheckpoint {
@@ -64,12 +57,14 @@ export interface PendingCheckpoint extends Origin {
  */
 export class CheckpointStore {
   readonly dir: string;
+  readonly marks: CheckpointMarks;
   readonly #storage: Storage;
   readonly #openThread: () => CheckpointThread | null;
 
   /** @param openThread returns the thread in which `save` writes; null to write in the calling thread. */
   constructor(storage: Storage, dir: string, openThread: () => CheckpointThread | null = () => null) {
     this.dir = dir;
+    this.marks = new CheckpointMarks(storage, dir, openThread);
     this.#storage = storage;
     this.#openThread = openThread;
   }
@@ -225,14 +220,14 @@ export class CheckpointStore {
    */
   async prune(step: number, keep: number, others: ReadonlySet<number> = new Set()): Promise<void> {
     const old = (await this.steps()).filter((each) => each <= step && !others.has(each)).slice(Math.max(1, keep));
-    const kept = old.length === 0 ? new Set<number>() : await this.#protected();
+    const kept = old.length === 0 ? new Set<number>() : await this.marks.protected();
     for (const each of old.filter((candidate) => !kept.has(candidate))) {
       await this.#drop(each);
     }
   }
 
   /**
-   * Hides the checkpoint before removing it. If `markBest` or `hold` runs at the same time, either this method sees the mark and restores
+   * Hides the checkpoint before removing it. If `setBest` or `hold` runs at the same time, either this method sees the mark and restores
    * the checkpoint, or the other one finds the checkpoint missing.
    */
   async #drop(step: number): Promise<void> {
@@ -241,113 +236,10 @@ export class CheckpointStore {
     if (!(await this.#storage.rename(uri, aside))) {
       return;
     }
-    if ((await this.#protected()).has(step)) {
+    if ((await this.marks.protected()).has(step)) {
       await this.#storage.rename(aside, uri);
     }
     await this.#storage.remove(parentUri(aside));
-  }
-
-  async #protected(): Promise<Set<number>> {
-    const held = (await this.#storage.list(joinUri(this.dir, HELD))).map(async ({ uri }) => {
-      const bytes = await this.#readIfThere(uri);
-      return bytes === null ? null : parseHeld(bytes);
-    });
-    const steps = [(await this.best())?.step, ...(await Promise.all(held))];
-    return new Set(steps.filter((step) => step !== undefined && step !== null));
-  }
-
-  /**
-   * Protects a checkpoint as the best one, in place of the previous best.
-   * @returns false, without a change, if the checkpoint no longer exists.
-   */
-  async markBest(best: BestCheckpoint): Promise<boolean> {
-    const uri = joinUri(this.dir, BEST);
-    const before = await this.#readIfThere(uri);
-    await this.#storage.write(uri, encodeBest(best));
-    if (await this.#isThere(best.step)) {
-      return true;
-    }
-    await (before === null ? this.#storage.remove(uri) : this.#storage.write(uri, before));
-    return false;
-  }
-
-  /** The checkpoint last passed to `markBest`; null if there is none. */
-  async best(): Promise<BestCheckpoint | null> {
-    const bytes = await this.#readIfThere(joinUri(this.dir, BEST));
-    return bytes === null ? null : parseBest(bytes);
-  }
-
-  /** Records that the program which writes here has ended, so that readers stop waiting for further checkpoints. */
-  async markEnd(applicationId: string): Promise<void> {
-    await this.#storage.write(this.endUri, encodeEnd(applicationId));
-  }
-
-  /** Synchronous `markEnd` for a process that is exiting. @returns whether the mark was written. */
-  markEndNow(applicationId: string): boolean {
-    try {
-      if (this.dir.startsWith('file://')) {
-        writeFileSync(fileURLToPath(this.endUri), encodeEnd(applicationId));
-        return true;
-      }
-      return this.#openThread()?.markEndNow(this.dir, applicationId, END_NOW_MS) ?? false;
-    } catch {
-      return false;
-    }
-  }
-
-  /** Removes an earlier program's end mark, because training continues. */
-  async clearEnd(): Promise<void> {
-    if ((await this.#storage.stat(this.endUri)) !== null) {
-      await this.#storage.remove(this.endUri);
-    }
-  }
-
-  /** @param applicationId the application whose end counts; null for any application. */
-  async hasEnded(applicationId: string | null): Promise<boolean> {
-    const bytes = await this.#readIfThere(this.endUri);
-    const of = bytes === null ? null : parseEnd(bytes);
-    return of !== null && (applicationId === null || of === applicationId);
-  }
-
-  get endUri(): string {
-    return joinUri(this.dir, END);
-  }
-
-  /**
-   * Protects a checkpoint while `holder` reads it, until `release` or the holder's next `hold`.
-   * @returns false if the checkpoint no longer exists.
-   */
-  async hold(holder: string, step: number): Promise<boolean> {
-    await this.#storage.write(this.#heldUri(holder), encodeHeld(step));
-    if (await this.#isThere(step)) {
-      return true;
-    }
-    await this.release(holder);
-    return false;
-  }
-
-  async release(holder: string): Promise<void> {
-    await this.#storage.remove(this.#heldUri(holder));
-  }
-
-  #heldUri(holder: string): string {
-    // HDFS rejects colons in names.
-    return joinUri(this.dir, HELD, `${holder.replace(/[^A-Za-z0-9_-]/g, '-')}.json`);
-  }
-
-  async #isThere(step: number): Promise<boolean> {
-    return (await this.#storage.stat(joinUri(this.dir, `step-${step}`, MANIFEST))) !== null;
-  }
-
-  async #readIfThere(uri: string): Promise<Buffer | null> {
-    try {
-      return await this.#storage.read(uri);
-    } catch (error) {
-      if (error instanceof TonyError && error.code === 'NOT_FOUND') {
-        return null;
-      }
-      throw error;
-    }
   }
 
   /** The steps of all complete checkpoints, highest first. */

@@ -21,7 +21,7 @@ async function save({ dir, origin, position, tensors }: ToCheckpointThread): Pro
 
 async function markEnd({ endOf, dir, done }: EndToMark): Promise<void> {
   try {
-    await new CheckpointStore(await opening, dir).markEnd(endOf);
+    await new CheckpointStore(await opening, dir).marks.setEnd(endOf);
     Atomics.store(done, 0, 1);
   } catch {
     Atomics.store(done, 0, -1);

@@ -238,17 +238,17 @@ describe('the best checkpoint', () => {
 
   test('is kept beside the newest, until another is better', async () => {
     const { store } = await openStore();
-    expect(await store.best()).toBeNull();
+    expect(await store.marks.best()).toBeNull();
     for (const step of [1, 2, 3, 4]) {
       await store.save(snapshot(step), ORIGIN);
     }
-    expect(await store.markBest(best(1))).toBe(true);
+    expect(await store.marks.setBest(best(1))).toBe(true);
     await store.prune(4, 2);
     expect(await store.steps()).toEqual([4, 3, 1]);
-    expect(await store.best()).toEqual(best(1));
-    expect(await store.markBest(best(2))).toBe(false);
-    expect(await store.best()).toEqual(best(1));
-    await store.markBest(best(3));
+    expect(await store.marks.best()).toEqual(best(1));
+    expect(await store.marks.setBest(best(2))).toBe(false);
+    expect(await store.marks.best()).toEqual(best(1));
+    await store.marks.setBest(best(3));
     await store.prune(4, 1);
     expect(await store.steps()).toEqual([4, 3]);
     await store.retireOlderThan({ ...ORIGIN, generation: 2 });
@@ -260,15 +260,15 @@ describe('the best checkpoint', () => {
     for (const step of [1, 2, 3, 4]) {
       await store.save(snapshot(step), ORIGIN);
     }
-    expect(await store.hold('evaluator:0', 1)).toBe(true);
-    expect(await store.hold('evaluator-1', 2)).toBe(true);
+    expect(await store.marks.hold('evaluator:0', 1)).toBe(true);
+    expect(await store.marks.hold('evaluator-1', 2)).toBe(true);
     await store.prune(4, 1);
     expect(await store.steps()).toEqual([4, 2, 1]);
-    await store.hold('evaluator-0', 4);
-    await store.release('evaluator-1');
+    await store.marks.hold('evaluator-0', 4);
+    await store.marks.release('evaluator-1');
     await store.prune(4, 1);
     expect(await store.steps()).toEqual([4]);
-    expect(await store.hold('evaluator-0', 2)).toBe(false);
+    expect(await store.marks.hold('evaluator-0', 2)).toBe(false);
   });
 
   // Writes hundreds of files, each synced to disk before the next one.
@@ -281,7 +281,7 @@ describe('the best checkpoint', () => {
           counted(storage, async (operation) => {
             if (operation === moment && !isMarking) {
               isMarking = true;
-              kept = keepBy === 'best' ? await world.again.markBest(best(1)) : await world.again.hold('evaluator-0', 1);
+              kept = keepBy === 'best' ? await world.again.marks.setBest(best(1)) : await world.again.marks.hold('evaluator-0', 1);
             }
           }),
         );
@@ -290,9 +290,9 @@ describe('the best checkpoint', () => {
           await again.save(snapshot(step), ORIGIN);
         }
         await store.prune(3, 1);
-        kept ??= keepBy === 'best' ? await again.markBest(best(1)) : await again.hold('evaluator-0', 1);
+        kept ??= keepBy === 'best' ? await again.marks.setBest(best(1)) : await again.marks.hold('evaluator-0', 1);
         expect((await again.steps()).includes(1)).toBe(kept);
-        expect((await again.best())?.step).toBe(keepBy === 'best' && kept ? 1 : undefined);
+        expect((await again.marks.best())?.step).toBe(keepBy === 'best' && kept ? 1 : undefined);
       }
     }
   });
@@ -300,7 +300,7 @@ describe('the best checkpoint', () => {
   test('a file that tells nothing protects nothing', async () => {
     const { store, folder } = await openStore();
     await writeFile(join(folder, 'best.json'), '{"step": -1');
-    expect(await store.best()).toBeNull();
+    expect(await store.marks.best()).toBeNull();
   });
 });
 
@@ -420,7 +420,7 @@ describe('a writer', () => {
 
 test('a follower sees the newest ones and ends when its application has ended, whatever came in the last moment', async () => {
   const { store, folder } = await openStore();
-  await store.markEnd('application_0_0001');
+  await store.marks.setEnd('application_0_0001');
   await store.save(snapshot(1, true), { ...ORIGIN, applicationId: 'application_0_0001' });
   const [steps, troubles]: [number[], string[]] = [[], []];
   const options = { everyMs: 1, applicationId: ORIGIN.applicationId, onTrouble: (message: string) => troubles.push(message) };
@@ -434,7 +434,7 @@ test('a follower sees the newest ones and ends when its application has ended, w
     } else if (!checkpoint.position.final) {
       await store.save(snapshot(2, true), ORIGIN);
     } else {
-      await store.markEnd(ORIGIN.applicationId);
+      await store.marks.setEnd(ORIGIN.applicationId);
     }
   }
   expect(steps).toEqual([1, 2, 2]);
@@ -462,7 +462,7 @@ test('a follower takes one that is being replaced neither for missing nor for da
   const options = { everyMs: 1, applicationId: ORIGIN.applicationId, onTrouble: (message: string) => troubles.push(message) };
   for await (const { position } of followCheckpoints(new CheckpointStore(new Replacing(), fileUri(folder)), options)) {
     seen.push([position.step, position.final]);
-    if (position.final) await again.markEnd(ORIGIN.applicationId);
+    if (position.final) await again.marks.setEnd(ORIGIN.applicationId);
   }
   expect(seen).toEqual([
     [2, false],

@@ -1,13 +1,13 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { messageOf, TonyError } from '../../platform/errors.ts';
+import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { type BackendName, refuseUnfitModel } from '../backend/backend.ts';
 import { followCheckpoints } from '../checkpoint/checkpoint-follower.ts';
-import { CheckpointStore, type StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
+import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { CheckpointThread } from '../checkpoint/checkpoint-thread.ts';
-import { Phases } from '../checkpoint/phases.ts';
+import { type PhaseKind, Phases } from '../checkpoint/phases.ts';
 import { StopOrders } from '../checkpoint/stop-order.ts';
 import type { FitData, ValidationData } from '../data/fit-data.ts';
 import { type Column, parseIdx } from '../encoding/idx.ts';
@@ -18,13 +18,11 @@ import { type FitHistory, fit as fitOnAllRanks } from '../fit/fit.ts';
 import type { FitOptions } from '../fit/fit-options.ts';
 import { TrainingLoop } from '../fit/loop.ts';
 import type { LoopOptions } from '../fit/loop-options.ts';
-import { type TrainingProgress, UnfinishedTraining } from '../fit/unfinished-training.ts';
+import { UnfinishedTraining } from '../fit/unfinished-training.ts';
 import { broadcastVariables } from '../model/broadcast-tensors.ts';
-import { weightsOf } from '../model/compiled-model.ts';
 import { allTrainable, allVariables, type Trainable, trainedVariables } from '../model/trainables.ts';
-import { restoreWeights } from '../model/training-state.ts';
 import { noSuchThing, type ParameterServerWorker } from '../parameter-server/worker/parameter-server-worker.ts';
-import { beforeProgramEnds, type LastWork } from '../process/program-end.ts';
+import { noticesTo, type OnNotice } from '../process/notices.ts';
 import type { Report } from '../process/task-context.ts';
 import { uriOf } from '../process/uri-of.ts';
 import type { Ring } from '../ring/ring.ts';
@@ -33,24 +31,10 @@ import { allReduceStrategy } from '../strategy/all-reduce-strategy.ts';
 import { type CustomStepOptions, CustomSteps, checkStepOptions } from '../strategy/custom-steps.ts';
 import { RingLoop } from '../strategy/ring-loop.ts';
 import { NO_SUMMARIES, type Summaries, SummaryWriter } from '../summary/summary.ts';
+import { type Checkpoint, checkpointOf } from './checkpoint.ts';
+import { ClusterEnd } from './cluster-end.ts';
+import { inPlace, isNumbers } from './numbers.ts';
 import { outputPlace } from './output-place.ts';
-
-/** A checkpoint that `Cluster.checkpoints` yields to an evaluator. */
-export interface Checkpoint {
-  readonly uri: string;
-  readonly step: number;
-  readonly epoch: number;
-  /** The phase that wrote the checkpoint: `fit-1`, or the `name` passed to `fit`. */
-  readonly phase: string;
-  /** True for the last checkpoint of its phase. */
-  readonly final: boolean;
-  /**
-   * Copies the weights of the checkpoint into a model of the same shape.
-   * @param name the model's name, for a loop with several models.
-   * @throws TonyError CHECKPOINT_MISFIT.
-   */
-  restore(model: tfjs.LayersModel, name?: string): void;
-}
 
 export interface ClusterParts {
   readonly tf: typeof tfjs;
@@ -112,16 +96,15 @@ export class Cluster {
   /** The phases of this program: each call that writes checkpoints is one. */
   readonly #phases: Phases;
   readonly #unfinished = new UnfinishedTraining();
-  readonly #onExit: (code: number) => void;
+  readonly #notice: OnNotice;
+  readonly #ending: ClusterEnd;
   /** True once `step` has returned a NaN or infinite loss. */
   #hasDiverged = false;
-  #stopLastWork: () => void = () => {};
-  /** True once the store records that no further checkpoint follows. */
-  #endIsMarked = false;
 
   constructor(parts: ClusterParts) {
     const { rank, worldSize } = parts.servers ?? parts.ring;
     this.#parts = parts;
+    this.#notice = noticesTo(parts.report);
     this.#phases = new Phases(parts.applicationId);
     this.#steps = new CustomSteps(parts.tf, parts.ring, parts.wire);
     this.tf = parts.tf;
@@ -146,21 +129,19 @@ export class Cluster {
       store: this.#store,
       uriOf,
       outputUriOf: (place) => outputPlace(this, place),
-      onNotice: (message) => this.#notice(message),
+      onNotice: this.#notice,
     });
     this.#writer = this.#openSummaries();
     this.summaries = this.#writer ?? NO_SUMMARIES;
-    // A program that exits with code 0 without close() must not appear as a lost peer.
-    this.#onExit = (code) => {
-      if (code === 0 && !this.#refuseExit()) {
-        this.#markEndNow();
-        this.close();
-      }
-    };
-    process.once('exit', this.#onExit);
-    if (this.#writer !== null || (parts.ranked && rank === 0 && this.#store !== null)) {
-      this.#stopLastWork = beforeProgramEnds(this.#lastWork());
-    }
+    this.#ending = new ClusterEnd({
+      applicationId: parts.applicationId,
+      store: parts.ranked && rank === 0 ? this.#store : null,
+      writer: this.#writer,
+      phases: this.#phases,
+      unfinished: this.#unfinished,
+      onNotice: this.#notice,
+      onExit: () => this.close(),
+    });
   }
 
   #openSummaries(): SummaryWriter | null {
@@ -169,7 +150,7 @@ export class Cluster {
       return null;
     }
     const dir = joinUri(summaryDir, ranked ? 'train' : role);
-    return new SummaryWriter({ storage, dir, trial: applicationId, onTrouble: (message, about) => this.#notice(message, about) });
+    return new SummaryWriter({ storage, dir, trial: applicationId, onTrouble: this.#notice });
   }
 
   /**
@@ -181,41 +162,13 @@ export class Cluster {
    * @throws TonyError MODEL_INVALID, DATA_INVALID, BACKEND_UNFIT, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RING_MISMATCH.
    */
   async fit(model: tfjs.LayersModel, data: FitData, options: FitOptions = {}): Promise<FitHistory> {
-    return await this.#unfinished.during((onProgress) => this.#fit(model, data, options, onProgress));
-  }
-
-  async #fit(
-    model: tfjs.LayersModel,
-    data: FitData,
-    options: FitOptions,
-    onProgress: (progress: TrainingProgress | null) => void,
-  ): Promise<FitHistory> {
-    const { checkpoint, applicationId, generation, report, ring, servers, backend } = this.#parts;
+    const { ring, wire, servers, backend } = this.#parts;
     refuseUnfitModel(backend, model);
-    if (!this.#parts.ranked) {
-      throw new TonyError('USAGE', `role ${this.role} takes no part in training together`, {
-        hint: 'Use model.fit there, or set ranked: true for the role.',
-      });
-    }
-    const checkpoints =
-      this.#store === null || checkpoint === null || options.checkpoint === false ? null : { store: this.#store, ...checkpoint };
-    return await fitOnAllRanks(
-      {
-        tf: this.tf,
-        strategy: servers ?? allReduceStrategy(ring, this.#parts.wire),
-        storage: this.storage,
-        applicationId,
-        generation,
-        phase: options.checkpoint === false ? this.#phases.unkept() : this.#phases.begin('fit', options.name),
-        checkpoints,
-        ...(checkpoints === null ? {} : { stopOrders: new StopOrders(this.storage, checkpoints.store.dir) }),
-        summaries: this.#writer,
-        report,
-        onProgress,
-      },
-      model,
-      data,
-      options,
+    this.#refuseUnranked('Use model.fit there, or set ranked: true for the role.');
+    const environment = this.#beginPhase('fit', options);
+    const strategy = servers ?? allReduceStrategy(ring, wire);
+    return await this.#unfinished.during((onProgress) =>
+      fitOnAllRanks({ ...environment, strategy, summaries: this.#writer, onProgress }, model, data, options),
     );
   }
 
@@ -257,25 +210,39 @@ export class Cluster {
    * @throws TonyError USAGE, CHECKPOINT_MISFIT, PEER_LOST, RING_MISMATCH.
    */
   async loop<T = null, State extends Json = null>(options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
-    const { tf, ring, servers, applicationId, generation, checkpoint, report, ranked, storage } = this.#parts;
-    if (!ranked) {
-      throw new TonyError('USAGE', `role ${this.role} takes no part in training together`, { hint: 'Set ranked: true for the role.' });
-    }
-    const checkpoints =
-      this.#store === null || checkpoint === null || options.checkpoint === false ? null : { store: this.#store, ...checkpoint };
+    const { ring, servers } = this.#parts;
+    this.#refuseUnranked('Set ranked: true for the role.');
     return await TrainingLoop.open(
       {
-        ...{ tf, storage, applicationId, generation, report, checkpoints, rank: this.rank, worldSize: this.worldSize },
+        ...this.#beginPhase('loop', options),
+        rank: this.rank,
+        worldSize: this.worldSize,
         stepsTogether: servers === null,
         openStrategy: (context) => servers?.openLoop(context) ?? new RingLoop(ring, this.#steps, context),
-        phase: options.checkpoint === false ? this.#phases.unkept() : this.#phases.begin('loop', options.name),
-        stopOrders: checkpoints === null ? null : new StopOrders(storage, checkpoints.store.dir),
         onMetrics: (step, values) => this.metrics(step, values),
-        onNotice: (message) => this.#notice(message),
+        onNotice: this.#notice,
         unfinished: this.#unfinished,
       },
       options,
     );
+  }
+
+  #refuseUnranked(hint: string): void {
+    if (!this.#parts.ranked) {
+      throw new TonyError('USAGE', `role ${this.role} takes no part in training together`, { hint });
+    }
+  }
+
+  /** @returns the environment that `fit` and loops have in common. */
+  #beginPhase(kind: PhaseKind, options: { readonly name?: string; readonly checkpoint?: false }) {
+    const { tf, storage, applicationId, generation, report, checkpoint } = this.#parts;
+    const store = options.checkpoint === false ? null : this.#store;
+    return {
+      ...{ tf, storage, applicationId, generation, report },
+      phase: options.checkpoint === false ? this.#phases.unkept() : this.#phases.begin(kind, options.name),
+      checkpoints: store === null || checkpoint === null ? null : { store, ...checkpoint },
+      stopOrders: store === null ? null : new StopOrders(storage, store.dir),
+    };
   }
 
   /**
@@ -329,7 +296,7 @@ export class Cluster {
    * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, and USAGE when the job has no data of that name.
    */
   async read(name: string, file: string): Promise<Buffer> {
-    return await this.storage.read(this.#uriOf(name, file));
+    return await this.storage.read(this.uri(name, file));
   }
 
   /**
@@ -337,16 +304,6 @@ export class Cluster {
    * @throws TonyError USAGE when the job has no data of that name.
    */
   uri(name: string, file: string): string {
-    return this.#uriOf(name, file);
-  }
-
-  /** Reads a file in the IDX format of MNIST as examples for `fit`: `idx('mnist', 'train-images-idx3-ubyte')`. */
-  async idx(name: string, file: string): Promise<Column> {
-    const uri = this.#uriOf(name, file);
-    return parseIdx(await this.storage.read(uri), uri);
-  }
-
-  #uriOf(name: string, file: string): string {
     const folder = this.data[name];
     if (folder === undefined) {
       const known = Object.keys(this.data).join(', ') || 'none';
@@ -355,6 +312,12 @@ export class Cluster {
       });
     }
     return joinUri(folder, file);
+  }
+
+  /** Reads a file in the IDX format of MNIST as examples for `fit`: `idx('mnist', 'train-images-idx3-ubyte')`. */
+  async idx(name: string, file: string): Promise<Column> {
+    const uri = this.uri(name, file);
+    return parseIdx(await this.storage.read(uri), uri);
   }
 
   /**
@@ -376,9 +339,9 @@ export class Cluster {
   ): AsyncGenerator<Checkpoint, void> {
     const store = this.#storeOfJob();
     const applicationId = this.#parts.applicationId === '' ? null : this.#parts.applicationId;
-    const follow = { ...options, applicationId, onTrouble: (message: string) => this.#notice(message) };
+    const follow = { ...options, applicationId, onTrouble: this.#notice };
     for await (const stored of followCheckpoints(store, follow)) {
-      yield this.#checkpointOf(stored);
+      yield checkpointOf(this.tf, stored);
     }
   }
 
@@ -404,7 +367,7 @@ export class Cluster {
         report({ type: 'progress', step, metrics: Object.fromEntries(named) });
         this.summaries.scalars(values, step);
       },
-      onNotice: (message) => this.#notice(message),
+      onNotice: this.#notice,
     };
     return await new Evaluator(world, model, data, options).run();
   }
@@ -416,111 +379,20 @@ export class Cluster {
     return this.#store;
   }
 
-  #checkpointOf(stored: StoredCheckpoint): Checkpoint {
-    const { tf } = this;
-    const { step, epoch, phase, final } = stored.position;
-    return {
-      uri: stored.uri,
-      step,
-      epoch,
-      phase: phase.name,
-      final,
-      restore: (model, name) => restoreWeights(tf, weightsOf(model), stored.tensors, stored.uri, name),
-    };
-  }
-
-  /** A later notice with the same `about` replaces this one. */
-  #notice(message: string, about?: string): void {
-    process.stderr.write(`tony-ts: ${message}\n`);
-    this.#parts.report({ type: 'notice', message, ...(about !== undefined && { about }) });
-  }
-
   /**
    * Writes the remaining summaries and closes the connections to the other ranks. Optional: a program that exits on its own does the same.
    */
   async end(): Promise<void> {
-    await this.#lastWork().finish(true);
+    await this.#ending.finish(true);
     this.close();
-  }
-
-  #lastWork(): LastWork {
-    const writer = this.#writer;
-    return {
-      isDue: () => writer !== null && !writer.isEmpty,
-      finish: async (succeeded) => {
-        if (succeeded) writer?.endSession(true);
-        await Promise.all([writer?.finish(), succeeded ? this.#markEnd() : null]);
-      },
-      finishNow: () => writer?.finishNow(),
-    };
-  }
-
-  /** The store in which this process must record the end of training; null if another process does so, or if it is already recorded. */
-  get #storeToMark(): CheckpointStore | null {
-    const isKeeper = this.#parts.ranked && this.rank === 0 && this.#phases.count > 0 && !this.#endIsMarked;
-    return isKeeper ? this.#store : null;
-  }
-
-  async #markEnd(): Promise<void> {
-    try {
-      await this.#storeToMark?.markEnd(this.applicationId);
-      this.#endIsMarked = true;
-    } catch (error) {
-      this.#notice(`evaluators may wait for more checkpoints: that training has ended could not be written: ${messageOf(error)}`);
-    }
-  }
-
-  #markEndNow(): void {
-    this.#endIsMarked = this.#storeToMark?.markEndNow(this.applicationId) ?? this.#endIsMarked;
-  }
-
-  /**
-   * A program of a job that exits with code 0 in the middle of `fit` has failed. This method sets the exit code to 1, and the other ranks
-   * see this rank as lost. A program that ends training on purpose closes the cluster first.
-   */
-  #refuseExit(): boolean {
-    const { place } = this.#unfinished;
-    if (place === null || this.applicationId === '') return false;
-    const what = `the program exited with code 0 while training was at ${place}, which counts as a failure`;
-    this.#notice(`${what}: set model.stopTraining = true to end training early, or call cluster.close() before process.exit(0)`);
-    process.exitCode = 1;
-    return true;
   }
 
   /** Closes the connections to the other ranks immediately; no training is possible afterwards. */
   close(): void {
-    // A close in the middle of `fit` ends training on purpose. After a failed phase, the next generation continues training.
-    if (this.#phases.running === null || this.#unfinished.place !== null) this.#markEndNow();
-    process.removeListener('exit', this.#onExit);
-    this.#stopLastWork();
-    this.#writer?.finishNow();
+    this.#ending.close();
     this.#steps.dispose();
     this.#parts.servers?.close();
     this.#parts.ring.close();
     this.storage.close();
-  }
-}
-
-type Numbers = Float32Array | number[];
-
-function isNumbers(values: unknown): values is Numbers {
-  return (
-    values instanceof Float32Array || (Array.isArray(values) && values.length > 0 && values.every((value) => typeof value === 'number'))
-  );
-}
-
-/** @throws TonyError USAGE when `numbers` contains anything else. */
-async function inPlace(numbers: Numbers, exchange: (vector: Float32Array) => Promise<void>): Promise<void> {
-  if (numbers instanceof Float32Array) {
-    await exchange(numbers);
-    return;
-  }
-  if (!isNumbers(numbers)) {
-    throw new TonyError('USAGE', 'expected a Float32Array or an array of numbers', { hint: 'Pass variables to broadcast().' });
-  }
-  const vector = Float32Array.from(numbers);
-  await exchange(vector);
-  for (const [index, value] of vector.entries()) {
-    numbers[index] = value;
   }
 }

@@ -43,7 +43,7 @@ async function train(dir: string, epochs: number, afterStep: (step: number) => P
   const models = [classifier(tf.train.adam(0.05)), classifier(tf.train.adam(0.05))];
   const options = { epochs, batchSize: 10, callbacks: { onBatchEnd } };
   const histories = await fitTogether(models, examples(40), options, { folder: dir, everySteps: 5, applicationId: APPLICATION });
-  await new CheckpointStore(new FileStorage(), fileUri(dir)).markEnd(APPLICATION);
+  await new CheckpointStore(new FileStorage(), fileUri(dir)).marks.setEnd(APPLICATION);
   return histories;
 }
 
@@ -101,7 +101,7 @@ test('that is started again goes on with the best that it had found, on a datase
   const rows = xs.map((row, index) => ({ xs: Float32Array.from(row), ys: Float32Array.from(ys[index] as number[]) }));
   const first = await evaluatorOf(dir, classifier(tf.train.sgd(0.1)), fromArray(rows)).evaluator.run();
   const store = new CheckpointStore(new FileStorage(), fileUri(dir));
-  await store.markBest({ step: 5, metric: 'loss', value: 0.001, mode: 'min' });
+  await store.marks.setBest({ step: 5, metric: 'loss', value: 0.001, mode: 'min' });
   const model = classifier(tf.train.sgd(0.1));
   const again = await evaluatorOf(dir, model, [x, y], { restoreBest: true }).evaluator.run();
   expect(again.evaluations).toMatchObject([{ step: 8, isBest: false, final: true }]);

@@ -119,7 +119,7 @@ export class Evaluator {
   async run(): Promise<EvaluationReport> {
     const { store, applicationId, onNotice, holder } = this.#world;
     const { everyMs, signal, patience = null, minDelta = 0, phase } = this.#options;
-    const known = await store.best();
+    const known = await store.marks.best();
     // Recorded by an earlier process, or by the training that this one continues.
     this.#best = known !== null && known.metric === this.#metric && known.mode === this.#mode ? known : null;
     const judges = new Map<string, BestSoFar>();
@@ -137,12 +137,12 @@ export class Evaluator {
         const judge = judges.get(name) ?? new BestSoFar({ mode: this.#mode, patience, minDelta }, this.#best?.value ?? null);
         judges.set(name, judge);
         // A checkpoint that was removed meanwhile has a successor.
-        if (await store.hold(holder, checkpoint.position.step)) {
+        if (await store.marks.hold(holder, checkpoint.position.step)) {
           await this.#evaluate(checkpoint, judge);
         }
       }
     } finally {
-      await store.release(holder);
+      await store.marks.release(holder);
     }
     return await this.#conclude();
   }
@@ -158,7 +158,7 @@ export class Evaluator {
     const { isBest, isEnough } = judge.judge(value);
     if (isBest) {
       this.#best = { step, metric: this.#metric, value, mode: this.#mode };
-      await store.markBest(this.#best);
+      await store.marks.setBest(this.#best);
     }
     const best = this.#best === null ? {} : { [`best ${this.#metric}`]: this.#best.value, 'best step': this.#best.step };
     onValues(step, values, best);

@@ -126,7 +126,7 @@ async function newestOf(store: CheckpointStore, onNotice: (message: string) => v
 }
 
 async function bestOf(store: CheckpointStore): Promise<StoredCheckpoint> {
-  const best = await store.best();
+  const best = await store.marks.best();
   if (best === null) {
     throw new TonyError('NOT_FOUND', `no checkpoint in ${store.dir} has been found best`, { hint: 'An evaluator has to have marked one.' });
   }

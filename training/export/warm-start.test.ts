@@ -182,7 +182,7 @@ describe('a checkpoint', () => {
       await store.save({ position, tensors: await captureState(tf, inspectModel(tf, model)) }, { applicationId: 'a', generation: 1 });
     }
     await expect(models.loadCheckpoint('best', network(2))).rejects.toThrow(/has been found best/);
-    await store.markBest({ step: 1, metric: 'loss', value: 1, mode: 'min' });
+    await store.marks.setBest({ step: 1, metric: 'loss', value: 1, mode: 'min' });
     const model = network(2);
     for (const [which, step] of [
       ['newest', 2],

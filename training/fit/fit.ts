@@ -52,8 +52,8 @@ export interface FitEnvironment {
   /** The phase of the program that this call represents. */
   readonly phase: Phase;
   readonly checkpoints: Omit<CheckpointPlan, 'phase'> | null;
-  /** Stores an evaluator's order to end training, and the decision to end early. */
-  readonly stopOrders?: StopOrders;
+  /** Stores an evaluator's order to end training, and the decision to end early; null without checkpoints. */
+  readonly stopOrders?: StopOrders | null;
   /** Set only on the rank that writes summaries. */
   readonly summaries: SummaryWriter | null;
   readonly report: (report: Report) => void;
@@ -134,7 +134,7 @@ class Fit {
     this.#validation = validation === null ? null : new Validation(world, model, validation.data, validation);
     const classWeights = options.classWeight === undefined ? null : new ClassWeightTables(tf, model.model, options.classWeight);
     this.#history = new HistorySoFar(this.#logNames());
-    this.#early = new EarlyEnd(checkpoints === null ? null : (environment.stopOrders ?? null), {
+    this.#early = new EarlyEnd(environment.stopOrders ?? null, {
       ...{ applicationId, onNotice, report },
       phase: phase.name,
       cause: 'a callback has set model.stopTraining',

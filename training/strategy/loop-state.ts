@@ -11,7 +11,7 @@ import {
   restoreOptimizer,
   tensorOf,
 } from '../model/training-state.ts';
-import type { KeptState } from './ring-checkpoints.ts';
+import type { KeptState } from './restore-newest.ts';
 
 /** One value, or several by name. */
 type OneOrNamed<T> = T | Readonly<Record<string, T>>;

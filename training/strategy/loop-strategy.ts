@@ -3,7 +3,7 @@ import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
 import type { Peers } from '../ring/peers.ts';
 import type { CustomStepOptions } from './custom-steps.ts';
 import type { LoopState } from './loop-state.ts';
-import type { CheckpointContext } from './ring-checkpoints.ts';
+import type { CheckpointContext } from './restore-newest.ts';
 
 /** Runs a custom training loop across the workers of a job. Every worker makes the same calls in the same order. */
 export interface LoopStrategy {

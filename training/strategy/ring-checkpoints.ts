@@ -1,26 +1,11 @@
 import { withTimeout } from '../../platform/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
-import type { StoredTensor, TrainingPosition } from '../checkpoint/checkpoint-format.ts';
-import type { OpenedCheckpoint } from '../checkpoint/checkpoint-store.ts';
+import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
 import type { CheckpointWriter } from '../checkpoint/checkpoint-writer.ts';
 import { broadcastTensors } from '../model/broadcast-tensors.ts';
 import type { Ring } from '../ring/ring.ts';
 import { openCheckpointWriter } from './open-checkpoint-writer.ts';
-import type { CheckpointPlan, StrategyContext } from './strategy.ts';
-
-/** The state that a checkpoint stores in addition to the position. */
-export interface KeptState {
-  /** The optimizer's step counter; 0 if the tensors store it. */
-  readonly iterations: number;
-  capture(): Promise<StoredTensor[]>;
-  /** @throws TonyError CHECKPOINT_MISFIT. */
-  restore(tensors: readonly StoredTensor[], iterations: number, where: string): void;
-}
-
-export type CheckpointContext = Pick<StrategyContext, 'applicationId' | 'generation' | 'report' | 'onNotice'> & {
-  /** null disables checkpoints: none are read or written. */
-  readonly checkpoints: CheckpointPlan | null;
-};
+import { type CheckpointContext, type KeptState, restoreNewest } from './restore-newest.ts';
 
 /** While rank 0 writes the final checkpoint, it broadcasts its progress at this interval. */
 const FINISH_ROUND_MS = 2000;
@@ -47,7 +32,9 @@ export class RingCheckpoints {
    * @returns the position to resume from; null for a fresh start.
    */
   async begin(): Promise<TrainingPosition | null> {
-    const position = this.#ring.rank === 0 ? await this.#restoreNewest() : null;
+    // Restores before the broadcast, so that only rank 0 fails when the checkpoint is of another model.
+    const position = this.#ring.rank === 0 ? await restoreNewest(this.#context, this.#state) : null;
+    this.#ended = position?.final ? position.step : null;
     if (this.#ring.worldSize === 1) {
       return position;
     }
@@ -58,26 +45,6 @@ export class RingCheckpoints {
       this.#state.restore(tensors, head.iterations, 'what rank 0 trains');
     }
     return head.position;
-  }
-
-  async #restoreNewest(): Promise<TrainingPosition | null> {
-    const { applicationId, generation, checkpoints, onNotice } = this.#context;
-    if (checkpoints === null) {
-      return null;
-    }
-    const { store, phase } = checkpoints;
-    await store.retireOlderThan({ applicationId, generation });
-    // Restores before the broadcast, so that only rank 0 fails when the checkpoint is of another model.
-    const restore = async (opened: OpenedCheckpoint) => {
-      this.#state.restore(await store.readTensors(opened), opened.position.iterations, opened.uri);
-    };
-    const found = await phase.newest(store, restore, onNotice);
-    if (found !== null) {
-      this.#ended = found.position.final ? found.position.step : null;
-      onNotice(phase.noticeOf(found));
-    }
-    if (!found?.position.final) await store.clearEnd();
-    return found?.position ?? null;
   }
 
   /** Copies the current state; rank 0 writes it in the background. */

@@ -136,7 +136,7 @@ class ParameterServerStrategy implements TrainingStrategy {
       await this.#fixed.put(servers, 'current');
       await remote.prepare(entry, null, null);
     }
-    if (this.#ended === null) await checkpoints?.store.clearEnd();
+    if (this.#ended === null) await checkpoints?.store.marks.clearEnd();
     await remote.open();
   }
 

@@ -1,7 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import type { StoredTensor, TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
-import type { OpenedCheckpoint } from '../../checkpoint/checkpoint-store.ts';
 import type { CheckpointWriter } from '../../checkpoint/checkpoint-writer.ts';
 import { joinPositions } from '../../data/reading/dataset-position.ts';
 import { trainedVariables } from '../../model/trainables.ts';
@@ -12,6 +11,7 @@ import { hasFinalCheckpoint } from '../../strategy/final-checkpoint.ts';
 import { localGradients } from '../../strategy/local-gradients.ts';
 import type { LoopContext, LoopStrategy } from '../../strategy/loop-strategy.ts';
 import { openCheckpointWriter } from '../../strategy/open-checkpoint-writer.ts';
+import { restoreNewest } from '../../strategy/restore-newest.ts';
 import { positionsAnswer } from '../protocol/messages.ts';
 import { FixedWeights } from './fixed-weights.ts';
 import { readOptimizerState } from './optimizer-state.ts';
@@ -86,7 +86,8 @@ export class ServerLoop implements LoopStrategy {
     const { tf } = this.#context;
     const { rank, staleness } = this.#options;
     await this.#options.settle();
-    this.#restored = rank === 0 ? await this.#restoreNewest() : null;
+    this.#restored = rank === 0 ? await restoreNewest(this.#context, this.#context.state) : null;
+    this.#ended = this.#restored?.final ? this.#restored.step : null;
     const servers = await ServerGroup.open(this.#options, this.#run);
     this.#servers = servers;
     const remote = new RemoteVariables({ tf, rank, servers, staleness });
@@ -115,24 +116,6 @@ export class ServerLoop implements LoopStrategy {
     await this.#fixed.put(servers, 'current');
     await remote.prepare(null, position, null);
     await remote.open();
-  }
-
-  async #restoreNewest(): Promise<TrainingPosition | null> {
-    const { applicationId, generation, checkpoints, state, onNotice } = this.#context;
-    if (checkpoints === null) {
-      return null;
-    }
-    const { store, phase } = checkpoints;
-    await store.retireOlderThan({ applicationId, generation });
-    const restore = async (opened: OpenedCheckpoint) =>
-      state.restore(await store.readTensors(opened), opened.position.iterations, opened.uri);
-    const found = await phase.newest(store, restore, onNotice);
-    if (found !== null) {
-      this.#ended = found.position.final ? found.position.step : null;
-      onNotice(phase.noticeOf(found));
-    }
-    if (this.#ended === null) await store.clearEnd();
-    return found?.position ?? null;
   }
 
   /**

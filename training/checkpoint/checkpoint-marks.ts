@@ -1,0 +1,135 @@
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { TonyError } from '../../platform/errors.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { type BestCheckpoint, encodeBest, encodeEnd, encodeHeld, parseBest, parseEnd, parseHeld } from './checkpoint-best.ts';
+import { MANIFEST } from './checkpoint-format.ts';
+import type { CheckpointThread } from './checkpoint-thread.ts';
+
+const HELD = '.held';
+const BEST = 'best.json';
+const END = 'end.json';
+/** How long `setEndNow` blocks an exiting process. */
+const END_NOW_MS = 10_000;
+
+/**
+ * What processes record beside the checkpoints of a folder: the best one (best.json), those that tasks are reading (.held), and that no
+ * further one follows (end.json).
+ */
+export class CheckpointMarks {
+  readonly #storage: Storage;
+  readonly #dir: string;
+  readonly #openThread: () => CheckpointThread | null;
+
+  /** @param openThread returns the thread that writes for an exiting process. */
+  constructor(storage: Storage, dir: string, openThread: () => CheckpointThread | null) {
+    this.#storage = storage;
+    this.#dir = dir;
+    this.#openThread = openThread;
+  }
+
+  /** The steps of checkpoints that pruning must keep: the best one and those that tasks are reading. */
+  async protected(): Promise<Set<number>> {
+    const held = (await this.#storage.list(joinUri(this.#dir, HELD))).map(async ({ uri }) => {
+      const bytes = await this.#readIfThere(uri);
+      return bytes === null ? null : parseHeld(bytes);
+    });
+    const steps = [(await this.best())?.step, ...(await Promise.all(held))];
+    return new Set(steps.filter((step) => step !== undefined && step !== null));
+  }
+
+  /**
+   * Protects a checkpoint as the best one, in place of the previous best.
+   * @returns false, without a change, if the checkpoint no longer exists.
+   */
+  async setBest(best: BestCheckpoint): Promise<boolean> {
+    const uri = joinUri(this.#dir, BEST);
+    const before = await this.#readIfThere(uri);
+    await this.#storage.write(uri, encodeBest(best));
+    if (await this.#isThere(best.step)) {
+      return true;
+    }
+    await (before === null ? this.#storage.remove(uri) : this.#storage.write(uri, before));
+    return false;
+  }
+
+  /** The checkpoint last passed to `setBest`; null if there is none. */
+  async best(): Promise<BestCheckpoint | null> {
+    const bytes = await this.#readIfThere(joinUri(this.#dir, BEST));
+    return bytes === null ? null : parseBest(bytes);
+  }
+
+  /** Records that the program which writes here has ended, so that readers stop waiting for further checkpoints. */
+  async setEnd(applicationId: string): Promise<void> {
+    await this.#storage.write(this.#endUri, encodeEnd(applicationId));
+  }
+
+  /** Synchronous `setEnd` for a process that is exiting. @returns whether the mark was written. */
+  setEndNow(applicationId: string): boolean {
+    try {
+      if (this.#dir.startsWith('file://')) {
+        writeFileSync(fileURLToPath(this.#endUri), encodeEnd(applicationId));
+        return true;
+      }
+      return this.#openThread()?.markEndNow(this.#dir, applicationId, END_NOW_MS) ?? false;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Removes an earlier program's end mark, because training continues. */
+  async clearEnd(): Promise<void> {
+    if ((await this.#storage.stat(this.#endUri)) !== null) {
+      await this.#storage.remove(this.#endUri);
+    }
+  }
+
+  /** @param applicationId the application whose end counts; null for any application. */
+  async hasEnded(applicationId: string | null): Promise<boolean> {
+    const bytes = await this.#readIfThere(this.#endUri);
+    const of = bytes === null ? null : parseEnd(bytes);
+    return of !== null && (applicationId === null || of === applicationId);
+  }
+
+  get #endUri(): string {
+    return joinUri(this.#dir, END);
+  }
+
+  /**
+   * Protects a checkpoint while `holder` reads it, until `release` or the holder's next `hold`.
+   * @returns false if the checkpoint no longer exists.
+   */
+  async hold(holder: string, step: number): Promise<boolean> {
+    await this.#storage.write(this.#heldUri(holder), encodeHeld(step));
+    if (await this.#isThere(step)) {
+      return true;
+    }
+    await this.release(holder);
+    return false;
+  }
+
+  async release(holder: string): Promise<void> {
+    await this.#storage.remove(this.#heldUri(holder));
+  }
+
+  #heldUri(holder: string): string {
+    // HDFS rejects colons in names.
+    return joinUri(this.#dir, HELD, `${holder.replace(/[^A-Za-z0-9_-]/g, '-')}.json`);
+  }
+
+  async #isThere(step: number): Promise<boolean> {
+    return (await this.#storage.stat(joinUri(this.#dir, `step-${step}`, MANIFEST))) !== null;
+  }
+
+  async #readIfThere(uri: string): Promise<Buffer | null> {
+    try {
+      return await this.#storage.read(uri);
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'NOT_FOUND') {
+        return null;
+      }
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,103 @@
+import { messageOf } from '../../platform/errors.ts';
+import type { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
+import type { Phases } from '../checkpoint/phases.ts';
+import type { UnfinishedTraining } from '../fit/unfinished-training.ts';
+import type { OnNotice } from '../process/notices.ts';
+import { beforeProgramEnds } from '../process/program-end.ts';
+import type { SummaryWriter } from '../summary/summary.ts';
+
+export interface ClusterEndParts {
+  /** Empty for a standalone program. */
+  readonly applicationId: string;
+  /** The store in which this process records the end of training; null if another process does so, or if there are no checkpoints. */
+  readonly store: CheckpointStore | null;
+  readonly writer: SummaryWriter | null;
+  readonly phases: Phases;
+  readonly unfinished: UnfinishedTraining;
+  readonly onNotice: OnNotice;
+  /** Called when the program exits with code 0 and has not failed. */
+  readonly onExit: () => void;
+}
+
+/**
+ * Completes this process's work when its program ends, on its own or by `cluster.end()` and `cluster.close()`: writes the remaining
+ * summaries, and records that no further checkpoint follows.
+ */
+export class ClusterEnd {
+  readonly #parts: ClusterEndParts;
+  readonly #onExit: (code: number) => void;
+  readonly #stopLastWork: () => void;
+  /** True once the store records that no further checkpoint follows. */
+  #isMarked = false;
+
+  constructor(parts: ClusterEndParts) {
+    const { store, writer, onExit } = parts;
+    this.#parts = parts;
+    // A program that exits with code 0 without close() must not appear as a lost peer.
+    this.#onExit = (code) => {
+      if (code === 0 && !this.#refuseExit()) {
+        this.#markNow();
+        onExit();
+      }
+    };
+    process.once('exit', this.#onExit);
+    const hasWork = writer !== null || store !== null;
+    this.#stopLastWork = hasWork
+      ? beforeProgramEnds({
+          isDue: () => writer !== null && !writer.isEmpty,
+          finish: (succeeded) => this.finish(succeeded),
+          finishNow: () => writer?.finishNow(),
+        })
+      : () => {};
+  }
+
+  /**
+   * A program of a job that exits with code 0 in the middle of `fit` has failed. This method sets the exit code to 1, and the other ranks
+   * see this rank as lost. A program that ends training on purpose closes the cluster first.
+   */
+  #refuseExit(): boolean {
+    const { unfinished, applicationId, onNotice } = this.#parts;
+    const { place } = unfinished;
+    if (place === null || applicationId === '') return false;
+    const what = `the program exited with code 0 while training was at ${place}, which counts as a failure`;
+    onNotice(`${what}: set model.stopTraining = true to end training early, or call cluster.close() before process.exit(0)`);
+    process.exitCode = 1;
+    return true;
+  }
+
+  /** Call while the process can still wait. */
+  async finish(succeeded: boolean): Promise<void> {
+    const { writer } = this.#parts;
+    if (succeeded) writer?.endSession(true);
+    await Promise.all([writer?.finish(), succeeded ? this.#mark() : null]);
+  }
+
+  /** Completes what is left without waiting. */
+  close(): void {
+    const { phases, unfinished, writer } = this.#parts;
+    // A close in the middle of `fit` ends training on purpose. After a failed phase, the next generation continues training.
+    if (phases.running === null || unfinished.place !== null) this.#markNow();
+    process.removeListener('exit', this.#onExit);
+    this.#stopLastWork();
+    writer?.finishNow();
+  }
+
+  async #mark(): Promise<void> {
+    try {
+      await this.#storeToMark?.marks.setEnd(this.#parts.applicationId);
+      this.#isMarked = true;
+    } catch (error) {
+      this.#parts.onNotice(`evaluators may wait for more checkpoints: that training has ended could not be written: ${messageOf(error)}`);
+    }
+  }
+
+  #markNow(): void {
+    this.#isMarked = this.#storeToMark?.marks.setEndNow(this.#parts.applicationId) ?? this.#isMarked;
+  }
+
+  /** null if there is nothing to record, or if it is recorded already. */
+  get #storeToMark(): CheckpointStore | null {
+    const { store, phases } = this.#parts;
+    return phases.count > 0 && !this.#isMarked ? store : null;
+  }
+}

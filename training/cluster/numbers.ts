@@ -1,0 +1,26 @@
+import { TonyError } from '../../platform/errors.ts';
+
+/** Numbers that the ranks exchange in place. */
+export type Numbers = Float32Array | number[];
+
+export function isNumbers(values: unknown): values is Numbers {
+  return (
+    values instanceof Float32Array || (Array.isArray(values) && values.length > 0 && values.every((value) => typeof value === 'number'))
+  );
+}
+
+/** @throws TonyError USAGE when `numbers` contains anything else. */
+export async function inPlace(numbers: Numbers, exchange: (vector: Float32Array) => Promise<void>): Promise<void> {
+  if (numbers instanceof Float32Array) {
+    await exchange(numbers);
+    return;
+  }
+  if (!isNumbers(numbers)) {
+    throw new TonyError('USAGE', 'expected a Float32Array or an array of numbers', { hint: 'Pass variables to broadcast().' });
+  }
+  const vector = Float32Array.from(numbers);
+  await exchange(vector);
+  for (const [index, value] of vector.entries()) {
+    numbers[index] = value;
+  }
+}

@@ -1,0 +1,37 @@
+import type { StoredTensor, TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import type { OpenedCheckpoint } from '../checkpoint/checkpoint-store.ts';
+import type { CheckpointPlan, StrategyContext } from './strategy.ts';
+
+/** The state that a checkpoint stores in addition to the position. */
+export interface KeptState {
+  /** The optimizer's step counter; 0 if the tensors store it. */
+  readonly iterations: number;
+  capture(): Promise<StoredTensor[]>;
+  /** @throws TonyError CHECKPOINT_MISFIT. */
+  restore(tensors: readonly StoredTensor[], iterations: number, where: string): void;
+}
+
+export type CheckpointContext = Pick<StrategyContext, 'applicationId' | 'generation' | 'report' | 'onNotice'> & {
+  /** null disables checkpoints: none are read or written. */
+  readonly checkpoints: CheckpointPlan | null;
+};
+
+/**
+ * Restores the phase's newest intact checkpoint. Only for the rank that reads and writes the checkpoints.
+ * @returns the position to resume from, `final` when this application has already completed the phase; null for a fresh start.
+ * @throws TonyError CHECKPOINT_MISFIT.
+ */
+export async function restoreNewest(context: CheckpointContext, state: KeptState): Promise<TrainingPosition | null> {
+  const { applicationId, generation, checkpoints, onNotice } = context;
+  if (checkpoints === null) {
+    return null;
+  }
+  const { store, phase } = checkpoints;
+  await store.retireOlderThan({ applicationId, generation });
+  const restore = async (opened: OpenedCheckpoint) =>
+    state.restore(await store.readTensors(opened), opened.position.iterations, opened.uri);
+  const found = await phase.newest(store, restore, onNotice);
+  if (found !== null) onNotice(phase.noticeOf(found));
+  if (!found?.position.final) await store.marks.clearEnd();
+  return found?.position ?? null;
+}
