@@ -45,13 +45,13 @@ async function open(options: WorkerOptions, run = 1): Promise<ServerGroup> {
   return group;
 }
 
-describe('who may speak to a server', () => {
+describe('a server refuses', () => {
   test.each([
     ['another key', { key: new Secret(randomBytes(32)) }, /parameter server 0 \(.*key/],
     ['an older generation', { generation: 2 }, /parameter server 0/],
     ['another world', { worldSize: 7 }, /parameter server 0/],
-    ['a rank that is none', { rank: 5 }, /parameter server 0/],
-  ])('not %s', async (_what, wrong, message) => {
+    ['a rank that does not exist', { rank: 5 }, /parameter server 0/],
+  ])('%s', async (_what, wrong, message) => {
     const told = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const worker = await start(2, 1);
     await expect(open({ ...worker(0), ...wrong, timeouts: { joinMs: 2000 } })).rejects.toMatchObject({
@@ -62,7 +62,7 @@ describe('who may speak to a server', () => {
     await expect(open(worker(0))).resolves.toBeDefined();
   });
 
-  test('nobody who does not shake hands, and the others are served meanwhile', async () => {
+  test('connections without a handshake, and serves workers meanwhile', async () => {
     vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const worker = await start(2, 1);
     const [address] = worker(0).addresses;
@@ -76,11 +76,11 @@ describe('who may speak to a server', () => {
   });
 });
 
-test('a second process of a rank takes the place of the first', async () => {
+test('a second process of a rank replaces the first', async () => {
   const worker = await start(2, 1);
   const lost: string[] = [];
   const first = await open({ ...worker(0), onLost: (_, cause) => lost.push(cause) });
-  const waiting = first.get(0, 'what nobody sends');
+  const waiting = first.get(0, 'a name without tensors');
   waiting.catch(() => {});
   const second = await open(worker(0));
   await expect.poll(() => lost).toHaveLength(1);
@@ -88,7 +88,7 @@ test('a second process of a rank takes the place of the first', async () => {
   await expect(second.states()).resolves.toEqual(['empty']);
 });
 
-test('what comes at the wrong time is refused, and the next ask is answered', async () => {
+test('a request at the wrong time is refused, and the next request is answered', async () => {
   const worker = await start(1, 1);
   const group = await open(worker(0));
   await expect(group.ask(0, { ask: 'open' })).rejects.toMatchObject({ code: 'RING_MISMATCH' });
@@ -96,10 +96,10 @@ test('what comes at the wrong time is refused, and the next ask is answered', as
   await expect(group.states()).resolves.toEqual(['empty']);
 });
 
-describe('loops of the program’s own', () => {
+describe('custom loops', () => {
   const loss = (variable: tf.Variable, target: number) => () => tf.sum(tf.square(tf.sub(variable, target))) as tf.Scalar;
 
-  test('push and pull at each step, beginning with what rank 0 has', async () => {
+  test('push and pull at each step, and start with the values of rank 0', async () => {
     const worker = await start(2, 2, 0);
     const variables = [tf.variable(tf.tensor1d([1, 2, 3])), tf.variable(tf.tensor1d([7, 8, 9]))];
     const workers = [0, 1].map((rank) => new ParameterServerWorker(worker(rank)));
@@ -123,7 +123,7 @@ describe('loops of the program’s own', () => {
     expect([...(variables[1] as tf.Variable).dataSync()]).toEqual([...(variables[0] as tf.Variable).dataSync()]);
   });
 
-  test('step at the rate of the chief that is there', async () => {
+  test('step at the learning rate of the current chief', async () => {
     const worker = await start(1, 1);
     const variable = tf.variable(tf.scalar(1));
     const step = async (each: ParameterServerWorker, optimizer: tf.Optimizer) => {
@@ -139,7 +139,7 @@ describe('loops of the program’s own', () => {
     expect(await step(new ParameterServerWorker(worker(0)), tf.train.sgd(0.1))).toBeGreaterThan(after as number);
   });
 
-  test('several optimizers keep their variables apart, and no tensor is left behind', async () => {
+  test('each of several optimizers updates only its own variables, and no tensor leaks', async () => {
     const worker = await start(1, 2);
     const each = new ParameterServerWorker(worker(0));
     cleanups.push(() => each.close());

@@ -125,7 +125,7 @@ export class Ring {
     }
     const address = options.addresses[this.#leftRank];
     if (address === undefined) {
-      throw new TonyError('RING_JOIN_FAILED', `nobody knows where rank ${this.#leftRank} listens`);
+      throw new TonyError('RING_JOIN_FAILED', `the address of rank ${this.#leftRank} is unknown`);
     }
     const [to, from] = [this.#leftRank, this.#rightRank];
     const server = 'host' in options.listener ? await openListener(options.listener) : options.listener;

@@ -35,7 +35,7 @@ function reader(): { reader: FrameReader; frames: Sent[]; broken: string[] } {
   };
 }
 
-test('frames come out as they went in, however the bytes are cut', () => {
+test('frames are read unchanged from chunks of any size', () => {
   fc.assert(
     fc.property(
       fc.array(sent, { maxLength: 12 }),
@@ -70,7 +70,7 @@ test('frames come out as they went in, however the bytes are cut', () => {
   );
 });
 
-test('what is no frame ends it, and nothing after that is read', () => {
+test('invalid bytes stop the reader, and later bytes are ignored', () => {
   for (const [bytes, reason] of [
     [Buffer.from('GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n'), 'sent something that is no frame'],
     [encodeFrame('ask', 1, Buffer.from('{"a":'), 0), /JSON/],
@@ -84,7 +84,7 @@ test('what is no frame ends it, and nothing after that is read', () => {
   }
 });
 
-test('no memory is taken for what a header claims', () => {
+test('no memory is allocated by the length in a header', () => {
   const claims = encodeFrame('ask', 1, new Uint8Array(0), 0);
   claims.writeUInt32LE(MAX_HEAD_BYTES + 1, 12);
   const { reader: under, broken } = reader();
@@ -103,7 +103,7 @@ test('no memory is taken for what a header claims', () => {
   expect(refused).toEqual(['not expected']);
 });
 
-test('the layout is the one in the comment', () => {
+test('the layout matches the comment', () => {
   expect(encodeFrame('answer', 0x01020304, Buffer.from('{}'), 8).toString('hex')).toBe(
     '544e595001000000' + '04030201' + '02000000' + '08000000' + '7b7d',
   );

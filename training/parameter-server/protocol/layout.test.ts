@@ -4,7 +4,7 @@ import { layOut, numbersOf } from './layout.ts';
 
 const sizes = fc.array(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 3_000_000 })), { minLength: 1, maxLength: 30 });
 
-test('every number of every variable is held once', () => {
+test('exactly one server holds each number of each variable', () => {
   fc.assert(
     fc.property(sizes, fc.integer({ min: 1, max: 9 }), fc.infiniteStream(fc.option(fc.nat())), (each, servers, wishes) => {
       const placed = each.map(() => {
@@ -44,7 +44,7 @@ test('no server holds much more than its share', () => {
   );
 });
 
-test('a small model is not cut, a large layer is', () => {
+test('a small model is not split, a large layer is', () => {
   expect(layOut([400, 16, 12_800, 32, 5120, 10], 2, [])).toEqual([
     [{ variable: 2, from: 0, count: 12_800 }],
     [

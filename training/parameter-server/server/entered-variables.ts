@@ -25,7 +25,7 @@ export function unusedByChief(shard: ServedShard, rank: number, { variables, fir
   const [name] = variables.flatMap(({ name }, index) => (first + index < shard.count ? [] : [name]));
   const what = name === undefined ? 'an optimizer' : `the variable ${name}`;
   return new TonyError('RING_MISMATCH', `rank ${rank} trains ${what} in its step ${step}; rank 0 has taken that step without it`, {
-    hint: 'Give every step the variables of all of them: those that the loss does not depend on are left alone.',
+    hint: 'Pass the variables of all steps to every step: variables on which the loss does not depend keep their values.',
   });
 }
 

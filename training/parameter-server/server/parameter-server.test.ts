@@ -586,7 +586,7 @@ describe('when somebody dies', () => {
     expect(flat(replacement)).toEqual(flat(models[0] as tf.LayersModel));
   });
 
-  test('the others go on without a worker that nobody replaces', async () => {
+  test('the others continue without a worker that is not replaced', async () => {
     const world = await start({ workers: 2, servers: 2, staleness: 1, replaceMs: 200 });
     const options = { epochs: 3, batchSize: 10 };
     const [survivor, dying] = [

@@ -30,7 +30,7 @@ export class RunClock extends StalenessClock {
       this.#timers.delete(rank);
       const state = this.stateOf(rank);
       if (state === 'lost' || state === 'awaited') {
-        this.#options.onNotice(`rank ${rank} has been away for ${ms / 1000} s: the others go on without it`);
+        this.#options.onNotice(`rank ${rank} has been away for ${ms / 1000} s: the others continue without it`);
         this.giveUp(rank);
         this.#options.onGivenUp();
       }

@@ -54,8 +54,8 @@ export class ServedShard {
   variable(id: number): ServedVariable {
     const served = this.#variables.get(id);
     if (served === undefined) {
-      throw new TonyError('RING_MISMATCH', `the servers hold variable ${id} no longer: all workers that trained it have disposed it`, {
-        hint: 'A worker that is replaced cannot repeat steps whose variables are disposed: let the program begin behind them.',
+      throw new TonyError('RING_MISMATCH', `the servers no longer hold variable ${id}: all workers that trained it have disposed it`, {
+        hint: 'A worker that is replaced cannot repeat steps whose variables are disposed: start the program after these steps.',
       });
     }
     return served;

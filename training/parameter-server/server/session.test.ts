@@ -113,7 +113,7 @@ test('a worker is held while its server reads and writes checkpoints', async () 
   await handled;
 });
 
-test('what is being written is kept, however many captures follow', async () => {
+test('the copy that is being written is kept while further captures arrive', async () => {
   const dir = fileUri(await folder());
   const { session, client } = start(dir);
   const store = new CheckpointStore(new FileStorage(), dir);
@@ -184,7 +184,7 @@ describe('workers that meet for a checkpoint', () => {
     expect(chief.answers.get(7)).toEqual({ positions: [position, position] });
   });
 
-  test('do not wait for one whose next push needs theirs: one that was replaced counts otherwise', async () => {
+  test('do not wait for a worker whose next push needs theirs: a replaced worker counts steps differently', async () => {
     const { session, chief, other } = await inStep();
     await session.handle(chief, 5, meet, NOTHING);
     await session.handle(other, 5, PUSH, NOTHING);
@@ -197,7 +197,7 @@ describe('workers that meet for a checkpoint', () => {
     expect(again.other.answers.has(5)).toBe(true);
   });
 
-  test.each([false, true])('do not wait for one that is away (well: %j)', async (well) => {
+  test.each([false, true])('do not wait for a disconnected worker (well: %j)', async (well) => {
     const { session, chief, other } = await inStep();
     await session.handle(chief, 5, meet, NOTHING);
     session.detach(other, well);
@@ -209,7 +209,7 @@ describe('workers that meet for a checkpoint', () => {
   });
 });
 
-test('the first reason of a signal is told to every worker', async () => {
+test('every worker receives the first reason of a signal', async () => {
   const { session, client } = start(null, 2);
   const other = new Listening(1);
   session.attach(other);

@@ -16,7 +16,7 @@ const happenings = (workers: number) =>
     { maxLength: 300 },
   );
 
-test('no worker is ever further ahead of a live one than the staleness allows', () => {
+test('no worker is further ahead of a live one than the staleness allows', () => {
   const world = fc.integer({ min: 1, max: 6 }).chain((workers) => fc.tuple(fc.constant(workers), fc.nat(4), happenings(workers)));
   fc.assert(
     fc.property(world, ([workers, staleness, each]) => {
@@ -56,7 +56,7 @@ test('no worker is ever further ahead of a live one than the staleness allows', 
   );
 });
 
-test('somebody can always go on, once the lost are given up', () => {
+test('once lost workers are given up, at least one worker may begin', () => {
   const world = fc.integer({ min: 1, max: 6 }).chain((workers) => fc.tuple(fc.constant(workers), fc.nat(4), happenings(workers)));
   fc.assert(
     fc.property(world, ([workers, staleness, each]) => {
@@ -75,7 +75,7 @@ test('somebody can always go on, once the lost are given up', () => {
   );
 });
 
-test('asynchronous workers wait for nobody', () => {
+test('asynchronous workers never wait', () => {
   const clock = new StalenessClock(2, null);
   clock.join(0);
   for (let step = 0; step < 100; step++) {
@@ -85,7 +85,7 @@ test('asynchronous workers wait for nobody', () => {
   expect(clock.over).toBe(false);
 });
 
-test('one that has been given up holds nobody back when it returns', () => {
+test('a worker that has been given up does not delay the others when it returns', () => {
   const clock = new StalenessClock(2, 1);
   clock.join(0);
   clock.join(1);

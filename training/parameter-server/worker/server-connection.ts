@@ -119,7 +119,7 @@ export class ServerConnection implements Reader {
   #place(frame: Frame): Uint8Array {
     const pending = this.#pending.get(frame.id);
     if (frame.kind !== 'answer' || pending === undefined || frame.bodyBytes > (pending.bodyBytes ?? MOST_UNKNOWN_BYTES)) {
-      throw new Error(`sent ${frame.bodyBytes} bytes that nobody has asked for`);
+      throw new Error(`sent ${frame.bodyBytes} bytes that no request expects`);
     }
     // New memory for each answer: backends keep a reference until they need the data, and some keep it permanently.
     return Buffer.allocUnsafeSlow(frame.bodyBytes);
@@ -128,7 +128,7 @@ export class ServerConnection implements Reader {
   #complete(frame: Frame, head: unknown, body: Uint8Array): void {
     const pending = this.#pending.get(frame.id);
     if (pending === undefined) {
-      throw new Error('answered what nobody has asked');
+      throw new Error('sent an answer without a request');
     }
     switch (frame.kind) {
       case 'held':
