@@ -140,7 +140,7 @@ export class JobShell {
   fence(message: string): void {
     if (this.#over) return;
     this.#end();
-    this.#options.log.error({ reason: message }, 'this attempt has no say in the job any more');
+    this.#options.log.error({ reason: message }, 'this attempt no longer manages the job');
     this.#report({ state: 'FENCED' });
   }
 
@@ -264,10 +264,10 @@ export class JobShell {
       const told = this.#connected().negotiator.finish(decided, frozen.historyUrl ?? '');
       const [unregistered] = await Promise.allSettled([told, this.#clearAway(frozen.cluster.kind === 'yarn')]);
       if (unregistered.status === 'rejected')
-        log.error({ error: messageOf(unregistered.reason) }, 'the cluster was not told the end of the job');
+        log.error({ error: messageOf(unregistered.reason) }, 'the end of the job could not be reported to the cluster');
       this.#report({ state: decided.state });
     } catch (error) {
-      log.fatal({ error: messageOf(error) }, 'the end of the job went wrong');
+      log.fatal({ error: messageOf(error) }, 'the job could not be ended properly');
       this.#report({ state: result.state });
     }
   }

@@ -8,6 +8,7 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { backoffMs, jittered, pause } from '../platform/backoff.ts';
+import { withTimeout } from '../platform/deadline.ts';
 import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Secret } from '../platform/secret.ts';
@@ -179,15 +180,12 @@ export class MasterLink {
     this.#connection = null;
     connection.over = true;
     clearTimeout(connection.deadline);
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, FLUSH_MS);
+    const flushed = new Promise<void>((resolve) => {
       connection.stream.on('error', () => {});
-      connection.stream.on('status', () => {
-        clearTimeout(timer);
-        resolve();
-      });
+      connection.stream.on('status', () => resolve());
       connection.stream.end();
     });
+    await withTimeout(flushed, FLUSH_MS, () => {});
     connection.client.close();
   }
 

@@ -19,7 +19,7 @@ import {
 import type { Member } from '../../training/process/task-context.ts';
 import type { ProgramExit, Progress, UntimedEvent } from '../job/events.ts';
 import type { ServiceCall } from '../services/services.ts';
-import { listenPinned, type PinnedListener } from './pinned-server.ts';
+import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.ts';
 
 type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
 
@@ -120,13 +120,7 @@ export class ExecutorService {
         this.#refuse(stream, status.INTERNAL, messageOf(error));
       }
     });
-    stream.on('end', () => {
-      ended();
-      stream.end();
-    });
-    stream.on('error', ended);
-    stream.on('cancelled', ended);
-    stream.on('close', ended);
+    onStreamEnd(stream, ended);
   }
 
   /** Authenticates a hello and returns the container's ID. Otherwise refuses the stream and returns null. */

@@ -11,7 +11,7 @@ import {
   type ProducerMessage,
 } from '../../protos/feed-protocol.ts';
 import type { FeedListener, ProducerEvents, ProducerLink } from '../services/producer-link.ts';
-import { listenPinned, type PinnedListener } from './pinned-server.ts';
+import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.ts';
 
 type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
 
@@ -113,13 +113,7 @@ export class FeedServer implements FeedListener {
         refuseWith(error);
       }
     });
-    stream.on('end', () => {
-      ended();
-      stream.end();
-    });
-    stream.on('error', ended);
-    stream.on('cancelled', ended);
-    stream.on('close', ended);
+    onStreamEnd(stream, ended);
   }
 
   #isToken(given: unknown): boolean {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:tls';
-import { type Server, ServerCredentials } from '@grpc/grpc-js';
+import { type Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
 import { ConnectionLimit } from '../../platform/connection-limit.ts';
 import type { Secret } from '../../platform/secret.ts';
 
@@ -79,4 +79,15 @@ export async function listenPinned(server: Server, address: string, options: Pin
     },
     close: () => void front.close(),
   };
+}
+
+/** Calls `ended` for each sign that a client's stream has ended, and ends this side of it. */
+export function onStreamEnd<Request, Response>(stream: ServerDuplexStream<Request, Response>, ended: () => void): void {
+  stream.on('end', () => {
+    ended();
+    stream.end();
+  });
+  stream.on('error', ended);
+  stream.on('cancelled', ended);
+  stream.on('close', ended);
 }

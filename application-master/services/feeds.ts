@@ -80,10 +80,7 @@ export class Feeds {
    * @throws TonyError DATA_INVALID, USAGE
    */
   take(asker: Asker, body: unknown): Taken {
-    const parsed = question.safeParse(body);
-    if (!parsed.success)
-      throw new TonyError('DATA_INVALID', `a question to a feed is not as it should be: ${parsed.error.issues[0]?.message}`);
-    const { feed: name, reader, at, producers } = parsed.data;
+    const { feed: name, reader, at, producers } = parse(question, body);
     const feed = this.#open(name);
     const { answer, isNew } = feed.queue.take(readerOf(asker, reader), at, producers);
     if (isNew) this.#options.note();
