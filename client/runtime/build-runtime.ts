@@ -1,18 +1,19 @@
+import { existsSync } from 'node:fs';
 import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { extract } from 'tar';
 import { TonyError } from '../../platform/errors.ts';
+import { sideBySide } from '../terminal/side-by-side.ts';
 import { compileAddon } from './addon.ts';
 import { packFolder } from './archive.ts';
 import { downloadNode, downloadWheel, installPackages } from './downloads.ts';
 import { TFJS_VERSION, type Wheel } from './pins.ts';
 import { checkPrerequisites } from './prerequisites.ts';
-import { pruneModules } from './prune.ts';
+import { type Progress, withElapsedTime } from './progress.ts';
+import { isNeeded, pruneFolder } from './prune.ts';
 import type { Recipe } from './recipe.ts';
 import { runTool, ToolFailure } from './tool.ts';
-import { unpackWheel } from './wheel.ts';
-
-export type Progress = (line: string) => void;
+import { unpackWheel } from './unpack-wheel.ts';
 
 /** The content of a runtime's runtime.json. */
 export interface RuntimeDescription {
@@ -45,6 +46,9 @@ const HEADERS = [
   'xla/tsl/c/tsl_status.h',
 ];
 const LIBRARIES = ['libtensorflow_cc.so.2', 'libtensorflow_framework.so.2'];
+const TENSORFLOW_FILES = [...LIBRARIES, 'include/LICENSE', ...HEADERS.map((header) => `include/${header}`)];
+const WANTED_OF_TENSORFLOW = new RegExp(`^tensorflow/(${TENSORFLOW_FILES.join('|').replaceAll('.', '\\.')})$`);
+const WANTED_OF_NVIDIA = /^nvidia\/.*\/(lib|nvvm\/libdevice)\/.*\.(so|bc)(\.|$)/;
 
 /**
  * Builds a runtime in `folder` from package registries alone (see downloads.ts):
@@ -60,87 +64,17 @@ const LIBRARIES = ['libtensorflow_cc.so.2', 'libtensorflow_framework.so.2'];
  * @throws TonyError RUNTIME_*
  */
 export async function buildRuntime(recipe: Recipe, folder: string, progress: Progress): Promise<RuntimeDescription> {
-  const started = performance.now();
-  const say: Progress = (line) => progress(`[${((performance.now() - started) / 1000).toFixed(1).padStart(5)} s] ${line}`);
-  const scratch = path.join(folder, 'scratch');
+  const say = withElapsedTime(progress);
   const tree = path.join(folder, 'tree');
-  await mkdir(scratch, { recursive: true });
-  await mkdir(path.join(tree, 'licenses'), { recursive: true });
-
-  await checkPrerequisites(scratch, new AbortController().signal);
-
-  const modules = path.join(scratch, 'npm', 'node_modules');
-  const addonPackage = path.join(modules, '@tensorflow', recipe.gpu ? 'tfjs-node-gpu' : 'tfjs-node');
-  const headers = path.join(scratch, 'include');
-  const nodeFolder = path.join(scratch, 'node');
-  const wheelScratch = path.join(scratch, 'tensorflow');
-
-  const { tensorflow, nvidia } = recipe.libtensorflow;
-  say(`getting Node ${recipe.node.version}, TensorFlow.js ${TFJS_VERSION} and ${[tensorflow, ...nvidia].map(nameOf).join(', ')}`);
-  await together(
-    async (signal) => {
-      await installPackages(path.join(scratch, 'npm'), signal);
-      say(`TensorFlow.js ${TFJS_VERSION} is here`);
-    },
-    async (signal) => {
-      const tarball = await downloadNode(recipe.node, path.join(scratch, 'node-package'), signal);
-      await mkdir(nodeFolder, { recursive: true });
-      const wanted = /^package\/(bin\/node|LICENSE|include\/node\/.*)$/;
-      await extract({ file: tarball, cwd: nodeFolder, strip: 1, filter: (name) => wanted.test(name) });
-      await rm(path.join(scratch, 'node-package'), { recursive: true });
-      say(`Node ${recipe.node.version} is here`);
-    },
-    async (signal) => {
-      await fromWheel(tensorflow, recipe, wheelScratch, signal, say, (name) => {
-        const file = name.replace(/^.*?\btensorflow\//, '');
-        if (LIBRARIES.includes(file)) return `lib/${file}`;
-        if (file === 'include/LICENSE') return file;
-        return file.startsWith('include/') && HEADERS.includes(file.slice('include/'.length)) ? file : null;
-      });
-      // In sequence: large downloads use the full bandwidth anyway, and each wheel is deleted after it is unpacked.
-      for (const wheel of nvidia) {
-        await fromWheel(wheel, recipe, wheelScratch, signal, say, (name) =>
-          /^nvidia\/.*\/(lib|nvvm\/libdevice)\/.*\.(so|bc)(\.|$)/.test(name) ? name : null,
-        );
-      }
-    },
-  );
-
-  const libraries = path.join(wheelScratch, 'lib');
-  await together(
-    async (signal) => {
-      for (const file of LIBRARIES) await strip(path.join(libraries, file), signal);
-    },
-    async (signal) => strip(path.join(nodeFolder, 'bin', 'node'), signal),
-  );
-  say('libraries stripped');
-  await rename(path.join(wheelScratch, 'include'), headers);
-  await mkdir(path.join(addonPackage, 'deps'), { recursive: true });
-  await rename(libraries, path.join(addonPackage, 'deps', 'lib'));
-  // libtensorflow_cc looks for CUDA's libraries in $ORIGIN/../nvidia.
-  if (nvidia.length > 0) await rename(path.join(wheelScratch, 'nvidia'), path.join(addonPackage, 'deps', 'nvidia'));
-  await together((signal) =>
-    compileAddon({
-      package: addonPackage,
-      nodeHeaders: path.join(nodeFolder, 'include', 'node'),
-      tensorflowHeaders: headers,
-      scratch,
-      signal,
-    }),
-  );
-  say('addon compiled');
-
-  await mkdir(path.join(tree, 'bin'), { recursive: true });
-  await rename(path.join(nodeFolder, 'bin', 'node'), path.join(tree, 'bin', 'node'));
-  await rename(path.join(nodeFolder, 'LICENSE'), path.join(tree, 'licenses', 'node'));
-  await rename(path.join(headers, 'LICENSE'), path.join(tree, 'licenses', 'tensorflow'));
-  await rm(path.join(modules, '@tensorflow', recipe.gpu ? 'tfjs-node' : 'tfjs-node-gpu'), { recursive: true });
-  await pruneModules(modules);
-  await rename(modules, path.join(tree, 'node_modules'));
-  await rm(scratch, { recursive: true });
+  const parts = partsIn(path.join(folder, 'scratch'), recipe);
+  await mkdir(parts.scratch, { recursive: true });
+  await checkPrerequisites(parts.scratch, new AbortController().signal);
+  await getParts(recipe, parts, say);
+  await buildAddon(parts, say);
+  await arrangeTree(parts, tree);
+  await rm(parts.scratch, { recursive: true });
   await prove(tree, recipe);
   say('it computes');
-
   const archive = await packFolder(tree, path.join(folder, 'runtime.tar.gz'));
   say(`packed: ${(archive.size / 1e6).toFixed(0)} MB`);
   const description: RuntimeDescription = {
@@ -148,7 +82,7 @@ export async function buildRuntime(recipe: Recipe, folder: string, progress: Pro
     architecture: recipe.architecture,
     node: recipe.node.version,
     tensorflowJs: TFJS_VERSION,
-    libtensorflow: nameOf(tensorflow),
+    libtensorflow: nameOf(recipe.libtensorflow.tensorflow),
     gpu: recipe.gpu,
     ...archive,
   };
@@ -156,40 +90,103 @@ export async function buildRuntime(recipe: Recipe, folder: string, progress: Pro
   return description;
 }
 
+/** The folders of a build before its tree is arranged. */
+interface Parts {
+  readonly scratch: string;
+  readonly node: string;
+  readonly npm: string;
+  readonly modules: string;
+  /** The package of tfjs that contains the addon, and the one for which this runtime has no library. */
+  readonly addon: string;
+  readonly otherAddon: string;
+  /** The unpacked wheels: `tensorflow/` and, for GPUs, `nvidia/`. */
+  readonly wheels: string;
+  readonly tensorflow: string;
+}
+
+function partsIn(scratch: string, { gpu }: Recipe): Parts {
+  const npm = path.join(scratch, 'npm');
+  const modules = path.join(npm, 'node_modules');
+  const [addon, otherAddon] = gpu ? ['tfjs-node-gpu', 'tfjs-node'] : ['tfjs-node', 'tfjs-node-gpu'];
+  const wheels = path.join(scratch, 'wheels');
+  return {
+    scratch,
+    node: path.join(scratch, 'node'),
+    npm,
+    modules,
+    addon: path.join(modules, '@tensorflow', addon),
+    otherAddon: path.join(modules, '@tensorflow', otherAddon),
+    wheels,
+    tensorflow: path.join(wheels, 'tensorflow'),
+  };
+}
+
+/** Downloads and unpacks Node, the JavaScript packages and the native libraries. */
+async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Parts, say: Progress): Promise<void> {
+  const { tensorflow, nvidia } = libtensorflow;
+  say(`getting Node ${node.version}, TensorFlow.js ${TFJS_VERSION} and ${[tensorflow, ...nvidia].map(nameOf).join(', ')}`);
+  const getPackages = async (signal: AbortSignal) => {
+    await installPackages(parts.npm, signal);
+    say(`TensorFlow.js ${TFJS_VERSION} is here`);
+  };
+  const getNode = async (signal: AbortSignal) => {
+    const download = path.join(parts.scratch, 'node-package');
+    const tarball = await downloadNode(node, download, signal);
+    await mkdir(parts.node, { recursive: true });
+    const wanted = /^package\/(bin\/node|LICENSE|include\/node\/.*)$/;
+    await extract({ file: tarball, cwd: parts.node, strip: 1, filter: (name) => wanted.test(name) });
+    await rm(download, { recursive: true });
+    say(`Node ${node.version} is here`);
+  };
+  // In sequence: large downloads use the full bandwidth anyway, and each wheel is deleted after it is unpacked.
+  const getWheels = async (signal: AbortSignal) => {
+    for (const wheel of [tensorflow, ...nvidia]) {
+      const download = path.join(parts.scratch, 'wheel');
+      const file = await downloadWheel(wheel, architecture, download, signal);
+      say(`${nameOf(wheel)} is here (${((await stat(file)).size / 1e6).toFixed(0)} MB)`);
+      await unpackWheel(file, parts.wheels, wheel === tensorflow ? WANTED_OF_TENSORFLOW : WANTED_OF_NVIDIA, signal);
+      await rm(download, { recursive: true });
+    }
+  };
+  await sideBySide((signal) => [getPackages(signal), getNode(signal), getWheels(signal)]);
+}
+
+/** Puts the libraries into the addon's package and compiles the addon. */
+async function buildAddon(parts: Parts, say: Progress): Promise<void> {
+  const deps = path.join(parts.addon, 'deps');
+  const libraries = LIBRARIES.map((file) => path.join(parts.tensorflow, file));
+  const stripInSequence = async (files: readonly string[], signal: AbortSignal) => {
+    for (const file of files) await strip(file, signal);
+  };
+  await sideBySide((signal) => [stripInSequence(libraries, signal), strip(path.join(parts.node, 'bin', 'node'), signal)]);
+  say('libraries stripped');
+  await mkdir(path.join(deps, 'lib'), { recursive: true });
+  for (const file of libraries) await rename(file, path.join(deps, 'lib', path.basename(file)));
+  // libtensorflow_cc looks for CUDA's libraries in $ORIGIN/../nvidia.
+  const nvidia = path.join(parts.wheels, 'nvidia');
+  if (existsSync(nvidia)) await rename(nvidia, path.join(deps, 'nvidia'));
+  await compileAddon({
+    package: parts.addon,
+    nodeHeaders: path.join(parts.node, 'include', 'node'),
+    tensorflowHeaders: path.join(parts.tensorflow, 'include'),
+    scratch: parts.scratch,
+    signal: new AbortController().signal,
+  });
+  say('addon compiled');
+}
+
+async function arrangeTree(parts: Parts, tree: string): Promise<void> {
+  for (const folder of ['bin', 'licenses']) await mkdir(path.join(tree, folder), { recursive: true });
+  await rename(path.join(parts.node, 'bin', 'node'), path.join(tree, 'bin', 'node'));
+  await rename(path.join(parts.node, 'LICENSE'), path.join(tree, 'licenses', 'node'));
+  await rename(path.join(parts.tensorflow, 'include', 'LICENSE'), path.join(tree, 'licenses', 'tensorflow'));
+  await rm(parts.otherAddon, { recursive: true });
+  await pruneFolder(parts.modules, isNeeded);
+  await rename(parts.modules, path.join(tree, 'node_modules'));
+}
+
 function nameOf(wheel: Wheel): string {
   return `${wheel.name} ${wheel.version}`;
-}
-
-async function fromWheel(
-  wheel: Wheel,
-  recipe: Recipe,
-  folder: string,
-  signal: AbortSignal,
-  say: Progress,
-  place: (name: string) => string | null,
-): Promise<void> {
-  const download = path.join(folder, 'wheel');
-  const file = await downloadWheel(wheel, recipe.architecture, download, signal);
-  say(`${nameOf(wheel)} is here (${((await stat(file)).size / 1e6).toFixed(0)} MB)`);
-  await unpackWheel(file, folder, place);
-  await rm(download, { recursive: true });
-}
-
-/** Runs jobs concurrently. If one fails, aborts the others and waits for them, so that none writes to a folder that is being removed. */
-async function together(...jobs: readonly ((signal: AbortSignal) => Promise<void>)[]): Promise<void> {
-  const abort = new AbortController();
-  let failure: { readonly error: unknown } | null = null;
-  await Promise.all(
-    jobs.map(async (job) => {
-      try {
-        await job(abort.signal);
-      } catch (error) {
-        failure ??= { error };
-        abort.abort();
-      }
-    }),
-  );
-  if (failure !== null) throw (failure as { readonly error: unknown }).error;
 }
 
 /** Removes debug symbols, a quarter of the libraries' size. Without `strip` on this machine, the runtime is larger. */

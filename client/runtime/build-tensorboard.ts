@@ -1,16 +1,18 @@
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
 import { PACKAGES_FILE, type PackagesDescription, readPackages } from '../../web/tensorboard/packages.ts';
 import { findPythons, ISOLATION, type Python } from '../../web/tensorboard/python.ts';
+import { sideBySide } from '../terminal/side-by-side.ts';
 import { packFolder } from './archive.ts';
-import type { Progress } from './build-runtime.ts';
 import { downloadWheels } from './downloads.ts';
 import type { Architecture } from './pins.ts';
+import { type Progress, withElapsedTime } from './progress.ts';
+import { pruneFolder } from './prune.ts';
 import { isNeededByTensorBoard } from './prune-python.ts';
 import { type PinnedWheel, PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheels } from './tensorboard-pins.ts';
 import { runTool, ToolFailure } from './tool.ts';
-import { unpackWheel } from './wheel.ts';
+import { unpackWheel } from './unpack-wheel.ts';
 
 /** The content of tensorboard.json beside a built archive. */
 export interface TensorBoardDescription {
@@ -21,6 +23,7 @@ export interface TensorBoardDescription {
   readonly size: number;
 }
 
+const EVERYTHING = /^/;
 /** The number of concurrent downloads. */
 const AT_ONCE = 3;
 
@@ -36,8 +39,7 @@ const AT_ONCE = 3;
  * @throws TonyError RUNTIME_*
  */
 export async function buildTensorBoard(architecture: Architecture, key: string, folder: string, progress: Progress): Promise<void> {
-  const started = performance.now();
-  const say: Progress = (line) => progress(`[${((performance.now() - started) / 1000).toFixed(1).padStart(5)} s] ${line}`);
+  const say = withElapsedTime(progress);
   const tree = path.join(folder, 'tree');
   const scratch = path.join(folder, 'scratch');
   const versions = Object.keys(PYTHON_FOLDERS);
@@ -45,23 +47,14 @@ export async function buildTensorBoard(architecture: Architecture, key: string, 
   const wheels = tensorBoardWheels(architecture);
   const [first = '', ...rest] = versions;
   // The first download includes the shared packages. An unreachable registry is reported once.
-  await fetchFor(first, wheels, architecture, scratch, tree, say);
-  const abort = new AbortController();
-  const worker = async (): Promise<void> => {
+  await fetchFor(first, wheels, architecture, scratch, tree, say, new AbortController().signal);
+  const worker = async (signal: AbortSignal): Promise<void> => {
     for (let version = rest.shift(); version !== undefined; version = rest.shift()) {
-      await fetchFor(version, wheels, architecture, scratch, tree, say, abort.signal);
+      await fetchFor(version, wheels, architecture, scratch, tree, say, signal);
     }
   };
-  const outcomes = await Promise.allSettled(
-    Array.from({ length: AT_ONCE }, () =>
-      worker().catch((error: unknown) => {
-        abort.abort();
-        throw error;
-      }),
-    ),
-  );
-  const failed = outcomes.find((outcome) => outcome.status === 'rejected');
-  if (failed !== undefined) throw failed.reason;
+  await sideBySide((signal) => Array.from({ length: AT_ONCE }, () => worker(signal)));
+  for (const packages of await readdir(tree)) await pruneFolder(path.join(tree, packages), isNeededByTensorBoard);
 
   const machine = architecture === 'x64' ? 'x86_64' : 'aarch64';
   const packages: PackagesDescription = { tensorboard: TENSORBOARD_VERSION, machine, pythons: PYTHON_FOLDERS };
@@ -81,7 +74,7 @@ async function fetchFor(
   scratch: string,
   tree: string,
   say: Progress,
-  signal: AbortSignal = new AbortController().signal,
+  signal: AbortSignal,
 ): Promise<void> {
   const wheels = all.filter(({ python }) => python === version);
   const download = path.join(scratch, version);
@@ -95,7 +88,7 @@ async function fetchFor(
     const file = files[at];
     if (file === undefined) throw new TonyError('INTERNAL', `${wheel.name} was not downloaded`);
     await mkdir(path.join(tree, wheel.folder), { recursive: true });
-    await unpackWheel(file, path.join(tree, wheel.folder), (name) => (isNeededByTensorBoard(name) ? name : null));
+    await unpackWheel(file, path.join(tree, wheel.folder), EVERYTHING, signal);
   }
   await rm(download, { recursive: true });
   say(`Python ${version}: here`);

@@ -2,8 +2,8 @@ import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { refuseForeignFolder } from '../files/own-folder.ts';
-import type { Progress } from './build-runtime.ts';
 import { asOnlyBuilder, openBuildFolder, publish } from './cache.ts';
+import type { Progress } from './progress.ts';
 
 /** An artefact that is built once per machine and cached. */
 export interface Built<T> {

@@ -1,9 +1,10 @@
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
-import { buildRuntime, type Progress, type RuntimeDescription } from './build-runtime.ts';
+import { buildRuntime, type RuntimeDescription } from './build-runtime.ts';
 import { runtimesFolder } from './cache.ts';
 import { type Built, ensureBuilt, refuseForeignShelf, removeBuilt } from './ensure-built.ts';
+import type { Progress } from './progress.ts';
 import { type RuntimeOptions, recipeOf } from './recipe.ts';
 
 /** A runtime in this machine's cache. */

@@ -3,10 +3,10 @@ import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
 import { PACKAGES_FILE } from '../../web/tensorboard/packages.ts';
-import type { Progress } from './build-runtime.ts';
 import { buildTensorBoard, type TensorBoardDescription } from './build-tensorboard.ts';
 import { cacheFolder } from './cache.ts';
 import { type Built, ensureBuilt, refuseForeignShelf } from './ensure-built.ts';
+import type { Progress } from './progress.ts';
 import { architectureOf } from './recipe.ts';
 import { PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheels } from './tensorboard-pins.ts';
 

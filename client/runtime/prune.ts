@@ -33,13 +33,13 @@ export function isNeeded(file: string): boolean {
   return true;
 }
 
-/** Removes unneeded files from a node_modules folder. */
-export async function pruneModules(modules: string): Promise<void> {
-  const walk = async (folder: string): Promise<void> => {
-    const entries = await readdir(path.join(modules, folder), { withFileTypes: true });
+/** Removes the files and folders that are not needed, given their paths within `folder`. Asks for a folder before its content. */
+export async function pruneFolder(folder: string, needed: (file: string) => boolean): Promise<void> {
+  const walk = async (below: string): Promise<void> => {
+    const entries = await readdir(path.join(folder, below), { withFileTypes: true });
     for (const entry of entries) {
-      const file = folder === '' ? entry.name : `${folder}/${entry.name}`;
-      if (!isNeeded(file)) await rm(path.join(modules, file), { recursive: true });
+      const file = path.posix.join(below, entry.name);
+      if (!needed(file)) await rm(path.join(folder, file), { recursive: true });
       else if (entry.isDirectory()) await walk(file);
     }
   };

@@ -1,6 +1,6 @@
 import { TonyError } from '../../platform/errors.ts';
-import type { Progress } from './build-runtime.ts';
 import { ensureTensorBoard, type TensorBoardArchive } from './ensure-tensorboard.ts';
+import type { Progress } from './progress.ts';
 
 /**
  * Returns TensorBoard for a job that is being submitted. On failure returns null and reports the reason as progress: the job runs without

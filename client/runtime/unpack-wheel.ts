@@ -1,0 +1,26 @@
+import path from 'node:path';
+import { TonyError } from '../../platform/errors.ts';
+import { runTool, ToolFailure } from './tool.ts';
+
+/** `extractall` writes nothing outside of its folder and verifies the checksum of each file. */
+const UNPACK = `
+import re, sys, zipfile
+wheel, folder, wanted = sys.argv[1:]
+with zipfile.ZipFile(wheel) as archive:
+    archive.extractall(folder, [name for name in archive.namelist() if re.search(wanted, name)])
+`;
+
+/**
+ * Unpacks the files of a Python wheel, a zip archive, whose paths match `wanted`; Python reads the pattern too.
+ * @throws TonyError RUNTIME_CACHE_UNWRITABLE
+ */
+export async function unpackWheel(wheel: string, folder: string, wanted: RegExp, signal: AbortSignal): Promise<void> {
+  const args = ['-I', '-c', UNPACK, wheel, folder, wanted.source];
+  try {
+    await runTool({ command: 'python3', args, cwd: path.dirname(wheel), signal, timeoutMs: 10 * 60_000 });
+  } catch (error) {
+    if (!(error instanceof ToolFailure)) throw error;
+    const message = `${path.basename(wheel)} could not be unpacked in ${folder}: ${error.message}\n${error.lastLines(3)}`;
+    throw new TonyError('RUNTIME_CACHE_UNWRITABLE', message, { cause: error });
+  }
+}
