@@ -68,89 +68,54 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     if (opened === null) throw new Error('the configuration was not read');
     return opened;
   };
+  const open = async (): Promise<Verdict> => {
+    const cluster = await openCluster(options);
+    opened = { cluster, resourceManager: ResourceManager.of(cluster.configuration, cluster.user) };
+    const from = options.resourceManager ?? environment.HADOOP_CONF_DIR ?? environment.HADOOP_HOME ?? '';
+    return good(`of ${from}: ${cluster.configuration.defaultFs}, ${cluster.configuration.resourceManagers.join(', ')}`);
+  };
   const checks: Check[] = [
-    {
-      name: 'configuration',
-      needs: [],
-      look: async () => {
-        const cluster = await openCluster(options);
-        opened = { cluster, resourceManager: ResourceManager.of(cluster.configuration, cluster.user) };
-        const from = options.resourceManager ?? environment.HADOOP_CONF_DIR ?? environment.HADOOP_HOME ?? '';
-        return good(`of ${from}: ${cluster.configuration.defaultFs}, ${cluster.configuration.resourceManagers.join(', ')}`);
-      },
-    },
-    {
-      name: 'proxies',
-      needs: [],
-      look: async () => {
-        const set = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY'].filter((name) => environment[name]);
-        return good(set.length === 0 ? 'none in the environment' : `${set.join(', ')}: not used for the cluster`);
-      },
-    },
-    {
-      name: 'ResourceManager',
-      needs: ['configuration'],
-      look: async () => {
-        const { hadoopVersion, state, haState } = await there().resourceManager.clusterInfo();
-        const text = `Hadoop ${hadoopVersion}, ${state}, ${haState}`;
-        return /^[0-2]\./.test(hadoopVersion) ? bad(text, 'tony-ts speaks the protocols of Hadoop 3; upgrade the cluster.') : good(text);
-      },
-    },
-    {
-      name: 'NameNode',
-      needs: ['configuration'],
-      look: async () => {
-        const { cluster } = there();
-        const root = await cluster.storage.stat(joinUri(cluster.configuration.defaultFs, '/'));
-        return root === null ? bad('has no root folder', 'Format the file system.') : good(`answers at ${cluster.configuration.defaultFs}`);
-      },
-    },
-    { name: 'who am I', needs: ['NameNode'], look: async () => await identity(there().cluster) },
-    { name: 'clocks', needs: ['ResourceManager'], look: async () => await clocks(there().cluster.configuration.resourceManagers) },
-    {
-      name: 'submission by REST',
-      needs: ['ResourceManager'],
-      look: async () => {
-        const { applicationId, maximum } = await there().resourceManager.newApplication();
-        const memory = maximum['memory-mb'] ?? 0;
-        const text = `allowed (${applicationId}); the largest container has ${describeResources(maximum)}`;
-        return memory < LEAST_CONTAINER_MB
-          ? bad(text, `Raise yarn.scheduler.maximum-allocation-mb: Node with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}.`)
-          : good(text);
-      },
-    },
-    { name: 'cluster settings', needs: ['ResourceManager'], look: async () => await clusterSettings(there().cluster) },
-    { name: 'queue', needs: ['ResourceManager'], look: async () => await queue(there().resourceManager, wanted) },
-    { name: 'queue access', needs: ['queue'], look: async () => await queueAccess(there().cluster, wanted) },
-    { name: 'nodes', needs: ['ResourceManager'], look: async () => await nodes(there().resourceManager) },
-    { name: 'room on nodes', needs: ['nodes'], look: async () => await roomOnNodes(there()) },
-    { name: 'lost master', needs: ['ResourceManager'], look: async () => await lossOfMaster(there().cluster) },
-    { name: 'staging folder', needs: ['who am I'], look: async () => await staging(there().cluster) },
-    { name: 'room on HDFS', needs: ['staging folder'], look: async () => await roomOnHdfs(there().cluster) },
-    { name: 'room here', needs: [], look: async () => await roomHere(environment) },
-    {
-      name: 'site file',
-      needs: ['NameNode'],
-      look: async () => {
-        const { from } = await there().cluster.site();
-        return good(from ?? 'none: the defaults hold');
-      },
-    },
-    {
-      name: "users' homes",
-      needs: ['site file'],
-      look: async () => {
-        const { storage, configuration, site } = there().cluster;
-        return await homesVerdict(storage, joinUri(configuration.defaultFs, 'user'), Object.keys((await site()).quotas.users));
-      },
-    },
-    { name: 'quotas', needs: ['site file', 'submission by REST'], look: async () => await quotas(there()) },
+    { name: 'configuration', needs: [], look: open },
+    { name: 'proxies', needs: [], look: async () => proxies(environment) },
+    { name: 'ResourceManager', needs: ['configuration'], look: async () => version(there().resourceManager) },
+    { name: 'NameNode', needs: ['configuration'], look: async () => nameNode(there().cluster) },
+    { name: 'who am I', needs: ['NameNode'], look: async () => identity(there().cluster) },
+    { name: 'clocks', needs: ['ResourceManager'], look: async () => clocks(there().cluster.configuration.resourceManagers) },
+    { name: 'submission by REST', needs: ['ResourceManager'], look: async () => submission(there().resourceManager) },
+    { name: 'cluster settings', needs: ['ResourceManager'], look: async () => clusterSettings(there().cluster) },
+    { name: 'queue', needs: ['ResourceManager'], look: async () => queue(there().resourceManager, wanted) },
+    { name: 'queue access', needs: ['queue'], look: async () => queueAccess(there().cluster, wanted) },
+    { name: 'nodes', needs: ['ResourceManager'], look: async () => nodes(there().resourceManager) },
+    { name: 'room on nodes', needs: ['nodes'], look: async () => roomOnNodes(there()) },
+    { name: 'lost master', needs: ['ResourceManager'], look: async () => lossOfMaster(there().cluster) },
+    { name: 'staging folder', needs: ['who am I'], look: async () => staging(there().cluster) },
+    { name: 'room on HDFS', needs: ['staging folder'], look: async () => roomOnHdfs(there().cluster) },
+    { name: 'room here', needs: [], look: async () => roomHere(environment) },
+    { name: 'site file', needs: ['NameNode'], look: async () => good((await there().cluster.site()).from ?? 'none: the defaults hold') },
+    { name: "users' homes", needs: ['site file'], look: async () => homes(there().cluster) },
+    { name: 'quotas', needs: ['site file', 'submission by REST'], look: async () => quotas(there()) },
   ];
   const close = (): void => {
     opened?.resourceManager.close();
     opened?.cluster.close();
   };
   return { checks, close };
+}
+
+function proxies(environment: NodeJS.ProcessEnv): Verdict {
+  const set = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY'].filter((name) => environment[name]);
+  return good(set.length === 0 ? 'none in the environment' : `${set.join(', ')}: not used for the cluster`);
+}
+
+async function version(resourceManager: ResourceManager): Promise<Verdict> {
+  const { hadoopVersion, state, haState } = await resourceManager.clusterInfo();
+  const text = `Hadoop ${hadoopVersion}, ${state}, ${haState}`;
+  return /^[0-2]\./.test(hadoopVersion) ? bad(text, 'tony-ts speaks the protocols of Hadoop 3; upgrade the cluster.') : good(text);
+}
+
+async function nameNode({ configuration, storage }: HadoopCluster): Promise<Verdict> {
+  const root = await storage.stat(joinUri(configuration.defaultFs, '/'));
+  return root === null ? bad('has no root folder', 'Format the file system.') : good(`answers at ${configuration.defaultFs}`);
 }
 
 async function identity({ configuration, user, home, storage }: HadoopCluster): Promise<Verdict> {
@@ -191,6 +156,14 @@ async function skewOf(address: string): Promise<{ readonly address: string; read
   }
 }
 
+async function submission(resourceManager: ResourceManager): Promise<Verdict> {
+  const { applicationId, maximum } = await resourceManager.newApplication();
+  const text = `allowed (${applicationId}); the largest container has ${describeResources(maximum)}`;
+  return (maximum['memory-mb'] ?? 0) < LEAST_CONTAINER_MB
+    ? bad(text, `Raise yarn.scheduler.maximum-allocation-mb: Node with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}.`)
+    : good(text);
+}
+
 async function queue(resourceManager: ResourceManager, wanted: string): Promise<Verdict> {
   const queues = await resourceManager.queues();
   const found = queues.find(({ name, path }) => name === wanted || path === wanted || path === `root.${wanted}`);
@@ -214,6 +187,10 @@ async function nodes(resourceManager: ResourceManager): Promise<Verdict> {
   if ((largest.total['memory-mb'] ?? 0) < LEAST_CONTAINER_MB)
     return bad(text, `Node with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}: raise yarn.nodemanager.resource.memory-mb.`);
   return unhealthy > 0 ? doubtful(text, 'yarn node -list -all says what the others suffer from.') : good(text);
+}
+
+async function homes({ storage, configuration, site }: HadoopCluster): Promise<Verdict> {
+  return homesVerdict(storage, joinUri(configuration.defaultFs, 'user'), Object.keys((await site()).quotas.users));
 }
 
 async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
@@ -242,58 +219,62 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
   );
 }
 
-async function clusterSettings({ configuration }: HadoopCluster): Promise<Verdict> {
-  let failure = 'no ResourceManager is known';
-  for (const address of configuration.resourceManagers) {
+type Settings = ReadonlyMap<string, string>;
+
+/** Judges the settings of the first daemon that shows them. `unknown` receives the failure of the last one, or `none` if there is none. */
+async function judgeSettings(
+  addresses: readonly string[],
+  none: string,
+  judge: (settings: Settings, address: string) => Verdict,
+  unknown: (failure: string) => Verdict,
+): Promise<Verdict> {
+  let failure = none;
+  for (const address of addresses) {
     try {
-      return settingsVerdict(new Map((await propertiesOfDaemon(new URL(address))).map(({ name, value }) => [name, value])));
+      return judge(new Map((await propertiesOfDaemon(new URL(address))).map(({ name, value }) => [name, value])), address);
     } catch (error) {
       failure = `${address}: ${messageOf(error)}`;
     }
   }
-  return doubtful(`the ResourceManager does not show them (${failure})`, "Look at its /conf page, or ask the cluster's admin.");
+  return unknown(failure);
+}
+
+const NO_RESOURCE_MANAGER = 'no ResourceManager is known';
+
+async function clusterSettings({ configuration }: HadoopCluster): Promise<Verdict> {
+  return judgeSettings(configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
+    doubtful(`the ResourceManager does not show them (${failure})`, "Look at its /conf page, or ask the cluster's admin."),
+  );
 }
 
 /** Checks the nodes' settings for archives and memory, as reported by the first node that answers. */
 async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdict> {
-  const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) => (state === 'RUNNING' && nodeHttp ? [nodeHttp] : []));
   const scheme = cluster.configuration.get('yarn.http.policy') === 'HTTPS_ONLY' ? 'https' : 'http';
-  let failure = 'no node has a web server';
-  for (const address of addresses.slice(0, NODES_TO_ASK)) {
-    try {
-      const all = await propertiesOfDaemon(new URL(`${scheme}://${address}`));
-      return nodeVerdict(address, new Map(all.map(({ name, value }) => [name, value])));
-    } catch (error) {
-      failure = `${address}: ${messageOf(error)}`;
-    }
-  }
-  return doubtful(
-    `not told by the nodes (${failure})`,
-    "Open the NodeManagers' web ports to this machine if you want to know; jobs do not need them.",
+  const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) =>
+    state === 'RUNNING' && nodeHttp ? [`${scheme}://${nodeHttp}`] : [],
+  );
+  return judgeSettings(addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
+    doubtful(
+      `not told by the nodes (${failure})`,
+      "Open the NodeManagers' web ports to this machine if you want to know; jobs do not need them.",
+    ),
   );
 }
 
 /** Reads the settings from the ResourceManager, because the local files may be a client's configuration. */
 async function lossOfMaster({ configuration }: HadoopCluster): Promise<Verdict> {
-  let failure = '';
-  for (const address of configuration.resourceManagers) {
-    try {
-      const all = await propertiesOfDaemon(new URL(address));
-      return masterLoss(new Map(all.map(({ name, value }) => [name, value])));
-    } catch (error) {
-      failure = `${address}: ${messageOf(error)}`;
-    }
-  }
-  return doubtful(
-    `not told by the ResourceManager (${failure})`,
-    'Open its web page /conf to this user if you want to know; jobs do not need it.',
+  return judgeSettings(configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
+    doubtful(
+      `not told by the ResourceManager (${failure})`,
+      'Open its web page /conf to this user if you want to know; jobs do not need it.',
+    ),
   );
 }
 
-function nodeVerdict(address: string, settings: ReadonlyMap<string, string>): Verdict {
+function nodeVerdict(settings: Settings, address: string): Verdict {
   const cacheMb = Number(settings.get('yarn.nodemanager.localizer.cache.target-size-mb') ?? 0);
   const checksVirtual = settings.get('yarn.nodemanager.vmem-check-enabled') === 'true';
-  const text = `${address} keeps ${formatMemory(cacheMb)} of unpacked archives and ${checksVirtual ? 'checks' : 'does not check'} virtual memory`;
+  const text = `${address.replace(/^https?:\/\//, '')} keeps ${formatMemory(cacheMb)} of unpacked archives and ${checksVirtual ? 'checks' : 'does not check'} virtual memory`;
   if (cacheMb < RUNTIME_MB)
     return doubtful(
       text,
