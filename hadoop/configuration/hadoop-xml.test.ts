@@ -36,12 +36,12 @@ describe('parseHadoopXml', () => {
 
   test.each([
     ['a property without a name', '<property>\n<value>v</value></property>', 'core-site.xml:3: a <property> without a <name>'],
-    ['a wrong closing tag', '<property>\n<name>k</nam></property>', 'core-site.xml:4: </nam> found where </name> is expected'],
-    ['an unknown entity', '<property><name>a&b;</name></property>', 'core-site.xml:3: unknown entity &b;'],
-    ['a bare ampersand', '<property><name>a & b</name></property>', 'core-site.xml:3: unknown entity &;'],
+    ['a wrong closing tag', '<property>\n<name>k</nam></property>', 'core-site.xml:4: Unexpected close tag'],
+    ['an unknown entity', '<property><name>a&b;</name></property>', 'core-site.xml:3: Invalid character entity'],
+    ['a bare ampersand', '<property><name>a & b</name></property>', 'core-site.xml:3: Invalid character in entity name'],
     ['an include', '<xi:include href="other.xml"/>', 'core-site.xml:3: XInclude is not supported'],
-    ['an unclosed comment', '<!-- never', 'core-site.xml:3: a comment is not closed'],
-    ['a tag cut in two', '<property name="x" <', 'core-site.xml:3: <property> is not closed with >'],
+    ['an unclosed comment', '<!-- never', 'core-site.xml:5: Unclosed root tag'],
+    ['a tag cut in two', '<property name="x" <', 'core-site.xml:3: Invalid attribute name'],
   ])('names file and line of %s', (_what, body, message) => {
     expect(() => parse(body)).toThrow(message);
   });
@@ -49,8 +49,9 @@ describe('parseHadoopXml', () => {
   test.each([
     ['', 'no <configuration>'],
     ['<settings/>', 'the root element is <settings>'],
-    ['hello', 'text outside of the root element'],
-    ['<configuration>', '<configuration> is not closed'],
+    ['hello', 'f:1: Non-whitespace before first tag.'],
+    ['<configuration>', 'f:1: Unclosed root tag'],
+    ['<!DOCTYPE configuration [ <!ENTITY other "x"> ]><configuration>&other;</configuration>', 'Invalid character entity'],
     ['<configuration/><configuration/>', 'a second root element'],
   ])('refuses %j', (text, message) => {
     expect(() => parseHadoopXml(text, 'f')).toThrow(message);

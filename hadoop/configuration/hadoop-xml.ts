@@ -1,8 +1,8 @@
+import sax from 'sax';
 import { TonyError } from '../../platform/errors.ts';
 
 /**
- * The subset of XML in Hadoop's configuration files: elements, attributes, text, CDATA, comments, entities. DOCTYPE declarations are
- * skipped; the entities that they declare are not expanded.
+ * A property in Hadoop's configuration files. sax skips DOCTYPE declarations, and does not expand the entities that they declare.
  *
  *   <configuration>
  *     <property> <name>k</name> <value>v</value> <final>true</final> </property>
@@ -18,135 +18,59 @@ export interface XmlProperty {
   readonly source: string | null;
 }
 
-const ENTITIES: Readonly<Record<string, string>> = { lt: '<', gt: '>', amp: '&', quot: '"', apos: "'" };
-const NAME = /[^\s/>=<"'&]+/y;
-const ATTRIBUTE = /\s+([^\s/>=<"'&]+)\s*=\s*(?:"([^"<]*)"|'([^'<]*)')/y;
-const SPACE = /\s*/y;
 /** Each part of a property is an attribute or a child element. */
 const PARTS = new Set(['name', 'value', 'final', 'source']);
 
+/** Without it, sax knows the entities of HTML. Its type declarations lack the option. */
+const ONLY_XML_ENTITIES = { strictEntities: true } as sax.SAXOptions;
+
 export function parseHadoopXml(text: string, file: string): XmlProperty[] {
   const properties: XmlProperty[] = [];
-  // Counts lines incrementally, once for all properties.
-  let counted = { position: 0, line: 1 };
-  const lineAt = (position: number): number => {
-    const line =
-      (position < counted.position ? 1 : counted.line) + newlinesIn(text, position < counted.position ? 0 : counted.position, position);
-    counted = { position, line };
-    return line;
-  };
-  const open: string[] = [];
-  let property: { line: number; parts: Map<string, string> } | null = null;
+  let depth = 0;
+  let property: { readonly line: number; readonly parts: Map<string, string> } | null = null;
   let content = '';
-  let at = text.startsWith('\uFEFF') ? 1 : 0;
+  let roots = 0;
+  const parser = sax.parser(true, ONLY_XML_ENTITIES);
+  const lineNow = (): number => parser.line + 1;
+  const fail = (problem: string, line = lineNow()): never => {
+    throw new TonyError('HADOOP_CONF_INVALID', `${file}:${line}: ${problem}`);
+  };
+  const add = (text: string): void => {
+    content += text;
+  };
 
-  const fail = (problem: string, position = at): never => {
-    throw new TonyError('HADOOP_CONF_INVALID', `${file}:${lineAt(position)}: ${problem}`);
-  };
-  const skipPast = (end: string, what: string): number => {
-    const found = text.indexOf(end, at);
-    return found < 0 ? fail(`${what} is not closed`) : found + end.length;
-  };
-  const opened = (name: string, attributes: ReadonlyMap<string, string>): void => {
-    if (open.length === 0 && name !== 'configuration') fail(`the root element is <${name}>, expected <configuration>`);
+  // Its messages end with the position: `Unexpected close tag\nLine: 3\n...`.
+  parser.onerror = ({ message }) => fail(message.split('\n')[0] ?? '');
+  parser.ontext = add;
+  parser.oncdata = add;
+  parser.onopentag = ({ name, attributes }) => {
+    if (depth === 0) roots += 1;
+    if (depth === 0 && name !== 'configuration') fail(`the root element is <${name}>, expected <configuration>`);
+    if (roots > 1) fail(`a second root element <${name}>`);
     if (name === 'include' || name.endsWith(':include')) fail('XInclude is not supported: put the properties into this file');
-    if (name === 'property' && open.length === 1) property = { line: lineAt(at), parts: new Map(attributes) };
-    open.push(name);
+    if (name === 'property' && depth === 1) property = { line: lineNow(), parts: new Map(Object.entries(attributes)) };
+    depth += 1;
     content = '';
   };
-  const closed = (name: string): void => {
-    const expected = open.pop();
-    if (expected !== name) fail(expected === undefined ? `</${name}> closes nothing` : `</${name}> found where </${expected}> is expected`);
-    if (property !== null && open.length === 2 && PARTS.has(name)) property.parts.set(name, content);
-    if (property !== null && open.length === 1) {
-      const { line, parts } = property;
-      const key = parts.get('name')?.trim();
-      if (key === undefined || key === '') throw new TonyError('HADOOP_CONF_INVALID', `${file}:${line}: a <property> without a <name>`);
-      const value = parts.get('value');
-      // Hadoop ignores a property without a value element, too.
-      if (value !== undefined) {
-        properties.push({
-          name: key,
-          value: value.trim(),
-          final: parts.get('final')?.trim() === 'true',
-          source: parts.get('source')?.trim() || null,
-        });
-      }
+  parser.onclosetag = (name) => {
+    depth -= 1;
+    if (property !== null && depth === 2 && PARTS.has(name)) property.parts.set(name, content);
+    if (property !== null && depth === 1) {
+      properties.push(...propertyOf(property.parts, () => fail('a <property> without a <name>', property?.line)));
       property = null;
     }
     content = '';
   };
-
-  let roots = 0;
-  while (at < text.length) {
-    if (text[at] !== '<') {
-      const next = text.indexOf('<', at);
-      const end = next < 0 ? text.length : next;
-      const piece = text.slice(at, end);
-      if (open.length === 0 && piece.trim() !== '') fail(`text outside of the root element: ${piece.trim().slice(0, 40)}`);
-      content += expandEntities(piece, (name) => fail(`unknown entity &${name};`));
-      at = end;
-    } else if (text.startsWith('<!--', at)) {
-      at = skipPast('-->', 'a comment');
-    } else if (text.startsWith('<![CDATA[', at)) {
-      const end = skipPast(']]>', 'a CDATA section');
-      content += text.slice(at + '<![CDATA['.length, end - ']]>'.length);
-      at = end;
-    } else if (text.startsWith('<?', at)) {
-      at = skipPast('?>', 'a processing instruction');
-    } else if (text.startsWith('<!', at)) {
-      const subset = text.slice(at, text.indexOf('>', at) + 1).includes('[');
-      at = subset ? skipPast(']', 'a DOCTYPE') : at;
-      at = skipPast('>', 'a DOCTYPE');
-    } else if (text.startsWith('</', at)) {
-      const end = skipPast('>', 'a closing tag');
-      closed(text.slice(at + 2, end - 1).trim());
-      at = end;
-    } else {
-      NAME.lastIndex = at + 1;
-      const name = NAME.exec(text)?.[0] ?? fail('expected the name of an element after <');
-      let position = NAME.lastIndex;
-      const attributes = new Map<string, string>();
-      for (;;) {
-        ATTRIBUTE.lastIndex = position;
-        const match = ATTRIBUTE.exec(text);
-        if (match?.[1] === undefined) break;
-        attributes.set(
-          match[1],
-          expandEntities(match[2] ?? match[3] ?? '', (entity) => fail(`unknown entity &${entity};`)),
-        );
-        position = ATTRIBUTE.lastIndex;
-      }
-      SPACE.lastIndex = position;
-      SPACE.exec(text);
-      position = SPACE.lastIndex;
-      const empty = text[position] === '/';
-      if (empty) position += 1;
-      if (text[position] !== '>') fail(`<${name}> is not closed with >`, position);
-      if (open.length === 0) roots += 1;
-      if (roots > 1) fail(`a second root element <${name}>`);
-      opened(name, attributes);
-      at = position + 1;
-      if (empty) closed(name);
-    }
-  }
-  if (open.length > 0) fail(`<${open.at(-1)}> is not closed`);
+  parser.write(text).close();
   if (roots === 0) fail('no <configuration> in it');
   return properties;
 }
 
-function expandEntities(text: string, unknown: (name: string) => never): string {
-  return text.replace(/&([^;&\s]*);?/g, (whole, name: string) => {
-    const number = /^#(?:x([0-9a-f]{1,6})|([0-9]{1,7}))$/i.exec(name);
-    const code = number === null ? Number.NaN : Number.parseInt(number[1] ?? number[2] ?? '', number[1] === undefined ? 10 : 16);
-    if (whole.endsWith(';') && code <= 0x10ffff) return String.fromCodePoint(code);
-    const known = whole.endsWith(';') && Object.hasOwn(ENTITIES, name) ? ENTITIES[name] : undefined;
-    return known ?? unknown(name);
-  });
-}
-
-function newlinesIn(text: string, from: number, to: number): number {
-  let count = 0;
-  for (let at = text.indexOf('\n', from); at >= 0 && at < to; at = text.indexOf('\n', at + 1)) count += 1;
-  return count;
+/** No property if it lacks a value element, as in Hadoop. */
+function propertyOf(parts: ReadonlyMap<string, string>, unnamed: () => never): XmlProperty[] {
+  const name = parts.get('name')?.trim();
+  if (name === undefined || name === '') return unnamed();
+  const value = parts.get('value')?.trim();
+  const final = parts.get('final')?.trim() === 'true';
+  return value === undefined ? [] : [{ name, value, final, source: parts.get('source')?.trim() || null }];
 }
