@@ -49,32 +49,32 @@ export interface ImportedJob {
   readonly missing: readonly string[];
 }
 
-/** The keys of job.yaml in the order of the output. */
+/** The keys of job.yaml in the order of the output; `yamlOf` omits those that are undefined or empty. */
 interface Draft {
-  name: string;
-  queue?: string;
-  source?: string;
-  framework?: 'none';
-  command?: string;
-  tags?: string[];
-  env: Record<string, string>;
-  roles: Record<string, DraftRole>;
-  success?: 'chief';
-  gang?: { timeout: string };
-  heartbeat: { interval?: string; missed?: number };
-  tensorboard?: { logdir: string; memory?: string } | undefined;
-  timeout?: string;
-  master: { memory?: string; vcores?: number; nodeLabel?: string };
+  readonly name: string;
+  readonly queue: string | undefined;
+  readonly source: string | undefined;
+  readonly framework: 'none' | undefined;
+  readonly command: string | undefined;
+  readonly tags: readonly string[] | undefined;
+  readonly env: Readonly<Record<string, string>>;
+  readonly roles: Readonly<Record<string, DraftRole>>;
+  readonly success: 'chief' | undefined;
+  readonly gang: { readonly timeout: string | undefined };
+  readonly heartbeat: { readonly interval: string | undefined; readonly missed: number | undefined };
+  readonly tensorboard: { readonly logdir: string; readonly memory: string | undefined } | undefined;
+  readonly timeout: string | undefined;
+  readonly master: { readonly memory: string | undefined; readonly vcores: number | undefined; readonly nodeLabel: string | undefined };
 }
 
 interface DraftRole {
-  instances: number;
-  resources: { memory: string; vcores: number; gpus?: number };
-  command?: string;
-  nodeLabel?: string;
-  untracked?: true;
-  sidecar?: true;
-  restart?: { policy: 'never' };
+  readonly instances: number;
+  readonly resources: { readonly memory: string; readonly vcores: number; readonly gpus: number | undefined };
+  readonly command: string | undefined;
+  readonly nodeLabel: string | undefined;
+  readonly untracked: true | undefined;
+  readonly sidecar: true | undefined;
+  readonly restart: { readonly policy: 'never' } | undefined;
 }
 
 /** TonY's defaults that differ from those of tony-ts. */
@@ -123,7 +123,7 @@ export function convertTony(xml: string, { file, settings = [], ...given }: Tony
 function rolesOf(said: ReadonlyMap<string, string>): string[] {
   const named = [...said].flatMap(([key, value]) => {
     const [, role] = /^tony\.([a-z]+)\.instances$/.exec(key) ?? [];
-    return role !== undefined && number(value) !== null && Number(value) > 0 ? [role] : [];
+    return role !== undefined && positive(value) !== undefined ? [role] : [];
   });
   if (named.length > 0) return named;
   // A single-program job, which TonY runs within its ApplicationMaster.
@@ -145,77 +145,59 @@ function draftOf(
   { sourceFolder }: TonyArguments,
   file: string,
 ): Draft {
-  const list = (key: string, fallback = ''): string[] => splitList(said.get(key) ?? fallback);
-  const untracked = list('tony.application.untracked.jobtypes', UNTRACKED);
-  const sidecars = list('tony.application.sidecar.jobtypes', SIDECAR);
-  const stopping = list('tony.application.stop-on-failure-jobtypes', STOPPING);
   const logdir = said.get('tony.application.tensorboard-log-dir');
-  const label = said.get('tony.application.node-label');
   // If the job names its summary folder, TensorBoard is a setting and not a role.
   const own = names.filter((name) => logdir === undefined || name !== SIDECAR);
-  const roles = Object.fromEntries(
-    own.map((name): [string, DraftRole] => {
-      const of = (key: string): string | undefined => said.get(`tony.${name}.${key}`);
-      const single = said.get(`tony.${name}.instances`) === undefined;
-      const gpus = number(single ? said.get('tony.am.gpus') : of('gpus')) ?? 0;
-      const nodeLabel = of('node-label') ?? label;
-      const roleCommand = of('command');
-      return [
-        name,
-        {
-          instances: number(of('instances')) ?? 1,
-          resources: {
-            memory: memoryText(single ? said.get('tony.am.memory') : of('memory')),
-            vcores: number(single ? said.get('tony.am.vcores') : of('vcores')) ?? 1,
-            ...(gpus > 0 ? { gpus } : {}),
-          },
-          ...(roleCommand === undefined ? {} : { command: roleCommand }),
-          ...(nodeLabel === undefined ? {} : { nodeLabel }),
-          ...(sidecars.includes(name) ? { sidecar: true as const } : untracked.includes(name) ? { untracked: true as const } : {}),
-          ...(stopping.includes(name) && !sidecars.includes(name) ? { restart: { policy: 'never' as const } } : {}),
-        },
-      ];
-    }),
-  );
-  const queue = said.get('tony.yarn.queue');
-  const source = sourceFolder ?? said.get('tony.src.dir');
-  const tags = list('tony.application.tags');
+  const roles = Object.fromEntries(own.map((name) => [name, draftRole(said, name)]));
+  const commands = [command, ...Object.values(roles).map((role) => role.command)];
+  const runsNode = commands.some((each) => each !== undefined && /(^|[\s/])(node|npx|npm)\s|\.[cm]?[jt]s\b/.test(each));
+  const tags = splitList(said.get('tony.application.tags') ?? '');
   const gang = positive(said.get('tony.container.allocation.timeout'));
   const interval = positive(said.get('tony.task.heartbeat-interval-ms'));
   const missed = positive(said.get('tony.task.max-missed-heartbeats'));
   const timeout = positive(said.get('tony.application.timeout'));
-  const tensorBoardMemory = said.get('tony.tensorboard.memory');
-  const vcores = positive(said.get('tony.am.vcores'));
-  const masterMemory = said.get('tony.am.memory');
-  const masterLabel = said.get('tony.am.node-label') ?? label;
-  const commands = [command, ...Object.values(roles).map((role) => role.command)];
   return {
     name: jobName(said.get('tony.application.name') ?? basename(file, '.xml')),
-    ...(queue === undefined ? {} : { queue }),
-    ...(source === undefined ? {} : { source }),
+    queue: said.get('tony.yarn.queue'),
+    source: sourceFolder ?? said.get('tony.src.dir'),
     // TensorFlow.js is included only for programs that run on Node.
-    ...(commands.some((each) => each !== undefined && /(^|[\s/])(node|npx|npm)\s|\.[cm]?[jt]s\b/.test(each))
-      ? {}
-      : { framework: 'none' as const }),
-    ...(command === undefined ? {} : { command }),
-    ...(tags.length === 0 ? {} : { tags }),
+    framework: runsNode ? undefined : 'none',
+    command,
+    tags: tags.length === 0 ? undefined : tags,
     env: { ...assignments(said.get('tony.containers.envs')), ...assignments(said.get('tony.execution.envs')) },
     roles,
-    ...(said.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? { success: 'chief' as const } : {}),
-    ...(gang === null ? {} : { gang: { timeout: `${Math.max(1, Math.min(LONGEST_GANG_S, Math.ceil(gang / 1000)))}s` } }),
+    success: said.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? 'chief' : undefined,
+    gang: { timeout: gang === undefined ? undefined : `${Math.max(1, Math.min(LONGEST_GANG_S, Math.ceil(gang / 1000)))}s` },
     heartbeat: {
-      ...(interval === null ? {} : { interval: `${Math.max(100, Math.min(60_000, interval))}ms` }),
-      ...(missed === null ? {} : { missed: Math.max(2, Math.min(1000, missed)) }),
+      interval: interval === undefined ? undefined : `${Math.max(100, Math.min(60_000, interval))}ms`,
+      missed: missed && Math.max(2, Math.min(1000, missed)),
     },
-    ...(logdir === undefined
-      ? {}
-      : { tensorboard: { logdir, ...(tensorBoardMemory === undefined ? {} : { memory: memoryText(tensorBoardMemory) }) } }),
-    ...(timeout === null ? {} : { timeout: `${Math.ceil(timeout / 1000)}s` }),
+    tensorboard: logdir === undefined ? undefined : { logdir, memory: memoryIfSaid(said.get('tony.tensorboard.memory')) },
+    timeout: timeout === undefined ? undefined : `${Math.ceil(timeout / 1000)}s`,
     master: {
-      ...(masterMemory === undefined ? {} : { memory: memoryText(masterMemory) }),
-      ...(vcores === null ? {} : { vcores }),
-      ...(masterLabel === undefined ? {} : { nodeLabel: masterLabel }),
+      memory: memoryIfSaid(said.get('tony.am.memory')),
+      vcores: positive(said.get('tony.am.vcores')),
+      nodeLabel: said.get('tony.am.node-label') ?? said.get('tony.application.node-label'),
     },
+  };
+}
+
+function draftRole(said: ReadonlyMap<string, string>, name: string): DraftRole {
+  const of = (key: string): string | undefined => said.get(`tony.${name}.${key}`);
+  const isNamed = (key: string, fallback: string): boolean => splitList(said.get(key) ?? fallback).includes(name);
+  const single = of('instances') === undefined;
+  const resource = (key: string): string | undefined => (single ? said.get(`tony.am.${key}`) : of(key));
+  const sidecar = isNamed('tony.application.sidecar.jobtypes', SIDECAR);
+  const untracked = isNamed('tony.application.untracked.jobtypes', UNTRACKED);
+  const stopping = isNamed('tony.application.stop-on-failure-jobtypes', STOPPING);
+  return {
+    instances: number(of('instances')) ?? 1,
+    resources: { memory: memoryText(resource('memory')), vcores: number(resource('vcores')) ?? 1, gpus: positive(resource('gpus')) },
+    command: of('command'),
+    nodeLabel: of('node-label') ?? said.get('tony.application.node-label'),
+    untracked: (untracked && !sidecar) || undefined,
+    sidecar: sidecar || undefined,
+    restart: stopping && !sidecar ? { policy: 'never' } : undefined,
   };
 }
 
@@ -273,9 +255,9 @@ function stands(draft: Draft, places: string): boolean {
 const ON_ONE_LINE = new Set(['resources', 'restart', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master']);
 
 function yamlOf(draft: Draft, file: string): string {
-  const said = Object.entries(draft).filter(
-    ([, value]: [string, unknown]) =>
-      value !== undefined && !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
+  // JSON omits what is undefined.
+  const said = Object.entries(JSON.parse(JSON.stringify(draft)) as object).filter(
+    ([, value]: [string, unknown]) => !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
   );
   const document = new Document(Object.fromEntries(said));
   document.commentBefore = ` From ${basename(file)} of TonY. tony-ts config explain KEY says what a key means.`;
@@ -317,14 +299,17 @@ function memoryText(text: string = DEFAULT_MEMORY): string {
   return parseMemory(size) === undefined ? text : size;
 }
 
-function number(text: string | undefined): number | null {
-  return text !== undefined && /^\d+$/.test(text) ? Number(text) : null;
+function memoryIfSaid(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : memoryText(text);
+}
+
+function number(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
 }
 
 /** TonY uses -1 and 0 for no limit. */
-function positive(text: string | undefined): number | null {
-  const value = number(text);
-  return value === null || value === 0 ? null : value;
+function positive(text: string | undefined): number | undefined {
+  return number(text) || undefined;
 }
 
 function splitList(text: string): string[] {

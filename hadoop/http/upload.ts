@@ -5,6 +5,13 @@ import { type HttpClient, headOf } from './http-client.ts';
 /** Bytes per write: smaller writes reduce the throughput of a DataNode by a third. */
 const PIECE_BYTES = 1024 * 1024;
 
+export interface UploadOptions {
+  readonly idleTimeoutMs: number;
+  /** Total length of a stream. */
+  readonly length?: number | undefined;
+  readonly onProgress?: ((bytes: number) => void) | undefined;
+}
+
 /**
  * Sends a body of any length, with chunked encoding when the length is unknown. Resolves with the head of the response, which may arrive
  * before the whole body is sent if the server rejects the request.
@@ -13,12 +20,7 @@ export async function upload(
   http: HttpClient,
   url: URL,
   data: Uint8Array | AsyncIterable<Uint8Array>,
-  options: {
-    readonly idleTimeoutMs: number;
-    /** Total length of a stream. */
-    readonly length?: number | undefined;
-    readonly onProgress?: ((bytes: number) => void) | undefined;
-  },
+  options: UploadOptions,
 ): Promise<IncomingMessage> {
   let waitsForSource = false;
   const whole = data instanceof Uint8Array;
