@@ -45,15 +45,7 @@ const PROGRAM = [
 ].join('; ');
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      tasks: { type: 'string', default: '200' },
-      viewers: { type: 'string', default: '20' },
-      seconds: { type: 'string', default: '120' },
-      output: { type: 'string', default: 'text' },
-    },
-  });
-  const [tasks, viewers, seconds] = [Number(values.tasks), Number(values.viewers), Number(values.seconds)];
+  const { tasks, viewers, seconds, isJson } = settings();
   const progress = (line: string): void => void process.stderr.write(`${line}\n`);
   const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
   if ((await cluster.stoppedDaemons()).length < 5) throw new Error('this needs a cluster of its own: npm run cluster -- down');
@@ -66,10 +58,7 @@ async function main(): Promise<void> {
   const wait = (ms: number): Promise<void> => delay(ms, undefined, { signal: interrupted.signal });
   let applicationId: string | null = null;
   try {
-    // Nodes offer nominal memory: enough for the requests of all tasks.
-    const memoryMb = Math.max(8192, tasks * 128);
-    const [memory, cpus] = ['yarn.nodemanager.resource.memory-mb', 'yarn.nodemanager.resource.cpu-vcores'];
-    await cluster.up({ fresh: true, yarn: { [memory]: memoryMb, [cpus]: Math.max(8, tasks) }, log: progress });
+    await start(cluster, tasks, progress);
     const port = await observer.record('localhost', cluster.ports.resourcemanager.scheduler);
     const environment = await leadThrough(cluster, port, folder);
     const storage = createStorage({ hadoop: await HadoopConfiguration.fromDirectory(cluster.configuration), user: USER });
@@ -77,17 +66,10 @@ async function main(): Promise<void> {
     const api = `${cluster.resourceManager}/proxy/${applicationId}/tony/api`;
     progress(`${applicationId}: ${tasks} tasks are being started`);
     const began = performance.now();
-    let status: JobStatus | null = null;
-    for (let running = 0; running < tasks; ) {
-      status = (await poll(`${api}/job`).catch(() => null)) as JobStatus | null;
-      running = status?.tasks.filter(({ state }) => state === 'running').length ?? 0;
-      if (performance.now() - began > 600_000) throw new Error(`only ${running} of ${tasks} tasks run`);
-      await wait(1000);
-    }
-    const summaries = status?.summaryDir ?? '';
+    const summaries = await untilRunning(api, tasks, wait);
     await Promise.all(Array.from({ length: RUNS }, (_, run) => writeCurves(storage, `${summaries}/run-${run}`, 0, STEPS)));
-    const launchS = (performance.now() - began) / 1000;
-    progress(`all tasks run after ${Math.round(launchS)} s`);
+    const launchS = Math.round((performance.now() - began) / 1000);
+    progress(`all tasks run after ${launchS} s`);
     const master = await findMaster(applicationId);
     observer.order({ type: 'probe', host: '127.0.0.1', port: master.webPort, user: USER });
 
@@ -105,37 +87,11 @@ async function main(): Promise<void> {
     const outside = await observer.report();
     viewing.abort();
     storage.close();
-    const result = {
-      tasks,
-      viewers,
-      seconds,
-      launchS: Math.round(launchS),
-      load: loadavg()[0]?.toFixed(1),
-      beats: outside.pauses.length,
-      beatLatenessP99Ms: percentile(
-        outside.pauses.map((pause) => Math.max(0, pause - BEAT_MS)),
-        0.99,
-      ),
-      beatLatenessMaxMs: Math.max(0, ...outside.pauses.map((pause) => Math.round(pause - BEAT_MS))),
-      answerMedianMs: percentile(outside.answers, 0.5),
-      answerP99Ms: percentile(outside.answers, 0.99),
-      answerMaxMs: percentile(outside.answers, 1),
-      lostAnswers: outside.lost,
-      ownLatenessP99Ms: percentile(seen.lateness, 1),
-      executorSilenceP99Ms: percentile(
-        seen.silences.map((silent) => Math.max(0, silent - HEARTBEAT_MS)),
-        0.99,
-      ),
-      viewerAnswers: seen.latencies.length,
-      viewerFailures: seen.failures,
-      viewerMedianMs: percentile(seen.latencies, 0.5),
-      viewerP99Ms: percentile(seen.latencies, 0.99),
+    const memoryUse = {
       residentMiB: Math.round(Math.max(...resident)),
       residentPeakMiB: Math.round((await memoryOf(master.pid, 'VmHWM')) / 1024),
-      masterCpuCores: Math.round((seen.cpu.reduce((sum, cores) => sum + cores, 0) / Math.max(1, seen.cpu.length)) * 100) / 100,
-      machineLatenessP99Ms: percentile(outside.idle, 0.99),
     };
-    print(result, values.output === 'json');
+    print({ tasks, viewers, seconds, launchS, ...resultOf(outside, seen), ...memoryUse }, isJson);
   } finally {
     viewing.abort();
     observer.close();
@@ -143,6 +99,61 @@ async function main(): Promise<void> {
     await rm(folder, { recursive: true, force: true });
     await cluster.down();
   }
+}
+
+function settings(): { readonly tasks: number; readonly viewers: number; readonly seconds: number; readonly isJson: boolean } {
+  const { values } = parseArgs({
+    options: {
+      tasks: { type: 'string', default: '200' },
+      viewers: { type: 'string', default: '20' },
+      seconds: { type: 'string', default: '120' },
+      output: { type: 'string', default: 'text' },
+    },
+  });
+  const { tasks, viewers, seconds, output } = values;
+  return { tasks: Number(tasks), viewers: Number(viewers), seconds: Number(seconds), isJson: output === 'json' };
+}
+
+/** Starts a cluster whose nodes offer nominal memory, enough for the requests of all tasks. */
+async function start(cluster: Cluster, tasks: number, log: (line: string) => void): Promise<void> {
+  const [memory, cpus] = ['yarn.nodemanager.resource.memory-mb', 'yarn.nodemanager.resource.cpu-vcores'];
+  await cluster.up({ fresh: true, yarn: { [memory]: Math.max(8192, tasks * 128), [cpus]: Math.max(8, tasks) }, log });
+}
+
+/** Waits until all tasks run; returns the job's summary folder. */
+async function untilRunning(api: string, tasks: number, wait: (ms: number) => Promise<void>): Promise<string> {
+  const began = performance.now();
+  for (;;) {
+    const status = (await poll(`${api}/job`).catch(() => null)) as JobStatus | null;
+    const running = status?.tasks.filter(({ state }) => state === 'running').length ?? 0;
+    if (status !== null && running >= tasks) return status.summaryDir;
+    if (performance.now() - began > 600_000) throw new Error(`only ${running} of ${tasks} tasks run`);
+    await wait(1000);
+  }
+}
+
+function resultOf(outside: Answer & { type: 'seen' }, seen: Sightings): Readonly<Record<string, number | string | undefined>> {
+  const beatLateness = outside.pauses.map((pause) => Math.max(0, pause - BEAT_MS));
+  const silences = seen.silences.map((silent) => Math.max(0, silent - HEARTBEAT_MS));
+  const cpuCores = seen.cpu.reduce((sum, cores) => sum + cores, 0) / Math.max(1, seen.cpu.length);
+  return {
+    load: loadavg()[0]?.toFixed(1),
+    beats: outside.pauses.length,
+    beatLatenessP99Ms: percentile(beatLateness, 0.99),
+    beatLatenessMaxMs: Math.round(Math.max(0, ...beatLateness)),
+    answerMedianMs: percentile(outside.answers, 0.5),
+    answerP99Ms: percentile(outside.answers, 0.99),
+    answerMaxMs: percentile(outside.answers, 1),
+    lostAnswers: outside.lost,
+    ownLatenessP99Ms: percentile(seen.lateness, 1),
+    executorSilenceP99Ms: percentile(silences, 0.99),
+    viewerAnswers: seen.latencies.length,
+    viewerFailures: seen.failures,
+    viewerMedianMs: percentile(seen.latencies, 0.5),
+    viewerP99Ms: percentile(seen.latencies, 0.99),
+    masterCpuCores: Math.round(cpuCores * 100) / 100,
+    machineLatenessP99Ms: percentile(outside.idle, 0.99),
+  };
 }
 
 class Observer {

@@ -34,30 +34,13 @@ const INPUTS = 784;
 const BATCH = 64;
 const STEPS = 5;
 
+type Tf = Awaited<ReturnType<typeof loadBackend>>['tf'];
+
 /** One training process of the benchmark: prints one line per round with the cost of a checkpoint. */
 export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: PauseStart): Promise<void> {
   const { tf } = await loadBackend(1);
   const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user });
-  // The weights, and two moments per weight.
-  const parameters = (mebibytes * MIB) / 4 / 3;
-  const units = Math.max(1, Math.round((-INPUTS + Math.sqrt(INPUTS ** 2 + 4 * parameters)) / 2));
-  const model = tf.sequential();
-  model.add(tf.layers.dense({ units, inputShape: [INPUTS], activation: 'relu' }));
-  model.add(tf.layers.dense({ units, activation: 'relu' }));
-  model.add(tf.layers.dense({ units: 10, activation: 'softmax' }));
-  model.compile({ optimizer: 'adam', loss: 'categoricalCrossentropy' });
-  const x = tf.randomNormal([BATCH, INPUTS]);
-  const y = tf.oneHot(tf.randomUniform([BATCH], 0, 10, 'int32'), 10).toFloat();
-  const compiled = inspectModel(tf, model);
-  const steps = async () => {
-    const before = performance.now();
-    for (let step = 0; step < STEPS; step++) {
-      await model.trainOnBatch(x, y);
-      // As between two steps of `fit`, which wait for the ring and the data.
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    return (performance.now() - before) / STEPS;
-  };
+  const { compiled, steps } = trainer(tf, mebibytes);
   // Opened as `join` opens it; the thread's program is beside the training library's.
   const thread = CheckpointThread.open(pathToFileURL(path.resolve('dist', 'container', 'checkpoint-thread.mjs')));
   let failure: string | null = null;
@@ -72,36 +55,67 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
   });
   for (let round = 0; round <= rounds; round++) {
     const stepAlone = await steps();
-    const position = { step: round, phase: { name: 'fit-1', start: 0 }, epoch: 0, examples: 0, seed: 1, iterations: round, final: false };
-    let taken: readonly { readonly bytes: Uint8Array }[] = [];
-    const before = performance.now();
-    await writer.record(async () => {
-      const tensors = await captureState(tf, compiled);
-      taken = tensors;
-      return { position, tensors };
-    });
-    const pause = performance.now() - before;
-    // Training continues until the checkpoint is written.
-    let isWritten = false;
-    const written = writer.finish().finally(() => {
-      isWritten = true;
-    });
-    const began = performance.now();
-    const beside: number[] = [];
-    while (!isWritten) beside.push(await steps());
-    await written;
-    const upload = performance.now() - began;
-    const stepBeside = beside.reduce((sum, each) => sum + each, 0) / beside.length;
+    const { pause, taken } = await record(writer, round, () => captureState(tf, compiled));
+    const { upload, stepBeside } = await trainUntilWritten(writer, steps);
     if (failure !== null) throw new Error(failure);
     const copying = performance.now();
-    let copies = taken.map(({ bytes }) => bytes.slice());
+    const copies = taken.map(({ bytes }) => bytes.slice());
     const copy = performance.now() - copying;
     const size = copies.reduce((sum, { length }) => sum + length, 0) / MIB;
-    copies = [];
     // The first round is a warm-up.
     if (round > 0)
       process.stdout.write(`${JSON.stringify({ mebibytes: size, pause, copy, stepAlone, stepBeside, upload } satisfies PauseRound)}\n`);
   }
   storage.close();
   await thread?.close();
+}
+
+/** A model of the given size, and a function that takes `STEPS` steps and returns the time of one. */
+function trainer(tf: Tf, mebibytes: number) {
+  // The weights, and two moments per weight.
+  const parameters = (mebibytes * MIB) / 4 / 3;
+  const units = Math.max(1, Math.round((-INPUTS + Math.sqrt(INPUTS ** 2 + 4 * parameters)) / 2));
+  const model = tf.sequential();
+  model.add(tf.layers.dense({ units, inputShape: [INPUTS], activation: 'relu' }));
+  model.add(tf.layers.dense({ units, activation: 'relu' }));
+  model.add(tf.layers.dense({ units: 10, activation: 'softmax' }));
+  model.compile({ optimizer: 'adam', loss: 'categoricalCrossentropy' });
+  const x = tf.randomNormal([BATCH, INPUTS]);
+  const y = tf.oneHot(tf.randomUniform([BATCH], 0, 10, 'int32'), 10).toFloat();
+  const steps = async (): Promise<number> => {
+    const before = performance.now();
+    for (let step = 0; step < STEPS; step++) {
+      await model.trainOnBatch(x, y);
+      // As between two steps of `fit`, which wait for the ring and the data.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return (performance.now() - before) / STEPS;
+  };
+  return { compiled: inspectModel(tf, model), steps };
+}
+
+/** Takes a checkpoint; `pause` is the time for which training stands still. */
+async function record(writer: CheckpointWriter, round: number, capture: () => ReturnType<typeof captureState>) {
+  const position = { step: round, phase: { name: 'fit-1', start: 0 }, epoch: 0, examples: 0, seed: 1, iterations: round, final: false };
+  let taken: readonly { readonly bytes: Uint8Array }[] = [];
+  const before = performance.now();
+  await writer.record(async () => {
+    const tensors = await capture();
+    taken = tensors;
+    return { position, tensors };
+  });
+  return { pause: performance.now() - before, taken };
+}
+
+/** Training continues until the checkpoint is written. */
+async function trainUntilWritten(writer: CheckpointWriter, steps: () => Promise<number>) {
+  let isWritten = false;
+  const written = writer.finish().finally(() => {
+    isWritten = true;
+  });
+  const began = performance.now();
+  const beside: number[] = [];
+  while (!isWritten) beside.push(await steps());
+  await written;
+  return { upload: performance.now() - began, stepBeside: beside.reduce((sum, each) => sum + each, 0) / beside.length };
 }

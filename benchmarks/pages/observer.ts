@@ -33,71 +33,73 @@ export function proxied(user: string): { Cookie: string } {
   return { Cookie: `proxy-user=${user}` };
 }
 
+interface Measurements {
+  pauses: number[];
+  answers: number[];
+  lost: number;
+  idle: number[];
+}
+
+const nothing = (): Measurements => ({ pauses: [], answers: [], lost: 0, idle: [] });
+
 export function observe(): void {
   const port = parentPort;
   if (port === null) return;
-  let pauses: number[] = [];
-  let answers: number[] = [];
-  let lost = 0;
-  let idle: number[] = [];
+  const seen = nothing();
   const say = (answer: Answer): void => port.postMessage(answer);
-
-  function record(target: { host: string; port: number }): void {
-    const server = createServer((client) => {
-      const upstream = connect({ host: target.host, port: target.port, noDelay: true });
-      client.setNoDelay(true);
-      let answeredAt: number | null = null;
-      carry(client, upstream, () => {
-        if (answeredAt !== null) pauses.push(performance.now() - answeredAt);
-        answeredAt = null;
-      });
-      carry(upstream, client, () => {
-        answeredAt = performance.now();
-      });
-    });
-    server.listen(0, '127.0.0.1', () => say({ type: 'recording', port: (server.address() as AddressInfo).port }));
-    server.unref();
-  }
-
-  function probe({ host, port, user }: Order & { type: 'probe' }): void {
-    const headers = proxied(user);
-    const agent = new Agent({ keepAlive: true });
-    let due = performance.now();
-    // Independent of earlier requests: a request that waited for another would include that request's time in its own.
-    const ask = (): void => {
-      for (; due <= performance.now(); due += PROBE_MS) question(due);
-      setTimeout(ask, due - performance.now()).unref();
-    };
-    const question = (since: number): void => {
-      const asked = get({ agent, headers, host, port, path: '/tony/api/none', timeout: ANSWER_MS });
-      asked.once('response', (response) => response.resume().once('end', () => answers.push(performance.now() - since)));
-      asked.once('timeout', () => asked.destroy());
-      asked.once('error', () => lost++);
-    };
-    ask();
-  }
-
-  let tick = performance.now() + PROBE_MS;
-  const beat = (): void => {
-    // Also counts the timers that would have been due in the meantime, as for the requests.
-    for (; tick <= performance.now(); tick += PROBE_MS) idle.push(performance.now() - tick);
-    setTimeout(beat, tick - performance.now()).unref();
-  };
-  setTimeout(beat, PROBE_MS).unref();
-
+  everyProbe((due) => seen.idle.push(performance.now() - due));
   port.on('message', (order: Order) => {
     switch (order.type) {
       case 'record':
-        return record(order);
+        return record(order, seen, (recording) => say({ type: 'recording', port: recording }));
       case 'probe':
-        return probe(order);
+        return probe(order, seen);
       case 'forget':
-        [pauses, answers, lost, idle] = [[], [], 0, []];
+        Object.assign(seen, nothing());
         return;
       case 'report':
-        return say({ type: 'seen', pauses, answers, lost, idle });
+        return say({ type: 'seen', ...seen });
     }
   });
+}
+
+function record(target: Order & { type: 'record' }, seen: Measurements, listening: (port: number) => void): void {
+  const server = createServer((client) => {
+    const upstream = connect({ host: target.host, port: target.port, noDelay: true });
+    client.setNoDelay(true);
+    let answeredAt: number | null = null;
+    carry(client, upstream, () => {
+      if (answeredAt !== null) seen.pauses.push(performance.now() - answeredAt);
+      answeredAt = null;
+    });
+    carry(upstream, client, () => {
+      answeredAt = performance.now();
+    });
+  });
+  server.listen(0, '127.0.0.1', () => listening((server.address() as AddressInfo).port));
+  server.unref();
+}
+
+function probe({ host, port, user }: Order & { type: 'probe' }, seen: Measurements): void {
+  const headers = proxied(user);
+  const agent = new Agent({ keepAlive: true });
+  // Independent of earlier requests: a request that waited for another would include that request's time in its own.
+  everyProbe((due) => {
+    const asked = get({ agent, headers, host, port, path: '/tony/api/none', timeout: ANSWER_MS });
+    asked.once('response', (response) => response.resume().once('end', () => seen.answers.push(performance.now() - due)));
+    asked.once('timeout', () => asked.destroy());
+    asked.once('error', () => seen.lost++);
+  });
+}
+
+/** Calls `act` with each due time. After a delay, also with the times that would have been due in the meantime. */
+function everyProbe(act: (due: number) => void): void {
+  let due = performance.now() + PROBE_MS;
+  const tick = (): void => {
+    for (; due <= performance.now(); due += PROBE_MS) act(due);
+    setTimeout(tick, due - performance.now()).unref();
+  };
+  tick();
 }
 
 function carry(from: Socket, to: Socket, passed: () => void): void {
