@@ -2,6 +2,7 @@ import { describeFailure } from '../../conf/event-text.ts';
 import { taskFailure } from '../../conf/job-status.fixture.ts';
 import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from '../../conf/status.ts';
 import type { JobView, ScalarCharts } from '../../web/job-view.ts';
+import { at, chartsOf, job, lines, running, samplesOf, started, task, usage } from './scene-parts.ts';
 
 /** Job states for the page to display; the figures come from real runs, or follow their shape. */
 
@@ -72,35 +73,7 @@ export function runningScene(now = Date.now()): Scene {
       ],
       notices: ['The HDFS NameNode did not answer for 4 s; the checkpoint of step 3200 was written at the second try.'],
     },
-    entries: [
-      at(startedAt + 300, 'master-registered', { detail: 'attempt 1, queue research, 0 containers from before' }),
-      ...started('worker', 0, startedAt + 1_900, 2, 1),
-      ...started('worker', 1, startedAt + 2_600, 3, 1),
-      at(startedAt + 8_000, 'generation-started', { generation: 1, detail: '2 ranked tasks' }),
-      ...running('worker', 0, startedAt + 8_100, 2, 1),
-      ...running('worker', 1, startedAt + 8_150, 3, 1),
-      ...started('evaluator', 0, startedAt + 2_700, 4, 1),
-      ...running('evaluator', 0, startedAt + 8_400, 4, 1),
-      at(startedAt + 5 * MINUTE, 'task-failed', {
-        role: 'worker',
-        index: 1,
-        generation: 1,
-        failure: lost,
-      }),
-      at(startedAt + 5 * MINUTE + 100, 'program-stopped', {
-        role: 'worker',
-        index: 0,
-        generation: 1,
-        containerId: 'container_1795247621148_0042_01_000002',
-        detail: 'a new generation is formed',
-      }),
-      ...started('worker', 1, startedAt + 5 * MINUTE + 9_000, 5, 2),
-      at(startedAt + 5 * MINUTE + 16_000, 'generation-started', { generation: 2, detail: '2 ranked tasks' }),
-      ...running('worker', 0, startedAt + 5 * MINUTE + 16_100, 2, 2),
-      ...running('worker', 1, startedAt + 5 * MINUTE + 16_200, 5, 2),
-      ...started('tensorboard', 0, startedAt + 20_000, 6, 1),
-      ...running('tensorboard', 0, startedAt + 26_000, 6, 1),
-    ].sort((a, b) => a.at - b.at),
+    entries: runningEntries(startedAt),
     samples: samplesOf(tasks, startedAt + 9_000, now),
     charts: chartsOf(startedAt),
     logs: {
@@ -110,27 +83,61 @@ export function runningScene(now = Date.now()): Scene {
       'worker:1/stderr': '',
       'master/tony.log': '{"level":"info","time":1795247621956,"attempt":1,"msg":"registered with the ResourceManager"}\n',
     },
-    configuration: {
-      version: 1,
-      applicationId: 'application_1795247621148_0042',
-      user: 'alice',
-      job: {
-        name: 'mnist-convnet',
-        framework: 'tfjs',
-        env: { API_TOKEN: '***', OMP_NUM_THREADS: '4' },
-        roles: [
-          {
-            name: 'worker',
-            instances: 2,
-            command: 'npm ci\nnode train.ts --epochs 20\n',
-            resources: { memoryMb: 1536, vcores: 1, gpus: 1 },
-          },
-        ],
-        tags: [],
-      },
-    },
+    configuration: CONFIGURATION,
   };
 }
+
+function runningEntries(startedAt: number): HistoryEntry[] {
+  return [
+    at(startedAt + 300, 'master-registered', { detail: 'attempt 1, queue research, 0 containers from before' }),
+    ...started('worker', 0, startedAt + 1_900, 2, 1),
+    ...started('worker', 1, startedAt + 2_600, 3, 1),
+    at(startedAt + 8_000, 'generation-started', { generation: 1, detail: '2 ranked tasks' }),
+    ...running('worker', 0, startedAt + 8_100, 2, 1),
+    ...running('worker', 1, startedAt + 8_150, 3, 1),
+    ...started('evaluator', 0, startedAt + 2_700, 4, 1),
+    ...running('evaluator', 0, startedAt + 8_400, 4, 1),
+    at(startedAt + 5 * MINUTE, 'task-failed', {
+      role: 'worker',
+      index: 1,
+      generation: 1,
+      failure: lost,
+    }),
+    at(startedAt + 5 * MINUTE + 100, 'program-stopped', {
+      role: 'worker',
+      index: 0,
+      generation: 1,
+      containerId: 'container_1795247621148_0042_01_000002',
+      detail: 'a new generation is formed',
+    }),
+    ...started('worker', 1, startedAt + 5 * MINUTE + 9_000, 5, 2),
+    at(startedAt + 5 * MINUTE + 16_000, 'generation-started', { generation: 2, detail: '2 ranked tasks' }),
+    ...running('worker', 0, startedAt + 5 * MINUTE + 16_100, 2, 2),
+    ...running('worker', 1, startedAt + 5 * MINUTE + 16_200, 5, 2),
+    ...started('tensorboard', 0, startedAt + 20_000, 6, 1),
+    ...running('tensorboard', 0, startedAt + 26_000, 6, 1),
+  ].sort((a, b) => a.at - b.at);
+}
+
+const CONFIGURATION = {
+  version: 1,
+  applicationId: 'application_1795247621148_0042',
+  user: 'alice',
+  job: {
+    name: 'mnist-convnet',
+    framework: 'tfjs',
+    env: { API_TOKEN: '***', OMP_NUM_THREADS: '4' },
+    roles: [
+      {
+        name: 'worker',
+        instances: 2,
+        command: 'npm ci\nnode train.ts --epochs 20\n',
+        resources: { memoryMb: 1536, vcores: 1, gpus: 1 },
+      },
+    ],
+    tags: [],
+  },
+};
 
 export function waitingScene(now = Date.now()): Scene {
   const startedAt = now - 3 * MINUTE;
@@ -225,37 +232,9 @@ export function failedScene(now = Date.now()): Scene {
   };
 }
 
-export function largeScene(now = Date.now(), workers = 192): Scene {
+export function largeScene(now = Date.now()): Scene {
   const startedAt = now - 95 * MINUTE;
-  const states: TaskState[] = [
-    'running',
-    'running',
-    'running',
-    'running',
-    'running',
-    'running',
-    'running',
-    'launching',
-    'requested',
-    'running',
-  ];
-  const tasks = [
-    ...Array.from({ length: workers }, (_, index) => {
-      const state = index > 180 ? (states[index % 10] ?? 'running') : 'running';
-      return task('worker', index, {
-        state,
-        step: state === 'running' ? 120_000 + (index % 7) : 0,
-        generation: 4,
-        node: state === 'requested' ? null : `gpu-${String(index % 48).padStart(2, '0')}.rack${index % 6}.example.com:8041`,
-        usage: state === 'running' ? usage(9.2e9 + (index % 13) * 1.1e8, 3.1 + (index % 5) / 4, [0.86 + (index % 9) / 80]) : null,
-        silentMs: state === 'running' ? (index * 137) % 3_000 : null,
-        attempts: index % 31 === 5 ? 3 : 1,
-      });
-    }),
-    ...Array.from({ length: 6 }, (_, index) => task('ps', index, { step: 0, usage: usage(21e9, 6.4, []), generation: 4 })),
-    task('evaluator', 0, { step: 119_000, usage: usage(4e9, 1, [0.2]) }),
-    task('tensorboard', 0, { usage: usage(3e8, 0.02, []) }),
-  ];
+  const tasks = largeTasks();
   const entries = [
     at(startedAt + 300, 'master-registered', { detail: 'attempt 1, queue research' }),
     ...tasks.flatMap(({ role, index, state }, order) => [
@@ -288,6 +267,30 @@ export function largeScene(now = Date.now(), workers = 192): Scene {
     ),
     charts: chartsOf(startedAt),
   };
+}
+
+const WORKERS = 192;
+/** The states of the workers that do not run. */
+const STARTING: Readonly<Record<number, TaskState>> = { 187: 'launching', 188: 'requested' };
+
+function largeTasks(): TaskStatus[] {
+  return [
+    ...Array.from({ length: WORKERS }, (_, index) => {
+      const state = STARTING[index] ?? 'running';
+      return task('worker', index, {
+        state,
+        step: state === 'running' ? 120_000 + (index % 7) : 0,
+        generation: 4,
+        node: state === 'requested' ? null : `gpu-${String(index % 48).padStart(2, '0')}.rack${index % 6}.example.com:8041`,
+        usage: state === 'running' ? usage(9.2e9 + (index % 13) * 1.1e8, 3.1 + (index % 5) / 4, [0.86 + (index % 9) / 80]) : null,
+        silentMs: state === 'running' ? (index * 137) % 3_000 : null,
+        attempts: index % 31 === 5 ? 3 : 1,
+      });
+    }),
+    ...Array.from({ length: 6 }, (_, index) => task('ps', index, { step: 0, usage: usage(21e9, 6.4, []), generation: 4 })),
+    task('evaluator', 0, { step: 119_000, usage: usage(4e9, 1, [0.2]) }),
+    task('tensorboard', 0, { usage: usage(3e8, 0.02, []) }),
+  ];
 }
 
 export function endedScene(now = Date.now()): Scene {
@@ -356,136 +359,4 @@ export function hostileScene(now = Date.now()): Scene {
     logs: { 'worker:0/stderr': `${HOSTILE}\n${HOSTILE}\n`, 'worker:0/stdout': HOSTILE },
     configuration: { [HOSTILE]: HOSTILE },
   };
-}
-
-function job(tasks: readonly TaskStatus[], startedAt: number): JobStatus {
-  return {
-    applicationId: 'application_1795247621148_0042',
-    name: 'mnist-convnet',
-    user: 'alice',
-    queue: 'research',
-    state: 'RUNNING',
-    message: '',
-    masterAttempt: 1,
-    generations: 1,
-    startedAt,
-    finishedAt: null,
-    step: 0,
-    metrics: {},
-    checkpointStep: 0,
-    checkpointDir: 'hdfs://nn.example.com:8020/user/alice/.tony-ts/output/application_1795247621148_0042/checkpoints',
-    summaryDir: 'hdfs://nn.example.com:8020/user/alice/.tony-ts/history/application_1795247621148_0042/summaries',
-    notices: [],
-    failure: null,
-    tensorboard: { state: 'off', message: '' },
-    elastic: null,
-    master: null,
-    tasks,
-    orphanedContainers: [],
-  };
-}
-
-function task(role: string, index: number, changes: Partial<TaskStatus>): TaskStatus {
-  return {
-    role,
-    index,
-    state: 'running',
-    generation: 1,
-    attempts: 1,
-    failures: 0,
-    containerId: `container_1795247621148_0042_01_${String(index + 2).padStart(6, '0')}`,
-    node: `node${index + 1}.example.com:8041`,
-    nodeHttp: `node${index + 1}.example.com:8042`,
-    step: 0,
-    metrics: {},
-    usage: null,
-    silentMs: 420 + index * 310,
-    exit: null,
-    failure: null,
-    ...changes,
-  };
-}
-
-function usage(rssBytes: number, cpuCores: number, utilizations: readonly number[]): TaskStatus['usage'] {
-  const gpus = utilizations.map((utilization, index) => ({ index, utilization, memoryUsedBytes: 9e9, memoryTotalBytes: 16e9 }));
-  return { rssBytes, cpuCores, gpus, stopped: false };
-}
-
-function at(when: number, event: string, details: Omit<HistoryEntry, 'at' | 'event'> = {}): HistoryEntry {
-  return { at: when, event, ...details };
-}
-
-function started(role: string, index: number, when: number, container: number, node: number): HistoryEntry[] {
-  const place = {
-    role,
-    index,
-    containerId: `container_1795247621148_0042_01_${String(container).padStart(6, '0')}`,
-    node: `node${node}.example.com:8041`,
-  };
-  return [
-    at(when - 1_100, 'task-requested', { role, index }),
-    at(when, 'container-allocated', place),
-    at(when + 4_200, 'executor-registered', { ...place, detail: '10.1.2.3:42881', phase: 'idle' }),
-  ];
-}
-
-function running(role: string, index: number, when: number, container: number, generation: number): HistoryEntry[] {
-  const containerId = `container_1795247621148_0042_01_${String(container).padStart(6, '0')}`;
-  return [at(when, 'program-started', { role, index, generation, containerId, node: `node${generation}.example.com:8041` })];
-}
-
-function samplesOf(tasks: readonly TaskStatus[], from: number, to: number, count = 140): UsageSample[] {
-  return Array.from({ length: count }, (_, sample) => ({
-    at: Math.round(from + ((to - from) * sample) / (count - 1)),
-    tasks: tasks.map(({ role, index, usage }, order) => {
-      const wave = Math.sin(sample / 7 + order) * 0.04 + Math.sin(sample * 1.7 + order * 3) * 0.03;
-      const warm = 1 - Math.exp(-(sample + 1) / 6);
-      return {
-        task: `${role}:${index}`,
-        step: sample * 60,
-        rssBytes: Math.round((usage?.rssBytes ?? 1e8) * warm * (1 + wave / 4)),
-        cpuCores: (usage?.cpuCores ?? 0.1) * warm * (1 + wave * 2),
-        gpuUtilization: usage?.gpus[0] === undefined ? null : Math.min(1, usage.gpus[0].utilization * warm * (1 + wave)),
-        gpuMemoryBytes: usage?.gpus[0] === undefined ? null : Math.round(9e9 * warm),
-      };
-    }),
-  }));
-}
-
-function chartsOf(startedAt: number): ScalarCharts {
-  const noise = (step: number, seed: number) => Math.sin(step * 12.9898 + seed * 78.233) * 0.5 + Math.sin(step * 4.1 + seed) * 0.5;
-  const series = (tag: string, count: number, every: number, seed: number, value: (step: number, noise: number) => number) => {
-    const steps = Array.from({ length: count }, (_, index) => (index + 1) * every);
-    return {
-      tag,
-      steps,
-      times: steps.map((step) => startedAt / 1000 + 8 + step * 0.08),
-      values: steps.map((step) => value(step, noise(step, seed))),
-    };
-  };
-  return {
-    runs: [
-      {
-        name: 'train',
-        scalars: [
-          series('learning rate', 300, 28, 4, (step) => 0.01 * 0.5 ** Math.floor(step / 2000)),
-          series('loss', 420, 20, 1, (step, jitter) => 2.3 * Math.exp(-step / 900) + 0.05 + jitter * 0.12 * Math.exp(-step / 4000)),
-          series('acc', 420, 20, 2, (step, jitter) => Math.min(1, 0.99 - 0.88 * Math.exp(-step / 700) + jitter * 0.02)),
-          series('examplesPerSecond', 420, 20, 3, (step, jitter) => (step < 60 ? 98 : 4200 + jitter * 320)),
-        ],
-      },
-      {
-        name: 'evaluator',
-        scalars: [
-          series('loss', 42, 200, 6, (step, jitter) => 2.1 * Math.exp(-step / 1000) + 0.09 + jitter * 0.03),
-          series('acc', 42, 200, 7, (step, jitter) => Math.min(1, 0.985 - 0.8 * Math.exp(-step / 800) + jitter * 0.004)),
-        ],
-      },
-    ],
-    message: '',
-  };
-}
-
-function lines(count: number, line: (index: number) => string): string {
-  return Array.from({ length: count }, (_, index) => `${line(index + 1)}\n`).join('');
 }
