@@ -2,18 +2,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Job } from './job.ts';
 import { parseJob } from './load-job.ts';
-import {
-  allowedQueues,
-  idleLimitOf,
-  type Owner,
-  queueName,
-  type RunningJob,
-  setsTotals,
-  shortagesOf,
-  takenBy,
-  timeoutOf,
-  violationsOf,
-} from './quotas.ts';
+import { allowedQueues, violationsOf } from './quota-violations.ts';
+import { idleLimitOf, type Owner, queueName, type RunningJob, setsTotals, shortagesOf, takenBy, timeoutOf } from './quotas.ts';
 import { demandOfTags, roleTags } from './role-tags.ts';
 import { parseSite } from './site.ts';
 

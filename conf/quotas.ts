@@ -1,6 +1,6 @@
 import type { Job, Role } from './job.ts';
 import type { Amounts, JobLimits, Quotas, RoleLimits } from './quota-schema.ts';
-import { formatDuration, formatMemory } from './values/units.ts';
+import { formatMemory } from './values/units.ts';
 
 /** The owner of a job. */
 export interface Owner {
@@ -67,15 +67,6 @@ export interface Rule {
   readonly shares: (owner: Owner) => boolean;
 }
 
-/** A limit that a job exceeds regardless of other jobs. */
-export interface Violation {
-  /** Path of the limit, e.g. `quotas.roles.worker.task.gpus`. */
-  readonly path: string;
-  readonly message: string;
-  /** The suggested change in job.yaml. */
-  readonly fits: string;
-}
-
 /** A total without enough room for the job. */
 export interface Shortage {
   readonly path: string;
@@ -87,7 +78,7 @@ export interface Shortage {
   readonly holders: readonly string[];
 }
 
-const EVERYBODY = '*';
+export const EVERYBODY = '*';
 
 /** Returns every limit in the site file that applies to a job of this owner. */
 export function rulesFor(quotas: Quotas, job: Pick<Job, 'roles'>, owner: Owner): Rule[] {
@@ -108,13 +99,13 @@ function rulesOf(quotas: Quotas, roles: readonly string[], owner: Owner): Rule[]
   ];
 }
 
-interface Scope {
+export interface Scope {
   readonly path: string;
   readonly limits: JobLimits;
   readonly shares: (owner: Owner) => boolean;
 }
 
-function scopesOf(quotas: Quotas, owner: Owner): Scope[] {
+export function scopesOf(quotas: Quotas, owner: Owner): Scope[] {
   const user = entryOf(quotas.users, owner.user);
   const queue = entryOf(quotas.queues, owner.queue);
   const groups = owner.groups.flatMap((group) => {
@@ -177,7 +168,7 @@ export function isSameDemand(one: Demand, other: Demand): boolean {
   );
 }
 
-function taskOf(role: Role): Amounts {
+export function taskOf(role: Role): Amounts {
   const { memoryMb, vcores, gpus, other } = role.resources;
   const counted = { memory: memoryMb, vcores, gpus };
   // The first spread sets the order; the last one prevents other resource types from replacing these values.
@@ -197,150 +188,6 @@ export function sumOf(all: readonly Amounts[]): Record<string, number> {
   const sum: Record<string, number> = {};
   for (const amounts of all) for (const [name, amount] of Object.entries(amounts)) sum[name] = (sum[name] ?? 0) + (amount ?? 0);
   return sum;
-}
-
-/** Returns every limit that the job exceeds regardless of other jobs. */
-export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[] {
-  const demand = demandOf(job);
-  const found = rulesFor(quotas, job, owner).flatMap((rule): Violation[] => {
-    const roles = job.roles.filter((role) => rule.role === null || role.name === rule.role);
-    const whole = amountsOf({ ...demand, beyond: {} }, rule.role);
-    const whose = rule.role === null ? 'the job' : `role ${rule.role}`;
-    return [
-      ...overInstances(rule, whole.instances ?? 0, whose),
-      ...roles.flatMap((role) => overTask(rule, role)),
-      ...(rule.role === null ? overMaster(rule, demand.master) : []),
-      ...overWhole(rule, 'job', rule.limits.job ?? {}, whole, whose),
-      // A job that exceeds the total alone would wait forever.
-      ...overWhole(rule, 'total', rule.limits.total ?? {}, whole, whose),
-    ];
-  });
-  return [...found, ...outsideQueues(quotas, owner), ...scopesOf(quotas, owner).flatMap((scope) => overJobLimits(scope, job))];
-}
-
-/** The queues to which an owner may submit. */
-export interface AllowedQueues {
-  readonly queues: readonly string[];
-  /** Path of the entry that sets them, or of the first of several. */
-  readonly path: string;
-}
-
-/**
- * The most specific entry applies: the user's own, otherwise the union of the entries of the user's groups, otherwise the entry for all
- * users. A group can therefore get access to a queue that others cannot use, as with YARN's ACLs. Returns null when any queue is allowed.
- */
-export function allowedQueues(quotas: Quotas, { user, groups }: Pick<Owner, 'user' | 'groups'>): AllowedQueues | null {
-  const own = entryOf(quotas.users, user);
-  if (own !== null && own.name !== EVERYBODY && own.entry.queues !== undefined)
-    return { queues: own.entry.queues, path: `quotas.users.${user}.queues` };
-  const named = groups.filter((group) => Object.hasOwn(quotas.groups, group) && quotas.groups[group]?.queues !== undefined);
-  if (named.length > 0) {
-    const queues = new Set(named.flatMap((group) => quotas.groups[group]?.queues ?? []));
-    return { queues: [...queues], path: `quotas.groups.${named[0]}.queues` };
-  }
-  return own?.entry.queues === undefined ? null : { queues: own.entry.queues, path: `quotas.users.${own.name}.queues` };
-}
-
-function outsideQueues(quotas: Quotas, owner: Owner): Violation[] {
-  const allowed = allowedQueues(quotas, owner);
-  if (allowed === null || allowed.queues.includes(owner.queue)) return [];
-  const { queues, path } = allowed;
-  return [
-    {
-      path,
-      message: `queue ${owner.queue} is not allowed; ${oneOf(queues)}`,
-      fits: queues[0] === undefined ? 'another user' : `queue: ${queues[0]}`,
-    },
-  ];
-}
-
-function overInstances({ path, limits }: Rule, asked: number, whose: string): Violation[] {
-  const { instances } = limits;
-  if (instances === undefined || asked <= instances) return [];
-  return [
-    {
-      path: `${path}.instances`,
-      message: `${whose} asks for ${asked} tasks; ${instances} are allowed`,
-      fits: `instances: ${instances} in all`,
-    },
-  ];
-}
-
-function overTask({ path, limits }: Rule, role: Role): Violation[] {
-  const asked = taskOf(role);
-  return Object.entries(limits.task ?? {}).flatMap(([resource, limit]) => {
-    const amount = asked[resource] ?? 0;
-    if (limit === undefined || amount <= limit) return [];
-    return [
-      {
-        path: `${path}.task.${resource}`,
-        message: `each task of role ${role.name} asks for ${describeAmount(resource, amount)}; ${describeAmount(resource, limit)} is allowed`,
-        fits: `roles.${role.name}.resources.${resource}: ${written(resource, limit)}`,
-      },
-    ];
-  });
-}
-
-/** `task` limits of users, groups and queues apply to every container of a job, including the ApplicationMaster's. */
-function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
-  return Object.entries(DEFAULT_MASTER).flatMap(([resource, usual]) => {
-    const limit = limits.task?.[resource];
-    const amount = master[resource] ?? 0;
-    if (limit === undefined || amount <= Math.max(limit, usual)) return [];
-    return [
-      {
-        path: `${path}.task.${resource}`,
-        message: `the ApplicationMaster has ${describeAmount(resource, amount)}; ${describeAmount(resource, limit)} is allowed`,
-        fits: `master.${resource}: ${written(resource, Math.max(limit, usual))}`,
-      },
-    ];
-  });
-}
-
-function overWhole({ path, role }: Rule, key: 'job' | 'total', limits: Amounts, asked: Amounts, whose: string): Violation[] {
-  return Object.entries(limits).flatMap(([resource, limit]) => {
-    const amount = asked[resource.toLowerCase()] ?? 0;
-    if (limit === undefined || amount <= limit) return [];
-    const withMaster = role === null && Object.hasOwn(DEFAULT_MASTER, resource) ? ', its ApplicationMaster included' : '';
-    const together = key === 'total' ? ' for all running jobs together' : '';
-    return [
-      {
-        path: `${path}.${key}.${resource}`,
-        message: `${whose} asks for ${describeAmount(resource, amount)} in all${withMaster}; ${describeAmount(resource, limit)} is allowed${together}`,
-        fits: `instances times ${resource}${withMaster === '' ? '' : `, and master.${resource},`} of at most ${describeAmount(resource, limit)}`,
-      },
-    ];
-  });
-}
-
-function overJobLimits({ path, limits }: Scope, job: Job): Violation[] {
-  const found: Violation[] = [];
-  const { timeout, nodeLabels } = limits;
-  if (timeout !== undefined && job.timeoutMs !== null && job.timeoutMs > timeout) {
-    found.push({
-      path: `${path}.timeout`,
-      message: `the job may take ${formatDuration(job.timeoutMs)}; ${formatDuration(timeout)} is allowed`,
-      fits: `timeout: ${Math.floor(timeout / 1000)}s`,
-    });
-  }
-  if (nodeLabels !== undefined) {
-    const asked = new Map<string, string>();
-    for (const role of job.roles) if (role.nodeLabel !== null) asked.set(role.nodeLabel, `roles.${role.name}.nodeLabel`);
-    if (job.master.nodeLabel !== null) asked.set(job.master.nodeLabel, 'master.nodeLabel');
-    for (const [label, key] of asked) {
-      if (nodeLabels.includes(label)) continue;
-      found.push({
-        path: `${path}.nodeLabels`,
-        message: `node label ${label} is not allowed; ${oneOf(nodeLabels)}`,
-        fits: nodeLabels[0] === undefined ? `no ${key}` : `${key}: ${nodeLabels[0]}`,
-      });
-    }
-  }
-  return found;
-}
-
-function oneOf(names: readonly string[]): string {
-  return names.length === 0 ? 'none is' : `allowed: ${names.join(', ')}`;
 }
 
 /**
@@ -413,8 +260,4 @@ function shortest(quotas: Quotas, owner: Owner, key: 'timeout' | 'idle'): { read
 /** Formats an amount for users: `4 GiB of memory`, `2 gpus`. */
 export function describeAmount(resource: string, amount: number): string {
   return resource === 'memory' ? `${formatMemory(amount)} of memory` : `${amount} ${resource}`;
-}
-
-function written(resource: string, amount: number): string {
-  return resource === 'memory' ? `${amount}m` : String(amount);
 }

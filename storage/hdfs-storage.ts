@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
-import { type FileStatus, WebHdfs } from '../hadoop/hdfs/web-hdfs.ts';
+import { WebHdfs } from '../hadoop/hdfs/web-hdfs.ts';
+import type { FileStatus } from '../hadoop/hdfs/web-hdfs-answers.ts';
 import type { ByteSource } from '../platform/byte-source.ts';
 import { TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';

@@ -1,5 +1,6 @@
 import { type FinalValue, withFinalValues } from '../../conf/final-values.ts';
 import { APPLICATION_TYPE, type FrozenJob, type Job } from '../../conf/job.ts';
+import { type Violation, violationsOf } from '../../conf/quota-violations.ts';
 import {
   demandOf,
   describeShortage,
@@ -10,8 +11,6 @@ import {
   setsTotals,
   shortagesOf,
   timeoutOf,
-  type Violation,
-  violationsOf,
 } from '../../conf/quotas.ts';
 import { demandOfTags, roleTags } from '../../conf/role-tags.ts';
 import type { SiteConfig } from '../../conf/site.ts';

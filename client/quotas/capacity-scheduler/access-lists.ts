@@ -1,4 +1,4 @@
-import { allowedQueues } from '../../../conf/quotas.ts';
+import { allowedQueues } from '../../../conf/quota-violations.ts';
 import { leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } from './scheduler-draft.ts';
 
 const EVERYBODY = '*';

@@ -1,0 +1,78 @@
+import { TonyError } from '../../platform/errors.ts';
+
+/** A file or folder as the NameNode describes it. */
+export interface FileStatus {
+  /** Relative to the listed folder; empty in a response about a single path. */
+  readonly name: string;
+  readonly type: 'file' | 'folder';
+  readonly length: number;
+  /** ms since the epoch. */
+  readonly modificationTime: number;
+  readonly permission: number;
+  readonly owner: string;
+  readonly group: string;
+  /** Survives a rename; 0 when the server does not report it. */
+  readonly fileId: number;
+}
+
+/** Handles an error response that does not have the form of WebHDFS. */
+export function refusal(status: number, path: string): { again: string } {
+  if (status === 401 || status === 403) {
+    throw new TonyError('ACCESS_DENIED', `${path}: the NameNode asks for authentication (HTTP ${status}).`, {
+      hint: 'A cluster with Kerberos needs a delegation token.',
+    });
+  }
+  if (status === 502 || status === 503 || status === 504) return { again: `HTTP ${status}` };
+  throw notWebHdfs(`HTTP ${status}`);
+}
+
+export function notWebHdfs(what: string): TonyError {
+  return new TonyError('HDFS_UNREACHABLE', `What answers for the NameNode does not speak WebHDFS: ${what}.`, {
+    hint: 'Check that dfs.namenode.http-address names the web address of the NameNode, and that dfs.webhdfs.enabled is not false.',
+  });
+}
+
+export function unreachable(what: string, reason: string): TonyError {
+  return new TonyError('HDFS_UNREACHABLE', `${what}: no NameNode or DataNode served it. Last answer of ${reason}`);
+}
+
+export function jsonOf(text: string, operation: string): Record<string, unknown> {
+  // SETPERMISSION, and RENAME with options, return 200 with an empty body.
+  if (text === '') return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
+  } catch {
+    // Reported below.
+  }
+  throw notWebHdfs(`the answer to ${operation} is not JSON`);
+}
+
+export function statusesOf({ FileStatuses }: Record<string, unknown>, operation: string): FileStatus[] {
+  const statuses = recordOf(FileStatuses).FileStatus;
+  if (!Array.isArray(statuses)) throw notWebHdfs(`${operation} has no FileStatuses`);
+  // The listing of a file contains the file itself, without a name.
+  return statuses.map(fileStatusOf).filter((entry) => entry.name !== '');
+}
+
+export function recordOf(value: unknown): Record<string, unknown> {
+  return (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>;
+}
+
+export function fileStatusOf(value: unknown): FileStatus {
+  const status = recordOf(value);
+  const { pathSuffix, type, length, modificationTime, permission, owner, group, fileId } = status;
+  if (typeof pathSuffix !== 'string' || typeof type !== 'string' || typeof length !== 'number' || typeof modificationTime !== 'number') {
+    throw notWebHdfs('a FileStatus lacks pathSuffix, type, length or modificationTime');
+  }
+  return {
+    name: pathSuffix,
+    type: type === 'DIRECTORY' ? 'folder' : 'file',
+    length,
+    modificationTime,
+    permission: Number.parseInt(typeof permission === 'string' ? permission : '0', 8),
+    owner: typeof owner === 'string' ? owner : '',
+    group: typeof group === 'string' ? group : '',
+    fileId: typeof fileId === 'number' ? fileId : 0,
+  };
+}
