@@ -13,11 +13,10 @@ import { fileUri, joinUri } from '../../storage/uri.ts';
 import { LocalJob } from '../connections/local-job.ts';
 import { startMaster } from '../connections/local-master.ts';
 import { isLocalId, localPaths } from '../files/local-layout.ts';
-import { bundlesFolder } from '../job/bundles.ts';
 import { freezeJob } from '../job/freeze-job.ts';
 import { createJobSecrets } from '../job/job-secrets.ts';
 import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
-import { listData, listFolder, listSource } from '../job/source-folder.ts';
+import { listData, listSource } from '../job/source-folder.ts';
 import { bringsTensorBoard } from '../job/tensorboard-role.ts';
 import { environmentNotes } from '../plan/environment-note.ts';
 import { localPlan } from '../plan/make-plan.ts';
@@ -25,6 +24,7 @@ import { withheldNotes } from '../plan/withheld-note.ts';
 import { isFolderPlaced, localFailure, localRoot, placeFolder } from '../staging/local-folder.ts';
 import { removedMeanwhile } from '../staging/staging.ts';
 import type { Prepared, PrepareOptions } from './prepare.ts';
+import { hashedBundles } from './submit-parts.ts';
 
 /** When there are more jobs, the containers' folders of the oldest ended jobs are removed; history and output stay. */
 const JOBS_KEPT = 20;
@@ -120,7 +120,7 @@ async function localParts(job: Job): Promise<LocalParts> {
       data[name] = fileUri(place);
     }
   }
-  const bundles = await hashFolder(await listFolder(await bundlesFolder(), 'folder of built programs'));
+  const bundles = await hashedBundles();
   return { data, bundles, source: job.source && (await hashFolder(await listSource(job.source.path, job.source.exclude))) };
 }
 
@@ -158,8 +158,7 @@ function refuseRuntime({ runtime }: Job): void {
 async function localRuntime(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
   if (job.runtime === 'system' || (job.runtime === 'default' && job.framework === 'none')) return null;
   const { ensureRuntime } = await import('../runtime/ensure-runtime.ts');
-  const { tree, size } = await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' });
-  return { name: CONTAINER_LAYOUT.runtime, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
+  return builtTree(CONTAINER_LAYOUT.runtime, await ensureRuntime(onProgress, { gpu: job.runtime === 'gpu' }));
 }
 
 /** TensorBoard in this machine's cache; null if the job does not include it or it cannot be built. */
@@ -167,9 +166,11 @@ async function localTensorBoard(job: Job, onProgress: (line: string) => void): P
   if (!bringsTensorBoard(job)) return null;
   const { tensorBoardForJob } = await import('../runtime/tensorboard-for-job.ts');
   const built = await tensorBoardForJob(onProgress);
-  if (built === null) return null;
-  const { tree, size } = built;
-  return { name: CONTAINER_LAYOUT.tensorboard, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
+  return built && builtTree(CONTAINER_LAYOUT.tensorboard, built);
+}
+
+function builtTree(name: string, { tree, size }: { readonly tree: string; readonly size: number }): Resource {
+  return { name, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
 }
 
 /** Allocates an application ID by creating its folder, which succeeds for one submit only. */

@@ -44,13 +44,16 @@ export interface LocalParts {
 export async function localParts(job: Job, onProgress: (line: string) => void): Promise<LocalParts> {
   const [source, bundles, data] = await Promise.all([
     job.source && listSource(job.source.path, job.source.exclude).then(hashFolder),
-    bundlesFolder()
-      .then((folder) => listFolder(folder, 'folder of built programs'))
-      .then(hashFolder),
+    hashedBundles(),
     Promise.all(Object.entries(job.data).map(([name, from]) => dataPart(name, from))),
   ]);
   // In sequence, so that their lines of progress do not mix.
   return { source, bundles, data, runtime: await builtRuntime(job, onProgress), tensorboard: await builtTensorBoard(job, onProgress) };
+}
+
+/** The programs that run in containers. */
+export async function hashedBundles(): Promise<HashedFolder> {
+  return hashFolder(await listFolder(await bundlesFolder(), 'folder of built programs'));
 }
 
 async function builtRuntime(job: Job, onProgress: (line: string) => void): Promise<BuiltArchive | null> {

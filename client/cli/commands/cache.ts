@@ -1,7 +1,7 @@
 import type { Argv, CommandModule } from 'yargs';
 import type { OutputFormat } from '../../output/value-output.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
-import { show } from './show.ts';
+import { show, showNotice } from './show.ts';
 
 const LOCAL_OPTION = {
   local: { type: 'boolean', default: false, describe: "This machine's cache, of jobs that ran with --local" },
@@ -29,9 +29,7 @@ const listCommand: CommandModule<object, ListArguments> = {
         const { cacheTable } = await import('../../cache/cache-lines.ts');
         return cacheTable(entries, terminal);
       });
-      if (message === '' || output !== 'table') return;
-      const { printable, terminalOf } = await import('../../terminal/terminal.ts');
-      process.stderr.write(`${terminalOf(process.stderr).paint('yellow', printable(message))}\n`);
+      if (output === 'table') await showNotice(message);
     } finally {
       store.close();
     }

@@ -2,7 +2,7 @@ import type { Argv, CommandModule } from 'yargs';
 import type { OutputFormat } from '../../output/value-output.ts';
 import { wholeNumber } from '../help/command-description.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './shared-options.ts';
-import { show } from './show.ts';
+import { show, showNotice } from './show.ts';
 
 const LOCAL_OPTION = {
   local: { type: 'boolean', default: false, describe: "This machine's jobs, which ran with --local" },
@@ -44,29 +44,15 @@ const listCommand: CommandModule<object, ListArguments> = {
     const store = await openHistoryStore(options);
     try {
       const { jobs, message } = await new HistoryIndex(store).list({ user: all ? null : (user ?? store.user), state, name, limit });
-      if (output !== 'table') {
-        const { valueWriter } = await import('../../output/value-output.ts');
-        const write = await valueWriter(output);
-        const { historySummary } = await import('../../history/history-summary.ts');
-        for (const job of jobs) {
-          // The URL on a history server has no meaning here.
-          const { href: _href, ...summary } = historySummary(job);
-          write(summary);
-        }
-        if (message !== '') write({ type: 'notice', message });
-        return;
-      }
-      const { printable, terminalOf } = await import('../../terminal/terminal.ts');
-      const { historyTable } = await import('../../output/history-lines.ts');
-      const terminal = terminalOf(process.stdout);
-      if (jobs.length === 0) process.stdout.write('There are no such jobs.\n');
-      else
-        process.stdout.write(
-          historyTable(jobs, terminal, all)
-            .map((line) => `${printable(line)}\n`)
-            .join(''),
-        );
-      if (message !== '') process.stderr.write(`${terminalOf(process.stderr).paint('yellow', printable(message))}\n`);
+      const { historySummary } = await import('../../history/history-summary.ts');
+      // The URL on a history server has no meaning here.
+      const values = jobs.map(historySummary).map(({ href: _href, ...summary }) => summary);
+      const notice = message === '' ? [] : [{ type: 'notice', message }];
+      await show(output, [...values, ...notice], async (terminal) => {
+        const { historyTable } = await import('../../output/history-lines.ts');
+        return jobs.length === 0 ? ['There are no such jobs.'] : historyTable(jobs, terminal, all);
+      });
+      if (output === 'table') await showNotice(message);
     } finally {
       store.close();
     }

@@ -16,3 +16,10 @@ export async function show(
   const { printable, terminalOf } = await import('../../terminal/terminal.ts');
   process.stdout.write((await lines(terminalOf(process.stdout))).map((line) => `${printable(line)}\n`).join(''));
 }
+
+/** Prints a remark beside the results to stderr; nothing if it is empty. */
+export async function showNotice(message: string): Promise<void> {
+  if (message === '') return;
+  const { printable, terminalOf } = await import('../../terminal/terminal.ts');
+  process.stderr.write(`${terminalOf(process.stderr).paint('yellow', printable(message))}\n`);
+}

@@ -3,6 +3,7 @@ import type { JobSummary } from '../../listing/job-lister.ts';
 import type { OutputFormat } from '../../output/value-output.ts';
 import type { TopOptions } from '../../top/top.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from './shared-options.ts';
+import { show } from './show.ts';
 
 interface TopArguments extends ClusterArguments {
   readonly application?: string | undefined;
@@ -40,10 +41,7 @@ async function topOfJob(application: string, output: OutputFormat, cluster: Clus
   const connection = await connectJob(application, cluster);
   try {
     if (output !== 'table') {
-      const { valueWriter } = await import('../../output/value-output.ts');
-      const write = await valueWriter(output);
-      write({ applicationId: application, ...(await connection.observe()) });
-      return;
+      return await show(output, [{ applicationId: application, ...(await connection.observe()) }], () => []);
     }
     const { topJob } = await import('../../top/top.ts');
     process.exitCode = await topJob(connection, options);
@@ -61,10 +59,7 @@ async function topOfJobs(
   const lister = local ? await localLister() : await clusterLister(all, cluster);
   try {
     if (output !== 'table') {
-      const { valueWriter } = await import('../../output/value-output.ts');
-      const write = await valueWriter(output);
-      for (const job of await lister.list()) write(job);
-      return;
+      return await show(output, await lister.list(), () => []);
     }
     const { topJobs } = await import('../../top/top.ts');
     const whose = local ? 'on this machine' : all ? 'of all users' : 'of yours';
