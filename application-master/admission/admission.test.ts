@@ -3,6 +3,7 @@ import { withFinalValues } from '../../conf/final-values.ts';
 import { roleTags } from '../../conf/role-tags.ts';
 import { parseSite } from '../../conf/site.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
+import { asGeneration } from '../job/counters.ts';
 import { frozen, workers } from '../job/simulator/job-scenario.ts';
 import { role } from '../job/simulator/world.ts';
 import { admissionPolicy, type ClusterView, type Judgement, judge, limitsFor, refusalOfRunning } from './admission.ts';
@@ -266,10 +267,10 @@ test('the node label of the submission is that of roles that name none', () => {
 
 test('a second attempt is judged unless containers of the job live; that it had begun is no proof', () => {
   expect(admissionPolicy(null, 0)).toBe(judge);
-  expect(admissionPolicy({ generation: 0 }, 0)).toBe(judge);
-  expect(admissionPolicy({ generation: 1 }, 1)).toBeNull();
+  expect(admissionPolicy({ generation: asGeneration(0) }, 0)).toBe(judge);
+  expect(admissionPolicy({ generation: asGeneration(1) }, 1)).toBeNull();
   expect(admissionPolicy(null, 2)).toBeNull();
-  const again = admissionPolicy({ generation: 1 }, 0);
+  const again = admissionPolicy({ generation: asGeneration(1) }, 0);
   const others = { applications: [OWN, application('application_100_0004')] };
   const total = quotas('over: fail\nroles: {worker: {total: {gpus: 4}}}');
   expect(again?.(FROZEN, view(total, others)).type).toBe('waits');

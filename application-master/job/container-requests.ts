@@ -7,10 +7,10 @@ import type { Transition } from './transition.ts';
 
 /** Tasks of the role that wait for a container and may be given one now. */
 export function wantedTasks(state: JobState, role: Role): Task[] {
-  const { gang, now, registration, result, held } = state;
+  const { gang, now, cluster, decision, admission } = state;
   const job = jobOf(state);
-  if (registration === null || result !== null || held !== null) return [];
-  const waits = (task: Task) => task.role === role && task.state === 'requested' && task.notBefore <= now;
+  if (cluster.registration === null || decision !== null || admission.held !== null) return [];
+  const waits = (task: Task) => task.role === role && task.state === 'requested' && task.wait.notBefore <= now;
   const waiting = state.tasks.filter(waits);
   if (waiting.length === 0) return [];
   if (isTensorBoardRole(job, role)) return othersRun(state) ? waiting : [];
@@ -55,20 +55,18 @@ export function assignContainers(transition: Transition, containers: readonly Co
     }
     transition.update(task.slot, {
       state: 'launching',
-      container,
-      asked: false,
+      container: { ...container, savedRevision: transition.nextRevision, leaveRevision: null, reattachBy: null },
       executor: null,
-      reattachBy: null,
       attempts: task.attempts + 1,
-      savedRevision: transition.state.revision + 1,
-      waitingSince: restartsAlone(transition.state, task) ? transition.now : task.waitingSince,
+      wait: { since: restartsAlone(transition.state, task) ? transition.now : task.wait.since, asked: false },
       exit: null,
       // Clears the metrics of the previous TensorBoard: the new one reports whether it answers.
-      ...(isTensorBoardRole(transition.state.frozen.job, task.role) && { metrics: {} }),
+      ...(isTensorBoardRole(transition.state.frozen.job, task.role) && { progress: { metrics: {} } }),
     });
     transition.assign(container.id, task.slot);
-    const { lostNodes } = transition.state;
-    if (lostNodes.has(container.node)) transition.patch({ lostNodes: new Set([...lostNodes].filter((node) => node !== container.node)) });
+    const { cluster } = transition.state;
+    if (cluster.lostNodes.has(container.node))
+      transition.patch({ cluster: { ...cluster, lostNodes: new Set([...cluster.lostNodes].filter((node) => node !== container.node)) } });
     transition.dirty = true;
     transition.recordTask('container-allocated', transition.task(task.slot));
     transition.act({ type: 'launch', containerId: container.id, role: task.role.name, index: task.index });
@@ -78,27 +76,23 @@ export function assignContainers(transition: Transition, containers: readonly Co
 /** Sends a request for each role whose wanted containers differ from the last request. */
 export function ask(transition: Transition): void {
   const { state } = transition;
-  if (state.registration === null) return;
+  if (state.cluster.registration === null) return;
   for (const role of state.frozen.job.roles) {
     const wanted = wantedTasks(state, role);
     const count = wanted.length;
-    const last = state.asks.get(role.name) ?? { count: 0, excludedNodes: [], since: state.now };
+    const last = state.requests.asks.get(role.name) ?? { count: 0, excludedNodes: [], since: state.now };
     const excluded = count === 0 ? last.excludedNodes : excludedNodes(state, role);
     const sameNodes = excluded.length === last.excludedNodes.length && excluded.every((node, at) => node === last.excludedNodes[at]);
     if (count === last.count && sameNodes && !(transition.askAgain.has(role.name) && count > 0)) continue;
     transition.act({ type: 'ask', role, count, excludedNodes: excluded });
     for (const task of wanted) {
-      if (task.asked) continue;
-      transition.update(task.slot, { asked: true });
+      if (task.wait.asked) continue;
+      transition.update(task.slot, { wait: { asked: true } });
       transition.recordTask('task-requested', task);
     }
-    transition.patch({
-      asks: new Map(transition.state.asks).set(role.name, {
-        count,
-        excludedNodes: excluded,
-        since: count === last.count && sameNodes ? last.since : state.now,
-      }),
-    });
+    const { requests } = transition.state;
+    const since = count === last.count && sameNodes ? last.since : state.now;
+    transition.patch({ requests: { ...requests, asks: new Map(requests.asks).set(role.name, { count, excludedNodes: excluded, since }) } });
   }
 }
 
@@ -107,23 +101,23 @@ export function excludedNodes(state: JobState, role: Role): readonly string[] {
   const failures = new Map<string, number>();
   for (const task of state.tasks) {
     if (task.role !== role) continue;
-    for (const node of task.failedNodes) failures.set(node, (failures.get(node) ?? 0) + 1);
+    for (const node of task.failures.nodes) failures.set(node, (failures.get(node) ?? 0) + 1);
   }
   if (failures.size === 0) return [];
   return [...failures]
     .filter(([, count]) => count >= LIMITS.failuresPerNode)
     .sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))
-    .slice(0, Math.max(0, (state.cluster?.nodes ?? 1) - 1))
+    .slice(0, Math.max(0, state.cluster.nodes - 1))
     .map(([node]) => node);
 }
 
 /** Clears the node exclusions of a role that waits too long: a node with earlier failures is better than none. */
 export function forgiveNodes(transition: Transition): void {
-  const { asks, frozen } = transition.state;
+  const { requests, frozen } = transition.state;
   for (const role of frozen.job.roles) {
-    const ask = asks.get(role.name);
+    const ask = requests.asks.get(role.name);
     if (ask === undefined || ask.count === 0 || ask.excludedNodes.length === 0 || transition.now - ask.since < LIMITS.choosyMs) continue;
-    for (const task of transition.state.tasks) if (task.role === role) transition.update(task.slot, { failedNodes: [] });
+    for (const task of transition.state.tasks) if (task.role === role) transition.update(task.slot, { failures: { nodes: [] } });
     transition.dirty = true;
   }
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { asGeneration } from './counters.ts';
 import { describeMb, lastBytes, lastLines, oneLine, printable, programEnd } from './diagnostics.ts';
 
 it('keeps the end of a text, in whole characters and, where it can, in whole lines', () => {
@@ -28,7 +29,7 @@ it('shows the last words of a program', () => {
 });
 
 it('says how a program ended, and how much memory there is', () => {
-  const exit = { generation: 1, code: 3, signal: '', stderrTail: '' };
+  const exit = { generation: asGeneration(1), code: 3, signal: '', stderrTail: '' };
   expect(programEnd(exit)).toEqual({ code: 3, signal: null });
   expect(programEnd({ ...exit, code: -1, signal: 'SIGKILL' })).toEqual({ code: null, signal: 'SIGKILL' });
   expect(programEnd({ ...exit, code: -1 })).toEqual({ code: null, signal: null });

@@ -17,13 +17,13 @@ import type { Transition } from './transition.ts';
 export type Detachment = 'leave' | 'stop' | 'drain' | 'release' | 'ended' | 'unreachable' | 'preempted';
 
 export function detach(transition: Transition, slot: number, how: Detachment, reason: string, refundable = false): void {
-  const { container, executor, reattachBy, role, index } = transition.task(slot);
+  const { container, executor, role, index } = transition.task(slot);
   if (container === null) return;
   const attached = executor?.attached === true;
   // A later attempt does not know the state of an executor that has not reattached.
-  const mayRun = executor?.mayRun ?? reattachBy !== null;
+  const mayRun = executor?.mayRun ?? container.reattachBy !== null;
   transition.unassign(container.id);
-  transition.update(slot, { container: null, executor: null, reattachBy: null, leaveRevision: null, pendingExit: null, usage: null });
+  transition.update(slot, { container: null, executor: null });
   transition.dirty = true;
   const presumed = how === 'unreachable' || how === 'preempted';
   if (how === 'ended' || (presumed && !attached && !mayRun)) return;
@@ -53,13 +53,14 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
 /** Returns a task's container to the cluster and lets the task wait for a new one. */
 export function giveBack(transition: Transition, task: Task, reason: string): void {
   if (task.container !== null) detach(transition, task.slot, 'stop', reason);
-  transition.update(task.slot, { state: 'requested', waitingSince: transition.now });
+  transition.update(task.slot, { state: 'requested', wait: { since: transition.now } });
 }
 
 /** Lets the executors of succeeded tasks leave once the success is saved. */
 export function letLeave(transition: Transition): void {
-  for (const { slot, container, leaveRevision } of transition.state.tasks) {
-    if (container !== null && leaveRevision !== null && leaveRevision <= transition.state.durableRevision)
+  for (const { slot, container } of transition.state.tasks) {
+    const leaveRevision = container?.leaveRevision ?? null;
+    if (leaveRevision !== null && leaveRevision <= transition.state.revisions.durable)
       detach(transition, slot, 'leave', 'its program has succeeded');
   }
 }
@@ -84,10 +85,10 @@ export function forget(transition: Transition, containerId: string, end: Contain
  * on it. The node of a container that the job does not know is unknown.
  */
 export function noteLostNode(transition: Transition, containerId: string): void {
-  const { byContainer, ending, lostNodes, tasks } = transition.state;
+  const { byContainer, ending, cluster, tasks } = transition.state;
   const node = tasks[byContainer.get(containerId) ?? -1]?.container?.node ?? ending.get(containerId)?.node ?? '';
-  if (node === '' || lostNodes.has(node)) return;
-  transition.patch({ lostNodes: new Set(lostNodes).add(node) });
+  if (node === '' || cluster.lostNodes.has(node)) return;
+  transition.patch({ cluster: { ...cluster, lostNodes: new Set(cluster.lostNodes).add(node) } });
   const there = tasks.filter(({ container }) => container?.node === node).length;
   transition.record('node-lost', {
     node,

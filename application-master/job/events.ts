@@ -3,6 +3,7 @@ import type { HistoryEntry, JobResult, TaskState, Usage } from '../../conf/statu
 import type { ContainerEnd, FirstFailure, ProgramEnd } from '../../conf/task-failure.ts';
 import type { Notice } from '../../protos/executor-protocol.ts';
 import type { Member } from '../../training/process/task-context.ts';
+import type { Generation, Revision } from './counters.ts';
 
 /** A container as allocated by the negotiator. `id` is YARN's text form and is never reused. */
 export interface Container {
@@ -17,7 +18,7 @@ export interface Container {
 }
 
 export interface ProgramExit {
-  readonly generation: number;
+  readonly generation: Generation;
   /** -1 if the program was ended by a signal. */
   readonly code: number;
   readonly signal: string;
@@ -75,18 +76,18 @@ export type Event = { readonly now: number } & (
       readonly containerId: string;
       readonly role: string;
       readonly index: number;
-      readonly generation: number;
+      readonly generation: Generation;
       readonly phase: 'idle' | 'running' | 'ended';
       readonly host: string;
       readonly port: number;
       readonly exit: ProgramExit | null;
     }
-  | { readonly type: 'ready'; readonly containerId: string; readonly generation: number; readonly port: number }
-  | { readonly type: 'started'; readonly containerId: string; readonly generation: number; readonly pid: number }
+  | { readonly type: 'ready'; readonly containerId: string; readonly generation: Generation; readonly port: number }
+  | { readonly type: 'started'; readonly containerId: string; readonly generation: Generation; readonly pid: number }
   | {
       readonly type: 'heartbeat';
       readonly containerId: string;
-      readonly generation: number;
+      readonly generation: Generation;
       readonly usage: Usage | null;
       readonly progress: Progress | null;
     }
@@ -95,7 +96,7 @@ export type Event = { readonly now: number } & (
   /** The executor's last message: no process of its program is left. */
   | { readonly type: 'left'; readonly containerId: string }
   /** The snapshot of this revision is durable and supersedes all earlier ones. Actions that waited for the revision may start. */
-  | { readonly type: 'persisted'; readonly generation: number; readonly revision: number }
+  | { readonly type: 'persisted'; readonly generation: Generation; readonly revision: Revision }
   /** Cluster size and headroom, used to explain why a gang is waiting. */
   | { readonly type: 'cluster'; readonly nodes: number; readonly headroom: Readonly<Record<string, number>> }
   /**
@@ -126,8 +127,8 @@ export type Action =
   | { readonly type: 'launch'; readonly containerId: string; readonly role: string; readonly index: number }
   /** Ends a launched container through its NodeManager. */
   | { readonly type: 'stop-container'; readonly containerId: string }
-  | { readonly type: 'prepare'; readonly containerId: string; readonly generation: number }
-  | { readonly type: 'start'; readonly containerId: string; readonly generation: number; readonly members: readonly Member[] }
+  | { readonly type: 'prepare'; readonly containerId: string; readonly generation: Generation }
+  | { readonly type: 'start'; readonly containerId: string; readonly generation: Generation; readonly members: readonly Member[] }
   /** Orders the executor to end its program and itself. `atOnce`: without the grace period for a final checkpoint. */
   | { readonly type: 'stop-program'; readonly containerId: string; readonly reason: string; readonly atOnce: boolean }
   | { readonly type: 'persist'; readonly snapshot: Snapshot }
@@ -139,9 +140,9 @@ export type Action =
 export interface Snapshot {
   readonly version: 1;
   /** Increases with every snapshot of an attempt; the highest revision is valid. */
-  readonly revision: number;
+  readonly revision: Revision;
   /** The highest generation that may have been started once this snapshot is durable. */
-  readonly generation: number;
+  readonly generation: Generation;
   readonly startedAt: number;
   readonly tasks: readonly SnapshotTask[];
   /** Containers that were ordered to stop and whose end is not confirmed yet. */
@@ -161,7 +162,7 @@ export interface SnapshotTask {
   /** The rank in `generation` of the snapshot; null for tasks without one. */
   readonly rank: number | null;
   /** Generation of the task's newest program. */
-  readonly generation: number;
+  readonly generation: Generation;
   readonly containerId: string | null;
   readonly node: string | null;
   readonly attempts: number;

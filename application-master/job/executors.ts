@@ -1,4 +1,5 @@
 import type { Usage } from '../../conf/status.ts';
+import { asGeneration, type Generation, next } from './counters.ts';
 import { oneLine, programEnd } from './diagnostics.ts';
 import { greetStranger, heardStranger, noteLeft, noteStreamLost } from './ending.ts';
 import type { ExecutorEvent, ProgramExit, Progress } from './events.ts';
@@ -68,10 +69,12 @@ function hello(transition: Transition, event: Said<'hello'>): void {
     stoppedSince: null,
     awaiting: null,
     program: null,
-    ranIn: 0,
+    ranIn: asGeneration(0),
     mayRun: false,
     lostRank: null,
     ending: false,
+    pendingExit: null,
+    usage: null,
     ...before,
     attached: true,
     host: event.host,
@@ -79,10 +82,11 @@ function hello(transition: Transition, event: Said<'hello'>): void {
     portFor: event.generation,
     lastHeard: transition.now,
   };
-  transition.update(slot, { executor, reattachBy: null, state: task.state === 'launching' ? 'registered' : task.state });
+  transition.updateContainer(slot, { reattachBy: null });
+  transition.update(slot, { executor, state: task.state === 'launching' ? 'registered' : task.state });
   if (before === null)
     transition.recordTask('executor-registered', transition.task(slot), { detail: `${event.host}:${event.port}`, phase: event.phase });
-  if (transition.state.result !== null) return;
+  if (transition.state.decision !== null) return;
   if (!inGang(task)) helloUnranked(transition, slot, event);
   else if (transition.gang?.phase === 'forming') helloForming(transition, slot, event, before);
   else if (!isMember(task)) helloWaiting(transition, slot, event, before);
@@ -96,10 +100,10 @@ function helloForming(transition: Transition, slot: number, event: Said<'hello'>
 
 /** The task is not a member of the running generation; it prepares for the next one. */
 function helloWaiting(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
-  makeReady(transition, slot, event, before, transition.state.generation + 1);
+  makeReady(transition, slot, event, before, next(transition.state.generation));
 }
 
-function makeReady(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null, generation: number): void {
+function makeReady(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null, generation: Generation): void {
   const unused = event.generation === 0 && (before?.ranIn ?? 0) === 0;
   if (event.phase === 'idle' && event.port > 0 && (unused || event.generation === generation)) {
     transition.updateExecutor(slot, { program: null, awaiting: null, mayRun: false });
@@ -108,7 +112,7 @@ function makeReady(transition: Transition, slot: number, event: Said<'hello'>, b
   transition.updateExecutor(slot, {
     program: null,
     awaiting: { answer: 'ready', since: before?.awaiting?.since ?? transition.now },
-    ranIn: event.phase === 'idle' ? (before?.ranIn ?? 0) : event.generation,
+    ranIn: event.phase === 'idle' ? (before?.ranIn ?? asGeneration(0)) : event.generation,
     mayRun: event.phase === 'running',
   });
   transition.update(slot, { state: 'registered' });
@@ -184,7 +188,7 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
   const { usage, progress } = event;
   if ((usage !== null && isBusy(usage)) || progress !== null) transition.patch({ busyAt: transition.now });
   if (usage !== null) {
-    transition.update(slot, { usage });
+    transition.updateExecutor(slot, { usage });
     const stoppedSince = usage.stopped ? (executor?.stoppedSince ?? transition.now) : null;
     if (stoppedSince !== executor?.stoppedSince) transition.updateExecutor(slot, { stoppedSince });
   }
@@ -193,17 +197,21 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
   const task = transition.task(slot);
   const metrics = Object.entries(progress.metrics).filter(([, value]) => Number.isFinite(value));
   transition.update(slot, {
-    step: progress.step,
-    metrics: Object.fromEntries([...Object.entries(task.metrics), ...metrics].slice(-LIMITS.metrics)),
+    progress: {
+      step: progress.step,
+      metrics: Object.fromEntries([...Object.entries(task.progress.metrics), ...metrics].slice(-LIMITS.metrics)),
+    },
   });
-  if (progress.checkpointStep > 0 && progress.checkpointStep !== transition.state.checkpointStep) {
-    transition.patch({ checkpointStep: progress.checkpointStep });
+  if (progress.checkpointStep > 0 && progress.checkpointStep !== transition.state.training.checkpointStep) {
+    transition.patchTraining({ checkpointStep: progress.checkpointStep });
     transition.checkpointed = true;
   }
   for (const { text, about } of progress.notices.slice(0, LIMITS.notices)) {
     const notice = { task: transition.describe(slot), text: oneLine(text), about };
     const outdated = (each: TaskNotice) => about !== '' && each.about === about && each.task === notice.task;
-    transition.patch({ notices: [...transition.state.notices.filter((each) => !outdated(each)), notice].slice(-LIMITS.notices) });
+    transition.patchTraining({
+      notices: [...transition.state.training.notices.filter((each) => !outdated(each)), notice].slice(-LIMITS.notices),
+    });
     transition.recordTask('notice', task, { generation: event.generation, detail: notice.text });
   }
   if (progress.ending !== executor.ending) transition.updateExecutor(slot, { ending: progress.ending });
@@ -217,8 +225,8 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
 
 function noteEarlyEnd(transition: Transition, task: Task, { step, reason }: NonNullable<Progress['earlyEnd']>): void {
   const earlyEnd = `stopped early at step ${step}: ${oneLine(reason)}`;
-  if (earlyEnd === transition.state.earlyEnd) return;
-  transition.patch({ earlyEnd });
+  if (earlyEnd === transition.state.training.earlyEnd) return;
+  transition.patchTraining({ earlyEnd });
   // Saved, because the chief may have left by the time a later attempt writes the final diagnostics.
   transition.dirty = true;
   transition.recordTask('early-end', task, { detail: earlyEnd });
@@ -248,13 +256,15 @@ function judgeExit(transition: Transition, slot: number, exit: ProgramExit): voi
   if (program === null || program.phase === 'ended' || program.generation !== exit.generation) return;
   if (inGang(task) && exit.generation !== transition.state.generation) return;
   transition.updateExecutor(slot, { program: { ...program, phase: 'ended' }, awaiting: null, mayRun: false, stoppedSince: null });
-  if (transition.state.result !== null) return;
+  if (transition.state.decision !== null) return;
   transition.recordTask('program-ended', task, { generation: exit.generation, exit: programEnd(exit) });
   if (exit.code === 0 && exit.signal === '') succeed(transition, slot);
   else {
     const until = worthWaiting(transition, transition.task(slot), exit);
-    if (until > transition.now) transition.update(slot, { pendingExit: { exit, until }, exit: programEnd(exit) });
-    else failTask(transition, slot, { kind: 'program', exit });
+    if (until > transition.now) {
+      transition.updateExecutor(slot, { pendingExit: { exit, until } });
+      transition.update(slot, { exit: programEnd(exit) });
+    } else failTask(transition, slot, { kind: 'program', exit });
   }
 }
 
@@ -272,15 +282,16 @@ function worthWaiting(transition: Transition, task: Task, exit: ProgramExit): nu
  * would treat the task as lost.
  */
 function succeed(transition: Transition, slot: number): void {
-  transition.update(slot, { state: 'succeeded', exit: { code: 0, signal: null }, leaveRevision: transition.state.revision + 1 });
+  transition.update(slot, { state: 'succeeded', exit: { code: 0, signal: null } });
+  transition.updateContainer(slot, { leaveRevision: transition.nextRevision });
   transition.dirty = true;
 }
 
-function nowRunning(transition: Transition, slot: number, generation: number): void {
+function nowRunning(transition: Transition, slot: number, generation: Generation): void {
   const { program } = transition.task(slot).executor ?? { program: null };
   if (program?.phase === 'ended' || (program?.phase === 'running' && program.generation === generation)) return;
   transition.updateExecutor(slot, { program: { generation, phase: 'running' }, awaiting: null, ranIn: generation, mayRun: true });
-  transition.update(slot, { state: 'running', generation, unstarted: 0, rounds: 0 });
+  transition.update(slot, { state: 'running', generation, failures: { unstarted: 0 }, wait: { rounds: 0 } });
   transition.recordTask('program-started', transition.task(slot), { generation });
 }
 

@@ -5,7 +5,7 @@ import { type Cause, taskFailure } from './diagnostics.ts';
 import { isFree } from './ending.ts';
 import { type JobState, jobOf, LIMITS, nameOf, type Task } from './job-state.ts';
 import { inGang, isElastic, isIndependentlyReplaceable, memberTasks, restartsAlone } from './membership.ts';
-import { falls, isTensorBoardRole, tensorBoardPause } from './tensorboard-task.ts';
+import { failuresInARow, isTensorBoardRole, tensorBoardPause } from './tensorboard-task.ts';
 import { answerMs, graceMs, silenceMs } from './timeouts.ts';
 import type { Transition } from './transition.ts';
 
@@ -23,9 +23,10 @@ export interface Failure {
 }
 
 /** Why a task counts as lost at this time; null if it does not. */
-export function lossOf(state: JobState, { container, executor, reattachBy, pendingExit }: Task): Cause | null {
+export function lossOf(state: JobState, { container, executor }: Task): Cause | null {
   if (container === null) return null;
-  if (executor === null) return reattachBy !== null && state.now >= reattachBy ? { kind: 'gone' } : null;
+  if (executor === null) return container.reattachBy !== null && state.now >= container.reattachBy ? { kind: 'gone' } : null;
+  const { pendingExit } = executor;
   const job = jobOf(state);
   const msSince = (time: number | null | undefined) => (typeof time === 'number' ? state.now - Math.max(time, state.heardFloor) : 0);
   // The event that ended the program may have ended the executor too. The cause that is still to be reported explains more than silence.
@@ -58,7 +59,8 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
     .filter((task) => task.container !== null && votes(task) > 0)
     .sort((a, b) => votes(b) - votes(a) || Number(reporters.includes(a)) - Number(reporters.includes(b)) || number(a) - number(b));
   // The named member may have ended already. Then the reporter that cannot continue counts as failed.
-  const { slot, pendingExit } = named[0] ?? due;
+  const { slot, executor } = named[0] ?? due;
+  const pendingExit = executor?.pendingExit ?? null;
   if (pendingExit !== null) return { slot, cause: { kind: 'program', exit: pendingExit.exit } };
   return { slot, cause: { kind: 'blamed', by: slot === due.slot ? 'itself' : nameOf(due) } };
 }
@@ -74,11 +76,14 @@ export function chargeFailure(transition: Transition, task: Task, cause: Cause):
   const { state } = transition;
   const cost = costOf(state, task, cause);
   const charged = cost === 'charged';
+  const { failures } = task;
   transition.update(task.slot, {
-    failures: task.failures + (charged ? 1 : 0),
-    freeFailures: task.freeFailures + (charged ? 0 : 1),
-    unstarted: wasStarted(task) ? 0 : task.unstarted + 1,
-    falls: isTensorBoardRole(jobOf(state), task.role) ? falls(state, task) : task.falls,
+    failures: {
+      charged: failures.charged + (charged ? 1 : 0),
+      free: failures.free + (charged ? 0 : 1),
+      unstarted: wasStarted(task) ? 0 : failures.unstarted + 1,
+      inARow: isTensorBoardRole(jobOf(state), task.role) ? failuresInARow(state, task) : failures.inARow,
+    },
   });
   return {
     task,
@@ -96,10 +101,12 @@ export function recordFailure(transition: Transition, { task, cause, facts }: Fa
   const suspect =
     task.container !== null && facts.cost !== 'victim' && speaksAgainstNode(cause) && !isTensorBoardRole(jobOf(transition.state), role);
   transition.update(task.slot, {
-    failure: facts,
     exit: facts.cause.kind === 'program' ? facts.cause.exit : task.exit,
-    failedNodes: suspect ? [...task.failedNodes, task.container.node].slice(-LIMITS.notices) : task.failedNodes,
-    launchFailure: cause.kind === 'launch' || cause.kind === 'unheard' ? describeFailure(facts, role.name) : task.launchFailure,
+    failures: {
+      newest: facts,
+      nodes: suspect ? [...task.failures.nodes, task.container.node].slice(-LIMITS.notices) : task.failures.nodes,
+      launch: cause.kind === 'launch' || cause.kind === 'unheard' ? describeFailure(facts, role.name) : task.failures.launch,
+    },
   });
   transition.dirty = true;
   // A sidecar's failure is not a cause of the job's failure.
@@ -113,7 +120,11 @@ export function recordFailure(transition: Transition, { task, cause, facts }: Fa
  */
 export function isLastStraw(state: JobState, task: Task): boolean {
   const { policy, maxRestarts } = task.role.restart;
-  return policy === 'never' || task.failures >= maxRestarts || (!restartsAlone(state, task) && (state.gang?.fruitless ?? 0) >= maxRestarts);
+  return (
+    policy === 'never' ||
+    task.failures.charged >= maxRestarts ||
+    (!restartsAlone(state, task) && (state.gang?.fruitless ?? 0) >= maxRestarts)
+  );
 }
 
 /**
@@ -130,10 +141,9 @@ export function correctFailure(transition: Transition, containerId: string, caus
   const free = isFree(cause.end);
   const failure = taskFailure(cause, free ? 'free' : 'charged', task.role, null);
   transition.recordTask('failure-corrected', task, { containerId, failure });
+  const { charged, free: notCharged } = task.failures;
   transition.update(task.slot, {
-    failure,
-    failures: free ? Math.max(0, task.failures - 1) : task.failures,
-    freeFailures: free ? task.freeFailures + 1 : task.freeFailures,
+    failures: free ? { newest: failure, charged: Math.max(0, charged - 1), free: notCharged + 1 } : { newest: failure },
   });
   if (transition.state.firstFailure?.containerId === containerId) {
     transition.patch({ firstFailure: free ? null : { failure: { role: task.role.name, index: task.index, ...failure }, containerId } });
@@ -147,9 +157,9 @@ export function correctFailure(transition: Transition, containerId: string, caus
  * Counts a failure that ends a generation. Returns the number of generations in a row without progress; 0 if the gang is already forming.
  */
 function countFruitless(transition: Transition): number {
-  const { gang, checkpointStep } = transition.state;
+  const { gang, training } = transition.state;
   if (gang === null || gang.phase === 'forming') return 0;
-  const fruitful = checkpointStep > gang.startedFrom || transition.now - gang.since >= LIMITS.fruitfulMs;
+  const fruitful = training.checkpointStep > gang.startedFrom || transition.now - gang.since >= LIMITS.fruitfulMs;
   const fruitless = fruitful ? 0 : gang.fruitless + 1;
   transition.patchGang({ fruitless });
   return fruitless;
@@ -212,7 +222,7 @@ export function whyNotRestarted(
   { task, facts: { cost }, fruitless }: Failure,
 ): { readonly kind: 'task' | 'job'; readonly text: string } | null {
   if (isTensorBoardRole(jobOf(transition.state), task.role)) return null;
-  const { failures, freeFailures, unstarted } = transition.task(task.slot);
+  const { charged, free, unstarted } = transition.task(task.slot).failures;
   const { policy, maxRestarts } = task.role.restart;
   // A bug that hits one task after the other must not use up all tasks of an elastic role.
   const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
@@ -222,19 +232,19 @@ export function whyNotRestarted(
   if (cost === 'charged' && (policy === 'never' || maxRestarts === 0)) return own('failed and is not to be restarted');
   if (policy === 'never' && cost !== 'victim' && wasStarted(task))
     return own('was lost after its program had started and is not to be restarted');
-  if (failures > maxRestarts && cost === 'charged')
-    return own(`failed ${failures} times, ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`);
+  if (charged > maxRestarts && cost === 'charged')
+    return own(`failed ${charged} times, ${maxRestarts} restart${maxRestarts === 1 ? ' is' : 's are'} allowed`);
   if (fruitless > inVain) return together;
   if (unstarted >= LIMITS.unstarted) return own(`could not be started ${unstarted} times in a row`);
-  if (freeFailures >= LIMITS.freeFailures) return own(`lost its container ${freeFailures} times`);
+  if (free >= LIMITS.freeFailures) return own(`lost its container ${free} times`);
   return null;
 }
 
 /** The delay before the next request of a failed task, in ms. It grows while containers fail before a program starts in them. */
 export function restartPause(transition: Transition, slot: number): number {
-  const { role, falls: count, unstarted } = transition.task(slot);
-  if (isTensorBoardRole(jobOf(transition.state), role)) return tensorBoardPause(count);
-  return backoffMs(unstarted - 2, { firstMs: 1_000, mostMs: 30_000 });
+  const { role, failures } = transition.task(slot);
+  if (isTensorBoardRole(jobOf(transition.state), role)) return tensorBoardPause(failures.inARow);
+  return backoffMs(failures.unstarted - 2, { firstMs: 1_000, mostMs: 30_000 });
 }
 
 /** The diagnostics of a job that fails because a task is not restarted. */

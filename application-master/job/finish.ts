@@ -9,8 +9,8 @@ import type { Transition } from './transition.ts';
 
 /** Sets the result of the job. The first decision is final; later calls have no effect. */
 export function decide(transition: Transition, result: JobResult): void {
-  if (transition.state.result !== null) return;
-  transition.patch({ result, decidedAt: transition.now, decidedRevision: transition.state.revision + 1 });
+  if (transition.state.decision !== null) return;
+  transition.patch({ decision: { result, at: transition.now, revision: transition.nextRevision, stoppedAt: null, finished: false } });
   transition.dirty = true;
   for (const task of transition.state.tasks) if (!isOver(task)) transition.update(task.slot, { state: 'stopped' });
 }
@@ -25,7 +25,7 @@ export function decideSuccess(transition: Transition): void {
       ? tasks.filter(isChief)
       : tasks.filter((task) => task.role.tracking === 'tracked' && (!isElastic(task.role) || isMember(task)));
   if (deciding.length > 0 && deciding.every((task) => task.state === 'succeeded'))
-    decide(transition, { state: 'SUCCEEDED', diagnostics: transition.state.earlyEnd ?? '' });
+    decide(transition, { state: 'SUCCEEDED', diagnostics: transition.state.training.earlyEnd ?? '' });
 }
 
 /**
@@ -33,18 +33,21 @@ export function decideSuccess(transition: Transition): void {
  * sent; then programs get a short time to end. Storage or programs that do not respond delay the end only for a limited time.
  */
 export function finish(transition: Transition): void {
-  const { result, finished, registration, durableRevision, decidedAt, decidedRevision } = transition.state;
-  if (result === null || finished || registration === null) return;
+  const { decision, cluster, revisions } = transition.state;
+  if (decision === null || decision.finished || cluster.registration === null) return;
   // Withdraws the requests.
   ask(transition);
-  if (transition.state.stoppedAt === null) {
-    if (durableRevision < decidedRevision && transition.now < decidedAt + LIMITS.saveMs) return;
+  const { result } = decision;
+  if (decision.stoppedAt === null) {
+    if (revisions.durable < decision.revision && transition.now < decision.at + LIMITS.saveMs) return;
     stopAll(transition, result);
   }
+  const stopping = { ...decision, stoppedAt: decision.stoppedAt ?? transition.now };
+  transition.patch({ decision: stopping });
   const draining = [...transition.state.ending.values()].filter((each) => each.drains);
-  if (draining.length > 0 && transition.now < (transition.state.stoppedAt ?? transition.now) + LIMITS.drainMs) return;
+  if (draining.length > 0 && transition.now < stopping.stoppedAt + LIMITS.drainMs) return;
   for (const each of draining) transition.act({ type: 'stop-container', containerId: each.containerId });
-  transition.patch({ finished: true });
+  transition.patch({ decision: { ...stopping, finished: true } });
   transition.record('job-finished', { result: result.state, ...(result.diagnostics === '' ? {} : { detail: result.diagnostics }) });
   transition.act({ type: 'finish', result });
 }
@@ -52,7 +55,6 @@ export function finish(transition: Transition): void {
 function stopAll(transition: Transition, result: JobResult): void {
   const reason =
     result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job is killed' : 'the job has failed';
-  transition.patch({ stoppedAt: transition.now });
   for (const { slot, container, role } of transition.state.tasks) {
     // TensorBoard has no state to save, so the end of the job does not wait for it.
     if (container !== null) detach(transition, slot, isTensorBoardRole(transition.state.frozen.job, role) ? 'stop' : 'drain', reason);

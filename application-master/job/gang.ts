@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Member } from '../../training/process/task-context.ts';
+import { asGeneration, type Generation, next } from './counters.ts';
 import { seconds } from './diagnostics.ts';
 import { giveBack, hasPredecessor } from './ending.ts';
 import { decide } from './finish.ts';
@@ -54,7 +55,8 @@ export function prepare(transition: Transition, slot: number): void {
       generation: executor.program.generation,
       detail: 'a new generation is formed',
     });
-  transition.update(slot, { state: 'registered', pendingExit: null, exit: null });
+  transition.update(slot, { state: 'registered', exit: null });
+  transition.updateExecutor(slot, { pendingExit: null });
   // A port that no program has used is valid for any generation.
   if (executor.program === null && executor.awaiting === null && executor.portFor === 0 && executor.port > 0) return;
   transition.updateExecutor(slot, {
@@ -64,7 +66,7 @@ export function prepare(transition: Transition, slot: number): void {
     ending: false,
     stoppedSince: null,
   });
-  if (executor.attached) transition.act({ type: 'prepare', containerId: container.id, generation: transition.state.generation + 1 });
+  if (executor.attached) transition.act({ type: 'prepare', containerId: container.id, generation: next(transition.state.generation) });
 }
 
 export function claimGeneration(transition: Transition): void {
@@ -73,7 +75,7 @@ export function claimGeneration(transition: Transition): void {
   inRankOrder(members).forEach((task, rank) => {
     transition.update(task.slot, { rank });
   });
-  transition.patchGang({ claimRevision: transition.state.revision + 1 });
+  transition.patchGang({ claimRevision: transition.nextRevision });
   transition.dirty = true;
 }
 
@@ -86,7 +88,7 @@ function chooseMembers(transition: Transition): Task[] | null {
   const tasks = gangTasks(state).filter((task) => !isGivenUp(task));
   const role = elasticRole(jobOf(state));
   if (role === null) return tasks.every(({ container }) => container !== null) ? tasks : null;
-  const generation = state.generation + 1;
+  const generation = next(state.generation);
   const since = missingTasks(state).length > 0 ? null : (transition.gang?.enoughSince ?? transition.now);
   if (since !== transition.gang?.enoughSince) transition.patchGang({ enoughSince: since });
   if (since === null) return null;
@@ -96,7 +98,7 @@ function chooseMembers(transition: Transition): Task[] | null {
 }
 
 export function startGeneration(transition: Transition): void {
-  const generation = transition.state.generation + 1;
+  const generation = next(transition.state.generation);
   const members = memberTasks(transition.state);
   if (!members.every((task) => isReady(task, generation))) return;
   transition.patch({ generation });
@@ -107,7 +109,7 @@ export function startGeneration(transition: Transition): void {
     claimRevision: null,
     enoughSince: null,
     incident: null,
-    startedFrom: transition.state.checkpointStep,
+    startedFrom: transition.state.training.checkpointStep,
     members: membersOf(transition.state),
   });
   const why = transition.gang?.why ?? '';
@@ -136,9 +138,16 @@ export function startReplacements(transition: Transition): void {
   const { gang, generation } = transition.state;
   if (gang?.phase !== 'started') return;
   for (const task of memberTasks(transition.state)) {
-    const { executor } = task;
-    if (task.state !== 'registered' || !isIndependentlyReplaceable(jobOf(transition.state), task.role) || executor === null) continue;
-    if (!isReady(task, generation) || transition.state.durableRevision < task.savedRevision || hasPredecessor(transition, task)) continue;
+    const { container, executor } = task;
+    if (
+      container === null ||
+      task.state !== 'registered' ||
+      !isIndependentlyReplaceable(jobOf(transition.state), task.role) ||
+      executor === null
+    )
+      continue;
+    if (!isReady(task, generation) || transition.state.revisions.durable < container.savedRevision || hasPredecessor(transition, task))
+      continue;
     transition.patchGang({ members: membersOf(transition.state) });
     startMember(transition, task.slot);
   }
@@ -154,11 +163,11 @@ export function startUnranked(transition: Transition): void {
     if (
       !executor.attached ||
       executor.program !== null ||
-      transition.state.durableRevision < task.savedRevision ||
+      transition.state.revisions.durable < container.savedRevision ||
       hasPredecessor(transition, task)
     )
       continue;
-    const generation = Math.max(1, transition.state.generation);
+    const generation = asGeneration(Math.max(1, transition.state.generation));
     markStarted(transition, task.slot, generation);
     transition.act({ type: 'start', containerId: container.id, generation, members: membersOf(transition.state) });
   }
@@ -172,7 +181,7 @@ export function startMember(transition: Transition, slot: number): void {
   transition.act({ type: 'start', containerId: container.id, generation, members: gang.members });
 }
 
-function markStarted(transition: Transition, slot: number, generation: number): void {
+function markStarted(transition: Transition, slot: number, generation: Generation): void {
   transition.update(slot, { generation, exit: null });
   transition.updateExecutor(slot, {
     program: { generation, phase: 'starting' },
@@ -205,11 +214,11 @@ export function membersOf(state: JobState): Member[] {
  * requests them again after a pause that differs between jobs.
  */
 export function endRound(transition: Transition): void {
-  const { gang, registration, result } = transition.state;
+  const { gang, cluster, decision } = transition.state;
   const { timeoutMs } = jobOf(transition.state).gang;
-  if (gang === null || gang.phase !== 'forming' || registration === null || result !== null) return;
+  if (gang === null || gang.phase !== 'forming' || cluster.registration === null || decision !== null) return;
   if (transition.now - Math.max(gang.since, gang.notBefore) < timeoutMs) return;
-  const generation = transition.state.generation + 1;
+  const generation = next(transition.state.generation);
   const missing = missingTasks(transition.state);
   // All members are ready. The gang only waits for storage, and no task is penalised for that.
   if (missing.length === 0) {
@@ -230,7 +239,7 @@ export function endRound(transition: Transition): void {
     if (isOver(task)) continue;
     if (task.container !== null && task.executor === null) {
       transition.update(task.slot, {
-        failedNodes: [...transition.task(task.slot).failedNodes, task.container.node].slice(-LIMITS.notices),
+        failures: { nodes: [...task.failures.nodes, task.container.node].slice(-LIMITS.notices) },
       });
     }
     giveBack(transition, task, 'the gang did not come together in time');

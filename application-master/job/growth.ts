@@ -32,7 +32,7 @@ export function sparesInTheWay(state: JobState): Task[] {
   const spares = state.tasks.filter((task) => task.role === role && !isMember(task) && task.container !== null);
   if (spares.length === 0) return [];
   const waits = (task: Task) => task.state === 'requested' && !isTensorBoardRole(jobOf(state), task.role);
-  const since = (task: Task) => Math.max(task.waitingSince, task.notBefore);
+  const since = (task: Task) => Math.max(task.wait.since, task.wait.notBefore);
   return awaitedTasks(state).some((task) => waits(task) && state.now - since(task) >= LIMITS.yieldMs) ? spares : [];
 }
 
@@ -52,10 +52,11 @@ export function shrinkFor(transition: Transition, needy: Task): boolean {
 }
 
 function waitsForGrowth(state: JobState, task: Task): boolean {
-  const { executor } = task;
+  const { container, executor } = task;
   return (
+    container !== null &&
     task.role === elasticRole(jobOf(state)) &&
-    state.durableRevision >= task.savedRevision &&
+    state.revisions.durable >= container.savedRevision &&
     executor?.attached === true &&
     executor.program === null &&
     executor.awaiting === null &&
@@ -69,6 +70,6 @@ function isArriving(state: JobState, task: Task): boolean {
     task.container !== null &&
     !isOver(task) &&
     task.executor === null &&
-    state.now - task.waitingSince < LIMITS.arrivingMs
+    state.now - task.wait.since < LIMITS.arrivingMs
   );
 }

@@ -1,5 +1,6 @@
 import type { FrozenJob, Role } from '../../conf/job.ts';
 import { assignContainers, wantedTasks } from './container-requests.ts';
+import { asGeneration, asRevision, type Revision } from './counters.ts';
 import { oneLine } from './diagnostics.ts';
 import { forget, noteLostNode } from './ending.ts';
 import type { Action, Event, Snapshot } from './events.ts';
@@ -40,33 +41,21 @@ export function createJob(frozen: FrozenJob, options: { readonly attempt: number
     attempt: options.attempt,
     startedAt: now,
     now,
-    registration: null,
-    held: null,
-    limits: { timeout: null, idle: null, mayGrow: true },
+    heardFloor: now,
     busyAt: now,
     restored: false,
-    generation: 0,
+    admission: { held: null, limits: { timeout: null, idle: null, mayGrow: true } },
+    cluster: { registration: null, nodes: 1, headroom: {}, lostNodes: new Set() },
+    requests: { asks: new Map(), refusals: new Map() },
+    generation: asGeneration(0),
     tasks,
     byContainer: new Map(),
     ending: new Map(),
-    lostNodes: new Set(),
     gang: tasks.some(inGang) ? freshGang(now) : null,
-    asks: new Map(),
-    refusals: new Map(),
-    cluster: null,
-    revision: 0,
-    durableRevision: 0,
-    heardFloor: now,
+    revisions: { newest: asRevision(0), durable: asRevision(0) },
     firstFailure: null,
-    metrics: {},
-    checkpointStep: 0,
-    notices: [],
-    earlyEnd: null,
-    result: null,
-    decidedAt: now,
-    decidedRevision: 0,
-    stoppedAt: null,
-    finished: false,
+    training: { metrics: {}, checkpointStep: 0, notices: [], earlyEnd: null },
+    decision: null,
   };
 }
 
@@ -109,20 +98,20 @@ function apply(transition: Transition, event: Event): void {
       containerEnded(transition, event);
       break;
     case 'persisted':
-      transition.patch({ durableRevision: Math.max(transition.state.durableRevision, event.revision) });
+      persisted(transition, event.revision);
       break;
     case 'cluster':
-      transition.patch({ cluster: { nodes: event.nodes, headroom: event.headroom } });
+      transition.patch({ cluster: { ...transition.state.cluster, nodes: event.nodes, headroom: event.headroom } });
       break;
     case 'held':
-      transition.patch({ held: event.reason });
+      transition.patch({ admission: { ...transition.state.admission, held: event.reason } });
       if (event.reason !== '') transition.record('job-held', { detail: event.reason });
       break;
     case 'admitted':
       admitted(transition);
       break;
     case 'limits':
-      transition.patch({ limits: event.limits });
+      transition.patch({ admission: { ...transition.state.admission, limits: event.limits } });
       break;
     case 'refused':
       decide(transition, { state: 'FAILED', diagnostics: event.reason });
@@ -139,25 +128,30 @@ function apply(transition: Transition, event: Event): void {
 }
 
 function follow(transition: Transition): void {
-  if (transition.state.result === null) decideSuccess(transition);
-  if (transition.state.result === null) {
+  if (transition.state.decision === null) decideSuccess(transition);
+  if (transition.state.decision === null) {
     settle(transition);
     grow(transition);
     recover(transition);
   }
   finish(transition);
-  if (transition.dirty && !transition.state.finished) {
-    transition.patch({ revision: transition.state.revision + 1 });
+  if (transition.dirty && transition.state.decision?.finished !== true) {
+    transition.patch({ revisions: { ...transition.state.revisions, newest: transition.nextRevision } });
     transition.act({ type: 'persist', snapshot: snapshotOf(transition.state) });
   }
 }
 
+function persisted(transition: Transition, revision: Revision): void {
+  const { revisions } = transition.state;
+  if (revision > revisions.durable) transition.patch({ revisions: { ...revisions, durable: revision } });
+}
+
 function registered(transition: Transition, event: Extract<Event, { type: 'registered' }>): void {
-  if (transition.state.registration !== null) return;
+  if (transition.state.cluster.registration !== null) return;
   const { maximum, resourceTypes, queue } = event;
-  transition.patch({ registration: { maximum, resourceTypes, queue } });
+  transition.patch({ cluster: { ...transition.state.cluster, registration: { maximum, resourceTypes, queue } } });
   transition.patchGang({ since: transition.now, notBefore: transition.now });
-  for (const task of transition.state.tasks) transition.update(task.slot, { waitingSince: transition.now });
+  for (const task of transition.state.tasks) transition.update(task.slot, { wait: { since: transition.now } });
   transition.record('master-registered', {
     detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers from before`,
   });
@@ -176,17 +170,19 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
  * this attempt keeps its start time.
  */
 function admitted(transition: Transition): void {
-  const { held, generation, startedAt, now } = transition.state;
-  if (held === null) return;
-  transition.patch({ held: null, startedAt: generation === 0 ? now : startedAt, busyAt: now });
+  const { admission, generation, startedAt, now } = transition.state;
+  if (admission.held === null) return;
+  transition.patch({ admission: { ...admission, held: null }, startedAt: generation === 0 ? now : startedAt, busyAt: now });
   transition.patchGang({ since: transition.now, notBefore: transition.now });
-  for (const task of transition.state.tasks) if (task.state === 'requested') transition.update(task.slot, { waitingSince: transition.now });
+  for (const task of transition.state.tasks)
+    if (task.state === 'requested') transition.update(task.slot, { wait: { since: transition.now } });
 }
 
 /** Gives up TensorBoard because no node of the cluster can ever satisfy its request. The job continues without it. */
 function goWithout(transition: Transition, role: Role, sentence: string): void {
   const failure = { cause: { kind: 'impossible', reason: sentence }, cost: 'free', node: null, lines: [] } as const;
-  for (const task of transition.state.tasks) if (task.role === role) transition.update(task.slot, { state: 'lost', failure });
+  for (const task of transition.state.tasks)
+    if (task.role === role) transition.update(task.slot, { state: 'lost', failures: { newest: failure } });
   transition.dirty = true;
   transition.record('went-without', { role: role.name, detail: sentence });
 }
@@ -196,7 +192,8 @@ function goWithout(transition: Transition, role: Role, sentence: string): void {
  * temporarily, and the gang's timeout decides.
  */
 function askRefused(transition: Transition, name: string, message: string): void {
-  transition.patch({ refusals: new Map(transition.state.refusals).set(name, message) });
+  const { requests } = transition.state;
+  transition.patch({ requests: { ...requests, refusals: new Map(requests.refusals).set(name, message) } });
   transition.record('ask-refused', { role: name, detail: oneLine(message) });
   const role = transition.state.frozen.job.roles.find((each) => each.name === name);
   const tasks = transition.state.tasks.filter((task) => task.role === role);
@@ -234,7 +231,7 @@ function containerEnded(transition: Transition, event: Extract<Event, { type: 'c
     forget(transition, containerId, end);
     return;
   }
-  const { pendingExit } = transition.task(slot);
+  const pendingExit = transition.task(slot).executor?.pendingExit ?? null;
   // After a failed exit of the program, the executor's own exit adds no information. If the cluster ended the container, its cause replaces
   // the exit.
   if (pendingExit !== null && end === 'exited') failTask(transition, slot, { kind: 'program', exit: pendingExit.exit }, 'ended');
@@ -258,27 +255,12 @@ function freshTask(place: Place, slot: number, now: number): Task {
     rank: null,
     state: 'requested',
     container: null,
-    asked: false,
-    savedRevision: 0,
-    reattachBy: null,
     executor: null,
     attempts: 0,
-    failures: 0,
-    freeFailures: 0,
-    unstarted: 0,
-    failedNodes: [],
-    falls: 0,
-    waitingSince: now,
-    rounds: 0,
-    notBefore: now,
-    launchFailure: null,
-    leaveRevision: null,
-    pendingExit: null,
-    generation: 0,
+    failures: { charged: 0, free: 0, unstarted: 0, inARow: 0, newest: null, launch: null, nodes: [] },
+    wait: { since: now, rounds: 0, notBefore: now, asked: false },
+    generation: asGeneration(0),
     exit: null,
-    failure: null,
-    usage: null,
-    step: 0,
-    metrics: {},
+    progress: { step: 0, metrics: {} },
   };
 }

@@ -3,57 +3,83 @@ import type { JobResult, TaskState, Usage } from '../../conf/status.ts';
 import type { FirstFailure, ProgramEnd, TaskFailure } from '../../conf/task-failure.ts';
 import type { Notice } from '../../protos/executor-protocol.ts';
 import type { Member } from '../../training/process/task-context.ts';
+import { type Generation, next, type Revision } from './counters.ts';
 import type { Container, JobLimits, ProgramExit } from './events.ts';
 
 /** The complete state of the job machine. It is immutable: `step` derives a new state from the old one. */
 export interface JobState {
   readonly frozen: FrozenJob;
   readonly attempt: number;
-  readonly startedAt: number;
-  readonly now: number;
-  /** Null until the ResourceManager has registered this attempt. No containers are requested before that. */
-  readonly registration: Registration | null;
-  /** Why the job must not request containers yet, empty until the reason is known; null if it may request them. */
-  readonly held: string | null;
-  readonly limits: JobLimits;
-  /** When a program last used CPU or GPU, or reported progress. */
-  readonly busyAt: number;
   /** True for an attempt that continues from the snapshot of an earlier attempt. */
   readonly restored: boolean;
-  /** The highest generation that may have been started. While the gang is forming, the generation being formed is `generation + 1`. */
-  readonly generation: number;
+  readonly startedAt: number;
+  readonly now: number;
+  /** Silence of executors is counted from this time at the earliest: the ApplicationMaster itself was stalled until then. */
+  readonly heardFloor: number;
+  /** When a program last used CPU or GPU, or reported progress. */
+  readonly busyAt: number;
+  readonly admission: Admission;
+  readonly cluster: ClusterState;
+  readonly requests: ContainerRequests;
+  /** The highest generation that may have been started. While the gang is forming, the generation being formed is the next one. */
+  readonly generation: Generation;
+  /** Null if no role of the job runs in the gang. */
+  readonly gang: Gang | null;
   /** Ordered by role and index. The position of a task in this array is its `slot`. */
   readonly tasks: readonly Task[];
   /** Container ID to slot of its task. A container that is not listed here is not part of the job. */
   readonly byContainer: ReadonlyMap<string, number>;
   /** Containers that were ordered to stop and whose end is not confirmed yet. */
   readonly ending: ReadonlyMap<string, Ending>;
+  /** Revisions of the newest snapshot that was emitted, and of the newest that is durable. */
+  readonly revisions: { readonly newest: Revision; readonly durable: Revision };
+  readonly firstFailure: { readonly failure: FirstFailure; readonly containerId: string | null } | null;
+  readonly training: TrainingReports;
+  /** How the job ends; null until that is decided. */
+  readonly decision: Decision | null;
+}
+
+/** What the admin's quotas and limits permit. */
+export interface Admission {
+  /** Why the job must not request containers yet, empty until the reason is known; null if it may request them. */
+  readonly held: string | null;
+  readonly limits: JobLimits;
+}
+
+/** What the ResourceManager has reported about the cluster. */
+export interface ClusterState {
+  /** Null until the ResourceManager has registered this attempt. No containers are requested before that. */
+  readonly registration: Registration | null;
+  /** The number of nodes; 1 until it is reported. */
+  readonly nodes: number;
+  readonly headroom: Readonly<Record<string, number>>;
   /** Nodes that ran containers of the job and that the cluster has lost. A node is removed when the job gets a new container on it. */
   readonly lostNodes: ReadonlySet<string>;
-  /** Null if no role of the job runs in the gang. */
-  readonly gang: Gang | null;
+}
+
+export interface ContainerRequests {
   /** The latest request to the negotiator, by role. */
   readonly asks: ReadonlyMap<string, Ask>;
   /** The ResourceManager's message when it refused the request of a role, by role. */
   readonly refusals: ReadonlyMap<string, string>;
-  readonly cluster: { readonly nodes: number; readonly headroom: Readonly<Record<string, number>> } | null;
-  /** Revision of the newest snapshot that was emitted, and of the newest that is durable. */
-  readonly revision: number;
-  readonly durableRevision: number;
-  /** Silence of executors is counted from this time at the earliest: the ApplicationMaster itself was stalled until then. */
-  readonly heardFloor: number;
-  readonly firstFailure: { readonly failure: FirstFailure; readonly containerId: string | null } | null;
+}
+
+/** What programs have reported about the training as a whole. */
+export interface TrainingReports {
   /** Metrics from an earlier attempt. */
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
   readonly notices: readonly TaskNotice[];
   /** Why training in this generation ends before its last epoch, for the job's final diagnostics; null if it does not. */
   readonly earlyEnd: string | null;
+}
+
+export interface Decision {
   /** Set once and never changed. */
-  readonly result: JobResult | null;
-  readonly decidedAt: number;
+  readonly result: JobResult;
+  readonly at: number;
   /** Revision of the first snapshot that contains the result. */
-  readonly decidedRevision: number;
+  readonly revision: Revision;
   /** When the stop orders were sent; null before that. */
   readonly stoppedAt: number | null;
   readonly finished: boolean;
@@ -92,7 +118,7 @@ export interface Gang {
   /** No containers are requested before this time. */
   readonly notBefore: number;
   /** Revision of the snapshot that stores the generation being formed with its members; null until the members are chosen. */
-  readonly claimRevision: number | null;
+  readonly claimRevision: Revision | null;
   /** Generations in a row that failed before they wrote a checkpoint or ran for `LIMITS.fruitfulMs`. */
   readonly fruitless: number;
   /** Step of the newest checkpoint when `generation` started. */
@@ -100,7 +126,7 @@ export interface Gang {
   /** The member list sent to the members of `generation`. A repeated start order sends the same list. */
   readonly members: readonly Member[];
   /** The failure that ended a generation. Until `until`, further failures of tasks from that generation are counted as its victims. */
-  readonly incident: { readonly generation: number; readonly until: number } | null;
+  readonly incident: { readonly generation: Generation; readonly until: number } | null;
   /** Why the generation is formed, for the history; empty for the first generation. */
   readonly why: string;
   /** Elastic jobs: when enough members became ready. The gang waits briefly for others from then on. Null while too few are ready. */
@@ -118,46 +144,56 @@ export interface Task {
   /** The rank in the newest claimed or started generation; null for tasks without a rank in it. */
   readonly rank: number | null;
   readonly state: TaskState;
-  readonly container: Container | null;
-  /** True while the task's container is requested and not yet allocated. */
-  readonly asked: boolean;
-  /** Revision of the first snapshot that contains the container. */
-  readonly savedRevision: number;
-  /** Deadline for this container's executor to reattach to a later attempt; null if the attempt is not waiting for it. */
-  readonly reattachBy: number | null;
-  /** Null until the executor says hello. */
+  readonly container: TaskContainer | null;
+  /** Null until the executor in the container says hello. */
   readonly executor: Executor | null;
   /** Containers allocated to the task so far. */
   readonly attempts: number;
+  readonly failures: TaskFailures;
+  readonly wait: Wait;
+  /** Generation of the task's newest program. */
+  readonly generation: Generation;
+  /** The end of the task's newest program. */
+  readonly exit: ProgramEnd | null;
+  /** The last report of the task's programs. */
+  readonly progress: { readonly step: number; readonly metrics: Readonly<Record<string, number>> };
+}
+
+/** The container that a task holds. */
+export interface TaskContainer extends Container {
+  /** Revision of the first snapshot that contains the container. */
+  readonly savedRevision: Revision;
+  /** A succeeded task keeps its container until the snapshot of this revision is durable; null for other tasks. */
+  readonly leaveRevision: Revision | null;
+  /** Deadline for this container's executor to reattach to a later attempt; null if the attempt is not waiting for it. */
+  readonly reattachBy: number | null;
+}
+
+export interface TaskFailures {
   /** Failures charged to the restart budget. */
-  readonly failures: number;
+  readonly charged: number;
   /** Failures that are not charged: caused by the cluster or by the failure of another task. */
-  readonly freeFailures: number;
+  readonly free: number;
   /** Failures in a row before a program was started. */
   readonly unstarted: number;
-  readonly failedNodes: readonly string[];
   /** TensorBoard only: failures in a row. */
-  readonly falls: number;
-  /**
-   * When the task started to wait, how many rounds of waiting timed out, and the earliest time of the next request. Rounds of a single task
-   * apply only to tasks that restart without the gang.
-   */
-  readonly waitingSince: number;
-  readonly rounds: number;
-  readonly notBefore: number;
+  readonly inARow: number;
+  readonly newest: TaskFailure | null;
   /** Message of the newest failed launch. */
-  readonly launchFailure: string | null;
-  /** A succeeded task keeps its container until the snapshot of this revision is durable; null for other tasks. */
-  readonly leaveRevision: number | null;
-  /** A failed exit whose evaluation is deferred to `until`, because its cause may be reported elsewhere. */
-  readonly pendingExit: { readonly exit: ProgramExit; readonly until: number } | null;
-  /** Generation of the task's newest program. */
-  readonly generation: number;
-  readonly exit: ProgramEnd | null;
-  readonly failure: TaskFailure | null;
-  readonly usage: Usage | null;
-  readonly step: number;
-  readonly metrics: Readonly<Record<string, number>>;
+  readonly launch: string | null;
+  /** The node of each failure that the node may have caused. */
+  readonly nodes: readonly string[];
+}
+
+/** A task's wait for a container and its executor. */
+export interface Wait {
+  readonly since: number;
+  /** Rounds of waiting that timed out. They apply only to tasks that restart without the gang. */
+  readonly rounds: number;
+  /** The earliest time of the next request. */
+  readonly notBefore: number;
+  /** True while the task's container is requested and not yet allocated. */
+  readonly asked: boolean;
 }
 
 export interface Executor {
@@ -166,23 +202,26 @@ export interface Executor {
   readonly host: string;
   readonly port: number;
   /** Generation that the port was bound for; 0 if no program has used it yet. */
-  readonly portFor: number;
+  readonly portFor: Generation;
   readonly lastHeard: number;
   readonly stoppedSince: number | null;
   readonly awaiting: { readonly answer: 'ready' | 'started'; readonly since: number } | null;
   readonly program: Program | null;
   /** Newest generation in which the executor ran a program; 0 if it has run none. */
-  readonly ranIn: number;
+  readonly ranIn: Generation;
   /** True if a program of any generation may be running in the executor. */
   readonly mayRun: boolean;
   /** The rank that the program reports as lost, and when it was reported. */
   readonly lostRank: { readonly rank: number; readonly since: number } | null;
   /** True once the program has taken its last training step. */
   readonly ending: boolean;
+  /** A failed exit whose evaluation is deferred to `until`, because its cause may be reported elsewhere. */
+  readonly pendingExit: { readonly exit: ProgramExit; readonly until: number } | null;
+  readonly usage: Usage | null;
 }
 
 export interface Program {
-  readonly generation: number;
+  readonly generation: Generation;
   readonly phase: 'starting' | 'running' | 'ended';
 }
 
@@ -270,8 +309,8 @@ export function jobOf(state: JobState): Job {
 }
 
 /** The generation that messages of gang tasks must carry now. */
-export function currentGeneration(state: JobState): number {
-  return state.gang?.phase === 'forming' ? state.generation + 1 : state.generation;
+export function currentGeneration(state: JobState): Generation {
+  return state.gang?.phase === 'forming' ? next(state.generation) : state.generation;
 }
 
 export function nameOf(task: { readonly role: Role; readonly index: number }): string {
@@ -283,7 +322,7 @@ export function isOver(task: Task): boolean {
 }
 
 /** True if the executor is attached and idle and its port can be given to a program of `generation`. */
-export function isReady(task: Task, generation: number): boolean {
+export function isReady(task: Task, generation: Generation): boolean {
   const executor = task.executor;
   return (
     executor?.attached === true &&

@@ -1,37 +1,44 @@
 import { expect, test } from 'vitest';
 import { taskFailure } from '../../conf/job-status.fixture.ts';
-import type { JobState, Task } from './job-state.ts';
+import type { JobState } from './job-state.ts';
 import { statusOf } from './job-status.ts';
 import { frozen, JobScenario, workers } from './simulator/job-scenario.ts';
 import { role } from './simulator/world.ts';
+import { type TaskChanges, Transition } from './transition.ts';
 
 const sidecar = role({ name: 'tensorboard', tracking: 'sidecar' });
 const serving = { logdir: null, serve: true, memoryMb: 1024 };
 const scene = JobScenario.running(frozen({ roles: [workers()] }));
 
 /** A running job whose TensorBoard is in the given state. */
-function tensorBoard(change: Partial<Task>, notices: JobState['notices'] = []): unknown {
+function tensorBoard(change: TaskChanges, notices: JobState['training']['notices'] = []): unknown {
   const running = JobScenario.running(frozen({ roles: [workers(), sidecar], tensorboard: serving })).state;
-  const tasks = running.tasks.map((task) => (task.role.name === 'tensorboard' ? { ...task, ...change } : task));
-  const state: JobState = { ...running, tasks, notices };
+  const transition = new Transition({ ...running, training: { ...running.training, notices } }, running.now);
+  const slot = running.tasks.findIndex((task) => task.role.name === 'tensorboard');
+  transition.update(slot, change);
+  const { state } = transition;
   return statusOf(state, state.now).tensorboard;
 }
 
 test.each([
-  ['wanted', { state: 'requested', asked: true, failure: null }, { state: 'waiting', message: 'It waits for a container.' }],
-  ['not wanted yet', { state: 'requested', asked: false, failure: null }, { state: 'waiting', message: '' }],
+  [
+    'wanted',
+    { state: 'requested', wait: { asked: true }, failures: { newest: null } },
+    { state: 'waiting', message: 'It waits for a container.' },
+  ],
+  ['not wanted yet', { state: 'requested', wait: { asked: false }, failures: { newest: null } }, { state: 'waiting', message: '' }],
   [
     'gone for the moment',
-    { state: 'requested', failure: taskFailure({ lines: ['x'] }) },
+    { state: 'requested', failures: { newest: taskFailure({ lines: ['x'] }) } },
     { state: 'waiting', message: 'It is started again: its program exited with code 3' },
   ],
   ['on its way', { state: 'launching' }, { state: 'starting', message: '' }],
-  ['there, but not answering yet', { state: 'running', metrics: {} }, { state: 'starting', message: '' }],
-  ['answering', { state: 'running', metrics: { ready: 1 } }, { state: 'ready', message: '' }],
-  ['down', { state: 'running', metrics: { ready: 0 } }, { state: 'starting', message: '' }],
+  ['there, but not answering yet', { state: 'running', progress: { metrics: {} } }, { state: 'starting', message: '' }],
+  ['answering', { state: 'running', progress: { metrics: { ready: 1 } } }, { state: 'ready', message: '' }],
+  ['down', { state: 'running', progress: { metrics: { ready: 0 } } }, { state: 'starting', message: '' }],
   [
     'lost for good',
-    { state: 'lost', failure: taskFailure({ cause: { kind: 'impossible', reason: 'no node is so large' } }) },
+    { state: 'lost', failures: { newest: taskFailure({ cause: { kind: 'impossible', reason: 'no node is so large' } }) } },
     { state: 'unavailable', message: 'no node is so large' },
   ],
 ] as const)('a TensorBoard that is %s', (_what, change, expected) => {

@@ -12,9 +12,11 @@ const PATIENCE_MS = 5_000;
 
 /** Builds the status of the job that users see. */
 export function statusOf(state: JobState, now: number): JobStatus {
-  const { frozen, result } = state;
+  const { frozen, decision } = state;
   const [phase, message] =
-    result === null ? phaseOf({ ...state, now: Math.max(now, state.now) }) : ([result.state, result.diagnostics] as const);
+    decision === null
+      ? phaseOf({ ...state, now: Math.max(now, state.now) })
+      : ([decision.result.state, decision.result.diagnostics] as const);
   return {
     applicationId: frozen.applicationId,
     name: frozen.job.name,
@@ -25,13 +27,13 @@ export function statusOf(state: JobState, now: number): JobStatus {
     masterAttempt: state.attempt,
     generations: state.gang === null ? Math.max(0, ...state.tasks.map((task) => task.generation)) : state.generation,
     startedAt: state.startedAt,
-    finishedAt: result === null ? null : state.decidedAt,
+    finishedAt: decision?.at ?? null,
     step: stepOf(state),
     metrics: mergedMetrics(state),
-    checkpointStep: state.checkpointStep,
+    checkpointStep: state.training.checkpointStep,
     checkpointDir: frozen.checkpointDir,
     summaryDir: frozen.summaryDir,
-    notices: state.notices.map(({ task, text }) => `${task}: ${text}`),
+    notices: state.training.notices.map(({ task, text }) => `${task}: ${text}`),
     failure: state.firstFailure?.failure ?? null,
     tensorboard: tensorBoardOf(state),
     elastic: elasticOf(state),
@@ -42,13 +44,13 @@ export function statusOf(state: JobState, now: number): JobStatus {
 }
 
 function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
-  if (state.held !== null) return [state.held === '' ? 'STARTING' : 'WAITING', state.held];
+  if (state.admission.held !== null) return [state.admission.held === '' ? 'STARTING' : 'WAITING', state.admission.held];
   const awaited = awaitedTasks(state).filter((task) => task.role.tracking !== 'sidecar');
   const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
   const ranWell =
     state.gang === null ? waited.length === 0 && awaited.every((task) => task.state !== 'registered') : state.gang.phase === 'started';
-  const since = state.gang === null ? Math.min(state.now, ...waited.map((task) => task.waitingSince)) : state.gang.since;
-  const long = waited.length > 0 && state.registration !== null && state.now - since >= PATIENCE_MS;
+  const since = state.gang === null ? Math.min(state.now, ...waited.map((task) => task.wait.since)) : state.gang.since;
+  const long = waited.length > 0 && state.cluster.registration !== null && state.now - since >= PATIENCE_MS;
   const blocked = awaited.filter(
     (task) => task.state === 'registered' && task.executor?.program === null && predecessorsOf(state, task).length > 0,
   );
@@ -60,7 +62,7 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
     state.gang === null
       ? awaited.some((task) => task.generation > 0 && (waited.includes(task) || task.state === 'registered'))
       : state.generation > 0;
-  const failed = awaited.find((task) => task.failure !== null && task.generation === state.generation);
+  const failed = awaited.find((task) => task.failures.newest !== null && task.generation === state.generation);
   if (before) return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${newestFailure(failed)}`];
   return [long ? 'WAITING' : 'STARTING', message];
 }
@@ -72,18 +74,18 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
 function tensorBoardOf(state: JobState): TensorBoardStatus {
   const task = state.frozen.job.tensorboard.serve ? state.tasks.find((each) => each.role.name === TENSORBOARD_ROLE) : undefined;
   if (task === undefined) return { state: 'off', message: '' };
-  const notice = state.notices.findLast((each) => each.task === nameOf(task))?.text ?? '';
-  if (state.result !== null) return { state: 'unavailable', message: 'The job is over.' };
+  const notice = state.training.notices.findLast((each) => each.task === nameOf(task))?.text ?? '';
+  if (state.decision !== null) return { state: 'unavailable', message: 'The job is over.' };
   switch (task.state) {
     case 'requested': {
-      const again = task.failure === null ? '' : `It is started again: ${newestFailure(task)}`;
-      return { state: 'waiting', message: again === '' && task.asked ? 'It waits for a container.' : again };
+      const again = task.failures.newest === null ? '' : `It is started again: ${newestFailure(task)}`;
+      return { state: 'waiting', message: again === '' && task.wait.asked ? 'It waits for a container.' : again };
     }
     case 'launching':
     case 'registered':
       return { state: 'starting', message: '' };
     case 'running':
-      return { state: task.metrics.ready === 1 ? 'ready' : 'starting', message: notice };
+      return { state: task.progress.metrics.ready === 1 ? 'ready' : 'starting', message: notice };
     case 'succeeded':
       return { state: 'unavailable', message: notice === '' ? 'TensorBoard has ended.' : notice };
     case 'failed':
@@ -115,7 +117,7 @@ function isWorthTelling(task: Task): boolean {
 
 /** The step of the chief, or the highest step of all tasks if none is ranked. */
 function stepOf(state: JobState): number {
-  return state.tasks.find((task) => task.rank === 0)?.step ?? Math.max(0, ...state.tasks.map((task) => task.step));
+  return state.tasks.find((task) => task.rank === 0)?.progress.step ?? Math.max(0, ...state.tasks.map((task) => task.progress.step));
 }
 
 function taskStatus(state: JobState, task: Task, now: number): TaskStatus {
@@ -125,19 +127,19 @@ function taskStatus(state: JobState, task: Task, now: number): TaskStatus {
     state: task.state,
     generation: task.generation,
     attempts: task.attempts,
-    failures: task.failures,
+    failures: task.failures.charged,
     containerId: task.container?.id ?? null,
     node: task.container?.node ?? null,
     nodeHttp: task.container?.nodeHttp ?? null,
-    step: task.step,
-    metrics: task.metrics,
-    usage: task.usage,
+    step: task.progress.step,
+    metrics: task.progress.metrics,
+    usage: task.executor?.usage ?? null,
     silentMs: task.executor === null ? null : Math.max(0, Math.max(now, state.now) - task.executor.lastHeard),
     exit: task.exit,
-    failure: task.failure,
+    failure: task.failures.newest,
   };
 }
 
-function newestFailure({ failure, role }: Task): string {
-  return failure === null ? '' : describeFailure(failure, role.name);
+function newestFailure({ failures: { newest }, role }: Task): string {
+  return newest === null ? '' : describeFailure(newest, role.name);
 }

@@ -119,19 +119,19 @@ export function missingTasks(state: JobState): Task[] {
 
 /** True if the job should request extra containers now: it can use them soon, and the request window is open. */
 export function mayGrowSoon(state: JobState): boolean {
-  const { gang, checkpointStep, now, limits } = state;
-  if (!limits.mayGrow) return false;
+  const { gang, training, now, admission } = state;
+  if (!admission.limits.mayGrow) return false;
   // A job without checkpoints never reaches a point where it may grow.
-  if (gang?.phase !== 'started' || checkpointStep === 0 || elasticRole(jobOf(state)) === null) return false;
+  if (gang?.phase !== 'started' || training.checkpointStep === 0 || elasticRole(jobOf(state)) === null) return false;
   const ready = now - gang.since - growPause(gang.growths) / 2;
   return ready >= 0 && ready % LIMITS.growAskEveryMs < LIMITS.growAskMs && isInFullSwing(state);
 }
 
 /** True if every member is running and none is about to end. */
 export function isInFullSwing(state: JobState): boolean {
-  return memberTasks(state).every(({ state: now, pendingExit, executor }) => {
-    return now === 'running' && pendingExit === null && executor?.lostRank === null && !executor.ending;
-  });
+  return memberTasks(state).every(
+    ({ state: now, executor }) => now === 'running' && executor?.pendingExit === null && executor.lostRank === null && !executor.ending,
+  );
 }
 
 /** The minimum run time of a generation before it grows, in ms. */

@@ -15,7 +15,7 @@ export function askedResources(role: Role): Record<string, number> {
 
 /** Why this cluster can never satisfy the role's request, with a remedy; null if it can. */
 export function impossibleAsk(state: JobState, role: Role): string | null {
-  const registration = state.registration;
+  const registration = state.cluster.registration;
   if (registration === null) return null;
   const known = new Set(['memory-mb', 'vcores', ...registration.resourceTypes, ...Object.keys(registration.maximum)]);
   for (const [name, amount] of Object.entries(askedResources(role))) {
@@ -57,9 +57,9 @@ function reasonOf(state: JobState, task: Task): string {
   if (container !== null && executor !== null) {
     return executor.attached ? `is not ready on ${container.node}` : `lost its connection to the ApplicationMaster on ${container.node}`;
   }
-  const refusal = state.refusals.get(task.role.name);
+  const refusal = state.requests.refusals.get(task.role.name);
   if (refusal !== undefined) return `got no container, the ResourceManager refuses the ask: ${oneLine(refusal)}`;
-  const launch = task.launchFailure === null ? '' : `; before that, ${oneLine(task.launchFailure)}`;
+  const launch = task.failures.launch === null ? '' : `; before that, ${oneLine(task.failures.launch)}`;
   return `got no container (${lackOf(state, task.role)})${launch}`;
 }
 
@@ -67,8 +67,8 @@ function reasonOf(state: JobState, task: Task): string {
 function lackOf(state: JobState, role: Role): string {
   const asked = askedResources(role);
   const ask = `each asks for ${describeAll(asked)}${role.nodeLabel === null ? '' : ` on nodes labelled ${role.nodeLabel}`}`;
-  const headroom = state.cluster?.headroom ?? {};
-  const queue = state.registration === null ? 'the queue' : `queue ${state.registration.queue}`;
+  const headroom = state.cluster.headroom;
+  const queue = state.cluster.registration === null ? 'the queue' : `queue ${state.cluster.registration.queue}`;
   const short = Object.keys(asked).filter((name) => (headroom[name] ?? Number.POSITIVE_INFINITY) < (asked[name] ?? 0));
   if (short.length > 0) {
     const room = describeAll(Object.fromEntries(short.map((name) => [name, Math.max(0, headroom[name] ?? 0)])));

@@ -25,7 +25,7 @@ export function detectLostTasks(transition: Transition): void {
   for (const { slot } of transition.state.tasks) {
     const cause = lossOf(transition.state, transition.task(slot));
     if (cause !== null) failTask(transition, slot, cause);
-    if (transition.state.result !== null) return;
+    if (transition.state.decision !== null) return;
   }
   const blamed = findBlamedMember(transition.state);
   if (blamed !== null) failTask(transition, blamed.slot, blamed.cause);
@@ -38,7 +38,7 @@ export function detectLostTasks(transition: Transition): void {
 export function failTask(transition: Transition, slot: number, cause: Cause, how: Detachment = 'stop'): void {
   const task = transition.task(slot);
   // Failures after a task's success or after the end of the job do not count.
-  if (task.state === 'succeeded' || transition.state.result !== null) {
+  if (task.state === 'succeeded' || transition.state.decision !== null) {
     detach(transition, slot, how, 'it is no longer needed');
     return;
   }
@@ -52,7 +52,7 @@ export function failTask(transition: Transition, slot: number, cause: Cause, how
 
 function restart(transition: Transition, { task, facts }: Failure): void {
   const notBefore = transition.now + restartPause(transition, task.slot);
-  transition.update(task.slot, { state: 'requested', waitingSince: transition.now, notBefore });
+  transition.update(task.slot, { state: 'requested', wait: { since: transition.now, notBefore } });
   if (!restartsAlone(transition.state, task)) endGeneration(transition, task, facts.cost === 'charged' ? 'failed' : 'was lost');
 }
 
@@ -85,7 +85,7 @@ function endGeneration(transition: Transition, task: Task, what: string): void {
 export function newGeneration(transition: Transition, options: { incidentUntil: number | null; why: string }): void {
   const ended = transition.state.generation;
   // The next generation reports its own early end.
-  transition.patch({ earlyEnd: null });
+  transition.patchTraining({ earlyEnd: null });
   transition.patchGang({
     phase: 'forming',
     since: transition.now,
@@ -97,10 +97,10 @@ export function newGeneration(transition: Transition, options: { incidentUntil: 
   });
   unclaim(transition);
   for (const task of gangTasks(transition.state)) {
-    transition.update(task.slot, { leaveRevision: null });
+    transition.updateContainer(task.slot, { leaveRevision: null });
     if (task.executor !== null) prepare(transition, task.slot);
     else if (task.state === 'succeeded') {
-      transition.update(task.slot, { state: 'requested', waitingSince: transition.now, notBefore: transition.now, exit: null });
+      transition.update(task.slot, { state: 'requested', wait: { since: transition.now, notBefore: transition.now }, exit: null });
     }
   }
 }
@@ -124,5 +124,5 @@ function formGeneration(transition: Transition): void {
   else if (memberTasks(transition.state).some((task) => task.container === null)) {
     unclaim(transition);
     claimGeneration(transition);
-  } else if (transition.state.durableRevision >= claimRevision) startGeneration(transition);
+  } else if (transition.state.revisions.durable >= claimRevision) startGeneration(transition);
 }

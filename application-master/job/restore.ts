@@ -39,11 +39,12 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
         ? null
         : { ...fresh.gang, fruitless: snapshot.fruitless, phase: whole && snapshot.result === null ? 'reattaching' : 'forming' },
     firstFailure: snapshot.firstFailure === null ? null : { failure: snapshot.firstFailure, containerId: null },
-    metrics: snapshot.metrics,
-    earlyEnd: snapshot.earlyEnd,
-    result: snapshot.result,
-    revision: snapshot.revision,
-    durableRevision: snapshot.revision,
+    training: { ...fresh.training, metrics: snapshot.metrics, earlyEnd: snapshot.earlyEnd },
+    decision:
+      snapshot.result === null
+        ? null
+        : { result: snapshot.result, at: fresh.now, revision: snapshot.revision, stoppedAt: null, finished: false },
+    revisions: { newest: snapshot.revision, durable: snapshot.revision },
   };
 }
 
@@ -52,8 +53,7 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
   const known = {
     rank: saved.rank,
     attempts: saved.attempts,
-    failures: saved.failures,
-    failedNodes: saved.failedNodes,
+    failures: { ...task.failures, charged: saved.failures, nodes: saved.failedNodes },
     generation: saved.generation,
   };
   const over = saved.state === 'succeeded' || saved.state === 'failed' || saved.state === 'lost' || saved.state === 'stopped';
@@ -65,9 +65,17 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
     ...task,
     ...known,
     state: 'launching',
-    container: { id: saved.containerId, role: saved.role, node: saved.node ?? '', nodeHttp: '', memoryMb: task.role.resources.memoryMb },
-    // `matchSurvivors` replaces this with a deadline relative to the registration: executors cannot find this attempt earlier.
-    reattachBy: Number.MAX_SAFE_INTEGER,
+    container: {
+      id: saved.containerId,
+      role: saved.role,
+      node: saved.node ?? '',
+      nodeHttp: '',
+      memoryMb: task.role.resources.memoryMb,
+      savedRevision: snapshot.revision,
+      leaveRevision: null,
+      // `matchSurvivors` replaces this with a deadline relative to the registration: executors cannot find this attempt earlier.
+      reattachBy: Number.MAX_SAFE_INTEGER,
+    },
   };
 }
 
@@ -76,11 +84,11 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
   const alive = new Map(event.survivors.map((container) => [container.id, container]));
   for (const task of transition.state.tasks) {
     const { container } = task;
-    if (container === null || task.reattachBy === null) continue;
+    if (container === null || container.reattachBy === null) continue;
     const survivor = alive.get(container.id);
     // An unlisted container has ended, and the cluster is about to report why; or the cluster lists it late.
     const patience = survivor === undefined ? LIMITS.unlistedMs : reattachMs(jobOf(transition.state));
-    transition.update(task.slot, { container: survivor ?? container, reattachBy: transition.now + patience });
+    transition.update(task.slot, { container: { ...container, ...survivor, reattachBy: transition.now + patience } });
   }
   for (const container of event.survivors) {
     if (transition.state.byContainer.has(container.id)) continue;
@@ -90,8 +98,8 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
 
 /** Once all members have reattached: resumes the generation if it is running, and forms a new one if it is not. */
 export function settle(transition: Transition): void {
-  const { gang, generation, registration } = transition.state;
-  if (gang === null || gang.phase !== 'reattaching' || registration === null) return;
+  const { gang, generation, cluster } = transition.state;
+  if (gang === null || gang.phase !== 'reattaching' || cluster.registration === null) return;
   const tasks = memberTasks(transition.state);
   const loose = (task: Task) => isIndependentlyReplaceable(jobOf(transition.state), task.role);
   if (tasks.some((task) => task.container !== null && task.executor === null)) return;

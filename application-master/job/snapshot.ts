@@ -3,6 +3,7 @@ import { TENSORBOARD_ROLE } from '../../conf/job.ts';
 import { TASK_STATES } from '../../conf/status.ts';
 import { firstFailureSchema, programEndSchema } from '../../conf/task-failure.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { asGeneration, asRevision, next } from './counters.ts';
 import type { Snapshot } from './events.ts';
 import type { JobState } from './job-state.ts';
 import { isChief } from './ranks.ts';
@@ -11,9 +12,9 @@ import { isChief } from './ranks.ts';
 export function snapshotOf(state: JobState): Snapshot {
   return {
     version: 1,
-    revision: state.revision,
+    revision: state.revisions.newest,
     // A claimed generation may be started as soon as this snapshot is durable.
-    generation: state.gang?.phase === 'forming' && state.gang.claimRevision !== null ? state.generation + 1 : state.generation,
+    generation: state.gang?.phase === 'forming' && state.gang.claimRevision !== null ? next(state.generation) : state.generation,
     startedAt: state.startedAt,
     tasks: state.tasks.map((task) => ({
       role: task.role.name,
@@ -24,8 +25,8 @@ export function snapshotOf(state: JobState): Snapshot {
       containerId: task.container?.id ?? null,
       node: task.container?.node ?? null,
       attempts: task.attempts,
-      failures: task.failures,
-      failedNodes: task.failedNodes,
+      failures: task.failures.charged,
+      failedNodes: task.failures.nodes,
       exit: task.exit,
     })),
     ending: [...state.ending.values()]
@@ -42,8 +43,8 @@ export function snapshotOf(state: JobState): Snapshot {
     firstFailure: state.firstFailure?.failure ?? null,
     fruitless: state.gang?.fruitless ?? 0,
     metrics: mergedMetrics(state),
-    earlyEnd: state.earlyEnd,
-    result: state.result,
+    earlyEnd: state.training.earlyEnd,
+    result: state.decision?.result ?? null,
   };
 }
 
@@ -54,14 +55,15 @@ export function snapshotOf(state: JobState): Snapshot {
 export function mergedMetrics(state: JobState): Record<string, number> {
   const reporting = state.tasks.filter((task) => task.role.name !== TENSORBOARD_ROLE);
   const ordered = [...reporting.filter((task) => !isChief(task)).reverse(), ...reporting.filter(isChief)];
-  return Object.assign({}, state.metrics, ...ordered.map((task) => task.metrics));
+  return Object.assign({}, state.training.metrics, ...ordered.map((task) => task.progress.metrics));
 }
 
 const count = z.int().nonnegative();
+const generation = count.transform(asGeneration);
 const schema = z.object({
   version: z.literal(1),
-  revision: count,
-  generation: count,
+  revision: count.transform(asRevision),
+  generation,
   startedAt: z.number(),
   tasks: z.array(
     z.object({
@@ -69,7 +71,7 @@ const schema = z.object({
       index: count,
       state: z.enum(TASK_STATES),
       rank: count.nullable(),
-      generation: count,
+      generation,
       containerId: z.string().nullable(),
       node: z.string().nullable(),
       attempts: count,

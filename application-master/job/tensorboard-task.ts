@@ -23,7 +23,7 @@ export function othersRun(state: JobState): boolean {
 
 /** TensorBoard tasks whose containers other tasks may be waiting for. */
 export function tensorBoardTasksInTheWay(state: JobState): Task[] {
-  if (state.registration === null || state.result !== null) return [];
+  if (state.cluster.registration === null || state.decision !== null) return [];
   const holding = state.tasks.filter((task) => task.container !== null && isTensorBoardRole(jobOf(state), task.role));
   if (holding.length === 0) return [];
   return others(state).some((task) => task.state === 'requested' && waitedMs(state, task) >= LIMITS.yieldMs) ? holding : [];
@@ -31,14 +31,14 @@ export function tensorBoardTasksInTheWay(state: JobState): Task[] {
 
 function waitedMs(state: JobState, task: Task): number {
   const { gang } = state;
-  const since = restartsAlone(state, task) || gang === null ? task.waitingSince : Math.max(gang.since, gang.notBefore);
-  return state.now - Math.max(since, task.notBefore);
+  const since = restartsAlone(state, task) || gang === null ? task.wait.since : Math.max(gang.since, gang.notBefore);
+  return state.now - Math.max(since, task.wait.notBefore);
 }
 
 /** Failures in a row, including this one. A TensorBoard that ran long enough starts counting from 1. */
-export function falls(state: JobState, task: Task): number {
-  // `waitingSince` is the time at which the container was allocated.
-  return state.now - task.waitingSince >= LIMITS.tensorBoardSteadyMs ? 1 : task.falls + 1;
+export function failuresInARow(state: JobState, task: Task): number {
+  // `wait.since` is the time at which the container was allocated.
+  return state.now - task.wait.since >= LIMITS.tensorBoardSteadyMs ? 1 : task.failures.inARow + 1;
 }
 
 /** The pause before the next restart, in ms. Restarts are unlimited; the pause doubles up to a maximum. */

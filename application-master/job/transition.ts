@@ -1,6 +1,19 @@
 import type { HistoryEntry } from '../../conf/status.ts';
+import { next, type Revision } from './counters.ts';
 import type { Action } from './events.ts';
-import { type Ending, type Executor, type Gang, type JobState, nameOf, type Task } from './job-state.ts';
+import {
+  type Ending,
+  type Executor,
+  type Gang,
+  type JobState,
+  nameOf,
+  type Task,
+  type TaskContainer,
+  type TrainingReports,
+} from './job-state.ts';
+
+type Group = 'failures' | 'wait' | 'progress';
+export type TaskChanges = Partial<Omit<Task, Group>> & { readonly [Name in Group]?: Partial<Task[Name]> };
 
 /**
  * The working copy of one step. It copies only what changes: the old state stays intact, and a heartbeat in a job with thousands of tasks
@@ -36,6 +49,11 @@ export class Transition {
     return this.#state.gang;
   }
 
+  /** Revision of the next snapshot, which will contain the changes of this step. */
+  get nextRevision(): Revision {
+    return next(this.#state.revisions.newest);
+  }
+
   task(slot: number): Task {
     const task = this.#state.tasks[slot];
     if (task === undefined) throw new RangeError(`no task in slot ${slot}`);
@@ -46,17 +64,34 @@ export class Transition {
     this.#state = { ...this.#state, ...changes };
   }
 
+  patchTraining(changes: Partial<TrainingReports>): void {
+    this.patch({ training: { ...this.#state.training, ...changes } });
+  }
+
   patchGang(changes: Partial<Gang>): void {
     const gang = this.#state.gang;
     if (gang !== null) this.patch({ gang: { ...gang, ...changes } });
   }
 
-  update(slot: number, changes: Partial<Task>): void {
+  /** Changes fields of a task, and single fields of the groups `failures`, `wait` and `progress`. */
+  update(slot: number, changes: TaskChanges): void {
     if (this.#tasks === null) {
       this.#tasks = [...this.#state.tasks];
       this.patch({ tasks: this.#tasks });
     }
-    this.#tasks[slot] = { ...this.task(slot), ...changes };
+    const task = this.task(slot);
+    this.#tasks[slot] = {
+      ...task,
+      ...changes,
+      failures: { ...task.failures, ...changes.failures },
+      wait: { ...task.wait, ...changes.wait },
+      progress: { ...task.progress, ...changes.progress },
+    };
+  }
+
+  updateContainer(slot: number, changes: Partial<TaskContainer>): void {
+    const container = this.task(slot).container;
+    if (container !== null) this.update(slot, { container: { ...container, ...changes } });
   }
 
   updateExecutor(slot: number, changes: Partial<Executor>): void {

@@ -16,7 +16,7 @@ import type { Transition } from './transition.ts';
 export function watch(transition: Transition): void {
   chaseEnding(transition);
   // A held job has nothing to monitor, and its timeouts do not run.
-  if (transition.state.result !== null || transition.state.held !== null) return;
+  if (transition.state.decision !== null || transition.state.admission.held !== null) return;
   endOverdueJob(transition);
   endIdleJob(transition);
   detectLostTasks(transition);
@@ -38,7 +38,7 @@ export function isStall(transition: Transition, before: number): boolean {
 function endOverdueJob(transition: Transition): void {
   const ran = transition.now - transition.state.startedAt;
   const { timeoutMs } = jobOf(transition.state);
-  const { timeout } = transition.state.limits;
+  const { timeout } = transition.state.admission.limits;
   if (timeoutMs !== null && ran >= timeoutMs) {
     fail(transition, `The job ran longer than its timeout of ${seconds(timeoutMs)}. Raise timeout, or let it do less.`);
   } else if (timeout !== null && ran >= timeout.ms) {
@@ -50,9 +50,9 @@ function endOverdueJob(transition: Transition): void {
 }
 
 function endIdleJob(transition: Transition): void {
-  const { limits, busyAt, result, tasks } = transition.state;
-  if (result !== null) return;
-  const { idle } = limits;
+  const { admission, busyAt, decision, tasks } = transition.state;
+  if (decision !== null) return;
+  const { idle } = admission.limits;
   // A job that is waiting for containers does not hold any without using them, so it is not idle.
   if (!tasks.some((task) => task.state === 'running')) transition.patch({ busyAt: transition.now });
   else if (idle !== null && transition.now - busyAt >= idle.ms) {
@@ -73,22 +73,31 @@ function fail(transition: Transition, diagnostics: string): void {
 function endLoneRound(transition: Transition, slot: number): void {
   const task = transition.task(slot);
   const { timeoutMs } = jobOf(transition.state).gang;
-  if (!restartsAlone(transition.state, task) || transition.state.registration === null || transition.state.result !== null || isOver(task))
+  if (
+    !restartsAlone(transition.state, task) ||
+    transition.state.cluster.registration === null ||
+    transition.state.decision !== null ||
+    isOver(task)
+  )
     return;
   // TensorBoard without a container waits for the other tasks.
   if (isTensorBoardRole(jobOf(transition.state), task.role) && task.container === null) return;
-  if (task.executor !== null || task.reattachBy !== null || transition.now - Math.max(task.waitingSince, task.notBefore) < timeoutMs)
+  if (
+    task.executor !== null ||
+    typeof task.container?.reattachBy === 'number' ||
+    transition.now - Math.max(task.wait.since, task.wait.notBefore) < timeoutMs
+  )
     return;
   if (isElastic(task.role) && (!isMember(task) || (task.container === null && isExpendable(transition.state, task)))) {
     goOnWithout(transition, task);
     return;
   }
-  const rounds = task.rounds + 1;
+  const rounds = task.wait.rounds + 1;
   const sentence = describeMissing(transition.state, [task]);
   transition.recordTask('wait-timeout', task, { detail: sentence });
-  transition.update(slot, { rounds });
+  transition.update(slot, { wait: { rounds } });
   if (task.container === null && shrinkFor(transition, task)) {
-    transition.update(slot, { waitingSince: transition.now, rounds: 0 });
+    transition.update(slot, { wait: { since: transition.now, rounds: 0 } });
     return;
   }
   if (rounds >= LIMITS.rounds && task.role.tracking !== 'sidecar') {
@@ -97,13 +106,13 @@ function endLoneRound(transition: Transition, slot: number): void {
       diagnostics: `${nameOf(task)} was not there within ${seconds(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
     });
   } else if (task.container !== null) failTask(transition, slot, { kind: 'unheard', ms: timeoutMs });
-  else transition.update(slot, { waitingSince: transition.now });
+  else transition.update(slot, { wait: { since: transition.now } });
 }
 
 /** Optional tasks do not block the job. If a member of an elastic role cannot be replaced, the gang shrinks. */
 function goOnWithout(transition: Transition, task: Task): void {
   const { timeoutMs } = jobOf(transition.state).gang;
-  transition.update(task.slot, { waitingSince: transition.now });
+  transition.update(task.slot, { wait: { since: transition.now } });
   if (task.container !== null) failTask(transition, task.slot, { kind: 'unheard', ms: timeoutMs });
   else if (isMember(task)) newGeneration(transition, { incidentUntil: null, why: `there is no room for ${nameOf(task)}` });
 }

@@ -6,6 +6,7 @@ import { expect, it, type Mock, onTestFinished, vi } from 'vitest';
 import type { JobStatus } from '../../conf/status.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
+import { asGeneration, asRevision } from '../job/counters.ts';
 import type { Snapshot } from '../job/events.ts';
 import { JobFiles } from './job-files.ts';
 
@@ -23,8 +24,8 @@ function newFolders(): { folder: string; gone: Mock<() => void>; of: (attempt: n
 
 const snapshot = (revision: number): Snapshot => ({
   version: 1,
-  revision,
-  generation: revision,
+  revision: asRevision(revision),
+  generation: asGeneration(revision),
   startedAt: 1,
   tasks: [],
   ending: [],

@@ -17,6 +17,7 @@ import {
   type Welcome,
 } from '../../protos/executor-protocol.ts';
 import type { Member } from '../../training/process/task-context.ts';
+import { asGeneration, type Generation } from '../job/counters.ts';
 import type { ProgramExit, Progress, UntimedEvent } from '../job/events.ts';
 import type { ServiceCall } from '../services/services.ts';
 import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.ts';
@@ -71,11 +72,11 @@ export class ExecutorService {
     return this.#listener.port;
   }
 
-  prepare(containerId: string, generation: number): void {
+  prepare(containerId: string, generation: Generation): void {
     this.#send(containerId, { prepare: { generation } });
   }
 
-  start(containerId: string, generation: number, members: readonly Member[]): void {
+  start(containerId: string, generation: Generation, members: readonly Member[]): void {
     const sent = members.map(({ rank, ...member }) => (rank === null ? member : { ...member, rank }));
     this.#send(containerId, { start: { generation, members: sent } });
   }
@@ -191,16 +192,18 @@ export class ExecutorService {
   #said(containerId: string, message: ExecutorMessage): void {
     const { hear } = this.#options;
     if (message.heartbeat) {
-      const { generation, usage, progress } = message.heartbeat;
+      const { usage, progress } = message.heartbeat;
       hear({
         type: 'heartbeat',
         containerId,
-        generation,
+        generation: asGeneration(message.heartbeat.generation),
         usage: usage ? usageOf(usage) : null,
         progress: progress ? progressOf(progress) : null,
       });
-    } else if (message.ready) hear({ type: 'ready', containerId, generation: message.ready.generation, port: message.ready.port });
-    else if (message.started) hear({ type: 'started', containerId, generation: message.started.generation, pid: message.started.pid });
+    } else if (message.ready)
+      hear({ type: 'ready', containerId, generation: asGeneration(message.ready.generation), port: message.ready.port });
+    else if (message.started)
+      hear({ type: 'started', containerId, generation: asGeneration(message.started.generation), pid: message.started.pid });
     else if (message.exited) hear({ type: 'exited', containerId, exit: exitOf(message.exited) });
     else if (message.left) hear({ type: 'left', containerId });
   }
@@ -221,7 +224,8 @@ export function ringKey(jobSecret: Secret): Buffer {
  * with that report, so the exit follows the report, as on an unbroken stream.
  */
 function eventsOf(hello: Hello): UntimedEvent[] {
-  const { containerId, role, index, generation, host, port } = hello;
+  const { containerId, role, index, host, port } = hello;
+  const generation = asGeneration(hello.generation);
   const phase = hello.phase === 'RUNNING' ? 'running' : hello.phase === 'ENDED' ? 'ended' : 'idle';
   const exit = hello.exited ? exitOf(hello.exited) : null;
   const progress = hello.progress ? progressOf(hello.progress) : null;
@@ -233,7 +237,7 @@ function eventsOf(hello: Hello): UntimedEvent[] {
 }
 
 function exitOf({ generation, code, signal, stderrTail }: Exited): ProgramExit {
-  return { generation, code, signal, stderrTail };
+  return { generation: asGeneration(generation), code, signal, stderrTail };
 }
 
 function usageOf({ rssBytes, cpuCores, gpus, stopped }: UsageMessage): Usage {

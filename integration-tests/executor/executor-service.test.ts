@@ -2,6 +2,7 @@ import { connect } from 'node:tls';
 import { type ClientDuplexStream, credentials, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
 import { pino } from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { asGeneration } from '../../application-master/job/counters.ts';
 import type { UntimedEvent } from '../../application-master/job/events.ts';
 import { containerProof, ExecutorService } from '../../application-master/rpc/executor-service.ts';
 import type { Secret } from '../../platform/secret.ts';
@@ -114,7 +115,7 @@ describe("the ApplicationMaster's end of executors' streams", () => {
       },
       { type: 'exited', containerId: CONTAINER, exit: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x' } },
     ]);
-    service.start(CONTAINER, 4, [
+    service.start(CONTAINER, asGeneration(4), [
       { role: 'worker', index: 0, host: 'a', port: 1, rank: 0 },
       { role: 'evaluator', index: 0, host: 'b', port: 2, rank: null },
     ]);
@@ -169,7 +170,7 @@ describe("the ApplicationMaster's end of executors' streams", () => {
     const newer = attach(port);
     await welcomed(newer);
     await older.ended;
-    service.prepare(CONTAINER, 7);
+    service.prepare(CONTAINER, asGeneration(7));
     await until(() => newer.received.some(({ prepare }) => prepare?.generation === 7), { describe: () => newer.received, everyMs: 5 });
     expect(heard.map(({ type }) => type)).toEqual(['hello', 'hello']);
   });

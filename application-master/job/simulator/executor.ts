@@ -1,4 +1,5 @@
 import type { Member } from '../../../training/process/task-context.ts';
+import { asGeneration, type Generation } from '../counters.ts';
 import type { ProgramExit, UntimedEvent } from '../events.ts';
 import type { Program, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
@@ -74,7 +75,7 @@ export class Executor {
   stream: Stream | null = null;
   readonly #world: World;
   #port = 0;
-  #portFor = 0;
+  #portFor = asGeneration(0);
   #portUsed = false;
   #changing = false;
   #starting = 0;
@@ -124,7 +125,7 @@ export class Executor {
     this.connect();
   }
 
-  prepare(generation: number): void {
+  prepare(generation: Generation): void {
     if (!this.alive || this.frozen) return;
     if (this.#portFor === generation && !this.#portUsed && !this.#changing) {
       this.#say({ type: 'ready', containerId: this.options.containerId, generation, port: this.#port });
@@ -148,7 +149,7 @@ export class Executor {
     });
   }
 
-  start(generation: number, members: readonly Member[]): void {
+  start(generation: Generation, members: readonly Member[]): void {
     if (!this.alive || this.frozen) return;
     const { containerId, role, index, part } = this.options;
     if (this.program?.generation === generation) {
@@ -246,7 +247,7 @@ export class Executor {
     return {
       type: 'hello',
       ...where,
-      generation: this.#changing ? 0 : this.#portFor,
+      generation: this.#changing ? asGeneration(0) : this.#portFor,
       phase,
       port: this.#changing ? 0 : this.#port,
       exit: null,

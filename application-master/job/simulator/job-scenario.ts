@@ -50,6 +50,9 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
   };
 }
 
+/** The same shape with plain numbers, so that tests can write generations as literals. */
+type Plain<Value> = Value extends number ? number : Value extends object ? { readonly [Key in keyof Value]: Plain<Value[Key]> } : Value;
+
 /** Two ranked workers, the first of them the chief. */
 export function workers(changes: Partial<Role> = {}): Role {
   return role({ name: 'worker', instances: 2, ranked: true, chief: true, ...changes });
@@ -87,7 +90,7 @@ export class JobScenario {
     return scene;
   }
 
-  say(news: UntimedEvent): readonly Action[] {
+  say(news: Plain<UntimedEvent>): readonly Action[] {
     const { state, actions } = step(this.state, { ...news, now: this.now } as Event);
     this.state = state;
     for (const action of actions) {
@@ -133,7 +136,7 @@ export class JobScenario {
     return id;
   }
 
-  hello(containerId: string, changes: Partial<Extract<UntimedEvent, { type: 'hello' }>> = {}): void {
+  hello(containerId: string, changes: Partial<Extract<Plain<UntimedEvent>, { type: 'hello' }>> = {}): void {
     const task = this.#task(containerId);
     this.#executors.set(containerId, { generation: changes.generation ?? 0, stopped: false });
     this.say({

@@ -42,12 +42,12 @@ function judgeContainers({ world, cluster }: FinishedDay): void {
 }
 
 function judgeBudgets({ world, state }: FinishedDay): void {
-  const failures = state.tasks.reduce((sum, task) => sum + task.failures, 0);
+  const failures = state.tasks.reduce((sum, task) => sum + task.failures.charged, 0);
   if (failures > world.charges) violate(world, `${failures} failures were charged, there were ${world.charges}`);
   for (const task of state.tasks) {
     if (isTensorBoardRole(jobOf(state), task.role)) continue;
     const allowed = task.role.restart.policy === 'never' ? 1 : task.role.restart.maxRestarts + 1;
-    if (task.failures > allowed) violate(world, `${nameOf(task)} failed ${task.failures} times, ${allowed} are allowed`);
+    if (task.failures.charged > allowed) violate(world, `${nameOf(task)} failed ${task.failures.charged} times, ${allowed} are allowed`);
   }
 }
 

@@ -96,7 +96,7 @@ export class Master implements Endpoint {
     const before = this.state;
     const { state, actions } = step(before, event);
     this.state = state;
-    if (before.result !== null && state.result !== before.result) violate(this.#world, 'the result was decided twice');
+    if (before.decision !== null && state.decision?.result !== before.decision.result) violate(this.#world, 'the result was decided twice');
     for (const action of actions) this.#carryOut(action);
   }
 
@@ -120,7 +120,7 @@ export class Master implements Endpoint {
     // A write in flight may or may not complete, but never after the next attempt has read.
     if (this.#writing !== null && this.#world.random.chance(0.5)) this.#options.storage.durable = this.#writing;
     // Refunds since the last write are lost: the failures count as charged again.
-    if ((this.#options.storage.durable?.revision ?? 0) < this.state.revision) this.#world.charges++;
+    if ((this.#options.storage.durable?.revision ?? 0) < this.state.revisions.newest) this.#world.charges++;
     for (const stream of this.#streams.values()) stream.break();
     this.#options.cluster.unregister();
   }

@@ -107,7 +107,7 @@ class Day {
       trace: this.#world.trace ?? [],
       generations: state.generation,
       attempts: this.#master.attempt,
-      failures: state.tasks.reduce((sum, task) => sum + task.failures, 0),
+      failures: state.tasks.reduce((sum, task) => sum + task.failures.charged, 0),
       sizes: [...this.#sizes].sort(([a], [b]) => a - b).map(([, size]) => size),
     };
   }

@@ -1,3 +1,4 @@
+import type { Generation } from '../counters.ts';
 import type { ProgramExit } from '../events.ts';
 import { trace, violate, type World } from './world.ts';
 
@@ -8,7 +9,7 @@ export interface Program {
   readonly part: 'worker' | 'server' | null;
   readonly rank: number | null;
   readonly worldSize: number;
-  readonly generation: number;
+  readonly generation: Generation;
   readonly containerId: string;
   alive: boolean;
   /** Stopped by SIGSTOP. */
@@ -159,15 +160,15 @@ export class Training {
     });
   }
 
-  #present(generation: number): Program[] {
+  #present(generation: Generation): Program[] {
     return [...this.#alive].filter((program) => program.generation === generation && !program.stopped && !program.mute);
   }
 
-  #workers(generation: number): Program[] {
+  #workers(generation: Generation): Program[] {
     return this.#present(generation).filter(({ part }) => part === 'worker');
   }
 
-  #complete(generation: number): boolean {
+  #complete(generation: Generation): boolean {
     const present = this.#present(generation);
     const workers = present.filter(({ part }) => part === 'worker');
     if (this.#servers === 0) return workers.length > 0 && workers.length === workers[0]?.worldSize;
@@ -180,7 +181,7 @@ export class Training {
     this.#pause(lost.generation);
   }
 
-  #getOn(generation: number): void {
+  #getOn(generation: Generation): void {
     // With parameter servers, an additional worker does not affect the running ones.
     if (!this.#complete(generation) || (this.#since !== null && this.#running === generation)) return;
     const { timeline, random } = this.#world;
@@ -207,7 +208,7 @@ export class Training {
     });
   }
 
-  #pause(generation: number): void {
+  #pause(generation: Generation): void {
     if (this.#since === null || this.#running !== generation) return;
     this.#saved = Math.max(this.#saved, Math.floor(this.#done() / CHECKPOINT_MS) * CHECKPOINT_MS);
     this.#since = null;

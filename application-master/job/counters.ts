@@ -1,0 +1,20 @@
+declare const counted: unique symbol;
+
+/** How often the gang has been formed; 0 before the first time. */
+export type Generation = number & { readonly [counted]: 'generations' };
+
+/** The number of a snapshot; 0 before the first. */
+export type Revision = number & { readonly [counted]: 'snapshots' };
+
+/** For numbers that arrive from outside the job machine. */
+export function asGeneration(value: number): Generation {
+  return value as Generation;
+}
+
+export function asRevision(value: number): Revision {
+  return value as Revision;
+}
+
+export function next<Counter extends Generation | Revision>(counter: Counter): Counter {
+  return (counter + 1) as Counter;
+}
