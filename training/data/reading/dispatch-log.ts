@@ -1,37 +1,47 @@
+import { z } from 'zod';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
+import { otherFiles } from './file-set.ts';
 import type { Share } from './share.ts';
-import { type PassPlace, type SplitGiver, splitGiver } from './split-giver.ts';
+import { isSamePass, type Pass, type PassPlace, type SplitGiver, splitGiver } from './split-giver.ts';
 
-/** One reader's view of a pass over the splits. */
+/** A pass that this reader, or another reader with which it resumes, has begun. */
 interface PassLog {
-  /** The number of the pass, counted by this reader. */
+  readonly pass: Pass;
+  /** The number of the pass. All readers number the passes equally, because they begin them in the same order. */
   readonly number: number;
-  readonly key: string;
+  /** The splits that this reader has received, in order. */
   readonly log: number[];
-  readonly restored: boolean;
+  /** True for a pass of a stored state: other readers may have logs of it too. */
+  readonly isRestored: boolean;
   /** True if all splits of the pass have been assigned. */
   readonly isOver: boolean;
   /** True if this reader has begun the pass, in this process or before its state was stored; false if only another reader has. */
   isBegun: boolean;
   isOpen: boolean;
-  joined: Joined | null;
+  registration: Registration | null;
 }
 
-/** The registration of the reader's log with the giver; may be pending. */
-interface Joined {
+/** The registration of a log with the giver of splits. */
+interface Registration {
   readonly giver: SplitGiver;
   readonly place: PassPlace;
+  /** Fulfilled when the giver knows the log. */
   readonly done: Promise<void>;
 }
 
-/**
- * The position in a stream of dispatched splits: the number of the pass, the number of the split in the reader's log, and the position in
- * the split.
- */
-export interface DispatchedPlace {
-  readonly dispatched: readonly [pass: number, split: number, at: Json];
-}
+/** A position in a stream of dispatched splits: the pass, the index in the reader's log of that pass, and the position in that split. */
+export type DispatchedPlace = { readonly dispatched: readonly [pass: number, index: number, at: Json] };
+
+/** The stored form of the log of one pass. */
+const storedPass = z.object({
+  number: z.int(),
+  fingerprint: z.string(),
+  splits: z.int(),
+  passes: z.array(z.int()),
+  log: z.array(z.int()),
+});
+type StoredPass = z.infer<typeof storedPass>;
 
 /**
  * The splits that a reader has received, in order. The order determines which elements are mixed or batched together, and it depends on
@@ -40,86 +50,51 @@ export interface DispatchedPlace {
 export class DispatchLog {
   readonly #share: Share;
   readonly #giver: SplitGiver | null;
-  readonly #passes: PassLog[] = [];
-  /** The number of the pass in which this reader started. */
+  readonly #logs: PassLog[] = [];
+  /** The first pass that this reader's state contains; 0 for a new reader. */
   readonly #first: number;
-  /** The number of the pass in which the most advanced reader started. */
+  /** The highest `#first` of all readers. Earlier passes are over: a reader leaves a pass when all its splits have been assigned. */
   readonly #farthest: number;
 
   /**
-   * All readers number the passes equally, because they begin them in the same order.
-   *
    * @param stored the output of `state`.
-   * @param all the outputs of `state` for the readers of all shares, if they resume together. For a pass that only another reader has
-   *   begun, this reader reports an empty log; a pass that another reader has left counts as fully assigned.
+   * @param all the outputs of `state` for the readers of all shares, if they resume together. For a pass that only another reader has begun,
+   *   this reader registers an empty log, because the giver waits for the logs of all readers.
    * @param giver that of this process by default.
+   * @throws TonyError DATA_INVALID if a stored state is not one.
    */
   constructor(share: Share, stored: Json, all: readonly Json[], giver: SplitGiver | null) {
     this.#share = share;
     this.#giver = giver;
-    const own = storedPasses(stored);
-    const others = all.map(storedPasses).filter((passes) => passes.length > 0);
+    const own = parseState(stored);
+    const others = all.map(parseState).filter((passes) => passes.length > 0);
     this.#first = firstNumber(own);
     this.#farthest = Math.max(0, ...others.map(firstNumber));
-    for (const [number, key, log] of own) this.#add({ number, key, log: [...log], restored: true, isBegun: true });
-    for (const [number, key] of others.flat()) {
-      const isKnown = this.#passes.some((each) => each.key === key);
-      if (!isKnown && number >= this.#first) this.#add({ number, key, log: [], restored: true, isBegun: false });
+    for (const pass of own) this.#add(pass, { log: pass.log, isRestored: true, isBegun: true });
+    for (const pass of others.flat()) {
+      if (pass.number >= this.#first && this.#find(pass) === undefined) this.#add(pass, { log: [], isRestored: true, isBegun: false });
     }
   }
 
   /**
-   * Opens the known pass, or a new one.
-   * @throws TonyError USAGE when the pass is already open because one dataset occurs twice in another.
+   * Opens the pass, which may be known from a stored state.
+   * @throws TonyError USAGE if the pass is already open because one dataset occurs twice in another.
    */
-  open(what: { readonly fingerprint: string; readonly splits: number; readonly passes: readonly number[] }): OpenPass {
-    const key = JSON.stringify([what.fingerprint, what.splits, what.passes]);
-    const pass = this.#passes.find((each) => each.key === key) ?? this.#begun(key);
-    if (pass.isOpen) {
+  open(pass: Pass): OpenPass {
+    const found = this.#find(pass) ?? this.#add({ ...pass, number: this.#nextNumber() }, { log: [], isRestored: false, isBegun: true });
+    if (found.isOpen) {
       throw new TonyError('USAGE', 'the same files are dispatched twice at the same time', {
         hint: 'Put dispatch() behind what joins the datasets, and use different files in each of them.',
       });
     }
-    pass.isOpen = true;
-    pass.isBegun = true;
-    return new OpenPass(pass, (signal) => this.#join(pass, signal));
+    found.isOpen = true;
+    found.isBegun = true;
+    return new OpenPass(found, (signal) => this.#register(found, signal));
   }
 
-  /**
-   * Registers this reader's logs of all passes immediately, because other readers, which may be ahead or behind, receive no splits before.
-   */
+  /** Registers the logs of all restored passes. Other readers, which may be ahead or behind, receive no splits before. */
   begin(signal: AbortSignal): void {
-    for (const pass of this.#passes) if (pass.restored && !pass.isOver) this.#join(pass, signal);
-  }
-
-  /** Adds a pass that no stored state contains: a new one, or one that all other readers have left and this reader has yet to reach. */
-  #begun(key: string): PassLog {
-    const taken = new Set(this.#passes.map((pass) => pass.number));
-    let number = this.#first;
-    while (taken.has(number)) number++;
-    return this.#add({ number, key, log: [], restored: false, isBegun: true });
-  }
-
-  #add(what: Omit<PassLog, 'isOver' | 'isOpen' | 'joined'>): PassLog {
-    const pass: PassLog = { ...what, isOver: what.number < this.#farthest, isOpen: false, joined: null };
-    this.#passes.push(pass);
-    return pass;
-  }
-
-  #join(pass: PassLog, signal: AbortSignal): Joined {
-    pass.joined ??= this.#told(pass, signal);
-    return pass.joined;
-  }
-
-  #told({ key, log, restored }: PassLog, signal: AbortSignal): Joined {
-    const giver = this.#giver ?? splitGiver(this.#share);
-    const [fingerprint, splits, passes] = JSON.parse(key) as [string, number, number[]];
-    const reading = giver.begin(JSON.stringify([key, this.#share]));
-    const place: PassPlace = { kind: 'shares', fingerprint, splits, passes, reading, share: this.#share };
-    const done = giver.join(place, log, restored, signal);
-    // The error surfaces where the promise is awaited.
-    done.catch(() => {});
-    return { giver, place, done };
+    for (const each of this.#logs) if (each.isRestored && !each.isOver) this.#register(each, signal);
   }
 
   /**
@@ -128,32 +103,65 @@ export class DispatchLog {
    */
   state(at: Json): Json {
     const first = firstPassIn(at) ?? 0;
-    // Readers store only the passes that they have begun: an entry for another pass would mean that this reader had reached it.
-    const needed = this.#passes.filter(({ number, isBegun }) => isBegun && number >= first);
-    return needed.length === 0 ? null : needed.map(({ number, key, log }) => [number, key, [...log]]);
+    // A pass that only others have begun is not stored: the entry would mean that this reader had reached it.
+    const needed = this.#logs.filter(({ number, isBegun }) => isBegun && number >= first);
+    return needed.length === 0 ? null : needed.map(({ pass, number, log }) => ({ ...pass, number, log: [...log] }));
+  }
+
+  #find(pass: Pass): PassLog | undefined {
+    return this.#logs.find((each) => isSamePass(each.pass, pass));
+  }
+
+  /** The number of a pass that no stored state contains: it is new, or all other readers have left it and this reader has yet to reach it. */
+  #nextNumber(): number {
+    const taken = new Set(this.#logs.map(({ number }) => number));
+    let number = this.#first;
+    while (taken.has(number)) number++;
+    return number;
+  }
+
+  #add(
+    { fingerprint, splits, passes, number }: Pass & { readonly number: number },
+    how: Pick<PassLog, 'log' | 'isRestored' | 'isBegun'>,
+  ): PassLog {
+    const pass = { fingerprint, splits, passes };
+    const added = { ...how, pass, number, isOver: number < this.#farthest, isOpen: false, registration: null };
+    this.#logs.push(added);
+    return added;
+  }
+
+  #register(each: PassLog, signal: AbortSignal): Registration {
+    if (each.registration !== null) return each.registration;
+    const giver = this.#giver ?? splitGiver(this.#share);
+    const place: PassPlace = { ...each.pass, kind: 'shares', reading: giver.begin(each.pass, this.#share), share: this.#share };
+    const done = giver.join(place, each.log, each.isRestored, signal);
+    // The error surfaces where the promise is awaited.
+    done.catch(() => {});
+    each.registration = { giver, place, done };
+    return each.registration;
   }
 }
 
 export class OpenPass {
-  readonly #pass: PassLog;
-  readonly #join: (signal: AbortSignal) => Joined;
+  readonly #log: PassLog;
+  readonly #register: (signal: AbortSignal) => Registration;
 
-  constructor(pass: PassLog, join: (signal: AbortSignal) => Joined) {
-    this.#pass = pass;
-    this.#join = join;
+  constructor(log: PassLog, register: (signal: AbortSignal) => Registration) {
+    this.#log = log;
+    this.#register = register;
   }
 
   get number(): number {
-    return this.#pass.number;
+    return this.#log.number;
   }
 
   /** Returns split number `at` of the log, and requests it if it is new; null after the last split. */
   async split(at: number, signal: AbortSignal): Promise<number | null> {
-    const { log, isOver } = this.#pass;
+    const { log, isOver } = this.#log;
     const known = log[at];
     if (isOver) return known ?? null;
-    // Registers this reader's log first, because other readers may wait for it.
-    const { giver, place, done } = this.#join(signal);
+    // Also for a known split, because other readers may wait for this log.
+    const { giver, place, done } = this.#register(signal);
     await done;
     if (known !== undefined) return known;
     const next = await giver.next(place, log, signal);
@@ -163,25 +171,31 @@ export class OpenPass {
   }
 
   close(): void {
-    this.#pass.isOpen = false;
+    this.#log.isOpen = false;
   }
 }
 
-type StoredPasses = readonly (readonly [number: number, key: string, log: readonly number[]])[];
-
-function storedPasses(stored: Json): StoredPasses {
-  return (stored ?? []) as unknown as StoredPasses;
+function parseState(stored: Json): StoredPass[] {
+  const parsed = z.array(storedPass).safeParse(stored ?? []);
+  if (!parsed.success) throw otherFiles();
+  return parsed.data;
 }
 
-/** The number of the pass in which a reader stands; it stores no earlier passes. */
-function firstNumber(passes: StoredPasses): number {
-  return passes.length === 0 ? 0 : Math.min(...passes.map(([number]) => number));
+/** The earliest pass of a reader; its state contains no pass that all readers have finished. */
+function firstNumber(passes: readonly StoredPass[]): number {
+  return passes.length === 0 ? 0 : Math.min(...passes.map(({ number }) => number));
 }
 
-/** The earliest pass in a reader's position; null for none. */
+/** The place that a position consists of; null if the position is of another kind. */
+export function dispatchedPlace(at: Json): DispatchedPlace['dispatched'] | null {
+  return typeof at === 'object' && at !== null && 'dispatched' in at ? (at as DispatchedPlace).dispatched : null;
+}
+
+/** The earliest pass that a reader's position contains; null if there is none. */
 function firstPassIn(at: Json): number | null {
   if (typeof at !== 'object' || at === null) return null;
-  if (!Array.isArray(at) && 'dispatched' in at) return (at as unknown as DispatchedPlace).dispatched[0];
+  const place = dispatchedPlace(at);
+  if (place !== null) return place[0];
   const inner = Object.values(at).flatMap((each: Json) => firstPassIn(each) ?? []);
   return inner.length === 0 ? null : Math.min(...inner);
 }

@@ -1,5 +1,5 @@
 import type { Json } from '../../../platform/json-value.ts';
-import type { DispatchedPlace, OpenPass } from './dispatch-log.ts';
+import { type DispatchedPlace, dispatchedPlace, type OpenPass } from './dispatch-log.ts';
 import { otherFiles } from './file-set.ts';
 import { type DatasetNode, type ReadContext, refuseSplits, undispatchable } from './read-context.ts';
 import type { FileFormat, Split } from './split.ts';
@@ -35,7 +35,7 @@ export class DispatchedStream<T> implements ChunkStream<T> {
 
   /** @param splits all splits, in the order of assignment. */
   constructor(splits: readonly Split[], pass: OpenPass, format: FileFormat<T>, context: ReadContext, state: Json) {
-    const [stored, number, at] = (state as unknown as DispatchedPlace | null)?.dispatched ?? [pass.number, 0, null];
+    const [stored, number, at] = dispatchedPlace(state) ?? [pass.number, 0, null];
     if (stored !== pass.number) {
       throw otherFiles();
     }
@@ -60,7 +60,7 @@ export class DispatchedStream<T> implements ChunkStream<T> {
       const { done, value } = await this.#chunks.next();
       if (!done) {
         const place: DispatchedPlace = { dispatched: [this.#pass.number, this.#number, value.from] };
-        return { ...value, from: place as unknown as Json };
+        return { ...value, from: place };
       }
       this.#chunks = null;
       this.#number++;

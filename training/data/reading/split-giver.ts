@@ -7,15 +7,30 @@ import type { Share } from './share.ts';
 import { type NextSplit, type ReaderKind, SplitPass } from './split-pass.ts';
 
 /** Identifies one pass over one dataset, equally for all its readers. */
-export interface PassPlace {
-  readonly kind: ReaderKind;
+export interface Pass {
   /** Identifies the files, their content, and the order of the splits. */
   readonly fingerprint: string;
+  /** The number of splits. */
   readonly splits: number;
-  /** The pass; `reading` counts how often this process has begun that pass before. */
+  /** The number of completed reads of the dataset, from the outermost repetition to the innermost. */
   readonly passes: readonly number[];
+}
+
+/** A pass as one reader begins it. */
+export interface PassPlace extends Pass {
+  readonly kind: ReaderKind;
+  /** How often this process has begun the pass before: two loops over the same files are two readings. */
   readonly reading: number;
   readonly share: Share;
+}
+
+export function isSamePass(one: Pass, other: Pass): boolean {
+  return (
+    one.fingerprint === other.fingerprint &&
+    one.splits === other.splits &&
+    one.passes.length === other.passes.length &&
+    one.passes.every((count, depth) => count === other.passes[depth])
+  );
 }
 
 /** A request to the service: SPLITS_JOIN with the log so far, then SPLITS_NEXT for one entry after the other. */
@@ -30,8 +45,8 @@ export interface SplitQuestion extends PassPlace {
 
 /** Assigns the splits of datasets: the ApplicationMaster, or this process if the program runs by itself. */
 export interface SplitGiver {
-  /** Returns how often this process has begun the pass: two loops over the same files are two passes. */
-  begin(pass: string): number;
+  /** Returns how often this process has begun the pass before, as the reader of this share. */
+  begin(pass: Pass, share: Share): number;
   join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void>;
   /** Returns the next entry of the reader's log; null after the last one. @param log the complete log so far. */
   next(place: PassPlace, log: readonly number[], signal: AbortSignal): Promise<number | null>;
@@ -57,9 +72,10 @@ export function splitGiver(share: Share): SplitGiver {
 class Beginnings {
   readonly #counts = new Map<string, number>();
 
-  readonly begin = (pass: string): number => {
-    const count = this.#counts.get(pass) ?? 0;
-    this.#counts.set(pass, count + 1);
+  readonly begin = ({ fingerprint, splits, passes }: Pass, share: Share): number => {
+    const key = JSON.stringify([fingerprint, splits, passes, share.index, share.count]);
+    const count = this.#counts.get(key) ?? 0;
+    this.#counts.set(key, count + 1);
     return count;
   };
 }
