@@ -45,7 +45,7 @@ function paint(element: Element): { line: (index: number) => string; grid: strin
 }
 
 export function Chart(props: ChartProps): Content {
-  const { title, lines, x, logarithmic, formatX, formatY, together, range } = props;
+  const { title, lines, x, logarithmic, formatX, formatY, together } = props;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot | null>(null);
   const [pointed, setPointed] = useState<number | null>(null);
@@ -55,77 +55,25 @@ export function Chart(props: ChartProps): Content {
   const data = useMemo(() => aligned(lines), [lines]);
   // The properties that require a new chart; new points only update the existing one.
   const shape = JSON.stringify([lines.map(({ name, color, raw }) => [name, color, raw !== null]), x, logarithmic, dark, together]);
-  const formats = useRef({ formatX, formatY });
-  formats.current = { formatX, formatY };
+  const newest = useRef(props);
+  newest.current = props;
 
   useEffect(() => {
     const element = box.current;
     if (element === null) return;
-    const colors = paint(element);
     const kept = place.current;
-    const axis = {
-      stroke: colors.text,
-      grid: { stroke: colors.grid, width: 1 },
-      ticks: { show: false },
-      font: '11px system-ui, sans-serif',
+    const onPoint = (at: number | null) => {
+      place.current = at === null ? null : { axis: together, at };
+      setPointed(at);
     };
+    const from = kept?.axis === together ? kept.at : null;
     const created = new UPlot(
-      {
-        width: Math.max(200, element.clientWidth),
-        height: HEIGHT,
-        // Leaves space for the right half of the last tick label, which may be long.
-        padding: [10, 22, 0, 0],
-        legend: { show: false },
-        cursor: { sync: { key: together }, points: { size: 6 }, drag: { x: true, y: false }, dataIdx: nearestPoint },
-        scales: {
-          x: { time: false },
-          y: logarithmic ? { distr: 3 } : range === undefined ? {} : { range: (_, low, high) => range(low, high) },
-        },
-        axes: [
-          {
-            ...axis,
-            size: 26,
-            gap: 6,
-            space: 70,
-            ...(x === 'time' ? { incrs: [...TIME_STEPS] } : {}),
-            values: (_, splits, __, ___, step) => splits.map((at) => formats.current.formatX(at, step)),
-          },
-          {
-            ...axis,
-            size: (_, values) => 14 + 6.4 * Math.max(2, ...(values ?? []).map((text) => text?.length ?? 0)),
-            values: (_, splits, __, ___, step) => splits.map((at) => (at === null ? '' : formats.current.formatY(at, step))),
-          },
-        ],
-        series: [
-          {},
-          ...lines.flatMap(({ color, raw }) => {
-            const stroke = colors.line(color);
-            const points = { show: few };
-            return raw === null
-              ? [{ stroke, width: 1.75, points }]
-              : [
-                  { stroke, width: 1, alpha: 0.28, points: { show: false } },
-                  { stroke, width: 1.75, points },
-                ];
-          }),
-        ],
-        hooks: {
-          ready: [(drawn) => kept?.axis === together && point(drawn, kept.at)],
-          setCursor: [
-            ({ cursor, posToVal }) => {
-              const { left } = cursor;
-              const at = left === undefined || left === null || left < 0 ? null : posToVal(left, 'x');
-              place.current = at === null ? null : { axis: together, at };
-              setPointed(at);
-            },
-          ],
-        },
-      },
+      plotOptions(element, () => newest.current, from, onPoint),
       data,
       element,
     );
     plot.current = created;
-    const observer = new ResizeObserver(() => created.setSize({ width: Math.max(200, element.clientWidth), height: HEIGHT }));
+    const observer = new ResizeObserver(() => created.setSize({ width: widthIn(element), height: HEIGHT }));
     observer.observe(element);
     return () => {
       observer.disconnect();
@@ -139,16 +87,10 @@ export function Chart(props: ChartProps): Content {
   }, [data]);
 
   const onKeyDown = (event: KeyboardEvent) => {
-    const created = plot.current;
     const direction = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (created === null || direction === undefined) return;
+    if (plot.current === null || direction === undefined) return;
     event.preventDefault();
-    const xs = created.data[0];
-    // Reads the position from the plot's cursor: key presses come faster than renders.
-    const { left = -1 } = created.cursor;
-    const at = left < 0 ? (direction > 0 ? 0 : xs.length - 1) : nearest(xs as number[], created.posToVal(left, 'x')) + direction;
-    const to = xs[Math.max(0, Math.min(xs.length - 1, at))];
-    if (to !== undefined) point(created, to);
+    movePoint(plot.current, direction);
   };
   const leave = () => plot.current?.setCursor({ left: -10, top: -10 });
 
@@ -157,6 +99,81 @@ export function Chart(props: ChartProps): Content {
     <div class="plot" ref=${box} tabIndex=${0} role="img" aria-label=${described(props)} onKeyDown=${onKeyDown} onBlur=${leave}></div>
     ${legend(lines, pointed, formatY)}
   </figure>`;
+}
+
+/**
+ * Options of a new plot.
+ *
+ * @param newest returns the current properties, whose formats may change without a new plot
+ * @param from the x value of the cursor at the start; null for no cursor
+ * @param onPoint called with the x value of the cursor; null when there is none
+ */
+function plotOptions(
+  element: HTMLElement,
+  newest: () => ChartProps,
+  from: number | null,
+  onPoint: (at: number | null) => void,
+): UPlot.Options {
+  const { lines, x, logarithmic, together, range } = newest();
+  const colors = paint(element);
+  const axis = {
+    stroke: colors.text,
+    grid: { stroke: colors.grid, width: 1 },
+    ticks: { show: false },
+    font: '11px system-ui, sans-serif',
+  };
+  return {
+    width: widthIn(element),
+    height: HEIGHT,
+    // Leaves space for the right half of the last tick label, which may be long.
+    padding: [10, 22, 0, 0],
+    legend: { show: false },
+    cursor: { sync: { key: together }, points: { size: 6 }, drag: { x: true, y: false }, dataIdx: nearestPoint },
+    scales: {
+      x: { time: false },
+      y: logarithmic ? { distr: 3 } : range === undefined ? {} : { range: (_, low, high) => range(low, high) },
+    },
+    axes: [
+      {
+        ...axis,
+        size: 26,
+        gap: 6,
+        space: 70,
+        ...(x === 'time' ? { incrs: [...TIME_STEPS] } : {}),
+        values: (_, splits, __, ___, step) => splits.map((at) => newest().formatX(at, step)),
+      },
+      {
+        ...axis,
+        size: (_, values) => 14 + 6.4 * Math.max(2, ...(values ?? []).map((text) => text?.length ?? 0)),
+        values: (_, splits, __, ___, step) => splits.map((at) => (at === null ? '' : newest().formatY(at, step))),
+      },
+    ],
+    series: [{}, ...lines.flatMap(({ color, raw }) => seriesOf(colors.line(color), raw !== null))],
+    hooks: {
+      ready: [(drawn) => from !== null && point(drawn, from)],
+      setCursor: [({ cursor: { left = -1 }, posToVal }) => onPoint(left === null || left < 0 ? null : posToVal(left, 'x'))],
+    },
+  };
+}
+
+/** The series of one line: the smoothed values, and the raw ones faintly behind them. */
+function seriesOf(stroke: string, hasRaw: boolean): UPlot.Series[] {
+  const line = { stroke, width: 1.75, points: { show: few } };
+  return hasRaw ? [{ stroke, width: 1, alpha: 0.28, points: { show: false } }, line] : [line];
+}
+
+function widthIn(element: HTMLElement): number {
+  return Math.max(200, element.clientWidth);
+}
+
+/** Moves the cursor to the next x value in a direction: 1 or -1. */
+function movePoint(plot: UPlot, direction: number): void {
+  const xs = plot.data[0];
+  // Reads the position from the plot's cursor: key presses come faster than renders.
+  const { left = -1 } = plot.cursor;
+  const at = left < 0 ? (direction > 0 ? 0 : xs.length - 1) : nearest(xs as number[], plot.posToVal(left, 'x')) + direction;
+  const to = xs[Math.max(0, Math.min(xs.length - 1, at))];
+  if (to !== undefined) point(plot, to);
 }
 
 /** Moves the cursor to an x value. */

@@ -9,7 +9,7 @@ import type { JobResources } from '../parts/job-resources.ts';
 import { plainText } from '../parts/plain-text.ts';
 import { formatRoute } from '../parts/route.ts';
 import { HeadlineCharts } from './charts-view.ts';
-import { byRole, nameOf, stateCounts } from './task-table.ts';
+import { byRole, countsText, nameOf, stateCounts } from './task-table.ts';
 
 /** The charts show the remaining metrics. */
 const MOST_METRICS = 8;
@@ -62,7 +62,7 @@ function roleRow(role: string, tasks: readonly TaskStatus[]): Content {
   return html`<li key=${role}>
     <div class="role-line">
       <a href=${href}>${role}</a>
-      <span class="aside">${counts.map(({ state, count }) => `${count} ${state}`).join(', ')}</span>
+      <span class="aside">${countsText(tasks)}</span>
     </div>
     <div class="bar" aria-hidden="true">
       ${counts.map(({ state, count }) => html`<span class=${toneOf(state)} style=${{ flexGrow: count }}></span>`)}

@@ -8,7 +8,7 @@ import { formatAgo, formatBytes, formatCount, formatNumber, formatNumberOf, form
 import { type Content, html } from '../parts/html.ts';
 import { plainText } from '../parts/plain-text.ts';
 import { formatRoute } from '../parts/route.ts';
-import { byRole, gpuOf, matches, nameOf, restartsOf, type Sort, type SortKey, sorted, stateCounts } from './task-table.ts';
+import { byRole, countsText, gpuOf, matches, nameOf, type RoleTasks, restartsOf, type Sort, type SortKey, sorted } from './task-table.ts';
 
 const COLUMNS: readonly { readonly key: SortKey; readonly title: string; readonly number?: boolean }[] = [
   { key: 'task', title: 'Task' },
@@ -62,35 +62,42 @@ export function Tasks({ status, first }: { status: JobStatus; first: string }): 
     <div class="table-box card">
       <table class="tasks" role="table">
         <caption class="off-screen">Tasks by role</caption>
-        <thead role="rowgroup"><tr role="row">
-          ${COLUMNS.map(
-            ({ key, title, number }) => html`<th scope="col" role="columnheader" key=${key} class=${number ? 'number' : ''}
-              aria-sort=${sort.key === key ? (sort.descending ? 'descending' : 'ascending') : 'none'}>
-              <button type="button" class="sort" onClick=${() => sortBy(key)}>${title}</button></th>`,
-          )}
-          <th scope="col" role="columnheader"><span class="off-screen">Log</span></th>
-        </tr></thead>
+        ${tableHead(sort, sortBy)}
         ${groups
           .filter(({ shown }) => shown.length > 0 || filter.trim() === '')
-          .map(({ role, tasks, shown }) => {
-            const open = !closed.has(role);
-            return html`<tbody role="rowgroup" key=${role}>
-              <tr role="row" class="role">
-                <th scope="rowgroup" role="rowheader" colspan=${COLUMNS.length + 1}>
-                  <button type="button" class="fold" aria-expanded=${open ? 'true' : 'false'} onClick=${() => toggle(role)}>
-                    <span class="arrow" aria-hidden="true"></span>${role}
-                    <span class="aside">${stateCounts(tasks)
-                      .map(({ state, count }) => `${count} ${state}`)
-                      .join(', ')}</span>
-                  </button>
-                </th>
-              </tr>
-              ${open && shown.map((task) => h(TaskRow, { key: nameOf(task), task }))}
-            </tbody>`;
-          })}
+          .map((group) => roleGroup(group, !closed.has(group.role), () => toggle(group.role)))}
       </table>
       ${found === 0 && html`<p class="empty">No task is like this.</p>`}
     </div>`;
+}
+
+function tableHead(sort: Sort, sortBy: (key: SortKey) => void): Content {
+  return html`<thead role="rowgroup"><tr role="row">
+    ${COLUMNS.map(
+      ({ key, title, number }) => html`<th scope="col" role="columnheader" key=${key} class=${number ? 'number' : ''}
+        aria-sort=${sort.key === key ? (sort.descending ? 'descending' : 'ascending') : 'none'}>
+        <button type="button" class="sort" onClick=${() => sortBy(key)}>${title}</button></th>`,
+    )}
+    <th scope="col" role="columnheader"><span class="off-screen">Log</span></th>
+  </tr></thead>`;
+}
+
+function roleGroup(
+  { role, tasks, shown }: RoleTasks & { readonly shown: readonly TaskStatus[] },
+  open: boolean,
+  toggle: () => void,
+): Content {
+  return html`<tbody role="rowgroup" key=${role}>
+    <tr role="row" class="role">
+      <th scope="rowgroup" role="rowheader" colspan=${COLUMNS.length + 1}>
+        <button type="button" class="fold" aria-expanded=${open ? 'true' : 'false'} onClick=${toggle}>
+          <span class="arrow" aria-hidden="true"></span>${role}
+          <span class="aside">${countsText(tasks)}</span>
+        </button>
+      </th>
+    </tr>
+    ${open && shown.map((task) => h(TaskRow, { key: nameOf(task), task }))}
+  </tbody>`;
 }
 
 /** Numeric columns sort descending first; names and states ascending. */
