@@ -1,6 +1,6 @@
 import { describeEntry } from '../conf/event-text.ts';
 import { CREDENTIALS, type FrozenJob, type Role } from '../conf/job.ts';
-import type { HistoryEntry, JobResult, JobStatus } from '../conf/status.ts';
+import { type HistoryEntry, isEndState, type JobResult, type JobStatus } from '../conf/status.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Secret } from '../platform/secret.ts';
@@ -260,7 +260,7 @@ export class JobShell {
     try {
       const { status } = await decision;
       this.#final = status;
-      const decided: JobResult = isEnd(status.state) ? { state: status.state, diagnostics: status.message } : result;
+      const decided: JobResult = isEndState(status.state) ? { state: status.state, diagnostics: status.message } : result;
       const told = this.#connected().negotiator.finish(decided, frozen.historyUrl ?? '');
       const [unregistered] = await Promise.allSettled([told, this.#clearAway(frozen.cluster.kind === 'yarn')]);
       if (unregistered.status === 'rejected')
@@ -288,10 +288,6 @@ function pathOf(frozen: FrozenJob, name: string): { PATH?: string } {
   const role: Role | undefined = frozen.job.roles.find((each) => each.name === name);
   const PATH = role?.env.PATH ?? frozen.job.env.PATH;
   return PATH === undefined ? {} : { PATH };
-}
-
-function isEnd(state: JobStatus['state']): state is JobResult['state'] {
-  return state === 'SUCCEEDED' || state === 'FAILED' || state === 'KILLED';
 }
 
 /** The time in ms since the epoch, from a monotonic clock. */

@@ -86,6 +86,11 @@ const UNCOUNTED: Readonly<Record<TaskFailure['cost'], string>> = {
   victim: '(not counted: it lost its peers) ',
 };
 
+/** The task of an event, `worker:1`, or its role; empty for an event of the job. */
+export function subjectOf({ role = '', index }: HistoryEntry): string {
+  return role === '' || index === undefined ? role : `${role}:${index}`;
+}
+
 /** The text of an event; further lines, if any, are the last lines of a program's stderr. */
 export function describeEntry({ event, role = '', detail = '', exit, failure, phase, reason, result }: HistoryEntry): string {
   if (failure !== undefined) {

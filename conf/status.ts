@@ -91,6 +91,11 @@ export interface TaskStatus {
   readonly failure: TaskFailure | null;
 }
 
+/** Mean utilisation of the task's GPUs, 0..1; null without GPUs. */
+export function gpuUtilization({ gpus }: Usage): number | null {
+  return gpus.length === 0 ? null : gpus.reduce((sum, { utilization }) => sum + utilization, 0) / gpus.length;
+}
+
 export interface Usage {
   readonly rssBytes: number;
   readonly cpuCores: number;
@@ -103,8 +108,18 @@ export const TASK_STATES = ['requested', 'launching', 'registered', 'running', '
 /** `launching` begins when YARN allocates the task's container. */
 export type TaskState = (typeof TASK_STATES)[number];
 
+export function isTaskOver(state: TaskState): boolean {
+  return state === 'succeeded' || state === 'failed' || state === 'lost' || state === 'stopped';
+}
+
+export const END_STATES = ['SUCCEEDED', 'FAILED', 'KILLED'] as const;
+
+export function isEndState(state: string): state is JobResult['state'] {
+  return state === 'SUCCEEDED' || state === 'FAILED' || state === 'KILLED';
+}
+
 export interface JobResult {
-  readonly state: 'SUCCEEDED' | 'FAILED' | 'KILLED';
+  readonly state: (typeof END_STATES)[number];
   /**
    * Cause and next step, in one or two sentences; after a success, the reason for an early end of training, if any. YARN shows it as
    * diagnostics.

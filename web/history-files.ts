@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { HistoryEntry, TaskUsageSample, UsageSample } from '../conf/status.ts';
+import { END_STATES, type HistoryEntry, type TaskUsageSample, type UsageSample } from '../conf/status.ts';
 import { programEndSchema, taskFailureSchema } from '../conf/task-failure.ts';
 import { TASK_NAME } from '../conf/values/role-name.ts';
 import { isRecord } from '../platform/is-record.ts';
@@ -54,7 +54,7 @@ const entrySchema = z.object({
   failure: taskFailureSchema.optional(),
   phase: z.enum(['idle', 'running', 'ended']).optional(),
   reason: z.string().optional(),
-  result: z.enum(['SUCCEEDED', 'FAILED', 'KILLED']).optional(),
+  result: z.enum(END_STATES).optional(),
   detail: z.string().optional(),
 });
 

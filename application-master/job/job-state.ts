@@ -1,5 +1,5 @@
 import type { FrozenJob, Job, Role } from '../../conf/job.ts';
-import type { JobResult, TaskState, Usage } from '../../conf/status.ts';
+import { isTaskOver, type JobResult, type TaskState, type Usage } from '../../conf/status.ts';
 import type { FirstFailure, ProgramEnd, TaskFailure } from '../../conf/task-failure.ts';
 import type { Notice } from '../../protos/executor-protocol.ts';
 import type { Member } from '../../training/process/task-context.ts';
@@ -318,7 +318,7 @@ export function nameOf(task: { readonly role: Role; readonly index: number }): s
 }
 
 export function isOver(task: Task): boolean {
-  return task.state === 'succeeded' || task.state === 'failed' || task.state === 'lost' || task.state === 'stopped';
+  return isTaskOver(task.state);
 }
 
 /** True if the executor is attached and idle and its port can be given to a program of `generation`. */

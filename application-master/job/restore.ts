@@ -1,3 +1,4 @@
+import { isTaskOver } from '../../conf/status.ts';
 import { stopStranger } from './ending.ts';
 import type { Event, Snapshot, SnapshotTask } from './events.ts';
 import { membersOf, startMember } from './gang.ts';
@@ -56,9 +57,11 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
     failures: { ...task.failures, charged: saved.failures, nodes: saved.failedNodes },
     generation: saved.generation,
   };
-  const over = saved.state === 'succeeded' || saved.state === 'failed' || saved.state === 'lost' || saved.state === 'stopped';
   // A gang task that ended in an earlier generation runs again unless it has been given up.
-  if (over && (!inGang(task) || saved.generation === snapshot.generation || saved.state === 'failed' || saved.state === 'lost'))
+  if (
+    isTaskOver(saved.state) &&
+    (!inGang(task) || saved.generation === snapshot.generation || saved.state === 'failed' || saved.state === 'lost')
+  )
     return { ...task, ...known, state: saved.state, exit: saved.exit };
   if (saved.containerId === null) return { ...task, ...known };
   return {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { TENSORBOARD_ROLE } from '../../conf/job.ts';
-import { TASK_STATES } from '../../conf/status.ts';
+import { END_STATES, TASK_STATES } from '../../conf/status.ts';
 import { firstFailureSchema, programEndSchema } from '../../conf/task-failure.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { asGeneration, asRevision, next } from './counters.ts';
@@ -95,7 +95,7 @@ const schema = z.object({
   fruitless: count,
   metrics: z.record(z.string(), z.number()),
   earlyEnd: z.string().nullable(),
-  result: z.object({ state: z.enum(['SUCCEEDED', 'FAILED', 'KILLED']), diagnostics: z.string() }).nullable(),
+  result: z.object({ state: z.enum(END_STATES), diagnostics: z.string() }).nullable(),
 });
 
 /** Parses a stored snapshot. Throws STATE_UNREADABLE unless the text is a complete, valid snapshot. */

@@ -1,4 +1,4 @@
-import type { TaskStatus, TaskUsageSample, UsageSample } from '../../conf/status.ts';
+import { gpuUtilization, type TaskStatus, type TaskUsageSample, type UsageSample } from '../../conf/status.ts';
 import type { UsagePage } from '../../web/job-view.ts';
 
 /** Maximum number of samples, and of task entries in all samples. */
@@ -85,15 +85,15 @@ export function sampleOf(tasks: readonly TaskStatus[], at: number): UsageSample 
     tasks: tasks.slice(0, MAXIMUM_TASKS).flatMap(({ role, index, step, usage }): TaskUsageSample[] => {
       if (usage === null) return [];
       const { rssBytes, gpus } = usage;
-      const count = gpus.length;
+      const busy = gpuUtilization(usage);
       return [
         {
           task: `${role}:${index}`,
           step,
           rssBytes,
           cpuCores: rounded(usage.cpuCores),
-          gpuUtilization: count === 0 ? null : rounded(gpus.reduce((sum, gpu) => sum + gpu.utilization, 0) / count),
-          gpuMemoryBytes: count === 0 ? null : gpus.reduce((sum, gpu) => sum + gpu.memoryUsedBytes, 0),
+          gpuUtilization: busy === null ? null : rounded(busy),
+          gpuMemoryBytes: busy === null ? null : gpus.reduce((sum, gpu) => sum + gpu.memoryUsedBytes, 0),
         },
       ];
     }),

@@ -1,12 +1,10 @@
 import { APPLICATION_TYPE } from '../../conf/job.ts';
-import type { JobStatus } from '../../conf/status.ts';
+import { isEndState, type JobStatus } from '../../conf/status.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
-
-const ENDS: ReadonlySet<string> = new Set(['SUCCEEDED', 'FAILED', 'KILLED']);
 
 /** Builds YARN's view of a job that YARN does not know: a local job, or one that YARN has forgotten. */
 export function applicationOf({ applicationId, name, user, queue, state, message, startedAt, finishedAt, tasks }: JobStatus): Application {
-  const over = ENDS.has(state);
+  const over = isEndState(state);
   return {
     id: applicationId,
     name,

@@ -1,5 +1,5 @@
 import { APPLICATION_TYPE } from '../../conf/job.ts';
-import type { JobStatus } from '../../conf/status.ts';
+import { isEndState, type JobStatus } from '../../conf/status.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { type Application, LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { checkOptions } from '../../platform/check-options.ts';
@@ -71,7 +71,6 @@ export interface JobProgress {
   readonly tasks: number;
 }
 
-const ENDS: ReadonlySet<string> = new Set(['SUCCEEDED', 'FAILED', 'KILLED']);
 /** Maximum number of jobs to query; for others, the list shows YARN's state. */
 const MOST_ASKED = 200;
 /** Concurrent queries, so that many hanging jobs delay the list no longer than one. */
@@ -105,7 +104,7 @@ export class JobLister {
   async list(options: Omit<ListOptions, keyof ClusterOptions | 'local' | 'localRoot'>): Promise<JobSummary[]> {
     const { name = '', queue, state, limit, ask = false } = options;
     const user = options.user === undefined ? this.#cluster.user : options.user;
-    const ended = options.ended === true || (state !== undefined && ENDS.has(state));
+    const ended = options.ended === true || (state !== undefined && isEndState(state));
     const applications = await this.#resourceManager.applications({
       types: [APPLICATION_TYPE],
       ...(user === null ? {} : { user }),
@@ -198,7 +197,7 @@ export function summaryOf(
 }
 
 function waitOf({ state, message }: JobProgress): string {
-  return ENDS.has(state) ? '' : message;
+  return isEndState(state) ? '' : message;
 }
 
 export function progressOf({ state, message, step, metrics, checkpointStep, generations, tasks }: JobStatus): JobProgress {
@@ -217,7 +216,7 @@ export function matchesListing(
   return (
     named &&
     queued &&
-    (state === undefined ? options.ended === true || !ENDS.has(phase) : isIn(phase, state) || (state === 'WAITING' && waiting !== ''))
+    (state === undefined ? options.ended === true || !isEndState(phase) : isIn(phase, state) || (state === 'WAITING' && waiting !== ''))
   );
 }
 

@@ -1,4 +1,5 @@
 import type { JobStatus } from '../../conf/status.ts';
+import { isEndState } from '../../conf/status.ts';
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { applicationOf } from '../cluster/application-of-status.ts';
@@ -9,7 +10,6 @@ import { localRoot } from '../staging/local-folder.ts';
 import { type JobSummary, type ListOptions, matchesListing, summaryOf } from './job-lister.ts';
 
 const MOST_LOOKED_AT = 10_000;
-const ENDS: ReadonlySet<string> = new Set(['SUCCEEDED', 'FAILED', 'KILLED']);
 
 export interface LocalListOptions extends Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state' | 'limit'> {
   /** Folder of local jobs; default ~/.tony-ts/local. */
@@ -52,7 +52,7 @@ export class LocalLister {
   }
 
   async #summary(known: JobStatus): Promise<JobSummary> {
-    if (ENDS.has(known.state)) return summaryOf(applicationOf(known), null);
+    if (isEndState(known.state)) return summaryOf(applicationOf(known), null);
     // The history of an unfinished job has neither step nor metrics, so query the job.
     const { status } = await new LocalJob(known.applicationId, this.#root).observe();
     return summaryOf(applicationOf(status ?? known), status ?? known);

@@ -1,4 +1,4 @@
-import { describeEntry } from '../../conf/event-text.ts';
+import { describeEntry, subjectOf } from '../../conf/event-text.ts';
 import type { HistoryEntry } from '../../conf/status.ts';
 import { clockTime, fullTime } from '../terminal/clock.ts';
 import { clip, harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
@@ -15,8 +15,7 @@ const INDENT = '    ';
 
 /** Formats an event: time, task and text, with further lines (such as the last lines of a failed program) below. */
 export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
-  const { at, event, role, index, generation, attempt, node } = entry;
-  const task = role === undefined ? '' : index === undefined ? role : `${role}:${index}`;
+  const { at, event, generation, attempt, node } = entry;
   const [first = '', ...more] = harmless(describeEntry(entry)).split('\n');
   const which = [
     node === undefined ? '' : `on ${nodeWithPort(node)}`,
@@ -25,7 +24,7 @@ export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
   ].filter((part) => part !== '');
   const what = oneLine([first, which.join(', ')].filter((part) => part !== '').join('  '));
   const time = terminal.live && terminal.columns < ROOM_FOR_DATES ? clockTime(at) : fullTime(at);
-  const head = `${time}  ${padTo(oneLine(task), TASK_WIDTH)}  ${padTo(oneLine(event), EVENT_WIDTH)}`;
+  const head = `${time}  ${padTo(oneLine(subjectOf(entry)), TASK_WIDTH)}  ${padTo(oneLine(event), EVENT_WIDTH)}`;
   const lines = within(head, what, terminal);
   const paint = styleOf(event);
   const [begin = '', ...rest] = paint === null ? lines : lines.map((line) => terminal.paint(paint, line));

@@ -1,5 +1,5 @@
-import { describeEntry, describeFirstFailure } from '../../conf/event-text.ts';
-import type { HistoryEntry, JobStatus } from '../../conf/status.ts';
+import { describeEntry, describeFirstFailure, subjectOf } from '../../conf/event-text.ts';
+import { type HistoryEntry, isEndState, type JobStatus } from '../../conf/status.ts';
 import { formatDuration } from '../../conf/values/units.ts';
 import { lostNodes, lostNodesText } from '../connections/lost-nodes.ts';
 import type { ListedJob } from '../history/history-index.ts';
@@ -56,8 +56,8 @@ export function historyDetails(
   const rows = [...new Set(entries.map(({ node = null }) => node))].map((node) => ({ node }));
   for (const entry of shown) lines.push(eventText(entry, width, rows));
   lines.push('');
-  const over = status.state === 'SUCCEEDED' || status.state === 'FAILED' || status.state === 'KILLED';
-  const result = over ? { state: status.state as 'SUCCEEDED' | 'FAILED' | 'KILLED', diagnostics: status.message } : null;
+  const { state, message } = status;
+  const result = isEndState(state) ? { state, diagnostics: message } : null;
   const observation = { phase: status.state, waiting: '', status, masterSilentMs: null, result };
   lines.push(...statusLines({ applicationId: status.applicationId, pages: null }, observation, terminal, Date.now()));
   const { failure } = status;
@@ -67,11 +67,11 @@ export function historyDetails(
 }
 
 function eventText(entry: HistoryEntry, width: number, rows: readonly { readonly node: string | null }[]): string {
-  const { at, event, role, index, node } = entry;
-  const who = role === undefined ? '' : index === undefined ? ` ${role}` : ` ${role}:${index}`;
+  const { at, event, node } = entry;
+  const who = subjectOf(entry);
   const where = node === undefined ? '' : ` on ${nodeName(node, rows)}`;
   const [what = ''] = describeEntry(entry).split('\n');
-  return clip(oneLine(`${clockTime(at)} ${event}${who}${where}${what === '' ? '' : `: ${what}`}`), width);
+  return clip(oneLine(`${clockTime(at)} ${event}${who === '' ? '' : ` ${who}`}${where}${what === '' ? '' : `: ${what}`}`), width);
 }
 
 function took({ startedAt, finishedAt }: JobStatus): string {

@@ -1,5 +1,5 @@
 import { orphanTexts } from '../../conf/orphaned-containers.ts';
-import type { ElasticStatus, JobStatus, TaskState, TaskStatus } from '../../conf/status.ts';
+import { type ElasticStatus, gpuUtilization, type JobStatus, type TaskState, type TaskStatus } from '../../conf/status.ts';
 import { formatNumber } from '../../conf/values/quantities.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
 import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
@@ -121,10 +121,9 @@ export function stateText(task: TaskStatus): string {
 
 /** The mean utilisation of the task's GPUs and their memory use. */
 export function gpuText({ usage }: TaskStatus): string {
-  const gpus = usage?.gpus ?? [];
-  if (gpus.length === 0) return '-';
-  const busy = gpus.reduce((sum, { utilization }) => sum + utilization, 0) / gpus.length;
-  const held = gpus.reduce((sum, { memoryUsedBytes }) => sum + memoryUsedBytes, 0);
+  const busy = usage && gpuUtilization(usage);
+  if (usage === null || busy === null) return '-';
+  const held = usage.gpus.reduce((sum, { memoryUsedBytes }) => sum + memoryUsedBytes, 0);
   return `${Math.round(100 * busy)}% ${formatMemory(Math.round(held / (1 << 20)))}`;
 }
 

@@ -1,3 +1,4 @@
+import { isEndState } from '../../conf/status.ts';
 import type { JobReport, Look } from '../connections/follow-job.ts';
 import type { JobEvent } from '../connections/job-events.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
@@ -14,7 +15,6 @@ const METRICS_EVERY_MS = 10_000;
 const WAIT_EVERY_MS = 10_000;
 /** The minimum interval between progress lines of an upload. */
 const UPLOAD_EVERY_MS = 10_000;
-const ENDS: ReadonlySet<string> = new Set(['SUCCEEDED', 'FAILED', 'KILLED']);
 
 /** Prints a line of text for each change: for logs, pipes and CI. */
 export class TextOutput implements JobOutput {
@@ -80,7 +80,7 @@ export class TextOutput implements JobOutput {
     switch (event.type) {
       case 'state':
         // The report states the result with its reason.
-        if (ENDS.has(event.state) || (event.state === this.#state && now - this.#stateAt < WAIT_EVERY_MS)) return false;
+        if (isEndState(event.state) || (event.state === this.#state && now - this.#stateAt < WAIT_EVERY_MS)) return false;
         this.#state = event.state;
         this.#stateAt = now;
         return true;

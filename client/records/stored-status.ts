@@ -1,12 +1,14 @@
 import { z } from 'zod';
 import type { FrozenJob } from '../../conf/job.ts';
 import {
+  END_STATES,
   type HistoryEntry,
+  isEndState,
+  isTaskOver,
   type JobResult,
   type JobStatus,
   type OrphanedContainer,
   TASK_STATES,
-  type TaskState,
   type TaskStatus,
   type Usage,
 } from '../../conf/status.ts';
@@ -122,7 +124,7 @@ const outline = {
   name,
   user: name,
   queue: name,
-  state: z.enum(['SUCCEEDED', 'FAILED', 'KILLED']),
+  state: z.enum(END_STATES),
   message: text,
   masterAttempt: number,
   generations: number,
@@ -284,12 +286,8 @@ function pieced({ applicationId, user, frozen, final, entries }: JobRecord, answ
     ...status,
     notices: entries.filter(({ event }) => event === 'notice').map(({ detail }) => detail ?? ''),
     failure: firstFailure(entries),
-    tasks: tasksOf(frozen, entries, isEnd(status.state)),
+    tasks: tasksOf(frozen, entries, isEndState(status.state)),
   };
-}
-
-function isEnd(state: JobStatus['state']): boolean {
-  return state === 'SUCCEEDED' || state === 'FAILED' || state === 'KILLED';
 }
 
 /** The result when neither final.json nor the cluster has one; null if the job may still run. */
@@ -327,10 +325,8 @@ function tasksOf(frozen: FrozenJob | null, entries: readonly HistoryEntry[], ove
     const before = tasks.get(key) ?? unknownTask(role, index);
     if (tasks.has(key) || tasks.size < MAXIMUM_TASKS) tasks.set(key, after(before, entry));
   }
-  return [...tasks.values()].map((one) => (over && !ENDED.has(one.state) ? { ...one, state: 'stopped' } : one));
+  return [...tasks.values()].map((one) => (over && !isTaskOver(one.state) ? { ...one, state: 'stopped' } : one));
 }
-
-const ENDED: ReadonlySet<TaskState> = new Set(['succeeded', 'failed', 'lost', 'stopped']);
 
 function unknownTask(role: string, index: number): TaskStatus {
   return {

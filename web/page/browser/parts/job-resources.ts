@@ -1,4 +1,4 @@
-import type { HistoryEntry, JobStatus, UsageSample } from '../../../../conf/status.ts';
+import { type HistoryEntry, isEndState, type JobStatus, type UsageSample } from '../../../../conf/status.ts';
 import type { EventPage, LogFile, LogTail, ScalarCharts, UsagePage } from '../../../job-view.ts';
 import { ApiError, getJson } from './api.ts';
 import { PolledResource } from './polled-resource.ts';
@@ -21,7 +21,7 @@ export interface Samples {
 }
 
 export function isOver(status: JobStatus | null): boolean {
-  return status !== null && ['SUCCEEDED', 'FAILED', 'KILLED'].includes(status.state);
+  return status !== null && isEndState(status.state);
 }
 
 /** All resources of the job that the page polls. */

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { describeEntry } from '../../../../conf/event-text.ts';
+import { describeEntry, subjectOf } from '../../../../conf/event-text.ts';
 import type { HistoryEntry } from '../../../../conf/status.ts';
 import { searchField } from '../parts/controls.ts';
 import { formatMoment, formatNumberOf } from '../parts/format.ts';
@@ -33,7 +33,7 @@ export function Events({ feeds }: { feeds: JobResources }): Content {
           (entry) => html`<tr>
             <td class="figure">${formatMoment(entry.at)}</td>
             <td><code>${entry.event}</code></td>
-            <td>${taskOf(entry)}</td>
+            <td>${subjectOf(entry)}</td>
             <td class="number">${entry.generation ?? ''}</td>
             <td class="detail">${plainText(describeEntry(entry))}${entry.node !== undefined && html` <span class="aside">${entry.node}</span>`}</td>
           </tr>`,
@@ -44,11 +44,6 @@ export function Events({ feeds }: { feeds: JobResources }): Content {
     ${found.length > most && html`<p><button type="button" onClick=${() => setMost(most + PAGE)}>Show older ones</button></p>`}`;
 }
 
-function taskOf({ role, index }: HistoryEntry): string {
-  if (role === undefined) return '';
-  return index === undefined ? role : `${role}:${index}`;
-}
-
 function textOf(entry: HistoryEntry): string {
-  return `${entry.event} ${taskOf(entry)} ${entry.node ?? ''} ${entry.containerId ?? ''} ${describeEntry(entry)}`.toLowerCase();
+  return `${entry.event} ${subjectOf(entry)} ${entry.node ?? ''} ${entry.containerId ?? ''} ${describeEntry(entry)}`.toLowerCase();
 }

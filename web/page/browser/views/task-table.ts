@@ -1,5 +1,5 @@
 import { describeFailure } from '../../../../conf/event-text.ts';
-import type { TaskState, TaskStatus } from '../../../../conf/status.ts';
+import { gpuUtilization, type TaskState, type TaskStatus } from '../../../../conf/status.ts';
 
 export function nameOf({ role, index }: Pick<TaskStatus, 'role' | 'index'>): string {
   return `${role}:${index}`;
@@ -21,8 +21,7 @@ export function restartsOf({ attempts }: TaskStatus): number {
 
 /** Mean utilisation of the task's GPUs, 0..1; null without GPUs. */
 export function gpuOf({ usage }: TaskStatus): number | null {
-  if (usage === null || usage.gpus.length === 0) return null;
-  return usage.gpus.reduce((sum, { utilization }) => sum + utilization, 0) / usage.gpus.length;
+  return usage && gpuUtilization(usage);
 }
 
 const KEYS: Readonly<Record<SortKey, (task: TaskStatus) => number | string | null>> = {

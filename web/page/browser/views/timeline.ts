@@ -1,5 +1,5 @@
 import { describeEntry } from '../../../../conf/event-text.ts';
-import type { HistoryEntry, JobStatus } from '../../../../conf/status.ts';
+import { type HistoryEntry, isTaskOver, type JobStatus } from '../../../../conf/status.ts';
 
 /**
  * requested: the task waits for a container. launching: it has a container whose executor has not reported yet. registered: the executor
@@ -168,5 +168,5 @@ function stop(lane: Lane, at: number): void {
 
 function goesOn({ tasks, finishedAt }: JobStatus, name: string): boolean {
   const task = tasks.find(({ role, index }) => `${role}:${index}` === name);
-  return finishedAt === null && task !== undefined && !['succeeded', 'failed', 'lost', 'stopped'].includes(task.state);
+  return finishedAt === null && task !== undefined && !isTaskOver(task.state);
 }
