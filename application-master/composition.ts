@@ -112,7 +112,7 @@ async function openFeedServer(
   const server = new FeedServer({ ...secrets, token, log, opened, said, closed });
   const port = await server.listen((await lookup(host)).address);
   await files.writeFeedAddress({ host, port, attempt, token, certificate: Buffer.from(secrets.certificate.reveal()).toString() });
-  log.info({ port }, 'producers may feed the job');
+  log.info({ port }, 'accepting producers of feeds');
   return server;
 }
 

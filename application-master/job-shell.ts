@@ -223,7 +223,7 @@ export class JobShell {
   }
 
   #connected(): Components {
-    if (this.#components === null) throw new TonyError('INTERNAL', 'The job has begun before its connections were there.');
+    if (this.#components === null) throw new TonyError('INTERNAL', 'The job started before its connections were open.');
     return this.#components;
   }
 
@@ -278,7 +278,7 @@ export class JobShell {
       await files.close();
       await files.removeStaging(everything);
     } catch (error) {
-      this.#options.log.warn({ error: messageOf(error) }, 'the staging folder was not removed');
+      this.#options.log.warn({ error: messageOf(error) }, 'could not remove the staging folder');
     }
   }
 }

@@ -68,7 +68,7 @@ async function start(parts: Parts): Promise<Connections> {
   void files.writeAddress({ host, port, attempt, ...(isLocal && { pid: process.pid, http, token }) });
   void files
     .writeFrozenJob(settings.frozenText)
-    .catch((error: unknown) => log.warn({ error: messageOf(error) }, 'job.json is not in the history'));
+    .catch((error: unknown) => log.warn({ error: messageOf(error) }, 'could not write job.json to the history'));
   void beginJob(parts, negotiator, { rpcPort: port, trackingUrl: isLocal ? '' : `${http}/` });
   return { web, negotiator };
 }

@@ -42,7 +42,7 @@ test('refuses a job.json that was replaced after the submission', async () => {
   const larger = { ...JOB, job: { ...JOB.job, roles: [workers({ instances: 50, maxInstances: 50 })] } };
   await expect(settings(larger, { submitted: JOB })).rejects.toMatchObject({
     code: 'JOB_INVALID',
-    message: expect.stringContaining('not the one that was submitted'),
+    message: expect.stringContaining('not the submitted file'),
   });
 });
 

@@ -70,7 +70,7 @@ function refuseReplaced(job: Buffer, digest: Secret): void {
   const found = createHash('sha256').update(job).digest();
   const submitted = digest.reveal();
   if (found.length === submitted.length && timingSafeEqual(found, submitted)) return;
-  throw new TonyError('JOB_INVALID', 'job.json is not the one that was submitted: its digest differs from that in the credentials.', {
+  throw new TonyError('JOB_INVALID', 'job.json is not the submitted file: its digest differs from the digest in the credentials.', {
     hint: 'Submit the job again.',
   });
 }
@@ -78,7 +78,7 @@ function refuseReplaced(job: Buffer, digest: Secret): void {
 /** Rejects a local job in a YARN container: local jobs have no gatekeeper, so it would bypass every quota. */
 function refuseLocal({ cluster }: FrozenJob, { tokens }: Credentials): void {
   if (cluster.kind === 'yarn' || !tokens.some(({ token }) => token.kind === MASTER_TOKEN_KIND)) return;
-  throw new TonyError('JOB_INVALID', `job.json is of a job with cluster.kind ${cluster.kind}, and YARN runs it.`, {
+  throw new TonyError('JOB_INVALID', `job.json belongs to a job with cluster.kind ${cluster.kind}, but YARN runs it.`, {
     hint: 'Submit it with tony-ts submit, without --local.',
   });
 }

@@ -5,7 +5,7 @@ import { siteJsonSchema } from './site.ts';
 
 test('a key is explained by its place, whatever a role is called', () => {
   expect(explainKey(jobJsonSchema(), 'roles.worker.restart.maxRestarts')).toMatchObject({
-    description: expect.stringContaining('How often each task may be'),
+    description: expect.stringContaining('Maximum number of restarts of each task'),
     value: 'a whole number from 0 to 10000',
     fallback: '3',
     children: [],

@@ -80,6 +80,6 @@ function kindOf({ type, enum: choices, minimum, maximum, const: only, anyOf }: E
     case 'object':
       return 'a mapping';
     default:
-      return 'a text';
+      return 'a string';
   }
 }

@@ -40,7 +40,7 @@ test('reads back what was written', () => {
 });
 
 test.each([
-  ['no JSON', '{', /is no JSON/],
+  ['no JSON', '{', /is not valid JSON/],
   ['another version', JSON.stringify({ ...frozen, version: 2 }), /version/],
   ['a missing part', JSON.stringify({ ...frozen, job: { ...frozen.job, roles: [] } }), /job\.roles/],
   ['another thing', '[]', /job\.json/],
@@ -53,8 +53,8 @@ test.each([
   ['vcores a second time', withResources({ other: { vcores: 64 } }), /other\.vcores: .*key of its own/],
   ['memory a second time', withResources({ other: { memory: 1 } }), /other\.memory: .*key of its own/],
   ['GPUs a second time', withResources({ other: { gpus: 0 } }), /other\.gpus: .*key of its own/],
-  ['a number of tasks among resources', withResources({ other: { instances: 0 } }), /other\.instances: .*stands beside the resources/],
-  ['a resource type that no tag can name', withResources({ other: { 'a:b': 1 } }), /other\.a:b: is no name of a resource type/],
+  ['a number of tasks among resources', withResources({ other: { instances: 0 } }), /other\.instances: .*beside `resources`/],
+  ['a resource type that no tag can name', withResources({ other: { 'a:b': 1 } }), /other\.a:b: is not a valid name of a resource type/],
   ['a resource that nothing reads', withResources({ gpu: 8 }), /job\.roles\.0\.resources: .*gpu/],
   ['no memory', withResources({ memoryMb: 0 }), /memoryMb/],
   ['more memory than sums can hold', withResources({ memoryMb: 2 ** 52 }), /memoryMb/],
@@ -64,10 +64,10 @@ test.each([
   [
     'two roles of one name',
     withWorkers({ instances: 50, maxInstances: 50 }, { chief: false }),
-    /job\.roles\.1\.name: is the name of another role/,
+    /job\.roles\.1\.name: is also the name of another role/,
   ],
-  ['a name of a role that no tag can tell', withWorkers({ name: 'a:b' }), /job\.roles\.0\.name: is no name of a role/],
-  ['a name of a role in capitals', withWorkers({ name: 'Worker' }), /job\.roles\.0\.name: is no name of a role/],
+  ['a name of a role that no tag can tell', withWorkers({ name: 'a:b' }), /job\.roles\.0\.name: is not a valid role name/],
+  ['a name of a role in capitals', withWorkers({ name: 'Worker' }), /job\.roles\.0\.name: is not a valid role name/],
   ['an empty node label', withWorkers({ nodeLabel: '' }), /job\.roles\.0\.nodeLabel/],
   ['two chiefs', withWorkers({}, { name: 'other' }), /job\.roles: exactly one role is the chief/],
   ['no chief', withWorkers({ chief: false }), /job\.roles: exactly one role is the chief/],
@@ -82,7 +82,7 @@ test.each([
   ['a timeout of nothing', withJob({ timeoutMs: 0 }), /job\.timeoutMs/],
   ['heartbeats once a day', withJob({ heartbeat: { intervalMs: 86_400_000, missed: 2 } }), /job\.heartbeat\.intervalMs/],
   ['an ApplicationMaster without memory', withJob({ master: { memoryMb: 0, vcores: 1, nodeLabel: null } }), /job\.master\.memoryMb/],
-  ['tags like those that tell what a job asks for', withJob({ tags: ['TONY-ROLES:worker:0'] }), /job\.tags\.0/],
+  ['tags like those that state what a job requests', withJob({ tags: ['TONY-ROLES:worker:0'] }), /job\.tags\.0/],
   ['a key that nothing reads', withJob({ maximum: 1 }), /job: .*maximum/],
   ['another key that nothing reads', JSON.stringify({ ...frozen, roles: [] }), /roles/],
   ['more than most', withWorkers({ instances: 4 }), /job\.roles\.0\.maxInstances: is less than instances/],

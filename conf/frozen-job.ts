@@ -46,12 +46,12 @@ export function parseFrozenJob(text: string): FrozenJob {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new TonyError('JOB_INVALID', `job.json is no JSON: ${messageOf(error)}.`, { cause: error });
+    throw new TonyError('JOB_INVALID', `job.json is not valid JSON: ${messageOf(error)}.`, { cause: error });
   }
   const parsed = frozenJob.safeParse(value);
   if (parsed.success) return parsed.data;
   const mistakes = describeMistakes(parsed.error, 'job.json');
   throw new TonyError('JOB_INVALID', `job.json is not what this version of tony-ts writes: ${mistakes}.`, {
-    hint: 'Submit with the tony-ts that the bundles come from.',
+    hint: 'Submit the job with the version of tony-ts that built the bundles.',
   });
 }

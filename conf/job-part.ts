@@ -16,7 +16,7 @@ const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, master,
 const { every, keep } = checkpoint.unwrap().shape;
 const { resources, env: roleEnv, nodeLabel, restart } = roleSchema.shape;
 
-const roleName = z.string().regex(ROLE_NAME_OR_ALL, { error: 'is no name of a role (small letters, digits and -), and not *' });
+const roleName = z.string().regex(ROLE_NAME_OR_ALL, { error: 'is not a valid role name (lower-case letters, digits and -), and is not *' });
 
 /** Every key is optional; an absent key has no value. */
 export const jobPartSchema = withoutDefaults(
@@ -25,12 +25,15 @@ export const jobPartSchema = withoutDefaults(
     runtime,
     env,
     roles: z
-      .record(roleName, z.strictObject({ instances: taskCount().describe('How many tasks.'), resources, env: roleEnv, nodeLabel, restart }))
-      .describe('Roles by name; "*" is each role, and what its name says counts more. No role is added to a job.'),
+      .record(
+        roleName,
+        z.strictObject({ instances: taskCount().describe('Number of tasks.'), resources, env: roleEnv, nodeLabel, restart }),
+      )
+      .describe('Roles by name; "*" stands for every role, and an entry for a role by name takes precedence. No role is added to a job.'),
     gang,
     heartbeat,
     checkpoint: z.strictObject({ every, keep }),
-    tensorboard: z.strictObject({ memory: tensorboardSchema.shape.memory }).describe('Of jobs that bring a TensorBoard.'),
+    tensorboard: z.strictObject({ memory: tensorboardSchema.shape.memory }).describe('Settings for jobs that run TensorBoard.'),
     timeout,
     acls,
     master,
@@ -54,7 +57,7 @@ type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { re
 
 /** Why a site file rejects a key of job.yaml; undefined for a key that job.yaml does not have either. */
 export function whyNotInSite(path: readonly (string | number)[]): string | undefined {
-  return explainKey(jobJsonSchema(), path.join('.')) === null ? undefined : 'is for each job to say, not for a site file';
+  return explainKey(jobJsonSchema(), path.join('.')) === null ? undefined : 'can be set in job.yaml only, not in a site file';
 }
 
 function withoutDefaults(schema: z.core.$ZodType): z.ZodType {

@@ -31,32 +31,32 @@ import { count, duration, memory, text } from './values/value-schemas.ts';
 
 /** A value that YAML reads as a number or boolean counts as text. */
 const environmentValue = z
-  .union([z.string(), z.number(), z.boolean()], { error: 'expected a text, number or boolean' })
+  .union([z.string(), z.number(), z.boolean()], { error: 'expected a string, number or boolean' })
   .transform((value) => String(value));
 const environment = z.record(variableName, environmentValue);
 
 const acl = z
   .strictObject({
-    users: z.array(text()).describe('Names of users; * is everybody.').default([]),
+    users: z.array(text()).describe('Names of users; * stands for every user.').default([]),
     groups: z.array(text()).describe('Names of groups.').default([]),
   })
-  .describe('Users and groups; "*" as a user is everybody.');
+  .describe('Users and groups; the user "*" stands for every user.');
 
 /** `mem: 4g` is a misspelled `memory`, not a resource type `mem`. */
 const otherResource = count(0, undefined, ({ path }) => {
   const key = String(path?.at(-1));
   const meant = meantResource(key);
-  return `${meant === undefined ? '' : `did you mean \`${meant}\`? `}YARN's resource type \`${key}\` needs a whole number`;
+  return `${meant === undefined ? '' : `did you mean \`${meant}\`? `}YARN resource type \`${key}\` requires a whole number`;
 });
 
 const resources = z
   .object({
-    memory: memory('Memory of each container; at least 1g where YARN checks virtual memory.').default(2048),
+    memory: memory('Memory of each container; at least 1g if YARN checks virtual memory.').default(2048),
     vcores: vcoreCount().describe('Virtual cores of each container.').default(1),
     gpus: gpuCount().describe('GPUs of each container (YARN resource type yarn.io/gpu).').default(0),
   })
-  .catchall(otherResource.describe('Any other YARN resource type, by its name.'))
-  .describe('What each container of the role gets.');
+  .catchall(otherResource.describe('Amount of any other YARN resource type, by its name.'))
+  .describe('Resources of each container of the role.');
 
 export const roleSchema = z.strictObject({
   instances: z
@@ -64,38 +64,43 @@ export const roleSchema = z.strictObject({
       [
         taskCount(),
         z.strictObject({
-          min: taskCount().describe('The job begins with so many, and waits when there are fewer.'),
-          max: taskCount().describe('It takes up to so many when the cluster has room.'),
+          min: taskCount().describe('Number of tasks with which the job starts; it waits while it has fewer.'),
+          max: taskCount().describe('Number of tasks to which the job grows when the cluster has room.'),
         }),
       ],
       { error: 'expected a number, or {min, max}' },
     )
     .transform((value) => (typeof value === 'number' ? { min: value, max: value } : value))
-    .describe('How many tasks; {min, max} lets the job grow and shrink.')
+    .describe('Number of tasks; with {min, max} the job grows and shrinks.')
     .default({ min: 1, max: 1 }),
   resources: resources.prefault({}),
-  command: text().describe("Run by bash in a copy of the source folder; the job's command when absent.").optional(),
-  env: environment.describe("Environment of the role's programs, over the job's.").default({}),
-  nodeLabel: text().describe('Only nodes with this YARN node label.').optional(),
+  command: text().describe("Command that bash runs in a copy of the source folder; by default the job's command.").optional(),
+  env: environment.describe("Environment variables of the role's programs; they override the job's.").default({}),
+  nodeLabel: text().describe('YARN node label of the nodes on which the role runs.').optional(),
   restart: z
     .strictObject({
-      policy: restartPolicy.describe('Whether a failed task is started again.').default('on-failure'),
-      maxRestarts: count(0, MOST_RESTARTS).describe('How often each task may be, failures of the cluster not counted.').default(3),
+      policy: restartPolicy.describe('Whether a failed task is restarted.').default('on-failure'),
+      maxRestarts: count(0, MOST_RESTARTS)
+        .describe('Maximum number of restarts of each task, not counting failures of the cluster.')
+        .default(3),
     })
     .prefault({}),
-  sidecar: z.boolean().describe('Neither waited for nor missed: its failure is only noted.').default(false),
-  untracked: z.boolean().describe('Not waited for, but its failure fails the job (parameter servers).').default(false),
-  chief: z.boolean().describe('Task 0 of this role is the chief. By default of the role chief, else worker, else the first.').optional(),
+  sidecar: z.boolean().describe('The job neither waits for its tasks nor fails with them; a failure is only recorded.').default(false),
+  untracked: z.boolean().describe('The job does not wait for its tasks, but fails with them (parameter servers).').default(false),
+  chief: z
+    .boolean()
+    .describe('Task 0 of this role is the chief. By default, it is task 0 of the role chief, else of worker, else of the first role.')
+    .optional(),
   ranked: z
     .boolean()
     .describe(
-      'Its tasks have ranks (TONY_RANK, TONY_WORLD_SIZE), start together and restart together. By default true, except for roles named evaluator, ps or tensorboard, and for sidecar and untracked roles.',
+      'Its tasks have ranks (TONY_RANK, TONY_WORLD_SIZE), and start and restart together. The default is true, except for roles named evaluator, ps or tensorboard, and for sidecar and untracked roles.',
     )
     .optional(),
 });
 
 export const tensorboardSchema = z.strictObject({
-  logdir: text().describe('Folder of the summaries. By default a new one for each job.').optional(),
+  logdir: text().describe('Folder of the summaries. The default is a new folder for each job.').optional(),
   memory: memory("Memory of TensorBoard's container.").default(1024),
 });
 
@@ -106,11 +111,13 @@ const strategy = z
       z.enum(['all-reduce', 'parameter-server']),
       z.strictObject({
         type: z.literal('all-reduce'),
-        wire: wire.describe('Type of the numbers that are sent; they are summed as float32.').default('float32'),
+        wire: wire.describe('Type of the numbers on the network; they are summed as float32.').default('float32'),
       }),
       z.strictObject({
         type: z.literal('parameter-server'),
-        staleness: stepsOfStaleness().describe('Steps that a worker may be ahead of the slowest one; any number by default.').optional(),
+        staleness: stepsOfStaleness()
+          .describe('Maximum number of steps that a worker may be ahead of the slowest worker; unlimited by default.')
+          .optional(),
       }),
     ],
     { error: 'expected all-reduce or parameter-server, or {type: all-reduce, wire} or {type: parameter-server, staleness}' },
@@ -124,7 +131,7 @@ const strategy = z
 
 export const jobSchema = z.strictObject({
   name: jobName.describe(
-    'The name that YARN and the job page show: at most 200 letters, digits, spaces and . _ : @ + -, the first a letter, a digit or _.',
+    'Name that YARN and the job page show: at most 200 letters, digits, spaces and . _ : @ + -, starting with a letter, a digit or _.',
   ),
   queue: text().describe('YARN queue.').default('default'),
   source: z
@@ -133,73 +140,75 @@ export const jobSchema = z.strictObject({
         text(),
         z.strictObject({
           path: text().describe('Folder with your code, relative to this file.'),
-          exclude: z.array(text()).describe('Patterns in .gitignore syntax, beside those of .tonyignore.').default([]),
+          exclude: z.array(text()).describe('Patterns in .gitignore syntax, in addition to those in .tonyignore.').default([]),
         }),
       ],
       { error: 'expected a folder, {path, exclude}, or none' },
     )
     .transform((value) => (value === 'none' ? null : typeof value === 'string' ? { path: value, exclude: [] } : value))
     .describe(
-      'Folder with your code, relative to this file; by default the folder of this file where a command names a file in it. none: no folder. What .tonyignore names is left out, and so are files with the names of secrets (.env, .npmrc, *.pem, id_rsa ...) unless a line such as !.env includes them.',
+      'Folder with your code, relative to this file. The default is the folder of this file if a command names a file in it. none: no folder. Files that .tonyignore lists are excluded, and so are files with names of secrets (.env, .npmrc, *.pem, id_rsa ...) unless a line such as !.env includes them.',
     )
     .optional(),
-  framework: framework.describe('tfjs: TensorFlow.js is there. none: any program.').default('tfjs'),
+  framework: framework.describe('tfjs: programs can import TensorFlow.js. none: any program.').default('tfjs'),
   runtime: text()
     .describe(
-      'default: the archive of `tony-ts runtime build`. gpu: that of `tony-ts runtime build --gpu`, which computes with CUDA. system: Node as installed on the nodes. Else the URI of such an archive.',
+      'default: the archive that `tony-ts runtime build` builds. gpu: the archive of `tony-ts runtime build --gpu`, which computes with CUDA. system: Node.js as installed on the nodes. Any other value is the URI of such an archive.',
     )
     .default('default'),
-  command: text().describe('Command of every role that has none of its own.').optional(),
+  command: text().describe('Command of every role that does not set its own.').optional(),
   data: z
     .record(dataName, text())
-    .describe('Input folders by name: paths are put on the cluster, hdfs:// URIs are used where they are.')
+    .describe('Input folders by name: local paths are uploaded to the cluster, hdfs:// URIs are read in place.')
     .default({}),
-  env: environment.describe("Environment of every role's programs.").default({}),
-  roles: z.record(roleName, roleSchema).describe('The roles by name; earlier ones get their containers first.'),
+  env: environment.describe("Environment variables of every role's programs.").default({}),
+  roles: z.record(roleName, roleSchema).describe('Roles by name; earlier roles receive their containers first.'),
   success: success
     .describe(
-      'all: every tracked task must succeed. chief: the end of the chief decides, and a task that has used up its restarts is given up.',
+      "all: every tracked task must succeed. chief: the chief's result decides, and the job continues without a task that has used up its restarts.",
     )
     .default('all'),
   gang: z
     .strictObject({
-      timeout: duration('How long the containers of the gang may take to be there together.', GANG_TIMEOUT).default(300_000),
+      timeout: duration('How long the job waits until it holds all containers of the gang at once.', GANG_TIMEOUT).default(300_000),
     })
     .prefault({}),
   heartbeat: z
     .strictObject({
-      interval: duration('How often executors report.', HEARTBEAT_INTERVAL).default(1000),
-      missed: missedHeartbeats().describe('A task is lost after so many intervals of silence.').default(10),
+      interval: duration('Interval at which executors send heartbeats.', HEARTBEAT_INTERVAL).default(1000),
+      missed: missedHeartbeats().describe('Number of missed heartbeats after which a task counts as lost.').default(10),
     })
     .prefault({}),
   checkpoint: z
     .strictObject({
-      dir: text().describe('Folder of the checkpoints (hdfs:// or, in local mode, a path). By default a new one for each job.').optional(),
+      dir: text()
+        .describe('Folder of the checkpoints (hdfs:// or, in local mode, a path). The default is a new folder for each job.')
+        .optional(),
       every: checkpointEvery().describe('Steps between checkpoints.').default(100),
-      keep: checkpointKeep().describe('How many of the newest are kept.').default(3),
+      keep: checkpointKeep().describe('Number of newest checkpoints to keep.').default(3),
     })
     .prefault({}),
   tensorboard: z
     .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
     .transform((value) => (typeof value === 'boolean' ? { ...tensorboardSchema.parse({}), serve: value } : { ...value, serve: true }))
-    .describe('A TensorBoard beside the job, behind its tracking URL. Training neither waits for it nor misses it.')
+    .describe('Runs TensorBoard with the job, behind its tracking URL. Training does not depend on it.')
     .default({ memory: 1024, serve: false }),
   strategy: strategy
     .describe('all-reduce: each step averages the gradients of all workers. parameter-server: tasks of the role ps hold the weights.')
     .default({ type: 'all-reduce', wire: 'float32' }),
-  timeout: duration('The whole job ends as FAILED after this.', JOB_TIMEOUT).optional(),
+  timeout: duration('Time after which the whole job ends as FAILED.', JOB_TIMEOUT).optional(),
   acls: z.strictObject({ view: acl.prefault({}), modify: acl.prefault({}) }).prefault({}),
   master: z
     .strictObject({
       memory: memory("Memory of the ApplicationMaster's container.").default(1024),
       vcores: masterVcoreCount().describe("Virtual cores of the ApplicationMaster's container.").default(1),
-      nodeLabel: text().describe('The ApplicationMaster runs on nodes with this YARN node label only.').optional(),
+      nodeLabel: text().describe('YARN node label of the nodes on which the ApplicationMaster runs.').optional(),
     })
     .prefault({}),
   tags: z
     .array(tag)
     .max(MOST_TAGS)
-    .describe('YARN application tags. The ResourceManager takes ten by default, of which tony-ts needs two, or more for many roles.')
+    .describe('YARN application tags. The ResourceManager accepts ten by default, of which tony-ts needs two, or more for many roles.')
     .default([]),
 });
 

@@ -8,17 +8,23 @@ import { count, text } from './values/value-schemas.ts';
 
 export const jobName = text()
   .max(200)
-  .regex(/^[\w][\w .:@+-]*$/, { error: 'may hold letters, digits, spaces and . _ : @ + - only, and starts with a letter, a digit or _' });
-export const roleName = z.string().regex(ROLE_NAME, { error: 'is no name of a role (small letters, digits and -)' });
-export const dataName = z.string().regex(/^[A-Za-z][A-Za-z0-9_-]*$/, { error: 'is no name of a data folder (letters, digits, - and _)' });
+  .regex(/^[\w][\w .:@+-]*$/, {
+    error: 'may contain only letters, digits, spaces and . _ : @ + -, and must start with a letter, a digit or _',
+  });
+export const roleName = z.string().regex(ROLE_NAME, { error: 'is not a valid role name (lower-case letters, digits and -)' });
+export const dataName = z
+  .string()
+  .regex(/^[A-Za-z][A-Za-z0-9_-]*$/, { error: 'is not a valid name of a data folder (letters, digits, - and _)' });
 export const variableName = z
   .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'is no name of an environment variable' })
-  .refine((name) => !TASK_VARIABLES.has(name), { error: 'is set by tony-ts for each task: choose another name' });
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'is not a valid name of an environment variable' })
+  .refine((name) => !TASK_VARIABLES.has(name), { error: 'is a variable that tony-ts sets for each task: choose another name' });
 export const tag = text()
   .max(LONGEST_TAG)
-  .regex(/^[ -+--~]+$/, { error: 'may hold printable ASCII characters but no comma: YARN takes no others, and separates tags by commas' })
-  .refine((value) => !isRoleTag(value), { error: 'begins like the tags that tell what a job asks for' });
+  .regex(/^[ -+--~]+$/, {
+    error: 'may contain printable ASCII characters except commas: YARN accepts no others and separates tags by commas',
+  })
+  .refine((value) => !isRoleTag(value), { error: "begins like the tags in which tony-ts records a job's resources: choose another tag" });
 export const MOST_TAGS = 20;
 
 export const taskCount = () => count(1, 100_000);
@@ -33,7 +39,7 @@ export const restartPolicy = z.enum(['on-failure', 'never']);
 export const wire = z.enum(['float32', 'float16']);
 
 /** ms */
-export const GANG_TIMEOUT = { min: 1000, max: 570_000, why: 'YARN takes unused containers back after 10 minutes' };
+export const GANG_TIMEOUT = { min: 1000, max: 570_000, why: 'YARN reclaims unused containers after 10 minutes' };
 export const HEARTBEAT_INTERVAL = { min: 100, max: 60_000 };
 export const JOB_TIMEOUT = { min: 1000 };
 

@@ -69,9 +69,7 @@ describe('a job file', () => {
     expect(read('name: a\ncommand: sleep 5\nroles: {worker: {}}')).toBeNull();
     expect(read('name: a\nsource: none\ncommand: node train.ts\nroles: {worker: {}}')).toBeNull();
     expect(read('name: a\nsource: src\ncommand: node train.ts\nroles: {worker: {}}')).toEqual({ path: '/jobs/mnist/src', exclude: [] });
-    expect(() => read('name: a\ncommand: node train.ts\nroles: {worker: {}}', homedir())).toThrow(
-      'a command names train.ts, which lies in',
-    );
+    expect(() => read('name: a\ncommand: node train.ts\nroles: {worker: {}}', homedir())).toThrow('a command names train.ts, which is in');
     expect(read('name: a\nsource: .\ncommand: node train.ts\nroles: {worker: {}}', homedir())).toEqual({ path: homedir(), exclude: [] });
   });
 
@@ -79,7 +77,7 @@ describe('a job file', () => {
     const found = mistakes(
       'name: a\ncommand: b\nenv: {TONY_RANK: 1}\ncheckpoint: {dir: "s3://b/c"}\ntensorboard: {logdir: gs://x/y}\ndata: {d: http://h/x}\nroles: {w: {env: {TONY_ROLE: x}}}',
     ).join('\n');
-    expect(found).toContain('env.TONY_RANK: `TONY_RANK` is set by tony-ts for each task');
+    expect(found).toContain('env.TONY_RANK: `TONY_RANK` is a variable that tony-ts sets for each task');
     expect(found).toContain('roles.w.env.TONY_ROLE');
     const places = mistakes(
       'name: a\ncommand: b\ncheckpoint: {dir: "s3://b/c"}\ntensorboard: {logdir: gs://x/y}\ndata: {d: http://h/x}\nroles: {w: {}}',
@@ -200,20 +198,20 @@ source: {pth: .}
 gang: {timeout: 20m}
 `),
     ).toEqual([
-      'job.yaml:1:7  name: may hold letters, digits, spaces and . _ : @ + - only, and starts with a letter, a digit or _',
-      expect.stringMatching(/^job\.yaml:2:1 {2}qeue: is no key here; did you mean `queue`\? \(known: name, queue, /),
-      'job.yaml:3:10  command: expected a text, found `5`',
-      'job.yaml:4:12  framework: `tfj` is none of tfjs, none; did you mean `tfjs`?',
+      'job.yaml:1:7  name: may contain only letters, digits, spaces and . _ : @ + -, and must start with a letter, a digit or _',
+      expect.stringMatching(/^job\.yaml:2:1 {2}qeue: is not a known key; did you mean `queue`\? \(known: name, queue, /),
+      'job.yaml:3:10  command: expected a string, found `5`',
+      'job.yaml:4:12  framework: `tfj` is not one of tfjs, none; did you mean `tfjs`?',
       'job.yaml:5:23  heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 2h, found `5`',
       'job.yaml:8:16  roles.worker.instances: expected a number, or {min, max}, found `two`',
       'job.yaml:9:25  roles.worker.resources.memory: expected a size such as 512m or 4g',
       'job.yaml:9:43  roles.worker.resources.gpus: must be at least 0',
-      'job.yaml:10:3  roles.Evaluator: `Evaluator` is no name of a role (small letters, digits and -)',
+      'job.yaml:10:3  roles.Evaluator: `Evaluator` is not a valid role name (lower-case letters, digits and -)',
       'job.yaml:11:10  timeout: must be at least 1 s',
       'job.yaml:12:14  acls.view: expected a mapping, found a list',
       'job.yaml:13:1  source.path: is missing',
-      'job.yaml:13:10  source.pth: is no key here; did you mean `path`? (known: path, exclude)',
-      'job.yaml:14:17  gang.timeout: must be at most 9 min 30 s (YARN takes unused containers back after 10 minutes)',
+      'job.yaml:13:10  source.pth: is not a known key; did you mean `path`? (known: path, exclude)',
+      'job.yaml:14:17  gang.timeout: must be at most 9 min 30 s (YARN reclaims unused containers after 10 minutes)',
     ]);
   });
 
@@ -223,9 +221,9 @@ gang: {timeout: 20m}
     ['a word', 'hello', /expected a mapping .* found `hello`/],
     ['broken YAML', 'name: [a\nroles: {', /^job\.yaml:\d+:\d+ {2}\S/],
     ['a key twice', 'name: a\nname: b\nroles: {w: {command: x}}', /job\.yaml:2:1 {2}Map keys must be unique/],
-    ['no roles', 'name: a\n', /roles: is missing: write at least one role/],
-    ['empty roles', 'name: a\nroles: {}\n', /roles: write at least one role/],
-    ['no command anywhere', 'name: a\nroles: {worker: {}}\n', /roles\.worker: has no command, and neither has the job/],
+    ['no roles', 'name: a\n', /roles: is missing: at least one role is required/],
+    ['empty roles', 'name: a\nroles: {}\n', /roles: at least one role is required/],
+    ['no command anywhere', 'name: a\nroles: {worker: {}}\n', /roles\.worker: neither the role nor the job sets a command/],
     ['only sidecars', 'name: a\ncommand: x\nroles: {b: {sidecar: true}}\n', /at least one role must be tracked/],
     [
       'only sidecars beside a role that all-reduce drops',
@@ -235,34 +233,34 @@ gang: {timeout: 20m}
     [
       'nobody but servers that the strategy does not have',
       'name: a\ncommand: x\nroles: {ps: {}}\n',
-      /nobody would train: write a role worker/,
+      /no role would train: add a role worker/,
     ],
     [
       'two chiefs',
       'name: a\ncommand: x\nroles: {b: {chief: true}, c: {chief: true}}\n',
-      /only one role can be the chief, and `b` is already/,
+      /only one role can be the chief, and `b` is the chief already/,
     ],
     ['a chief that nobody waits for', 'name: a\ncommand: x\nroles: {b: {chief: true, sidecar: true}, c: {}}', /the chief must be tracked/],
-    ['both at once', 'name: a\ncommand: x\nroles: {b: {untracked: true, sidecar: true}, c: {}}', /either sidecar or untracked/],
+    ['both at once', 'name: a\ncommand: x\nroles: {b: {untracked: true, sidecar: true}, c: {}}', /both sidecar and untracked/],
     [
       'a misspelt resource',
       'name: a\ncommand: x\nroles: {b: {resources: {gpu: 1}}}',
-      /resources\.gpu: is no resource type; did you mean `gpus`\?/,
+      /resources\.gpu: is not a resource type; did you mean `gpus`\?/,
     ],
     [
       'a number of tasks among resources',
       'name: a\ncommand: x\nroles: {b: {resources: {instances: 2}}}',
-      /resources\.instances: is no resource type: `instances` stands beside the resources, not among them/,
+      /resources\.instances: is not a resource type: write `instances` beside `resources`, not within it/,
     ],
     [
       'a short name with its unit',
       'name: a\ncommand: x\nroles: {b: {resources: {mem: 4g}}}',
-      /resources\.mem: did you mean `memory`\? YARN's resource type `mem` needs a whole number, found `4g`/,
+      /resources\.mem: did you mean `memory`\? YARN resource type `mem` requires a whole number, found `4g`/,
     ],
     [
       'a part of another resource',
       'name: a\ncommand: x\nroles: {b: {resources: {example.com/fpga: 0.5}}}',
-      /YARN's resource type `example.com\/fpga` needs a whole number, found `0.5`/,
+      /YARN resource type `example.com\/fpga` requires a whole number, found `0.5`/,
     ],
     ['cores by another name', 'name: a\ncommand: x\nroles: {b: {resources: {cpus: 2}}}', /resources\.cpus: .*did you mean `vcores`\?/],
     ['GPUs by their YARN name', 'name: a\ncommand: x\nroles: {b: {resources: {yarn.io/gpu: 1}}}', /did you mean `gpus`\?/],
@@ -270,25 +268,29 @@ gang: {timeout: 20m}
     ['a chief that serves', PS('chief: true'), /a parameter server cannot be the chief/],
     ['a rank that serves', PS('ranked: true'), /a parameter server has no rank/],
     ['servers that come and go', PS('instances: {min: 1, max: 2}'), /roles\.ps\.instances: the number of parameter servers is fixed/],
-    ['only servers', 'name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {}}', /nobody would train: write a role worker/],
+    ['only servers', 'name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {}}', /no role would train: add a role worker/],
     ['negative staleness', 'name: a\ncommand: x\nstrategy: {type: parameter-server, staleness: -1}\nroles: {b: {}}', /strategy/],
     [
       'a strategy nobody knows',
       'name: a\ncommand: x\nstrategy: gossip\nroles: {b: {}}',
-      /`gossip` is none of all-reduce, parameter-server/,
+      /`gossip` is not one of all-reduce, parameter-server/,
     ],
-    ['more than most', 'name: a\ncommand: x\nroles: {b: {instances: {min: 3, max: 2}}}', /max \(2\) is less than min \(3\): exchange them/],
+    ['more than most', 'name: a\ncommand: x\nroles: {b: {instances: {min: 3, max: 2}}}', /max \(2\) is less than min \(3\): swap them/],
     [
       'growth of those who have no rank',
       'name: a\ncommand: x\nroles: {b: {}, evaluator: {instances: {min: 1, max: 2}}}',
-      /roles\.evaluator\.instances: only a role that takes part in training grows/,
+      /roles\.evaluator\.instances: only a ranked role can grow and shrink/,
     ],
     [
       'growth of two roles',
       'name: a\ncommand: x\nroles: {b: {instances: {min: 1, max: 2}}, c: {instances: {min: 1, max: 2}}}',
-      /roles\.c\.instances: only one role can grow and shrink, and `b` does already/,
+      /roles\.c\.instances: only one role can grow and shrink, and `b` does so already/,
     ],
-    ['an environment name', 'name: a\ncommand: x\nenv: {A-B: 1}\nroles: {b: {}}', /env\.A-B: `A-B` is no name of an environment variable/],
+    [
+      'an environment name',
+      'name: a\ncommand: x\nenv: {A-B: 1}\nroles: {b: {}}',
+      /env\.A-B: `A-B` is not a valid name of an environment variable/,
+    ],
   ])('%s', (_, text, expected) => {
     expect(mistakes(text).join('\n')).toMatch(expected);
   });

@@ -75,7 +75,7 @@ export function parseJob(text: string, options: ParseOptions): Job {
       return filled;
     },
     schema: jobJsonSchema,
-    missing: { roles: 'write at least one role' },
+    missing: { roles: 'at least one role is required' },
     meaning: (file) => [...meaningProblems(file), ...sourceProblems(file, options)],
     elsewhere: (path) => {
       const override = overriddenBy(path, overridden);
@@ -128,13 +128,13 @@ function applyOverride(document: Document, assignment: string, overridden: Map<s
   const equals = assignment.indexOf('=');
   const keys = splitKeys(assignment.slice(0, Math.max(0, equals)));
   if (equals < 1 || keys.some((key) => key === '')) {
-    throw new TonyError('USAGE', `--set ${assignment} is no assignment.`, { hint: 'Write it like --set roles.worker.instances=4.' });
+    throw new TonyError('USAGE', `--set ${assignment} is not an assignment.`, { hint: 'Write it like --set roles.worker.instances=4.' });
   }
   let value: unknown;
   try {
     value = parse(assignment.slice(equals + 1));
   } catch (error) {
-    throw new TonyError('USAGE', `The value of --set ${assignment} is no YAML: ${messageOf(error)}.`, {
+    throw new TonyError('USAGE', `The value of --set ${assignment} is not valid YAML: ${messageOf(error)}.`, {
       hint: 'Quote it, like --set \'command="node train.ts --rate 0.1"\'.',
       cause: error,
     });
@@ -185,7 +185,7 @@ function meaningProblems(file: JobFile): Problem[] {
   const problems = [...strategyProblems(file), ...schemeProblems(file)];
   const names = Object.keys(file.roles);
   const complete = withStrategyRoles(file);
-  if (names.length === 0) problems.push({ path: ['roles'], message: 'write at least one role' });
+  if (names.length === 0) problems.push({ path: ['roles'], message: 'at least one role is required' });
   for (const name of names) {
     const role = file.roles[name];
     if (role === undefined) continue;
@@ -194,7 +194,7 @@ function meaningProblems(file: JobFile): Problem[] {
       problems.push({
         path: ['roles', name],
         atKey: true,
-        message: 'has no command, and neither has the job: write `command: node train.ts`',
+        message: 'neither the role nor the job sets a command: write `command: node train.ts`',
       });
     }
     for (const resource of Object.keys(role.resources)) {
@@ -202,7 +202,7 @@ function meaningProblems(file: JobFile): Problem[] {
       if (message !== undefined) problems.push({ path: ['roles', name, 'resources', resource], atKey: true, message });
     }
     if (role.sidecar && role.untracked) {
-      problems.push({ path: ['roles', name, 'untracked'], message: 'a role is either sidecar or untracked' });
+      problems.push({ path: ['roles', name, 'untracked'], message: 'a role cannot be both sidecar and untracked' });
     }
     if (role.chief === true && (role.sidecar || role.untracked)) {
       problems.push({
@@ -213,13 +213,13 @@ function meaningProblems(file: JobFile): Problem[] {
     if (role.ranked === true && (role.sidecar || role.untracked)) {
       problems.push({
         path: ['roles', name, 'ranked'],
-        message: 'only tracked roles take part in all-reduce: remove sidecar and untracked',
+        message: 'only tracked roles can take part in all-reduce: remove sidecar and untracked',
       });
     }
   }
   const chiefs = names.filter((name) => file.roles[name]?.chief === true);
   for (const name of chiefs.slice(1)) {
-    problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already` });
+    problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is the chief already` });
   }
   // all-reduce drops a role `ps`, so only the roles that remain count. strategyProblems reports a job without any.
   const remaining = Object.entries(complete.roles);
@@ -227,7 +227,7 @@ function meaningProblems(file: JobFile): Problem[] {
     problems.push({
       path: ['roles'],
       atKey: true,
-      message: 'at least one role must be tracked: nothing would decide when the job is over',
+      message: 'at least one role must be tracked, because tracked tasks decide when the job ends',
     });
   }
   return problems;
@@ -243,7 +243,7 @@ function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = 
 function sourceProblems(file: JobFile, { folder, isFile }: ParseOptions): Problem[] {
   const named = namedFile(file, isFile);
   if (named === undefined || !isTooWide(folder)) return [];
-  const message = `a command names ${named}, which lies in ${folder}: move the job to a folder of its own, or write \`source: .\` to send that folder`;
+  const message = `a command names ${named}, which is in ${folder}: move the job to a folder of its own, or write \`source: .\` to send that folder`;
   return [{ path: [], message }];
 }
 

@@ -29,10 +29,10 @@ function sentenceOf(group: readonly OrphanedContainer[], passed: number): string
   const { node, attached } = group[0] as OrphanedContainer;
   const [containers, executors] = group.length === 1 ? ['container', 'its executor'] : ['containers', 'their executors'];
   const subject = `${listOf(group.map(nameOf))} may still run on ${node}`;
-  const givenUp = `YARN has given up the ${containers} there`;
+  const givenUp = `YARN has given up the ${containers} on it`;
   return attached
-    ? `${subject}: ${givenUp}; ${executors} ${group.length === 1 ? 'has' : 'have'} the order to stop.`
-    : `${subject} for up to ${formatDuration(1000 * Math.ceil(longest / 1000))}: ${givenUp}, and ${executors} cannot be reached.`;
+    ? `${subject}: ${givenUp}; ${executors} ${group.length === 1 ? 'was' : 'were'} told to stop.`
+    : `${subject} for up to ${formatDuration(1000 * Math.ceil(longest / 1000))}: ${givenUp}, and ${executors} ${group.length === 1 ? 'is' : 'are'} not reachable.`;
 }
 
 function nameOf({ role, index }: OrphanedContainer): string {

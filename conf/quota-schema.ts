@@ -17,24 +17,24 @@ const amounts = (what: string, more: Record<string, z.ZodType> = {}) =>
 
 const limits = {
   instances: count(0).describe('Tasks in one job.').optional(),
-  task: amounts('of each task').describe('The most that each task may ask for.').optional(),
-  job: amounts('of all tasks of one job together').describe('The most that one job may ask for.').optional(),
+  task: amounts('of each task').describe('Maximum that each task may request.').optional(),
+  job: amounts('of all tasks of one job together').describe('Maximum that one job may request.').optional(),
   total: amounts('of all running jobs together', { instances: count(0).describe('Tasks of all running jobs together.').optional() })
-    .describe('The most that all running jobs may have together.')
+    .describe('Maximum that all running jobs together may hold.')
     .optional(),
 };
 
 const ofJobs = {
-  timeout: duration('How long a job may run; also the limit of those that set none.', { min: 1000 }).optional(),
-  idle: duration('A job none of whose programs computes or reports anything for so long is ended.', { min: 10_000 }).optional(),
-  nodeLabels: z.array(text()).describe('Node labels that jobs may ask for.').optional(),
+  timeout: duration('Maximum run time of a job; also the timeout of jobs that set none.', { min: 1000 }).optional(),
+  idle: duration('Time after which a job is ended when none of its programs computes or reports anything.', { min: 10_000 }).optional(),
+  nodeLabels: z.array(text()).describe('Node labels that jobs may request.').optional(),
 };
 
-const roleName = z.string().regex(ROLE_NAME_OR_ALL, { error: 'is no name of a role (small letters, digits and -), and not *' });
+const roleName = z.string().regex(ROLE_NAME_OR_ALL, { error: 'is not a valid role name (lower-case letters, digits and -), and is not *' });
 /** Limits are looked up by the last part of a queue's path; a limit under a full path would have no effect. */
-const queueName = text().regex(/^[^.]+$/, { error: 'is no name of a queue: write the last part of its path' });
+const queueName = text().regex(/^[^.]+$/, { error: 'is not a queue name: write the last part of its path' });
 const groupName = text().refine((name) => name !== '*', {
-  error: 'is no name of a group: only roles, users and queues have an entry for all others',
+  error: 'is not a group name: only roles, users and queues have an entry for all others',
 });
 const roleLimits = z.strictObject(limits);
 
@@ -43,7 +43,7 @@ const jobLimits = z.strictObject({
   ...ofJobs,
   roles: z
     .record(roleName, roleLimits)
-    .describe('Limits of roles by name within these jobs; "*" is each role that is not named.')
+    .describe('Limits of roles by name within these jobs; "*" stands for every role that is not listed.')
     .optional(),
 });
 
@@ -51,20 +51,23 @@ export const quotaSchema = z
   .strictObject({
     over: z
       .enum(['wait', 'fail'])
-      .describe('What becomes of a job for which too little of a total is left: it waits for other jobs to end, or fails at once.')
+      .describe('What happens to a job when too little of a total is left: it waits for other jobs to end, or fails immediately.')
       .default('wait'),
-    roles: z.record(roleName, roleLimits).describe('Limits of roles by name; "*" is each role that is not named.').default({}),
+    roles: z.record(roleName, roleLimits).describe('Limits of roles by name; "*" stands for every role that is not listed.').default({}),
     users: z
-      .record(text(), jobLimits.extend({ queues: z.array(queueName).describe('YARN queues that the user may name.').optional() }))
-      .describe('Limits of users by name; "*" is each user that is not named.')
+      .record(text(), jobLimits.extend({ queues: z.array(queueName).describe('YARN queues to which the user may submit.').optional() }))
+      .describe('Limits of users by name; "*" stands for every user who is not listed.')
       .default({}),
     groups: z
-      .record(groupName, jobLimits.extend({ queues: z.array(queueName).describe('YARN queues that members may name.').optional() }))
-      .describe("Limits of groups by name, as the NameNode knows users' groups; all members share a total.")
+      .record(groupName, jobLimits.extend({ queues: z.array(queueName).describe('YARN queues to which members may submit.').optional() }))
+      .describe("Limits of groups by name; the NameNode knows each user's groups. All members share a total.")
       .default({}),
-    queues: z.record(queueName, jobLimits).describe('Limits of YARN queues by name; "*" is each queue that is not named.').default({}),
+    queues: z
+      .record(queueName, jobLimits)
+      .describe('Limits of YARN queues by name; "*" stands for every queue that is not listed.')
+      .default({}),
   })
-  .describe('How much jobs may ask for, and have.');
+  .describe('How much jobs may request and hold.');
 
 /** Amounts by the names of the site file: memory (MiB), vcores, gpus, instances, or a YARN resource type. */
 export type Amounts = Readonly<Record<string, number | undefined>>;

@@ -37,14 +37,14 @@ users:
   const asked = job(`timeout: 2h
 roles: {worker: {instances: 4, nodeLabel: v100, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2}}`);
   expect(told(limits, asked)).toEqual([
-    'quotas.roles.worker.instances: role worker asks for 4 tasks; 3 are allowed -> instances: 3 in all',
-    'quotas.roles.worker.task.memory: each task of role worker asks for 4 GiB of memory; 2 GiB of memory is allowed -> roles.worker.resources.memory: 2048m',
-    'quotas.roles.worker.task.gpus: each task of role worker asks for 2 gpus; 1 gpus is allowed -> roles.worker.resources.gpus: 1',
-    'quotas.roles.worker.job.gpus: role worker asks for 8 gpus in all; 6 gpus is allowed -> instances times gpus of at most 6 gpus',
-    'quotas.roles.worker.total.gpus: role worker asks for 8 gpus in all; 7 gpus is allowed for all running jobs together -> instances times gpus of at most 7 gpus',
-    'quotas.roles.*.instances: role ps asks for 2 tasks; 1 are allowed -> instances: 1 in all',
+    'quotas.roles.worker.instances: role worker requests 4 tasks; 3 are allowed -> instances: 3 in all',
+    'quotas.roles.worker.task.memory: each task of role worker requests 4 GiB of memory; 2 GiB of memory is allowed -> roles.worker.resources.memory: 2048m',
+    'quotas.roles.worker.task.gpus: each task of role worker requests 2 gpus; 1 gpus is allowed -> roles.worker.resources.gpus: 1',
+    'quotas.roles.worker.job.gpus: role worker requests 8 gpus in all; 6 gpus is allowed -> instances times gpus of at most 6 gpus',
+    'quotas.roles.worker.total.gpus: role worker requests 8 gpus in all; 7 gpus is allowed for all running jobs together -> instances times gpus of at most 7 gpus',
+    'quotas.roles.*.instances: role ps requests 2 tasks; 1 are allowed -> instances: 1 in all',
     'quotas.users.alice.queues: queue default is not allowed; allowed: ml -> queue: ml',
-    'quotas.users.alice.timeout: the job may take 2 h; 1 h is allowed -> timeout: 3600s',
+    "quotas.users.alice.timeout: the job's timeout is 2 h; 1 h is allowed -> timeout: 3600s",
     'quotas.users.alice.nodeLabels: node label v100 is not allowed; allowed: a100 -> roles.worker.nodeLabel: a100',
   ]);
 });
@@ -172,7 +172,7 @@ test('the ApplicationMaster counts in limits of whole jobs, and in no limit of r
   expect(violationsOf(usual, ALICE, quotas("users: {'*': {job: {memory: 1g}}}"))).toEqual([
     {
       path: 'quotas.users.*.job.memory',
-      message: 'the job asks for 1.5 GiB of memory in all, its ApplicationMaster included; 1 GiB of memory is allowed',
+      message: 'the job requests 1.5 GiB of memory in all, including its ApplicationMaster; 1 GiB of memory is allowed',
       fits: 'instances times memory, and master.memory, of at most 1 GiB of memory',
     },
   ]);

@@ -219,7 +219,7 @@ export function shortagesWithin(demand: Demand, owner: Owner, quotas: Quotas, fi
 
 export function describeShortage({ path, resource, limit, asked, used, holders }: Shortage): string {
   const others = holders.length > 3 ? `${holders.slice(0, 3).join(', ')} and ${holders.length - 3} more` : holders.join(', ');
-  return `${path} is ${describeAmount(resource, limit)}, of which ${others} ${holders.length === 1 ? 'has' : 'have'} ${describeAmount(resource, used)}, and this job asks for ${describeAmount(resource, asked)}`;
+  return `${path} is ${describeAmount(resource, limit)}, of which ${others} ${holders.length === 1 ? 'has' : 'have'} ${describeAmount(resource, used)}, and this job requests ${describeAmount(resource, asked)}`;
 }
 
 /** Returns the amounts of one role, or of the whole job with its ApplicationMaster; resource names are in lower case. */

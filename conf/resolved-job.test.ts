@@ -90,7 +90,7 @@ test('a Job that a program has changed is refused with its mistakes', () => {
     expect.objectContaining({
       code: 'JOB_INVALID',
       message:
-        'The job breaks rules of job.yaml: roles.0.resources.other.yarn.io/gpu: is no resource type; did you mean `gpus`?; roles.1.name: is the name of another role, too: worker.',
+        'The job violates rules of job.yaml: roles.0.resources.other.yarn.io/gpu: is not a resource type; did you mean `gpus`?; roles.1.name: is also the name of another role: worker.',
     }),
   );
 });

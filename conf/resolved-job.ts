@@ -104,18 +104,18 @@ function roleProblems(job: Job): Problem[] {
     const { name, instances, maxInstances, restart, tracking, chief, ranked, servesParameters } = each;
     const serves = job.strategy.type === 'parameter-server' && name === SERVING_ROLE;
     const rules: readonly (readonly [boolean, string, string])[] = [
-      [job.roles.findIndex((other) => other.name === name) === index, 'name', `is the name of another role, too: ${name}`],
+      [job.roles.findIndex((other) => other.name === name) === index, 'name', `is also the name of another role: ${name}`],
       [maxInstances >= instances, 'maxInstances', 'is less than instances'],
       [maxInstances === instances || ranked, 'maxInstances', 'only a ranked role may grow'],
-      [
-        restart.maxRestarts <= MOST_RESTARTS || isBroughtTensorBoard(job, each),
-        'restart',
-        `at most ${MOST_RESTARTS} restarts are possible`,
-      ],
+      [restart.maxRestarts <= MOST_RESTARTS || isBroughtTensorBoard(job, each), 'restart', `must be at most ${MOST_RESTARTS}`],
       [!chief || tracking === 'tracked', 'chief', 'the chief must be tracked'],
       [!ranked || tracking === 'tracked', 'ranked', 'only tracked roles take part in all-reduce'],
       [!(ranked && serves), 'ranked', 'a parameter server has no rank'],
-      [servesParameters === serves, 'servesParameters', `only role ${SERVING_ROLE} serves parameters, with strategy parameter-server`],
+      [
+        servesParameters === serves,
+        'servesParameters',
+        `only role ${SERVING_ROLE} serves parameters, and only with strategy parameter-server`,
+      ],
       [!serves || tracking === 'untracked', 'tracking', 'a parameter server is untracked'],
     ];
     return rules.flatMap(([holds, key, message]) => (holds ? [] : [{ path: ['roles', index, key], message }]));
@@ -153,7 +153,7 @@ export function describeMistakes({ issues }: z.ZodError, whole: string): string 
 export function checkedJob(job: Job): Job {
   const parsed = resolvedJobSchema.safeParse(job);
   if (parsed.success) return parsed.data;
-  throw new TonyError('JOB_INVALID', `The job breaks rules of job.yaml: ${describeMistakes(parsed.error, 'the job')}.`, {
-    hint: 'Make it with loadJob or parseJob; other resource types stand in resources.other by the names that YARN has for them.',
+  throw new TonyError('JOB_INVALID', `The job violates rules of job.yaml: ${describeMistakes(parsed.error, 'the job')}.`, {
+    hint: 'Create the job with loadJob or parseJob. Other resource types belong in resources.other, under their YARN names.',
   });
 }

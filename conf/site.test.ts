@@ -45,12 +45,12 @@ test('all mistakes are told at once, each with its place', () => {
     'history:\n  dirr: /x\n  dir: s3://bucket/x\n  url: ftp://x\n  keep: 90\nquota: 1\nquotas: {rols: {}, users: {alice: {task: {gpus: many}}}}\n';
   expect(mistakes(text).split('\n')).toEqual([
     'The site file has 7 mistakes:',
-    '  tony-site.yaml:2:3  history.dirr: is no key here; did you mean `dir`? (known: dir, url, keep)',
+    '  tony-site.yaml:2:3  history.dirr: is not a known key; did you mean `dir`? (known: dir, url, keep)',
     '  tony-site.yaml:3:8  history.dir: expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
     '  tony-site.yaml:4:8  history.url: expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
     '  tony-site.yaml:5:9  history.keep: expected a duration such as 500ms, 30s, 10m or 2h, found `90`',
-    '  tony-site.yaml:6:1  quota: is no key here; did you mean `quotas`? (known: history, quotas, defaults, final)',
-    '  tony-site.yaml:7:10  quotas.rols: is no key here; did you mean `roles`? (known: over, roles, users, groups, queues)',
+    '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: history, quotas, defaults, final)',
+    '  tony-site.yaml:7:10  quotas.rols: is not a known key; did you mean `roles`? (known: over, roles, users, groups, queues)',
     '  tony-site.yaml:7:49  quotas.users.alice.task.gpus: expected a whole number, found `many`',
   ]);
 });
@@ -60,7 +60,7 @@ test.each([
   ['history: {dir: /}\n', 'expected a folder on HDFS'],
   ['history: {dir: hdfs://nn/a/../b}\n', 'without . and ..'],
   ['history: {dir: /h, url: "http://user:word@h/"}\n', 'without user'],
-  ['history: {url: "http://h:1"}\n', 'set that too'],
+  ['history: {url: "http://h:1"}\n', 'set history.dir too'],
   ['history: {keep: 1s}\n', 'must be at least 1 min'],
   ['history: {dir: [\n', 'tony-site.yaml:2:1'],
   ['defaults: *x\n', 'tony-site.yaml:1:11  Unresolved alias'],
@@ -115,25 +115,25 @@ final:
 `;
   expect(mistakes(text).split('\n')).toEqual([
     'The site file has 13 mistakes:',
-    '  tony-site.yaml:2:3  defaults.name: is for each job to say, not for a site file',
+    '  tony-site.yaml:2:3  defaults.name: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:3:25  defaults.heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 2h, found `1`',
-    '  tony-site.yaml:4:16  defaults.checkpoint.dir: is for each job to say, not for a site file',
-    '  tony-site.yaml:4:25  defaults.checkpoint.evry: is no key here; did you mean `every`? (known: every, keep)',
-    '  tony-site.yaml:6:11  defaults.roles.*.command: is for each job to say, not for a site file',
-    '  tony-site.yaml:6:23  defaults.roles.*.chief: is for each job to say, not for a site file',
+    '  tony-site.yaml:4:16  defaults.checkpoint.dir: can be set in job.yaml only, not in a site file',
+    '  tony-site.yaml:4:25  defaults.checkpoint.evry: is not a known key; did you mean `every`? (known: every, keep)',
+    '  tony-site.yaml:6:11  defaults.roles.*.command: can be set in job.yaml only, not in a site file',
+    '  tony-site.yaml:6:23  defaults.roles.*.chief: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:6:56  defaults.roles.*.resources.memory: expected a size such as 512m or 4g',
-    '  tony-site.yaml:7:5  defaults.roles.Worker: `Worker` is no name of a role (small letters, digits and -), and not *',
-    '  tony-site.yaml:9:3  final.source: is for each job to say, not for a site file',
-    '  tony-site.yaml:10:3  final.strategy: is for each job to say, not for a site file',
-    '  tony-site.yaml:11:3  final.runtimee: is no key here; did you mean `runtime`? (known: queue, runtime, env, roles, gang, heartbeat, checkpoint, tensorboard, timeout, acls, master, tags)',
-    '  tony-site.yaml:12:10  final.tags.0: begins like the tags that tell what a job asks for',
+    '  tony-site.yaml:7:5  defaults.roles.Worker: `Worker` is not a valid role name (lower-case letters, digits and -), and is not *',
+    '  tony-site.yaml:9:3  final.source: can be set in job.yaml only, not in a site file',
+    '  tony-site.yaml:10:3  final.strategy: can be set in job.yaml only, not in a site file',
+    '  tony-site.yaml:11:3  final.runtimee: is not a known key; did you mean `runtime`? (known: queue, runtime, env, roles, gang, heartbeat, checkpoint, tensorboard, timeout, acls, master, tags)',
+    "  tony-site.yaml:12:10  final.tags.0: begins like the tags in which tony-ts records a job's resources: choose another tag",
     '  tony-site.yaml:13:31  final.roles.worker.instances: expected a whole number, found a mapping',
   ]);
   expect(mistakes("defaults: {roles: {'*': {resources: {gpu: 1}}}}\nfinal: 3\n")).toContain(
     'tony-site.yaml:2:8  final: expected a mapping, found `3`',
   );
   expect(mistakes("defaults: {roles: {'*': {resources: {gpu: 1}}}}\n")).toContain(
-    'tony-site.yaml:1:38  defaults.roles.*.resources.gpu: is no resource type; did you mean `gpus`?',
+    'tony-site.yaml:1:38  defaults.roles.*.resources.gpu: is not a resource type; did you mean `gpus`?',
   );
 });
 
@@ -147,10 +147,10 @@ quotas:
   queues: {root.research: {instances: 1}}
 `;
   expect(mistakes(text).split('\n').slice(1)).toEqual([
-    '  tony-site.yaml:3:11  quotas.roles.Worker: `Worker` is no name of a role (small letters, digits and -), and not *',
-    '  tony-site.yaml:5:20  quotas.users.*.queues.0: is no name of a queue: write the last part of its path',
-    '  tony-site.yaml:6:12  quotas.groups.*: `*` is no name of a group: only roles, users and queues have an entry for all others',
-    '  tony-site.yaml:7:12  quotas.queues.root.research: `root.research` is no name of a queue: write the last part of its path',
+    '  tony-site.yaml:3:11  quotas.roles.Worker: `Worker` is not a valid role name (lower-case letters, digits and -), and is not *',
+    '  tony-site.yaml:5:20  quotas.users.*.queues.0: is not a queue name: write the last part of its path',
+    '  tony-site.yaml:6:12  quotas.groups.*: `*` is not a group name: only roles, users and queues have an entry for all others',
+    '  tony-site.yaml:7:12  quotas.queues.root.research: `root.research` is not a queue name: write the last part of its path',
   ]);
   const amounts = `
 quotas:
@@ -159,11 +159,11 @@ quotas:
   queues: {gpu: {total: {yarn.io/gpu: 3, yarn.io/fpga: 2}}}
 `;
   expect(mistakes(amounts).split('\n').slice(1)).toEqual([
-    '  tony-site.yaml:3:27  quotas.roles.worker.task.gpu: is no resource type; did you mean `gpus`?',
-    '  tony-site.yaml:4:23  quotas.users.*.job.gpsu: is no resource type; did you mean `gpus`?',
-    '  tony-site.yaml:4:32  quotas.users.*.job.instances: is no resource type: `instances` stands beside the resources, not among them',
-    '  tony-site.yaml:4:68  quotas.users.*.roles.ps.total.mem: is no resource type; did you mean `memory`?',
-    '  tony-site.yaml:5:26  quotas.queues.gpu.total.yarn.io/gpu: is no resource type; did you mean `gpus`?',
+    '  tony-site.yaml:3:27  quotas.roles.worker.task.gpu: is not a resource type; did you mean `gpus`?',
+    '  tony-site.yaml:4:23  quotas.users.*.job.gpsu: is not a resource type; did you mean `gpus`?',
+    '  tony-site.yaml:4:32  quotas.users.*.job.instances: is not a resource type: write `instances` beside `resources`, not within it',
+    '  tony-site.yaml:4:68  quotas.users.*.roles.ps.total.mem: is not a resource type; did you mean `memory`?',
+    '  tony-site.yaml:5:26  quotas.queues.gpu.total.yarn.io/gpu: is not a resource type; did you mean `gpus`?',
   ]);
 });
 

@@ -39,22 +39,22 @@ export const siteSchema = z.strictObject({
           error: 'expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
         })
         .describe(
-          "Folder on HDFS with the histories of all users' jobs, below one folder for each user. Make it once with mode 1777; the group it belongs to may read every history. By default each user's histories lie in the user's own home.",
+          "Folder on HDFS with the histories of all users' jobs, in one sub-folder for each user. Create it once with mode 1777; its group may read every history. By default, each user's histories are in the user's home folder.",
         )
         .optional(),
       url: text()
         .refine(isHttpAddress, {
           error: 'expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
         })
-        .describe("Where `tony-ts history serve` runs for everybody: YARN's link of a job leads there once the job has ended.")
+        .describe("Address of a `tony-ts history serve` that runs for all users: YARN's link of a job leads there once the job has ended.")
         .optional(),
-      keep: duration('How long `tony-ts history prune` leaves ended jobs.', { min: 60_000 }).default(90 * DAY_MS),
+      keep: duration('How long `tony-ts history prune` keeps the histories of ended jobs.', { min: 60_000 }).default(90 * DAY_MS),
     })
-    .describe('What is kept of jobs that have ended.')
+    .describe('Where and how long histories of ended jobs are kept.')
     .prefault({}),
   quotas: quotaSchema.prefault({}),
-  defaults: jobPartSchema.optional().describe('What a job.yaml leaves out, in the words of job.yaml.'),
-  final: jobPartSchema.optional().describe('What holds whatever job.yaml and --set say, in the words of job.yaml.'),
+  defaults: jobPartSchema.optional().describe('Values for keys that a job.yaml does not set, in the format of job.yaml.'),
+  final: jobPartSchema.optional().describe('Values that override job.yaml and --set, in the format of job.yaml.'),
 });
 
 /** The settings without a site file. */
@@ -100,7 +100,10 @@ function meaningProblems({ history, quotas, defaults, final }: z.output<typeof s
     ...resourceProblems('final', final),
   ];
   if (history.url !== undefined && history.dir === undefined) {
-    problems.push({ path: ['history', 'url'], message: "a server for everybody reads history.dir, not users' homes: set that too" });
+    problems.push({
+      path: ['history', 'url'],
+      message: "a history server for all users reads history.dir, not users' home folders: set history.dir too",
+    });
   }
   return problems;
 }

@@ -151,12 +151,12 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
         message: terms.unknown?.([...path, key]) ?? unknownKey(path, key, terms.schema()),
       }));
     case 'invalid_key':
-      return [{ path, atKey: true, message: `\`${String(path.at(-1))}\` ${issue.issues[0]?.message ?? 'is no valid name'}` }];
+      return [{ path, atKey: true, message: `\`${String(path.at(-1))}\` ${issue.issues[0]?.message ?? 'is not a valid name'}` }];
     case 'invalid_value': {
       const value = document.getIn(path);
       const options = issue.values.map((option) => String(option));
-      if (value === undefined) return [{ path, message: `is missing: one of ${options.join(', ')}` }];
-      return [{ path, message: `\`${String(value)}\` is none of ${options.join(', ')}${didYouMean(String(value), options)}` }];
+      if (value === undefined) return [{ path, message: `is missing: set one of ${options.join(', ')}` }];
+      return [{ path, message: `\`${String(value)}\` is not one of ${options.join(', ')}${didYouMean(String(value), options)}` }];
     }
     case 'invalid_type': {
       if (!document.hasIn(path)) {
@@ -192,7 +192,7 @@ function typeName(expected: string): string {
   if (expected === 'object' || expected === 'record') return 'a mapping';
   if (expected === 'array') return 'a list';
   if (expected === 'int') return 'a whole number';
-  if (expected === 'string') return 'a text';
+  if (expected === 'string') return 'a string';
   return `a ${expected}`;
 }
 
@@ -207,7 +207,7 @@ function describe(value: unknown): string {
 
 function unknownKey(path: readonly (string | number)[], key: string, root: JsonSchema): string {
   const known = Object.keys(schemaAt(path, root)?.properties ?? {});
-  return `is no key here${didYouMean(key, known)}${known.length > 0 ? ` (known: ${known.join(', ')})` : ''}`;
+  return `is not a known key${didYouMean(key, known)}${known.length > 0 ? ` (known: ${known.join(', ')})` : ''}`;
 }
 
 function didYouMean(word: string, candidates: readonly string[]): string {

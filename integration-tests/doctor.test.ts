@@ -33,7 +33,7 @@ test('a cluster that fits is found to, thing by thing', async () => {
   expect(findings.get('room on nodes')?.text).toMatch(
     /^localhost:\d+ keeps 10 GiB of unpacked archives and does not check virtual memory$/,
   );
-  expect(findings.get('lost master')?.text).toContain('within 14 s; programs go on without one for 2 min');
+  expect(findings.get('lost master')?.text).toContain('within 14 s; programs continue without one for 2 min');
   expect(findings.get('room on HDFS')?.text).toMatch(/^[\d.]+ [GT]B are free$/);
   expect(findings.get('room here')?.text).toMatch(/^the runtime is built \(2\d\d(\.\d)? MB in /);
   const leftovers = (await cluster.hdfsTree('/user/alice/.tony-ts')).filter((entry) => entry.path.includes('doctor-'));
@@ -81,5 +81,5 @@ test('init writes a job that the cluster runs, and list shows it while it runs a
 test('init changes nothing that is there', async () => {
   const folder = await temporaryFolder();
   await mkdir(path.join(folder, 'job.yaml'));
-  expect(await runCommand(['init', folder])).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('job.yaml is there already') });
+  expect(await runCommand(['init', folder])).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('job.yaml already exists') });
 });

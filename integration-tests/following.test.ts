@@ -79,7 +79,7 @@ describe.each([
     expect((await run(['logs', id, 'worker:1'])).stdout).toBe('hello from worker 1\n');
     expect((await run(['logs', id, 'worker', '--executor'])).stdout).not.toBe('');
     expect((await run(['logs', id, 'wroker'])).stderr).toContain('did you mean worker?');
-    expect(await run(['kill', id])).toMatchObject({ exitCode: 0, stdout: `${id} had ended already: SUCCEEDED\n` });
+    expect(await run(['kill', id])).toMatchObject({ exitCode: 0, stdout: `${id} had already ended: SUCCEEDED\n` });
   });
 
   test('a program that fails: exit code 1, the first failing task and its last words', async () => {

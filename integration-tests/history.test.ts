@@ -255,5 +255,5 @@ test('a site file with mistakes ends a submit with all of them', async () => {
   const { exitCode, stderr } = await cluster.run(['history'], { env: { TONY_CONF_DIR: path.join(folder, 'wrong') } });
   expect(exitCode).toBe(2);
   expect(stderr).toContain('The site file has 2 mistakes:');
-  expect(stderr).toContain('tony-site.yaml:1:1  histroy: is no key here; did you mean `history`?');
+  expect(stderr).toContain('tony-site.yaml:1:1  histroy: is not a known key; did you mean `history`?');
 });

@@ -138,7 +138,7 @@ describe.each([
     expect(followed.at(-1)).toMatchObject({ event: 'job-finished' });
     const kept = jsonLines((await at.run(['events', id, '--output', 'json'])).stdout);
     expect(followed).toEqual(kept);
-    expect((await at.run(['events', id, '--type', 'nonsense'])).stderr).toContain('There is no event of type nonsense.');
+    expect((await at.run(['events', id, '--type', 'nonsense'])).stderr).toContain('The job has no event of type nonsense.');
   });
 
   test.each([80, 200])(
@@ -239,7 +239,7 @@ test('list says why a job waits, how far it is, and finds jobs by state', async 
   const list = async (...words: string[]): Promise<string> => (await cluster.run(['list', ...words])).stdout;
   expect(await list()).toMatch(new RegExp(`^${id} +to be l.*RUNNING .* 3/3`, 'm'));
   expect(await list('--state', 'running', '--limit', '1')).toContain(id);
-  expect(await list('--state', 'waiting')).toBe('There are no such jobs.\n');
+  expect(await list('--state', 'waiting')).toBe('No jobs found.\n');
   expect(jsonLines(await list('--name', 'BE LISTED', '--output', 'json'))).toMatchObject([
     { id, phase: 'RUNNING', waiting: '', job: { tasksRunning: 3, tasks: 3 } },
   ]);
@@ -258,7 +258,7 @@ test('list says why a job waits, how far it is, and finds jobs by state', async 
   await cluster.ended(id);
   expect(await list('--state', 'failed')).toMatch(new RegExp(`^${id} .*FAILED`, 'm'));
   expect((await cluster.run(['list', '--state', 'runing'])).stderr).toContain('did you mean RUNNING?');
-  expect((await cluster.run(['list', '--queue', 'defualt'])).stderr).toContain('There is no queue defualt; did you mean default?');
+  expect((await cluster.run(['list', '--queue', 'defualt'])).stderr).toContain('The cluster has no queue defualt; did you mean default?');
   expect((await cluster.run(['list', '--limit', '0'])).exitCode).toBe(2);
 });
 
@@ -284,6 +284,6 @@ test('a job that the ResourceManager has forgotten is shown as its history has k
   expect(page).toMatch(/^first failure\n {2}worker:1: /);
   expect(page).not.toContain('YARN');
   expect((await cluster.run(['events', old, '--type', 'job-finished'])).stdout).toContain('FAILED');
-  expect(await cluster.run(['kill', old])).toMatchObject({ exitCode: 0, stdout: `${old} had ended already: FAILED\n` });
-  expect((await cluster.run(['describe', old], { env: { HADOOP_USER_NAME: 'bob' } })).stderr).toContain(`knows no application ${old}`);
+  expect(await cluster.run(['kill', old])).toMatchObject({ exitCode: 0, stdout: `${old} had already ended: FAILED\n` });
+  expect((await cluster.run(['describe', old], { env: { HADOOP_USER_NAME: 'bob' } })).stderr).toContain(`does not know application ${old}`);
 });

@@ -138,7 +138,7 @@ test('two workers predict on this machine, and one is killed; a second job finds
   );
   const other = await startCommand(['submit', ...submit, '--set', 'roles.worker.restart.policy=never'], { env, timeoutMs: 300_000 }).result;
   expect(other.exitCode).toBe(1);
-  expect(other.stdout).toContain('holds results of another model or function');
+  expect(other.stdout).toContain('contains results of another model or function');
 });
 
 let hdfs: Storage;

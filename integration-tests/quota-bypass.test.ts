@@ -113,7 +113,7 @@ const otherFileSystem = () =>
     'yarn.resourcemanager.webapp.address': `localhost:${port()}`,
   });
 
-const TOO_MANY = /quotas\.roles\.worker\.instances: role worker asks for 3 tasks; 2 are allowed/;
+const TOO_MANY = /quotas\.roles\.worker\.instances: role worker requests 3 tasks; 2 are allowed/;
 
 describe('a job that is made and submitted by hand', () => {
   test('runs like any other where it is within all limits', async () => {
@@ -126,16 +126,16 @@ describe('a job that is made and submitted by hand', () => {
     [
       'with more GPUs',
       () => ({ job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 2 } })) }),
-      /quotas\.roles\.worker\.task\.gpus: each task of role worker asks for 2 gpus; 1 gpus is allowed/,
+      /quotas\.roles\.worker\.task\.gpus: each task of role worker requests 2 gpus; 1 gpus is allowed/,
     ],
-    ['without tags', () => ({ tags: () => [] }), /tags of the application do not tell what the job asks for/],
+    ['without tags', () => ({ tags: () => [] }), /tags of the application do not match what the job requests/],
     [
       'with tags that lie',
       () => ({
         job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 1 } })),
         tags: (honest) => honest.map((tag) => tag.replace(/:g1$/, '')),
       }),
-      /tags of the application do not tell what the job asks for/,
+      /tags of the application do not match what the job requests/,
     ],
     ['as another type of application', () => ({ type: 'OTHER' }), /not list the job among the applications of type TONY/],
     [
@@ -160,7 +160,7 @@ describe('a job that is made and submitted by hand', () => {
     [
       'with a larger ApplicationMaster than job.json tells of',
       () => ({ masterMb: 2048 }),
-      /quotas\.users\.\*\.task\.memory: the ApplicationMaster has 2 GiB of memory; 1\.5 GiB of memory is allowed/,
+      /quotas\.users\.\*\.task\.memory: the ApplicationMaster requests 2 GiB of memory; 1\.5 GiB of memory is allowed/,
     ],
     ['with another file system', () => ({ job: otherFileSystem() }), TOO_MANY],
     [
@@ -175,9 +175,9 @@ describe('a job that is made and submitted by hand', () => {
   });
 
   test.each<[string, (honest: FrozenJob) => FrozenJob, RegExp]>([
-    ["GPUs under YARN's own name", withOther({ 'yarn.io/gpu': 4 }), /resources\.other\.yarn\.io\/gpu: is no resource type/],
-    ["memory under YARN's own name", withOther({ 'memory-mb': 3072 }), /resources\.other\.memory-mb: is no resource type/],
-    ['a number of tasks among resources', withOther({ instances: 0 }), /resources\.other\.instances: is no resource type/],
+    ["GPUs under YARN's own name", withOther({ 'yarn.io/gpu': 4 }), /resources\.other\.yarn\.io\/gpu: is not a resource type/],
+    ["memory under YARN's own name", withOther({ 'memory-mb': 3072 }), /resources\.other\.memory-mb: is not a resource type/],
+    ['a number of tasks among resources', withOther({ instances: 0 }), /resources\.other\.instances: is not a resource type/],
     [
       'a second role of one name',
       (honest) => {
@@ -186,12 +186,12 @@ describe('a job that is made and submitted by hand', () => {
         const few = roles.map((worker) => ({ ...worker, chief: false }));
         return { ...honest, job: { ...honest.job, roles: [...many, ...few] } };
       },
-      /roles\.1\.name: is the name of another role/,
+      /roles\.1\.name: is also the name of another role/,
     ],
     [
       'a name of a role that tags cannot tell',
       withWorker((worker) => ({ ...worker, name: 'a:b' })),
-      /roles\.0\.name: is no name of a role/,
+      /roles\.0\.name: is not a valid role name/,
     ],
   ])('with %s ends before it registers', async (_, change, expected) => {
     const end = await cluster.ended(await handmade.submit({ job: change }));
@@ -200,7 +200,7 @@ describe('a job that is made and submitted by hand', () => {
   });
 
   test.each<[string, Changes, RegExp]>([
-    ['a job.json that was replaced after the submission', { replaced: withWorker(larger) }, /job\.json is not the one that was submitted/],
+    ['a job.json that was replaced after the submission', { replaced: withWorker(larger) }, /job\.json is not the submitted file/],
     [
       'a local job in job.json, which has no gatekeeper',
       { job: (honest) => ({ ...withWorker(larger)(honest), cluster: { kind: 'local', directory: '/tmp' } }) },
@@ -284,7 +284,7 @@ describe('a job that is submitted later waits for those before it, which its use
     );
     expect(waiting).toMatchObject({
       state: 'WAITING',
-      message: expect.stringContaining(`${bobs} has 2 gpus, and this job asks for 2 gpus`),
+      message: expect.stringContaining(`${bobs} has 2 gpus, and this job requests 2 gpus`),
     });
     await writeFile(flag, '');
     expect(await cluster.ended(early)).toMatchObject({ finalStatus: 'SUCCEEDED' });

@@ -129,7 +129,7 @@ test('of two jobs at the same moment that are too much together, one runs and th
   await reaches(first.id, first.user, 'RUNNING');
   const waiting = await reaches(second.id, second.user, 'WAITING');
   expect(waiting.message).toBe(
-    `Waits for other jobs to end: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, of which ${first.id} has 3 gpus, and this job asks for 3 gpus.`,
+    `Waits for other jobs to end: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, of which ${first.id} has 3 gpus, and this job requests 3 gpus.`,
   );
   expect(waiting.tasks.every(({ containerId }) => containerId === null)).toBe(true);
   await reaches(other.id, 'carol', 'RUNNING');
@@ -157,7 +157,7 @@ describe('what the client has let pass is refused by the ApplicationMaster', () 
     const { id } = await submit({ user: 'alice', workers: 3, environment: { TONY_CONF_DIR: cheating }, ...changes });
     const { message } = await reaches(id, 'alice', 'FAILED');
     expect(message).toMatch(
-      /^The job is beyond what hdfs:\S+\/apps\/tony-ts\/site\.yaml allows\. quotas\.roles\.worker\.instances: role worker asks for 3 tasks; 2 are allowed/,
+      /^The job is beyond what hdfs:\S+\/apps\/tony-ts\/site\.yaml allows\. quotas\.roles\.worker\.instances: role worker requests 3 tasks; 2 are allowed/,
     );
     // The ApplicationMaster reports the end before the ResourceManager has processed it.
     const ended = await until(
@@ -181,7 +181,7 @@ test('where the site says so, a job that is too much beside others fails at once
   const first = await submit({ user: 'alice', workers: 3 });
   const second = await submit({ user: 'bob', workers: 2, queue: 'default' });
   const { message } = await reaches(second.id, 'bob', 'FAILED');
-  expect(message).toContain(`quotas.groups.research.total.gpus is 4 gpus, of which ${first.id} has 3 gpus, and this job asks for 2 gpus`);
+  expect(message).toContain(`quotas.groups.research.total.gpus is 4 gpus, of which ${first.id} has 3 gpus, and this job requests 2 gpus`);
   await first.end();
   await reaches(first.id, 'alice', 'SUCCEEDED');
 });

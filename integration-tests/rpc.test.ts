@@ -205,7 +205,7 @@ test('of several asks the impossible ones are refused, each with its reason, and
   await master.beat(({ allocated }) => allocated.length === 1);
   const refused = master.results.flatMap(({ refusedAsks }) => refusedAsks);
   expect(refused.map(({ ask, message }) => [ask.priority, message])).toEqual([
-    [3, expect.stringContaining('A container with memory-mb 1000000 was asked for, and the largest that the cluster gives has 8192.')],
+    [3, expect.stringContaining("The job requested a container with memory-mb 1000000, but the cluster's largest container has 8192.")],
     [4, expect.stringMatching(/label/i)],
   ]);
   // The withdrawal of the refused requests is itself valid for the ResourceManager.

@@ -74,11 +74,11 @@ describe('a request that the cluster refuses', () => {
     expect(exitCode).toBe(2);
     expect(stderr.split('\n').slice(0, 7)).toEqual([
       `error: The job is beyond 3 limits set in ${folder}/tony-site.yaml:`,
-      '  quotas.roles.worker.instances: role worker asks for 1 tasks; 0 are allowed',
+      '  quotas.roles.worker.instances: role worker requests 1 tasks; 0 are allowed',
       '    fits: instances: 0 in all',
-      '  quotas.roles.worker.task.memory: each task of role worker asks for 2 GiB of memory; 1 GiB of memory is allowed',
+      '  quotas.roles.worker.task.memory: each task of role worker requests 2 GiB of memory; 1 GiB of memory is allowed',
       '    fits: roles.worker.resources.memory: 1024m',
-      '  quotas.groups.research.total.vcores: the job asks for 2 vcores in all, its ApplicationMaster included; 0 vcores is allowed for all running jobs together',
+      '  quotas.groups.research.total.vcores: the job requests 2 vcores in all, including its ApplicationMaster; 0 vcores is allowed for all running jobs together',
       '    fits: instances times vcores, and master.vcores, of at most 0 vcores',
     ]);
     expect(await cluster.hdfsTree(STAGING)).toEqual(before);
@@ -113,7 +113,7 @@ describe('a request that the cluster refuses', () => {
     const { stdout } = await cluster.run(['submit', '--conf', file, '--set', 'command=sleep 100', '--detach']);
     const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
     const refused = await cluster.run(['kill', id, '--yes'], { env: { HADOOP_USER_NAME: 'bob' } });
-    expect(refused.stderr).toContain(`error: ${id} is a job of alice, and bob may not end it.\nhint: Ask alice,`);
+    expect(refused.stderr).toContain(`error: ${id} is a job of alice, and bob is not allowed to end it.\nhint: Ask alice,`);
     expect(refused.exitCode).toBe(2);
     expect((await cluster.run(['kill', id, '--yes'])).exitCode).toBe(0);
   });
@@ -121,7 +121,7 @@ describe('a request that the cluster refuses', () => {
   test('an application that nobody knows: exit code 2', async () => {
     for (const words of [['status'], ['logs'], ['kill']]) {
       const { exitCode, stderr } = await cluster.run([...words, 'application_1_0001']);
-      expect(stderr).toContain('knows no application application_1_0001');
+      expect(stderr).toContain('does not know application application_1_0001');
       expect(exitCode).toBe(2);
     }
   });

@@ -149,14 +149,14 @@ test('a job waits for GPUs that another one holds, and the reason was told befor
     await until(async () => (await cluster.application(first.id)).runningContainers === 7, { describe: 'six workers', timeoutMs: 60_000 });
     const { words } = await request({ workers: 3, gpus: 1 });
     const plan = planIn(await values([...words, '--dry-run']));
-    expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus and the job asks for 3 gpus'] });
+    expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus and the job requests 3 gpus'] });
     expect(plan.containers.map(({ fitNow }) => fitNow)).toEqual([1, 2]);
     expect(plan.headroom?.free.gpus).toBe(2);
     // The same job also uses up a total of the site file.
     const site = await temporaryFolder();
     const settle = (over: string) =>
       writeFile(path.join(site, 'tony-site.yaml'), `quotas: {over: ${over}, users: {alice: {total: {gpus: 7}}}}\n`);
-    const taken = `quotas.users.alice.total.gpus is 7 gpus, of which ${first.id} has 6 gpus, and this job asks for 3 gpus`;
+    const taken = `quotas.users.alice.total.gpus is 7 gpus, of which ${first.id} has 6 gpus, and this job requests 3 gpus`;
     await settle('wait');
     const limited = planIn(await values([...words, '--dry-run'], 0, { TONY_CONF_DIR: site }));
     expect(limited.verdict).toEqual({ type: 'waits', reasons: [...('reasons' in plan.verdict ? plan.verdict.reasons : []), taken] });
@@ -170,7 +170,7 @@ test('a job waits for GPUs that another one holds, and the reason was told befor
     // Each node runs some of the workers, so no node has all of its vcores free for an ApplicationMaster; YARN's own diagnostics omit this.
     const third = await start((await request({ lines: ['master: {vcores: 8}'] })).words);
     try {
-      const short = /: no node has 8 vcores free for ApplicationMaster: the most is \d vcores\.$/;
+      const short = /: no node has 8 vcores free for ApplicationMaster: the maximum is \d vcores\.$/;
       const waiting = await until(
         async () => {
           const { stdout } = await cluster.run(['status', third.id, '--output', 'json']);
@@ -205,10 +205,10 @@ test('a job that no node can hold is refused before anything is uploaded, with a
       .slice(0, 5),
   ).toEqual([
     'error: The job can never run on this cluster:',
-    '  The ApplicationMaster asks for 900 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower master.memory.',
-    '  Each task of role worker asks for 100 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower roles.worker.resources.memory.',
-    '  Each task of role worker asks for 9 gpus; the largest container of this cluster has 4 gpus. Lower roles.worker.resources.gpus.',
-    '  Each task of role worker asks for 1 of yarn.io/fpga, a resource type that this cluster does not have (memory, vcores, gpus). Remove roles.worker.resources.yarn.io/fpga.',
+    '  The ApplicationMaster requests 900 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower master.memory.',
+    '  Each task of role worker requests 100 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower roles.worker.resources.memory.',
+    '  Each task of role worker requests 9 gpus; the largest container of this cluster has 4 gpus. Lower roles.worker.resources.gpus.',
+    '  Each task of role worker requests 1 of yarn.io/fpga, a resource type that this cluster does not have (memory, vcores, gpus). Remove roles.worker.resources.yarn.io/fpga.',
   ]);
   expect(await cluster.hdfsTree(staging)).toEqual([]);
   expect((await cluster.applications()).length).toBe(before);

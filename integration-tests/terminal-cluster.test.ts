@@ -44,10 +44,10 @@ test('Ctrl-C leaves a job alone or ends it, as the person says; every list of it
   await terminal.sees(/worker:1\s+running/);
   const id = ID.exec(terminal.text())?.[0] ?? '';
   terminal.type('\x03');
-  await terminal.sees(/^Detach \(d\), kill the job \(k\), or go on \(c\)\? ?$/m);
+  await terminal.sees(/^Detach \(d\), kill the job \(k\), or continue \(c\)\? ?$/m);
   terminal.type('d');
   expect(await terminal.exitCode).toBe(0);
-  expect(terminal.text()).toContain(`detached; the job goes on. See tony-ts status ${id}`);
+  expect(terminal.text()).toContain(`detached; the job continues. See tony-ts status ${id}`);
   expect(terminal.cursorShown).toBe(true);
   expect(broken(terminal)).toEqual([]);
   expect(await cluster.application(id)).toMatchObject({ state: 'RUNNING' });
@@ -107,7 +107,7 @@ test('logs -f begins before the job does, and goes on over a ResourceManager tha
     { describe: () => cluster.containers(id) },
   );
   process.kill(executor.pid, 'SIGKILL');
-  await logs.output(/worker:\d is started again, in container_/);
+  await logs.output(/worker:\d has restarted in container_/);
   await logs.output(/"text":"begun 2"/);
   await writeFile(gate, '');
   const result = await logs.result;

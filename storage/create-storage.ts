@@ -56,7 +56,7 @@ class StorageByScheme implements Storage {
 
   async rename(from: string, to: string): Promise<boolean> {
     const source = this.#of(from);
-    if (source !== this.#of(to)) throw new TonyError('STORAGE_REFUSED', `${from} cannot be renamed into another file system, ${to}.`);
+    if (source !== this.#of(to)) throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to another file system, ${to}.`);
     return source.rename(from, to);
   }
 
@@ -76,6 +76,6 @@ class StorageByScheme implements Storage {
   #of(uri: string): Storage {
     if (parseUri(uri).scheme === 'file') return this.#file;
     if (this.#hdfs !== null) return this.#hdfs;
-    throw new TonyError('NO_HADOOP_CONF', `${uri} is on HDFS, but no Hadoop configuration is there.`);
+    throw new TonyError('NO_HADOOP_CONF', `${uri} is on HDFS, but no Hadoop configuration exists.`);
   }
 }

@@ -103,7 +103,7 @@ export class FileStorage implements Storage {
 
   async remove(uri: string): Promise<boolean> {
     const path = pathOf(uri);
-    if (path === '/') throw new TonyError('STORAGE_REFUSED', `${uri}: the root is not removed.`);
+    if (path === '/') throw new TonyError('STORAGE_REFUSED', `${uri}: the root folder cannot be removed.`);
     return translated(uri, async () => {
       const status = await lstat(path).catch(ifMissing(null));
       if (status === null) return false;

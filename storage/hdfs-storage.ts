@@ -57,7 +57,7 @@ export class HdfsStorage implements Storage {
       const outcome = await fileSystem.rename(temporary, path, { overwrite: !options.ifAbsent });
       isThere = outcome !== 'renamed';
       if (outcome === 'source-missing')
-        throw new TonyError('STORAGE_REFUSED', `${uri}: what was written was removed before it had its name.`);
+        throw new TonyError('STORAGE_REFUSED', `${uri}: the written file was removed before it was renamed.`);
       return outcome === 'renamed';
     } finally {
       if (isThere) await fileSystem.remove(temporary).catch(() => false);
@@ -82,8 +82,7 @@ export class HdfsStorage implements Storage {
   async rename(from: string, to: string): Promise<boolean> {
     const source = this.#locate(from);
     const target = this.#locate(to);
-    if (source.fileSystem !== target.fileSystem)
-      throw new TonyError('STORAGE_REFUSED', `${from} cannot be renamed into another file system.`);
+    if (source.fileSystem !== target.fileSystem) throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to another file system.`);
     const parent = target.path.slice(0, target.path.lastIndexOf('/')) || '/';
     if ((await target.fileSystem.status(parent)) === null) {
       if ((await source.fileSystem.status(source.path)) === null) return false;
@@ -94,7 +93,7 @@ export class HdfsStorage implements Storage {
 
   async remove(uri: string): Promise<boolean> {
     const { fileSystem, path } = this.#locate(uri);
-    if (path === '/') throw new TonyError('STORAGE_REFUSED', `${uri}: the root is not removed.`);
+    if (path === '/') throw new TonyError('STORAGE_REFUSED', `${uri}: the root folder cannot be removed.`);
     return fileSystem.remove(path);
   }
 

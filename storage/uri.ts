@@ -31,7 +31,7 @@ export function parseUri(uri: string): FileUri | HdfsUri {
     case 'hdfs':
       return { scheme: 'hdfs', authority, path: cleanPath(rawPath, uri) };
     default:
-      throw new TonyError('STORAGE_REFUSED', `"${uri}" is not a place that can be read or written.`, {
+      throw new TonyError('STORAGE_REFUSED', `"${uri}" is not a URI of a supported file system.`, {
         hint: 'Use a URI that begins with hdfs:// or file:///.',
       });
   }
@@ -39,7 +39,7 @@ export function parseUri(uri: string): FileUri | HdfsUri {
 
 /** Converts an absolute local path to a URI. */
 export function fileUri(path: string): string {
-  if (!isAbsolute(path)) throw new TonyError('INTERNAL', `fileUri wants an absolute path, not ${path}.`);
+  if (!isAbsolute(path)) throw new TonyError('INTERNAL', `fileUri requires an absolute path, not ${path}.`);
   return pathToFileURL(path).href.replace(/(?<=[^/])\/$/, '');
 }
 
@@ -75,8 +75,8 @@ function withoutSlash(uri: string): string {
 function cleanPath(path: string, uri: string): string {
   const parts = path.split('/').filter((part) => part !== '');
   if (parts.some((part) => part === '.' || part === '..'))
-    throw new TonyError('STORAGE_REFUSED', `${uri}: "." and ".." have no place in a URI.`);
-  if (path.includes('\0')) throw new TonyError('STORAGE_REFUSED', 'A URI may not hold a NUL character.');
+    throw new TonyError('STORAGE_REFUSED', `${uri}: "." and ".." are not allowed in a URI.`);
+  if (path.includes('\0')) throw new TonyError('STORAGE_REFUSED', 'A URI must not contain a NUL character.');
   return `/${parts.join('/')}`;
 }
 

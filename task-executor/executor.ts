@@ -108,7 +108,7 @@ export class Executor {
       case 'spawn':
         this.#spawn(action).catch((error: unknown) => {
           const stderrTail = `The program could not be started: ${messageOf(error)}`;
-          this.#log.error({ error: messageOf(error) }, 'the program could not be started');
+          this.#log.error({ error: messageOf(error) }, 'could not start the program');
           this.#happened({ type: 'exited', exit: { generation: action.generation, code: 126, signal: '', stderrTail } });
         });
         break;
@@ -152,11 +152,11 @@ export class Executor {
   async #spawn({ generation, members }: Extract<ExecutorAction, { type: 'spawn' }>): Promise<void> {
     const port = this.#port;
     const welcome = this.#welcome;
-    if (port === null || welcome === null) throw new Error('there is no port, or no command');
+    if (port === null || welcome === null) throw new Error('the executor has no port or no command');
     const services = await this.#openServices(generation);
     const request = { generation, members, port: port.port, services, jobEnvironment: welcome.env ?? {} };
     const prepared = await prepareRun(this.#settings, this.#environment, request, (folder, error) =>
-      this.#log.warn({ folder, error: messageOf(error) }, 'a working directory of an earlier program could not be removed'),
+      this.#log.warn({ folder, error: messageOf(error) }, 'could not remove the working directory of an earlier program'),
     );
     const progress = new ProgressSoFar();
     const stderr = path.join(this.#settings.logFolder, 'stderr');
@@ -202,7 +202,7 @@ export class Executor {
       });
       return this.#services.folder;
     } catch (error) {
-      this.#log.warn({ error: messageOf(error) }, "the program has no way to the ApplicationMaster's services");
+      this.#log.warn({ error: messageOf(error) }, "the program cannot reach the ApplicationMaster's services");
       return null;
     }
   }

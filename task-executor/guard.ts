@@ -67,8 +67,8 @@ export class Guard {
   /** Resolves when the guard has acknowledged the group: data that is only written may be lost with a guard that dies. */
   #write({ stdin, stdout }: ChildProcess): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (stdin === null || stdout === null || stdout.destroyed) return reject(new Error('the guard has gone'));
-      const gone = (): void => reject(new Error('the guard has gone'));
+      if (stdin === null || stdout === null || stdout.destroyed) return reject(new Error('the guard has exited'));
+      const gone = (): void => reject(new Error('the guard has exited'));
       stdout.once('data', () => {
         stdout.off('close', gone);
         resolve();
@@ -83,14 +83,14 @@ export class Guard {
     guard.unref();
     (guard.stdout as Socket).unref();
     guard.stdin?.on('error', () => {});
-    guard.on('error', (error) => this.#log.error({ error: messageOf(error) }, 'the guard of the program could not be started'));
+    guard.on('error', (error) => this.#log.error({ error: messageOf(error) }, 'could not start the guard of the program'));
     guard.on('exit', (code, signal) => {
       if (this.#closed || guard !== this.#process) return;
-      this.#log.warn({ code, signal }, 'the guard of the program has gone; another one takes its place');
+      this.#log.warn({ code, signal }, 'the guard of the program has exited; starting another one');
       guard.stdin?.destroy();
       setTimeout(() => {
         if (this.#closed || guard !== this.#process) return;
-        this.#tell().catch((error: unknown) => this.#log.error({ error: messageOf(error) }, 'the guard of the program does not listen'));
+        this.#tell().catch((error: unknown) => this.#log.error({ error: messageOf(error) }, 'the guard of the program does not respond'));
       }, PAUSE_MS).unref();
     });
     return guard;

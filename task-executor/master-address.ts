@@ -19,7 +19,7 @@ export async function findMaster(frozen: FrozenJob, log: Logger): Promise<Master
   try {
     return await withTimeout(readAddress(frozen), DEADLINE_MS, () => null);
   } catch (error) {
-    log.debug({ error: messageOf(error) }, "the ApplicationMaster's address cannot be read");
+    log.debug({ error: messageOf(error) }, "could not read the ApplicationMaster's address");
     return null;
   }
 }

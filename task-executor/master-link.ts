@@ -244,7 +244,7 @@ export class MasterLink {
         this.#retry = null;
         if (found !== null && found.attempt >= this.#attempt) {
           if (found.host !== this.#address.host || found.port !== this.#address.port)
-            this.#options.log.info({ master: `${found.host}:${found.port}`, attempt: found.attempt }, 'another ApplicationMaster is there');
+            this.#options.log.info({ master: `${found.host}:${found.port}`, attempt: found.attempt }, 'found another ApplicationMaster');
           this.#attempt = found.attempt;
           this.#address = found;
         }

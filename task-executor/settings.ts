@@ -55,7 +55,7 @@ export async function readSettings(environment: Readonly<Record<string, string |
   const role = frozen.job.roles.find(({ name }) => name === roleName);
   const index = Number(variable(EXECUTOR_ENVIRONMENT.index));
   if (role === undefined || !Number.isInteger(index) || index < 0 || index >= role.maxInstances)
-    throw new TonyError('CONTAINER_INVALID', `job.json knows no task ${roleName}:${environment[EXECUTOR_ENVIRONMENT.index]}.`);
+    throw new TonyError('CONTAINER_INVALID', `job.json does not contain the task ${roleName}:${environment[EXECUTOR_ENVIRONMENT.index]}.`);
   return {
     frozen,
     role,
@@ -86,7 +86,7 @@ function parseCheckedJob(text: string): FrozenJob {
   try {
     job = JSON.parse(text) as FrozenJob;
   } catch (error) {
-    throw new TonyError('CONTAINER_INVALID', `job.json is no JSON: ${messageOf(error)}.`, { cause: error });
+    throw new TonyError('CONTAINER_INVALID', `job.json is not valid JSON: ${messageOf(error)}.`, { cause: error });
   }
   if (job.version !== 1) throw new TonyError('CONTAINER_INVALID', `job.json has the unknown version ${String(job.version)}.`);
   return job;
@@ -96,6 +96,6 @@ function parseCheckedJob(text: string): FrozenJob {
 export function parseAddress(text: string): { host: string; port: number } {
   const [, host = '', digits = ''] = /^(.*):(\d{1,5})$/.exec(text) ?? [];
   const port = Number(digits);
-  if (host === '' || port < 1 || port > 65_535) throw new TonyError('CONTAINER_INVALID', `"${text}" is no host:port.`);
+  if (host === '' || port < 1 || port > 65_535) throw new TonyError('CONTAINER_INVALID', `"${text}" is not a valid host:port.`);
   return { host: host.replace(/^\[(.*)\]$/, '$1'), port };
 }

@@ -131,7 +131,8 @@ export class Relay {
 
 async function wholeBody(answered: IncomingMessage): Promise<Buffer> {
   const encoding = answered.headers['content-encoding'] ?? 'identity';
-  if (encoding !== 'gzip' && encoding !== 'identity') throw new Error(`TensorBoard sent a page as ${encoding}, which nobody asked for`);
+  if (encoding !== 'gzip' && encoding !== 'identity')
+    throw new Error(`TensorBoard sent a page as ${encoding}, which the request did not allow`);
   const parts: Buffer[] = [];
   let length = 0;
   const collect = async (source: AsyncIterable<Buffer>): Promise<void> => {

@@ -23,7 +23,7 @@ setTimeout(ask,2000);`;
 export const WAITING_POLICY = `default-src 'none'; script-src ${SLASH_SOURCE} ${sourceOf(SCRIPT)}; style-src ${sourceOf(STYLE)}; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'`;
 
 const SENTENCES: Readonly<Record<TensorBoardStatus['state'], string>> = {
-  off: 'The job asks for no TensorBoard.',
+  off: 'The job does not use TensorBoard.',
   waiting: 'TensorBoard waits for its container.',
   starting: 'TensorBoard is starting.',
   ready: 'TensorBoard does not answer at the moment.',

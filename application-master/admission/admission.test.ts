@@ -76,7 +76,7 @@ test('a job beyond a limit is refused, whatever its client has let pass', () => 
   expect(judged('roles: {worker: {instances: 2}}')).toEqual({
     type: 'refused',
     reason:
-      'The job is beyond what hdfs://nn/apps/tony-ts/site.yaml allows. quotas.roles.worker.instances: role worker asks for 3 tasks; 2 are allowed (fits: instances: 2 in all).',
+      'The job is beyond what hdfs://nn/apps/tony-ts/site.yaml allows. quotas.roles.worker.instances: role worker requests 3 tasks; 2 are allowed (fits: instances: 2 in all).',
   });
 });
 
@@ -85,7 +85,7 @@ test('of two jobs the one that was submitted first goes first', () => {
   expect(judged(limits, [application('application_100_0004')])).toEqual({
     type: 'waits',
     reason:
-      'Waits for other jobs to end: quotas.queues.default.roles.worker.total.gpus is 4 gpus, of which application_100_0004 has 3 gpus, and this job asks for 3 gpus.',
+      'Waits for other jobs to end: quotas.queues.default.roles.worker.total.gpus is 4 gpus, of which application_100_0004 has 3 gpus, and this job requests 3 gpus.',
   });
   expect(judged(limits, [application('application_100_0006')])).toEqual({ type: 'admitted' });
   expect(judged(limits, [application('application_100_0004')], { earlier: new Set() })).toEqual({ type: 'admitted' });
@@ -198,11 +198,11 @@ test('an attempt that finds containers goes on as the tags tell, and judges what
     asks({ master: { ...FROZEN.job.master, memoryMb: 2048 } }),
   ]) {
     expect(refusalOfRunning(larger, view(lowered), null)).toMatch(
-      /^job\.json does not ask for what the tags of the application tell; .*quotas\.roles\.worker\.instances/,
+      /^job\.json requests other resources than the tags of the application; .*quotas\.roles\.worker\.instances/,
     );
     // If the site sets totals, the tags must match the job's demand.
     expect(refusalOfRunning(larger, view(quotas('roles: {worker: {total: {gpus: 99}}}')), null)).toMatch(
-      /tags of the application do not tell/,
+      /than the tags of the application/,
     );
   }
   expect(refusalOfRunning(asks({ roles: roles(4) }), view(quotas('roles: {worker: {instances: 4}}')), null)).toBeNull();
@@ -237,7 +237,9 @@ test('what the ApplicationMaster has by YARN counts where it is more than job.js
   expect(has(1024)).toEqual({ type: 'admitted' });
   expect(has(4096)).toMatchObject({
     type: 'refused',
-    reason: expect.stringContaining('quotas.users.*.task.memory: the ApplicationMaster has 4 GiB of memory; 1 GiB of memory is allowed'),
+    reason: expect.stringContaining(
+      'quotas.users.*.task.memory: the ApplicationMaster requests 4 GiB of memory; 1 GiB of memory is allowed',
+    ),
   });
   expect(has(4096, { minimumMemoryMb: 4096 })).toEqual({ type: 'admitted' });
 });
@@ -253,7 +255,7 @@ test('a job whose ApplicationMaster YARN has rounded up by more than the smalles
   // Its granted resources count in any case.
   expect(judge(FROZEN, view(quotas('users: {alice: {total: {memory: 4g}}}'), { applications: [rounded] }))).toMatchObject({
     type: 'refused',
-    reason: expect.stringContaining('asks for 5 GiB of memory'),
+    reason: expect.stringContaining('requests 5 GiB of memory'),
   });
 });
 

@@ -109,7 +109,7 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
   if (judgement.type === 'admitted') return null;
   const why = asTold
     ? `The application was admitted in queue ${before} and moved to queue ${now}`
-    : 'job.json does not ask for what the tags of the application tell';
+    : 'job.json requests other resources than the tags of the application';
   return `${why}; it is judged as if it had been submitted so. ${judgement.reason}`;
 }
 
@@ -145,7 +145,7 @@ function judgeByQuotas(job: Job, view: ClusterView): Judgement {
   }
   // The tags state the requested amounts. Schedulers round up in ways that are not visible in a node's configuration.
   if (!tagsMatch(own, job)) {
-    const reason = `The tags of the application do not tell what the job asks for by role (${roleTags(job).join(' ') || 'names of roles are too long'}).`;
+    const reason = `The tags of the application do not match what the job requests for each role (${roleTags(job).join(' ') || 'names of roles are too long'}).`;
     return { type: 'refused', reason: `${reason} Submit it with tony-ts, and with shorter names of roles where they do not fit.` };
   }
   const first = view.applications.filter((other) => other !== own && (view.earlier.has(other.id) || holdsTasks(other)));

@@ -132,7 +132,7 @@ export class Gatekeeper {
       const view = await this.#take().then(
         (seen) => viewOf(seen, queue),
         (error: unknown) => {
-          log.warn({ error: messageOf(error) }, 'the site file of the cluster was not read again');
+          log.warn({ error: messageOf(error) }, 'could not read the site file of the cluster again');
           return null;
         },
       );
@@ -174,7 +174,7 @@ export class Gatekeeper {
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;
     return await resourceManager.application(node.applicationId).catch((error: unknown) => {
-      log.warn({ error: messageOf(error) }, 'the ResourceManager does not tell the queue of the application');
+      log.warn({ error: messageOf(error) }, 'the ResourceManager does not report the queue of the application');
       return null;
     });
   }
@@ -195,11 +195,12 @@ export class Gatekeeper {
     if (said === null) {
       log.warn(
         { node: `${host}:${node.httpPort}`, defaultFs },
-        "the node does not say its configuration: the site file is looked for by the job's own",
+        "the node does not report its configuration; looking for the site file with the job's configuration",
       );
       return sources;
     }
-    if (defaultFs !== own.defaultFs) log.warn({ node: defaultFs, job: own.defaultFs }, 'the job names another file system than its node');
+    if (defaultFs !== own.defaultFs)
+      log.warn({ node: defaultFs, job: own.defaultFs }, 'the job and its node have different default file systems');
     if (!this.#closing.signal.aborted) this.#sources = sources;
     return sources;
   }

@@ -72,7 +72,7 @@ export class LocalNegotiator implements Negotiator {
 
   constructor(options: { frozen: FrozenJob; attempt: number; listener: NegotiatorListener; log: Logger; host: string }) {
     const { frozen } = options;
-    if (frozen.cluster.kind !== 'local') throw new TonyError('INTERNAL', 'A job for YARN does not run as processes of this machine.');
+    if (frozen.cluster.kind !== 'local') throw new TonyError('INTERNAL', 'A job for YARN cannot run as processes of this machine.');
     this.#frozen = frozen;
     this.#directory = frozen.cluster.directory;
     this.#attempt = options.attempt;
@@ -231,7 +231,7 @@ export class LocalNegotiator implements Negotiator {
       path.join(work, CONTAINER_LAYOUT.scratch),
     ];
     await Promise.all(removed.map((each) => rm(each, { recursive: true, force: true }))).catch((error: unknown) =>
-      this.#log.warn({ container: containerId, error: messageOf(error) }, 'a container was not cleared away'),
+      this.#log.warn({ container: containerId, error: messageOf(error) }, 'could not remove the files of a container'),
     );
   }
 
@@ -258,7 +258,7 @@ export class LocalNegotiator implements Negotiator {
     for (const id of this.#running.keys()) this.stop(id);
     const deadline = performance.now() + END_MS;
     while (this.#running.size > 0 && performance.now() < deadline) await pause(20);
-    if (this.#running.size > 0) this.#log.error({ containers: [...this.#running.keys()] }, 'processes of containers could not be killed');
+    if (this.#running.size > 0) this.#log.error({ containers: [...this.#running.keys()] }, 'could not kill processes of containers');
   }
 
   async close(): Promise<void> {

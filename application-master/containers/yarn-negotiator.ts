@@ -124,7 +124,10 @@ export class YarnNegotiator implements Negotiator {
     const container = this.#containers.get(containerId);
     if (container === undefined) return;
     const fallBack = (error: unknown): void => {
-      this.#log.warn({ container: containerId, error: messageOf(error) }, 'the NodeManager does not stop it; asking the ResourceManager');
+      this.#log.warn(
+        { container: containerId, error: messageOf(error) },
+        'the NodeManager does not stop the container; asking the ResourceManager',
+      );
       this.release(containerId);
     };
     void this.#nodes.stop(container.node, [containerId]).then((answers) => {
@@ -197,7 +200,7 @@ export class YarnNegotiator implements Negotiator {
     const role = this.#roleOf(container.priority);
     this.#hosts.add(hostOf(container.node));
     if (role === undefined) {
-      this.#log.warn({ container: container.id, priority: container.priority }, 'a container that no role asked for goes back');
+      this.#log.warn({ container: container.id, priority: container.priority }, 'returning a container that no role requested');
       this.#scheduler.release(container.id);
       return [];
     }

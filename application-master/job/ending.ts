@@ -94,7 +94,7 @@ export function noteLostNode(transition: Transition, containerId: string): void 
     node,
     detail:
       there === 0
-        ? 'only containers with the order to stop were there'
+        ? 'it had only containers that were told to stop'
         : `${there} task${there === 1 ? ' of the job was' : 's of the job were'} there`,
   });
 }

@@ -307,12 +307,12 @@ describe('a container that the cluster gives up while its executor still has its
     const { scene, first } = lost('node-lost');
     expect(scene.status()).toMatchObject({
       state: 'RUNNING',
-      message: 'evaluator:0 waits for the end of its earlier program on h3:1, which has the order to stop.',
+      message: 'evaluator:0 waits for the end of its earlier program on h3:1, which was told to stop.',
     });
     scene.say({ type: 'stream-lost', containerId: first });
     scene.wait(60_000);
     expect(scene.status().message).toBe(
-      'evaluator:0 waits for the end of its earlier program on h3:1, whose executor cannot be reached: 100 s at most.',
+      'evaluator:0 waits for the end of its earlier program on h3:1, whose executor is not reachable: 100 s at most.',
     );
   });
 
@@ -429,7 +429,7 @@ describe('a lost node', () => {
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
     scene.wait(10_500);
-    expect(lose(scene, first)).toMatchObject([{ node: 'h3:1', detail: 'only containers with the order to stop were there' }]);
+    expect(lose(scene, first)).toMatchObject([{ node: 'h3:1', detail: 'it had only containers that were told to stop' }]);
     expect(lose(scene, 'c99')).toEqual([]);
   });
 });
@@ -707,7 +707,7 @@ describe('a gang that does not come together', () => {
     scene.wait(1_500);
     expect(scene.history.find((line) => line.startsWith('gang-timeout'))).toBe(
       'gang-timeout worker:1 did not report from h2:1 after the start of the container (see: tony-ts logs application_1_0001 worker:1). ' +
-        'worker:2 got no container (each asks for 1 GiB of memory, 1 vcore; queue root.default is full: it has room for 512 MiB of memory, 0 vcores).',
+        'worker:2 got no container (each requests 1 GiB of memory, 1 vcore; queue root.default is full: it has room for 512 MiB of memory, 0 vcores).',
     );
     expect(scene.told('stop-container').sort()).toEqual(['c1', 'c2']);
     expect(scene.wanted('worker')).toBe(0);
@@ -753,14 +753,14 @@ describe('a gang that does not come together', () => {
       return scene.result?.diagnostics;
     };
     expect(ask({ memoryMb: 65_536 })).toBe(
-      'Role worker asks for 64 GiB of memory in a container, the largest container here has 8 GiB of memory. ' +
+      "Role worker requests containers with 64 GiB of memory, but the cluster's largest container has 8 GiB of memory. " +
         "Lower roles.worker.resources.memory, or ask the cluster's admins for a larger maximum.",
     );
     expect(ask({ gpus: 5 })).toContain(
-      'asks for 5 yarn.io/gpu in a container, the largest container here has 4 yarn.io/gpu. Lower roles.worker.resources.gpus',
+      "requests containers with 5 yarn.io/gpu, but the cluster's largest container has 4 yarn.io/gpu. Lower roles.worker.resources.gpus",
     );
     expect(ask({ other: { 'yarn.io/fpga': 1 } })).toBe(
-      'Role worker asks for 1 of yarn.io/fpga, a resource type that this cluster does not have (it has memory-mb, vcores, yarn.io/gpu). ' +
+      'Role worker requests 1 of yarn.io/fpga, a resource type that this cluster does not have (it has memory-mb, vcores, yarn.io/gpu). ' +
         "Remove roles.worker.resources.yarn.io/fpga, or ask the cluster's admins to set up yarn.io/fpga.",
     );
     expect(ask({ gpus: 4 })).toBeUndefined();
@@ -781,7 +781,7 @@ describe('a gang that does not come together', () => {
     expect(later.status().state).toBe('RECOVERING');
     later.ready('c2', 2);
     later.wait(61_000);
-    expect(later.history.join('\n')).toContain(`worker:0 got no container, the ResourceManager refuses the ask: ${message}`);
+    expect(later.history.join('\n')).toContain(`worker:0 got no container, because the ResourceManager rejects the request: ${message}`);
   });
 });
 
@@ -1197,7 +1197,7 @@ describe('the TensorBoard that comes with a job', () => {
     const scene = JobScenario.running(withTensorBoard({ roles: [workers(), large] }));
     expect(scene.wanted('tensorboard')).toBe(0);
     expect(scene.status()).toMatchObject({ state: 'RUNNING', failure: null, tensorboard: { state: 'unavailable' } });
-    expect(scene.status().tensorboard.message).toContain('asks for');
+    expect(scene.status().tensorboard.message).toContain('requests containers');
   });
 
   it('does not fail the job when the cluster refuses it', () => {

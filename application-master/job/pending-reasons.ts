@@ -24,14 +24,14 @@ export function impossibleAsk(state: JobState, role: Role): string | null {
     const setting = `roles.${role.name}.resources.${key}`;
     if (!known.has(name)) {
       return (
-        `Role ${role.name} asks for ${amount} of ${name}, a resource type that this cluster does not have (it has ${[...known].join(', ')}). ` +
+        `Role ${role.name} requests ${amount} of ${name}, a resource type that this cluster does not have (it has ${[...known].join(', ')}). ` +
         `Remove ${setting}, or ask the cluster's admins to set up ${name}.`
       );
     }
     const maximum = registration.maximum[name];
     if (maximum !== undefined && amount > maximum) {
       return (
-        `Role ${role.name} asks for ${describeAmount(name, amount)} in a container, the largest container here has ${describeAmount(name, maximum)}. ` +
+        `Role ${role.name} requests containers with ${describeAmount(name, amount)}, but the cluster's largest container has ${describeAmount(name, maximum)}. ` +
         `Lower ${setting}, or ask the cluster's admins for a larger maximum.`
       );
     }
@@ -74,7 +74,7 @@ function lackOf(state: JobState, role: Role): string {
     const room = describeAll(Object.fromEntries(short.map((name) => [name, Math.max(0, headroom[name] ?? 0)])));
     return `${ask}; ${queue} is full: it has room for ${room}`;
   }
-  return `${ask}; ${queue} has room, but no single node has so much free. Lower roles.${role.name}.instances (${role.instances}) or its resources, or wait for other applications`;
+  return `${ask}; ${queue} has room, but no single node has that much free. Lower roles.${role.name}.instances (${role.instances}) or its resources, or wait for other applications`;
 }
 
 function describeAll(amounts: Readonly<Record<string, number>>): string {
@@ -126,7 +126,7 @@ export function describePredecessors(state: JobState, tasks: readonly Task[]): s
     const subject = `${list([...tasks])} ${one ? 'waits' : 'wait'} for the end of ${one ? 'its' : 'their'} earlier program${one ? '' : 's'}`;
     const where = node === '' ? '' : ` on ${node}`;
     return attached
-      ? `${subject}${where}, which ${one ? 'has' : 'have'} the order to stop.`
-      : `${subject}${where}, whose executor${one ? '' : 's'} cannot be reached: ${seconds(until - state.now)} at most.`;
+      ? `${subject}${where}, which ${one ? 'was' : 'were'} told to stop.`
+      : `${subject}${where}, whose executor${one ? ' is' : 's are'} not reachable: ${seconds(until - state.now)} at most.`;
   });
 }

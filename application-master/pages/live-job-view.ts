@@ -125,7 +125,7 @@ export class LiveJobView implements JobView {
       this.#usage.prepend(attempts.flatMap(({ samples }) => samples));
       this.#knowsEarlier = true;
     } catch (error) {
-      this.#options.log.warn({ error: messageOf(error) }, 'what earlier attempts have told could not be read; trying again');
+      this.#options.log.warn({ error: messageOf(error) }, 'could not read the events of earlier attempts; trying again');
     } finally {
       this.#earlier = null;
     }

@@ -118,7 +118,7 @@ export class JobFiles {
         failures = 0;
         durable(snapshot);
       } catch (error) {
-        this.#log.warn({ error: messageOf(error) }, 'the job state could not be written; trying again');
+        this.#log.warn({ error: messageOf(error) }, 'could not write the job state; trying again');
         this.#waiting ??= snapshot;
         failures++;
         await pause(backoffMs(failures, STORAGE_BACKOFF), this.#closing.signal);
@@ -168,7 +168,7 @@ export class JobFiles {
         return parseSnapshot((await this.#storage.read(uri)).toString());
       } catch (error) {
         if (!(error instanceof TonyError && error.code === 'STATE_UNREADABLE')) throw error;
-        this.#log.error({ uri, error: error.message }, 'the state of an earlier attempt is unreadable');
+        this.#log.error({ uri, error: error.message }, 'could not read the state of an earlier attempt');
       }
     }
     return null;
@@ -220,7 +220,7 @@ export class JobFiles {
     const entry = await this.#storage.stat(uri);
     if (entry !== null) return entry;
     await this.#lookForStaging();
-    throw new TonyError('NOT_FOUND', `${uri} is not there.`, { hint: 'Was the staging folder of the job removed?' });
+    throw new TonyError('NOT_FOUND', `${uri} does not exist.`, { hint: 'Check whether the staging folder of the job was removed.' });
   }
 
   async writeFrozenJob(text: string): Promise<void> {
@@ -271,7 +271,7 @@ export class JobFiles {
       return first ? status : (JSON.parse((await this.#storage.read(uri)).toString()) as JobStatus);
     };
     const onFailure = (error: unknown, _: number, pauseMs: number): void => {
-      this.#log.warn({ error: messageOf(error) }, 'the final state could not be written to the history');
+      this.#log.warn({ error: messageOf(error) }, 'could not write the final state to the history');
       if (performance.now() + pauseMs > deadline) throw error;
     };
     return retry(write, { ...STORAGE_BACKOFF, onFailure }).then(

@@ -48,7 +48,7 @@ export class RewrittenFile {
       try {
         await storage.write(uri, content(), { permission });
       } catch (error) {
-        log.warn({ uri, error: messageOf(error) }, 'a file of the history could not be written');
+        log.warn({ uri, error: messageOf(error) }, 'could not write a file of the history');
         this.touch();
       }
     });

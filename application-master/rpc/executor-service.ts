@@ -117,7 +117,7 @@ export class ExecutorService {
         clearTimeout(deadline);
         containerId = this.#welcome(stream, message.hello ?? null);
       } catch (error) {
-        this.#options.log.error({ error: messageOf(error) }, 'a message of an executor could not be taken');
+        this.#options.log.error({ error: messageOf(error) }, 'could not process a message of an executor');
         this.#refuse(stream, status.INTERNAL, messageOf(error));
       }
     });
@@ -128,15 +128,15 @@ export class ExecutorService {
   #welcome(stream: ExecutorStream, hello: Hello | null): string | null {
     const { attempt, log } = this.#options;
     if (hello === null || !this.#isProof(hello)) {
-      log.warn({ container: hello?.containerId }, 'an executor without proof of its container was refused');
-      this.#refuse(stream, status.PERMISSION_DENIED, 'the container could not be proved');
+      log.warn({ container: hello?.containerId }, 'rejected an executor that did not prove its container');
+      this.#refuse(stream, status.PERMISSION_DENIED, 'the executor did not prove its container');
       return null;
     }
     const { containerId } = hello;
     if (hello.masterAttempt > attempt) {
       // The executor has seen a newer attempt and will reconnect to it.
       log.error({ container: containerId, newer: hello.masterAttempt }, 'another attempt of the ApplicationMaster has taken over');
-      this.#refuse(stream, status.ABORTED, 'this ApplicationMaster is out of date');
+      this.#refuse(stream, status.ABORTED, 'a newer ApplicationMaster has taken over');
       return null;
     }
     if (this.#options.assignmentOf(containerId) === undefined) {
@@ -161,7 +161,7 @@ export class ExecutorService {
   async #serve(call: ServerUnaryCall<ServiceRequest, ServiceAnswer>, answer: sendUnaryData<ServiceAnswer>): Promise<void> {
     const { containerId, generation, service, body } = call.request;
     const refuse = (code: status, details: string): void => answer({ code, details });
-    if (!this.#isProof(call.request)) return refuse(status.PERMISSION_DENIED, 'the container could not be proved');
+    if (!this.#isProof(call.request)) return refuse(status.PERMISSION_DENIED, 'the executor did not prove its container');
     const assignment = this.#options.assignmentOf(containerId);
     if (assignment === undefined) return refuse(status.UNAVAILABLE, 'the job is being restored');
     if (assignment === null) return refuse(status.FAILED_PRECONDITION, 'this container has no part in the job any more');
@@ -172,7 +172,7 @@ export class ExecutorService {
     call.on('cancelled', () => gone.abort());
     try {
       const given = await this.#options.serve({ containerId, role: assignment.role, generation, service, body, signal: gone.signal });
-      if (given === null) refuse(status.UNAVAILABLE, 'this ApplicationMaster is out of date');
+      if (given === null) refuse(status.UNAVAILABLE, 'a newer ApplicationMaster has taken over');
       else answer(null, given);
     } catch (error) {
       this.#options.log.error({ error: messageOf(error), service }, 'a service failed');

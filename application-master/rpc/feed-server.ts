@@ -70,7 +70,7 @@ export class FeedServer implements FeedListener {
 
   #put(stream: ProducerStream): void {
     if (!this.#isToken(stream.metadata.get(FEED_TOKEN_METADATA)[0])) {
-      this.#options.log.warn({ peer: stream.getPeer() }, "a producer without the feed's token was refused");
+      this.#options.log.warn({ peer: stream.getPeer() }, "rejected a producer without the feed's token");
       refuse(stream, status.UNAUTHENTICATED, "the feed's token is wrong");
       return;
     }
@@ -98,7 +98,7 @@ export class FeedServer implements FeedListener {
       const code = error instanceof TonyError && error.code === 'USAGE' ? status.INVALID_ARGUMENT : status.ABORTED;
       refuse(stream, code, messageOf(error));
     };
-    const deadline = setTimeout(() => refuseWith(new Error('nothing was said')), OPENING_MS);
+    const deadline = setTimeout(() => refuseWith(new Error('the producer sent no opening message')), OPENING_MS);
     stream.on('data', (message: ProducerMessage) => {
       if (isOver) return;
       try {
@@ -109,7 +109,7 @@ export class FeedServer implements FeedListener {
         link = { ...names, send: (answer) => void (isOver || stream.write(answer)), refuse: refuseWith };
         opened(link, first);
       } catch (error) {
-        log.warn({ producer: link?.producer, error: messageOf(error) }, 'a producer was refused');
+        log.warn({ producer: link?.producer, error: messageOf(error) }, 'rejected a producer');
         refuseWith(error);
       }
     });
@@ -128,13 +128,13 @@ function refuse(stream: ProducerStream, code: status, details: string): void {
 
 function checkNumbers({ opening, chunk, ending }: ProducerMessage): void {
   if ([opening?.first, chunk?.sequence, ending?.last].every((number) => number === undefined || Number.isSafeInteger(number))) return;
-  throw new TonyError('USAGE', 'chunks are numbered with integers below 2^53');
+  throw new TonyError('USAGE', 'chunk numbers must be integers below 2^53');
 }
 
 function openingOf({ opening }: ProducerMessage): { readonly feed: string; readonly producer: string; readonly first: number } {
   const { feed = '', producer = '', first = 0 } = opening ?? {};
   if (!NAME.test(feed) || !NAME.test(producer) || first < 1) {
-    throw new TonyError('USAGE', 'a producer names its feed and itself with letters, digits, points and dashes');
+    throw new TonyError('USAGE', 'names of feeds and producers may contain letters, digits, dots and dashes');
   }
   return { feed, producer, first };
 }

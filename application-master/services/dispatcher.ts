@@ -136,7 +136,7 @@ export class Dispatcher {
       if (kept.role !== role) continue;
       if (kept.generation < generation) this.#passes.delete(key);
       else if (kept.generation > generation) {
-        throw new TonyError('SERVICE_LOST', `generation ${generation} is over`, { hint: 'The program is about to be ended.' });
+        throw new TonyError('SERVICE_LOST', `generation ${generation} has ended`, { hint: 'The program is about to be stopped.' });
       }
     }
   }
@@ -148,7 +148,7 @@ function parse(body: unknown): Question {
   const parsed = question.safeParse(body);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  throw new TonyError('DATA_INVALID', `a question about splits is not as it should be: ${issue?.path.join('.')}: ${issue?.message}`);
+  throw new TonyError('DATA_INVALID', `a request for splits is invalid: ${issue?.path.join('.')}: ${issue?.message}`);
 }
 
 /** A share is one reader, whichever program reads it. A worker is one reader for the lifetime of its program. */

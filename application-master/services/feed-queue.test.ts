@@ -30,7 +30,7 @@ describe('a feed', () => {
     expect(feed.put('p', 1, record('a'))).toBe(true);
     expect(feed.put('p', 1, record('a'))).toBe(false);
     expect(() => feed.put('p', 3, record('c'))).toThrow(/chunk 3 came after chunk 1/);
-    expect(() => feed.put('q', 1, record('x'))).toThrow(/no producer/);
+    expect(() => feed.put('q', 1, record('x'))).toThrow(/does not know producer/);
   });
 
   it('takes whatever number a producer begins with, and knows what it has of the chunks before', () => {

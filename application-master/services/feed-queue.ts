@@ -83,7 +83,7 @@ export class FeedQueue {
     let producer = this.#producers.get(id);
     if (producer === undefined) {
       if (this.#producers.size >= MAXIMUM_PRODUCERS)
-        throw new TonyError('USAGE', `the feed has had ${MAXIMUM_PRODUCERS} producers already`);
+        throw new TonyError('USAGE', `the feed already has ${MAXIMUM_PRODUCERS} producers, the maximum`);
       producer = { received: 0, taken: 0, takenAhead: new Set(), last: null, bytes: 0 };
       this.#producers.set(id, producer);
     }
@@ -267,7 +267,7 @@ export class FeedQueue {
 
   #known(id: string): Producer {
     const producer = this.#producers.get(id);
-    if (producer === undefined) throw new TonyError('INTERNAL', `the feed knows no producer ${id}`);
+    if (producer === undefined) throw new TonyError('INTERNAL', `the feed does not know producer ${id}`);
     return producer;
   }
 }

@@ -106,9 +106,9 @@ export class Feeds {
     const before = links.get(link.producer);
     links.set(link.producer, link);
     // The producer has reconnected, so its previous connection is dead.
-    before?.refuse(new Error('the producer has come again'));
+    before?.refuse(new Error('the producer has connected again'));
     this.#options.note();
-    this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer feeds the job');
+    this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer has connected');
     link.send({ expected, ...this.#progress(feed, link, this.#room()), over: false });
     // Every producer's window is smaller now.
     this.#tellAll();
@@ -120,16 +120,17 @@ export class Feeds {
     const { queue } = feed;
     if (message.chunk) {
       const records = message.chunk.records ?? [];
-      if (records.length > MAXIMUM_CHUNK_RECORDS) throw new TonyError('USAGE', `a chunk has at most ${MAXIMUM_CHUNK_RECORDS} records`);
+      if (records.length > MAXIMUM_CHUNK_RECORDS)
+        throw new TonyError('USAGE', `a chunk may contain at most ${MAXIMUM_CHUNK_RECORDS} records`);
       // One chunk may exceed the window; otherwise a record larger than the window could never be sent. The producer may still use a larger
       // window from when there were fewer producers: it reconnects, learns the new window, and waits.
       if (queue.bytesOf(link.producer) > this.#window() * 2 + MAXIMUM_RECORD_BYTES) {
-        throw new TonyError('INTERNAL', 'the producer sends more than its window');
+        throw new TonyError('INTERNAL', 'the producer has exceeded its send window');
       }
       // The chunk was in flight when other chunks took the last room: the producer reconnects, learns that there is no room, and waits. A
       // chunk already assigned to a reader is accepted anyway, because the reader takes no other chunk until it arrives.
       if (this.#held() + bytesOf(records) > MAXIMUM_HELD_BYTES && !queue.isAwaited(link.producer, message.chunk.sequence)) {
-        throw new TonyError('INTERNAL', 'the feeds are full');
+        throw new TonyError('INTERNAL', 'the buffer of the feeds is full');
       }
       if (queue.put(link.producer, message.chunk.sequence, records)) this.#options.changed();
       this.#tellOfRoom();
@@ -146,7 +147,10 @@ export class Feeds {
     feed.told.delete(link);
     if (feed.links.get(link.producer) !== link) return;
     feed.links.delete(link.producer);
-    this.#options.log.info({ feed: link.feed, producer: link.producer, ended: feed.queue.isDone(link.producer) }, 'a producer has gone');
+    this.#options.log.info(
+      { feed: link.feed, producer: link.producer, ended: feed.queue.isDone(link.producer) },
+      'a producer has disconnected',
+    );
     this.#tellAll();
   };
 
@@ -165,14 +169,14 @@ export class Feeds {
 
   close(): void {
     for (const { links } of this.#feeds.values()) {
-      for (const link of [...links.values()]) link.refuse(new Error('the ApplicationMaster ends'));
+      for (const link of [...links.values()]) link.refuse(new Error('the ApplicationMaster is exiting'));
     }
   }
 
   #open(name: string): Feed {
     let feed = this.#feeds.get(name);
     if (feed === undefined) {
-      if (this.#feeds.size >= MAXIMUM_FEEDS) throw new TonyError('USAGE', `a job has at most ${MAXIMUM_FEEDS} feeds`);
+      if (this.#feeds.size >= MAXIMUM_FEEDS) throw new TonyError('USAGE', `a job may have at most ${MAXIMUM_FEEDS} feeds`);
       feed = { queue: new FeedQueue(), links: new Map(), told: new Map() };
       this.#feeds.set(name, feed);
     }
@@ -238,7 +242,7 @@ export class Feeds {
 function parse<T>(schema: z.ZodType<T>, body: unknown): T {
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
-  throw new TonyError('DATA_INVALID', `a question to a feed is not as it should be: ${parsed.error.issues[0]?.message}`);
+  throw new TonyError('DATA_INVALID', `a request to a feed is invalid: ${parsed.error.issues[0]?.message}`);
 }
 
 function readerOf({ containerId, generation }: Asker, reader: string): string {

@@ -73,7 +73,10 @@ export class Services {
       return { head: Buffer.from(JSON.stringify({ answer: answered.answer })), body: answered.body ?? NOTHING };
     } catch (error) {
       const known = error instanceof TonyError ? error : new TonyError('INTERNAL', messageOf(error), { cause: error });
-      this.#options.log.warn({ container: call.containerId, service: call.service, error: messageOf(error) }, 'a service refused');
+      this.#options.log.warn(
+        { container: call.containerId, service: call.service, error: messageOf(error) },
+        'a service rejected a request',
+      );
       // A refusal is binding like a promise: a superseded attempt must not send it.
       this.#note();
       if (!(await this.#isDurable())) return null;
@@ -113,7 +116,7 @@ export class Services {
         if (this.#feeds.leave(call, parseBody(call.body))) this.#note();
         return (await this.#isDurable()) ? { answer: 'left' } : null;
       default:
-        throw new TonyError('USAGE', `there is no service ${call.service}`, { hint: 'Use the same version of tony-ts everywhere.' });
+        throw new TonyError('USAGE', `unknown service ${call.service}`, { hint: 'Use the same version of tony-ts on all machines.' });
     }
   }
 
@@ -197,7 +200,7 @@ export class Services {
       this.#feeds.restore(feeds);
     } catch (error) {
       // Readers get SPLITS_FORGOTTEN and report their splits again.
-      this.#options.log.error({ error: messageOf(error) }, 'what an earlier attempt has promised is unreadable');
+      this.#options.log.error({ error: messageOf(error) }, 'could not read the commitments of an earlier attempt');
     }
     // The notes may contain promises that the previous attempt could not confirm. This attempt stores them as its own before it answers.
     this.#note();
@@ -208,6 +211,6 @@ function parseBody(body: Uint8Array): unknown {
   try {
     return JSON.parse(Buffer.from(body).toString('utf8'));
   } catch (error) {
-    throw new TonyError('DATA_INVALID', `a question is no JSON: ${messageOf(error)}`);
+    throw new TonyError('DATA_INVALID', `a request is not valid JSON: ${messageOf(error)}`);
   }
 }

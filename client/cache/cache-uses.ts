@@ -123,7 +123,7 @@ export class CacheUses {
   }
 
   #add({ use, hashes, damaged, folder }: ReadJob, running: boolean): void {
-    if (damaged && running) this.gaps.push(`${joinUri(folder, 'job.json')} cannot be read, and its job may still run.`);
+    if (damaged && running) this.gaps.push(`${joinUri(folder, 'job.json')} cannot be read, and its job may still be running.`);
     for (const hash of hashes) {
       const known = this.#byHash.get(hash) ?? { last: use, running: new Set() };
       if (use.submittedAt > known.last.submittedAt) known.last = use;

@@ -232,7 +232,7 @@ describe('a job.json that cannot be read', () => {
   test('nor may histories be missing', async () => {
     const store = saying('forgotten');
     store.places = async () => ({ found: [], message: 'The newest histories may be missing.' });
-    const message = 'The newest histories may be missing. What uses the cache is not known, and nothing more is removed.';
+    const message = 'The newest histories may be missing. The files in use are therefore unknown, and nothing more was removed.';
     await expect(pruned(store)).rejects.toMatchObject({ code: 'JOB_UNREADABLE', message });
   });
 

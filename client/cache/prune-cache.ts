@@ -146,8 +146,8 @@ async function putBack(storage: Storage, aside: string, uri: string): Promise<vo
 
 function refuseGaps({ gaps: [first] }: CacheUses): void {
   if (first === undefined) return;
-  throw new TonyError('JOB_UNREADABLE', `${first} What uses the cache is not known, and nothing more is removed.`, {
-    hint: 'Prune again when the job has ended. If it never started, remove its folder. Of too many histories remove old ones: tony-ts history prune.',
+  throw new TonyError('JOB_UNREADABLE', `${first} The files in use are therefore unknown, and nothing more was removed.`, {
+    hint: 'Prune again when the job has ended. If it never started, remove its folder. If there are too many histories, run `tony-ts history prune`.',
   });
 }
 

@@ -28,7 +28,7 @@ test('more tags are refused with the number that the job may have', () => {
   expect(refused(numbered(9))).toMatchObject({
     code: 'JOB_INVALID',
     message:
-      'The application would have 11 tags: 9 of the job and 2 of tony-ts, which tell what its roles ask for. yarn.resourcemanager.application.max-tags is 10.',
+      'The application would have 11 tags: 9 of the job and 2 of tony-ts, which record what its roles request. yarn.resourcemanager.application.max-tags is 10.',
     hint: 'List at most 8 under `tags` in job.yaml. If the ResourceManager has another limit, set it in the yarn-site.xml of HADOOP_CONF_DIR too.',
   });
   const roles = `{${numbered(16).map((name) => `${name}-with-a-rather-long-name: {}`)}}`;
@@ -40,7 +40,7 @@ test('a tag that is longer than the cluster takes is refused, with whose it is',
   const limits = { 'yarn.resourcemanager.application.max-tag.length': '30' };
   expect(refused(['x'.repeat(31)], { limits: { ...limits, 'yarn.resourcemanager.application.max-tag.length': '60' } })).toBeNull();
   expect(refused([], { limits })).toMatchObject({
-    message: expect.stringMatching(/^The tag that tells what the job asks for, tony-roles:/),
+    message: expect.stringMatching(/^The tag that records what the job requests, tony-roles:/),
   });
   expect(refused(['x'.repeat(70)], { limits: { 'yarn.resourcemanager.application.max-tag.length': '60' } })).toMatchObject({
     message: expect.stringMatching(/^Tag x{70} has 70 characters; yarn\.resourcemanager\.application\.max-tag\.length is 60\.$/),

@@ -47,7 +47,7 @@ export async function openCluster({ resourceManager, staging, environment = proc
   if (configuration.secure) {
     throw new TonyError(
       'CLUSTER_SECURE',
-      `The cluster ${configuration.resourceManagers[0]} asks for Kerberos, which this version cannot speak.`,
+      `The cluster ${configuration.resourceManagers[0]} requires Kerberos, which tony-ts does not support.`,
     );
   }
   const user = hadoopUser(environment);

@@ -48,7 +48,7 @@ test('without any the defaults hold', async () => {
 test('mistakes name the file', async () => {
   put(own, 'histori: {}');
   const loading = loadSite({ folders: [own], storage: holding({}), defaultFs: 'hdfs://nn' });
-  await expect(loading).rejects.toThrow(`${join(own, 'tony-site.yaml')}:1:1  histori: is no key here; did you mean \`history\`?`);
+  await expect(loading).rejects.toThrow(`${join(own, 'tony-site.yaml')}:1:1  histori: is not a known key; did you mean \`history\`?`);
   mkdirSync(join(hadoop, 'tony-site.yaml'), { recursive: true });
   await expect(loadSite({ folders: [hadoop], storage: holding({}), defaultFs: 'hdfs://nn' })).rejects.toMatchObject({
     code: 'SITE_UNREADABLE',

@@ -34,7 +34,7 @@ export async function connectJob(applicationId: string, options: ConnectOptions 
 export function checkId(applicationId: string): 'local' | 'cluster' {
   if (isLocalId(applicationId)) return 'local';
   if (/^application_\d+_\d{4,}$/.test(applicationId)) return 'cluster';
-  throw new TonyError('USAGE', `"${applicationId}" is no application id.`, {
-    hint: 'An id looks like application_1795225023264_0001, or local_1795225023264_0001 for a job of this machine.',
+  throw new TonyError('USAGE', `"${applicationId}" is not an application ID.`, {
+    hint: 'Use the form application_1795225023264_0001, or local_1795225023264_0001 for a local job.',
   });
 }

@@ -96,7 +96,7 @@ test('a function that has not returned is an error, and nothing of a job without
   const called = new JobHandle(over(FINE), undefined, true);
   await expect(called.result()).rejects.toMatchObject({
     code: 'JOB_FAILED',
-    message: "application_1_0001 has ended, but its function did not return: the chief's program ended before.",
+    message: "application_1_0001 has ended, but its function did not return: the chief's program exited first.",
   });
   const returned = new JobHandle(over(FINE, { output: '{"version":1}' }), undefined, true);
   expect(await returned.result()).toBeUndefined();
@@ -107,7 +107,7 @@ test('a local job that does not exist cannot be attached', async () => {
   onTestFinished(() => rmSync(localRoot, { recursive: true }));
   await expect(attachJob('local_1_0001', { localRoot })).rejects.toMatchObject({
     code: 'APPLICATION_UNKNOWN',
-    message: expect.stringContaining('There is no local job local_1_0001'),
+    message: expect.stringContaining('The local job local_1_0001'),
   });
 });
 

@@ -52,7 +52,7 @@ export class JobHandle<T = unknown> {
       if (this.#closing.signal.aborted) return;
       // An error thrown by the caller's own function propagates to the caller.
       if (!(error instanceof TonyError)) throw error;
-      say(`The logs cannot be followed: ${messageOf(error)}`);
+      say(`Cannot follow the logs: ${messageOf(error)}`);
     }
   }
 
@@ -97,8 +97,8 @@ export class JobHandle<T = unknown> {
     }
     const bytes = await patiently(() => this.#connection.output(RESULT_FILE, MOST_JSON_BYTES + 1024), options);
     if (bytes === null && this.#calls) {
-      throw new TonyError('JOB_FAILED', `${this.id} has ended, but its function did not return: the chief's program ended before.`, {
-        hint: 'Return from the function; process.exit() within it ends the program without a value.',
+      throw new TonyError('JOB_FAILED', `${this.id} has ended, but its function did not return: the chief's program exited first.`, {
+        hint: 'Return from the function. process.exit() within it ends the program without a value.',
       });
     }
     if (bytes === null) return undefined as T;

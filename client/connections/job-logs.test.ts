@@ -212,7 +212,7 @@ test('a task that is started again goes on under its name, which is said', async
     { tail: 5 },
   );
   expect(texts).toEqual(['before', 'after']);
-  expect(notices).toEqual(['worker:0 is started again, in another container.']);
+  expect(notices).toEqual(['worker:0 has restarted in another container.']);
 });
 
 test('one log that cannot be read does not hide the others', async () => {

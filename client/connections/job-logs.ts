@@ -209,7 +209,7 @@ class Restarts {
     const newest = new Map(sources.map(({ task, containerId }) => [task, containerId]));
     for (const [task, containerId] of newest) {
       // A container that is listed late may be older than the known ones.
-      if (!first && this.#newest.has(task) && !this.#known.has(containerId)) this.#onNotice(`${task} is started again, in ${containerId}.`);
+      if (!first && this.#newest.has(task) && !this.#known.has(containerId)) this.#onNotice(`${task} has restarted in ${containerId}.`);
     }
     for (const { containerId } of sources) this.#known.add(containerId);
     this.#newest = newest;
@@ -297,7 +297,7 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   if (mayCome && (planned.length === 0 || isElastic(task, observation))) return { tasks: [task], sources: [] };
   const meant = suggest(task, [...all, ...all.map((name) => name.split(':')[0] ?? name)]);
   throw new TonyError('TASK_UNKNOWN', `The job has no task ${task}${meant === undefined ? '' : `; did you mean ${meant}?`}`, {
-    hint: programs.length === 0 ? 'No container has been started.' : `It has: ${programs.join(', ')}.`,
+    hint: programs.length === 0 ? 'No container has started yet.' : `It has: ${programs.join(', ')}.`,
   });
 }
 
@@ -310,7 +310,7 @@ function isElastic(task: string, { status }: Observation): boolean {
 function nothing(applicationId: string, task: string | undefined, { result }: Observation): TonyError {
   const hint =
     result === null
-      ? 'With -f the command waits for them.'
-      : `YARN collects them some seconds after the end of a job; try again then. tony-ts status ${applicationId} says how it ended.`;
-  return new TonyError('LOGS_UNAVAILABLE', `There are no logs of ${task ?? applicationId} yet.`, { hint });
+      ? 'With -f, the command waits for the logs.'
+      : `YARN aggregates logs some seconds after the end of a job. Try again then. \`tony-ts status ${applicationId}\` shows how the job ended.`;
+  return new TonyError('LOGS_UNAVAILABLE', `${task ?? applicationId} has no logs yet.`, { hint });
 }

@@ -52,7 +52,10 @@ export async function killJob(connection: JobConnection, by: KillReason = 'order
     const { result } = await connection.observe();
     if (result !== null) return { killed: result.state === 'KILLED', impact, observation };
     if (performance.now() > deadline) {
-      throw new TonyError('KILL_FAILED', `${connection.applicationId} was told to end and has not after ${PATIENCE_MS / 1000} s.`);
+      throw new TonyError(
+        'KILL_FAILED',
+        `${connection.applicationId} has not ended within ${PATIENCE_MS / 1000} s after it was told to end.`,
+      );
     }
     await delay(100);
   }

@@ -23,8 +23,8 @@ describe('the end of a local ApplicationMaster', () => {
       logger.info('the gang is complete');
       logger.error({ err: new Error('the port is taken') }, 'the pages could not begin');
     });
-    expect(lastWords(log, '/disk')).toBe('the last it wrote:\nthe gang is complete\nthe pages could not begin: the port is taken');
-    expect(lastWords('Segmentation fault\n', '/disk')).toBe('the last it wrote:\nSegmentation fault');
+    expect(lastWords(log, '/disk')).toBe('its last output:\nthe gang is complete\nthe pages could not begin: the port is taken');
+    expect(lastWords('Segmentation fault\n', '/disk')).toBe('its last output:\nSegmentation fault');
     expect(lastWords('', '/disk')).toBe('');
   });
 });

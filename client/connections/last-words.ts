@@ -21,7 +21,7 @@ export function lastWords(log: string, folder: string, isFull = false): string {
     return `the disk of ${folder} is full. Free space there, or set TONY_LOCAL_DIR to a folder with room, and submit the job again.`;
   }
   const lines = log.trimEnd().split('\n').slice(-MOST_LINES).map(readable);
-  return lines.join('\n') === '' ? '' : `the last it wrote:\n${lines.join('\n')}`;
+  return lines.join('\n') === '' ? '' : `its last output:\n${lines.join('\n')}`;
 }
 
 function readable(line: string): string {

@@ -85,7 +85,7 @@ test('a master that died says so, with its last words', async () => {
     .poll(async () => (await job.observe()).result)
     .toEqual({
       state: 'FAILED',
-      diagnostics: `The ApplicationMaster ended before the job did; the last it wrote:\nError: boom\nSee tony-ts logs ${ID} master.`,
+      diagnostics: `The ApplicationMaster exited before the job ended; its last output:\nError: boom\nSee tony-ts logs ${ID} master.`,
     });
 });
 

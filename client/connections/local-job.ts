@@ -81,7 +81,9 @@ export class LocalJob implements JobConnection {
       const pid = await this.#masterPid();
       const waited = performance.now() - started;
       if (waited > KILL_MS) {
-        throw new TonyError('KILL_FAILED', `${this.applicationId} was told to end and has not.`, { hint: `End process ${pid} yourself.` });
+        throw new TonyError('KILL_FAILED', `${this.applicationId} was told to end but is still running.`, {
+          hint: `Kill process ${pid} yourself.`,
+        });
       }
       // A newly started ApplicationMaster has no signal handler yet: a signal would kill it, and another attempt would continue the job.
       const listens = (await this.#address())?.pid === pid || waited > LISTENING_MS;
@@ -211,7 +213,7 @@ export class LocalJob implements JobConnection {
   /** @throws TonyError APPLICATION_UNKNOWN if the job has neither files nor a history. */
   async mustExist(): Promise<void> {
     if ((await readText(join(this.#paths.job, 'job.json'))) === '' && (await this.#final()) === null) {
-      throw new TonyError('APPLICATION_UNKNOWN', `There is no local job ${this.applicationId} in ${this.#paths.job}.`);
+      throw new TonyError('APPLICATION_UNKNOWN', `The local job ${this.applicationId} does not exist in ${this.#paths.job}.`);
     }
   }
 
@@ -223,7 +225,7 @@ export class LocalJob implements JobConnection {
     const words = lastWords(log, this.#paths.job, await isFull(this.#paths.job));
     return {
       state: 'FAILED',
-      diagnostics: `The ApplicationMaster ended before the job did${words === '' ? '.' : `; ${words}`}\nSee tony-ts logs ${this.applicationId} master.`,
+      diagnostics: `The ApplicationMaster exited before the job ended${words === '' ? '.' : `; ${words}`}\nSee tony-ts logs ${this.applicationId} master.`,
     };
   }
 }

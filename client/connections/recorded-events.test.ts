@@ -103,7 +103,7 @@ test('only those of the types that are asked for', async () => {
 
 test('where nothing may be seen that is said', async () => {
   const connection = { ...(await job(0)), records: noRecords() };
-  await expect(events(connection)).rejects.toThrow('There are no events of local_1_0001 that you may see.');
+  await expect(events(connection)).rejects.toThrow('local_1_0001 has no events that you are allowed to see.');
 });
 
 test('a history with gaps is told from where it goes on', () => {

@@ -118,8 +118,8 @@ class EventReader {
     const history = await readHistory(records);
     if (history !== null) return behind(history.record.entries, this.#last);
     if (this.#last !== null) return [];
-    throw new TonyError('HISTORY_UNKNOWN', `There are no events of ${applicationId} that you may see.`, {
-      hint: "Those of a job that waits for its ApplicationMaster are still to come; those of other users' jobs are for whom acls.view of the job names.",
+    throw new TonyError('HISTORY_UNKNOWN', `${applicationId} has no events that you are allowed to see.`, {
+      hint: "A job that waits for its ApplicationMaster has no events yet. Events of another user's job are visible to the users in acls.view of that job.",
     });
   }
 }

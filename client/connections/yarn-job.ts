@@ -125,8 +125,8 @@ export class YarnJob implements JobConnection {
     const { user, queue } = await this.#known();
     const own = this.#cluster.user;
     if (user === own) return error;
-    return new TonyError('RM_REFUSED', `${this.applicationId} is a job of ${user}, and ${own} may not end it.`, {
-      hint: `Ask ${user}, an administrator of the queue ${queue}, or one of the cluster to end it; acls.modify of a job names users who may.`,
+    return new TonyError('RM_REFUSED', `${this.applicationId} is a job of ${user}, and ${own} is not allowed to end it.`, {
+      hint: `Ask ${user}, an administrator of the queue ${queue}, or an administrator of the cluster to end it. acls.modify of a job lists users who may end it.`,
       cause: error,
     });
   }
@@ -198,7 +198,9 @@ export class YarnJob implements JobConnection {
       if (error instanceof TonyError && error.code === 'APPLICATION_NOT_FOUND') {
         this.#application = this.#forgotten ? this.#application : await this.#remembered();
         if (this.#application !== null) return this.#application;
-        throw new TonyError('APPLICATION_UNKNOWN', `The ResourceManager knows no application ${this.applicationId}.`, { cause: error });
+        throw new TonyError('APPLICATION_UNKNOWN', `The ResourceManager does not know application ${this.applicationId}.`, {
+          cause: error,
+        });
       }
       throw error;
     }

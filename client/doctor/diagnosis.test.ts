@@ -40,6 +40,6 @@ test('an error is a finding, with its hint', async () => {
     throw new TonyError('RM_UNREACHABLE', 'nobody answers');
   };
   expect(await findings([{ name: 'rm', needs: [], look }])).toEqual([
-    { name: 'rm', state: 'bad', text: 'nobody answers', remedy: expect.stringContaining('Check that the ResourceManager runs') },
+    { name: 'rm', state: 'bad', text: 'nobody answers', remedy: expect.stringContaining('Check that the ResourceManager is running') },
   ]);
 });

@@ -31,7 +31,7 @@ export async function* diagnose(checks: readonly Check[]): AsyncGenerator<Findin
     const missing = needs.find((need) => failed.has(need));
     if (missing !== undefined) {
       failed.add(name);
-      yield { name, state: 'unknown', text: `not looked at: ${missing} comes first`, remedy: '' };
+      yield { name, state: 'unknown', text: `not checked: it requires ${missing}`, remedy: '' };
       continue;
     }
     const verdict = await look().catch(

@@ -120,13 +120,13 @@ async function nameNode({ configuration, storage }: HadoopCluster): Promise<Verd
 
 async function identity({ configuration, user, home, storage }: HadoopCluster): Promise<Verdict> {
   const groups = await groupsOfUser(configuration, user, user);
-  const text = `${user}, ${groups.length === 0 ? 'in no group that the cluster knows' : `in ${groups.join(', ')}`}`;
-  if (user === 'dr.who') return bad(text, 'Set HADOOP_USER_NAME: dr.who is everybody who does not say who they are.');
+  const text = `${user}, ${groups.length === 0 ? 'in no group known to the cluster' : `in ${groups.join(', ')}`}`;
+  if (user === 'dr.who') return bad(text, 'Set HADOOP_USER_NAME. Hadoop uses dr.who for requests without a user name.');
   const folder = await storage.stat(home);
   if (folder !== null) return good(text);
   return doubtful(
-    `${text}; ${home} is not there`,
-    `Ask the admin of the cluster to make it (hdfs dfs -mkdir ${home} && hdfs dfs -chown ${user} ${home}).`,
+    `${text}; ${home} does not exist`,
+    `Ask the admin of the cluster to create it (hdfs dfs -mkdir ${home} && hdfs dfs -chown ${user} ${home}).`,
   );
 }
 
@@ -134,10 +134,10 @@ async function clocks(addresses: readonly string[]): Promise<Verdict> {
   const skews = await Promise.all(addresses.map(skewOf));
   const [worst] = skews.filter((skew) => skew !== null).sort((a, b) => Math.abs(b.ms) - Math.abs(a.ms));
   if (worst === undefined)
-    return doubtful('the ResourceManager says no time', 'Compare the clocks of the nodes with that of this machine.');
+    return doubtful('the ResourceManager does not report its time', 'Compare the clocks of the nodes with the clock of this machine.');
   const text = `that of ${worst.address} is ${formatDuration(Math.abs(worst.ms))} ${worst.ms < 0 ? 'behind' : 'ahead'}`;
   return Math.abs(worst.ms) > SKEW_MS
-    ? doubtful(text, 'Run a time service (chrony, ntpd) on all machines: times in logs and histories are wrong otherwise.')
+    ? doubtful(text, 'Run a time service (chrony, ntpd) on all machines. Otherwise, times in logs and histories are wrong.')
     : good(`agree within ${formatDuration(SKEW_MS)}`);
 }
 
@@ -169,9 +169,9 @@ async function queue(resourceManager: ResourceManager, wanted: string): Promise<
   const found = queues.find(({ name, path }) => name === wanted || path === wanted || path === `root.${wanted}`);
   if (found === undefined) {
     const known = queues.map(({ name }) => name).join(', ');
-    return bad(`there is no queue ${wanted}`, `Name one of these by --queue, and as \`queue\` in job.yaml: ${known}.`);
+    return bad(`queue ${wanted} does not exist`, `Choose one of these queues with --queue and as \`queue\` in job.yaml: ${known}.`);
   }
-  const text = `${found.path}: ${found.state}, ${Math.round(found.capacity)} % of the cluster, ${Math.round(found.usedCapacity)} % of that in use`;
+  const text = `${found.path}: ${found.state}, ${Math.round(found.capacity)} % of the cluster, ${Math.round(found.usedCapacity)} % of it in use`;
   return found.state === 'RUNNING' ? good(text) : bad(text, 'Choose another queue, or ask the admin of the cluster to start it.');
 }
 
@@ -179,14 +179,14 @@ async function nodes(resourceManager: ResourceManager): Promise<Verdict> {
   const all = await resourceManager.nodes();
   const usable = all.filter(({ state }) => state === 'RUNNING');
   const largest = [...usable].sort((a, b) => (b.total['memory-mb'] ?? 0) - (a.total['memory-mb'] ?? 0))[0];
-  if (largest === undefined) return bad('none is in use', 'Start the NodeManagers; yarn node -list -all says how they are.');
+  if (largest === undefined) return bad('no node is in use', 'Start the NodeManagers. `yarn node -list -all` shows their state.');
   const gpus = usable.reduce((sum, { total }) => sum + (total['yarn.io/gpu'] ?? 0), 0);
   const unhealthy = all.length - usable.length;
   const counts = `${usable.length} in use${unhealthy > 0 ? `, ${unhealthy} unhealthy` : ''}; ${gpus === 0 ? 'no GPUs' : `${gpus} GPUs`}`;
   const text = `${counts}; the largest (${largest.host}) has ${describeResources(largest.total)}`;
   if ((largest.total['memory-mb'] ?? 0) < LEAST_CONTAINER_MB)
-    return bad(text, `Node with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}: raise yarn.nodemanager.resource.memory-mb.`);
-  return unhealthy > 0 ? doubtful(text, 'yarn node -list -all says what the others suffer from.') : good(text);
+    return bad(text, `Node.js with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}: raise yarn.nodemanager.resource.memory-mb.`);
+  return unhealthy > 0 ? doubtful(text, '`yarn node -list -all` shows why nodes are unhealthy.') : good(text);
 }
 
 async function homes({ storage, configuration, site }: HadoopCluster): Promise<Verdict> {
@@ -196,7 +196,7 @@ async function homes({ storage, configuration, site }: HadoopCluster): Promise<V
 async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
   const site = await cluster.site();
   const unknown = unknownNames(site.quotas, await knownNames(resourceManager));
-  if (unknown.length === 0) return good('name resource types and queues that the cluster has');
+  if (unknown.length === 0) return good('all resource types and queues exist in the cluster');
   return doubtful(
     unknownNameLines(unknown).join('; '),
     `Correct the names in ${site.from}, or add the resource types and queues to the cluster.`,
@@ -209,7 +209,7 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
   try {
     allowed = await queuesForSubmission(configuration, user);
   } catch (error) {
-    return doubtful(messageOf(error), 'Open the port of yarn.resourcemanager.address to this machine; jobs themselves do not need it.');
+    return doubtful(messageOf(error), 'Open the port of yarn.resourcemanager.address to this machine. Jobs do not need it.');
   }
   if (allowed.some((name) => name === wanted || name.endsWith(`.${wanted}`))) return good(`${user} may submit to ${wanted}`);
   const others = allowed.length === 0 ? 'none' : allowed.join(', ');
@@ -278,17 +278,17 @@ function nodeVerdict(settings: Settings, address: string): Verdict {
   if (cacheMb < RUNTIME_MB)
     return doubtful(
       text,
-      `Raise yarn.nodemanager.localizer.cache.target-size-mb above ${RUNTIME_MB}: nodes unpack Node and TensorFlow for each job otherwise.`,
+      `Raise yarn.nodemanager.localizer.cache.target-size-mb above ${RUNTIME_MB}: otherwise, nodes unpack Node.js and TensorFlow for each job.`,
     );
   return checksVirtual
     ? doubtful(
         text,
-        'Ask for at least 1g for each task, or set yarn.nodemanager.vmem-check-enabled to false: Node maps far more memory than it uses.',
+        'Request at least 1g for each task, or set yarn.nodemanager.vmem-check-enabled to false, because Node.js maps far more memory than it uses.',
       )
     : good(text);
 }
 
-const MAKE_ROOM = 'Remove what is not needed (tony-ts cache prune, tony-ts history prune), or ask for more';
+const MAKE_ROOM = 'Free space (tony-ts cache prune, tony-ts history prune), or request more';
 
 async function roomOnHdfs({ configuration, user, home }: HadoopCluster): Promise<Verdict> {
   const place = parseUri(home);
@@ -327,8 +327,8 @@ async function roomHere(environment: NodeJS.ProcessEnv): Promise<Verdict> {
   const { bavail, bsize } = await statfs(folder);
   const text = `${formatBytes(bavail * bsize)} are free in ${folder}; the runtime is not built yet`;
   return bavail * bsize < BUILD_BYTES
-    ? bad(text, `Building it takes ${formatBytes(BUILD_BYTES)}: make room, or name another folder by TONY_CACHE_DIR.`)
-    : good(`${text}: the first submit does it`);
+    ? bad(text, `Building it takes ${formatBytes(BUILD_BYTES)}. Free space, or set TONY_CACHE_DIR to another folder.`)
+    : good(`${text}: the first submission builds it`);
 }
 
 async function staging({ storage, root, user }: HadoopCluster): Promise<Verdict> {
@@ -338,7 +338,7 @@ async function staging({ storage, root, user }: HadoopCluster): Promise<Verdict>
   try {
     await storage.write(file, bytes);
     const read = await storage.read(file);
-    if (!bytes.equals(read)) return bad(`${root} gives back other bytes than were written`, 'Run hdfs fsck on it.');
+    if (!bytes.equals(read)) return bad(`${root} returns other bytes than were written`, 'Run hdfs fsck on it.');
   } finally {
     await storage.remove(file);
   }

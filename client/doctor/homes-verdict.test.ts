@@ -10,7 +10,7 @@ const verdict = (users: readonly string[], homes: readonly string[]) => {
 };
 
 test('homes of all users that the site file names are good', async () => {
-  expect(await verdict(['*'], [])).toEqual({ state: 'good', text: 'the site file names no user', remedy: '' });
+  expect(await verdict(['*'], [])).toEqual({ state: 'good', text: 'the site file lists no users', remedy: '' });
   expect(await verdict(['*', 'alice', 'bob'], ['alice', 'bob'])).toMatchObject({
     state: 'good',
     text: 'each of the 2 users in quotas.users of the site file has one',
@@ -20,10 +20,12 @@ test('homes of all users that the site file names are good', async () => {
 test('users without a home are named, with the commands that make one', async () => {
   expect(await verdict(['alice', 'bob', '../x'], ['alice'])).toEqual({
     state: 'doubtful',
-    text: 'in quotas.users of the site file, but without a home: bob',
+    text: 'users in quotas.users of the site file without a home folder: bob',
     remedy:
       'Their jobs have no staging folder. As the admin of HDFS: hdfs dfs -mkdir hdfs://nn/user/bob && hdfs dfs -chown bob hdfs://nn/user/bob',
   });
   const many = Array.from({ length: 40 }, (_, at) => `u${at}`);
-  expect((await verdict(many, ['u0'])).text).toBe('in quotas.users of the site file, but without a home: u1, u2, u3, u4, u5 and 34 more');
+  expect((await verdict(many, ['u0'])).text).toBe(
+    'users in quotas.users of the site file without a home folder: u1, u2, u3, u4, u5 and 34 more',
+  );
 });

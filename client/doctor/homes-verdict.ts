@@ -17,7 +17,7 @@ const MOST_NAMED = 5;
  */
 export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: string, users: readonly string[]): Promise<Verdict> {
   const named = users.filter((user) => user !== '*' && isUserName(user)).slice(0, MOST_USERS);
-  if (named.length === 0) return good('the site file names no user');
+  if (named.length === 0) return good('the site file lists no users');
   const missing: string[] = [];
   for (let at = 0; at < named.length; at += AT_ONCE) {
     const batch = named.slice(at, at + AT_ONCE);
@@ -29,7 +29,7 @@ export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: strin
   const more = missing.length > MOST_NAMED ? ` and ${missing.length - MOST_NAMED} more` : '';
   const home = shellWord(joinUri(parent, first));
   return doubtful(
-    `in quotas.users of the site file, but without a home: ${missing.slice(0, MOST_NAMED).join(', ')}${more}`,
+    `users in quotas.users of the site file without a home folder: ${missing.slice(0, MOST_NAMED).join(', ')}${more}`,
     `Their jobs have no staging folder. As the admin of HDFS: hdfs dfs -mkdir ${home} && hdfs dfs -chown ${shellWord(first)} ${home}`,
   );
 }

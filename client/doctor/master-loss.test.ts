@@ -12,7 +12,7 @@ test("YARN's defaults are too long: programs end before a second ApplicationMast
   expect(verdict).toEqual(masterLoss(settings('600000', '600000')));
   expect(verdict).toMatchObject({
     state: 'doubtful',
-    text: 'the ResourceManager replaces an ApplicationMaster on a lost node within 13 min 20 s; programs go on without one for 2 min',
+    text: 'the ResourceManager replaces an ApplicationMaster on a lost node within 13 min 20 s; programs continue without one for 2 min',
     remedy: expect.stringContaining('Lower yarn.am.liveness-monitor.expiry-interval-ms to 60000: '),
   });
 });

@@ -17,10 +17,10 @@ export function masterLoss(settings: ReadonlyMap<string, string>): Verdict {
   const [master, node] = [MASTER_EXPIRY, NODE_EXPIRY].map((name) => Number(settings.get(name) ?? DEFAULT_EXPIRY_MS)) as [number, number];
   const noticedMs = Math.ceil((Math.min(master, node) * 4) / 3);
   const seconds = formatDuration(1000 * Math.ceil(noticedMs / 1000));
-  const text = `the ResourceManager replaces an ApplicationMaster on a lost node within ${seconds}; programs go on without one for ${formatDuration(LEAST_LEASE_MS)}`;
+  const text = `the ResourceManager replaces an ApplicationMaster on a lost node within ${seconds}; programs continue without one for ${formatDuration(LEAST_LEASE_MS)}`;
   if (noticedMs + START_MS <= LEAST_LEASE_MS) return good(text);
   return doubtful(
     text,
-    `Lower ${MASTER_EXPIRY} to ${LEAST_LEASE_MS / 2}: programs end before a second ApplicationMaster finds them otherwise, and training goes back to a checkpoint.`,
+    `Lower ${MASTER_EXPIRY} to ${LEAST_LEASE_MS / 2}: otherwise, programs exit before a second ApplicationMaster finds them, and training resumes from a checkpoint.`,
   );
 }

@@ -47,7 +47,9 @@ describe('records from standard input', () => {
 
 it('says what a feed does', () => {
   const progress = { written: 5, taken: 3, readers: 1, reason: '', state: 'connected' } as const;
-  expect(describeProgress(progress)).toBe('feeding 1 worker: 5 records written, 3 taken');
-  expect(describeProgress({ ...progress, state: 'full' })).toBe('the job has enough for now: 5 records written, 3 taken');
+  expect(describeProgress(progress)).toBe('feeding 1 worker: 5 records written, 3 received');
+  expect(describeProgress({ ...progress, state: 'full' })).toBe(
+    'the job accepts no more records at the moment: 5 records written, 3 received',
+  );
   expect(describeProgress({ ...progress, state: 'waiting', reason: 'nobody is there' })).toMatch(/^waiting: nobody is there \(/);
 });

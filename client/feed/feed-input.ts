@@ -49,6 +49,6 @@ async function* tfRecordsOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer
 
 function tooLong(): TonyError {
   return new TonyError('DATA_INVALID', `a line has more than ${MAXIMUM_RECORD_BYTES} bytes`, {
-    hint: 'Is it text? --format tfrecord is for binary records.',
+    hint: 'Check that the input is text. For binary records, use --format tfrecord.',
   });
 }

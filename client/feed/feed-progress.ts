@@ -25,14 +25,14 @@ export function progressLine(stream: NodeJS.WriteStream): { show(progress: FeedP
 /** The reason comes from the job, which may be another user's, so it is sanitised. */
 export function describeProgress({ state, reason: said, written, taken, readers }: FeedProgress): string {
   const reason = harmless(said);
-  const counts = `${written} records written, ${taken} taken`;
+  const counts = `${written} records written, ${taken} received`;
   switch (state) {
     case 'waiting':
       return `waiting: ${reason} (${counts})`;
     case 'connected':
       return reason === '' ? `feeding ${readers} ${readers === 1 ? 'worker' : 'workers'}: ${counts}` : `waiting: ${reason} (${counts})`;
     case 'full':
-      return `the job has enough for now: ${counts}`;
+      return `the job accepts no more records at the moment: ${counts}`;
     case 'over':
       return `done: ${counts}`;
   }

@@ -71,7 +71,7 @@ export async function openFeed(applicationId: string, name: string, options: Fee
     ['producer', producer],
   ]) {
     if (!/^[\w.-]{1,100}$/.test(text as string))
-      throw new TonyError('USAGE', `"${text}" is no name of a ${what}: it has letters, digits, points and dashes.`);
+      throw new TonyError('USAGE', `"${text}" is not a valid name of a ${what}: use letters, digits, dots and dashes.`);
   }
   const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {
@@ -141,9 +141,12 @@ export class FeedWriter {
   async write(record: FeedRecord): Promise<void> {
     const bytes = bytesOf(record);
     if (bytes.length > MAXIMUM_RECORD_BYTES) {
-      throw new TonyError('USAGE', `a record of ${bytes.length} bytes is too large for a feed; it may have ${MAXIMUM_RECORD_BYTES}.`);
+      throw new TonyError(
+        'USAGE',
+        `a record of ${bytes.length} bytes is too large for a feed; the limit is ${MAXIMUM_RECORD_BYTES} bytes.`,
+      );
     }
-    if (this.#isEnded) throw new TonyError('USAGE', 'the feed was ended: nothing can be written after that.');
+    if (this.#isEnded) throw new TonyError('USAGE', 'the feed has ended and accepts no more records.');
     this.#throwFailure();
     if (this.#recordBytes + bytes.length > CHUNK_BYTES) this.#cut();
     this.#records.push(bytes);
@@ -204,7 +207,7 @@ export class FeedWriter {
             const why = result.diagnostics === '' ? '' : `: ${result.diagnostics}`;
             throw new TonyError(
               'FEED_ENDED',
-              `${this.#job.applicationId} has ended (${result.state}) before it had taken everything${why}`,
+              `${this.#job.applicationId} ended (${result.state}) before it had received all records${why}`,
             );
           }
           if (status === null) this.#reason = 'the job waits for the cluster';
@@ -238,7 +241,7 @@ export class FeedWriter {
           this.#closing.signal.removeEventListener('abort', stop);
           this.#connection = null;
           this.#reason = reason;
-          if (isFinal) reject(new TonyError('FEED_REFUSED', `the job refuses this producer: ${reason}.`));
+          if (isFinal) reject(new TonyError('FEED_REFUSED', `the job rejected this producer: ${reason}.`));
           else resolve(hasSpoken);
         },
       });
@@ -364,7 +367,7 @@ function bytesOf(record: FeedRecord): Uint8Array {
   // Copied, because the caller may reuse its buffer while the record waits to be sent.
   if (ArrayBuffer.isView(record)) return Uint8Array.from(new Uint8Array(record.buffer, record.byteOffset, record.byteLength));
   if (types.isAnyArrayBuffer(record)) return Uint8Array.from(new Uint8Array(record));
-  throw new TonyError('USAGE', `A feed takes texts and bytes, and not ${kindOf(record)}.`, {
+  throw new TonyError('USAGE', `A feed accepts strings and bytes, not ${kindOf(record)}.`, {
     hint: 'Write JSON.stringify(value), or the bytes that your program decodes.',
   });
 }

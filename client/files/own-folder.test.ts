@@ -31,6 +31,6 @@ test.skipIf(process.getuid?.() !== 0)('a folder of another user is refused, one 
   await chown(folder, 4712, 4712);
   await expect(refuseForeignFolder(folder, 'TONY_CACHE_DIR', 4711)).rejects.toMatchObject({
     code: 'FOLDER_UNSAFE',
-    hint: 'Name a folder of your own with TONY_CACHE_DIR.',
+    hint: 'Choose a folder of your own with TONY_CACHE_DIR.',
   });
 });

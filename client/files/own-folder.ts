@@ -21,7 +21,7 @@ export async function refuseForeignFolder(folder: string, variable: string, user
     ? `belongs to another user (uid ${found.uid})`
     : `can be written by other users (mode ${(found.mode & 0o777).toString(8)})`;
   const remedy = isForeign ? '' : `Run chmod go-w ${folder}, or name`;
-  throw new TonyError('FOLDER_UNSAFE', `The folder ${folder} ${why}: they could change what your jobs run.`, {
-    hint: `${remedy === '' ? 'Name' : remedy} a folder of your own with ${variable}.`,
+  throw new TonyError('FOLDER_UNSAFE', `The folder ${folder} ${why}, who could change the programs that your jobs run.`, {
+    hint: `${remedy === '' ? 'Choose' : remedy} a folder of your own with ${variable}.`,
   });
 }

@@ -160,7 +160,7 @@ test('TensorBoard starts when a job that has summaries is opened; why it cannot 
   const { url, woken } = await open(everybody());
   const job = `${url}jobs/alice/${FIRST}`;
   const tensorboard = async () => ((await (await fetch(`${job}/tony/api/job?user.name=alice`)).json()) as JobStatus).tensorboard;
-  expect(await tensorboard()).toEqual({ state: 'waiting', message: 'TensorBoard starts when it is opened.' });
+  expect(await tensorboard()).toEqual({ state: 'waiting', message: 'TensorBoard starts when you open it.' });
   await fetch(`${job}/?user.name=alice`);
   await expect.poll(tensorboard).toEqual({ state: 'unavailable', message: 'The job has written no summaries.' });
   mkdirSync(join(root, 'history', FIRST, 'summaries', 'train'), { recursive: true });

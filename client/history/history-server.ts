@@ -185,10 +185,10 @@ export class HistoryServer implements JobPages {
   #listed(visitor: Visitor, query: URLSearchParams): Promise<HistoryList> {
     const limit = query.get('limit') ?? String(DEFAULT_JOBS);
     const state = query.get('state') ?? undefined;
-    if (!/^\d{1,6}$/.test(limit)) throw new TonyError('USAGE', '`limit` is a whole number.');
-    if (state !== undefined && !STATES.includes(state)) throw new TonyError('USAGE', `\`state\` is one of ${STATES.join(', ')}.`);
+    if (!/^\d{1,6}$/.test(limit)) throw new TonyError('USAGE', '`limit` must be a whole number.');
+    if (state !== undefined && !STATES.includes(state)) throw new TonyError('USAGE', `\`state\` must be one of ${STATES.join(', ')}.`);
     const user = query.get('user');
-    if (user !== null && !isUserName(user)) throw new TonyError('USAGE', '`user` is the name of a user.');
+    if (user !== null && !isUserName(user)) throw new TonyError('USAGE', '`user` must be a user name.');
     const wanted = {
       user,
       state: state as JobStatus['state'] | undefined,

@@ -63,7 +63,7 @@ export interface RunningHistoryServer {
 export async function serveHistory(options: ServeOptions): Promise<RunningHistoryServer> {
   const { auth, listen, port, log, local } = options;
   if (auth === 'simple' && local) {
-    throw new TonyError('USAGE', '--auth simple is for the histories of a cluster.', { hint: 'Leave out --local, or --auth.' });
+    throw new TonyError('USAGE', '--auth simple works only with the histories of a cluster.', { hint: 'Remove --local or --auth.' });
   }
   const store = await openHistoryStore(pickOptions<StoreOptions>(options, STORE_OPTIONS));
   const closers: (() => Promise<void> | void)[] = [() => store.close()];

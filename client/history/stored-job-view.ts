@@ -89,7 +89,7 @@ export class StoredJobView implements JobView {
     const dir = await this.summaryDir();
     if (dir === null) {
       const { summaryDir } = await this.status();
-      return { runs: [], message: `The summaries are not with the history, but in ${summaryDir}: tony-ts tensorboard shows them.` };
+      return { runs: [], message: `The summaries are not in the history but in ${summaryDir}. \`tony-ts tensorboard\` shows them.` };
     }
     if (this.#scalars?.dir !== dir) {
       this.#scalars?.reader.close();
@@ -117,7 +117,7 @@ export class StoredJobView implements JobView {
     const piece = await store.log(place, containerId, file, tail);
     if (piece === null) {
       const why = status.finishedAt === null ? 'are collected when the job has ended' : 'are gone, or not collected yet';
-      throw new TonyError('LOGS_UNAVAILABLE', `There is no ${file} of ${task}: its logs ${why}.`);
+      throw new TonyError('LOGS_UNAVAILABLE', `${task} has no ${file}: its logs ${why}.`);
     }
     return { text: Buffer.from(piece.bytes).toString('utf8'), skipped: piece.end - piece.bytes.length };
   }

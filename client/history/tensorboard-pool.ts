@@ -91,7 +91,7 @@ export class TensorBoardPool {
       },
       (error: unknown) => {
         slot.failure = messageOf(error);
-        this.#options.log.warn({ error: slot.failure }, 'TensorBoard could not be started');
+        this.#options.log.warn({ error: slot.failure }, 'could not start TensorBoard');
       },
     );
     return '';
@@ -110,7 +110,7 @@ export class TensorBoardPool {
 
   status(summaryDir: string): TensorBoardStatus {
     const slot = this.#slots.get(summaryDir);
-    if (slot === undefined) return { state: 'waiting', message: 'TensorBoard starts when it is opened.' };
+    if (slot === undefined) return { state: 'waiting', message: 'TensorBoard starts when you open it.' };
     if (slot.failure !== '') return { state: 'unavailable', message: slot.failure };
     return slot.ready?.status() ?? { state: 'starting', message: 'TensorBoard is starting.' };
   }
@@ -143,7 +143,7 @@ export class TensorBoardPool {
     const slot = this.#slots.get(summaryDir);
     this.#slots.delete(summaryDir);
     const ending = (async () => (await slot?.running)?.close())()
-      .catch((error: unknown) => void this.#options.log.warn({ error: messageOf(error) }, 'TensorBoard could not be ended'))
+      .catch((error: unknown) => void this.#options.log.warn({ error: messageOf(error) }, 'could not stop TensorBoard'))
       .finally(() => this.#endings.delete(ending));
     this.#endings.add(ending);
   }
@@ -153,7 +153,7 @@ export class TensorBoardPool {
 export class PooledTensorBoard implements TensorBoardTarget {
   readonly #pool: TensorBoardPool;
   #summaryDir: string | null = null;
-  #refusal: TensorBoardStatus | null = { state: 'waiting', message: 'TensorBoard starts when it is opened.' };
+  #refusal: TensorBoardStatus | null = { state: 'waiting', message: 'TensorBoard starts when you open it.' };
 
   constructor(pool: TensorBoardPool) {
     this.#pool = pool;

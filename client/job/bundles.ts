@@ -8,7 +8,7 @@ export async function bundlesFolder(): Promise<string> {
     const folder = fileURLToPath(new URL(place, import.meta.url));
     if (await stat(`${folder}/application-master.mjs`).catch(() => null)) return folder;
   }
-  throw new TonyError('BUNDLES_MISSING', 'The programs that run in containers have not been built.');
+  throw new TonyError('BUNDLES_MISSING', 'The bundles that run in containers are not built.');
 }
 
 /** Node.js flags for the ApplicationMaster: it needs little memory, and the queue is charged for the container's memory. */

@@ -105,7 +105,9 @@ async function* paddedContent(file: string, size: number, digest: string | undef
     yield chunk as Buffer;
   }
   if (sent !== size || hash.digest('hex') !== digest) {
-    throw new TonyError('SOURCE_UNREADABLE', `${file} changed while it was packed.`, { hint: 'Submit again when nothing writes to it.' });
+    throw new TonyError('SOURCE_UNREADABLE', `${file} changed while it was packed.`, {
+      hint: 'Submit again when no program writes to it.',
+    });
   }
   const rest = size % BLOCK;
   if (rest !== 0) yield Buffer.alloc(BLOCK - rest);

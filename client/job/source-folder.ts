@@ -146,8 +146,8 @@ async function walk(root: string, ignored: Rules | null, links: 'keep' | 'follow
         entries.push({ type: 'file', path: relative, size, executable: (mode & 0o111) !== 0 });
         bytes += size;
       } else {
-        throw new TonyError('SOURCE_UNSAFE', `${absolute} is neither a file nor a folder nor a link.`, {
-          hint: `Remove it, or name it in ${IGNORE_FILE}.`,
+        throw new TonyError('SOURCE_UNSAFE', `${absolute} is not a file, a folder or a link.`, {
+          hint: `Remove it, or list it in ${IGNORE_FILE}.`,
         });
       }
     }
@@ -169,8 +169,8 @@ async function fileBehind(link: string): Promise<{ size: number }> {
     throw unreadable(link, error);
   });
   if (behind.isFile()) return behind;
-  throw new TonyError('SOURCE_UNSAFE', `${link} is a link to a folder; of data, only links to files are followed.`, {
-    hint: 'Name the folder it leads to as data of its own.',
+  throw new TonyError('SOURCE_UNSAFE', `${link} is a link to a folder; in data folders, tony-ts follows only links to files.`, {
+    hint: 'Add the target folder to `data` in job.yaml as an entry of its own.',
   });
 }
 
@@ -181,8 +181,8 @@ async function insideTarget(root: string, link: string): Promise<string> {
   // Also check the final target: a chain of links may leave the folder even though each single link looks harmless.
   const real = await realpath(link).catch(() => aim);
   if (!isInside(root, aim) || !isInside(root, real)) {
-    throw new TonyError('SOURCE_UNSAFE', `${link} is a link to ${target}, outside of the folder ${root} that is shipped.`, {
-      hint: `Put a copy in its place, or name it in ${IGNORE_FILE}.`,
+    throw new TonyError('SOURCE_UNSAFE', `${link} is a link to ${target}, outside of the uploaded folder ${root}.`, {
+      hint: `Replace it with a copy, or list it in ${IGNORE_FILE}.`,
     });
   }
   return path.isAbsolute(target) ? path.relative(path.dirname(link), aim) || '.' : target;

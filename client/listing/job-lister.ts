@@ -169,8 +169,8 @@ export class JobLister {
     if (queues.length === 0 || queues.some(({ name, path }) => isQueue(path, queue) || name === queue)) return;
     const names = queues.map(({ name }) => name);
     const meant = suggest(queue, names);
-    throw new TonyError('USAGE', `There is no queue ${queue}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
-      hint: `The cluster has: ${names.join(', ')}.`,
+    throw new TonyError('USAGE', `The cluster has no queue ${queue}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
+      hint: `Its queues are ${names.join(', ')}.`,
     });
   }
 }

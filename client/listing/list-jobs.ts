@@ -26,8 +26,7 @@ const LIST_OPTIONS: OptionNames<ListOptions> = {
 export async function listJobs(options: ListOptions = {}): Promise<JobSummary[]> {
   checkOptions('listJobs', options, LIST_OPTIONS);
   if (options.local === true) {
-    if (options.user !== undefined)
-      throw new TonyError('USAGE', 'listJobs takes either local or user: the jobs of this machine are your own.');
+    if (options.user !== undefined) throw new TonyError('USAGE', 'listJobs accepts either local or user: local jobs are always your own.');
     const { LOCAL_LIST_OPTIONS, listLocalJobs } = await import('./local-jobs.ts');
     return listLocalJobs(pickOptions<LocalListOptions>(options, LOCAL_LIST_OPTIONS));
   }

@@ -134,11 +134,10 @@ test('a description names lost nodes with the time of each loss, and the program
   });
   const lines = descriptionLines(lost, plain(80), started);
   const at = lines.findIndex((line) => line.includes('lost nodes'));
-  expect(lines.slice(at, at + 4)).toEqual([
+  expect(lines.slice(at, at + 3)).toEqual([
     '  lost nodes   node2:8041 at 2026-11-21 14:03:45',
     '  orphans      worker:1 may still run on node2:8041 for up to 24 s: YARN has',
-    '               given up the container there, and its executor cannot be',
-    '               reached.',
+    '               given up the container on it, and its executor is not reachable.',
   ]);
   // The lost nodes remain listed; the orphaned containers have ended.
   const later = { ...lost, finishedAt: started + 2_000 };

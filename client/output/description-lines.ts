@@ -206,7 +206,7 @@ function checkpointLines({ newest, kept, best }: DescribedCheckpoints, terminal:
   const named = kept?.slice(-STEPS_NAMED) ?? [];
   const more = (kept?.length ?? 0) - named.length;
   const keptText =
-    kept === null ? 'they cannot be listed' : kept.length === 0 ? 'none' : `${more > 0 ? `${more} older ones, ` : ''}${named.join(', ')}`;
+    kept === null ? 'cannot be listed' : kept.length === 0 ? 'none' : `${more > 0 ? `${more} older ones, ` : ''}${named.join(', ')}`;
   return [
     ...fact('newest', newest === 0 ? 'none' : `step ${newest}`, terminal, 0),
     ...fact('kept', keptText, terminal, 0),

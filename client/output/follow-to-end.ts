@@ -64,7 +64,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
     return report.state === 'SUCCEEDED' ? 0 : 1;
   } catch (error) {
     if (!(error instanceof Detached)) throw error;
-    output.leave(`detached; the job goes on. See tony-ts status ${connection.applicationId}`);
+    output.leave(`detached; the job continues. See tony-ts status ${connection.applicationId}`);
     return error.by === 'person' ? 0 : INTERRUPTED;
   } finally {
     release();

@@ -60,7 +60,7 @@ describe('jobTable', () => {
     expect(jobTable(waiting, plain(80), 0).slice(1, 4)).toEqual([
       '  worker:1 got no container',
       '  worker:1 may still run on node2:8041 for up to 24 s: YARN has given up the',
-      '  container there, and its executor cannot be reached.',
+      '  container on it, and its executor is not reachable.',
     ]);
     const lost = Array.from({ length: 50 }, (_, index) => orphanedContainer({ index, node: `node${index}:8041` }));
     expect(jobTable({ ...status, orphanedContainers: lost }, plain(80, 20), 0).length).toBeLessThanOrEqual(18);

@@ -45,7 +45,7 @@ test('after: the same, as it was', () => {
   const over: Observation = { ...training, result: { state: 'SUCCEEDED', diagnostics: '' } };
   const none = killImpact(ID, over, 0);
   expect(none).toMatchObject({ roles: [], running: 0, ranMs: null, state: 'SUCCEEDED' });
-  expect(killedLines({ killed: false, impact: none, observation: over }, plain(80))).toEqual([`${ID} had ended already: SUCCEEDED`]);
+  expect(killedLines({ killed: false, impact: none, observation: over }, plain(80))).toEqual([`${ID} had already ended: SUCCEEDED`]);
 });
 
 test('a job without a checkpoint, and one that waits for its ApplicationMaster', () => {

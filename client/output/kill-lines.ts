@@ -23,7 +23,7 @@ export function killImpactLines(impact: KillImpact, terminal: Terminal): string[
 export function killedLines({ killed, impact, observation }: KillReport, terminal: Terminal): string[] {
   const { applicationId, name, running, tasks } = impact;
   const { result } = observation;
-  if (!killed) return [`${applicationId} had ended already${result === null ? '' : `: ${result.state}`}`];
+  if (!killed) return [`${applicationId} had already ended${result === null ? '' : `: ${result.state}`}`];
   const what = tasks === 0 ? '' : ` (${oneLine(name)}, ${running} of ${tasks} tasks were running)`;
   return [`killed ${applicationId}${what}`, ...factLines(impact, terminal, { has: 'had', are: 'are' })];
 }

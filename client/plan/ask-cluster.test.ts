@@ -116,9 +116,9 @@ test('what is refused is a note, and nothing fails', async () => {
   const { nodes, queue, shortages, notes } = await answers({ nodes: REFUSED, scheduler: REFUSED, apps: REFUSED });
   expect([nodes, queue, shortages]).toEqual([null, null, null]);
   expect(notes).toEqual([
-    'It is not known which nodes have room: The ResourceManager refused: User alice may not.',
-    'It is not known what queue gpu has left: The ResourceManager refused: User alice may not.',
-    'It is not known what running jobs have of the totals of the site file: The ResourceManager refused: User alice may not.',
+    'It is not known which nodes have room: The ResourceManager rejected the request: User alice may not.',
+    'It is not known what queue gpu has left: The ResourceManager rejected the request: User alice may not.',
+    'It is not known what running jobs have of the totals of the site file: The ResourceManager rejected the request: User alice may not.',
   ]);
 });
 

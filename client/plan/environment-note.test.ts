@@ -8,6 +8,6 @@ const notes = (text: string) =>
 test('a PATH of the job or of a role is named; other variables are not', () => {
   expect(notes('env: {PATH_TO: x}\nroles: {worker: {env: {A: b}}}')).toEqual([]);
   expect(notes('env: {PATH: /opt/bin}\nroles: {worker: {}, evaluator: {env: {PATH: /usr/bin}}}')).toEqual([
-    'env and roles.evaluator.env replaces PATH as a whole: commands such as node are found only in the folders that it names.',
+    'env and roles.evaluator.env replaces PATH completely: commands such as node are found only in the folders that it lists.',
   ]);
 });

@@ -7,5 +7,5 @@ export function environmentNotes({ env, roles }: Pick<Job, 'env' | 'roles'>): st
     ...roles.filter((role) => Object.hasOwn(role.env, 'PATH')).map(({ name }) => `roles.${name}.env`),
   ];
   if (places.length === 0) return [];
-  return [`${places.join(' and ')} replaces PATH as a whole: commands such as node are found only in the folders that it names.`];
+  return [`${places.join(' and ')} replaces PATH completely: commands such as node are found only in the folders that it lists.`];
 }

@@ -83,7 +83,7 @@ function roundingNotes(asks: readonly Ask[], { queue }: ClusterRoom): string[] {
     return given === resources.memory ? [] : [`${role} gets ${formatMemory(given)}`];
   });
   if (rounded.length === 0) return [];
-  return [`The ResourceManager gives memory in multiples of ${formatMemory(queue?.memoryStep ?? 1)}: ${rounded.join(', ')}.`];
+  return [`The ResourceManager allocates memory in multiples of ${formatMemory(queue?.memoryStep ?? 1)}: ${rounded.join(', ')}.`];
 }
 
 function headroomOf({ queue }: ClusterRoom): JobPlan['headroom'] {

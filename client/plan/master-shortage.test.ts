@@ -55,13 +55,13 @@ test("a waiting ApplicationMaster's request follows from its tags, and its nodes
 
 test('the resource that is short is named, in the queue and on the nodes', () => {
   expect(shortage([EMPTY_NODE], queueOf({ memory: 8 * GIB, vcores: 16 }))).toBe(
-    'queue root.gpu has nothing left of 16 vcores and the ApplicationMaster asks for 1 vcores',
+    'queue root.gpu has nothing left of 16 vcores and the ApplicationMaster requests 1 vcores',
   );
   expect(shortage([nodeOf({ memory: 4 * GIB, vcores: 0 })], queueOf({ memory: 4 * GIB, vcores: 8 }))).toBe(
-    'no node has 1 vcores free for ApplicationMaster: none has any',
+    'no node has 1 vcores free for ApplicationMaster: no node has any',
   );
   expect(shortage([nodeOf({ memory: 512, vcores: 4 })], null)).toBe(
-    'no node has 1 GiB of memory free for ApplicationMaster: the most is 512 MiB of memory',
+    'no node has 1 GiB of memory free for ApplicationMaster: the maximum is 512 MiB of memory',
   );
 });
 
@@ -74,12 +74,14 @@ test('nothing is said where there is room, or where it is not known whether the 
 test('room that a node holds for the ApplicationMaster itself is no use of the queue', () => {
   const queue = queueOf({ memory: 8 * GIB, vcores: 16 }, { reservedContainers: 1 });
   expect(shortage([EMPTY_NODE], queue, true)).toBeNull();
-  expect(shortage([nodeOf({ memory: 4 * GIB, vcores: 0 })], queue)).toBe('no node has 1 vcores free for ApplicationMaster: none has any');
+  expect(shortage([nodeOf({ memory: 4 * GIB, vcores: 0 })], queue)).toBe(
+    'no node has 1 vcores free for ApplicationMaster: no node has any',
+  );
 });
 
 test("the limit of a user counts where the answer is about the application's user", () => {
   expect(shortage([EMPTY_NODE], queueOf({}), true)).toMatch(
-    /^alice may have at most .* in queue root\.gpu and has .*; the ApplicationMaster asks for/,
+    /^alice may have at most .* in queue root\.gpu and has .*; the ApplicationMaster requests/,
   );
 });
 

@@ -58,7 +58,7 @@ const plan = planOf(
     over: 'wait',
   },
   parts,
-  ['It is not known what running jobs have of the totals of the site file: The ResourceManager refused (HTTP 403): no.'],
+  ['It is not known what running jobs have of the totals of the site file: The ResourceManager rejected the request (HTTP 403): no.'],
 );
 
 test('a plan as a person reads it in 80 columns', () => {
@@ -74,11 +74,12 @@ test('a plan as a person reads it in 80 columns', () => {
     '8 gpus',
     'upload: 1.0 MB (source 12.3 kB, mnist 1.0 MB); on HDFS already: tony 1.5 MB,',
     'mnist 10.0 MB',
-    'The ResourceManager gives memory in multiples of 1 GiB: evaluator gets 1 GiB.',
+    'The ResourceManager allocates memory in multiples of 1 GiB: evaluator gets 1',
+    'GiB.',
     'It is not known what running jobs have of the totals of the site file: The',
-    'ResourceManager refused (HTTP 403): no.',
+    'ResourceManager rejected the request (HTTP 403): no.',
     'will wait because queue root.research.gpu has 1 gpus left of 8 gpus and the job',
-    'asks for 2 gpus',
+    'requests 2 gpus',
   ]);
   expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(80);
 });
@@ -95,12 +96,12 @@ test('verdicts', () => {
   expect(last({ type: 'refused', reasons: ['quotas.total.gpus is 4 gpus'] })[1]).toBe(
     'will be refused because quotas.total.gpus is 4 gpus',
   );
-  const never = 'Each task of role worker asks for 9 gpus. Lower roles.worker.resources.gpus.';
+  const never = 'Each task of role worker requests 9 gpus. Lower roles.worker.resources.gpus.';
   expect(
     last({ type: 'never', reasons: [never] })
       .slice(1)
       .join(' '),
-  ).toBe('can never run because each task of role worker asks for 9 gpus. Lower roles.worker.resources.gpus');
+  ).toBe('can never run because each task of role worker requests 9 gpus. Lower roles.worker.resources.gpus');
 });
 
 test('what would be started on this machine', () => {

@@ -58,7 +58,7 @@ function roomText({ free, maximum }: Headroom, types: readonly string[]): string
     const text = name === 'memory' ? formatMemory : String;
     return [`${text(Math.min(free[name] ?? most, most))} of ${text(most)} ${name}`];
   });
-  return parts.length === 0 ? ': the ResourceManager does not say what it may have' : ` has left: ${parts.join(', ')}`;
+  return parts.length === 0 ? ': the ResourceManager does not report its limits' : ` has left: ${parts.join(', ')}`;
 }
 
 /** `upload: 1.5 MB (source 12.3 kB, tony 1.5 MB); on HDFS already: runtime 180.2 MB` */

@@ -90,7 +90,7 @@ describe('a job waits because', () => {
   test('its queue is full, or one above it', () => {
     expect(reasons([master, workers(3, 1)], { queue: queueOf({ ...EMPTY, gpus: 7 }), nodes: null })).toEqual([
       'waits',
-      'queue root.gpu has 1 gpus left of 8 gpus and the job asks for 3 gpus',
+      'queue root.gpu has 1 gpus left of 8 gpus and the job requests 3 gpus',
     ]);
     const levels = [
       { path: 'root.gpu', maximum: null, used: EMPTY },
@@ -98,14 +98,14 @@ describe('a job waits because', () => {
     ];
     expect(reasons([master], { queue: queueOf(EMPTY, { labels: { '': { levels, user: null, masters: null } } }), nodes: null })).toEqual([
       'waits',
-      'queue root has nothing left of 16 GiB of memory and the job asks for 1 GiB of memory',
+      'queue root has nothing left of 16 GiB of memory and the job requests 1 GiB of memory',
     ]);
   });
 
   test('it asks for more than its queue ever has', () => {
     expect(reasons([master, workers(12, 1)], {})).toEqual([
       'waits',
-      'queue root.gpu may have at most 8 gpus and the job asks for 12 gpus: it runs only when the cluster grows',
+      'queue root.gpu may have at most 8 gpus and the job requests 12 gpus: the job runs only if the cluster grows',
     ]);
   });
 
@@ -114,7 +114,7 @@ describe('a job waits because', () => {
     const queue = queueOf(EMPTY, { labels: { '': { levels: [], user, masters: null } } });
     expect(reasons([master, workers(1, 1)], { queue })).toEqual([
       'waits',
-      'alice may have at most 2 gpus in queue root.gpu and has 2 gpus; the job asks for 1 gpus',
+      'alice may have at most 2 gpus in queue root.gpu and has 2 gpus; the job requests 1 gpus',
     ]);
   });
 
@@ -130,7 +130,7 @@ describe('a job waits because', () => {
 
   test('no node has so much free, or not enough nodes have', () => {
     const nodes = [node('a', { memory: 4 * GIB, vcores: 4, gpus: 1 }), node('b', { memory: 4 * GIB, vcores: 4, gpus: 1 })];
-    expect(reasons([master, workers(1, 2)], { nodes })).toEqual(['waits', 'no node has 2 gpus free for worker: the most is 1 gpus']);
+    expect(reasons([master, workers(1, 2)], { nodes })).toEqual(['waits', 'no node has 2 gpus free for worker: the maximum is 1 gpus']);
     expect(reasons([master, workers(3, 1)], { nodes })).toEqual(['waits', 'the nodes have room for 2 of the 3 containers of worker now']);
     const apart = [node('a', { memory: 4 * GIB, vcores: 4, gpus: 0 }), node('b', { memory: 100, vcores: 4, gpus: 4 })];
     expect(reasons([master, workers(1, 1)], { nodes: apart })).toEqual([
@@ -157,10 +157,10 @@ describe('a job waits because', () => {
   test('the queue is full, and a total of the site file is taken: all of it at once', () => {
     const shortage = { path: 'quotas.users.*.total.gpus', resource: 'gpus', limit: 4, asked: 2, used: 3, holders: ['application_1_0001'] };
     const queue = queueOf({ ...EMPTY, gpus: 7 });
-    const text = 'quotas.users.*.total.gpus is 4 gpus, of which application_1_0001 has 3 gpus, and this job asks for 2 gpus';
+    const text = 'quotas.users.*.total.gpus is 4 gpus, of which application_1_0001 has 3 gpus, and this job requests 2 gpus';
     expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage] })).toEqual([
       'waits',
-      'queue root.gpu has 1 gpus left of 8 gpus and the job asks for 2 gpus',
+      'queue root.gpu has 1 gpus left of 8 gpus and the job requests 2 gpus',
       text,
     ]);
     expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage], over: 'fail' })).toEqual(['refused', text]);
@@ -186,7 +186,7 @@ describe('a job is refused because', () => {
     for (const reaches of [[], ['slow']]) {
       expect(reasons(asks, { nodes, queue: queueOf(EMPTY, { reaches }) })).toEqual([
         'refused',
-        'queue root.gpu may not use nodes labelled fast',
+        'queue root.gpu is not allowed to use nodes labelled fast',
       ]);
     }
     const labels = { ...queueOf(EMPTY).labels, fast: { levels: [], user: null, masters: null } };
@@ -202,10 +202,10 @@ describe('a job can never run because', () => {
     ];
     expect(reasons(asks, {})).toEqual([
       'never',
-      'The ApplicationMaster asks for 20 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower master.memory.',
-      'Each task of role worker asks for 90 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower roles.worker.resources.memory.',
-      'Each task of role worker asks for 9 gpus; the largest container of this cluster has 4 gpus. Lower roles.worker.resources.gpus.',
-      'Each task of role worker asks for 1 of yarn.io/fpga, a resource type that this cluster does not have (memory, vcores, gpus). Remove roles.worker.resources.yarn.io/fpga.',
+      'The ApplicationMaster requests 20 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower master.memory.',
+      'Each task of role worker requests 90 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower roles.worker.resources.memory.',
+      'Each task of role worker requests 9 gpus; the largest container of this cluster has 4 gpus. Lower roles.worker.resources.gpus.',
+      'Each task of role worker requests 1 of yarn.io/fpga, a resource type that this cluster does not have (memory, vcores, gpus). Remove roles.worker.resources.yarn.io/fpga.',
     ]);
   });
 
@@ -217,7 +217,7 @@ describe('a job can never run because', () => {
     const large = ask('worker', 1, { memory: 4 * GIB, vcores: 1, gpus: 1 });
     expect(reasons([large], { nodes })).toEqual([
       'never',
-      'Each task of role worker asks for 4 GiB of memory, 1 vcores, 1 gpus; no node has all of that. Ask for less of it.',
+      'Each task of role worker requests 4 GiB of memory, 1 vcores, 1 gpus; no node has all of it. Request less.',
     ]);
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { usable: false })] })[0]).toBe('waits');
     expect(reasons([large], { nodes: [] })[0]).toBe('waits');

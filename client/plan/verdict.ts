@@ -64,11 +64,11 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
     if (most === undefined) {
       const types = Object.keys(largest).join(', ');
       return [
-        `${each(role)} asks for ${amount} of ${resource}, a resource type that this cluster does not have (${types}). Remove ${setting}.`,
+        `${each(role)} requests ${amount} of ${resource}, a resource type that this cluster does not have (${types}). Remove ${setting}.`,
       ];
     }
     if (amount <= most) return [];
-    const text = `${each(role)} asks for ${describeAmount(resource, amount)}`;
+    const text = `${each(role)} requests ${describeAmount(resource, amount)}`;
     return [`${text}; the largest container of this cluster has ${describeAmount(resource, most)}. Lower ${setting}.`];
   });
   if (reasons.length > 0 || nodes === null) return reasons;
@@ -76,7 +76,7 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
   // Nodes with a label may serve other requests too, so all nodes count for a request without one.
   const candidates = nodeLabel === null ? nodes : nodes.filter(({ labels }) => labels.includes(nodeLabel));
   if (candidates.length === 0 || candidates.some(({ total }) => allows(total, resources, counted))) return [];
-  return [`${each(role)} asks for ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of that. Ask for less of it.`];
+  return [`${each(role)} requests ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of it. Request less.`];
 }
 
 /** Why YARN would reject the job or one of its requests, regardless of free resources. */
@@ -85,7 +85,7 @@ function refusals(needed: readonly Ask[], queue: QueueRoom): string[] {
   const barred = reaches.includes('*') ? [] : labelsOf(needed, queue).filter((label) => label !== '' && !reaches.includes(label));
   return [
     ...(state === 'RUNNING' ? [] : [`queue ${path} is ${state}`]),
-    ...barred.map((label) => `queue ${path} may not use nodes labelled ${label}`),
+    ...barred.map((label) => `queue ${path} is not allowed to use nodes labelled ${label}`),
   ];
 }
 
@@ -115,7 +115,7 @@ function queueReasons(
     const whole = sumOf(asks.map(({ resources, instances }) => times(resources, instances.least)));
     for (const [resource, amount] of asked(whole)) {
       const text = counted(resource)
-        ? (levelReason(room, `${subject} asks for ${describeAmount(resource, amount)}`, { resource, amount, label }) ??
+        ? (levelReason(room, `${subject} requests ${describeAmount(resource, amount)}`, { resource, amount, label }) ??
           userReason(room, queue, user, { subject, resource, amount }))
         : null;
       if (text !== null) reasons.push({ resource, text });
@@ -136,7 +136,7 @@ function levelReason(
     const most = maximum?.[resource];
     if (most === undefined) continue;
     const of = `${describeAmount(resource, most)}${labelled(label)}`;
-    if (amount > most) return `queue ${path} may have at most ${of} and ${asks}: it runs only when the cluster grows`;
+    if (amount > most) return `queue ${path} may have at most ${of} and ${asks}: the job runs only if the cluster grows`;
     const left = Math.max(0, most - (used[resource] ?? 0));
     if (amount > left) return `queue ${path} has ${left === 0 ? 'nothing' : describeAmount(resource, left)} left of ${of} and ${asks}`;
   }
@@ -152,7 +152,7 @@ function userReason(
   const most = own?.maximum[resource];
   const used = own?.used[resource] ?? 0;
   if (most === undefined || used + amount <= most) return null;
-  return `${user} may have at most ${describeAmount(resource, most)} in queue ${path} and has ${describeAmount(resource, used)}; ${subject} asks for ${describeAmount(resource, amount)}`;
+  return `${user} may have at most ${describeAmount(resource, most)} in queue ${path} and has ${describeAmount(resource, used)}; ${subject} requests ${describeAmount(resource, amount)}`;
 }
 
 /** The first ApplicationMaster of a queue may always run. */
@@ -183,7 +183,7 @@ function nodeReasons(
     const unsaid = short.filter(([name]) => !said.some(({ resource }) => resource === name));
     if (short.length > 0) {
       return unsaid.map(([name, amount]) => {
-        const best = most(name) === 0 ? 'none has any' : `the most is ${describeAmount(name, most(name))}`;
+        const best = most(name) === 0 ? 'no node has any' : `the maximum is ${describeAmount(name, most(name))}`;
         return `no node${labelled(label)} has ${describeAmount(name, amount)} free for ${role}: ${best}`;
       });
     }

@@ -4,7 +4,7 @@ import { withheldNotes } from './withheld-note.ts';
 test('names files with the names of secrets, a few of many, and how to include one', () => {
   expect(withheldNotes([])).toEqual([]);
   expect(withheldNotes(['.env', 'keys/id_rsa'])).toEqual([
-    'Left out of the source, as their names are those of secrets: .env, keys/id_rsa. A line !.env in .tonyignore includes .env.',
+    'Excluded from the source because their names are names of secrets: .env, keys/id_rsa. A line !.env in .tonyignore includes .env.',
   ]);
   expect(withheldNotes(['a.key', 'b.key', 'c.key', 'd.key', 'e.key', 'f.key', 'g.key'])[0]).toContain(
     'd.key, e.key and 2 more. A line !a.key',

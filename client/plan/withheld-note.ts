@@ -7,6 +7,6 @@ export function withheldNotes(withheld: readonly string[]): string[] {
   const named = withheld.slice(0, MOST_NAMED).join(', ');
   const more = withheld.length > MOST_NAMED ? ` and ${withheld.length - MOST_NAMED} more` : '';
   return [
-    `Left out of the source, as their names are those of secrets: ${named}${more}. A line !${first} in .tonyignore includes ${first}.`,
+    `Excluded from the source because their names are names of secrets: ${named}${more}. A line !${first} in .tonyignore includes ${first}.`,
   ];
 }

@@ -55,9 +55,9 @@ test('a job beyond limits is refused with all of them', () => {
   const site = parseSite('quotas: {roles: {worker: {instances: 2, job: {vcores: 1}}}}', '/etc/site.yaml');
   expect(refusal(() => refuseBeyondQuotas(parseJob(JOB, { file: 'x', folder: '/' }), ALICE, site))).toBe(
     `QUOTA_EXCEEDED 2: The job is beyond 2 limits set in /etc/site.yaml:
-  quotas.roles.worker.instances: role worker asks for 3 tasks; 2 are allowed
+  quotas.roles.worker.instances: role worker requests 3 tasks; 2 are allowed
     fits: instances: 2 in all
-  quotas.roles.worker.job.vcores: role worker asks for 3 vcores in all; 1 vcores is allowed
+  quotas.roles.worker.job.vcores: role worker requests 3 vcores in all; 1 vcores is allowed
     fits: instances times vcores of at most 1 vcores`,
   );
 });

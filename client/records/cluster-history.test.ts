@@ -126,9 +126,9 @@ test('a list looks at a bounded number of folders in the shared folder and repor
   const store = await open(storage, 'history: { dir: /tony/history }');
   const users = await store.users();
   expect(users.found).toHaveLength(50_001);
-  expect(users.message).toMatch(/^Users may be missing: .*history holds more than 50000 names\.$/);
+  expect(users.message).toMatch(/^Users may be missing: .*history has more than 50000 entries\.$/);
   const places = await store.places('mallory');
   expect(places.found).toHaveLength(20_000);
-  expect(places.message).toMatch(/newest histories may be missing: .*mallory holds more than 20000 names\.$/);
+  expect(places.message).toMatch(/newest histories may be missing: .*mallory has more than 20000 entries\.$/);
   expect(asked).toEqual([50_000, 20_000]);
 });

@@ -55,7 +55,7 @@ export class ClusterHistory implements HistoryStore {
 
   get limits(): string {
     return sharedFolder(this.#site, this.#cluster.home) === null
-      ? "Other users' histories lie in their own homes: a folder for all is named by history.dir of tony-site.yaml."
+      ? "Other users' histories are in their own home folders. history.dir of tony-site.yaml sets one folder for all users."
       : '';
   }
 
@@ -64,7 +64,7 @@ export class ClusterHistory implements HistoryStore {
     const folders = shared === null ? [] : await this.storage.list(shared, { most: MOST_USERS });
     // Any user may create folders there; a folder counts as a user's own only if that user owns it.
     const owners = folders.filter(({ type, name, owner }) => type === 'folder' && owner === name).map(({ name }) => name);
-    const message = folders.length < MOST_USERS ? '' : `Users may be missing: ${shared} holds more than ${MOST_USERS} names.`;
+    const message = folders.length < MOST_USERS ? '' : `Users may be missing: ${shared} has more than ${MOST_USERS} entries.`;
     return { found: [...new Set([...owners, this.user])], message };
   }
 
@@ -84,7 +84,7 @@ export class ClusterHistory implements HistoryStore {
     const full = parents.filter((_, at) => (lists[at]?.length ?? 0) >= MOST_HISTORIES);
     // Names arrive in ascending order, so a truncated list lacks the newest jobs.
     const message = full
-      .map((parent) => `The newest histories may be missing: ${parent} holds more than ${MOST_HISTORIES} names.`)
+      .map((parent) => `The newest histories may be missing: ${parent} has more than ${MOST_HISTORIES} entries.`)
       .join(' ');
     return { found: [...found.values()], message };
   }

@@ -33,7 +33,7 @@ async function ofApplicationUser(store: HistoryStore, applicationId: string, pla
   const users = places.slice(0, MOST_NAMED).map((place) => place.user);
   throw new TonyError(
     'HISTORY_UNKNOWN',
-    `Several users have a history of ${applicationId}: ${users.join(', ')}${more}. The cluster does not say whose application it was.`,
+    `Several users have a history of ${applicationId}: ${users.join(', ')}${more}. The cluster does not report whose application it was.`,
     { hint: 'Name the user who submitted it with --user.' },
   );
 }

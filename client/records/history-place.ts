@@ -71,11 +71,11 @@ export async function openHistory(storage: Storage, { folder, shared }: HistoryP
     if ((await storage.stat(folder)) === null) await storage.makeFolder(folder, SHARED_FOLDER);
     const owner = (await storage.stat(folder))?.owner;
     if (owner !== user) {
-      throw new TonyError('HISTORY_UNWRITABLE', `The folder ${folder} for your histories belongs to ${owner ?? 'nobody'}.`);
+      throw new TonyError('HISTORY_UNWRITABLE', `The folder ${folder} for your histories belongs to ${owner ?? 'no known user'}.`);
     }
     await storage.makeFolder(joinUri(folder, applicationId), SHARED_FOLDER);
   } catch (error) {
     if (!(error instanceof TonyError && (error.code === 'ACCESS_DENIED' || error.code === 'STORAGE_REFUSED'))) throw error;
-    throw new TonyError('HISTORY_UNWRITABLE', `The history of the job cannot be kept in ${folder}: ${error.message}`, { cause: error });
+    throw new TonyError('HISTORY_UNWRITABLE', `The history of the job cannot be written to ${folder}: ${error.message}`, { cause: error });
   }
 }

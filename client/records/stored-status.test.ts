@@ -117,11 +117,11 @@ test('when YARN has forgotten it, the last events speak', () => {
   expect(storedStatus(record(), 'forgotten')).toMatchObject({
     state: 'FAILED',
     finishedAt: 2400,
-    message: `The job was cut off before it could say how it ended, and YARN no longer knows. Its last event was task-failed at ${fullTime(2400)}.`,
+    message: `The job stopped before it recorded its result, and YARN no longer knows the result. Its last event was task-failed at ${fullTime(2400)}.`,
   });
   expect(storedStatus(record({ final: parseFinal('{"applicationId"', ID), frozen: null, entries: [] }), 'forgotten')).toMatchObject({
     state: 'FAILED',
-    message: 'What the job wrote of its end is damaged. It has left no events.',
+    message: "The job's final record is damaged. It left no events.",
     tasks: [],
   });
 });

@@ -259,7 +259,7 @@ export function outlineStatus({ applicationId, user, head, course, isDamaged }: 
     user,
     queue: head?.queue ?? word?.queue ?? '',
     state: result === null ? (course.isStarted ? 'RUNNING' : 'STARTING') : result.state,
-    message: result?.diagnostics ?? (answer === 'silent' ? 'The cluster does not answer: this is what the job wrote last.' : ''),
+    message: result?.diagnostics ?? (answer === 'silent' ? 'The cluster does not answer. This is the last state that the job wrote.' : ''),
     masterAttempt: course.masterAttempt,
     generations: course.generations,
     startedAt: head?.submittedAt ?? word?.startedAt ?? course.firstAt,
@@ -294,10 +294,10 @@ function pieced({ applicationId, user, frozen, final, entries }: JobRecord, answ
 function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean): JobResult | null {
   if (end !== null) return end;
   if (silent && !isDamaged) return null;
-  const lastWord = last === null ? 'It has left no events.' : `Its last event was ${last.event} at ${timeText(last.at)}.`;
+  const lastWord = last === null ? 'It left no events.' : `Its last event was ${last.event} at ${timeText(last.at)}.`;
   const why = isDamaged
-    ? 'What the job wrote of its end is damaged'
-    : 'The job was cut off before it could say how it ended, and YARN no longer knows';
+    ? "The job's final record is damaged"
+    : 'The job stopped before it recorded its result, and YARN no longer knows the result';
   return { state: 'FAILED', diagnostics: `${why}. ${lastWord}` };
 }
 

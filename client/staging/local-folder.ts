@@ -19,7 +19,7 @@ export function localRoot(environment: NodeJS.ProcessEnv = process.env): string 
 export function localFailure(root: string, error: unknown): unknown {
   if (error instanceof TonyError || typeof (error as NodeJS.ErrnoException).syscall !== 'string') return error;
   return new TonyError('STAGING_UNWRITABLE', `The folder ${root} of local jobs cannot be written: ${fileErrorOf(error)}.`, {
-    hint: 'Make room or get write access there, or name another folder with TONY_LOCAL_DIR.',
+    hint: 'Free space or obtain write access there, or set TONY_LOCAL_DIR to another folder.',
     cause: error,
   });
 }

@@ -52,8 +52,8 @@ export async function isStagingThere({ storage, root }: Pick<StagingPlace, 'stor
     if (before !== null && (before.owner !== user || (before.permission & 0o022) !== 0)) {
       throw new TonyError(
         'STAGING_UNWRITABLE',
-        `The staging folder ${root} belongs to ${before.owner} with mode ${before.permission.toString(8)}: others could change what your job runs.`,
-        { hint: `Make it yours alone (mode 700, owner ${user}), or name another place with --staging.` },
+        `The staging folder ${root} belongs to ${before.owner} with mode ${before.permission.toString(8)}: other users could change the programs that your job runs.`,
+        { hint: `Make it private (mode 700, owner ${user}), or choose another folder with --staging.` },
       );
     }
     return before !== null;
@@ -72,8 +72,8 @@ export async function makeStaging({ storage, root }: StagingPlace): Promise<void
     const above = root.replace(/\/[^/]+\/*$/, '');
     if (!isTonyError(error, 'STAGING_UNWRITABLE') || (await storage.stat(above).catch(() => null)) !== null) throw error;
     const { pathname } = new URL(above);
-    throw new TonyError('STAGING_UNWRITABLE', `The staging folder ${root} cannot be made: ${above} does not exist.`, {
-      hint: `Ask the admin of the cluster to make it (hdfs dfs -mkdir -p ${pathname}; hdfs dfs -chown USER ${pathname}), or name another place with --staging.`,
+    throw new TonyError('STAGING_UNWRITABLE', `The staging folder ${root} cannot be created: ${above} does not exist.`, {
+      hint: `Ask the admin of the cluster to create it (hdfs dfs -mkdir -p ${pathname}; hdfs dfs -chown USER ${pathname}), or choose another folder with --staging.`,
       cause: error,
     });
   }
@@ -172,8 +172,8 @@ function partThere(place: StagingPlace, name: string, entry: Entry): Part<Resour
 }
 
 export function removedMeanwhile(names: readonly string[]): TonyError {
-  return new TonyError('STAGING_UNWRITABLE', `Removed from the cache while the job was submitted: ${names.join(', ')}.`, {
-    hint: 'Submit again: what is missing is then staged anew.',
+  return new TonyError('STAGING_UNWRITABLE', `Files were removed from the cache during the submission: ${names.join(', ')}.`, {
+    hint: 'Submit again to upload the missing files.',
   });
 }
 
@@ -256,7 +256,8 @@ async function upload(place: StagingPlace, home: string, name: string, file: str
 
 async function entryOf(storage: Storage, uri: string): Promise<Entry> {
   const entry = await storage.stat(uri);
-  if (entry === null) throw new TonyError('STAGING_UNWRITABLE', `${uri} was written and is gone: something else cleans that folder.`);
+  if (entry === null)
+    throw new TonyError('STAGING_UNWRITABLE', `${uri} disappeared after it was written: another program removes files from that folder.`);
   return entry;
 }
 

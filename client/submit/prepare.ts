@@ -97,7 +97,7 @@ async function unlessAborted(job: JobConnection, signal: AbortSignal | undefined
   try {
     await killJob(job);
   } catch (error) {
-    const message = `The submit was interrupted when ${job.applicationId} had been submitted, and it cannot be killed: ${messageOf(error)}`;
+    const message = `The submission was interrupted after ${job.applicationId} had been submitted, and the job cannot be killed: ${messageOf(error)}`;
     throw new TonyError('KILL_FAILED', message, { hint: `Kill it yourself: tony-ts kill ${job.applicationId}.`, cause: error });
   } finally {
     job.close();

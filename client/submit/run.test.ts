@@ -39,9 +39,9 @@ test('a module has to be there, and in its source folder', async () => {
   const other = await folder();
   await writeFile(path.join(root, 'train.ts'), 'export const train = () => 1;\n');
   const options = { slots: 1, local: true } as const;
-  await expect(run(options, { module: path.join(root, 'none.ts'), export: 'train' })).rejects.toThrow(/There is no module/);
+  await expect(run(options, { module: path.join(root, 'none.ts'), export: 'train' })).rejects.toThrow(/does not exist/);
   await expect(run({ ...options, source: other }, { module: path.join(root, 'train.ts'), export: 'train' })).rejects.toThrow(
-    /does not lie in the source folder/,
+    /is not in the source folder/,
   );
 });
 

@@ -144,8 +144,8 @@ function checkRun(name: string, options: RunOptions): void {
   const { slots } = options;
   const isCount = (value: unknown): boolean => Number.isInteger(value) && (value as number) >= 1;
   if (isCount(slots) || (typeof slots === 'object' && slots !== null && isCount(slots.min) && isCount(slots.max))) return;
-  throw new TonyError('USAGE', `${name}: slots wants a whole number from 1, or { min, max }, not ${JSON.stringify(slots)}.`, {
-    hint: 'It says how many workers call the function.',
+  throw new TonyError('USAGE', `${name}: slots must be a whole number of at least 1, or { min, max }, not ${JSON.stringify(slots)}.`, {
+    hint: 'slots is the number of workers that call the function.',
   });
 }
 
@@ -189,12 +189,12 @@ async function byModule(called: RunModule, options: RunOptions): Promise<Prepare
   const file =
     called.module instanceof URL || called.module.startsWith('file:') ? fileURLToPath(called.module) : path.resolve(called.module);
   if (!(await stat(file).catch(() => null))?.isFile())
-    throw new TonyError('FUNCTION_INVALID', `There is no module ${file}.`, { hint: 'Check the path.' });
+    throw new TonyError('FUNCTION_INVALID', `The module ${file} does not exist.`, { hint: 'Check the path.' });
   const source = path.resolve(options.source ?? path.dirname(file));
   const relative = path.relative(source, file);
   if (relative.startsWith('..') || path.isAbsolute(relative)) {
-    throw new TonyError('FUNCTION_INVALID', `The module ${file} does not lie in the source folder ${source}.`, {
-      hint: 'Name a folder with `source` that holds it.',
+    throw new TonyError('FUNCTION_INVALID', `The module ${file} is not in the source folder ${source}.`, {
+      hint: 'Set `source` to a folder that contains the module.',
     });
   }
   return { source, name: called.export, call: callText(relative.split(path.sep).join('/'), called.export, called.args ?? []) };
@@ -251,7 +251,7 @@ function jobOf(
   } catch (error) {
     if (error instanceof TonyError && error.code === 'JOB_INVALID') {
       throw new TonyError('JOB_INVALID', error.message, {
-        hint: 'Correct the options of run; `conf` holds what job.yaml would.',
+        hint: 'Correct the options of run. `conf` has the keys of job.yaml.',
         cause: error,
       });
     }

@@ -140,7 +140,7 @@ function refuseHdfs(job: Job): void {
   ] as const;
   for (const [name, place] of places) {
     if (place?.startsWith('hdfs:')) {
-      throw new TonyError('JOB_INVALID', `${name} is ${place}, but a local job has only the files of this machine.`, {
+      throw new TonyError('JOB_INVALID', `${name} is ${place}, but a local job can read only files of this machine.`, {
         hint: `Submit without --local, or override it: --set ${job.data[name] === undefined ? name : `data.${name}`}=PATH.`,
       });
     }

@@ -84,12 +84,12 @@ test('a submit names an entry that a prune removed after staging, before it subm
   const staged = await stageParts(found);
   await refuseRemoved(found, staged);
   await place.storage.remove(`${staged.data.mnist}/sub/b.bin`);
-  await expect(refuseRemoved(found, staged)).rejects.toMatchObject({ message: expect.stringMatching(/submitted: mnist\.$/) });
+  await expect(refuseRemoved(found, staged)).rejects.toMatchObject({ message: expect.stringMatching(/submission: mnist\.$/) });
   // Another submit has uploaded it again: YARN would reject the changed timestamp.
   await utimes(fileURLToPath(staged.bundles.uri), 1, 1);
   await expect(refuseRemoved(found, staged)).rejects.toMatchObject({
     code: 'STAGING_UNWRITABLE',
-    message: 'Removed from the cache while the job was submitted: tony, mnist.',
+    message: 'Files were removed from the cache during the submission: tony, mnist.',
     hint: expect.stringContaining('Submit again'),
   });
 });

@@ -114,7 +114,7 @@ async function findRuntime(place: StagingPlace, job: Job, built: BuiltArchive | 
   const uri = placeUri(job.runtime, home) ?? job.runtime;
   const entry = await place.storage.stat(uri);
   if (entry?.type !== 'file') {
-    throw new TonyError('RUNTIME_MISSING', `The runtime ${uri} is ${entry === null ? 'not there' : 'a folder'}.`);
+    throw new TonyError('RUNTIME_MISSING', `The runtime ${uri} ${entry === null ? 'does not exist' : 'is a folder'}.`);
   }
   const { size, modifiedAt } = entry;
   const resource = { name: CONTAINER_LAYOUT.runtime, uri, type: 'archive', visibility: 'private', size, timestamp: modifiedAt } as const;

@@ -159,7 +159,7 @@ function refuseHopeless(plan: JobPlan): void {
   const { verdict } = plan;
   if (verdict.type === 'never') throw new TonyError('JOB_TOO_LARGE', because('The job can never run on this cluster:', verdict.reasons));
   const refused = refusalOf(plan);
-  if (refused !== null) throw new TonyError('JOB_REFUSED', because('The cluster would refuse the job:', refused.map(sentence)));
+  if (refused !== null) throw new TonyError('JOB_REFUSED', because('The cluster would reject the job:', refused.map(sentence)));
 }
 
 /**

@@ -23,7 +23,7 @@ export interface InterruptOptions {
  */
 export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions): () => void {
   const last = mayDetach ? 'detach' : 'kill';
-  const question = mayDetach ? 'Detach (d), kill the job (k), or go on (c)? ' : 'Kill the job (k), or go on (c)? ';
+  const question = mayDetach ? 'Detach (d), kill the job (k), or continue (c)? ' : 'Kill the job (k), or continue (c)? ';
   let asking = false;
 
   const settle = (decision: Decision, by: 'person' | 'signal'): void => {

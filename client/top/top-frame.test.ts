@@ -78,7 +78,7 @@ test('that the ApplicationMaster does not answer stands above the tasks, and abo
 test('the programs that may still run on a lost node appear above the tasks', () => {
   const { lines } = jobFrame(ID, seen({ orphanedContainers: [orphanedContainer()] }), FIRST_VIEW, NOTES, plain(140), 0);
   expect(lines[2]).toBe(
-    '  worker:1 may still run on node2:8041 for up to 24 s: YARN has given up the container there, and its executor cannot be reached.',
+    '  worker:1 may still run on node2:8041 for up to 24 s: YARN has given up the container on it, and its executor is not reachable.',
   );
 });
 

@@ -11,14 +11,14 @@ test.each([
   ['vcores', /key of its own/],
   ['yarn.io/gpu', /did you mean `gpus`/],
   ['gpsu', /did you mean `gpus`/],
-  ['instances', /stands beside the resources/],
-  ['', /no name of a resource type/],
-  ['a:b', /no name of a resource type/],
-  ['a+b', /no name of a resource type/],
-  ['a=b', /no name of a resource type/],
-  ['__proto__', /no name of a resource type/],
+  ['instances', /write `instances` beside/],
+  ['', /not a valid name of a resource type/],
+  ['a:b', /not a valid name of a resource type/],
+  ['a+b', /not a valid name of a resource type/],
+  ['a=b', /not a valid name of a resource type/],
+  ['__proto__', /not a valid name of a resource type/],
   ['x'.repeat(65), /at most 64 characters/],
-  [`${'a'.repeat(63)}!`, /no name of a resource type/],
+  [`${'a'.repeat(63)}!`, /not a valid name of a resource type/],
 ])('%s may not', (key, message) => {
   expect(otherResourceProblem(key)).toMatch(message);
 });

@@ -43,4 +43,4 @@ export function duration(description: string, limits: { min?: number; max?: numb
 
 export const count = (least: number, most = 1_000_000, error: string | z.core.$ZodErrorMap = 'expected a whole number') =>
   z.int({ error }).min(least).max(most);
-export const text = () => z.string({ error: 'expected a text' }).min(1, { error: 'must not be empty' });
+export const text = () => z.string({ error: 'expected a string' }).min(1, { error: 'must not be empty' });

@@ -36,7 +36,7 @@ describe('reading a folder', () => {
 
   test.each([
     [{}, 'HADOOP_CONF_DIR is not set'],
-    [{ HADOOP_CONF_DIR: '/nowhere/at/all' }, '/nowhere/at/all, which has none of core-site.xml'],
+    [{ HADOOP_CONF_DIR: '/nowhere/at/all' }, '/nowhere/at/all, which contains none of core-site.xml'],
     [{ HADOOP_HOME: '/nowhere/at/all' }, 'HADOOP_CONF_DIR is not set'],
   ])('without files in %j says what to do', async (environment, message) => {
     await expect(HadoopConfiguration.fromEnvironment(environment)).rejects.toMatchObject({

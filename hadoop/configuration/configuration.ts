@@ -93,7 +93,7 @@ export class HadoopConfiguration {
       }
     }
     if (found === 0) {
-      throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which has none of ${FILES.slice(0, 3).join(', ')}.`);
+      throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which contains none of ${FILES.slice(0, 3).join(', ')}.`);
     }
     return new HadoopConfiguration(properties, environment);
   }
@@ -105,7 +105,7 @@ export class HadoopConfiguration {
       const folder = join(environment.HADOOP_HOME, 'etc', 'hadoop');
       if (await isFolder(folder)) return HadoopConfiguration.fromDirectory(folder, environment);
     }
-    throw new TonyError('NO_HADOOP_CONF', 'HADOOP_CONF_DIR is not set, so there is no Hadoop cluster to talk to.');
+    throw new TonyError('NO_HADOOP_CONF', 'HADOOP_CONF_DIR is not set, so no Hadoop cluster is configured.');
   }
 
   /** Creates a configuration from plain properties, such as the result of `freeze()`. */

@@ -40,7 +40,7 @@ export async function propertiesOfDaemon(
       { method: 'GET', url, headers: { Accept: 'application/xml' }, idleTimeoutMs: timeoutMs },
       { maximumBytes: MAXIMUM_BYTES },
     );
-    if (answer.status !== 200) throw new Error(`${url} answered HTTP ${answer.status}, which no daemon of Hadoop does.`);
+    if (answer.status !== 200) throw new Error(`${url} answered HTTP ${answer.status}, so it is not a Hadoop daemon.`);
     return parseHadoopXml(answer.body.toString('utf8'), url.href);
   } finally {
     http.close();

@@ -96,7 +96,7 @@ describe('NameNodes', () => {
     ['a page', 404, '<html>not found</html>', 'HDFS_UNREACHABLE', 'does not speak WebHDFS: HTTP 404'],
     ['no JSON', 200, 'hello', 'HDFS_UNREACHABLE', 'is not JSON'],
     ['other JSON', 200, '{"FileStatus":{}}', 'HDFS_UNREACHABLE', 'a FileStatus lacks'],
-    ['a request for Kerberos', 401, '<html>Authentication required</html>', 'ACCESS_DENIED', 'asks for authentication'],
+    ['a request for Kerberos', 401, '<html>Authentication required</html>', 'ACCESS_DENIED', 'requires authentication'],
   ])('%s is no answer of a NameNode', async (_what, code, body, error, message) => {
     const address = await serve((_, response) => void response.writeHead(code).end(body));
     await expect(client([address]).status('/a')).rejects.toMatchObject({ code: error, message: expect.stringContaining(message) });

@@ -174,7 +174,7 @@ export class WebHdfs {
         return { response, result: true as const };
       });
       if ('again' in outcome && !canBeSentAgain(data)) {
-        throw new TonyError('HDFS_UNREACHABLE', `Writing ${path} broke off, and its source cannot be read again: ${outcome.again}`);
+        throw new TonyError('HDFS_UNREACHABLE', `Writing ${path} was interrupted, and its source cannot be read again: ${outcome.again}`);
       }
       return outcome;
     });
@@ -184,7 +184,7 @@ export class WebHdfs {
   async makeFolder(path: string, permission: number): Promise<void> {
     const answer = await this.#call('PUT', 'MKDIRS', path, { permission: octal(permission) });
     if ('remote' in answer) throw storageError(answer.remote, path);
-    if (answer.json.boolean !== true) throw new TonyError('STORAGE_REFUSED', `${path}: the NameNode did not make the folder.`);
+    if (answer.json.boolean !== true) throw new TonyError('STORAGE_REFUSED', `${path}: the NameNode did not create the folder.`);
   }
 
   /** Atomic. Unlike `hdfs dfs -mv`, never moves into an existing folder. The parent of `to` must exist. */

@@ -63,7 +63,7 @@ export function storageError(remote: RemoteException, what: string): TonyError {
   const said = `${remote.message} (${remote.exception})`;
   if (isMissingBelowFile(remote)) return new TonyError('NOT_FOUND', `${what}: ${said}`);
   if (remote.exception === 'IOException' && /could only be (written|replicated) to 0/.test(remote.message)) {
-    return new TonyError('STORAGE_FULL', `${what}: no DataNode takes the data: ${said}`, {
+    return new TonyError('STORAGE_FULL', `${what}: no DataNode accepts the data: ${said}`, {
       hint: 'Check the space and the health of the DataNodes.',
     });
   }

@@ -76,7 +76,7 @@ export async function upload(
 }
 
 function wrongLength(promised: number, given: number): TonyError {
-  return new TonyError('INTERNAL', `what is being uploaded has ${given} bytes or more in place of ${promised}`);
+  return new TonyError('INTERNAL', `the uploaded data has ${given} bytes or more instead of ${promised}`);
 }
 
 function* slices(data: Uint8Array): Iterable<Uint8Array> {

@@ -204,5 +204,5 @@ test('aggregated logs are looked for where the configuration puts them', () => {
     authority: 'blue',
     folders: expect.arrayContaining(['/y/alice/bucket-s-tfile/2345/application_1700_12345']),
   });
-  expect(() => aggregatedFolders(from({}), container)).toThrow('which is no HDFS');
+  expect(() => aggregatedFolders(from({}), container)).toThrow('which is not HDFS');
 });

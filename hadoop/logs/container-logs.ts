@@ -250,7 +250,7 @@ export function aggregatedFolders(
   const defaultAuthority = /^hdfs:\/\/([^/]+)/.exec(configuration.defaultFs)?.[1];
   const chosen = authority || defaultAuthority;
   if (chosen === undefined || !path.startsWith('/')) {
-    throw new TonyError('LOGS_UNAVAILABLE', `Aggregated logs are at ${directory} on ${configuration.defaultFs}, which is no HDFS.`);
+    throw new TonyError('LOGS_UNAVAILABLE', `Aggregated logs are at ${directory} on ${configuration.defaultFs}, which is not HDFS.`);
   }
   const application = applicationOf(container.containerId);
   const bucket = String(parseContainerId(container.containerId).application.sequence % 10_000).padStart(4, '0');
@@ -277,7 +277,7 @@ function checkedOwner(owner: LogOwner): LogOwner {
 function denied(text: string): void {
   if (!text.includes('not authorized')) return;
   throw new TonyError('ACCESS_DENIED', parseRemoteException(text)?.message ?? text.trim().slice(0, 300), {
-    hint: "Ask the application's user to name you among those who may view it (acls.view).",
+    hint: "Ask the application's user to add you to acls.view.",
   });
 }
 

@@ -31,7 +31,7 @@ test.each(['', 'application_1', 'application_1_', 'job_1_1', 'application_1_1/..
   '%j is no application id',
   (text) => {
     expect(isApplicationId(text)).toBe(false);
-    expect(() => parseApplicationId(text)).toThrow('is not an application id');
-    expect(() => parseContainerId(text)).toThrow('is not a container id');
+    expect(() => parseApplicationId(text)).toThrow('is not an application ID');
+    expect(() => parseContainerId(text)).toThrow('is not a container ID');
   },
 );

@@ -22,7 +22,7 @@ const CONTAINER = /^container_(?:e(\d{1,9})_)?(\d{1,15})_(\d{1,9})_(\d{1,9})_(\d
 export function parseApplicationId(text: string): ApplicationId {
   const [, clusterTimestamp, sequence] = APPLICATION.exec(text) ?? [];
   if (sequence === undefined) {
-    throw new TonyError('USAGE', `"${text}" is not an application id.`, { hint: 'It looks like application_1700000000000_0001.' });
+    throw new TonyError('USAGE', `"${text}" is not an application ID.`, { hint: 'Use the form application_1700000000000_0001.' });
   }
   return { clusterTimestamp: Number(clusterTimestamp), sequence: Number(sequence) };
 }
@@ -39,7 +39,7 @@ export function formatApplicationId(id: ApplicationId): string {
 export function parseContainerId(text: string): ContainerId {
   const [, epoch, clusterTimestamp, application, attempt, sequence] = CONTAINER.exec(text) ?? [];
   if (sequence === undefined) {
-    throw new TonyError('USAGE', `"${text}" is not a container id.`, { hint: 'It looks like container_1700000000000_0001_01_000002.' });
+    throw new TonyError('USAGE', `"${text}" is not a container ID.`, { hint: 'Use the form container_1700000000000_0001_01_000002.' });
   }
   return {
     epoch: Number(epoch ?? 0),

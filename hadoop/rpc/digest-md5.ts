@@ -38,9 +38,9 @@ export function parseChallenge(bytes: Uint8Array): Challenge {
   const nonce = directives.get('nonce');
   if (nonce === undefined) throw new Error('the challenge has no nonce');
   const algorithm = directives.get('algorithm');
-  if (algorithm !== 'md5-sess') throw new Error(`the challenge asks for the algorithm ${algorithm ?? '(none)'}`);
+  if (algorithm !== 'md5-sess') throw new Error(`the challenge requires the algorithm ${algorithm ?? '(none)'}`);
   const maxBuffer = Number(directives.get('maxbuf') ?? 65_536);
-  if (!Number.isInteger(maxBuffer) || maxBuffer < 64 || maxBuffer > 0xffffff) throw new Error('the challenge has no proper maxbuf');
+  if (!Number.isInteger(maxBuffer) || maxBuffer < 64 || maxBuffer > 0xffffff) throw new Error('the challenge has no valid maxbuf');
   const offered = list(directives.get('cipher') ?? '');
   return {
     realm: directives.get('realm') ?? '',
@@ -67,7 +67,7 @@ export function parseDirectives(text: string): Map<string, string> {
     const match = pattern.exec(text);
     if (match === null) throw new Error('the list of directives is malformed');
     const name = (match[1] ?? '').toLowerCase();
-    if (directives.has(name)) throw new Error(`the directive ${name} is there twice`);
+    if (directives.has(name)) throw new Error(`the directive ${name} occurs twice`);
     directives.set(name, match[2]?.replace(/\\(.)/gs, '$1') ?? match[3] ?? '');
   }
   return directives;

@@ -71,7 +71,7 @@ export class FrameReader {
     if ((this.#chunks[0]?.length ?? 0) < LENGTH_BYTES) this.#joined();
     const head = (this.#chunks[0] as Buffer).subarray(0, LENGTH_BYTES);
     const length = head.readInt32BE();
-    if (head.toString('latin1') === 'HTTP') throw new Error('it speaks HTTP: this is no RPC port');
+    if (head.toString('latin1') === 'HTTP') throw new Error('it speaks HTTP, so this is not an RPC port');
     if (length === OLD_REFUSAL) throw new Error('it does not speak version 9 of the protocol');
     if (length < 0 || length > this.#maxBytes) throw new Error(`it announced a frame of ${length} bytes, more than ${this.#maxBytes}`);
     return length;

@@ -151,7 +151,10 @@ describe('a refusal that was captured', () => {
     ['err-raw-unknown-auth.hex', { fatal: true, exceptionClassName: 'org.apache.hadoop.ipc.IpcException' }],
     ['err-bad-password.hex', { fatal: true, exceptionClassName: 'javax.security.sasl.SaslException' }],
     ['err-unknown-attempt.hex', { fatal: true, exceptionClassName: 'org.apache.hadoop.security.token.SecretManager$InvalidToken' }],
-    ['err-garbage-identifier.hex', { code: 'RPC_REFUSED', message: expect.stringContaining('hung up during the authentication') }],
+    [
+      'err-garbage-identifier.hex',
+      { code: 'RPC_REFUSED', message: expect.stringContaining('closed the connection during the authentication') },
+    ],
   ];
   test.each(errors)('%s is told as what it is', async (name, expected) => {
     const answers = capture(name).filter(({ from }) => from === 'server');
@@ -393,7 +396,7 @@ test('whatever a server sends, all calls end with a TonyError', async () => {
 test('nobody listening is told with the address', async () => {
   await expect(connect(NOBODY).opened()).rejects.toMatchObject({
     code: 'RPC_UNREACHABLE',
-    message: expect.stringMatching(/127\.0\.0\.1:\d+ cannot be reached: .*ECONNREFUSED/),
+    message: expect.stringMatching(/127\.0\.0\.1:\d+ is not reachable: .*ECONNREFUSED/),
   });
 });
 

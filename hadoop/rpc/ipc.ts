@@ -148,7 +148,7 @@ export class IpcConnection {
     await this.#opened;
     if (this.#failure !== null) throw this.#failure;
     if (this.#pending.size + this.#abandoned.size >= MAX_CALLS_IN_FLIGHT) {
-      throw new TonyError('RPC_TIMEOUT', `${MAX_CALLS_IN_FLIGHT} calls to ${this.#where} wait for their answers.`);
+      throw new TonyError('RPC_TIMEOUT', `${MAX_CALLS_IN_FLIGHT} calls to ${this.#where} are pending.`);
     }
     const { protocol } = this.#options;
     const callId = this.#nextCallId;
@@ -190,7 +190,7 @@ export class IpcConnection {
       this.#fail(
         error instanceof TonyError
           ? error
-          : new TonyError('RPC_PROTOCOL', `${this.#where} cannot be understood: ${messageOf(error)}.`, { cause: error }),
+          : new TonyError('RPC_PROTOCOL', `${this.#where} sent an invalid message: ${messageOf(error)}.`, { cause: error }),
       );
     }
   }
@@ -201,7 +201,7 @@ export class IpcConnection {
     else if (header.status === 'FATAL') this.#fail(this.#remoteError(header, 'the connection', true));
     else if (this.#state === 'open') this.#response(header, body);
     else if (header.callId === SASL_CALL) this.#saslReceived(header, body);
-    else throw new Error('it answered a call before the authentication was over');
+    else throw new Error('it answered a call before the authentication was complete');
   }
 
   /** A frame outside the security layer may come from an attacker between client and server, even a FATAL or an authentication error. */
@@ -274,7 +274,7 @@ export class IpcConnection {
     try {
       message = splitDelimited(body, 0).message;
     } catch (error) {
-      call.reject(new TonyError('RPC_PROTOCOL', `${this.#where} answered ${call.method} with something malformed: ${messageOf(error)}.`));
+      call.reject(new TonyError('RPC_PROTOCOL', `${this.#where} sent a malformed answer to ${call.method}: ${messageOf(error)}.`));
       throw error;
     }
     call.resolve(message);
@@ -315,10 +315,10 @@ export class IpcConnection {
   #ended(error: Error | null): TonyError {
     const why = error === null ? '' : `: ${messageOf(error)}`;
     const options = error === null ? {} : { cause: error };
-    if (!this.#connected) return new TonyError('RPC_UNREACHABLE', `${this.#where} cannot be reached${why}.`, options);
+    if (!this.#connected) return new TonyError('RPC_UNREACHABLE', `${this.#where} is not reachable${why}.`, options);
     // A server that cannot read the token, or does not know its kind, closes the connection without a response.
     if (this.#state === 'authenticating')
-      return new TonyError('RPC_REFUSED', `${this.#where} hung up during the authentication${why}.`, options);
+      return new TonyError('RPC_REFUSED', `${this.#where} closed the connection during the authentication${why}.`, options);
     const cut = this.#outer.pending + this.#inner.pending > 0 ? ' within an answer' : '';
     return new TonyError('RPC_UNREACHABLE', `${this.#where} closed the connection${cut}${why}.`, options);
   }

@@ -55,7 +55,7 @@ export function securityLayer(keys: LayerKeys, cipher: Cipher | null, peerMaxBuf
       const trailer = token.subarray(token.length - TRAILER_BYTES);
       const sequence = sequenceBytes(received++);
       if (trailer[0] !== 0 || trailer[1] !== 1) throw new Error('a protected message has an unknown type');
-      if (!sequence.equals(trailer.subarray(2))) throw new Error('a protected message is out of its order');
+      if (!sequence.equals(trailer.subarray(2))) throw new Error('a protected message is out of order');
       const sealed = Buffer.from(token.subarray(0, token.length - TRAILER_BYTES));
       const body = sealing === null ? sealed : sealing.decrypt(sealed);
       const padded = body.subarray(0, body.length - MAC_BYTES);

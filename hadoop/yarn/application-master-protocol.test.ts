@@ -282,7 +282,7 @@ test('after a restart it registers again and asks only for what is missing', asy
   expect(request.release.map(containerIdOfMessage)).toEqual([OTHER_CONTAINER]);
   expect(lines.filter(({ level }) => level === 'warn').map(({ msg }) => msg)).toEqual([
     'no ResourceManager answers; trying again',
-    'the ResourceManager has forgotten this attempt; registering again',
+    'the ResourceManager no longer knows this attempt; registering again',
   ]);
 });
 
@@ -374,7 +374,7 @@ test('a container without its GPU goes back, and the ask is reported', async () 
   await client.heartbeat(0);
   const result = await client.heartbeat(0);
   expect(result.allocated).toEqual([]);
-  expect(result.refusedAsks).toMatchObject([{ message: expect.stringContaining('without the yarn.io/gpu') }]);
+  expect(result.refusedAsks).toMatchObject([{ message: expect.stringContaining('without the requested yarn.io/gpu') }]);
   expect(client.hasOpenAsks).toBe(false);
   await client.heartbeat(0);
   expect(rm.requests().at(-1)?.release.map(containerIdOfMessage)).toEqual([CONTAINER]);
@@ -397,7 +397,7 @@ test('of several asks only the refused one is given up', async () => {
   expect(result.refusedAsks).toMatchObject([
     {
       ask: { priority: 2 },
-      message: expect.stringMatching(/memory-mb 9999 was asked for, and the largest that the cluster gives has 4096/),
+      message: expect.stringMatching(/memory-mb 9999, but the cluster's largest container has 4096/),
     },
   ]);
   const accepted = rm.requests().filter(({ ask }) => ask.every(({ capability }) => Number(capability.memory) <= 4096));
@@ -426,7 +426,7 @@ test('a refused release or host does not hold up the rest', async () => {
   client.setAsk(worker(1));
   await client.heartbeat(0);
   expect(rm.requests().at(-1)).toMatchObject({ ask: [{ num_containers: 1 }], release: [] });
-  expect(() => client.release('nonsense')).toThrow('not a container id');
+  expect(() => client.release('nonsense')).toThrow('not a container ID');
 });
 
 test('another response id that is expected is taken over', async () => {

@@ -198,7 +198,10 @@ export class ApplicationMasterClient {
           'FinishApplicationMasterResponseProto',
         );
         const answer = await withTimeout(call, leftMs, () => {
-          throw new TonyError('RM_UNREACHABLE', `The ResourceManager did not take note of the end within ${Math.round(leftMs)} ms.`);
+          throw new TonyError(
+            'RM_UNREACHABLE',
+            `The ResourceManager did not confirm the end of the application within ${Math.round(leftMs)} ms.`,
+          );
         });
         // The ResourceManager ends the application even without further calls; until then its state is FINISHING.
         if (answer.isUnregistered === true) return;
@@ -233,7 +236,9 @@ export class ApplicationMasterClient {
       if (!(error instanceof RemoteError)) throw error;
       if (error.is('ApplicationAttemptNotFoundException')) throw fenced(error);
       if (!error.is('InvalidApplicationMasterRequestException') || !error.remoteMessage.includes('already registered')) throw error;
-      this.#log.warn('registered before, and the answer was lost: maximum, resource types and earlier containers are not known');
+      this.#log.warn(
+        'this attempt is already registered, but the answer was lost: maximum, resource types and earlier containers are unknown',
+      );
       return { maximum: this.#maximum, resourceTypes: [...this.#units.keys()], queue: '', previousContainers: [] };
     }
     this.#units = new Map(response.resource_types.map(({ name, units }) => [name, units ?? '']));
@@ -292,7 +297,8 @@ export class ApplicationMasterClient {
       throw error;
     }
     this.#received(request, response);
-    if (response.a_m_command === 'AM_SHUTDOWN') throw new TonyError('ATTEMPT_FENCED', 'The ResourceManager asks this attempt to end.');
+    if (response.a_m_command === 'AM_SHUTDOWN')
+      throw new TonyError('ATTEMPT_FENCED', 'The ResourceManager told this attempt to shut down.');
     if (response.a_m_command === 'AM_RESYNC') await this.#reregister();
   }
 
@@ -338,15 +344,15 @@ export class ApplicationMasterClient {
       return [
         {
           ask: refused,
-          message: `The cluster gave a container without the ${names} that was asked for: it does not know that resource type.`,
+          message: `The cluster allocated a container without the requested ${names}: it does not know this resource type.`,
         },
       ];
     });
   }
 
   async #reregister(): Promise<void> {
-    if (this.#address === null) throw new TonyError('INTERNAL', 'Registering again needs an address.');
-    this.#log.warn('the ResourceManager has forgotten this attempt; registering again');
+    if (this.#address === null) throw new TonyError('INTERNAL', 'Registering again requires an address.');
+    this.#log.warn('the ResourceManager no longer knows this attempt; registering again');
     const registration = await this.#register(this.#address);
     this.#ledger = reregistered(this.#ledger);
     this.#undelivered.push({ ...EMPTY_RESULT, previousContainers: registration.previousContainers, reregistered: true });
@@ -374,7 +380,7 @@ export class ApplicationMasterClient {
     const tooLarge = Object.entries(refused.resources).find(([name, amount]) => amount > (this.#maximum[name] ?? Number.POSITIVE_INFINITY));
     if (tooLarge === undefined) return messageOf(error);
     const [name, amount] = tooLarge;
-    return `A container with ${name} ${amount} was asked for, and the largest that the cluster gives has ${this.#maximum[name]}. ${error.remoteMessage}`;
+    return `The job requested a container with ${name} ${amount}, but the cluster's largest container has ${this.#maximum[name]}. ${error.remoteMessage}`;
   }
 
   /** Drops the releases or avoided hosts for which the ResourceManager rejected the request; returns false when they are not the cause. */
@@ -384,7 +390,7 @@ export class ApplicationMasterClient {
     } else if (error.is('InvalidResourceBlacklistRequestException') && request.avoid.length > 0) {
       this.#ledger = avoid(this.#ledger, this.#ledger.toldAvoided);
     } else return false;
-    this.#log.error({ error: messageOf(error) }, 'the ResourceManager refuses a part of the heartbeat; it is left out');
+    this.#log.error({ error: messageOf(error) }, 'the ResourceManager rejects a part of the heartbeat; omitting it');
     return true;
   }
 
@@ -396,7 +402,7 @@ export class ApplicationMasterClient {
     if (expected === undefined || Number(expected) === this.#ledger.responseId) return false;
     this.#log.warn(
       { expected: Number(expected), was: this.#ledger.responseId },
-      'going on with the response id that the ResourceManager expects',
+      'continuing with the response ID that the ResourceManager expects',
     );
     this.#ledger = { ...this.#ledger, responseId: Number(expected) };
     return true;

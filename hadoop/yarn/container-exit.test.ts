@@ -33,7 +33,7 @@ test('the sentence names the cause, and what YARN repeats is left out', () => {
     ),
   ).toBe('The container exited with 3.');
   expect(describeExit(-104, '[2026-11-20 10:11:12.345]Container [pid=7] is running 12MB beyond the PHYSICAL memory limit.')).toBe(
-    'The container was killed because it used more memory than it had asked for: Container [pid=7] is running 12MB beyond the PHYSICAL memory limit.',
+    'The container was killed because it used more memory than it requested: Container [pid=7] is running 12MB beyond the PHYSICAL memory limit.',
   );
   expect(describeExit(-1000, 'File does not exist: hdfs://nn/x\n\tat org.apache.Foo.bar(Foo.java:1)\n')).toBe(
     'The container could not be launched: File does not exist: hdfs://nn/x',

@@ -33,7 +33,7 @@ const SENTENCES: ReadonlyMap<number, string> = new Map([
   [-101, "The node's disks failed"],
   [-102, 'The container was preempted for another queue'],
   [-103, 'The container was killed because it used more virtual memory than the node allows'],
-  [-104, 'The container was killed because it used more memory than it had asked for'],
+  [-104, 'The container was killed because it used more memory than it requested'],
   [-105, 'The container was stopped by its ApplicationMaster'],
   [-106, 'The container was killed by the ResourceManager'],
   [-107, 'The container was killed after its application had ended'],

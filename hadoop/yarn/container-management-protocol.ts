@@ -172,7 +172,7 @@ export class NodeManagerClient {
         // An error of the whole call fails every container of the batch.
         this.#log.warn(
           { node, containers: batch.length, error: messageOf(error) },
-          'starting several containers at once failed; starting each alone',
+          'failed to start several containers at once; starting them one by one',
         );
         for (const start of batch) await this.#startBatch(node, [start]);
         return;

@@ -16,7 +16,7 @@ const LOG_DIR = '<LOG_DIR>';
 
 /** Quotes text so that the launch script's double quotes yield it unchanged. */
 export function literal(text: string): string {
-  if (text.includes('\0')) throw new TonyError('USAGE', 'An environment value or a command may not hold a NUL character.');
+  if (text.includes('\0')) throw new TonyError('USAGE', 'An environment value or a command must not contain a NUL character.');
   return (
     text
       .replace(/[\\"`$]/g, '\\$&')
@@ -32,7 +32,7 @@ export function launchEnvironment(environment: Readonly<Record<string, string>>)
   const bad = Object.keys(environment).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   if (bad !== undefined) {
     throw new TonyError('USAGE', `"${bad}" cannot be the name of an environment variable.`, {
-      hint: 'Use letters, digits and underscores, a digit not first.',
+      hint: 'Use letters, digits and underscores, and do not start with a digit.',
     });
   }
   return Object.fromEntries(Object.entries(environment).map(([name, value]) => [name, literal(value)]));

@@ -122,7 +122,7 @@ export class NodeConnections {
       return known;
     }
     const token = this.#tokens.get(node);
-    if (token === undefined) throw new TonyError('CREDENTIALS_INVALID', `No token for the NodeManager ${node} was received.`);
+    if (token === undefined) throw new TonyError('CREDENTIALS_INVALID', `The ResourceManager sent no token for the NodeManager ${node}.`);
     const ipc = new IpcConnection({
       endpoint: endpointOfNode(node),
       protocol: PROTOCOL,

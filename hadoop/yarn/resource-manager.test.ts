@@ -119,19 +119,19 @@ describe('refusals', () => {
 
   test.each([
     [404, remote('NotFoundException', `java.lang.Exception: app with id: ${ID} not found`), 'APPLICATION_NOT_FOUND', ID],
-    [400, remote('BadRequestException', 'java.lang.IllegalArgumentException: too large'), 'RM_REFUSED', 'refused: too large'],
+    [400, remote('BadRequestException', 'java.lang.IllegalArgumentException: too large'), 'RM_REFUSED', 'rejected the request: too large'],
     [403, remote('ForbiddenException', 'Unauthorized attempt to kill appid x by remote user bob'), 'RM_REFUSED', 'by remote user bob'],
     [500, remote('RuntimeException', ''), 'RM_REFUSED', 'RuntimeException'],
-    [404, 'not one', 'RM_UNREACHABLE', 'is not one: HTTP 404'],
-    [200, 'not json', 'RM_UNREACHABLE', 'is not one: its answer is not JSON'],
-    [200, { app: { id: 3 } }, 'RM_UNREACHABLE', 'is not one: app.id'],
+    [404, 'not one', 'RM_UNREACHABLE', 'is not a ResourceManager: HTTP 404'],
+    [200, 'not json', 'RM_UNREACHABLE', 'is not a ResourceManager: its answer is not JSON'],
+    [200, { app: { id: 3 } }, 'RM_UNREACHABLE', 'is not a ResourceManager: app.id'],
     [
       403,
       '<html><h1>The default static user\n cannot carry out this operation.</h1></html>',
       'RM_REFUSED',
       'The default static user cannot carry out',
     ],
-    [401, '<html>Authentication required</html>', 'RM_REFUSED', 'asks for authentication'],
+    [401, '<html>Authentication required</html>', 'RM_REFUSED', 'requires authentication'],
   ])('HTTP %s with %j', async (status, body, code, message) => {
     const address = await serve((_, response) => {
       if (typeof body === 'string') response.writeHead(status).end(body);

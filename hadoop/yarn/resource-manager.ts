@@ -340,23 +340,24 @@ function refusal(status: number, text: string, request: Request): TonyError {
     return new TonyError('APPLICATION_NOT_FOUND', `The ResourceManager does not know ${request.path.split('/')[5] ?? 'this application'}.`);
   }
   if (status === 401) {
-    return new TonyError('RM_REFUSED', 'The ResourceManager asks for authentication (HTTP 401).', {
+    return new TonyError('RM_REFUSED', 'The ResourceManager requires authentication (HTTP 401).', {
       hint: 'The cluster uses Kerberos; check hadoop.security.authentication in core-site.xml.',
     });
   }
-  if (remote !== null) return new TonyError('RM_REFUSED', `The ResourceManager refused: ${message || remote.exception}`);
+  if (remote !== null) return new TonyError('RM_REFUSED', `The ResourceManager rejected the request: ${message || remote.exception}`);
   // The servlet filters return errors as HTML or plain text.
   const plain = text
     .replace(/<[^>]*>/g, ' ')
     .replace(/\s+/g, ' ')
     .trim()
     .slice(0, 300);
-  if (status === 403 || status === 400) return new TonyError('RM_REFUSED', `The ResourceManager refused (HTTP ${status}): ${plain}`);
+  if (status === 403 || status === 400)
+    return new TonyError('RM_REFUSED', `The ResourceManager rejected the request (HTTP ${status}): ${plain}`);
   return notResourceManager(`HTTP ${status}`);
 }
 
 function notResourceManager(what: string): TonyError {
-  return new TonyError('RM_UNREACHABLE', `What answers for the ResourceManager is not one: ${what}.`);
+  return new TonyError('RM_UNREACHABLE', `The server at the ResourceManager's address is not a ResourceManager: ${what}.`);
 }
 
 function pathOf(id: string): string {

@@ -41,7 +41,7 @@ export class SchedulerConnection {
     if (options.token.kind !== MASTER_TOKEN_KIND) {
       throw new TonyError(
         'CREDENTIALS_INVALID',
-        `A token of the kind ${options.token.kind} does not open the ResourceManager to an ApplicationMaster.`,
+        `The ResourceManager does not accept a token of the kind ${options.token.kind} from an ApplicationMaster.`,
       );
     }
     this.#options = { callTimeoutMs: 20_000, unreachableAfterMs: 900_000, ...options };
@@ -68,7 +68,7 @@ export class SchedulerConnection {
     if (this.#closed) throw this.#closedError();
     const seconds = Math.round((performance.now() - started) / 1000);
     throw new TonyError('RM_UNREACHABLE', `No ResourceManager answered ${method} for ${seconds} s. Last try at ${outcome.reason}.`, {
-      hint: 'Check that the ResourceManager runs, and that yarn.resourcemanager.scheduler.address names it.',
+      hint: 'Check that the ResourceManager is running and that yarn.resourcemanager.scheduler.address names it.',
     });
   }
 
@@ -163,7 +163,7 @@ function decodeResponse<T>(name: string, bytes: Uint8Array, method: string, addr
   try {
     return decodeMessage<T>(name, bytes);
   } catch (error) {
-    throw new TonyError('RPC_PROTOCOL', `${address} answered ${method} with something that is no ${name}: ${messageOf(error)}.`, {
+    throw new TonyError('RPC_PROTOCOL', `${address} answered ${method} with an invalid ${name}: ${messageOf(error)}.`, {
       cause: error,
     });
   }

@@ -160,7 +160,7 @@ export function waitingScene(now = Date.now()): Scene {
       ...job(tasks, startedAt),
       state: 'WAITING',
       message:
-        'Waiting for 172 s. worker:1-3 got no container (each asks for 16 GiB of memory, 4 vcores, 1 yarn.io/gpu; queue research is full: it has room for 0 yarn.io/gpu).',
+        'Waiting for 172 s. worker:1-3 got no container (each requests 16 GiB of memory, 4 vcores, 1 yarn.io/gpu; queue research is full: it has room for 0 yarn.io/gpu).',
       generations: 0,
       tensorboard: { state: 'waiting', message: 'TensorBoard is asked for when the job runs.' },
     },
@@ -251,7 +251,7 @@ export function largeScene(now = Date.now()): Scene {
       name: 'resnet50-imagenet-192-workers',
       state: 'RECOVERING',
       message:
-        'Waiting for 12 s. worker:188 got no container (each asks for 16 GiB of memory; queue research is full). worker:187 is starting.',
+        'Waiting for 12 s. worker:188 got no container (each requests 16 GiB of memory; queue research is full). worker:187 is starting.',
       generations: 4,
       masterAttempt: 2,
       step: 120_000,

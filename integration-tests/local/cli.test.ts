@@ -40,10 +40,10 @@ describe('the command line', () => {
     [['submit', '--output', 'xml'], '--output wants table, json or yaml, not xml.'],
     [['submit', '--no-such'], 'There is no option --no-such'],
     [['status'], 'tony-ts status wants an application id'],
-    [['status', 'job_1'], '"job_1" is no application id.'],
+    [['status', 'job_1'], '"job_1" is not an application ID.'],
     [['logs', 'local_1_0001', '--tail', '0'], '--tail wants a whole number from 1 to 1000000, not 0.'],
     [['logs', 'local_1_0001', '--tail'], '--tail wants a value.'],
-    [['logs', 'local_1_0001', 'worker:0'], 'There is no local job local_1_0001'],
+    [['logs', 'local_1_0001', 'worker:0'], 'The local job local_1_0001'],
     [['completion'], 'tony-ts completion wants SHELL: bash, zsh, fish.'],
     [['completion', 'tcsh'], 'SHELL wants bash, zsh or fish, not tcsh.'],
     [['version', '--al'], 'There is no option --al; did you mean --all?'],
@@ -54,13 +54,13 @@ describe('the command line', () => {
     [['history', '--user', 'bob', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
     [['config', 'explan'], 'There is no "tony-ts config explan"; did you mean "explain"?'],
     [['feed', 'local_1_0001'], 'tony-ts feed wants FEED'],
-    [['attach', 'local_1_0001'], 'There is no local job local_1_0001'],
-    [['kill', 'local_1_0001'], 'There is no local job local_1_0001'],
-    [['events', 'nonsense'], '"nonsense" is no application id.'],
-    [['describe', 'nonsense'], '"nonsense" is no application id.'],
-    [['top', 'nonsense'], '"nonsense" is no application id.'],
+    [['attach', 'local_1_0001'], 'The local job local_1_0001'],
+    [['kill', 'local_1_0001'], 'The local job local_1_0001'],
+    [['events', 'nonsense'], '"nonsense" is not an application ID.'],
+    [['describe', 'nonsense'], '"nonsense" is not an application ID.'],
+    [['top', 'nonsense'], '"nonsense" is not an application ID.'],
     [['explain', 'RM_UNREACHABEL'], 'There is no error code RM_UNREACHABEL; did you mean RM_UNREACHABLE?'],
-    [['status', 'local_1_0001'], 'There is no local job local_1_0001'],
+    [['status', 'local_1_0001'], 'The local job local_1_0001'],
     [[], 'Say what to do'],
   ])('%j is refused with exit code 2 and without a stack', async (words, sentence) => {
     const { exitCode, stdout, stderr } = await runCommand(words, { env: { HOME: await temporaryFolder() } });
@@ -74,11 +74,11 @@ describe('the command line', () => {
     expect(await runCommand(['explain', 'rm_unreachable'])).toMatchObject({
       exitCode: 0,
       stdout: expect.stringMatching(
-        /^RM_UNREACHABLE \(exit code 3: the cluster could not be reached\)\nNo ResourceManager answers.*\nWhat to do: Check that the ResourceManager runs/,
+        /^RM_UNREACHABLE \(exit code 3: the cluster could not be reached\)\nNo ResourceManager answers.*\nWhat to do: Check that the ResourceManager is running/,
       ),
     });
     const { stdout } = await runCommand(['explain']);
-    expect(stdout).toMatch(/^JOB_INVALID +2 {2}job\.yaml \(or a --set\) has mistakes; /m);
+    expect(stdout).toMatch(/^JOB_INVALID +2 {2}job\.yaml, or a value given with --set, is invalid/m);
   });
 
   test('import turns the configuration of a TonY job into one that runs', async () => {

@@ -138,7 +138,7 @@ it('takes texts, typed arrays and buffers, and refuses other values without harm
   ];
   for (const bad of [{ a: 1 }, [1, 2], undefined, null, 7, true, new Date(0)]) {
     const refused = writer.write(bad as unknown as string);
-    await expect(refused).rejects.toMatchObject({ code: 'USAGE', message: expect.stringMatching(/takes texts and bytes, and not /) });
+    await expect(refused).rejects.toMatchObject({ code: 'USAGE', message: expect.stringMatching(/accepts strings and bytes, not /) });
   }
   const writing = good.map((record) => writer.write(record));
   // The caller reuses its buffer for the next record.

@@ -57,7 +57,7 @@ test('a job of this machine prints where its pages are, and leaves a history', a
   expect(emptied.stdout).toMatch(new RegExp(`^removed bundles [0-9a-f]{8} .* last used by ${id} on .*\\n1 entry, .* removed\\n$`));
   expect((await runCommand(['cache', 'list', '--local'], { env })).stdout).toBe('The cache is empty.\n');
   expect((await runCommand(['history', 'prune', '--local', '--older-than', '0s'], { env })).stdout).toContain('1 history, ');
-  expect((await runCommand(['history', '--local'], { env })).stdout).toBe('There are no such jobs.\n');
+  expect((await runCommand(['history', '--local'], { env })).stdout).toBe('No jobs found.\n');
   expect(await runCommand(['history', 'show', id], { env })).toMatchObject({
     exitCode: 2,
     stderr: expect.stringContaining(`There is no history of ${id}`),
@@ -117,9 +117,9 @@ test('a cluster with Kerberos is refused: nobody is taken at their word there', 
   const xml = `<configuration>${property('fs.defaultFS', 'hdfs://127.0.0.1:1')}${property('hadoop.security.authentication', 'kerberos')}</configuration>`;
   await writeFile(path.join(folder, 'core-site.xml'), xml);
   const refused = await runCommand(['history', 'serve', '--auth', 'simple'], { env: { HADOOP_CONF_DIR: folder } });
-  expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('asks for Kerberos') });
+  expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('requires Kerberos') });
   const local = await runCommand(['history', 'serve', '--auth', 'simple', '--local'], { env: { HOME: folder } });
-  expect(local).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--auth simple is for the histories of a cluster') });
+  expect(local).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--auth simple works only with the histories of a cluster') });
   const port = await runCommand(['history', 'serve', '--port', '70000', '--local'], { env: { HOME: folder } });
   expect(port).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--port wants a whole number') });
 });

@@ -166,7 +166,7 @@ test('Ctrl-C asks: going on, and killing the job', { timeout: 120_000 }, async (
   const terminal = terminalCommand(submit(place), { columns: 80, env: place.env });
   await terminal.sees(/worker:1\s+running/);
   terminal.type('\x03');
-  await terminal.sees(/^Kill the job \(k\), or go on \(c\)\? ?$/m);
+  await terminal.sees(/^Kill the job \(k\), or continue \(c\)\? ?$/m);
   terminal.type('c');
   await terminal.sees(/evaluator:0 .*\n*$/);
   terminal.type('\x03');
@@ -176,7 +176,7 @@ test('Ctrl-C asks: going on, and killing the job', { timeout: 120_000 }, async (
   terminal.type('k');
   const text = await ended(terminal, 1);
   expect(text).toMatch(/local_\d+_\d+ KILLED/);
-  expect(text).not.toContain('or go on (c)?');
+  expect(text).not.toContain('or continue (c)?');
   const id = /local_\d+_\d+/.exec(text)?.[0] ?? '';
   expect((await runCommand(['status', id], { env: place.env })).stdout).toContain(`${id} KILLED`);
 });

@@ -72,7 +72,7 @@ async function load(name: BackendName): Promise<typeof tfjs> {
     disarmWasm(tf);
   }
   if (!(await tf.setBackend(name))) {
-    throw new TonyError('BACKEND_MISSING', `the ${name} backend does not start`);
+    throw new TonyError('BACKEND_MISSING', `the ${name} backend failed to start`);
   }
   await tf.ready();
   return tf;
@@ -121,7 +121,10 @@ export function refuseUnfitModel(backend: BackendName, model: tfjs.LayersModel):
   const unfit = [...layersOf(model as unknown as LayerTree)].filter((layer) => UNFIT_FOR_WASM.test(layer.getClassName()));
   if (unfit.length > 0) {
     const names = unfit.map((layer) => `${layer.name} (${layer.getClassName()})`).join(', ');
-    throw new TonyError('BACKEND_UNFIT', `the wasm backend cannot train ${names}: it lacks their gradients, or computes wrong ones`);
+    throw new TonyError(
+      'BACKEND_UNFIT',
+      `the wasm backend cannot train ${names}: it does not implement their gradients, or computes wrong ones`,
+    );
   }
 }
 

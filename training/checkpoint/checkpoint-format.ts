@@ -177,7 +177,7 @@ export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   try {
     document = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
   } catch {
-    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} is no JSON`);
+    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} is not valid JSON`);
   }
   const outer = z.object({ sha256: z.string(), body: z.unknown() }).safeParse(document);
   if (!outer.success || sha256(JSON.stringify(outer.data.body)) !== outer.data.sha256) {
@@ -185,7 +185,7 @@ export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   }
   const body = bodySchema.safeParse(outer.data.body);
   if (!body.success) {
-    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} is not as this version writes it`);
+    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} has an unknown format`);
   }
   checkPlaces(body.data, where);
   return body.data;
@@ -196,18 +196,18 @@ function checkPlaces({ files, tensors }: Manifest, where: string): void {
   const ends = new Map(files.map(({ name }) => [name, 0]));
   for (const { name, file, offset, bytes } of tensors) {
     if (offset !== ends.get(file)) {
-      throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} gives ${name} an impossible place`);
+      throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} lists an impossible position for ${name}`);
     }
     ends.set(file, offset + bytes);
   }
   for (const { name, bytes } of files) {
     if (ends.get(name) !== bytes) {
-      throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not tell what is in ${name}`);
+      throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not describe the contents of ${name}`);
     }
   }
   const broken = notThereOnce(tensors);
   if (broken !== null) {
-    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not have ${broken} once as a whole`);
+    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not contain ${broken} completely and exactly once`);
   }
 }
 

@@ -98,7 +98,7 @@ export class CheckpointStore {
         return;
       }
     }
-    throw new TonyError('CHECKPOINT_FAILED', `generation ${generation} cannot be kept from writing to ${this.dir}`);
+    throw new TonyError('CHECKPOINT_FAILED', `generation ${generation} cannot be prevented from writing to ${this.dir}`);
   }
 
   /**
@@ -146,7 +146,7 @@ export class CheckpointStore {
     tensors: readonly StoredTensor[],
   ): Promise<ShardDescription> {
     if (!this.#isPendingHere(pending)) {
-      throw new TonyError('CHECKPOINT_FAILED', `${pending.uri} is not a checkpoint that is being written in ${this.dir}`);
+      throw new TonyError('CHECKPOINT_FAILED', `${pending.uri} is not an unfinished checkpoint in ${this.dir}`);
     }
     return await this.#unlessFenced(pending, async () => await writeShardFile(this.#storage, pending.uri, place, tensors));
   }
@@ -174,7 +174,7 @@ export class CheckpointStore {
       const lengths = new Map((await this.#storage.list(uri)).map((entry) => [entry.name, entry.size]));
       for (const shard of inOrder) {
         if (lengths.get(shard.name) !== shard.bytes) {
-          throw new TonyError('CHECKPOINT_FAILED', `${uri}/${shard.name} is not there as it was written`);
+          throw new TonyError('CHECKPOINT_FAILED', `${uri}/${shard.name} is missing or differs from the written file`);
         }
       }
       const target = joinUri(this.dir, name);
@@ -203,7 +203,7 @@ export class CheckpointStore {
       return;
     }
     if ((await this.#storage.stat(target)) === null) {
-      throw new TonyError('CHECKPOINT_FAILED', `${pending} has disappeared before it was renamed`);
+      throw new TonyError('CHECKPOINT_FAILED', `${pending} disappeared before it was renamed`);
     }
     // Replaces an older checkpoint of this step: a damaged one that was skipped, or one that was not marked as final.
     const replaced = joinUri(mine, `replaced-${randomUUID()}`);
@@ -264,7 +264,7 @@ export class CheckpointStore {
     const uri = joinUri(this.dir, `step-${step}`);
     const manifest = parseManifest(await this.#storage.read(joinUri(uri, MANIFEST)), uri);
     if (manifest.position.step !== step) {
-      throw new TonyError('CHECKPOINT_DAMAGED', `${uri} holds step ${manifest.position.step}`);
+      throw new TonyError('CHECKPOINT_DAMAGED', `${uri} contains step ${manifest.position.step}`);
     }
     return { uri, manifest, position: manifest.position };
   }
@@ -285,7 +285,7 @@ export class CheckpointStore {
     const there = new Set(manifest.tensors.map(({ name }) => name));
     const missing = [...wanted].filter((name) => !there.has(name));
     if (missing.length > 0) {
-      throw new TonyError('CHECKPOINT_MISFIT', `${uri} does not have ${missing.slice(0, 5).join(', ')}`);
+      throw new TonyError('CHECKPOINT_MISFIT', `${uri} does not contain ${missing.slice(0, 5).join(', ')}`);
     }
     return await readTensorsOf(this.#storage, uri, manifest, (name) => wanted.has(name));
   }
@@ -328,13 +328,13 @@ function folderNameOf(applicationId: string): string {
 }
 
 function fenced(generation: number, step: number, cause?: unknown): TonyError {
-  return new TonyError('CHECKPOINT_FENCED', `generation ${generation} is over: checkpoint step-${step} was not written`, { cause });
+  return new TonyError('CHECKPOINT_FENCED', `generation ${generation} has ended: checkpoint step-${step} was not written`, { cause });
 }
 
 function checkShards(shards: readonly ShardDescription[], step: number, position: TrainingPosition): void {
   const fail = (what: string) => new TonyError('CHECKPOINT_FAILED', `checkpoint step-${step} cannot be written: ${what}`);
   if (position.step !== step) {
-    throw fail(`it was begun for step ${step}, and is to hold step ${position.step}`);
+    throw fail(`it was started for step ${step}, but its position is step ${position.step}`);
   }
   shards.forEach(({ name }, index) => {
     if (name !== shardName(index, shards.length)) {

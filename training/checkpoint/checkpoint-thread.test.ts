@@ -103,5 +103,5 @@ test('what it had when it ended is lost, and the writer gives up rather than wri
   const writer = new CheckpointWriter(store, { ...ORIGIN, keep: 2, onSaved: () => {}, onTrouble: () => {} });
   await thread.close();
   writer.offer(owned(6));
-  await expect(writer.finish()).rejects.toThrow(/the thread that writes checkpoints has failed: it has ended/);
+  await expect(writer.finish()).rejects.toThrow(/the checkpoint thread failed: it has ended/);
 });

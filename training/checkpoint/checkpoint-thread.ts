@@ -103,7 +103,7 @@ export class CheckpointThread {
 
   /** Fails all pending and future saves. */
   #end(why: string): void {
-    this.#failure ??= new TonyError('INTERNAL', `the thread that writes checkpoints has failed: ${why}`);
+    this.#failure ??= new TonyError('INTERNAL', `the checkpoint thread failed: ${why}`);
     for (const { reject } of this.#waiting.values()) {
       reject(this.#failure);
     }

@@ -141,6 +141,6 @@ test('names are counted for each kind, are used once, and fit a file name', () =
     ({ name }) => name,
   );
   expect(names).toEqual(['fit-1', 'loop-1', 'fine-tuning', 'fit-3']);
-  expect(() => phases.begin('fit', 'loop-1')).toThrow('this program has had a phase of training called loop-1 already');
-  expect(() => phases.begin('fit', 'a b')).toThrow('"a b" is no name for a phase of training');
+  expect(() => phases.begin('fit', 'loop-1')).toThrow('this program already had a training phase called loop-1');
+  expect(() => phases.begin('fit', 'a b')).toThrow('"a b" is not a valid name of a training phase');
 });

@@ -50,13 +50,13 @@ export class Phases {
     this.#counts.set(kind, count);
     const own = name ?? `${kind}-${count}`;
     if (typeof own !== 'string' || !NAME.test(own)) {
-      throw new TonyError('USAGE', `${JSON.stringify(own)} is no name for a phase of training`, {
+      throw new TonyError('USAGE', `${JSON.stringify(own)} is not a valid name of a training phase`, {
         hint: 'Use up to 64 letters, digits, dots, dashes and underscores.',
       });
     }
     if (this.#names.has(own)) {
-      throw new TonyError('USAGE', `this program has had a phase of training called ${own} already`, {
-        hint: 'Give each call of fit another name, or none.',
+      throw new TonyError('USAGE', `this program already had a training phase called ${own}`, {
+        hint: 'Give each call of fit a different name, or no name.',
       });
     }
     this.#names.add(own);
@@ -159,7 +159,7 @@ export class Phase {
     } catch (error) {
       if (error instanceof TonyError && error.code === 'CHECKPOINT_MISFIT') {
         throw new TonyError('CHECKPOINT_MISFIT', `phase ${this.name}: ${error.message}`, {
-          hint: 'Phases are found again by their names, which count calls of fit unless given: has the program other ones now? Or name another checkpoint.dir.',
+          hint: 'Checkpoints belong to phases by name; by default, the name counts calls of fit. Restore the earlier phases of the program, or set another checkpoint.dir.',
           cause: error,
         });
       }

@@ -87,7 +87,9 @@ export class ClusterEnd {
       await this.#storeToMark?.marks.setEnd(this.#parts.applicationId);
       this.#isMarked = true;
     } catch (error) {
-      this.#parts.onNotice(`evaluators may wait for more checkpoints: that training has ended could not be written: ${messageOf(error)}`);
+      this.#parts.onNotice(
+        `evaluators may keep waiting for checkpoints, because the end of training could not be recorded: ${messageOf(error)}`,
+      );
     }
   }
 

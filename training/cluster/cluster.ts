@@ -188,7 +188,7 @@ export class Cluster {
       this.#hasDiverged = true;
       // With parameter servers, each rank sees only the loss of its own examples.
       if (this.#parts.servers !== null || this.rank === 0) {
-        this.#notice(`training has diverged: a loss of cluster.step is ${value}; it goes on. ${DIVERGED_HINT}`);
+        this.#notice(`training has diverged: a loss of cluster.step is ${value}; training continues. ${DIVERGED_HINT}`);
       }
     }
     return value;
@@ -229,7 +229,7 @@ export class Cluster {
 
   #refuseUnranked(hint: string): void {
     if (!this.#parts.ranked) {
-      throw new TonyError('USAGE', `role ${this.role} takes no part in training together`, { hint });
+      throw new TonyError('USAGE', `role ${this.role} has no rank and cannot take part in the training`, { hint });
     }
   }
 
@@ -307,7 +307,7 @@ export class Cluster {
     const folder = this.data[name];
     if (folder === undefined) {
       const known = Object.keys(this.data).join(', ') || 'none';
-      throw new TonyError('USAGE', `the job has no data called ${name} (it has: ${known})`, {
+      throw new TonyError('USAGE', `the job has no data named ${name} (known: ${known})`, {
         hint: `Add it under data: in job.yaml, or pass join({ data: { ${name}: 'folder' } }) when running alone.`,
       });
     }
@@ -374,7 +374,7 @@ export class Cluster {
 
   #storeOfJob(): CheckpointStore {
     if (this.#store === null) {
-      throw new TonyError('USAGE', 'there is no checkpoint folder', { hint: 'Pass join({ checkpointDir }) when running alone.' });
+      throw new TonyError('USAGE', 'no checkpoint folder is configured', { hint: 'Pass join({ checkpointDir }) when running alone.' });
     }
     return this.#store;
   }

@@ -114,7 +114,7 @@ function openServers(
 ): ParameterServerWorker {
   const { rank, worldSize, generation, parameterServers, ringKey } = task;
   if (rank === null || parameterServers.length === 0) {
-    throw new TonyError('TASK_FILE_INVALID', `there are no parameter servers in generation ${generation}`);
+    throw new TonyError('TASK_FILE_INVALID', `generation ${generation} has no parameter servers`);
   }
   return new ParameterServerWorker({
     ...{ rank, worldSize, generation, staleness },

@@ -11,7 +11,7 @@ import type { Cluster } from './cluster.ts';
  */
 export function outputPlace(cluster: Pick<Cluster, 'outputDir'>, output: string): string {
   if (isUri(output)) return output.replace(/(?<=[^/])\/+$/, '');
-  if (output.split('/').includes('..')) throw new TonyError('USAGE', `the output ${output} leads out of the folder that it starts from`);
+  if (output.split('/').includes('..')) throw new TonyError('USAGE', `the output ${output} points outside its base folder`);
   const { outputDir } = cluster;
   if (outputDir === null) return uriOf(output);
   if (!isAbsolute(output)) return joinUri(outputDir, ...output.split('/').filter((part) => part !== '.'));

@@ -440,7 +440,7 @@ describe('fit', () => {
     await refused(fromArray([1, 2]), {}, /are not \{ xs, ys \}/);
     await refused(fromArray([{ xs: 'a', ys: 1 }]), {}, /not batches of numbers/);
     await refused({ x: tf.ones([3, 3]), y: tf.ones([3, 1]) }, { stepsPerEpoch: 2 }, /stepsPerEpoch/);
-    await refused(tfrecords(join(folder, 'none-*')), {}, /no file is named by/);
+    await refused(tfrecords(join(folder, 'none-*')), {}, /no file matches/);
   });
 });
 

@@ -110,8 +110,7 @@ export class DatasetBatchSource implements BatchSource {
     this.#news = new Float32Array(3);
     if (options.position !== null) {
       const position = positionSchema.safeParse(options.position);
-      if (!position.success)
-        throw new TonyError('CHECKPOINT_MISFIT', 'the checkpoint says nothing that fits about where the dataset stands');
+      if (!position.success) throw new TonyError('CHECKPOINT_MISFIT', 'the checkpoint has no matching position of the dataset');
       this.#pass = position.data.pass;
       this.#shares = position.data.shares;
       this.#states = position.data.states as Json[];
@@ -139,7 +138,7 @@ export class DatasetBatchSource implements BatchSource {
     if (used === 0) {
       disposeElement(element);
       throw new TonyError('DATA_INVALID', 'the dataset has no examples', {
-        hint: 'Check the names of its files, what `filter` leaves, and that `dropRemainder` does not drop everything.',
+        hint: 'Check the names of its files, and that `filter` and `dropRemainder` do not drop all examples.',
       });
     }
     const ended = more === 0;

@@ -47,8 +47,8 @@ export function batchSizeOf(data: FitData, wanted: number | undefined): number |
   const dataset = datasetOf(data);
   if (dataset === null || !dataset.isBatched) return wanted ?? BATCH_SIZE;
   if (wanted !== undefined) {
-    throw new TonyError('USAGE', 'the dataset comes in batches: fit cannot give it another batch size', {
-      hint: 'Leave batchSize out, or leave batch() out.',
+    throw new TonyError('USAGE', 'the dataset is already batched, so fit cannot apply another batch size', {
+      hint: 'Remove batchSize, or remove batch().',
     });
   }
   return null;

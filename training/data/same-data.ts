@@ -33,7 +33,7 @@ export async function differingData(tf: typeof tfjs, peers: Peers, data: Trainin
       const there = first[index];
       if (there?.shape.join() !== shape.join()) {
         throw new TonyError('DATA_INVALID', `${column} is [${there?.shape}] on rank 0 and [${shape}] on rank ${rank}`, {
-          hint: 'Give every rank the same examples: fit divides them. To read different data on each rank, use a dataset.',
+          hint: 'Pass the same examples on every rank; fit divides them. To read different data on each rank, use a dataset.',
         });
       }
       if (there.hash !== hash) {

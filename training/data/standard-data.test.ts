@@ -61,7 +61,7 @@ describe('what model.fit takes', () => {
     const second = tf.tensor2d([1, 0, 2, 1], [4, 1]);
     const byName = await trained({ x: { second, first: x }, y }, {}, twoInputs);
     expect(byName).toEqual(await trained({ x: [x, second], y }, {}, twoInputs));
-    await expect(trained({ x: { first: x }, y }, {}, twoInputs)).rejects.toThrow('x has first; the model wants first, second');
+    await expect(trained({ x: { first: x }, y }, {}, twoInputs)).rejects.toThrow('x has first; the model expects first, second');
   });
 
   test('validation data, and weights of examples, in plain arrays', async () => {
@@ -75,13 +75,13 @@ describe('what model.fit takes', () => {
 test('anything else is refused with what it is, and what to give', async () => {
   const refused = async (data: unknown, message: string | RegExp) =>
     await expect(trained(data as FitData)).rejects.toMatchObject({ code: 'DATA_INVALID', message: expect.stringMatching(message) });
-  await refused(x, 'fit was given a tensor in place of inputs and targets');
-  await refused(undefined, 'fit was given undefined in place');
+  await refused(x, 'fit received a tensor instead of inputs and targets');
+  await refused(undefined, 'fit received undefined instead');
   await refused(
     (function* () {
       yield 1;
     })(),
-    'fit was given a generator in place',
+    'fit received a generator instead',
   );
   await refused({ x }, 'the data has no y');
   await refused({ x: 'file.csv', y }, 'x is the string file.csv; it must be a tensor');

@@ -39,12 +39,12 @@ function checkKind(given: unknown): Examples {
   const hint = 'Give { x, y }, [x, y], or a dataset; fromGenerator(...) and fromArray(...) make one.';
   const isObject = typeof given === 'object' && given !== null;
   if (isObject && 'dataId' in given) {
-    throw new TonyError('DATA_INVALID', 'fit was given a tensor in place of inputs and targets', {
-      hint: 'Give both together: cluster.fit(model, { x, y }, options).',
+    throw new TonyError('DATA_INVALID', 'fit received a tensor instead of inputs and targets', {
+      hint: 'Pass both together: cluster.fit(model, { x, y }, options).',
     });
   }
   if (!isObject || (!('x' in given) && !('y' in given))) {
-    throw new TonyError('DATA_INVALID', `fit was given ${kindOf(given)} in place of inputs and targets`, { hint });
+    throw new TonyError('DATA_INVALID', `fit received ${kindOf(given)} instead of inputs and targets`, { hint });
   }
   for (const name of ['x', 'y'] as const) {
     if ((given as Partial<Examples>)[name] === undefined) {
@@ -64,7 +64,10 @@ function columnsOf(tf: typeof tfjs, given: ColumnsLike, what: string, names: rea
   const byName = given as Readonly<Record<string, ColumnLike>>;
   const isWhole = Object.keys(byName).length === names.length && names.every((name) => Object.hasOwn(byName, name));
   if (!isWhole) {
-    throw new TonyError('DATA_INVALID', `${what} has ${Object.keys(byName).join(', ') || 'nothing'}; the model wants ${names.join(', ')}`);
+    throw new TonyError(
+      'DATA_INVALID',
+      `${what} has ${Object.keys(byName).join(', ') || 'nothing'}; the model expects ${names.join(', ')}`,
+    );
   }
   return names.map((name) => columnOf(tf, byName[name] as ColumnLike, `${what}.${name}`));
 }

@@ -52,7 +52,7 @@ function listOf(parts: unknown, names: readonly string[]): readonly unknown[] {
   const list = Array.isArray(parts) ? parts : isPart(parts) ? [parts] : valuesOf(parts, names);
   if (list.length === 0 || !list.every(isPart)) {
     throw new TonyError('DATA_INVALID', 'the elements of the dataset are not batches of numbers', {
-      hint: 'fit takes batches of columns or tensors; texts and bytes have to be mapped to numbers first.',
+      hint: 'fit accepts batches of columns or tensors. Map strings and bytes to numbers first.',
     });
   }
   return list;

@@ -145,7 +145,7 @@ export class TfRecordParser {
 
   #passOver(length: number, size: number, left: number): number {
     const { maxRecordBytes, onDamage } = this.#options;
-    onDamage(this.#damage(`a record has ${length} bytes; ${maxRecordBytes} are allowed (maxRecordBytes)`), 'long');
+    onDamage(this.#damage(`a record has ${length} bytes; the maximum is ${maxRecordBytes} (maxRecordBytes)`), 'long');
     const used = Math.min(size, left);
     this.#passing = size - used;
     this.#done(size);

@@ -206,7 +206,7 @@ function restoreEvaluated(tf: typeof tfjs, weights: CompiledModel['weights'], { 
     if (error instanceof TonyError && error.code === 'CHECKPOINT_MISFIT') {
       const { name } = position.phase;
       throw new TonyError('CHECKPOINT_MISFIT', `phase ${name}: ${error.message}`, {
-        hint: 'Where a program trains several models, say which phase is evaluated: { phase: NAME }.',
+        hint: 'If a program trains several models, select the phase to evaluate: { phase: NAME }.',
         cause: error,
       });
     }

@@ -194,7 +194,7 @@ describe('a GraphModel', () => {
     const before = Object.getOwnPropertyNames(tf.engine());
     const { uri, folder } = await place();
     for (const [layer, message] of [
-      [new Peeking({ name: 'peeking', inputShape: [4] } as never), /layer peeking decides by values/],
+      [new Peeking({ name: 'peeking', inputShape: [4] } as never), /layer peeking branches on values/],
       [
         new Transforming({ name: 'transforming', inputShape: [4] } as never),
         /layer transforming cannot be part of a GraphModel: kernel \w+/,

@@ -143,8 +143,8 @@ function sampleInputs(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, r
     const [examples, ...rest] = shape;
     const free = rest.findIndex((size) => size === null || size === undefined);
     if (free >= 0) {
-      throw new TonyError('MODEL_NOT_EXPORTABLE', `input ${name} has the shape [${shape}], and only the first dimension may be free`, {
-        hint: 'Make the same model with a fixed inputShape, and give it these weights.',
+      throw new TonyError('MODEL_NOT_EXPORTABLE', `input ${name} has the shape [${shape}], but only the first dimension may be free`, {
+        hint: 'Create the same model with a fixed inputShape, and copy these weights to it.',
       });
     }
     const fixed = [examples ?? batch, ...rest] as number[];
@@ -199,7 +199,7 @@ async function proveEqual(tf: typeof tfjs, model: tfjs.LayersModel, artifacts: t
     if (error instanceof TonyError) {
       throw error;
     }
-    throw new TonyError('MODEL_NOT_EXPORTABLE', `the graph of ${model.name} does not run: ${messageOf(error)}`, { cause: error });
+    throw new TonyError('MODEL_NOT_EXPORTABLE', `the graph of ${model.name} fails to run: ${messageOf(error)}`, { cause: error });
   } finally {
     graph.dispose();
   }

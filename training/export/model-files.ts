@@ -81,7 +81,7 @@ function parse(bytes: Uint8Array, file: string): z.infer<typeof modelJson> {
   try {
     document = JSON.parse(Buffer.from(bytes).toString('utf8'));
   } catch {
-    throw new TonyError('MODEL_UNREADABLE', `${file} is no JSON`);
+    throw new TonyError('MODEL_UNREADABLE', `${file} is not valid JSON`);
   }
   const found = modelJson.safeParse(document);
   if (!found.success) {

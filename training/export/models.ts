@@ -105,7 +105,7 @@ export class Models {
     const { storage, store, uriOf, onNotice } = this.#parts;
     if (which === 'newest' || which === 'best') {
       if (store === null) {
-        throw new TonyError('USAGE', 'there is no checkpoint folder', { hint: 'Pass join({ checkpointDir }) when running alone.' });
+        throw new TonyError('USAGE', 'no checkpoint folder is configured', { hint: 'Pass join({ checkpointDir }) when running alone.' });
       }
       return which === 'newest' ? await newestOf(store, onNotice) : await bestOf(store);
     }
@@ -120,7 +120,7 @@ export class Models {
 async function newestOf(store: CheckpointStore, onNotice: (message: string) => void): Promise<StoredCheckpoint> {
   const found = await store.newest(onNotice);
   if (found === null) {
-    throw new TonyError('NOT_FOUND', `there is no checkpoint in ${store.dir}`);
+    throw new TonyError('NOT_FOUND', `${store.dir} contains no checkpoint`);
   }
   return found;
 }
@@ -128,7 +128,9 @@ async function newestOf(store: CheckpointStore, onNotice: (message: string) => v
 async function bestOf(store: CheckpointStore): Promise<StoredCheckpoint> {
   const best = await store.marks.best();
   if (best === null) {
-    throw new TonyError('NOT_FOUND', `no checkpoint in ${store.dir} has been found best`, { hint: 'An evaluator has to have marked one.' });
+    throw new TonyError('NOT_FOUND', `no checkpoint in ${store.dir} is marked as the best`, {
+      hint: 'An evaluator marks the best checkpoint.',
+    });
   }
   return await store.read(best.step);
 }

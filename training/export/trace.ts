@@ -151,10 +151,7 @@ class KernelRecorder {
   }
 
   #refuseRead(): never {
-    throw new TonyError(
-      'MODEL_NOT_EXPORTABLE',
-      `layer ${this.#layer} decides by values what it computes: a graph without control flow cannot`,
-    );
+    throw new TonyError('MODEL_NOT_EXPORTABLE', `layer ${this.#layer} branches on values, which a graph without control flow cannot do`);
   }
 
   get #layer(): string {

@@ -181,7 +181,7 @@ describe('a checkpoint', () => {
       const position = { step, phase: { name: 'fit-1', start: 0 }, epoch: 0, examples: 0, seed: 1, iterations: step, final: false };
       await store.save({ position, tensors: await captureState(tf, inspectModel(tf, model)) }, { applicationId: 'a', generation: 1 });
     }
-    await expect(models.loadCheckpoint('best', network(2))).rejects.toThrow(/has been found best/);
+    await expect(models.loadCheckpoint('best', network(2))).rejects.toThrow(/is marked as the best/);
     await store.marks.setBest({ step: 1, metric: 'loss', value: 1, mode: 'min' });
     const model = network(2);
     for (const [which, step] of [

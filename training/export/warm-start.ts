@@ -80,7 +80,7 @@ function copyWeights(tf: typeof tfjs, model: tfjs.LayersModel, source: Source, o
       left.push({ name: weight.name, why: difference });
     } else {
       throw new TonyError('WARM_START_MISFIT', `weight ${weight.name} does not fit: it ${difference} of ${source.what}`, {
-        hint: 'Pass { skipMismatched: true } to leave it as it is, or name the { layers } that are to be taken.',
+        hint: 'Pass { skipMismatched: true } to keep its current value, or select the { layers } to copy.',
       });
     }
   }

@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 import type { OnNaN } from './fit-options.ts';
 
-export const DIVERGED_HINT = 'Lower the learning rate, bound the gradients (clipNorm), or look for NaN in the data.';
+export const DIVERGED_HINT = 'Lower the learning rate, clip the gradients (clipNorm), or check the data for NaN.';
 
 interface DivergenceOptions {
   readonly phase: string;

@@ -30,7 +30,7 @@ export class ClassWeightTables {
       const table = this.#tables[index] ?? null;
       if (table === null) return null;
       if (target.rank > 2) {
-        throw new TonyError('DATA_INVALID', `class weights are for one class an example; the targets have the shape [${target.shape}]`);
+        throw new TonyError('DATA_INVALID', `class weights require one class per example; the targets have the shape [${target.shape}]`);
       }
       const isOneHot = target.rank === 2 && (target.shape[1] as number) > 1;
       const classes = isOneHot ? tf.argMax(target, 1) : tf.cast(tf.reshape(target, [-1]), 'int32');
@@ -53,7 +53,7 @@ function byOutput(outputs: readonly string[], given: ClassWeight): (ClassWeights
   const named = given as Readonly<Record<string, ClassWeights | number>>;
   const isNamed = Object.values(named).some((value) => typeof value === 'object');
   if (!isNamed && outputs.length > 1) {
-    throw new TonyError('USAGE', `the model has ${outputs.length} outputs: classWeight must say for which one it is`, {
+    throw new TonyError('USAGE', `the model has ${outputs.length} outputs: classWeight must name the output to which it applies`, {
       hint: `Use { ${outputs[0]}: { 0: 1, 1: 2 } }, or a list.`,
     });
   }

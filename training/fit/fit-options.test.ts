@@ -233,8 +233,8 @@ describe('wrong options', () => {
     const held = examples(4);
     await expect(attempt({ validationData: held, validationSplit: 0.2 })).rejects.toThrow(/exclude each other/);
     await expect(attempt({ validationSplit: 1.5 })).rejects.toThrow(/validationSplit is 1.5; it must be above 0 and below 1/);
-    await expect(attempt({ validationSplit: 0.99 })).rejects.toThrow(/leaves nothing/);
-    await expect(attempt({ validationSteps: 2, validationData: held })).rejects.toThrow(/validationSteps is for datasets/);
+    await expect(attempt({ validationSplit: 0.99 })).rejects.toThrow(/leaves no examples/);
+    await expect(attempt({ validationSteps: 2, validationData: held })).rejects.toThrow(/validationSteps applies only to datasets/);
     await expect(attempt({ validationData: { ...held, y: tf.zeros([3, 3]) } })).rejects.toThrow(/different numbers of examples: 4, 3/);
     await expect(attempt({ accumulate: 0 })).rejects.toThrow(/accumulate is 0/);
     await expect(attempt({ initialEpoch: -1 })).rejects.toThrow(/initialEpoch is -1/);
@@ -245,8 +245,8 @@ describe('wrong options', () => {
     await expect(attempt({ sampleWeight: tf.ones([3]) })).rejects.toThrow(/different numbers of examples: 8, 3/);
     const rows = fromArray([{ xs: new Float32Array(4), ys: new Float32Array(3) }]);
     const onSet = (options: FitOptions) => fitTogether([classifier(tf.train.sgd(0.1))], rows, options);
-    await expect(onSet({ validationSplit: 0.5 })).rejects.toThrow(/validationSplit is not for datasets/);
-    await expect(onSet({ sampleWeight: tf.ones([1]) })).rejects.toThrow(/sampleWeight is not for datasets/);
+    await expect(onSet({ validationSplit: 0.5 })).rejects.toThrow(/validationSplit does not apply to datasets/);
+    await expect(onSet({ sampleWeight: tf.ones([1]) })).rejects.toThrow(/sampleWeight does not apply to datasets/);
   });
 
   test('that do not exist are refused, with the one that was meant', async () => {

@@ -167,8 +167,8 @@ export function planFit(given: StandardFitData, options: FitOptions): FitPlan {
 /** @throws TonyError USAGE for an unknown option. */
 function checkNames(options: FitOptions): void {
   if (typeof options !== 'object' || options === null || Array.isArray(options) || 'dataId' in options) {
-    throw new TonyError('USAGE', "fit's third argument is no object of options", {
-      hint: 'Give inputs and targets together: cluster.fit(model, { x, y }, { epochs: 2 }).',
+    throw new TonyError('USAGE', "fit's third argument is not an options object", {
+      hint: 'Pass inputs and targets together: cluster.fit(model, { x, y }, { epochs: 2 }).',
     });
   }
   refuseUnknown('fit', options, OPTIONS, ELSEWHERE);
@@ -223,7 +223,10 @@ function splitAt(data: TrainingData, fraction: number): number {
   const count = countExamples(data);
   const first = Math.floor(count * (1 - fraction));
   if (first === 0 || first === count) {
-    throw new TonyError('DATA_INVALID', `validationSplit ${fraction} of ${count} examples leaves nothing to train on, or to validate on`);
+    throw new TonyError(
+      'DATA_INVALID',
+      `validationSplit ${fraction} of ${count} examples leaves no examples for training or for validation`,
+    );
   }
   return first;
 }
@@ -231,8 +234,8 @@ function splitAt(data: TrainingData, fraction: number): number {
 function refuseForDatasets(options: Readonly<Record<string, unknown>>, isForDataset: boolean): void {
   for (const [name, value] of Object.entries(options)) {
     if (isForDataset && value !== undefined) {
-      throw new TonyError('USAGE', `${name} is not for datasets`, {
-        hint: 'Let the elements of the dataset say it: { xs, ys, sampleWeight }; and give validationData.',
+      throw new TonyError('USAGE', `${name} does not apply to datasets`, {
+        hint: 'Put weights into the elements of the dataset: { xs, ys, sampleWeight }, and pass validationData.',
       });
     }
   }
@@ -241,7 +244,7 @@ function refuseForDatasets(options: Readonly<Record<string, unknown>>, isForData
 function refuseForExamples(options: Readonly<Record<string, unknown>>, isForDataset: boolean): void {
   for (const [name, value] of Object.entries(options)) {
     if (!isForDataset && value !== undefined) {
-      throw new TonyError('USAGE', `${name} is for datasets: other data is used once in each epoch`);
+      throw new TonyError('USAGE', `${name} applies only to datasets; other data is used once in each epoch`);
     }
   }
 }

@@ -156,10 +156,10 @@ export class FitReporter {
     const frozen = new Set(trainable.flatMap((variable) => (variable.trainable ? [] : [variable.name])));
     const unused = strategy.withoutGradient.filter((name) => !frozen.has(name));
     if (unused.length > 0) {
-      onNotice(`the loss does not depend on ${listed(unused)}: training leaves ${unused.length === 1 ? 'it' : 'them'} as before`);
+      onNotice(`the loss does not depend on ${listed(unused)}: training does not change ${unused.length === 1 ? 'it' : 'them'}`);
     }
     if (thawed.length > 0) {
-      onNotice(`training leaves out ${listed(thawed)}, made trainable after compile: call model.compile() again to train them`);
+      onNotice(`training ignores ${listed(thawed)}, which became trainable after compile: call model.compile() again to train them`);
     }
   }
 

@@ -270,7 +270,7 @@ describe.each([1, 2])('on %i ranks, weights that stay as they are', (workers) =>
   const noticesOf = (reports: readonly Report[][]) =>
     reports
       .flat()
-      .flatMap((report) => (report.type === 'notice' && / depend on | made trainable /.test(report.message) ? [report.message] : []));
+      .flatMap((report) => (report.type === 'notice' && / depend on | became trainable /.test(report.message) ? [report.message] : []));
 
   /** @param change modifies the compiled model. */
   async function noticesOfFit(change: (model: tf.LayersModel) => void): Promise<string[]> {
@@ -301,7 +301,7 @@ describe.each([1, 2])('on %i ranks, weights that stay as they are', (workers) =>
     });
     const reports: Report[][] = models.map(() => []);
     await fitTogether(models, examples(24), { batchSize: 4 }, { reports });
-    expect(noticesOf(reports)).toEqual([expect.stringMatching(/^the loss does not depend on \S*idle\S*: training leaves it as before$/)]);
+    expect(noticesOf(reports)).toEqual([expect.stringMatching(/^the loss does not depend on \S*idle\S*: training does not change it$/)]);
   });
 
   test('are not named when the program has frozen them', async () => {
@@ -319,7 +319,7 @@ describe.each([1, 2])('on %i ranks, weights that stay as they are', (workers) =>
     const reports: Report[][] = models.map(() => []);
     await fitTogether(models, examples(24), { batchSize: 4 }, { reports });
     expect(noticesOf(reports)).toEqual([
-      expect.stringMatching(/^training leaves out \S+\/kernel, \S+\/bias, made trainable after compile: call model\.compile\(\) again/),
+      expect.stringMatching(/^training ignores \S+\/kernel, \S+\/bias, which became trainable after compile: call model\.compile\(\) again/),
     ]);
   });
 });

@@ -41,7 +41,7 @@ export class LearningRateSchedule {
     this.#optimizer = optimizer as unknown as Rated;
     const { learningRate } = this.#optimizer;
     if (typeof learningRate !== 'number') {
-      throw new TonyError('MODEL_INVALID', `the optimizer ${optimizer.getClassName()} has no learning rate that fit could set`);
+      throw new TonyError('MODEL_INVALID', `the optimizer ${optimizer.getClassName()} has no learning rate that fit can set`);
     }
     this.#initial = learningRate;
   }
@@ -49,7 +49,7 @@ export class LearningRateSchedule {
   apply(at: Omit<ScheduleStep, 'initial'>): void {
     const rate = typeof this.#rate === 'number' ? this.#rate : this.#rate({ ...at, initial: this.#initial });
     if (typeof rate !== 'number' || !Number.isFinite(rate)) {
-      throw new TonyError('USAGE', `learningRate gives ${rate} for step ${at.step}; it must be a number`);
+      throw new TonyError('USAGE', `learningRate returns ${rate} for step ${at.step}; it must be a number`);
     }
     if (rate !== this.#applied || rate !== this.#optimizer.learningRate) {
       this.#set(rate);

@@ -37,7 +37,7 @@ export function checkLoopOptions(options: LoopOptions<unknown, Json>): void {
     }
   }
   if (options.epochs !== undefined && options.data === undefined) {
-    throw new TonyError('USAGE', 'epochs counts passes over data, and the loop has none', {
+    throw new TonyError('USAGE', 'epochs counts passes over data, but the loop has no data', {
       hint: 'Pass data, or steps instead of epochs.',
     });
   }

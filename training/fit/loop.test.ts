@@ -284,10 +284,10 @@ describe('says what is wrong', () => {
 
   test.each([
     [{ models: {}, step: 3 }, /^step is not an option of loop/],
-    [{ steps: 3 }, /^the loop names nothing to train/],
+    [{ steps: 3 }, /^the loop has nothing to train/],
     [{ steps: -1 }, /^steps is -1/],
     [{ variables: { a: 1 }, epochs: 2 }, /^epochs counts passes over data/],
-    [{ models: { 'a b': {} } }, /"a b" is no name for a model/],
+    [{ models: { 'a b': {} } }, /"a b" is not a valid name of a model/],
     [{ optimizers: { a: {} } }, /^a is not an optimizer/],
   ])('%j', async (options, message) => {
     await expect(attempt(options)).rejects.toMatchObject({ code: 'USAGE', message: expect.stringMatching(message) });
@@ -306,7 +306,7 @@ describe('says what is wrong', () => {
       const trained = variable();
       const optimizer = tf.train.sgd(1);
       const loop = await open({ variables: { trained }, optimizers: optimizer, steps: 2 });
-      await expect(loop.step(() => tf.square(trained) as tf.Scalar, optimizer)).rejects.toThrow('outside of the loop');
+      await expect(loop.step(() => tf.square(trained) as tf.Scalar, optimizer)).rejects.toThrow('outside the loop');
     });
   });
 

@@ -168,7 +168,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
    */
   async step(loss: (batch: BatchTensors<T>) => tfjs.Scalar, optimizer: tfjs.Optimizer, options: LoopStepOptions = {}): Promise<number> {
     if (!this.#isRunning) {
-      throw new TonyError('USAGE', 'loop.step() is called outside of the loop', {
+      throw new TonyError('USAGE', 'loop.step() was called outside the loop', {
         hint: 'Call it within `for await (const step of loop) { ... }`, or use cluster.step().',
       });
     }
@@ -188,7 +188,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
 
   #check(optimizer: tfjs.Optimizer): void {
     if (!this.#kept.optimizers.includes(optimizer)) {
-      throw new TonyError('USAGE', 'the loop does not know this optimizer: a checkpoint would lack its state', {
+      throw new TonyError('USAGE', 'the loop does not know this optimizer, so checkpoints would lack its state', {
         hint: 'Pass cluster.loop({ optimizers: { name: optimizer } }).',
       });
     }
@@ -214,7 +214,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
 
   async *[Symbol.asyncIterator](): AsyncGenerator<LoopStep<T>, void> {
     if (this.#isRunning) {
-      throw new TonyError('USAGE', 'the loop is running already', { hint: 'Open one loop for each training.' });
+      throw new TonyError('USAGE', 'the loop is already running', { hint: 'Create one loop for each training.' });
     }
     if (this.#isOver) {
       this.#strategy.dispose();
@@ -328,7 +328,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       return JSON.parse(JSON.stringify(this.state ?? null)) as Json;
     } catch (error) {
       throw new TonyError('USAGE', 'the state of the loop is not JSON', {
-        hint: 'Keep numbers, texts, lists and plain objects in loop.state.',
+        hint: 'Keep only numbers, strings, arrays and plain objects in loop.state.',
         cause: error,
       });
     }

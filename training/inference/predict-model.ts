@@ -60,7 +60,7 @@ function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.Tensor
   if (given instanceof tf.Tensor) return fitting(given, 0);
   if (Array.isArray(given)) return given.map(fitting);
   if (typeof given !== 'object' || given === null)
-    throw new TonyError('DATA_INVALID', 'the elements of the dataset are nothing that a model takes');
+    throw new TonyError('DATA_INVALID', 'the elements of the dataset are not valid inputs of a model');
   const named = given as Readonly<Record<string, tfjs.Tensor>>;
   const names = Object.keys(named);
   const [first] = names;
@@ -72,7 +72,7 @@ function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.Tensor
   if (lacking !== undefined || names.length !== expected.length) {
     const wanted = expected.map(({ name }) => name).join(', ');
     throw new TonyError('DATA_INVALID', `the elements have the fields ${names.join(', ')}, the model has the inputs ${wanted}`, {
-      hint: 'Say with `input` what of an element the model is to get.',
+      hint: 'Select the part of an element that the model receives with `input`.',
     });
   }
   const tensors = found.map((name, at) => fitting(named[name as string], at));
@@ -103,7 +103,7 @@ async function rowsOfTensor(tensor: tfjs.Tensor, count: number): Promise<Values[
   if (tensor.shape[0] !== count) {
     throw new TonyError(
       'DATA_INVALID',
-      `the model gives [${tensor.shape}] for ${count} elements; the first dimension has to count the elements`,
+      `the model returns [${tensor.shape}] for ${count} elements; the first dimension must be the number of elements`,
     );
   }
   const values = (await tensor.data()) as Values;

@@ -71,11 +71,11 @@ export class PredictOutput {
     if (known === null && (await storage.list(uri)).length > 0) {
       // Another worker may have created it meanwhile.
       known = await readIfThere(storage, file);
-      if (known === null) throw new TonyError('OUTPUT_MISMATCH', `${uri} is not empty, and what is there are no results of predict`);
+      if (known === null) throw new TonyError('OUTPUT_MISMATCH', `${uri} is not empty, and its contents are not results of predict`);
     }
     if (known === null && !(await storage.write(file, bytes, { ifAbsent: true }))) known = await storage.read(file);
     if (known !== null && !known.equals(bytes)) {
-      throw new TonyError('OUTPUT_MISMATCH', `${uri} holds results of ${difference(known, description)}`);
+      throw new TonyError('OUTPUT_MISMATCH', `${uri} contains results of ${difference(known, description)}`);
     }
     return new PredictOutput(storage, uri, description, writer);
   }
@@ -112,7 +112,7 @@ export class PredictOutput {
       await this.#storage.write(attempt, this.#packed(contents));
       if (!(await this.#storage.rename(attempt, this.#uriOf(split)))) {
         if (await this.isDone(split)) return false;
-        throw new TonyError('STORAGE_REFUSED', `${attempt} could not be given its name`);
+        throw new TonyError('STORAGE_REFUSED', `${attempt} could not be renamed`);
       }
     } catch (error) {
       // The worker that found all parts finished has removed the attempts.

@@ -105,7 +105,7 @@ export async function predict<T, R, P extends Prediction>(
   options: ModelPredictOptions<T, R, P>,
 ): Promise<PredictReport> {
   if (dataset.isBatched) {
-    throw new TonyError('DATA_INVALID', 'predict makes its batches itself', { hint: 'Leave batch out of the dataset, and say batchSize.' });
+    throw new TonyError('DATA_INVALID', 'predict creates batches itself', { hint: 'Remove batch() from the dataset, and set batchSize.' });
   }
   const { storage, role, index, generation, applicationId } = cluster;
   const { format = 'jsonl', compression = 'none', batchSize = DEFAULT_BATCH } = options;
@@ -295,8 +295,8 @@ class Predictor<T> {
     for (const element of elements) disposeElement(element);
     if (!Array.isArray(results) || results.length !== elements.length) {
       const given = Array.isArray(results) ? `${results.length} results` : `${typeof results}`;
-      throw new TonyError('DATA_INVALID', `the function gives ${given} for ${elements.length} elements`, {
-        hint: 'Give an array with one result for each element, in the same order; what is to be left out is filtered from the dataset.',
+      throw new TonyError('DATA_INVALID', `the function returns ${given} for ${elements.length} elements`, {
+        hint: 'Return an array with one result for each element, in the same order. To omit elements, filter the dataset.',
       });
     }
     this.#computed += elements.length;

@@ -147,7 +147,7 @@ function weighted(tf: typeof tfjs, losses: tfjs.Tensor, weights: tfjs.Tensor | n
   }
   if (losses.rank === 0 || losses.shape[0] !== weights.size) {
     throw new TonyError('DATA_INVALID', `${weights.size} weights of examples do not fit losses of the shape [${losses.shape}]`, {
-      hint: 'The loss function must give a number for each example.',
+      hint: 'The loss function must return a number for each example.',
     });
   }
   return tf.mul(losses, tf.reshape(weights, [weights.size, ...new Array<number>(losses.rank - 1).fill(1)]));

@@ -27,7 +27,7 @@ export function trainedVariables(tf: typeof tfjs, given: Trainable | readonly Tr
     throw new TonyError('USAGE', `the variable ${disposed.name} is disposed`, { hint: 'Leave it out of the variables to train.' });
   }
   if (variables.length === 0) {
-    throw new TonyError('USAGE', 'there is no variable to train', { hint: 'Create the model or its variables before the first step.' });
+    throw new TonyError('USAGE', 'no variable to train exists', { hint: 'Create the model or its variables before the first step.' });
   }
   return { variables, moving: [...new Set(list.filter(isModel).flatMap((model) => movingAveragesOf(model)))] };
 }

@@ -52,7 +52,7 @@ export function readFrame(socket: Socket, limits: FrameLimits): Promise<ServiceF
       settle();
     };
     const fail = (error: Error): void => finish(() => reject(error));
-    const ended = (): void => fail(new Error('the connection ended before the message was whole'));
+    const ended = (): void => fail(new Error('the connection ended within a message'));
     const take = (bytes: Buffer): void => {
       let rest = bytes;
       if (content === null) {
@@ -61,7 +61,7 @@ export function readFrame(socket: Socket, limits: FrameLimits): Promise<ServiceF
         headLength = prefix.readUInt32BE(0);
         const bodyLength = prefix.readUInt32BE(4);
         if (headLength > limits.head || bodyLength > limits.body) {
-          fail(new Error(`a message of ${headLength} + ${bodyLength} bytes is larger than it may be`));
+          fail(new Error(`a message of ${headLength} + ${bodyLength} bytes exceeds the maximum size`));
           return;
         }
         content = Buffer.allocUnsafe(headLength + bodyLength);

@@ -40,7 +40,7 @@ export class Services {
   async ask(service: string, question: Json, signal?: AbortSignal): Promise<ServiceReply> {
     const request = { head: Buffer.from(JSON.stringify({ service })), body: Buffer.from(JSON.stringify(question)) };
     if (request.body.length > REQUEST_LIMITS.body) {
-      throw new TonyError('DATA_INVALID', `a request of ${request.body.length} bytes to ${service} is larger than it may be`, {
+      throw new TonyError('DATA_INVALID', `a request of ${request.body.length} bytes to ${service} exceeds the maximum size`, {
         hint: 'Use fewer, larger files or splits.',
       });
     }

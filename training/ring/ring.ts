@@ -202,7 +202,7 @@ export class Ring {
   async #call(kind: FrameKind, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
     const most = Math.floor(wire === 'float16' ? MAX_NUMBERS_WITH_IMAGE : MAX_NUMBERS);
     if (numbers.length > most) {
-      throw new TonyError('RING_MISMATCH', `${numbers.length} numbers are more than the ${most} that fit into one call`);
+      throw new TonyError('RING_MISMATCH', `${numbers.length} numbers exceed the maximum of ${most} for one call`);
     }
     if (this.worldSize === 1) {
       return;

@@ -215,7 +215,7 @@ test('a model, its weights and variables may be named together; anything else is
   await step({ variables: model.trainableWeights });
   await step({ variables: model.layers[0]?.trainableWeights[1] as (typeof model.trainableWeights)[0] });
   await expect(step({ variables: [scale, tf.scalar(1) as tf.Variable] })).rejects.toThrow('variable 1 is neither');
-  await expect(step({ variables: [] })).rejects.toThrow('there is no variable to train');
+  await expect(step({ variables: [] })).rejects.toThrow('no variable to train exists');
   scale.dispose();
   await expect(step({ variables: [scale] })).rejects.toThrow(/is disposed/);
 });

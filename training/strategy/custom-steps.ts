@@ -112,7 +112,7 @@ export class CustomSteps {
     await this.#ring.allReduce(sum);
     const [all = 0] = sum;
     if (all === 0) {
-      throw new TonyError('USAGE', 'no rank has examples for this step', { hint: 'Leave the loop when the data has ended on every rank.' });
+      throw new TonyError('USAGE', 'no rank has examples for this step', { hint: 'Exit the loop when the data has ended on every rank.' });
     }
     return examples / all;
   }

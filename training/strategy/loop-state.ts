@@ -54,14 +54,14 @@ export class LoopState implements KeptState {
     ];
     const variables = new Set(this.variables);
     if (variables.size === 0) {
-      throw new TonyError('USAGE', 'the loop names nothing to train', {
+      throw new TonyError('USAGE', 'the loop has nothing to train', {
         hint: 'Pass cluster.loop({ models }) or cluster.loop({ variables }).',
       });
     }
     if (variables.size < this.#weights.length) {
       const twice = this.#weights.find(({ variable }, index) => this.variables.indexOf(variable) < index);
       throw new TonyError('USAGE', `the loop names ${twice?.name} twice`, {
-        hint: 'Models that share a layer: name the one that holds all layers.',
+        hint: 'If models share a layer, name the model that contains all layers.',
       });
     }
   }
@@ -152,7 +152,7 @@ function namedOf<T extends object>(kind: string, given: OneOrNamed<T> | undefine
   return new Map(
     Object.entries(given as Readonly<Record<string, T>>).map(([name, each]) => {
       if (!NAME.test(name)) {
-        throw new TonyError('USAGE', `${JSON.stringify(name)} is no name for a ${kind}`, {
+        throw new TonyError('USAGE', `${JSON.stringify(name)} is not a valid name of a ${kind}`, {
           hint: 'Use up to 64 letters, digits, dots, dashes and underscores.',
         });
       }

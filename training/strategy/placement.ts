@@ -18,7 +18,7 @@ export function placesOf(
   return variables.map(({ name, layer }) => {
     const place = placement?.(name, layer) ?? null;
     if (place !== null && !(Number.isInteger(place) && place >= 0 && place < servers)) {
-      throw new TonyError('USAGE', `placement puts ${name} on parameter server ${place}; there are ${servers}, from 0`);
+      throw new TonyError('USAGE', `placement assigns ${name} to parameter server ${place}; the job has ${servers}, numbered from 0`);
     }
     return place;
   });

@@ -36,8 +36,8 @@ export function picturesOf(tag: string, image: tfjs.Tensor | Column, max: number
   const count = Math.min(shape.count, max);
   const length = count * shape.height * shape.width * shape.channels;
   if (length > MOST_IMAGE_BYTES) {
-    throw new TonyError('SUMMARY_INVALID', `the image ${tag} has ${length} values; at most ${MOST_IMAGE_BYTES} are taken`, {
-      hint: 'Make it smaller (tf.image.resizeBilinear), or pass a smaller max.',
+    throw new TonyError('SUMMARY_INVALID', `the image ${tag} has ${length} values; the maximum is ${MOST_IMAGE_BYTES}`, {
+      hint: 'Reduce its size (tf.image.resizeBilinear), or pass a smaller max.',
     });
   }
   const values = isTensor(image) ? firstOf(tag, image, shape.count, count) : image.values;

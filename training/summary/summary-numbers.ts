@@ -26,7 +26,7 @@ export function numbersOf(tag: string, numbers: Numbers): ArrayLike<number> {
   ) {
     return numbers;
   }
-  throw new TonyError('SUMMARY_INVALID', `what is given for ${tag} is ${describe(numbers)}, neither a tensor nor an array of numbers`);
+  throw new TonyError('SUMMARY_INVALID', `the value for ${tag} is ${describe(numbers)}, not a tensor or an array of numbers`);
 }
 
 /** A value of the wrong kind, for a message. */

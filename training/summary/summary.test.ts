@@ -280,7 +280,7 @@ describe('a writer', () => {
       [(summaries) => summaries.scalar('a', 1, 0.5), /a step is 0.5/],
       [(summaries) => summaries.scalar('a', '1' as unknown as number, 1), /the scalar a is 1, not a number/],
       [(summaries) => summaries.scalars({ a: 1, b: undefined as unknown as number }, 1), /the scalar b is undefined/],
-      [(summaries) => summaries.histogram('h', 'abc' as unknown as number[], 1), /neither a tensor nor an array of numbers/],
+      [(summaries) => summaries.histogram('h', 'abc' as unknown as number[], 1), /not a tensor or an array of numbers/],
       [(summaries) => summaries.histogram('h', ['1'] as unknown as number[], 1), /an array, neither/],
       [(summaries) => summaries.histogram('h', [1], 1, { buckets: 0 }), /0 buckets; 1 to 1000/],
       [(summaries) => summaries.histogram('h', tf.tensor(['a']), 1), /holds string, not numbers/],
@@ -307,7 +307,7 @@ describe('a writer', () => {
     const writer = open();
     writer.scalar('a', 1, 1);
     writer.scalar('a', 2, 2);
-    expect(() => writer.histogram('a', [1], 2)).toThrow('the tag a is used for scalars already, and now for histograms');
+    expect(() => writer.histogram('a', [1], 2)).toThrow('the tag a is already used for scalars, and now for histograms');
   });
 
   test('tells of numbers that cannot be drawn, once for each tag', () => {
@@ -323,7 +323,7 @@ describe('a writer', () => {
     expect(troubles).toEqual([
       '1 numbers of the histogram weights at step 1 are NaN or infinite',
       'the image digits is mostly white: floating-point numbers are 0 to 1, integers 0 to 255',
-      expect.stringMatching(/given after training has begun are not shown/),
+      expect.stringMatching(/set after the start of training are not shown/),
     ]);
   });
 });

@@ -137,7 +137,7 @@ export class SummaryWriter implements Summaries {
     checkStep(step);
     const buckets = options.buckets ?? DEFAULT_BUCKETS;
     if (!Number.isInteger(buckets) || buckets < 1 || buckets > MOST_BUCKETS) {
-      throw new TonyError('SUMMARY_INVALID', `the histogram ${tag} is to have ${buckets} buckets; 1 to ${MOST_BUCKETS} are possible`);
+      throw new TonyError('SUMMARY_INVALID', `the histogram ${tag} has ${buckets} buckets; it must have 1 to ${MOST_BUCKETS}`);
     }
     const histogram = histogramOf(numbersOf(tag, numbers), buckets);
     if (histogram.strange > 0) {
@@ -190,7 +190,7 @@ export class SummaryWriter implements Summaries {
     if (this.#session !== 'none') {
       this.#tell(
         'hparams',
-        'hyperparameters that are given after training has begun are not shown: TensorBoard takes only the first of a run',
+        'hyperparameters set after the start of training are not shown, because TensorBoard reads only the first of a run',
       );
       return;
     }
@@ -210,7 +210,7 @@ export class SummaryWriter implements Summaries {
     try {
       this.#add(0, graphValue('keras', model));
     } catch (error) {
-      this.#tell('graph', `the model is not drawn in the Graphs tab: ${messageOf(error)}`);
+      this.#tell('graph', `the Graphs tab cannot show the model: ${messageOf(error)}`);
     }
   }
 
@@ -257,7 +257,7 @@ export class SummaryWriter implements Summaries {
     }
     checkTag(tag);
     if (known !== undefined) {
-      throw new TonyError('SUMMARY_INVALID', `the tag ${tag} is used for ${known} already, and now for ${kind}`, {
+      throw new TonyError('SUMMARY_INVALID', `the tag ${tag} is already used for ${known}, and now for ${kind}`, {
         hint: 'Use another tag.',
       });
     }
@@ -305,7 +305,7 @@ export class SummaryWriter implements Summaries {
 
 function checkTag(tag: string): void {
   if (typeof tag !== 'string' || tag === '') {
-    throw new TonyError('SUMMARY_INVALID', `a tag is ${describe(tag)}; it must be a string that is not empty`);
+    throw new TonyError('SUMMARY_INVALID', `a tag is ${describe(tag)}; it must be a non-empty string`);
   }
 }
 

@@ -54,9 +54,10 @@ function check(name: string, choice: Choices | Range): void {
     return;
   }
   const { min, max, scale } = choice;
-  if (!(Number.isFinite(min) && Number.isFinite(max) && min <= max)) throw new TonyError('USAGE', `${name} is to be from ${min} to ${max}`);
+  if (!(Number.isFinite(min) && Number.isFinite(max) && min <= max))
+    throw new TonyError('USAGE', `${name} has the invalid range ${min} to ${max}`);
   if (scale === 'log' && min <= 0)
-    throw new TonyError('USAGE', `${name} is to be from ${min} on a logarithmic scale, which begins above 0`);
+    throw new TonyError('USAGE', `${name} starts at ${min} on a logarithmic scale, which requires a value above 0`);
 }
 
 function draw(choice: Choices | Range, random: number): HyperparameterValue {

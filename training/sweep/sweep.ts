@@ -74,7 +74,7 @@ export async function sweep<C extends Configuration>(
   options: SweepOptions,
 ): Promise<SweepReport<C>> {
   if (cluster.worldSize > 1) {
-    throw new TonyError('USAGE', `the tasks of role ${cluster.role} train together: none of them can try a configuration by itself`, {
+    throw new TonyError('USAGE', `the tasks of role ${cluster.role} train together, so none of them can run a trial on its own`, {
       hint: 'Set ranked: false for the role in job.yaml.',
     });
   }
@@ -166,9 +166,13 @@ function check(metrics: Readonly<Record<string, number>>, name: string, metric: 
   if (odd !== undefined) throw new TonyError('TRIAL_FAILED', `${name} gives ${odd[0]}: ${typeof odd[1]}; metrics are numbers`);
   if (!isMap || metrics[metric] === undefined) {
     const given = isMap ? Object.keys(metrics).join(', ') || 'none' : typeof metrics;
-    throw new TonyError('TRIAL_FAILED', `${name} gives no metric ${metric}, by which the trials are compared (it gives: ${given})`, {
-      hint: 'Return it from the trial: { accuracy: 0.98 }.',
-    });
+    throw new TonyError(
+      'TRIAL_FAILED',
+      `${name} returned no metric ${metric}, by which the sweep compares trials (it returned: ${given})`,
+      {
+        hint: 'Return it from the trial: { accuracy: 0.98 }.',
+      },
+    );
   }
 }
 
@@ -221,7 +225,7 @@ class SweepOutput<C extends Configuration> {
     const file = joinUri(uri, DESCRIPTION);
     const bytes = Buffer.from(`${JSON.stringify({ version: 1, of: version, configurations })}\n`);
     if (!(await storage.write(file, bytes, { ifAbsent: true })) && !(await storage.read(file)).equals(bytes)) {
-      throw new TonyError('OUTPUT_MISMATCH', `${uri} holds trials of other configurations`);
+      throw new TonyError('OUTPUT_MISMATCH', `${uri} contains trials of other configurations`);
     }
     return new SweepOutput<C>(cluster, uri, configurations.length);
   }

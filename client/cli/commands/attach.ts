@@ -9,7 +9,7 @@ interface AttachArguments extends ClusterArguments {
 
 export const attachCommand: CommandModule<object, AttachArguments> = {
   command: 'attach <application>',
-  describe: 'Follow a job that was submitted before; the exit code is its result',
+  describe: 'Follow a submitted job; the exit code is its result',
   builder: (yargs): Argv<AttachArguments> =>
     yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, output: format, ...cluster }) => {

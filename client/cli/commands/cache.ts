@@ -4,7 +4,7 @@ import { CLUSTER_OPTIONS, type ClusterArguments, DRY_RUN_OPTION, durationOf, OUT
 import { show, showNotice } from './show.ts';
 
 const LOCAL_OPTION = {
-  local: { type: 'boolean', default: false, describe: "This machine's cache, of jobs that ran with --local" },
+  local: { type: 'boolean', default: false, describe: "This machine's cache, for jobs that ran with --local" },
 } as const;
 
 const DEFAULT_AGE = '30d';
@@ -16,7 +16,7 @@ interface ListArguments extends ClusterArguments {
 
 const listCommand: CommandModule<object, ListArguments> = {
   command: ['list', '$0'],
-  describe: 'List what your cache holds, what it takes, and who used it last',
+  describe: 'List the entries of your cache with their size and last use',
   builder: (yargs): Argv<ListArguments> => yargs.options({ ...LOCAL_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ output, ...options }) => {
     const { openHistoryStore } = await import('../../history/open-store.ts');
@@ -45,10 +45,10 @@ interface PruneArguments extends ClusterArguments {
 
 const pruneCommand: CommandModule<object, PruneArguments> = {
   command: 'prune',
-  describe: 'Remove from your cache what no job uses or used lately; later submits stage it anew',
+  describe: 'Remove entries of your cache that no job uses or has used recently; later submissions upload them again',
   builder: (yargs): Argv<PruneArguments> =>
     yargs.options({
-      'older-than': { type: 'string', default: DEFAULT_AGE, describe: 'Neither written nor used for so long', requiresArg: true },
+      'older-than': { type: 'string', default: DEFAULT_AGE, describe: 'Minimum time since the last write or use', requiresArg: true },
       ...DRY_RUN_OPTION,
       ...LOCAL_OPTION,
       ...OUTPUT_OPTION,
@@ -77,7 +77,7 @@ const pruneCommand: CommandModule<object, PruneArguments> = {
 
 export const cacheCommand: CommandModule = {
   command: 'cache',
-  describe: 'What is staged for jobs: list, prune',
+  describe: 'Cached files of jobs: list, prune',
   builder: (yargs) => yargs.command(listCommand).command(pruneCommand),
   handler: () => {},
 };

@@ -11,10 +11,10 @@ interface ExplainArguments {
 
 const explainCommand: CommandModule<object, ExplainArguments> = {
   command: 'explain [key]',
-  describe: 'Say what a key of job.yaml is for, what may be written, and what holds when it is left out',
+  describe: 'Show the meaning, the allowed values and the default of a key of job.yaml',
   builder: (yargs): Argv<ExplainArguments> =>
-    yargs.positional('key', { type: 'string', describe: 'e.g. roles.worker.restart; all keys when none is named' }).options({
-      site: { type: 'boolean', default: false, describe: "A key of the admin's tony-site.yaml instead" },
+    yargs.positional('key', { type: 'string', describe: 'e.g. roles.worker.restart; all keys by default' }).options({
+      site: { type: 'boolean', default: false, describe: "Explain a key of the admin's tony-site.yaml instead" },
       ...OUTPUT_OPTION,
     }),
   handler: async ({ key = '', site, output }) => {

@@ -15,10 +15,10 @@ const GAP = '  ';
 
 export const doctorCommand: CommandModule<object, DoctorArguments> = {
   command: 'doctor',
-  describe: 'Look at everything that a job needs of the cluster, and say what to mend; exit code 3 when something is bad',
+  describe: 'Check everything that a job needs from the cluster and show remedies; exit code 3 if a check fails',
   builder: (yargs): Argv<DoctorArguments> =>
     yargs.options({
-      queue: { type: 'string', default: 'default', describe: 'The YARN queue to look at', requiresArg: true },
+      queue: { type: 'string', default: 'default', describe: 'The YARN queue to check', requiresArg: true },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),

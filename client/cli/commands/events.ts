@@ -11,11 +11,11 @@ interface EventsArguments extends ClusterArguments {
 
 export const eventsCommand: CommandModule<object, EventsArguments> = {
   command: 'events <application>',
-  describe: 'Show what happened to a job, in its order',
+  describe: 'Show the events of a job in order',
   builder: (yargs): Argv<EventsArguments> =>
     yargs.positional('application', APPLICATION_ID).options({
-      follow: { alias: 'f', type: 'boolean', default: false, describe: 'Go on until the job is over' },
-      type: { type: 'string', array: true, describe: 'Only these, e.g. task-failed, or task for all task-...', nargs: 1 },
+      follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends' },
+      type: { type: 'string', array: true, describe: 'Only events of these types, e.g. task-failed, or task for all task-...', nargs: 1 },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
@@ -34,7 +34,7 @@ export const eventsCommand: CommandModule<object, EventsArguments> = {
         write(entry);
         told++;
       }
-      if (told === 0) onNotice(types.length === 0 ? 'Nothing has happened yet.' : `There is no event of type ${types.join(' or ')}.`);
+      if (told === 0) onNotice(types.length === 0 ? 'The job has no events yet.' : `The job has no event of type ${types.join(' or ')}.`);
     } finally {
       connection.close();
     }

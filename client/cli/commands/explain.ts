@@ -11,7 +11,7 @@ interface ExplainArguments {
 
 export const explainCommand: CommandModule<object, ExplainArguments> = {
   command: 'explain [code]',
-  describe: 'Say what the code of an error means, and what to do; all codes when none is named',
+  describe: 'Show the meaning of an error code and what to do; lists all codes by default',
   builder: (yargs): Argv<ExplainArguments> =>
     yargs.positional('code', { type: 'string', describe: 'e.g. RM_UNREACHABLE' }).options(OUTPUT_OPTION),
   handler: async ({ code, output }) => {

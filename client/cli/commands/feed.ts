@@ -10,19 +10,19 @@ interface FeedArguments extends ClusterArguments {
 
 export const feedCommand: CommandModule<object, FeedArguments> = {
   command: 'feed <application> <feed>',
-  describe: 'Put records from standard input into a feed of a running job',
+  describe: 'Send records from standard input to a feed of a running job',
   builder: (yargs): Argv<FeedArguments> =>
     yargs
       .positional('application', APPLICATION_ID)
-      .positional('feed', { type: 'string', demandOption: true, describe: 'As the program names it: fromFeed(name)' })
+      .positional('feed', { type: 'string', demandOption: true, describe: 'Name of the feed in the program: fromFeed(name)' })
       .options({
         format: {
           choices: ['lines', 'tfrecord'] as const,
           default: 'lines' as const,
-          describe: 'What comes in: a record a line, or a TFRecord stream',
+          describe: 'Format of the input: one record per line, or a TFRecord stream',
           requiresArg: true,
         },
-        producer: { type: 'string', describe: 'Go on for a producer of this name whose process has died', requiresArg: true },
+        producer: { type: 'string', describe: 'Continue for a producer of this name whose process has died', requiresArg: true },
         ...CLUSTER_OPTIONS,
       }),
   handler: async ({ application, feed, format, producer, ...cluster }) => {

@@ -21,7 +21,7 @@ interface ListArguments extends ClusterArguments {
 
 const listCommand: CommandModule<object, ListArguments> = {
   command: ['list', '$0'],
-  describe: 'List jobs, the newest first',
+  describe: 'List jobs, newest first',
   builder: (yargs): Argv<ListArguments> =>
     yargs.options({
       user: { type: 'string', describe: "This user's jobs, instead of yours", requiresArg: true },
@@ -32,8 +32,8 @@ const listCommand: CommandModule<object, ListArguments> = {
         requiresArg: true,
         coerce: (state?: string) => state?.toUpperCase() as never,
       },
-      name: { type: 'string', describe: 'Only jobs with this in their name', requiresArg: true },
-      limit: { ...wholeNumber(1, 100_000), default: 20, describe: 'At most so many' },
+      name: { type: 'string', describe: 'Only jobs whose name contains this text', requiresArg: true },
+      limit: { ...wholeNumber(1, 100_000), default: 20, describe: 'Maximum number of entries' },
       ...LOCAL_OPTION,
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
@@ -65,11 +65,11 @@ interface ShowArguments extends ClusterArguments {
   readonly output: OutputFormat;
 }
 
-const OWNER_OPTION = { user: { type: 'string', describe: 'Whose job it is, where that is known', requiresArg: true } } as const;
+const OWNER_OPTION = { user: { type: 'string', describe: 'User who submitted the job, if you know it', requiresArg: true } } as const;
 
 const showCommand: CommandModule<object, ShowArguments> = {
   command: 'show <application>',
-  describe: 'Show how a job went, and why it failed',
+  describe: 'Show the course of a job and why it failed',
   builder: (yargs): Argv<ShowArguments> =>
     yargs.positional('application', APPLICATION_ID).options({ ...OWNER_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, user, output, ...options }) => {
@@ -105,15 +105,15 @@ interface ServeArguments extends ClusterArguments {
 
 const serveCommand: CommandModule<object, ServeArguments> = {
   command: 'serve',
-  describe: "Serve the jobs' pages, TensorBoard included, until Ctrl-C",
+  describe: "Serve the jobs' pages, including TensorBoard, until Ctrl-C",
   builder: (yargs): Argv<ServeArguments> =>
     yargs.options({
-      port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port; 0 is any that is free' },
+      port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port; 0 selects a free port' },
       listen: { type: 'string', default: '127.0.0.1', describe: 'Address of this machine to listen on', requiresArg: true },
       auth: {
         choices: ['token', 'simple'] as const,
         default: 'token' as const,
-        describe: 'token: for who has the printed URL. simple: for all; people give their name',
+        describe: 'token: access for anyone with the printed URL. simple: access for everyone; users state their name',
         requiresArg: true,
       },
       ...LOCAL_OPTION,
@@ -142,12 +142,16 @@ interface PruneArguments extends ClusterArguments {
 
 const pruneCommand: CommandModule<object, PruneArguments> = {
   command: 'prune',
-  describe: 'Remove old histories, with the summaries in them',
+  describe: 'Remove old histories, including their summaries',
   builder: (yargs): Argv<PruneArguments> =>
     yargs.options({
-      'older-than': { type: 'string', describe: 'Not written for so long, e.g. 30d [default: as the site says, 90d]', requiresArg: true },
+      'older-than': {
+        type: 'string',
+        describe: 'Minimum time since the last write, e.g. 30d [default: history.keep of the site file, or 90d]',
+        requiresArg: true,
+      },
       ...DRY_RUN_OPTION,
-      all: { type: 'boolean', default: false, describe: "All users' histories that you may remove" },
+      all: { type: 'boolean', default: false, describe: 'Histories of all users that you are allowed to remove' },
       ...LOCAL_OPTION,
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,

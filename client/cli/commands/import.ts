@@ -15,17 +15,23 @@ interface ImportArguments {
 
 export const importCommand: CommandModule<object, ImportArguments> = {
   command: 'import <configuration>',
-  describe: 'Turn the configuration of a TonY job (tony.xml) into job.yaml, and list what it could not carry',
+  describe: 'Convert the configuration of a TonY job (tony.xml) to job.yaml and list the settings without an equivalent',
   builder: (yargs): Argv<ImportArguments> =>
     yargs
       .positional('configuration', { type: 'string', demandOption: true, describe: 'e.g. tony.xml' })
       .options({
-        executes: { type: 'string', describe: 'What was passed to TonY as -executes', nargs: 1 },
-        'task-params': { type: 'string', describe: '... as -task_params', nargs: 1 },
-        'python-binary-path': { type: 'string', describe: '... as -python_binary_path', nargs: 1 },
-        'src-dir': { type: 'string', describe: '... as -src_dir', requiresArg: true },
-        set: { type: 'string', array: true, nargs: 1, default: [], describe: '... as -conf, e.g. tony.worker.instances=4' },
-        to: { type: 'string', describe: 'Write job.yaml to this file, which must not be there', requiresArg: true },
+        executes: { type: 'string', describe: 'Value that TonY received as -executes', nargs: 1 },
+        'task-params': { type: 'string', describe: 'Value that TonY received as -task_params', nargs: 1 },
+        'python-binary-path': { type: 'string', describe: 'Value that TonY received as -python_binary_path', nargs: 1 },
+        'src-dir': { type: 'string', describe: 'Value that TonY received as -src_dir', requiresArg: true },
+        set: {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          default: [],
+          describe: 'Value that TonY received as -conf, e.g. tony.worker.instances=4',
+        },
+        to: { type: 'string', describe: 'Write job.yaml to this file, which must not exist', requiresArg: true },
         ...OUTPUT_OPTION,
       })
       .example('$0 import tony.xml --src-dir src --executes "node train.ts" --to job.yaml', ''),
@@ -40,7 +46,7 @@ export const importCommand: CommandModule<object, ImportArguments> = {
     });
     if (to !== undefined) {
       const { writeNewFile } = await import('../../files/write-new-file.ts');
-      await writeNewFile(to, imported.yaml, 'Remove it, or name another file.');
+      await writeNewFile(to, imported.yaml, 'Remove it, or choose another file.');
     }
     if (output !== 'table') {
       const { valueWriter } = await import('../../output/value-output.ts');

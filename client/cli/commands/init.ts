@@ -13,14 +13,14 @@ interface InitArguments {
 
 export const initCommand: CommandModule<object, InitArguments> = {
   command: 'init [folder]',
-  describe: 'Write a new job that runs: job.yaml and train.ts; asks for what no option says',
+  describe: 'Write a new job that runs: job.yaml and train.ts; asks for values that no option sets',
   builder: (yargs): Argv<InitArguments> =>
-    yargs.positional('folder', { type: 'string', default: '.', describe: 'Where; made when it is not there' }).options({
-      name: { type: 'string', describe: 'Name of the job [the name of the folder]', requiresArg: true },
-      workers: { ...wholeNumber(1), describe: 'How many tasks train together [2]' },
-      gpus: { ...wholeNumber(0), describe: 'GPUs of each [0]' },
+    yargs.positional('folder', { type: 'string', default: '.', describe: 'Folder of the job; created if it does not exist' }).options({
+      name: { type: 'string', describe: 'Name of the job [name of the folder]', requiresArg: true },
+      workers: { ...wholeNumber(1), describe: 'Number of tasks that train together [2]' },
+      gpus: { ...wholeNumber(0), describe: 'GPUs of each task [0]' },
       queue: { type: 'string', describe: 'YARN queue [default]', requiresArg: true },
-      yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask: what no option says is as in brackets' },
+      yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask; use the values in brackets where no option is given' },
     }),
   handler: async ({ folder, yes, ...given }) => {
     const path = await import('node:path');

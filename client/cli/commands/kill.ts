@@ -13,7 +13,7 @@ interface KillArguments extends ClusterArguments {
 
 export const killCommand: CommandModule<object, KillArguments> = {
   command: 'kill <application>',
-  describe: 'End a job; in a terminal it says what will end with it, and asks',
+  describe: 'End a job; in a terminal, show what will be lost and ask for confirmation',
   builder: (yargs): Argv<KillArguments> =>
     yargs.positional('application', APPLICATION_ID).options({
       yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask' },

@@ -19,17 +19,17 @@ interface ListArguments extends ClusterArguments {
 
 export const listCommand: CommandModule<object, ListArguments> = {
   command: 'list',
-  describe: 'List the jobs on the cluster, the newest first, and why those wait that do',
+  describe: 'List the jobs on the cluster, newest first, and why jobs are waiting',
   builder: (yargs): Argv<ListArguments> =>
     yargs.options({
-      all: { alias: 'a', type: 'boolean', describe: "Everybody's jobs, not only yours", conflicts: ['user', 'local'] },
+      all: { alias: 'a', type: 'boolean', describe: "All users' jobs, not only yours", conflicts: ['user', 'local'] },
       local: { type: 'boolean', describe: "This machine's jobs, which run with --local", conflicts: 'user' },
-      ended: { alias: 'e', type: 'boolean', default: false, describe: 'Also jobs that have ended (tony-ts history knows older ones)' },
+      ended: { alias: 'e', type: 'boolean', default: false, describe: 'Include ended jobs (tony-ts history lists older ones)' },
       user: { type: 'string', describe: "This user's jobs", requiresArg: true },
-      name: { type: 'string', describe: 'Only jobs with this in their name', requiresArg: true },
+      name: { type: 'string', describe: 'Only jobs whose name contains this text', requiresArg: true },
       queue: { type: 'string', describe: 'Only jobs of this queue', requiresArg: true },
       state: { type: 'string', describe: 'Only jobs in this state, e.g. waiting, running or failed', requiresArg: true },
-      limit: { ...wholeNumber(1, 100_000), describe: 'At most so many' },
+      limit: { ...wholeNumber(1, 100_000), describe: 'Maximum number of entries' },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),
@@ -40,7 +40,7 @@ export const listCommand: CommandModule<object, ListArguments> = {
     await show(output, jobs, async (terminal) => {
       if (jobs.length === 0) {
         const areThere = options.ended || wanted !== undefined;
-        return [areThere ? 'There are no such jobs.' : 'No such job runs. tony-ts list --ended shows those that have ended.'];
+        return [areThere ? 'No jobs found.' : 'No running jobs found. tony-ts list --ended includes ended jobs.'];
       }
       const { jobListLines } = await import('../../output/list-lines.ts');
       return jobListLines(jobs, terminal, { withUsers: all, now: Date.now() });

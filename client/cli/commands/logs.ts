@@ -15,21 +15,21 @@ interface LogsArguments extends ClusterArguments {
 
 export const logsCommand: CommandModule<object, LogsArguments> = {
   command: 'logs <application> [task]',
-  describe: 'Show what the programs of a job wrote',
+  describe: 'Show the output of the programs of a job',
   builder: (yargs): Argv<LogsArguments> =>
     yargs
       .positional('application', APPLICATION_ID)
-      .positional('task', { type: 'string', describe: 'ROLE, ROLE:INDEX or master; else every task' })
+      .positional('task', { type: 'string', describe: 'ROLE, ROLE:INDEX or master; all tasks by default' })
       .options({
-        tail: { ...wholeNumber(1, 1_000_000), describe: 'Only so many last lines of each file' },
-        follow: { alias: 'f', type: 'boolean', default: false, describe: 'Go on until the job is over; Ctrl-C leaves it' },
+        tail: { ...wholeNumber(1, 1_000_000), describe: 'Number of last lines of each file' },
+        follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends; Ctrl-C stops following' },
         executor: { type: 'boolean', default: false, describe: "The executor's own log instead of the program's output" },
         ...OUTPUT_OPTION,
         ...CLUSTER_OPTIONS,
       })
       .epilogue(
-        'With -f the lines of all tasks come as they are written; without, one container after the other.\n' +
-          'What a program wrote to its stderr goes to stderr. Exit code 130 after Ctrl-C.',
+        'With -f, the lines of all tasks appear as they are written; without it, one container after another.\n' +
+          'The stderr of programs goes to stderr. The exit code after Ctrl-C is 130.',
       ),
   handler: async ({ application, task, tail, follow, executor, output, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');

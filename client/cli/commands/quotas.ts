@@ -33,7 +33,7 @@ interface CheckArguments extends ClusterArguments {
 
 const checkCommand: CommandModule<object, CheckArguments> = {
   command: 'check [conf]',
-  describe: 'Say whether a job is within all limits; exit code 2 when it is not',
+  describe: 'Check whether a job is within all limits; exit code 2 if it is not',
   builder: (yargs): Argv<CheckArguments> =>
     yargs.positional('conf', { type: 'string', default: 'job.yaml', describe: 'The job' }).options({
       set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
@@ -76,7 +76,7 @@ interface UsageArguments extends ClusterArguments {
 
 const usageCommand: CommandModule<object, UsageArguments> = {
   command: 'usage',
-  describe: 'Show how much running jobs have of every total, and which jobs wait for what',
+  describe: 'Show how much of every total running jobs hold, and which jobs wait for which total',
   builder: (yargs): Argv<UsageArguments> =>
     yargs.options({
       user: { type: 'string', describe: "Only this user's totals", requiresArg: true },
@@ -106,14 +106,14 @@ interface EmitArguments extends ClusterArguments {
 
 const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
   command: 'capacity-scheduler',
-  describe: "Write capacity-scheduler.xml: the cluster's queues with the limits that YARN itself can hold",
+  describe: "Write capacity-scheduler.xml: the cluster's queues with the limits that YARN itself can enforce",
   builder: (yargs): Argv<EmitArguments> =>
     yargs.options({
-      to: { type: 'string', describe: 'The file to write, instead of stdout', requiresArg: true },
-      force: { type: 'boolean', default: false, describe: 'Write over a file that is there' },
+      to: { type: 'string', describe: 'Write to this file instead of stdout', requiresArg: true },
+      force: { type: 'boolean', default: false, describe: 'Overwrite an existing file' },
       base: {
         type: 'string',
-        describe: "The ResourceManager's present capacity-scheduler.xml, to keep all that is in it",
+        describe: "The ResourceManager's current capacity-scheduler.xml, whose settings are kept",
         requiresArg: true,
       },
       'queue-mode': {
@@ -125,12 +125,12 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
       'allow-missing-nodes': {
         type: 'boolean',
         default: false,
-        describe: 'Write sizes of queues for the cluster as it is now, although nodes are lost, unhealthy or leaving it',
+        describe: 'Compute queue sizes for the current cluster even if nodes are lost, unhealthy or being decommissioned',
       },
       masters: {
         ...wholeNumber(0),
         default: 8,
-        describe: 'Leave room for so many ApplicationMasters beside the total of a queue',
+        describe: 'Number of ApplicationMasters for which to leave room in addition to the total of a queue',
       },
       ...CLUSTER_OPTIONS,
     }),
@@ -155,14 +155,14 @@ const emitCapacitySchedulerCommand: CommandModule<object, EmitArguments> = {
 
 const emitCommand: CommandModule = {
   command: 'emit',
-  describe: "Write configuration of YARN that enforces the quotas where YARN can, whoever's ApplicationMaster it is",
+  describe: 'Write YARN configuration that enforces the quotas, where YARN can, for every ApplicationMaster',
   builder: (yargs) => yargs.command(emitCapacitySchedulerCommand),
   handler: () => {},
 };
 
 export const quotasCommand: CommandModule = {
   command: 'quotas',
-  describe: "What the cluster's admin allows: show, check, usage, emit",
+  describe: "Limits set by the cluster's admin: show, check, usage, emit",
   builder: (yargs) => yargs.command(showCommand).command(checkCommand).command(usageCommand).command(emitCommand),
   handler: () => {},
 };

@@ -36,6 +36,6 @@ export async function reportPruned<Item extends Removal>(items: AsyncIterable<It
       process.stdout.write(`${printable(`${what} ${text(item)}${failure === '' ? '' : `: ${failure}`}`)}\n`);
     }
   }
-  if (write === null) process.stdout.write(`${count(removed)}, ${formatBytes(bytes)}${dryRun ? ', would go' : ' removed'}\n`);
+  if (write === null) process.stdout.write(`${count(removed)}, ${formatBytes(bytes)}${dryRun ? ' would be removed' : ' removed'}\n`);
   if (failures > 0) process.exitCode = 1;
 }

@@ -18,18 +18,18 @@ function which(yargs: Argv): Argv<Which> {
     .option('node', {
       choices: [20, 22, 24] as const,
       default: DEFAULT_NODE,
-      describe: 'Major version of Node; 22 and 24 run .ts files as they are',
+      describe: 'Major version of Node.js; 22 and 24 run .ts files directly',
     })
     .option('gpu', { type: 'boolean', default: false, describe: 'With CUDA libraries (downloads about 2.4 GB)' });
 }
 
 const buildCommand: CommandModule<object, Which & { to: string | undefined; force: boolean }> = {
   command: 'build',
-  describe: 'Make the runtime, from package registries alone, unless it is there; prints the path of its archive',
+  describe: 'Build the runtime from package registries, unless it already exists, and print the path of its archive',
   builder: (yargs) =>
     which(yargs)
       .option('to', { type: 'string', requiresArg: true, describe: 'Copy the archive to this file' })
-      .option('force', { type: 'boolean', default: false, describe: 'Build it even if it is there' }),
+      .option('force', { type: 'boolean', default: false, describe: 'Build it even if it already exists' }),
   handler: async ({ node, gpu, to, force }) => {
     if (force) await removeRuntime({ node, gpu });
     const runtime = await ensureRuntime((line) => process.stderr.write(`${line}\n`), { node, gpu });
@@ -39,7 +39,7 @@ const buildCommand: CommandModule<object, Which & { to: string | undefined; forc
 
 const pathCommand: CommandModule<object, Which> = {
   command: 'path',
-  describe: 'Print where the unpacked runtime is: bin/node, node_modules',
+  describe: 'Print the folder of the unpacked runtime: bin/node, node_modules',
   builder: which,
   handler: async (options) => {
     process.stdout.write(`${(await present(options)).tree}\n`);
@@ -48,7 +48,7 @@ const pathCommand: CommandModule<object, Which> = {
 
 const infoCommand: CommandModule<object, Which & { output: OutputFormat }> = {
   command: 'info',
-  describe: 'Print what the runtime holds',
+  describe: 'Print the contents of the runtime',
   builder: (yargs) => which(yargs).options(OUTPUT_OPTION),
   handler: async ({ output, ...options }) => {
     const runtime = await present(options);
@@ -59,7 +59,7 @@ const infoCommand: CommandModule<object, Which & { output: OutputFormat }> = {
 
 export const runtimeCommand: CommandModule = {
   command: 'runtime',
-  describe: 'Node and TensorFlow.js for machines that have neither',
+  describe: 'Node.js and TensorFlow.js for machines that have neither',
   builder: (yargs) => yargs.command(buildCommand).command(pathCommand).command(infoCommand),
   handler: () => {},
 };

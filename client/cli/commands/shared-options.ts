@@ -10,7 +10,7 @@ export const CLUSTER_OPTIONS = {
   },
   staging: {
     type: 'string',
-    describe: 'Folder on HDFS for what jobs need [default: .tony-ts in your home, or TONY_STAGING]',
+    describe: 'Folder on HDFS for the files of jobs [default: .tony-ts in your home, or TONY_STAGING]',
     requiresArg: true,
   },
 } as const satisfies Record<string, Options>;
@@ -19,14 +19,14 @@ export const OUTPUT_OPTION = {
   output: {
     choices: OUTPUT_FORMATS,
     default: 'table' as const,
-    describe: 'json: one JSON object a line; yaml: one document each',
+    describe: 'json: one JSON object per line; yaml: one document per object',
     requiresArg: true,
   },
 } as const satisfies Record<string, Options>;
 
 /** Option of commands that remove old items. */
 export const DRY_RUN_OPTION = {
-  'dry-run': { type: 'boolean', default: false, describe: 'Only say what would go' },
+  'dry-run': { type: 'boolean', default: false, describe: 'Only list what would be removed' },
 } as const satisfies Record<string, Options>;
 
 /** Parses a duration option (ms). @throws TonyError USAGE */

@@ -10,7 +10,7 @@ interface StatusArguments extends ClusterArguments {
 
 export const statusCommand: CommandModule<object, StatusArguments> = {
   command: 'status <application>',
-  describe: 'Show how a job is, or how it ended',
+  describe: 'Show the state of a job, or how it ended',
   builder: (yargs): Argv<StatusArguments> =>
     yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
   handler: async ({ application, output, ...cluster }) => {

@@ -26,12 +26,12 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
     yargs.options({
       conf: { type: 'string', default: 'job.yaml', describe: 'The job', requiresArg: true },
       set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
-      local: { type: 'boolean', default: false, describe: 'Run it on this machine; no Hadoop is needed' },
-      detach: { type: 'boolean', default: false, describe: 'Do not follow: end as soon as it is submitted' },
+      local: { type: 'boolean', default: false, describe: 'Run the job on this machine, without Hadoop' },
+      detach: { type: 'boolean', default: false, describe: 'Exit as soon as the job is submitted' },
       'dry-run': {
         type: 'boolean',
         default: false,
-        describe: 'Show what would be asked for and whether it fits; upload and submit nothing',
+        describe: 'Show what the job would request and whether it fits; upload and submit nothing',
       },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,

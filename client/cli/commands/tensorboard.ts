@@ -11,12 +11,12 @@ interface TensorBoardArguments extends ClusterArguments {
 
 export const tensorboardCommand: CommandModule<object, TensorBoardArguments> = {
   command: 'tensorboard <application>',
-  describe: "Open a job's TensorBoard here, while it runs or later",
+  describe: "Open a job's TensorBoard on this machine, while the job runs or later",
   builder: (yargs): Argv<TensorBoardArguments> =>
     yargs.positional('application', APPLICATION_ID).options({
-      port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port of this machine; 0 is any that is free' },
-      open: { type: 'boolean', default: true, describe: 'Show it in the browser of this desktop' },
-      user: { type: 'string', describe: 'Whose job it is, where that is known', requiresArg: true },
+      port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port of this machine; 0 selects a free port' },
+      open: { type: 'boolean', default: true, describe: 'Open it in the browser of this machine' },
+      user: { type: 'string', describe: 'User who submitted the job, if you know it', requiresArg: true },
       ...CLUSTER_OPTIONS,
     }),
   handler: async ({ application, user, port, open, ...options }) => {

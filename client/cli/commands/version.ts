@@ -13,10 +13,15 @@ interface VersionArguments extends ClusterArguments {
 
 export const versionCommand: CommandModule<object, VersionArguments> = {
   command: 'version',
-  describe: 'Show the version; with --all also those of everything around it',
+  describe: 'Show the version; with --all, also the versions of related software',
   builder: (yargs): Argv<VersionArguments> =>
     yargs.options({
-      all: { alias: 'a', type: 'boolean', default: false, describe: 'Also of TensorFlow.js, runtimes, Python, TensorBoard, the cluster' },
+      all: {
+        alias: 'a',
+        type: 'boolean',
+        default: false,
+        describe: 'Include TensorFlow.js, runtimes, Python, TensorBoard and the cluster',
+      },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
     }),

@@ -46,13 +46,13 @@ export interface CsvOptions extends RecordOptions {
 export function csvFormat(options: CsvOptions): FileFormat<CsvRow | LabelledCsvRow> {
   const { delimiter = ',', hasHeader = true } = options;
   if (delimiter.length !== 1 || delimiter === '"') {
-    throw new TonyError('DATA_INVALID', `the delimiter is ${JSON.stringify(delimiter)}; it must be one character, and no quote`);
+    throw new TonyError('DATA_INVALID', `the delimiter is ${JSON.stringify(delimiter)}; it must be one character other than a quote`);
   }
   const isSplittable = options.isSplittable ?? false;
   const lines: LineRecordOptions = { ...options, isSplittable, isQuoted: !isSplittable };
   return lineFormat(lines, async (file, context) => {
     const names = options.columnNames ?? (hasHeader ? await readHeader(file, delimiter, lines, context) : null);
-    if (names === null) throw new TonyError('DATA_INVALID', 'CSV files without a header need columnNames');
+    if (names === null) throw new TonyError('DATA_INVALID', 'CSV files without a header require columnNames');
     return rowParser(names, options, delimiter, hasHeader);
   });
 }
@@ -66,7 +66,7 @@ export function rowParser(
   const { columnConfigs = {}, configuredColumnsOnly = false, missingValues = [] } = options;
   const missing = new Set(['', ...missingValues]);
   const unknown = Object.keys(columnConfigs).find((name) => !names.includes(name));
-  if (unknown !== undefined) throw new TonyError('DATA_INVALID', `there is no column ${unknown} (there are: ${names.join(', ')})`);
+  if (unknown !== undefined) throw new TonyError('DATA_INVALID', `the file has no column ${unknown} (columns: ${names.join(', ')})`);
   const hasLabels = Object.values(columnConfigs).some(({ isLabel }) => isLabel);
   const columns = names
     .map((name, index) => ({ name, index, config: columnConfigs[name] ?? {} }))
@@ -119,13 +119,12 @@ export function splitFields(line: string, delimiter: string): string[] {
         if (line[at] !== '"') break;
         value += '"';
       }
-      if (at < line.length && line[at] !== delimiter)
-        throw new Error(`there is something behind the closing quote of value ${fields.length + 1}`);
+      if (at < line.length && line[at] !== delimiter) throw new Error(`text follows the closing quote of value ${fields.length + 1}`);
       fields.push(value);
     } else {
       const end = line.indexOf(delimiter, at);
       const value = line.slice(at, end === -1 ? line.length : end);
-      if (value.includes('"')) throw new Error(`value ${fields.length + 1} has a quote but does not begin with one`);
+      if (value.includes('"')) throw new Error(`value ${fields.length + 1} contains a quote but does not begin with one`);
       fields.push(value);
       at = end === -1 ? line.length : end;
     }
@@ -153,7 +152,7 @@ function convert(name: string, text: string, dtype: ColumnConfig['dtype']): CsvV
   const number = Number(text);
   const isNumber = text.trim() !== '' && (!Number.isNaN(number) || /^\s*nan\s*$/i.test(text));
   if (dtype === undefined) return isNumber ? number : text;
-  if (!isNumber) throw new Error(`column ${name} has ${JSON.stringify(text)}, which is no number`);
-  if (dtype === 'int32' && (number | 0) !== number) throw new Error(`column ${name} has ${text}, which is no whole number of 32 bits`);
+  if (!isNumber) throw new Error(`column ${name} has ${JSON.stringify(text)}, which is not a number`);
+  if (dtype === 'int32' && (number | 0) !== number) throw new Error(`column ${name} has ${text}, which is not a 32-bit integer`);
   return number;
 }

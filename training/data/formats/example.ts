@@ -291,7 +291,7 @@ function featureOf(value: FeatureValue): Feature {
   if (list.every((item) => typeof item === 'string' || item instanceof Uint8Array)) {
     return { kind: 'bytes', values: list.map((item) => (typeof item === 'string' ? Buffer.from(item) : item)) };
   }
-  throw new TonyError('DATA_INVALID', 'a feature must be bytes, texts, numbers or bigints, and all of its values of one kind');
+  throw new TonyError('DATA_INVALID', 'the values of a feature must all be bytes, all strings, all numbers or all bigints');
 }
 
 function littleEndian(values: Float32Array): Buffer {

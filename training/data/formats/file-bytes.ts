@@ -108,5 +108,5 @@ async function* unpack(file: DataFile, compression: 'gzip' | 'zlib', context: Re
 }
 
 function changed(file: DataFile): TonyError {
-  return new TonyError('DATA_INVALID', `${file.uri} has changed while it was read`, { hint: 'Write data under a new name.' });
+  return new TonyError('DATA_INVALID', `${file.uri} changed while it was read`, { hint: 'Write new data to a new file name.' });
 }

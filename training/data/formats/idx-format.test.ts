@@ -104,6 +104,6 @@ describe('IDX files', () => {
   test('of columns with different numbers of files do not make pairs', async () => {
     const folder = await folderWith({ 'images-1': images, 'images-2': images, labels });
     const pairs = idx({ image: `${folder}/images-*`, label: `${folder}/labels` });
-    await expect(pairs.toArray({ storage })).rejects.toThrow(/do not make pairs: .*images-1 and 1 more, but .*labels$/);
+    await expect(pairs.toArray({ storage })).rejects.toThrow(/do not match in pairs: .*images-1 and 1 more, but .*labels$/);
   });
 });

@@ -80,7 +80,10 @@ async function layoutOf(file: DataFile, packing: Layout['packing'], options: Idx
   const { maxRecordBytes = MAX_RECORD_BYTES } = options;
   if (header.shape.length === 0 || recordBytes === 0) throw new TonyError('DATA_INVALID', `${file.uri} has records without values`);
   if (recordBytes > maxRecordBytes) {
-    throw new TonyError('DATA_INVALID', `${file.uri} has records of ${recordBytes} bytes; ${maxRecordBytes} are allowed (maxRecordBytes)`);
+    throw new TonyError(
+      'DATA_INVALID',
+      `${file.uri} has records of ${recordBytes} bytes; the maximum is ${maxRecordBytes} (maxRecordBytes)`,
+    );
   }
   const size = header.bytes + records * recordBytes;
   if (packing === 'none' && file.size !== size) {

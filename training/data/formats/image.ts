@@ -61,7 +61,7 @@ export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channel
 export function codecsOf(tf: typeof tfjs): ImageCodecs {
   const { node } = tf as unknown as { readonly node?: ImageCodecs };
   if (node === undefined) {
-    throw new TonyError('BACKEND_UNFIT', `images cannot be decoded by the backend ${tf.getBackend()}`, {
+    throw new TonyError('BACKEND_UNFIT', `the backend ${tf.getBackend()} cannot decode images`, {
       hint: 'Use a runtime with the native backend (`tony-ts runtime build`), or store raw pixels.',
     });
   }
@@ -72,7 +72,7 @@ function decoded(codecs: ImageCodecs, bytes: Uint8Array, channels: Channels, all
   const pixels = claimedPixels(bytes, allFrames);
   if (pixels > MAXIMUM_PIXELS) {
     throw new TonyError('DATA_INVALID', `an image claims ${pixels} pixels; at most ${MAXIMUM_PIXELS} are decoded`, {
-      hint: 'Make the image smaller, or cut it into parts.',
+      hint: 'Reduce the size of the image, or cut it into parts.',
     });
   }
   try {

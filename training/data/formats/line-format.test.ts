@@ -136,13 +136,13 @@ describe('CSV', () => {
 
   test.each([
     ['a,b\n1\n', {}, /byte 4: the line has 1 values, not 2/],
-    ['a,b\n1,"x"y\n', {}, /behind the closing quote of value 2/],
-    ['a,b\n1,x"y\n', { isSplittable: true }, /value 2 has a quote but does not begin with one/],
-    ['a,b\nx,2\n', { columnConfigs: { a: { dtype: 'float32' } } }, /column a has "x", which is no number/],
-    ['a,b\n1.5,2\n', { columnConfigs: { a: { dtype: 'int32' } } }, /no whole number/],
+    ['a,b\n1,"x"y\n', {}, /follows the closing quote of value 2/],
+    ['a,b\n1,x"y\n', { isSplittable: true }, /value 2 contains a quote but does not begin with one/],
+    ['a,b\nx,2\n', { columnConfigs: { a: { dtype: 'float32' } } }, /column a has "x", which is not a number/],
+    ['a,b\n1.5,2\n', { columnConfigs: { a: { dtype: 'int32' } } }, /not a 32-bit integer/],
     ['a,b\n,2\n', { columnConfigs: { a: { required: true } } }, /column a has no value/],
-    ['a,b\n1,2\n', { columnConfigs: { c: {} } }, /there is no column c \(there are: a, b\)/],
-    ['a,b\n1,2\n', { hasHeader: false }, /need columnNames/],
+    ['a,b\n1,2\n', { columnConfigs: { c: {} } }, /the file has no column c \(columns: a, b\)/],
+    ['a,b\n1,2\n', { hasHeader: false }, /require columnNames/],
   ] as const)('%j is refused', async (text, options, message) => {
     const folder = await folderWith({ 'a.csv': text });
     await expect(csv(folder, options).toArray({ storage })).rejects.toMatchObject({

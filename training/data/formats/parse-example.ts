@@ -189,7 +189,7 @@ function readInt32List(list: WireReader, name: string): Int32Array {
   let count = 0;
   scanInt64List(list, (low, high) => {
     const value = low | 0;
-    if (value >> 31 !== high) throw new TonyError('DATA_INVALID', `feature ${name} has a number of more than 32 bits`);
+    if (value >> 31 !== high) throw new TonyError('DATA_INVALID', `feature ${name} has a number that does not fit into 32 bits`);
     values[count++] = value;
   });
   return values.slice(0, count);

@@ -120,7 +120,7 @@ export class LocalBlocks {
   }
 
   async #write(name: string, bytes: Uint8Array): Promise<void> {
-    if (this.#bytes + bytes.length > this.#limit) throw new Error(`the copies may have ${this.#limit} bytes (maxBytes)`);
+    if (this.#bytes + bytes.length > this.#limit) throw new Error(`local copies may use at most ${this.#limit} bytes (maxBytes)`);
     if (this.#bytes >= this.#lookAt) {
       const { bavail, bsize } = await statfs(this.#folder);
       if (bavail * bsize - LOOK_EVERY_BYTES < this.#keepFree)

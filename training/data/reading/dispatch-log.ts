@@ -84,7 +84,7 @@ export class DispatchLog {
     const found = this.#find(pass) ?? this.#add({ ...pass, number: this.#nextNumber() }, { log: [], isRestored: false, isBegun: true });
     if (found.isOpen) {
       throw new TonyError('USAGE', 'the same files are dispatched twice at the same time', {
-        hint: 'Put dispatch() behind what joins the datasets, and use different files in each of them.',
+        hint: 'Call dispatch() after joining the datasets, and use different files in each of them.',
       });
     }
     found.isOpen = true;

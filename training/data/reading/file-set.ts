@@ -28,7 +28,7 @@ export async function listFiles(storage: Storage, files: Files): Promise<DataFil
   const found = new Map<string, DataFile>();
   for (const pattern of typeof files === 'string' ? [files] : files) {
     const entries = await entriesOf(storage, uriOf(pattern));
-    if (entries.length === 0) throw new TonyError('NOT_FOUND', `no file is named by ${pattern}`);
+    if (entries.length === 0) throw new TonyError('NOT_FOUND', `no file matches ${pattern}`);
     for (const { uri, size, modifiedAt } of entries) found.set(uri, { uri, size, modifiedAt });
   }
   return [...found.values()].sort((a, b) => (a.uri < b.uri ? -1 : 1));
@@ -51,7 +51,7 @@ export function listerOfColumns(columns: readonly Files[]): FileLister {
     const odd = others.find(({ length }) => length !== first.length);
     if (odd !== undefined) {
       const names = (files: readonly DataFile[]) => `${files[0]?.uri}${files.length > 1 ? ` and ${files.length - 1} more` : ''}`;
-      throw new TonyError('DATA_INVALID', `the files of the columns do not make pairs: ${names(first)}, but ${names(odd)}`);
+      throw new TonyError('DATA_INVALID', `the files of the columns do not match in pairs: ${names(first)}, but ${names(odd)}`);
     }
     return first.map((file, index) => ({ ...file, companions: others.map((column) => column[index] as DataFile) }));
   };
@@ -67,7 +67,7 @@ export function fingerprint(files: readonly DataFile[]): string {
 
 /** The error for a position that refers to other files than the current ones. */
 export function otherFiles(): TonyError {
-  return new TonyError('DATA_INVALID', 'the files of the dataset are not those of the checkpoint: training cannot go on where it was', {
+  return new TonyError('DATA_INVALID', 'the files of the dataset differ from those of the checkpoint, so training cannot resume', {
     hint: 'Restore the files, or start a new job with another checkpoint folder.',
   });
 }

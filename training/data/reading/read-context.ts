@@ -55,8 +55,8 @@ export interface DatasetNode<T> {
 
 /** The error for a dataset whose splits cannot be assigned on demand. */
 export function undispatchable(): TonyError {
-  return new TonyError('USAGE', 'dispatch() gives each reader other elements in each pass, which not every dataset can take', {
-    hint: 'Leave cache(), zip(), sampleFrom(), take(), skip() and shard() out of a dataset with dispatch(), and dispatch() out of what interleave() opens.',
+  return new TonyError('USAGE', 'dispatch() assigns different elements to each reader in each pass, which this dataset does not support', {
+    hint: 'Remove cache(), zip(), sampleFrom(), take(), skip() and shard() from a dataset with dispatch(), and dispatch() from datasets that interleave() opens.',
   });
 }
 
@@ -73,6 +73,6 @@ export function undispatched(context: ReadContext): ReadContext {
 export function refuseSplits(context: ReadContext, method: string, why: string): void {
   if (context.split === undefined) return;
   throw new TonyError('DATA_INVALID', `a dataset with ${method} cannot be read split by split: ${why}`, {
-    hint: `Leave ${method} out of the dataset.`,
+    hint: `Remove ${method} from the dataset.`,
   });
 }

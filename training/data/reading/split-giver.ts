@@ -61,8 +61,8 @@ let giver: SplitGiver | null = null;
 export function splitGiver(share: Share): SplitGiver {
   const task = readTask();
   if (task !== null && task.services === null && share.count > 1) {
-    throw new TonyError('SERVICE_LOST', 'this task has no way to the ApplicationMaster, which gives out the splits of datasets', {
-      hint: 'Leave dispatch() out of the dataset: shares are then dealt out in advance.',
+    throw new TonyError('SERVICE_LOST', 'this task cannot reach the ApplicationMaster, which assigns the splits of datasets', {
+      hint: 'Remove dispatch() from the dataset. Shards are then assigned in advance.',
     });
   }
   giver ??= task === null || task.services === null ? new OwnSplits().reader() : new ServedSplits(new Services(task.services));

@@ -45,7 +45,7 @@ export class SplitPass {
   constructor(description: PassDescription) {
     const { splits } = description;
     if (!Number.isInteger(splits) || splits < 0 || splits > MAXIMUM_SPLITS) {
-      throw new TonyError('DATA_INVALID', `a dataset of ${splits} splits cannot be dispatched; it may have ${MAXIMUM_SPLITS}`);
+      throw new TonyError('DATA_INVALID', `a dataset of ${splits} splits cannot be dispatched; the maximum is ${MAXIMUM_SPLITS}`);
     }
     this.description = description;
   }
@@ -76,8 +76,8 @@ export class SplitPass {
     const fits = log.slice(0, mine.length).every((split, at) => split === mine[at]);
     const isFree = (split: number) => Number.isInteger(split) && split >= 0 && split < this.description.splits && !this.#taken.has(split);
     if (!fits || new Set(news).size < news.length || !news.every(isFree)) {
-      throw new TonyError('DATA_INVALID', 'the readers of the dataset do not stand at places that belong together', {
-        hint: "Restore all readers' states from one checkpoint, and read equally many datasets in the same order on each worker.",
+      throw new TonyError('DATA_INVALID', 'the positions of the readers of the dataset do not match', {
+        hint: "Restore all readers' states from one checkpoint, and read the same number of datasets in the same order on each worker.",
       });
     }
     for (const split of news) this.#taken.add(split);

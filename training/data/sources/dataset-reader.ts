@@ -163,6 +163,6 @@ export async function splitsOf<T>(node: DatasetNode<T>, options: Pick<ReadOption
     await stream.close();
     if (options.storage === undefined) storage.close();
   }
-  if (told === null) throw new TonyError('DATA_INVALID', 'the dataset does not come from files: it has no splits');
+  if (told === null) throw new TonyError('DATA_INVALID', 'the dataset has no splits, because it does not come from files');
   return told;
 }

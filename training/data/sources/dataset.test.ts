@@ -475,7 +475,7 @@ describe('storage', () => {
     await writeFile(join(folder, 'b'), content);
     await expect(tfrecords(folder).toArray({ storage, state: reader.state() })).rejects.toMatchObject({
       code: 'DATA_INVALID',
-      message: expect.stringContaining('not those of the checkpoint'),
+      message: expect.stringContaining('differ from those of the checkpoint'),
     });
     await reader.return();
   });

@@ -30,7 +30,7 @@ let readings = 0;
 export function fromFeed(name: string, options: FeedOptions = {}): Dataset<Buffer> {
   const { producers = 1 } = options;
   if (!/^[\w.-]{1,100}$/.test(name))
-    throw new TonyError('DATA_INVALID', `"${name}" is no name of a feed: it has letters, digits, points and dashes`);
+    throw new TonyError('DATA_INVALID', `"${name}" is not a valid name of a feed: use letters, digits, dots and dashes`);
   if (!Number.isInteger(producers) || producers < 1)
     throw new TonyError('DATA_INVALID', `producers is ${producers}; it must be at least 1`);
   return new Dataset(new FeedNode(name, producers));
@@ -49,13 +49,13 @@ class FeedNode implements DatasetNode<Buffer> {
     refuseSplits(context, 'fromFeed()', 'its records come from outside');
     if (context.passes.some((pass) => pass > 0) || from !== null) {
       throw new TonyError('USAGE', `the feed ${this.#name} cannot be read a second time`, {
-        hint: 'Train for one epoch (epochs: 1), or say with stepsPerEpoch how long one is; leave repeat() out.',
+        hint: 'Train for one epoch (epochs: 1), or set the length of an epoch with stepsPerEpoch; remove repeat().',
       });
     }
     const services = Services.ofTask();
     if (services === null) {
       throw new TonyError('USAGE', `the feed ${this.#name} can only be read in a job`, {
-        hint: 'Submit the program, with --local if you like.',
+        hint: 'Submit the program as a job; --local runs it on this machine.',
       });
     }
     context.onUnrepeatable?.();

@@ -41,7 +41,7 @@ export async function labelledImages(
   const labels = new Map(names.map((name, label) => [name, label]));
   const counting = images.filter(({ uri }) => labels.has(folderOf(uri)));
   if (counting.length === 0) {
-    throw new TonyError('NOT_FOUND', `no PNG, JPEG, BMP or GIF image is named by ${[files].flat().join(', ')}`, {
+    throw new TonyError('NOT_FOUND', `no PNG, JPEG, BMP or GIF image matches ${[files].flat().join(', ')}`, {
       hint: 'Name the folders of the classes, as in images(tf, "flowers/*").',
     });
   }

@@ -80,7 +80,7 @@ export function idx(files: Files | Readonly<Record<string, Files>>, options: Idx
     );
   }
   const names = Object.keys(files);
-  if (names.length === 0) throw new TonyError('DATA_INVALID', 'idx has no files to read');
+  if (names.length === 0) throw new TonyError('DATA_INVALID', 'idx requires at least one file');
   const format = idxFormat(options, (values) => Object.fromEntries(names.map((name, index) => [name, values[index]])));
   return new Dataset(new FileSource(listerOfColumns(Object.values(files)), format, options));
 }
@@ -97,7 +97,7 @@ export function zip<const T extends Readonly<Record<string, Dataset<unknown>>>>(
 ): Dataset<{ -readonly [Name in keyof T]: T[Name] extends Dataset<infer Element> ? Element : never }>;
 export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<string, Dataset<unknown>>>): Dataset<unknown> {
   const parts: readonly Dataset<unknown>[] = Object.values(datasets);
-  if (parts.length === 0) throw new TonyError('DATA_INVALID', 'zip has no datasets to take elements from');
+  if (parts.length === 0) throw new TonyError('DATA_INVALID', 'zip requires at least one dataset');
   if (parts.some(({ isBatched }) => isBatched !== parts[0]?.isBatched)) {
     throw new TonyError('DATA_INVALID', 'a dataset of batches and one of single elements cannot be zipped');
   }
@@ -120,7 +120,7 @@ export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOp
     throw new TonyError('DATA_INVALID', `sampleFrom has ${datasets.length} datasets and ${weights.length} weights`);
   }
   if (!weights.every((weight) => Number.isFinite(weight) && weight >= 0)) {
-    throw new TonyError('DATA_INVALID', `the weights of sampleFrom are ${weights.join(', ')}; none may be negative`);
+    throw new TonyError('DATA_INVALID', `the weights of sampleFrom are ${weights.join(', ')}; weights must not be negative`);
   }
   if (datasets.some(({ isBatched }) => isBatched !== datasets[0]?.isBatched)) {
     throw new TonyError('DATA_INVALID', 'datasets of batches and of single elements cannot be mixed');

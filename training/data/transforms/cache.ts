@@ -192,7 +192,7 @@ class KeptOnDisk<T> implements Kept<T> {
     while (at < this.#bytes) {
       const buffer = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, this.#bytes - at));
       const { bytesRead } = await this.#file.read(buffer, 0, buffer.length, at);
-      if (bytesRead === 0) throw new TonyError('DATA_INVALID', `${this.#folder}: the file has become shorter`);
+      if (bytesRead === 0) throw new TonyError('DATA_INVALID', `${this.#folder}: the file was truncated`);
       at += bytesRead;
       for (const record of parser.push(buffer.subarray(0, bytesRead))) {
         const items = deserialize(record) as T[];
@@ -210,12 +210,12 @@ class KeptOnDisk<T> implements Kept<T> {
 }
 
 function full(limit: number): Error {
-  return new Error(`its cache may hold ${limit} bytes (maxBytes)`);
+  return new Error(`its cache may use at most ${limit} bytes (maxBytes)`);
 }
 
 function refuseTensors(items: readonly unknown[]): void {
   if (items.some(holdsTensor)) {
-    throw new TonyError('USAGE', 'tensors cannot be cached', { hint: 'Call cache() before the map that makes tensors.' });
+    throw new TonyError('USAGE', 'tensors cannot be cached', { hint: 'Call cache() before the map that creates tensors.' });
   }
 }
 

@@ -32,7 +32,7 @@ describe('zip', () => {
     const dataset = fromArray(numbers(10));
     expect(() => zip([dataset, dataset.batch(2)])).toThrow('batches');
     expect(() => dataset.concatenate(dataset.batch(2) as unknown as Dataset<number>)).toThrow('batches');
-    expect(() => zip([])).toThrow('no datasets');
+    expect(() => zip([])).toThrow('at least one dataset');
     expect(zip([dataset.batch(2), dataset.batch(2)]).isBatched).toBe(true);
   });
 });

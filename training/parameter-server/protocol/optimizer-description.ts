@@ -36,7 +36,7 @@ export function describeOptimizer(tf: typeof tfjs, optimizer: tfjs.Optimizer): O
   const kind = (optimizer as object).constructor;
   const described = optimizerDescription.safeParse({ className: optimizer.getClassName(), config: optimizer.getConfig() });
   if (!own.includes(kind) || !described.success) {
-    throw new TonyError('MODEL_INVALID', `parameter servers cannot step by the optimizer ${kind.name}`, {
+    throw new TonyError('MODEL_INVALID', `parameter servers do not support the optimizer ${kind.name}`, {
       hint: 'Use one of tf.train: sgd, momentum, adagrad, adadelta, adam, adamax, rmsprop; or set strategy: all-reduce in job.yaml.',
     });
   }

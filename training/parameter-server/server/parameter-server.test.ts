@@ -185,7 +185,7 @@ describe('one worker with parameter servers trains as without them', () => {
       expect.stringMatching(/ of second/),
       expect.stringMatching(/ of second/),
     ]);
-    await expect(fitModel(world.worker(0), model(), data, { placement: () => 3 })).rejects.toThrow('there are 3, from 0');
+    await expect(fitModel(world.worker(0), model(), data, { placement: () => 3 })).rejects.toThrow('the job has 3, numbered from 0');
   });
 
   test('with a learning rate that changes', async () => {
@@ -344,7 +344,7 @@ describe('each update is applied at the rate that fit has chosen for it', () => 
 test('an optimizer of the program’s own is refused', async () => {
   class Own extends tf.SGDOptimizer {}
   const world = await start({ workers: 1, servers: 1 });
-  await expect(fitModel(world.worker(0), model(new Own(0.1)), data)).rejects.toThrow('parameter servers cannot step by the optimizer Own');
+  await expect(fitModel(world.worker(0), model(new Own(0.1)), data)).rejects.toThrow('parameter servers do not support the optimizer Own');
 });
 
 test('with staleness 0 workers step on equal weights, and sgd sums what they push', async () => {

@@ -112,10 +112,10 @@ export class ParameterServer {
       return there;
     }
     if (this.#dropped.has(run)) {
-      throw new TonyError('RING_MISMATCH', `run ${run} of the program ended too long ago to be gone through again`);
+      throw new TonyError('RING_MISMATCH', `run ${run} of the program ended too long ago to be repeated`);
     }
     if (this.#sessions.size >= MAX_RUNS) {
-      throw new TonyError('RING_MISMATCH', `a parameter server serves ${MAX_RUNS} runs at once, not more`);
+      throw new TonyError('RING_MISMATCH', `a parameter server serves at most ${MAX_RUNS} runs at once`);
     }
     const { tf, storage, checkpointDir, index, worldSize, onNotice } = this.#options;
     const timeouts = { ...DEFAULT_SERVER_TIMEOUTS, ...this.#options.timeouts };

@@ -112,7 +112,7 @@ export class ServedShard {
     for (const [index, described] of variables.entries()) {
       const piece = byVariable.get(first + index) ?? null;
       if (piece !== null && piece.from + piece.count > sizeOf(described.shape)) {
-        throw new TonyError('RING_MISMATCH', `there is no such piece of the variable ${described.name}`);
+        throw new TonyError('RING_MISMATCH', `this piece of the variable ${described.name} does not exist`);
       }
       this.#forgetVariable(first + index);
       const weights = withWeights ? numbers.subarray(at, at + (piece?.count ?? 0)) : null;

@@ -114,7 +114,7 @@ async function storedOf(tf: typeof tfjs, name: string, variable: tfjs.Variable):
 
 /** The error for an operation that requires all workers to step together. */
 export function noSuchThing(what: string): TonyError {
-  return new TonyError('USAGE', `${what} needs workers that step together; with parameter servers each steps by itself`, {
-    hint: 'Set strategy: all-reduce in job.yaml, or do without it.',
+  return new TonyError('USAGE', `${what} requires workers that step together, but with parameter servers each worker steps independently`, {
+    hint: 'Set strategy: all-reduce in job.yaml, or remove the call.',
   });
 }

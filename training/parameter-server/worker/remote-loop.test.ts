@@ -337,7 +337,7 @@ describe('several workers', () => {
     const [sgd, its] = [tf.train.sgd(0.1), tf.train.sgd(0.1)];
     await Promise.all([chief.step(tf, to(2, one), sgd, () => [one]), other.step(tf, to(2, same), its, () => [same])]);
     const refused = expect(other.step(tf, to(2, same, extra), its, () => [same, extra])).rejects.toThrow(
-      'rank 1 trains the variable extra in its step 1; rank 0 has taken that step without it',
+      'rank 1 trains the variable extra in its step 1; rank 0 took that step without it',
     );
     await chief.step(tf, to(2, one), sgd, () => [one]);
     await refused;
