@@ -86,7 +86,7 @@ function overInstances({ path, limits }: Rule, asked: number, whose: string): Vi
   return [
     {
       path: `${path}.instances`,
-      message: `${whose} asks for ${asked} tasks; ${instances} are allowed`,
+      message: `${whose} requests ${asked} tasks; ${instances} are allowed`,
       fits: `instances: ${instances} in all`,
     },
   ];
@@ -100,7 +100,7 @@ function overTask({ path, limits }: Rule, role: Role): Violation[] {
     return [
       {
         path: `${path}.task.${resource}`,
-        message: `each task of role ${role.name} asks for ${describeAmount(resource, amount)}; ${describeAmount(resource, limit)} is allowed`,
+        message: `each task of role ${role.name} requests ${describeAmount(resource, amount)}; ${describeAmount(resource, limit)} is allowed`,
         fits: `roles.${role.name}.resources.${resource}: ${written(resource, limit)}`,
       },
     ];
@@ -116,7 +116,7 @@ function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
     return [
       {
         path: `${path}.task.${resource}`,
-        message: `the ApplicationMaster has ${describeAmount(resource, amount)}; ${describeAmount(resource, limit)} is allowed`,
+        message: `the ApplicationMaster requests ${describeAmount(resource, amount)}; ${describeAmount(resource, limit)} is allowed`,
         fits: `master.${resource}: ${written(resource, Math.max(limit, usual))}`,
       },
     ];
@@ -127,12 +127,12 @@ function overWhole({ path, role }: Rule, key: 'job' | 'total', limits: Amounts, 
   return Object.entries(limits).flatMap(([resource, limit]) => {
     const amount = asked[resource.toLowerCase()] ?? 0;
     if (limit === undefined || amount <= limit) return [];
-    const withMaster = role === null && Object.hasOwn(DEFAULT_MASTER, resource) ? ', its ApplicationMaster included' : '';
+    const withMaster = role === null && Object.hasOwn(DEFAULT_MASTER, resource) ? ', including its ApplicationMaster' : '';
     const together = key === 'total' ? ' for all running jobs together' : '';
     return [
       {
         path: `${path}.${key}.${resource}`,
-        message: `${whose} asks for ${describeAmount(resource, amount)} in all${withMaster}; ${describeAmount(resource, limit)} is allowed${together}`,
+        message: `${whose} requests ${describeAmount(resource, amount)} in all${withMaster}; ${describeAmount(resource, limit)} is allowed${together}`,
         fits: `instances times ${resource}${withMaster === '' ? '' : `, and master.${resource},`} of at most ${describeAmount(resource, limit)}`,
       },
     ];
@@ -145,7 +145,7 @@ function overJobLimits({ path, limits }: Scope, job: Job): Violation[] {
   if (timeout !== undefined && job.timeoutMs !== null && job.timeoutMs > timeout) {
     found.push({
       path: `${path}.timeout`,
-      message: `the job may take ${formatDuration(job.timeoutMs)}; ${formatDuration(timeout)} is allowed`,
+      message: `the job's timeout is ${formatDuration(job.timeoutMs)}; ${formatDuration(timeout)} is allowed`,
       fits: `timeout: ${Math.floor(timeout / 1000)}s`,
     });
   }

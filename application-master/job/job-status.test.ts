@@ -24,13 +24,13 @@ test.each([
   [
     'wanted',
     { state: 'requested', wait: { asked: true }, failures: { newest: null } },
-    { state: 'waiting', message: 'It waits for a container.' },
+    { state: 'waiting', message: 'TensorBoard waits for a container.' },
   ],
   ['not wanted yet', { state: 'requested', wait: { asked: false }, failures: { newest: null } }, { state: 'waiting', message: '' }],
   [
     'gone for the moment',
     { state: 'requested', failures: { newest: taskFailure({ lines: ['x'] }) } },
-    { state: 'waiting', message: 'It is started again: its program exited with code 3' },
+    { state: 'waiting', message: 'TensorBoard is restarting: its program exited with code 3' },
   ],
   ['on its way', { state: 'launching' }, { state: 'starting', message: '' }],
   ['there, but not answering yet', { state: 'running', progress: { metrics: {} } }, { state: 'starting', message: '' }],

@@ -75,11 +75,11 @@ function tensorBoardOf(state: JobState): TensorBoardStatus {
   const task = state.frozen.job.tensorboard.serve ? state.tasks.find((each) => each.role.name === TENSORBOARD_ROLE) : undefined;
   if (task === undefined) return { state: 'off', message: '' };
   const notice = state.training.notices.findLast((each) => each.task === nameOf(task))?.text ?? '';
-  if (state.decision !== null) return { state: 'unavailable', message: 'The job is over.' };
+  if (state.decision !== null) return { state: 'unavailable', message: 'The job has ended.' };
   switch (task.state) {
     case 'requested': {
-      const again = task.failures.newest === null ? '' : `It is started again: ${newestFailure(task)}`;
-      return { state: 'waiting', message: again === '' && task.wait.asked ? 'It waits for a container.' : again };
+      const again = task.failures.newest === null ? '' : `TensorBoard is restarting: ${newestFailure(task)}`;
+      return { state: 'waiting', message: again === '' && task.wait.asked ? 'TensorBoard waits for a container.' : again };
     }
     case 'launching':
     case 'registered':

@@ -66,7 +66,7 @@ function reasonOf(state: JobState, task: Task): string {
 /** Explains an unsatisfied request from the cluster's own figures. */
 function lackOf(state: JobState, role: Role): string {
   const asked = askedResources(role);
-  const ask = `each asks for ${describeAll(asked)}${role.nodeLabel === null ? '' : ` on nodes labelled ${role.nodeLabel}`}`;
+  const ask = `each requests ${describeAll(asked)}${role.nodeLabel === null ? '' : ` on nodes labelled ${role.nodeLabel}`}`;
   const headroom = state.cluster.headroom;
   const queue = state.cluster.registration === null ? 'the queue' : `queue ${state.cluster.registration.queue}`;
   const short = Object.keys(asked).filter((name) => (headroom[name] ?? Number.POSITIVE_INFINITY) < (asked[name] ?? 0));

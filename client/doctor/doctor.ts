@@ -91,7 +91,11 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     { name: 'staging folder', needs: ['who am I'], look: async () => staging(there().cluster) },
     { name: 'room on HDFS', needs: ['staging folder'], look: async () => roomOnHdfs(there().cluster) },
     { name: 'room here', needs: [], look: async () => roomHere(environment) },
-    { name: 'site file', needs: ['NameNode'], look: async () => good((await there().cluster.site()).from ?? 'none: the defaults hold') },
+    {
+      name: 'site file',
+      needs: ['NameNode'],
+      look: async () => good((await there().cluster.site()).from ?? 'no site file: the defaults apply'),
+    },
     { name: "users' homes", needs: ['site file'], look: async () => homes(there().cluster) },
     { name: 'quotas', needs: ['site file', 'submission by REST'], look: async () => quotas(there()) },
   ];
@@ -110,7 +114,7 @@ function proxies(environment: NodeJS.ProcessEnv): Verdict {
 async function version(resourceManager: ResourceManager): Promise<Verdict> {
   const { hadoopVersion, state, haState } = await resourceManager.clusterInfo();
   const text = `Hadoop ${hadoopVersion}, ${state}, ${haState}`;
-  return /^[0-2]\./.test(hadoopVersion) ? bad(text, 'tony-ts speaks the protocols of Hadoop 3; upgrade the cluster.') : good(text);
+  return /^[0-2]\./.test(hadoopVersion) ? bad(text, 'tony-ts requires Hadoop 3. Upgrade the cluster.') : good(text);
 }
 
 async function nameNode({ configuration, storage }: HadoopCluster): Promise<Verdict> {
@@ -160,7 +164,7 @@ async function submission(resourceManager: ResourceManager): Promise<Verdict> {
   const { applicationId, maximum } = await resourceManager.newApplication();
   const text = `allowed (${applicationId}); the largest container has ${describeResources(maximum)}`;
   return (maximum['memory-mb'] ?? 0) < LEAST_CONTAINER_MB
-    ? bad(text, `Raise yarn.scheduler.maximum-allocation-mb: Node with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}.`)
+    ? bad(text, `Raise yarn.scheduler.maximum-allocation-mb: Node.js with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}.`)
     : good(text);
 }
 
@@ -243,7 +247,7 @@ const NO_RESOURCE_MANAGER = 'no ResourceManager is known';
 
 async function clusterSettings({ configuration }: HadoopCluster): Promise<Verdict> {
   return judgeSettings(configuration.resourceManagers, NO_RESOURCE_MANAGER, settingsVerdict, (failure) =>
-    doubtful(`the ResourceManager does not show them (${failure})`, "Look at its /conf page, or ask the cluster's admin."),
+    doubtful(`the ResourceManager does not show them (${failure})`, "Check its /conf page, or ask the cluster's admin."),
   );
 }
 
@@ -255,8 +259,8 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
   );
   return judgeSettings(addresses.slice(0, NODES_TO_ASK), 'no node has a web server', nodeVerdict, (failure) =>
     doubtful(
-      `not told by the nodes (${failure})`,
-      "Open the NodeManagers' web ports to this machine if you want to know; jobs do not need them.",
+      `the nodes do not report them (${failure})`,
+      "To see them, open the NodeManagers' web ports to this machine. Jobs do not need these ports.",
     ),
   );
 }
@@ -265,8 +269,8 @@ async function roomOnNodes({ cluster, resourceManager }: Opened): Promise<Verdic
 async function lossOfMaster({ configuration }: HadoopCluster): Promise<Verdict> {
   return judgeSettings(configuration.resourceManagers, NO_RESOURCE_MANAGER, masterLoss, (failure) =>
     doubtful(
-      `not told by the ResourceManager (${failure})`,
-      'Open its web page /conf to this user if you want to know; jobs do not need it.',
+      `the ResourceManager does not report it (${failure})`,
+      'To see it, give this user access to the web page /conf. Jobs do not need it.',
     ),
   );
 }

@@ -18,8 +18,8 @@ export interface FileStatus {
 /** Handles an error response that does not have the form of WebHDFS. */
 export function refusal(status: number, path: string): { again: string } {
   if (status === 401 || status === 403) {
-    throw new TonyError('ACCESS_DENIED', `${path}: the NameNode asks for authentication (HTTP ${status}).`, {
-      hint: 'A cluster with Kerberos needs a delegation token.',
+    throw new TonyError('ACCESS_DENIED', `${path}: the NameNode requires authentication (HTTP ${status}).`, {
+      hint: 'A cluster with Kerberos requires a delegation token.',
     });
   }
   if (status === 502 || status === 503 || status === 504) return { again: `HTTP ${status}` };
@@ -27,13 +27,13 @@ export function refusal(status: number, path: string): { again: string } {
 }
 
 export function notWebHdfs(what: string): TonyError {
-  return new TonyError('HDFS_UNREACHABLE', `What answers for the NameNode does not speak WebHDFS: ${what}.`, {
+  return new TonyError('HDFS_UNREACHABLE', `The server at the NameNode's address does not speak WebHDFS: ${what}.`, {
     hint: 'Check that dfs.namenode.http-address names the web address of the NameNode, and that dfs.webhdfs.enabled is not false.',
   });
 }
 
 export function unreachable(what: string, reason: string): TonyError {
-  return new TonyError('HDFS_UNREACHABLE', `${what}: no NameNode or DataNode served it. Last answer of ${reason}`);
+  return new TonyError('HDFS_UNREACHABLE', `${what}: no NameNode or DataNode served the request. Last answer from ${reason}`);
 }
 
 export function jsonOf(text: string, operation: string): Record<string, unknown> {

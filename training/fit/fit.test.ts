@@ -319,7 +319,9 @@ describe.each([1, 2])('on %i ranks, weights that stay as they are', (workers) =>
     const reports: Report[][] = models.map(() => []);
     await fitTogether(models, examples(24), { batchSize: 4 }, { reports });
     expect(noticesOf(reports)).toEqual([
-      expect.stringMatching(/^training ignores \S+\/kernel, \S+\/bias, which became trainable after compile: call model\.compile\(\) again/),
+      expect.stringMatching(
+        /^training ignores \S+\/kernel, \S+\/bias, which became trainable after compile: call model\.compile\(\) again/,
+      ),
     ]);
   });
 });

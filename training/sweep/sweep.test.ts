@@ -139,7 +139,9 @@ test('errors and numbers that are none stand last', async () => {
 test('what cannot be right is refused', async () => {
   const folder = await folderWith();
   await expect(sweep(task(0, 2, folder, 2), SPACE, async () => ({ accuracy: 1 }), OPTIONS)).rejects.toThrow(/train together/);
-  await expect(sweep(task(0, 1, folder), SPACE, async () => ({ loss: 1 }), OPTIONS)).rejects.toThrow(/no metric accuracy.*it returned: loss/);
+  await expect(sweep(task(0, 1, folder), SPACE, async () => ({ loss: 1 }), OPTIONS)).rejects.toThrow(
+    /no metric accuracy.*it returned: loss/,
+  );
   await expect(sweep(task(0, 1, folder), SPACE.slice(1), async () => ({ accuracy: 1 }), OPTIONS)).rejects.toMatchObject({
     code: 'OUTPUT_MISMATCH',
   });

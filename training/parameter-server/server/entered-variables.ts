@@ -24,7 +24,7 @@ export function checkEntered(shard: ServedShard, rank: number, { first, variable
 export function unusedByChief(shard: ServedShard, rank: number, { variables, first, step }: AskOf<'enter'>): TonyError {
   const [name] = variables.flatMap(({ name }, index) => (first + index < shard.count ? [] : [name]));
   const what = name === undefined ? 'an optimizer' : `the variable ${name}`;
-  return new TonyError('RING_MISMATCH', `rank ${rank} trains ${what} in its step ${step}; rank 0 has taken that step without it`, {
+  return new TonyError('RING_MISMATCH', `rank ${rank} trains ${what} in its step ${step}; rank 0 took that step without it`, {
     hint: 'Pass the variables of all steps to every step: variables on which the loss does not depend keep their values.',
   });
 }
