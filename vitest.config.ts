@@ -5,9 +5,11 @@ import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config
 const LOCAL = ['integration-tests/{local,executor,browser}/**/*.test.ts'];
 const UNIT = 'integration-tests/layers.test.ts';
 
-/** The files of one project run one after the other; the two projects run side by side. */
+/** The tests of a project run in its number of workers; the two projects run side by side. */
 function integration(
   name: string,
+  order: number,
+  maxWorkers: number,
   files: { include?: string[]; exclude?: string[]; globalSetup: string[] },
 ): TestProjectInlineConfiguration {
   const { include = ['integration-tests/**/*.test.ts'], exclude = [], globalSetup } = files;
@@ -19,7 +21,8 @@ function integration(
       globalSetup,
       testTimeout: 180_000,
       hookTimeout: 180_000,
-      fileParallelism: false,
+      maxWorkers,
+      sequence: { groupOrder: order },
       expect: { poll: { timeout: 30_000 } },
     },
   };
@@ -35,6 +38,8 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
+          // The files of a worker share their modules, because importing TensorFlow.js for each file takes longer than most tests.
+          isolate: false,
           include: ['{platform,protos,conf,hadoop,storage,training,web,task-executor,application-master,client,tools}/**/*.test.ts', UNIT],
           // Ends tests that hang; it does not check speed, because a busy machine is slow. Some tests build their input first.
           testTimeout: 60_000,
@@ -42,8 +47,9 @@ export default defineConfig({
           expect: { poll: { timeout: 30_000 } },
         },
       },
-      integration('cluster', { exclude: LOCAL, globalSetup: ['integration-tests/build.ts', 'integration-tests/setup.ts'] }),
-      integration('local', { include: LOCAL, globalSetup: ['integration-tests/build.ts'] }),
+      // Each worker has a cluster of its own.
+      integration('cluster', 1, 2, { exclude: LOCAL, globalSetup: ['integration-tests/build.ts', 'integration-tests/setup.ts'] }),
+      integration('local', 2, 1, { include: LOCAL, globalSetup: ['integration-tests/build.ts'] }),
     ],
   },
 });

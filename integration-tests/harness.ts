@@ -156,12 +156,17 @@ export class TestCluster extends Cluster {
   }
 }
 
+/** The number of the Vitest worker that runs this file, from 1. */
+function worker(): number {
+  return Number(process.env.VITEST_POOL_ID);
+}
+
 /**
- * The run's cluster, started before the file's first test. After the last test it restarts the daemons that tests killed, and fails the
+ * The worker's cluster, started before the file's first test. After the last test it restarts the daemons that tests killed, and fails the
  * file when an application or a container process is still running.
  */
 export function useCluster(): TestCluster {
-  const cluster = new TestCluster(inject('clusterOffset'));
+  const cluster = new TestCluster(inject('clusterOffsets')[worker() - 1] as number);
   beforeAll(() => cluster.up());
   afterAll(async () => {
     await cluster.heal();

@@ -9,8 +9,8 @@ import { processesWithArgument } from './cluster/processes.mjs';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Port offset of the run's shared cluster, which the first test that needs it starts. */
-    clusterOffset: number;
+    /** Port offsets of the run's clusters, one for each Vitest worker; the first test of a worker that needs its cluster starts it. */
+    clusterOffsets: readonly number[];
   }
 }
 
@@ -19,25 +19,29 @@ const WATCHDOG = path.join(import.meta.dirname, 'cluster', 'watchdog.mjs');
 const FIRST_OFFSET = 11_000;
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const cluster = await clusterOfThisRun();
-  await cluster.wipe();
-  // The watchdog reads a pipe whose writing end this process holds: when this process is killed, the watchdog stops the cluster.
-  const watchdog = spawn(process.execPath, [WATCHDOG, String(cluster.offset)], { stdio: ['pipe', 'inherit', 'inherit'], detached: true });
-  project.provide('clusterOffset', cluster.offset);
+  const clusters = await clustersOfThisRun(project.config.maxWorkers);
+  for (const cluster of clusters) await cluster.wipe();
+  const offsets = clusters.map(({ offset }) => offset);
+  // The watchdog reads a pipe whose writing end this process holds: when this process is killed, the watchdog stops the clusters.
+  const watchdog = spawn(process.execPath, [WATCHDOG, ...offsets.map(String)], { stdio: ['pipe', 'inherit', 'inherit'], detached: true });
+  project.provide('clusterOffsets', offsets);
   return async () => {
     watchdog.stdin.end();
     await once(watchdog, 'exit');
   };
 }
 
-async function clusterOfThisRun(): Promise<Cluster> {
-  // Its own name: tests erase this cluster, and the cluster that `npm run cluster` controls may hold a developer's data.
-  const given = process.env.TONY_TEST_CLUSTER_OFFSET;
-  if (given !== undefined) return new Cluster(Number(given));
-  const watched = new Set((await processesWithArgument(WATCHDOG)).map(({ args }) => args.at(-1)));
-  for (let offset = FIRST_OFFSET; offset <= LARGEST_OFFSET; offset += 1000) {
+async function clustersOfThisRun(count: number): Promise<Cluster[]> {
+  // Its own name: tests erase these clusters, and the cluster that `npm run cluster` controls may hold a developer's data.
+  const first = Number(process.env.TONY_TEST_CLUSTER_OFFSET ?? FIRST_OFFSET);
+  const watched = new Set((await processesWithArgument(WATCHDOG)).flatMap(({ args }) => args));
+  const clusters: Cluster[] = [];
+  for (let offset = first; offset <= LARGEST_OFFSET && clusters.length < count; offset += 1000) {
     const cluster = new Cluster(offset);
-    if (!watched.has(String(offset)) && (await cluster.portsInUse()).length === 0) return cluster;
+    if (!watched.has(String(offset)) && (await cluster.portsInUse()).length === 0) clusters.push(cluster);
   }
-  throw new Error('no free range of ports was found for the cluster; give one by TONY_TEST_CLUSTER_OFFSET');
+  if (clusters.length < count) {
+    throw new Error(`no free ranges of ports were found for ${count} clusters; set TONY_TEST_CLUSTER_OFFSET to where the search begins`);
+  }
+  return clusters;
 }

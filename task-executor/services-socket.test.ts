@@ -78,7 +78,7 @@ describe("the services' socket", () => {
       });
       const answer = readFrame(socket, ANSWER_LIMITS);
       socket.write(bytes);
-      await expect(answer).rejects.toThrow(/ended before/);
+      await expect(answer).rejects.toThrow(/ended within/);
     }
   });
 });

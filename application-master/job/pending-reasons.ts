@@ -58,7 +58,7 @@ function reasonOf(state: JobState, task: Task): string {
     return executor.attached ? `is not ready on ${container.node}` : `lost its connection to the ApplicationMaster on ${container.node}`;
   }
   const refusal = state.requests.refusals.get(task.role.name);
-  if (refusal !== undefined) return `got no container, the ResourceManager refuses the ask: ${oneLine(refusal)}`;
+  if (refusal !== undefined) return `got no container, because the ResourceManager rejects the request: ${oneLine(refusal)}`;
   const launch = task.failures.launch === null ? '' : `; before that, ${oneLine(task.failures.launch)}`;
   return `got no container (${lackOf(state, task.role)})${launch}`;
 }

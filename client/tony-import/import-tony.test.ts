@@ -110,7 +110,9 @@ test('what was on the command line of TonY goes before the file', () => {
 
 describe('what job.yaml still lacks is said', () => {
   test('a command', () => {
-    expect(convert({ 'tony.worker.instances': '1' }).missing).toEqual([expect.stringContaining('has no command')]);
+    expect(convert({ 'tony.worker.instances': '1' }).missing).toEqual([
+      expect.stringContaining('neither the role nor the job sets a command'),
+    ]);
   });
   test('a size that nobody can read', () => {
     const { missing } = convert({ 'tony.worker.instances': '1', 'tony.worker.memory': 'much', 'tony.containers.command': 'x' });

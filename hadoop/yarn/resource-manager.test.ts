@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { listening } from '../testing/http-server.ts';
 import { NOBODYS_URL } from '../testing/nobody.ts';
 import { ResourceManager } from './resource-manager.ts';
@@ -102,13 +102,9 @@ describe('finding the active ResourceManager', () => {
 
   test('does not ask a proxy of the environment', async () => {
     const address = await serve((_, response) => json(response, { app }));
-    const before = { ...process.env };
-    Object.assign(process.env, { http_proxy: 'http://127.0.0.1:1', HTTP_PROXY: 'http://127.0.0.1:1' });
-    try {
-      expect((await manager([address], { patienceMs: 0 }).application(ID)).id).toBe(ID);
-    } finally {
-      process.env = before;
-    }
+    for (const name of ['http_proxy', 'HTTP_PROXY']) vi.stubEnv(name, 'http://127.0.0.1:1');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    expect((await manager([address], { patienceMs: 0 }).application(ID)).id).toBe(ID);
   });
 });
 

@@ -1,11 +1,11 @@
 /**
- * Stops a cluster when its owner ends for any reason: the owner holds the writing end of this process's stdin and never writes to it.
- * Usage: node watchdog.mjs OFFSET
+ * Stops clusters when their owner ends for any reason: the owner holds the writing end of this process's stdin and never writes to it.
+ * Usage: node watchdog.mjs OFFSET ...
  */
 import { Cluster } from './cluster.mjs';
 
-const cluster = new Cluster(Number(process.argv[2]));
+const clusters = process.argv.slice(2).map((offset) => new Cluster(Number(offset)));
 process.stdin.resume();
 process.stdin.once('end', async () => {
-  await cluster.down();
+  await Promise.all(clusters.map((cluster) => cluster.down()));
 });

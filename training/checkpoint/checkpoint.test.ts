@@ -393,7 +393,7 @@ describe('a writer', () => {
     await again.retireOlderThan({ ...ORIGIN, generation: 2 });
     writer.offer(snapshot(1));
     await expect(writer.finish()).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
-    expect(() => writer.offer(snapshot(2))).toThrow(/generation 1 is over/);
+    expect(() => writer.offer(snapshot(2))).toThrow(/generation 1 has ended/);
   });
 
   test('gives up at the end when storage does not come back', async () => {

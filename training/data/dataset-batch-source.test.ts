@@ -436,7 +436,7 @@ describe('fit', () => {
     const refused = async (data: FitData, options: FitOptions, message: RegExp) => {
       await expect(train(1, () => data, options)).rejects.toThrow(message);
     };
-    await refused(examplesOf(folder).batch(4), { batchSize: 4 }, /comes in batches/);
+    await refused(examplesOf(folder).batch(4), { batchSize: 4 }, /is already batched/);
     await refused(fromArray([1, 2]), {}, /are not \{ xs, ys \}/);
     await refused(fromArray([{ xs: 'a', ys: 1 }]), {}, /not batches of numbers/);
     await refused({ x: tf.ones([3, 3]), y: tf.ones([3, 1]) }, { stepsPerEpoch: 2 }, /stepsPerEpoch/);

@@ -239,7 +239,7 @@ describe('wrong options', () => {
     await expect(attempt({ accumulate: 0 })).rejects.toThrow(/accumulate is 0/);
     await expect(attempt({ initialEpoch: -1 })).rejects.toThrow(/initialEpoch is -1/);
     await expect(attempt({ clipNorm: -1 })).rejects.toThrow(/clipNorm is -1/);
-    await expect(attempt({ learningRate: () => Number.NaN })).rejects.toThrow(/learningRate gives NaN for step 0/);
+    await expect(attempt({ learningRate: () => Number.NaN })).rejects.toThrow(/learningRate returns NaN for step 0/);
     await expect(attempt({ classWeight: { 0: 1, 1: 1 } })).rejects.toThrow(/says undefined for class 2; each of the 3 classes/);
     await expect(attempt({ classWeight: { output: { 0: 1 } } })).rejects.toThrow(/classWeight is for output; the model's outputs are/);
     await expect(attempt({ sampleWeight: tf.ones([3]) })).rejects.toThrow(/different numbers of examples: 8, 3/);

@@ -93,7 +93,7 @@ describe('IDX files', () => {
     ['asks for', { images: images.subarray(0, 30) }],
     ['ends within record 3', { 'images.gz': gzipSync(images.subarray(0, 39)) }],
     ['without values', { images: idxFile(8, [5, 0], Buffer.alloc(0)) }],
-    ['are allowed', { images: idxFile(8, [0, 65_536, 65_536], Buffer.alloc(0)) }],
+    ['the maximum is', { images: idxFile(8, [0, 65_536, 65_536], Buffer.alloc(0)) }],
     ['has 5 records, but', { images, labels: labels.subarray(0, 8) }],
   ])('that are wrong are an error: %s', async (message, files: Record<string, Buffer>) => {
     const folder = await folderWith('labels' in files ? { images, labels: idxFile(8, [4], Buffer.from([1, 2, 3, 4])) } : files);
