@@ -1,6 +1,6 @@
 /** Installs node_modules according to package-lock.json; requires only Node and npm. */
 import { spawn } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { lstat, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -11,6 +11,9 @@ export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '
 /** Runs `npm ci` unless the installed packages match the lock file. */
 export async function ensureInstalled() {
   if (await isCurrent()) return;
+  const folder = path.join(ROOT, 'node_modules');
+  if ((await lstat(folder).catch(() => null))?.isSymbolicLink())
+    throw new Error(`${folder} is a link, and npm ci would empty the folder that it names. Remove the link, or install there.`);
   await runInherited('npm', ['ci']);
 }
 

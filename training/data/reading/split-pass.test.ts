@@ -38,7 +38,7 @@ describe('shares', () => {
     pass.tell('0', [1]);
     for (const log of [[1], [0, 0], [7], [-1], [0.5]]) expect(() => pass.tell('1', log)).toThrow(/do not match/);
     expect(() => pass.tell('0', [2])).toThrow(/do not match/);
-    expect(() => open(2_000_000)).toThrow(/may have/);
+    expect(() => open(2_000_000)).toThrow(/the maximum is/);
   });
 
   /*
