@@ -148,7 +148,7 @@ test('on YARN a follower that is interrupted leaves the job alone', async () => 
   const id = (await following.output(ID))[0];
   await following.output(/worker:1 running/);
   following.signal('SIGINT');
-  expect(await following.result).toMatchObject({ exitCode: 130, stdout: expect.stringContaining('the job goes on') });
+  expect(await following.result).toMatchObject({ exitCode: 130, stdout: expect.stringContaining('the job continues') });
   expect(await cluster.application(id)).toMatchObject({ state: 'RUNNING' });
   await cluster.run(['kill', id]);
   await noneLeft(cluster, id);

@@ -204,7 +204,7 @@ describe('a job that is made and submitted by hand', () => {
     [
       'a local job in job.json, which has no gatekeeper',
       { job: (honest) => ({ ...withWorker(larger)(honest), cluster: { kind: 'local', directory: '/tmp' } }) },
-      /cluster\.kind local, and YARN runs it/,
+      /cluster\.kind local, but YARN runs it/,
     ],
   ])('with %s ends before it registers', async (_, changes, expected) => {
     const end = await cluster.ended(await handmade.submit(changes));

@@ -193,7 +193,7 @@ test("a prune removes entries that no job uses and keeps those that a running jo
   expect((await cluster.run(['cache'], { env })).stdout).toMatch(new RegExp(`^source +\\d.* ${second.id} +now$`, 'm'));
   expect(await prune()).toBe('0 entries, 0 B removed\n');
   const dry = await prune('--older-than', '0s', '--dry-run');
-  expect(dry).toMatch(new RegExp(`^would remove source [0-9a-f]{8} \\(.*last used by ${first.id} .*\n1 entry, .* would go\n$`));
+  expect(dry).toMatch(new RegExp(`^would remove source [0-9a-f]{8} \\(.*last used by ${first.id} .*\n1 entry, .* would be removed\n$`));
   const all = await files();
   expect(await prune('--older-than', '0s')).toMatch(/^removed source .*\n1 entry, .* removed\n$/);
   const kept = await files();

@@ -50,7 +50,7 @@ const listCommand: CommandModule<object, ListArguments> = {
       const notice = message === '' ? [] : [{ type: 'notice', message }];
       await show(output, [...values, ...notice], async (terminal) => {
         const { historyTable } = await import('../../output/history-lines.ts');
-        return jobs.length === 0 ? ['There are no such jobs.'] : historyTable(jobs, terminal, all);
+        return jobs.length === 0 ? ['No jobs found.'] : historyTable(jobs, terminal, all);
       });
       if (output === 'table') await showNotice(message);
     } finally {
