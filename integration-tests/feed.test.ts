@@ -339,7 +339,7 @@ describe('on a cluster', () => {
     const [id] = await command.output(/application_\d+_\d+/);
     const lines = numbers(0, 5000).map((line) => `${line}\n`);
     const { code, stderr } = await feed([id, 'numbers'], lines.join(''), cluster.clientEnvironment());
-    expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('5000 records written, 5000 taken') });
+    expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('5000 records written, 5000 received') });
     const { exitCode, stdout } = await command.result;
     expect({ exitCode, last: jsonLines(stdout).at(-1) }).toMatchObject({ exitCode: 0 });
     expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 5000));
