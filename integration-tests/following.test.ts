@@ -64,8 +64,8 @@ describe.each([
       state: 'SUCCEEDED',
       applicationId: expect.stringMatching(ID),
       tasks: [
-        { role: 'worker', index: 0, state: 'succeeded', exitCode: 0 },
-        { role: 'worker', index: 1, state: 'succeeded', exitCode: 0 },
+        { role: 'worker', index: 0, state: 'succeeded', exit: { code: 0, signal: null } },
+        { role: 'worker', index: 1, state: 'succeeded', exit: { code: 0, signal: null } },
       ],
       metrics: {},
       generations: 1,
