@@ -15,7 +15,7 @@ beforeAll(async () => {
 }, TIMEOUT_MS);
 afterAll(() => lane.close());
 
-test.each(Object.entries(EXAMPLES))('%s: as in one process', { timeout: TIMEOUT_MS }, async (_, program) => {
+test.each(Object.entries(EXAMPLES))('%s: trains as in one process', { timeout: TIMEOUT_MS }, async (_, program) => {
   expect(await lane.run(program)).toBeNull();
 });
 
@@ -30,7 +30,7 @@ test('generated programs train as in one process', { timeout: TIMEOUT_MS }, asyn
   );
 });
 
-test('a program that trains a frozen layer differs from one that does not', { timeout: TIMEOUT_MS }, async () => {
+test('the comparison detects a program that does not freeze a layer', { timeout: TIMEOUT_MS }, async () => {
   const program = EXAMPLES['a layer is frozen between two fits'] as Program;
   const [first, ...others] = program.actions;
   const mistaken = { ...program, actions: [first, ...others.filter((action) => action.do !== 'freeze')] } as Program;

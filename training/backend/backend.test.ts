@@ -7,14 +7,14 @@ afterAll(async () => {
 });
 
 describe('backends', () => {
-  test('one that is asked for by an unknown name is refused', async () => {
+  test('an unknown name is rejected', async () => {
     await expect(loadBackend(1, { TONY_BACKEND: 'fast' })).rejects.toMatchObject({
       code: 'BACKEND_MISSING',
       hint: 'Use one of gpu, native, wasm, cpu.',
     });
   });
 
-  test('are the same instance as the program imports', async () => {
+  test('share the instance of TensorFlow.js that the program imports', async () => {
     const environment = { TONY_BACKEND: 'cpu' };
     const { tf: loaded } = await loadBackend(1, environment);
     expect(loaded.Tensor).toBe(tf.Tensor);
@@ -24,14 +24,14 @@ describe('backends', () => {
 });
 
 describe('the wasm backend', () => {
-  test('lacks the gradients that it would compute wrongly', async () => {
+  test('lacks the gradient of max pooling, which it would compute incorrectly', async () => {
     await loadBackend(1, { TONY_BACKEND: 'wasm' });
     expect(tf.getBackend()).toBe('wasm');
     const gradient = () => tf.tidy(() => tf.grad((x) => tf.maxPool(x as tf.Tensor4D, 2, 2, 'valid').sum())(tf.randomNormal([1, 4, 4, 1])));
     expect(gradient).toThrow(/Kernel 'MaxPoolGrad' not registered for backend 'wasm'/);
   });
 
-  test('is refused for models that it cannot train right, wherever the layer hides', () => {
+  test('rejects models that it cannot train correctly, also when the layer is nested', () => {
     const inner = tf.sequential({
       layers: [tf.layers.conv2d({ filters: 2, kernelSize: 3, inputShape: [8, 8, 1], name: 'hidden' }), tf.layers.flatten()],
     });

@@ -9,22 +9,22 @@ const judgements = (options: ConstructorParameters<typeof BestSoFar>[0], values:
   });
 };
 
-test('counts what is no improvement, from the last improvement on', () => {
+test('BestSoFar counts the evaluations since the last improvement', () => {
   const options = { mode: 'min', patience: 2, minDelta: 0 } as const;
   expect(judgements(options, [3, 4, 2, 2, 5, 1])).toEqual(['best', '-', 'best', '-', '- enough', 'best']);
   expect(judgements({ ...options, mode: 'max' }, [3, 4, 2, 4])).toEqual(['best', 'best', '-', '- enough']);
 });
 
-test('takes what is only a little better for the best, but not for an improvement, however slowly it goes on', () => {
+test('BestSoFar counts a change below minDelta as the best, but as an improvement only when such changes add up to minDelta', () => {
   const options = { mode: 'min', patience: 3, minDelta: 0.5 } as const;
   expect(judgements(options, [3, 2.8, 2.6, 2.4, 2.3])).toEqual(['best', 'best', 'best', 'best', 'best']);
   expect(judgements(options, [3, 2.9, 2.8, 2.7, 2.6])).toEqual(['best', 'best', 'best', 'best enough', 'best enough']);
 });
 
-test('never takes NaN for better, and waits for ever without patience', () => {
+test('BestSoFar never counts NaN as the best, and never runs out of patience without a limit', () => {
   expect(judgements({ mode: 'max', patience: null, minDelta: 0 }, [Number.NaN, 1, Number.NaN, 0])).toEqual(['-', 'best', '-', '-']);
 });
 
-test('goes on from what an earlier process has found', () => {
+test('BestSoFar continues from the best value of an earlier process', () => {
   expect(judgements({ mode: 'min', patience: 2, minDelta: 0 }, [3, 1, 2], 2)).toEqual(['-', 'best', '-']);
 });

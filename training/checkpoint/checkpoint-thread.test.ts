@@ -48,7 +48,7 @@ function openStore(): CheckpointStore {
   return new CheckpointStore(new FileStorage(), fileUri(folder), () => thread);
 }
 
-test('writes what the same thread would have written, and gives the memory back', async () => {
+test('the checkpoint thread writes the same bytes as the main thread and returns the memory', async () => {
   const store = openStore();
   const given = owned(3);
   const saving = store.save(given, ORIGIN);
@@ -58,7 +58,7 @@ test('writes what the same thread would have written, and gives the memory back'
   expect((await store.read(3)).tensors).toEqual(snapshot(3).tensors);
 });
 
-test('what failed is tried again with the same bytes', async () => {
+test('a writer retries a failed write of the checkpoint thread with the same bytes', async () => {
   const store = openStore();
   await writeFile(join(folder, '.pending'), 'in the way of every write');
   const [saved, troubles]: [number[], string[]] = [[], []];
@@ -78,13 +78,13 @@ test('what failed is tried again with the same bytes', async () => {
   expect((await store.read(4)).tensors).toEqual(snapshot(4).tensors);
 });
 
-test('a newer generation is told of as in the same thread', async () => {
+test('the checkpoint thread reports a newer generation with the same error as the main thread', async () => {
   const store = openStore();
   await store.retireOlderThan({ ...ORIGIN, generation: 2 });
   await expect(store.save(owned(1), ORIGIN)).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
 });
 
-test('memory that is shared with somebody stays here, and is written all the same', async () => {
+test('memory that several tensors share stays in the main thread, and the store still writes it', async () => {
   const store = openStore();
   const { position, tensors } = owned(5);
   const both = new Uint8Array(new ArrayBuffer(400));
@@ -98,7 +98,7 @@ test('memory that is shared with somebody stays here, and is written all the sam
   expect(both).toHaveLength(400);
 });
 
-test('what it had when it ended is lost, and the writer gives up rather than write nothing', async () => {
+test('a writer fails when the checkpoint thread has ended', async () => {
   const store = openStore();
   const writer = new CheckpointWriter(store, { ...ORIGIN, keep: 2, onSaved: () => {}, onTrouble: () => {} });
   await thread.close();

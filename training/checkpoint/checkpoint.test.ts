@@ -28,7 +28,7 @@ async function openStore(
 }
 
 describe('a store', () => {
-  test('gives back what it was given', async () => {
+  test('returns what was saved', async () => {
     const { store } = await openStore();
     expect(await store.newest(() => {})).toBeNull();
     await store.save(snapshot(10), ORIGIN);
@@ -41,7 +41,7 @@ describe('a store', () => {
     expect(newest?.manifest).toMatchObject(ORIGIN);
   });
 
-  test('is open to another application from its first generation on, whatever generations the one before had', async () => {
+  test('accepts the first generation of another application, whatever the generation of the previous application', async () => {
     const { store } = await openStore();
     await store.retireOlderThan({ ...ORIGIN, generation: 3 });
     const next = { applicationId: 'application_1_0002', generation: 1 };
@@ -51,7 +51,7 @@ describe('a store', () => {
     expect(await store.steps()).toEqual([1]);
   });
 
-  test('never takes a checkpoint of which a bit has flipped or an end is missing, and says which it skipped', async () => {
+  test('skips a checkpoint with a flipped bit or a truncated file, and names it', async () => {
     const { store, folder } = await openStore();
     await store.save(snapshot(1), ORIGIN);
     await store.save(snapshot(2), ORIGIN);
@@ -91,7 +91,7 @@ describe('a store', () => {
     );
   });
 
-  test('takes the one before when a file is missing', async () => {
+  test('falls back to the previous checkpoint when a file is missing', async () => {
     const { store, folder } = await openStore();
     await store.save(snapshot(1), ORIGIN);
     await store.save(snapshot(2), ORIGIN);
@@ -101,7 +101,7 @@ describe('a store', () => {
     expect(skipped).toHaveLength(1);
   });
 
-  test('replaces a damaged one of the same step', async () => {
+  test('replaces a damaged checkpoint of the same step', async () => {
     const { store, folder } = await openStore();
     await store.save(snapshot(2), ORIGIN);
     await truncate(join(folder, 'step-2', 'tensors-00000-of-00001.bin'), 3);
@@ -109,7 +109,7 @@ describe('a store', () => {
     expect((await store.newest(() => {}))?.position).toMatchObject({ step: 2, final: true });
   });
 
-  test('keeps the newest, and leaves alone what is later', async () => {
+  test('keeps the newest checkpoints up to a step, and every later one', async () => {
     const { store } = await openStore();
     for (const step of [1, 2, 3, 4, 9]) {
       await store.save(snapshot(step), ORIGIN);
@@ -120,7 +120,7 @@ describe('a store', () => {
 });
 
 describe('several processes', () => {
-  test('write one checkpoint together, and each reads what it needs of it, and no more', async () => {
+  test('write one checkpoint together, and each process reads only the parts that it needs', async () => {
     const reads: string[] = [];
     const { store, folder, again } = await openStore(
       (storage) =>
@@ -156,7 +156,7 @@ describe('several processes', () => {
     await expect(store.readTensors(opened, ['model/a', 'model/z'])).rejects.toMatchObject({ code: 'CHECKPOINT_MISFIT' });
   });
 
-  test('some tensors of one file are read without the others, even when those are damaged', async () => {
+  test('read single tensors of a file, even when its other tensors are damaged', async () => {
     const { store, folder } = await openStore();
     await store.save(snapshot(3), ORIGIN);
     const file = join(folder, 'step-3', 'tensors-00000-of-00001.bin');
@@ -168,7 +168,7 @@ describe('several processes', () => {
     await expect(store.readTensors(opened, ['model/a'])).rejects.toThrow(/the checksum of model\/a in .* is wrong/);
   });
 
-  test('a shard too few, one twice, a tensor twice, and one that has gone are no checkpoint', async () => {
+  test('cannot commit a checkpoint with a missing shard, a duplicate shard, a duplicate tensor or an overwritten shard', async () => {
     const { store, folder } = await openStore();
     const { position, tensors } = snapshot(1);
     const pending = await store.beginSave(1, ORIGIN);
@@ -185,7 +185,7 @@ describe('several processes', () => {
     expect(await readdir(join(folder, '.pending', ORIGIN.applicationId, 'generation-1'))).toEqual([]);
   });
 
-  test('parts of one tensor come back as a whole, and only when each number is there once', async () => {
+  test('reassemble a tensor from its parts only when the parts cover each number exactly once', async () => {
     const { store } = await openStore();
     const { position, tensors } = snapshot(1);
     const [{ bytes, ...a }, b] = tensors as [StoredTensor, StoredTensor];
@@ -206,7 +206,7 @@ describe('several processes', () => {
     expect((await store.read(1)).tensors.map(({ name }) => name).sort()).toEqual(['model/a', 'model/b']);
   });
 
-  test('one that comes late from an attempt that was given up spoils nothing', async () => {
+  test('commit a checkpoint unchanged although an abandoned attempt writes later', async () => {
     const { store } = await openStore();
     const { position, tensors } = snapshot(1);
     const given = await store.beginSave(1, ORIGIN);
@@ -217,7 +217,7 @@ describe('several processes', () => {
     expect((await store.read(1)).tensors).toEqual(tensors);
   });
 
-  test('large tensors go out and come back in pieces', async () => {
+  test('write and read large tensors in pieces', async () => {
     const { store } = await openStore();
     const tensors = [3_000_001, 1, 5_000_000].map((size, index) => ({
       name: `model:${index}:w`,
@@ -236,7 +236,7 @@ describe('several processes', () => {
 describe('the best checkpoint', () => {
   const best = (step: number) => ({ step, metric: 'loss', value: 0.25, mode: 'min' as const });
 
-  test('is kept beside the newest, until another is better', async () => {
+  test('is kept besides the newest ones, until another checkpoint is better', async () => {
     const { store } = await openStore();
     expect(await store.marks.best()).toBeNull();
     for (const step of [1, 2, 3, 4]) {
@@ -255,7 +255,7 @@ describe('the best checkpoint', () => {
     expect((await store.newest(() => {}))?.position.step).toBe(4);
   });
 
-  test('what is being read is kept until it is let go', async () => {
+  test('a checkpoint that a reader holds is kept until its release', async () => {
     const { store } = await openStore();
     for (const step of [1, 2, 3, 4]) {
       await store.save(snapshot(step), ORIGIN);
@@ -272,7 +272,7 @@ describe('the best checkpoint', () => {
   });
 
   // Writes hundreds of files, each synced to disk before the next one.
-  test('is there whenever marking it has succeeded, wherever pruning stands at that moment', { timeout: 120_000 }, async () => {
+  test('exists after marking or holding it has succeeded, at whatever point of a concurrent pruning', { timeout: 120_000 }, async () => {
     for (const keepBy of ['best', 'hold'] as const) {
       for (let moment = 0; moment < 20; moment++) {
         let kept: boolean | undefined;
@@ -297,7 +297,7 @@ describe('the best checkpoint', () => {
     }
   });
 
-  test('a file that tells nothing protects nothing', async () => {
+  test('is null when best.json is damaged', async () => {
     const { store, folder } = await openStore();
     await writeFile(join(folder, 'best.json'), '{"step": -1');
     expect(await store.marks.best()).toBeNull();
@@ -319,7 +319,7 @@ describe('a writer', () => {
     retry: { firstMs: 1, mostMs: 4 },
   });
 
-  test('tries again while storage is away', async () => {
+  test('retries while storage is unreachable', async () => {
     const { store } = await openStore((storage) =>
       counted(storage, async (operation) => {
         if (operation < 9) {
@@ -338,7 +338,7 @@ describe('a writer', () => {
     ]);
   });
 
-  test('lets the newest waiting one take the place of older ones, and keeps as many as it should', async () => {
+  test('replaces the waiting checkpoint by the newest one, and keeps the configured number', async () => {
     const { store } = await openStore();
     const [saved, troubles]: [number[], string[]] = [[], []];
     const writer = new CheckpointWriter(store, options(saved, troubles));
@@ -352,7 +352,7 @@ describe('a writer', () => {
     expect(await store.steps()).toEqual([5, 4]);
   });
 
-  test('never has a third snapshot in memory: what waits goes before a new one is taken', async () => {
+  test('drops the waiting snapshot before it takes a new one, so that memory never holds three', async () => {
     const { store } = await openStore();
     const [saved, troubles]: [number[], string[]] = [[], []];
     const writer = new CheckpointWriter(store, options(saved, troubles));
@@ -368,7 +368,7 @@ describe('a writer', () => {
     expect(saved).toEqual([1, 3]);
   });
 
-  test('writes what several processes write together, again and again until it is there', async () => {
+  test('retries a checkpoint of several processes until it succeeds', async () => {
     const { store } = await openStore();
     const [saved, troubles]: [number[], string[]] = [[], []];
     const writer = new CheckpointWriter(store, options(saved, troubles));
@@ -387,7 +387,7 @@ describe('a writer', () => {
     expect([saved, troubles.length, await store.steps()]).toEqual([[6], 2, [6]]);
   });
 
-  test('stops for good when a newer generation has taken over', async () => {
+  test('stops permanently when a newer generation has taken over', async () => {
     const { store, again } = await openStore();
     const writer = new CheckpointWriter(store, options([], []));
     await again.retireOlderThan({ ...ORIGIN, generation: 2 });
@@ -396,7 +396,7 @@ describe('a writer', () => {
     expect(() => writer.offer(snapshot(2))).toThrow(/generation 1 has ended/);
   });
 
-  test('gives up at the end when storage does not come back', async () => {
+  test('fails at the end when storage stays unreachable', async () => {
     const { store } = await openStore((storage) =>
       counted(storage, () => Promise.reject(new TonyError('HDFS_UNREACHABLE', 'the NameNode is away'))),
     );
@@ -405,7 +405,7 @@ describe('a writer', () => {
     await expect(writer.finish()).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
   });
 
-  test('tries no more once it is to give up', async () => {
+  test('stops retrying after giveUp()', async () => {
     const { store } = await openStore((storage) =>
       counted(storage, () => Promise.reject(new TonyError('HDFS_UNREACHABLE', 'the NameNode is away'))),
     );
@@ -418,7 +418,7 @@ describe('a writer', () => {
   });
 });
 
-test('a follower sees the newest ones and ends when its application has ended, whatever came in the last moment', async () => {
+test('a follower yields the newest checkpoints, also those of the last moment, and ends when its application has ended', async () => {
   const { store, folder } = await openStore();
   await store.marks.setEnd('application_0_0001');
   await store.save(snapshot(1, true), { ...ORIGIN, applicationId: 'application_0_0001' });
@@ -441,7 +441,7 @@ test('a follower sees the newest ones and ends when its application has ended, w
   expect(troubles).toHaveLength(1);
 });
 
-test('a follower takes one that is being replaced neither for missing nor for damaged, and goes back to none that is older', async () => {
+test('a follower reports a checkpoint during its replacement neither as missing nor as damaged, and yields no older one', async () => {
   const { folder, again } = await openStore();
   let looks = 0;
   /** Simulates step-2 between its two renames: from the middle of the second poll to the end of the third. */

@@ -64,7 +64,7 @@ async function live({ dir, generation, workers, diesAt, applicationId = 'applica
 }
 
 describe.each([1, 2])('a program with three phases and two models, on %i ranks', (workers) => {
-  test('that dies in each of them resumes in the right one, and ends as one that nothing disturbed', { timeout: 180_000 }, async () => {
+  test('that is killed in each phase resumes in the same phase and ends like an undisturbed run', { timeout: 180_000 }, async () => {
     const undisturbed = await live({ dir: await folder(), generation: 1, workers });
     const dir = await folder();
     const deaths = [
@@ -97,7 +97,7 @@ describe.each([1, 2])('a program with three phases and two models, on %i ranks',
   });
 });
 
-test('a checkpoint of another model is an error that names the phase', async () => {
+test('a phase rejects the checkpoint of another model with an error that names the phase', async () => {
   const dir = await folder();
   await fitTogether([classifier(tf.train.sgd(0.1))], data, {}, { folder: dir });
   const other = tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [4] })] });
@@ -107,7 +107,7 @@ test('a checkpoint of another model is an error that names the phase', async () 
   );
 });
 
-test('a phase that begins elsewhere than its checkpoints say begins anew, and says so', async () => {
+test('a phase that starts at another step than its checkpoints record starts from scratch and reports it', async () => {
   const dir = await folder();
   const run = async (epochs: number, generation: number, reports: Report[][]) => {
     const phases = [new Phases('application_1_0001')];
@@ -125,7 +125,7 @@ test('a phase that begins elsewhere than its checkpoints say begins anew, and sa
   expect((await new CheckpointStore(new FileStorage(), fileUri(dir)).steps())[0]).toBe(8);
 });
 
-test('a phase without a step leaves the final checkpoint of the one before alone', async () => {
+test('a phase without steps keeps the final checkpoint of the previous phase', async () => {
   const dir = await folder();
   const phases = [new Phases('application_1_0001')];
   await fitTogether([classifier(tf.train.sgd(0.1))], data, {}, { folder: dir, phases });
@@ -135,7 +135,7 @@ test('a phase without a step leaves the final checkpoint of the one before alone
   expect((await store.manifest(2)).position.phase.name).toBe('fit-1');
 });
 
-test('names are counted for each kind, are used once, and fit a file name', () => {
+test('names are numbered per kind, unique, and valid file names', () => {
   const phases = new Phases('');
   const names = [phases.begin('fit'), phases.begin('loop'), phases.begin('fit', 'fine-tuning'), phases.begin('fit')].map(
     ({ name }) => name,

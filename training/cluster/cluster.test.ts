@@ -28,7 +28,7 @@ async function pair(): Promise<{ readonly clusters: readonly [Cluster, Cluster];
   return { clusters, notices };
 }
 
-test('rank 0 reports the first NaN loss of a step, once', async () => {
+test('rank 0 reports the first NaN loss of cluster.step, exactly once', async () => {
   const { clusters, notices } = await pair();
   await Promise.all(
     clusters.map(async (cluster) => {
@@ -42,7 +42,7 @@ test('rank 0 reports the first NaN loss of a step, once', async () => {
   expect(notices[1]).toEqual([]);
 });
 
-test('arrays of numbers and the weights of a model are taken as they come', async () => {
+test('collectives accept arrays of numbers and the weights of a model', async () => {
   const { clusters } = await pair();
   const results = await Promise.all(
     clusters.map(async (cluster) => {

@@ -21,7 +21,7 @@ function undisturbed(): Promise<ProgramEvent | undefined> {
   return end;
 }
 
-test('two workers train together and an evaluator follows to the end, each exiting by itself', { timeout: 120_000 }, async () => {
+test('two workers train together, an evaluator follows to the end, and all exit by themselves', { timeout: 120_000 }, async () => {
   const { workers, evaluator } = await gangs.start({ name: 'together', evaluator: true });
   const [first, second] = workers;
   expect(await Promise.all([first?.exited, second?.exited, evaluator?.exited])).toEqual([0, 0, 0]);
@@ -45,7 +45,7 @@ test('two workers train together and an evaluator follows to the end, each exiti
   expect((await readdir(path.join(gangs.folder, 'together', 'checkpoints'))).sort()).toEqual(names.sort());
 });
 
-test('a killed worker is reported by the other, and the next generation ends as if nothing had happened', {
+test('a worker reports the loss of a killed worker, and the next generation ends like an undisturbed run', {
   timeout: 120_000,
 }, async () => {
   const wishes: GangWishes = { name: 'disturbed', hangAt: 'step-13', hanging: [1], graceMs: 3000 };
@@ -66,7 +66,7 @@ test('a killed worker is reported by the other, and the next generation ends as 
   expect(existsSync(path.join(gangs.folder, 'disturbed', 'checkpoints', '.pending', 'application_1_0001', 'generation-1'))).toBe(true);
 });
 
-describe('the chief dies at its end, when no step is left', () => {
+describe('the chief is killed after the last step', () => {
   /**
    * @returns the next generation, and the step of the checkpoint from which it resumed. A checkpoint is skipped if a newer one is due
    *   before its turn.
@@ -89,7 +89,7 @@ describe('the chief dies at its end, when no step is left', () => {
     return { again, from };
   }
 
-  test('before its last checkpoint is there: the next generation takes the last steps again', { timeout: 120_000 }, async () => {
+  test('before the last checkpoint is committed: the next generation repeats the last steps', { timeout: 120_000 }, async () => {
     const { again, from = 0 } = await killedAtItsEnd('before-commit');
     expect(from).toBeLessThan(40);
     expect(stepsOf(again.workers[0])).toEqual(Array.from({ length: 40 - from }, (_, index) => from + 1 + index));
@@ -97,7 +97,7 @@ describe('the chief dies at its end, when no step is left', () => {
     expect(await storeOf('before-commit').manifest(40)).toMatchObject({ generation: 2, position: { final: true } });
   });
 
-  test('before it could say that its last checkpoint is there: the next generation takes no step', { timeout: 120_000 }, async () => {
+  test('before it reports the committed last checkpoint: the next generation takes no step', { timeout: 120_000 }, async () => {
     const { again, from } = await killedAtItsEnd('after-commit');
     expect(from).toBe(40);
     for (const worker of again.workers) expect(stepsOf(worker)).toEqual([]);
@@ -108,7 +108,7 @@ describe('the chief dies at its end, when no step is left', () => {
 });
 
 test.each([1, 2])(
-  'a program of three phases that is killed in each of them, on %i workers, ends as if nothing had happened',
+  'a program of three phases that is killed in each phase ends like an undisturbed run, on %i workers',
   {
     timeout: 180_000,
   },
@@ -136,21 +136,21 @@ test.each([1, 2])(
   },
 );
 
-test('a program that has lost the inherited socket listens on the announced port, though others still hold it', {
+test('a program that has lost the inherited socket listens on the announced port although other processes still hold it', {
   timeout: 120_000,
 }, async () => {
   const { workers } = await gangs.start({ name: 'npm', loseDescriptor: true });
   expect(await Promise.all(workers.map(({ exited }) => exited))).toEqual([0, 0]);
 });
 
-test('without a job it is a world of one', { timeout: 120_000 }, async () => {
+test('a program outside a job runs as a world of one', { timeout: 120_000 }, async () => {
   const task = gangs.run('', { TONY_BACKEND: 'wasm' });
   expect(await task.exited).toBe(0);
   expect(task.events[0]).toEqual({ event: 'joined', rank: 0, worldSize: 1, backend: 'wasm' });
   expect(doneOf(task)).toMatchObject({ steps: 80 });
 });
 
-test('a task file that is none gives a clear error', { timeout: 120_000 }, async () => {
+test('an invalid task file causes a clear error', { timeout: 120_000 }, async () => {
   const file = path.join(gangs.folder, 'bad.json');
   await writeFile(file, JSON.stringify({ version: 1, role: 3 }));
   const task = gangs.run(file);

@@ -111,7 +111,7 @@ async function run(
 }
 
 describe('ranks that share a dataset', () => {
-  test('use each record once in an epoch, in equally many steps, also when their number changes in the middle of it, again and again', async () => {
+  test('use each record once per epoch, in equally many steps, also when the number of ranks changes mid-epoch', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 0, max: 20 }), { minLength: 1, maxLength: 5 }).filter((counts) => counts.some((count) => count > 0)),
@@ -152,7 +152,7 @@ describe('ranks that share a dataset', () => {
     );
   });
 
-  test('of which one has told no place go on together, whoever comes first', async () => {
+  test('resume together when one of them has recorded no position, whichever reads first', async () => {
     const dataset = (await recordFiles([5, 5, 5, 5])).map(({ xs }) => xs[0]).dispatch();
     const before = new OwnSplits();
     const first = dataset.read({ storage, share: { index: 0, count: 2 }, splits: before.reader() });
@@ -176,7 +176,7 @@ describe('ranks that share a dataset', () => {
     expect(all.sort((a, b) => Number(a) - Number(b))).toEqual(numbers(20));
   });
 
-  test('go on together wherever each of them stood, passes apart, at the beginning, or again and again', async () => {
+  test('resume together from any positions: in different passes, at the beginning, or repeatedly', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 3, maxLength: 7 }).filter((counts) => counts.some((count) => count > 0)),
@@ -224,7 +224,7 @@ describe('ranks that share a dataset', () => {
     );
   });
 
-  test('of which one is late for a pass of what is repeated get something of the next', async () => {
+  test('continue in the next pass of a repeated dataset when they are late for the current one', async () => {
     const dataset = (await recordFiles([3, 3, 3])).map(({ xs }) => xs[0]).dispatch();
     const splits = new OwnSplits();
     const read = (index: number) => dataset.repeat(2).read({ storage, share: { index, count: 2 }, splits: splits.reader() });
@@ -240,7 +240,7 @@ describe('ranks that share a dataset', () => {
     expect(await none.toArray({ storage, splits: new OwnSplits().reader() })).toEqual([]);
   });
 
-  test('take shares so that each has a reader', () => {
+  test('assign shares so that each share has a reader', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 20 }), (ranks, shares) => {
         const all = numbers(ranks).flatMap((rank) => sharesOfRank(rank, ranks, shares));
@@ -254,7 +254,7 @@ describe('ranks that share a dataset', () => {
     );
   });
 
-  test('without any examples end with an error on all ranks', async () => {
+  test('report an error on every rank when the dataset has no examples', async () => {
     await withRings(2, async (rings) => {
       const feeds = rings.map((ring) => {
         const options = {
@@ -335,7 +335,7 @@ const schema = { x: fixedLenFeature([3], 'float32'), y: fixedLenFeature([1], 'fl
 const examplesOf = (folder: string) => tfrecords(folder).map(parseExample(schema));
 
 describe('fit', () => {
-  test('of two ranks with half the batch ends where one rank ends, and where fit on plain arrays ends', async () => {
+  test('on two ranks with half the batch size equals one rank, and fit on arrays', async () => {
     const folder = await exampleFiles(1);
     const options = { epochs: 2 };
     const one = await train(1, () => examplesOf(folder).batch(8), options);
@@ -358,7 +358,7 @@ describe('fit', () => {
     }
   });
 
-  test('that is stopped goes on with the very same bits', async () => {
+  test('resumes with identical bits after it was stopped', async () => {
     const folder = await exampleFiles(5);
     const data = () => examplesOf(folder).shuffle(20).batch(4);
     const whole = await train(2, data, { epochs: 3 });
@@ -381,7 +381,7 @@ describe('fit', () => {
     expect(rest).toEqual(whole);
   });
 
-  test('makes epochs of an endless dataset, and the same ones after a stop', async () => {
+  test('divides an endless dataset into epochs, and into the same ones after a stop', async () => {
     const folder = await exampleFiles(3);
     const data = () => examplesOf(folder).shuffle(20).repeat().batch(4);
     const options = { epochs: 4, stepsPerEpoch: 5 };
@@ -393,7 +393,7 @@ describe('fit', () => {
     expect(await train(2, data, options, dir, 2)).toEqual(whole);
   });
 
-  test('takes labelled CSV, prepared by a function, and frees all tensors', async () => {
+  test('accepts labelled CSV with a prepare function, and frees all tensors', async () => {
     const rows = numbers(40).map((index) => `${index / 40},${Math.sin(index)},${index % 3},${index / 20}`);
     const folder = await folderWith({ 'a.csv': `a,b,c,y\n${rows.join('\n')}\n` });
     const dataset = csv(folder, { columnConfigs: { y: { isLabel: true } } }).batch(8);
@@ -424,14 +424,14 @@ describe('fit', () => {
     });
   });
 
-  test('takes datasets of tf.data', async () => {
+  test('accepts datasets of tf.data', async () => {
     const folder = await exampleFiles(1);
     const one = await train(1, () => examplesOf(folder).batch(4), { epochs: 2 });
     expect(await train(1, () => examplesOf(folder).batch(4).toTfDataset(tf, { storage }), { epochs: 2 })).toEqual(one);
     await train(2, () => examplesOf(folder).batch(4).toTfDataset(tf, { storage }), { epochs: 2 });
   });
 
-  test('says what is wrong with a dataset', async () => {
+  test('names the error in a dataset', async () => {
     const folder = await exampleFiles(1);
     const refused = async (data: FitData, options: FitOptions, message: RegExp) => {
       await expect(train(1, () => data, options)).rejects.toThrow(message);

@@ -42,7 +42,7 @@ async function take(feed: DatasetBatchSource, steps: number): Promise<{ seen: nu
   return { seen, ended: false };
 }
 
-test('workers that step alone use each example of a pass once, each in its own time', async () => {
+test('workers that step independently use each example of a pass once, each at its own pace', async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 4 }), async (examples, worldSize) => {
       const feeds = numbers(worldSize).map((rank) => feedOf(dataset(examples), rank, worldSize, null));
@@ -61,7 +61,7 @@ test('workers that step alone use each example of a pass once, each in its own t
   );
 });
 
-test('what they tell, joined, goes on with what nobody has used, for any number of workers', async () => {
+test('the joined positions of all workers resume with the unused examples, for any number of workers', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.integer({ min: 0, max: 6 }), { minLength: 1, maxLength: 4 }),

@@ -18,7 +18,7 @@ const columns = (numbers: readonly number[], labels: readonly number[]): Trainin
 });
 
 describe('before the first step the ranks compare their examples', () => {
-  test('equal ones pass, whatever their number', async () => {
+  test('equal examples pass, with any values', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.float({ noNaN: true }), { minLength: 1, maxLength: 200 }), async (numbers) => {
         const outcomes = await compare([columns(numbers, numbers), columns(numbers, numbers)]);
@@ -28,14 +28,14 @@ describe('before the first step the ranks compare their examples', () => {
     );
   });
 
-  test('other numbers are named by rank and column, on every rank', async () => {
+  test('every rank receives the rank and column with different values', async () => {
     const outcomes = await compare([columns([1, 2], [0, 1]), columns([1, 2], [0, 1]), columns([1, 2], [1, 1])]);
     for (const outcome of outcomes) {
       expect(outcome).toMatchObject({ value: expect.stringMatching(/^rank 2 has other numbers in y\[0\] than rank 0\. Give every rank/) });
     }
   });
 
-  test('other shapes are an error on every rank', async () => {
+  test('different shapes cause an error on every rank', async () => {
     const outcomes = await compare([columns([1, 2], [0, 1]), columns([1, 2, 3], [0, 1, 2])]);
     for (const outcome of outcomes) {
       expect(outcome).toMatchObject({ reason: { code: 'DATA_INVALID', message: 'x[0] is [2,1] on rank 0 and [3,1] on rank 1' } });
@@ -43,7 +43,7 @@ describe('before the first step the ranks compare their examples', () => {
   });
 });
 
-test('fit tells of other numbers once, and trains', async () => {
+test('fit reports different values once, and trains', async () => {
   const reports: Report[][] = [[], []];
   const models = [classifier(tf.train.sgd(0.1)), classifier(tf.train.sgd(0.1))];
   await fitTogether(models, (rank) => examples(24, rank), { batchSize: 4 }, { reports });

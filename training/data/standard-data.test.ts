@@ -35,8 +35,8 @@ async function trained(data: FitData, own: FitOptions = {}, make: () => tf.Layer
   return weightsOf(model);
 }
 
-describe('what model.fit takes', () => {
-  test('is taken in each form, and means the same', async () => {
+describe('the data that model.fit accepts', () => {
+  test('are accepted in each form, with the same result', async () => {
     const theirs = line();
     await theirs.fit(x, y, { batchSize: 2, shuffle: false, verbose: 0 });
     const expected = weightsOf(theirs);
@@ -57,14 +57,14 @@ describe('what model.fit takes', () => {
     }
   });
 
-  test('inputs by their names, in any order', async () => {
+  test('may name their inputs in any order', async () => {
     const second = tf.tensor2d([1, 0, 2, 1], [4, 1]);
     const byName = await trained({ x: { second, first: x }, y }, {}, twoInputs);
     expect(byName).toEqual(await trained({ x: [x, second], y }, {}, twoInputs));
     await expect(trained({ x: { first: x }, y }, {}, twoInputs)).rejects.toThrow('x has first; the model expects first, second');
   });
 
-  test('validation data, and weights of examples, in plain arrays', async () => {
+  test('may include validation data and sample weights in plain arrays', async () => {
     const weights = [1, 2, 0, 1];
     const expected = await trained({ x, y }, { sampleWeight: tf.tensor1d(weights) });
     expect(await trained({ x, y }, { sampleWeight: weights, validationData: [rows, [1, 2, 0, 3]] })).toEqual(expected);
@@ -72,7 +72,7 @@ describe('what model.fit takes', () => {
   });
 });
 
-test('anything else is refused with what it is, and what to give', async () => {
+test('fit rejects any other data with a description of it and of the accepted forms', async () => {
   const refused = async (data: unknown, message: string | RegExp) =>
     await expect(trained(data as FitData)).rejects.toMatchObject({ code: 'DATA_INVALID', message: expect.stringMatching(message) });
   await refused(x, 'fit received a tensor instead of inputs and targets');

@@ -4,7 +4,7 @@ import { crc32c, maskedCrc32c, maskedSumsOf, plainCrc32c } from './crc32c.ts';
 
 test.each([
   ['with WebAssembly', crc32c],
-  ['without', plainCrc32c],
+  ['without WebAssembly', plainCrc32c],
 ])('agrees with the examples of RFC 3720, %s', (_how, sum) => {
   expect(sum(new Uint8Array(32))).toBe(0x8a9136aa);
   expect(sum(new Uint8Array(32).fill(0xff))).toBe(0x62a8ab43);
@@ -17,7 +17,7 @@ test.each([
   expect(sum(new Uint8Array(0))).toBe(0);
 });
 
-test('of any part of any bytes is what the definition says', () => {
+test('the checksum of any part of any bytes follows the definition', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 400 }), fc.nat(400), fc.nat(400), (bytes, a, b) => {
       const [start, end] = [Math.min(a, b, bytes.length), Math.min(Math.max(a, b), bytes.length)];
@@ -30,7 +30,7 @@ test('of any part of any bytes is what the definition says', () => {
   );
 });
 
-test('sums of several pieces can be asked for in any order', () => {
+test('checksums of several buffers can be computed in any order', () => {
   const pieces = [1, 2, 3].map((fill) => new Uint8Array(1000).fill(fill));
   const sums = pieces.map(maskedSumsOf);
   for (const index of [0, 1, 0, 2, 2, 1]) {

@@ -16,6 +16,6 @@ test.each([
   expect(header.decode(Buffer.from(hex, 'hex'))).toBeNull();
 });
 
-test('a field that is not a uint32 is not truncated', () => {
+test('a field that is not a uint32 causes an error', () => {
   expect(() => header.encode('sum', 2 ** 32, 0)).toThrow(RangeError);
 });

@@ -30,13 +30,13 @@ function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
 }
 
 describe('TFRecord files', () => {
-  test('of TensorFlow are read, and written just so', () => {
+  test('of TensorFlow are read, and reproduced byte for byte', () => {
     const { records } = parse([golden]);
     expect(records).toHaveLength(5);
     expect(Buffer.concat(records.map(encodeTfRecord)).equals(golden)).toBe(true);
   });
 
-  test('come out the same, whatever the pieces that they arrive in', () => {
+  test('yield the same records for any division into chunks', () => {
     fc.assert(
       fc.property(
         fc.array(fc.uint8Array({ maxLength: 200 }), { maxLength: 20 }),
@@ -51,7 +51,7 @@ describe('TFRecord files', () => {
     );
   });
 
-  test('with any bit flipped are an error that says where, or lack only what is damaged', () => {
+  test('with a flipped bit cause an error with its position, or lose only the damaged records', () => {
     fc.assert(
       fc.property(fc.nat(golden.length * 8 - 1), fc.array(fc.nat(), { maxLength: 5 }), (bit, places) => {
         const damaged = Buffer.from(golden);
@@ -68,7 +68,7 @@ describe('TFRecord files', () => {
     );
   });
 
-  test('that end within a record are an error', () => {
+  test('that end within a record cause an error', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: golden.length - 1 }), (length) => {
         const lengths = parse([golden]).records.map((record) => record.length + 16);
@@ -80,7 +80,7 @@ describe('TFRecord files', () => {
     );
   });
 
-  test('that ask for much memory get none', () => {
+  test('that claim an excessive record length are rejected', () => {
     const header = encodeTfRecord(new Uint8Array(0));
     const lie = (length: number) => {
       const record = Buffer.from(header);
@@ -95,7 +95,7 @@ describe('TFRecord files', () => {
     expect(() => parse([lie(2 ** 60)])).toThrow(/no TFRecord file/);
   });
 
-  test('that are longer than they may be are passed over without being held, wherever the pieces are cut', () => {
+  test('with records above the maximum length yield only the other records, for any division into chunks', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(300), { maxLength: 12 }), fc.array(fc.nat(), { maxLength: 30 }), (lengths, places) => {
         const records = lengths.map((length, index) => Buffer.alloc(length, index));
@@ -109,7 +109,7 @@ describe('TFRecord files', () => {
     );
   });
 
-  test('that grow are read as far as they are there', () => {
+  test('that grow yield the records that are complete', () => {
     const record = encodeTfRecord(Buffer.from('some data'));
     const onDamage = (damage: TonyError) => {
       throw damage;
@@ -121,7 +121,7 @@ describe('TFRecord files', () => {
     expect(parser).toMatchObject({ isWithinRecord: false, offset: 2 * record.length, taken: 2 * record.length });
   });
 
-  test('with a length that nobody can mean have no rest', () => {
+  test('with an impossible record length yield no further records', () => {
     const head = Buffer.alloc(12);
     head.writeBigUInt64LE(2n ** 63n);
     head.writeUInt32LE(maskedCrc32c(head.subarray(0, 8)), 8);

@@ -53,7 +53,7 @@ function misleading() {
   return { x, y: tf.reverse2d(y, 1) as tf.Tensor2D };
 }
 
-test('evaluates the checkpoints of a training until the last one, and names the best', { timeout: 120_000 }, async () => {
+test('an evaluator evaluates the checkpoints of a training up to the last one, and names the best', { timeout: 120_000 }, async () => {
   const dir = await folder();
   const held = examples(40, 500);
   const model = classifier(tf.train.sgd(0.1), { seed: 100 });
@@ -81,7 +81,7 @@ test('evaluates the checkpoints of a training until the last one, and names the 
   expect(accuracy.dataSync()[0]).toBeCloseTo(most, 5);
 });
 
-test('ends a training that has stopped to improve, and says why', { timeout: 120_000 }, async () => {
+test('an evaluator ends a training that no longer improves, and reports the reason', { timeout: 120_000 }, async () => {
   const dir = await folder();
   const { evaluator, notices } = evaluatorOf(dir, classifier(tf.train.sgd(0.1)), misleading(), { patience: 3 });
   const [report, histories] = await Promise.all([evaluator.run(), train(dir, 100_000)]);
@@ -93,7 +93,7 @@ test('ends a training that has stopped to improve, and says why', { timeout: 120
   expect(notices).toEqual([expect.stringMatching(/^the best checkpoint is .*step-\d+, with loss /)]);
 });
 
-test('that is started again goes on with the best that it had found, on a dataset as well', async () => {
+test('a restarted evaluator continues with the best checkpoint of its previous process, also on a dataset', async () => {
   const dir = await folder();
   await train(dir, 4);
   const { x, y } = misleading();
@@ -111,7 +111,7 @@ test('that is started again goes on with the best that it had found, on a datase
   expect(weightsOf(model)).toEqual(stored.flatMap(({ bytes }) => [...new Float32Array(Uint8Array.from(bytes).buffer)]));
 });
 
-test('refuses what makes no sense', async () => {
+test('an evaluator rejects invalid options', async () => {
   const dir = await folder();
   const attempt = (options: EvaluateOptions) => evaluatorOf(dir, classifier(tf.train.sgd(0.1)), examples(4), options);
   expect(() => attempt({ metric: 'accuracy' })).toThrow('the model has no metric accuracy');

@@ -123,7 +123,7 @@ const MODELS: Readonly<Record<string, () => tf.LayersModel>> = {
 };
 
 describe('a GraphModel', () => {
-  test.each(Object.keys(MODELS))('computes what its LayersModel does, for any number of examples: %s', async (name) => {
+  test.each(Object.keys(MODELS))('computes the same as its LayersModel, for any number of examples: %s', async (name) => {
     const model = (MODELS[name] as () => tf.LayersModel)();
     const { uri } = await place();
     const before = tf.memory().numTensors;
@@ -150,7 +150,7 @@ describe('a GraphModel', () => {
     graph.dispose();
   });
 
-  test('leaves the layers as they were, with what training has put into their place', async () => {
+  test('keeps the methods of the layers, including those that training has replaced', async () => {
     const { uri } = await place();
     const model = sequential(tf.layers.dense({ units: 2, inputShape: [3] }), tf.layers.batchNormalization());
     const layer = model.layers[1] as tf.layers.Layer;
@@ -162,7 +162,7 @@ describe('a GraphModel', () => {
     expect(Object.hasOwn(model.layers[0] as tf.layers.Layer, 'call')).toBe(false);
   });
 
-  test('takes its inputs by name, and says their shapes', async () => {
+  test('takes its inputs by name, and describes their shapes', async () => {
     const { uri } = await place();
     await exportGraphModel(world, (MODELS['several inputs and outputs'] as () => tf.LayersModel)(), uri);
     const graph = await loadGraphModel(world, `${uri}/model.json`);
@@ -176,7 +176,7 @@ describe('a GraphModel', () => {
     expect(byName.map((tensor) => tensor.arraySync())).toEqual(inOrder.map((tensor) => tensor.arraySync()));
   });
 
-  test('is refused, with the layer, where values decide what is computed, and where nothing is known of a kernel', async () => {
+  test('cannot be exported from layers that branch on values or use unknown kernels; the error names the layer', async () => {
     class Peeking extends layers.Layer {
       static className = 'Peeking';
       override call(inputs: tf.Tensor | tf.Tensor[]): tf.Tensor {
@@ -215,7 +215,7 @@ function bytesOf(model: tf.LayersModel): Buffer {
 }
 
 describe('a LayersModel', () => {
-  test('comes back with its weights, and replaces what was there', async () => {
+  test('is loaded with its weights, and replaces the previous export', async () => {
     const { uri, folder } = await place();
     const [small, large] = [
       sequential(layers.dense({ units: 2, inputShape: [3] })),
@@ -235,7 +235,7 @@ describe('a LayersModel', () => {
     );
   });
 
-  test('says what is wrong with a file that is none', async () => {
+  test('that is missing or invalid causes a clear error', async () => {
     const { uri } = await place();
     await expect(loadLayersModel(world, uri)).rejects.toMatchObject({ code: 'NOT_FOUND' });
     for (const text of ['{', '{"weightsManifest": []}']) {

@@ -60,7 +60,7 @@ function valuesOf(model: tf.LayersModel): number[][] {
 }
 
 describe('a warm start', () => {
-  test('takes all of an equal model, by name, whatever the order', async () => {
+  test('copies all weights of an equal model by name, in any order', async () => {
     const { models, uri, notices } = await open();
     const [from, to] = [network(2), network(2)];
     await exportLayersModel({ tf, storage }, from, uri);
@@ -73,7 +73,7 @@ describe('a warm start', () => {
     expect(notices).toEqual([`8 of 8 weights begin with those of ${uri}`]);
   });
 
-  test('leaves a head of another size alone when it is told to, and says so; otherwise nothing is changed', async () => {
+  test('skips a head of another size with skipMismatched and reports it; otherwise it fails and changes nothing', async () => {
     const { models, uri, notices } = await open();
     const [from, to] = [network(2), network(5)];
     await exportLayersModel({ tf, storage }, from, uri);
@@ -94,7 +94,7 @@ describe('a warm start', () => {
     );
   });
 
-  test('takes the layers asked for alone', async () => {
+  test('copies only the requested layers', async () => {
     const { models, uri } = await open();
     const [from, to] = [network(2), network(5)];
     await exportLayersModel({ tf, storage }, from, uri);
@@ -103,7 +103,7 @@ describe('a warm start', () => {
     await expect(models.warmStart(to, uri, { layers: ['nose'] })).rejects.toThrow(/no layer nose: it has body, norm, head/);
   });
 
-  test('goes by the order where no name is in both models', async () => {
+  test('matches weights by order when the models share no name', async () => {
     const { models, uri } = await open();
     const [from, to] = [network(2, false), network(2)];
     await exportLayersModel({ tf, storage }, from, uri);
@@ -117,7 +117,7 @@ describe('a warm start', () => {
     );
   });
 
-  test('takes a GraphModel, stored and in memory', async () => {
+  test('accepts a GraphModel, stored and in memory', async () => {
     const { models, uri } = await open();
     const from = network(2);
     await exportGraphModel({ tf, storage }, from, uri);
@@ -148,7 +148,7 @@ describe('a warm start', () => {
     expect(left).toHaveLength(7);
   });
 
-  test('leaves the optimizer of a stored model, and takes a checkpoint', async () => {
+  test('ignores the optimizer of a stored model, and accepts a checkpoint', async () => {
     const { models, store, uri } = await open();
     const [from, to] = [network(2), network(2)];
     from.compile({ optimizer: 'adam', loss: 'meanSquaredError' });
@@ -170,7 +170,7 @@ describe('a warm start', () => {
 });
 
 describe('a checkpoint', () => {
-  test('is loaded by its name, as the newest and as the best one, for an export', async () => {
+  test('is loaded by its path, as the newest and as the best, for an export', async () => {
     const { models, store, uri } = await open();
     const values: number[][][] = [];
     await expect(models.loadCheckpoint('newest', network(2))).rejects.toMatchObject({ code: 'NOT_FOUND' });
@@ -199,7 +199,7 @@ describe('a checkpoint', () => {
   });
 });
 
-test('exports go where results go, loads come from where the program is', async () => {
+test('exports resolve paths in the output folder, loads in the folder of the program', async () => {
   const output = await mkdtemp(join(tmpdir(), 'exports-'));
   onTestFinished(() => rm(output, { recursive: true, force: true }));
   const models = new Models({

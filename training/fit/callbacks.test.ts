@@ -49,7 +49,7 @@ describe('callbacks', () => {
     }
   });
 
-  test('get values that are averaged over the ranks, count batches from 0 and steps through all epochs', async () => {
+  test('receive values averaged over the ranks, batches counted per epoch from 0, and steps counted over all epochs', async () => {
     const seen: BatchLogs[][] = [[], []];
     const histories = await fitTogether(twoModels(), data, (rank) => ({
       epochs: 2,
@@ -67,7 +67,7 @@ describe('callbacks', () => {
     expect((losses[0] + losses[1]) / 2).toBeCloseTo(histories[0]?.history.loss?.[0] as number, 6);
   });
 
-  test('look like plain objects when they are printed', async () => {
+  test('receive logs that print like plain objects', async () => {
     let printed = '';
     const onBatchEnd = (_: number, logs: BatchLogs) => {
       printed = inspect(logs, { breakLength: Number.POSITIVE_INFINITY });
@@ -87,7 +87,7 @@ describe('callbacks', () => {
 });
 
 describe('model.stopTraining', () => {
-  test('in a world of one ends training after the very step, as by model.fit', async () => {
+  test('in a world of one ends training after the same step as in model.fit', async () => {
     for (const stopAt of ['onBatchEnd', 'onEpochEnd'] as const) {
       const [ours, theirs] = twoModels();
       const options = (model: tf.LayersModel): FitOptions => {
@@ -106,7 +106,7 @@ describe('model.stopTraining', () => {
     }
   });
 
-  test('on one rank ends training on all, after the same step', async () => {
+  test('on one rank ends training on all ranks, after the same step', async () => {
     for (const stopper of [0, 1]) {
       const models = twoModels();
       const histories = await fitTogether(models, data, (rank) => ({
@@ -142,7 +142,7 @@ describe('model.stopTraining', () => {
     ]);
   });
 
-  test("by TensorFlow.js's early stopping is after the same epoch as by model.fit", async () => {
+  test('set by early stopping of TensorFlow.js ends training after the same epoch as in model.fit', async () => {
     const held = examples(30, 500);
     const options = { epochs: 200, batchSize: 10, shuffle: false };
     const stopping = () => tf.callbacks.earlyStopping({ monitor: 'val_loss', patience: 2, minDelta: 0.001 });
@@ -160,7 +160,7 @@ describe('model.stopTraining', () => {
   });
 });
 
-describe('a training that has ended early', () => {
+describe('a training that ended early', () => {
   const options = (models: readonly tf.LayersModel[], stopAt: number, rank: number): FitOptions => ({
     epochs: 5,
     batchSize: 5,
@@ -171,7 +171,7 @@ describe('a training that has ended early', () => {
     },
   });
 
-  test('leaves a final checkpoint, is over for the next generation as well, and goes on in another application', async () => {
+  test('leaves a final checkpoint, stays ended in the next generation, and continues in another application', async () => {
     const dir = await folder();
     const models = twoModels();
     await fitTogether(models, data, (rank) => options(models, 3, rank), { folder: dir });
@@ -195,7 +195,7 @@ describe('a training that has ended early', () => {
     expect(await readdir(dir)).not.toContain('stop.json');
   });
 
-  test('ends at the same step when it goes on from an earlier checkpoint', async () => {
+  test('ends at the same step when it resumes from an earlier checkpoint', async () => {
     const dir = await folder();
     await new StopOrders(new FileStorage(), fileUri(dir)).give({
       applicationId: 'application_1_0001',
@@ -208,7 +208,7 @@ describe('a training that has ended early', () => {
     expect(history).toMatchObject({ steps: 7, endedEarly: 'for a test' });
   });
 
-  test('by the order of an evaluator says so, and ends on all ranks', async () => {
+  test('by a stop order of an evaluator reports the reason, and ends on all ranks', async () => {
     const dir = await folder();
     const orders = new StopOrders(new FileStorage(), fileUri(dir));
     const reports = [[], []] as never[][];
@@ -238,7 +238,7 @@ describe('a training that has ended early', () => {
     expect(await orders.read('application_1_0001', 'fit-1')).toMatchObject({ step: 4, at: histories[0]?.steps });
   });
 
-  test('is not hindered by a file that is no order', async () => {
+  test('is not caused by a damaged stop order', async () => {
     const dir = await folder();
     await writeFile(path.join(dir, 'stop.json'), '{"applicationId":');
     const [history] = await fitTogether(twoModels(), data, { epochs: 1 }, { folder: dir });

@@ -31,8 +31,8 @@ const options = (workers: number, reports: readonly Report[], absurd: number): F
 const noticesOf = (reports: readonly Report[]) =>
   reports.flatMap((report) => (report.type === 'notice' && report.message.includes('diverged') ? [report.message] : []));
 
-describe.each([1, 2])('a loss that is no number, on %i ranks', (workers) => {
-  test('stops training on all of them, is told once, and leaves the good checkpoints alone', async () => {
+describe.each([1, 2])('a NaN or infinite loss on %i ranks', (workers) => {
+  test('stops training on all ranks, causes one notice, and keeps the good checkpoints', async () => {
     const dir = await folder();
     const reports: Report[][] = Array.from({ length: workers }, () => []);
     const losses = await Promise.allSettled([
@@ -50,7 +50,7 @@ describe.each([1, 2])('a loss that is no number, on %i ranks', (workers) => {
     expect(await new CheckpointStore(new FileStorage(), fileUri(dir)).steps()).toEqual([12, 8, 4]);
   });
 
-  test('goes on if that is wanted; only the end is written, counts as no good checkpoint and removes none', async () => {
+  test("lets training continue with onNaN 'continue'; only the final checkpoint is written, and it replaces no good one", async () => {
     const dir = await folder();
     const reports: Report[][] = Array.from({ length: workers }, () => []);
     const wanted: FitOptions = { ...options(workers, reports[0] ?? [], 13), onNaN: 'continue' };
@@ -68,7 +68,7 @@ describe.each([1, 2])('a loss that is no number, on %i ranks', (workers) => {
   });
 });
 
-test('a weight that is no number is found before its checkpoint is written, though the loss was one', async () => {
+test('training detects a NaN weight before it writes the checkpoint, although the loss was finite', async () => {
   const dir = await folder();
   const reports: Report[][] = [[]];
   const run = fitTogether(lines(1), data, options(1, reports[0] ?? [], 12), { folder: dir, everySteps: 4, reports });

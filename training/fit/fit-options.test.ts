@@ -20,7 +20,7 @@ describe('validation', () => {
   const data = examples(50);
   const held = examples(23, 1000);
 
-  test("gives what the model's own fit gives, on each of several ranks, of which each evaluates a share", async () => {
+  test('returns the values of model.fit on each rank, although each rank evaluates only a share', async () => {
     const theirs = classifier(tf.train.sgd(0.1));
     const options = { epochs: 3, batchSize: 8, shuffle: false };
     const expected = await theirs.fit(data.x, data.y, { ...options, validationData: [held.x, held.y], verbose: 0 });
@@ -54,7 +54,7 @@ describe('validation', () => {
     }
   });
 
-  test('by a fraction of the examples', async () => {
+  test('on a fraction of the examples returns the values of model.fit', async () => {
     const [ours, theirs] = [classifier(tf.train.sgd(0.1)), classifier(tf.train.sgd(0.1))];
     const options = { epochs: 2, batchSize: 8, shuffle: false, validationSplit: 0.3 };
     const expected = await theirs.fit(data.x, data.y, { ...options, verbose: 0 });
@@ -63,7 +63,7 @@ describe('validation', () => {
     expectClose(history?.history.val_loss as number[], expected.history.val_loss as number[], 4);
   });
 
-  test('on a dataset, also on so many batches of it', async () => {
+  test('accepts a dataset, and a number of batches of an endless dataset', async () => {
     const rows = Array.from({ length: 10 }, (_, row) => ({ xs: [row / 10, 1, 0, -1], ys: row < 4 ? [1, 0, 0] : [0, 1, 0] }));
     const set = fromArray(rows).map(({ xs, ys }) => ({ xs: Float32Array.from(xs), ys: Float32Array.from(ys) }));
     const columns = { x: tf.tensor2d(rows.map(({ xs }) => xs)), y: tf.tensor2d(rows.map(({ ys }) => ys)) };
@@ -76,7 +76,7 @@ describe('validation', () => {
     expect(ofSome?.history.val_acc?.[0]).toBeGreaterThanOrEqual(0);
   });
 
-  test('ends training with the error of data that cannot be read, or is not there', async () => {
+  test('ends training with an error when its data are unreadable or empty', async () => {
     const attempt = (rows: () => AsyncGenerator<{ xs: Float32Array; ys: Float32Array }>) =>
       fitTogether([classifier(tf.train.sgd(0.1))], data, { validationData: fromGenerator(rows) });
     const row = { xs: new Float32Array(4), ys: Float32Array.of(1, 0, 0) };
@@ -91,7 +91,7 @@ describe('validation', () => {
     await expect(attempt(empty)).rejects.toThrow('the validation data has no examples');
   });
 
-  test('changes no weights, and leaks no tensor', async () => {
+  test('changes no weights and leaks no tensor', async () => {
     const [first, second] = [classifier(tf.train.adam(0.01)), classifier(tf.train.adam(0.01))];
     const options = { epochs: 2, batchSize: 8 };
     await fitTogether([first], data, options);
@@ -103,7 +103,7 @@ describe('validation', () => {
   });
 });
 
-test('a run that goes on in the middle of an epoch validates, counts and ends as one that was never interrupted', async () => {
+test('a run resumed mid-epoch validates, counts and ends like an uninterrupted run', async () => {
   const data = examples(40);
   const options = { epochs: 3, batchSize: 4, validationData: examples(9, 700), accumulate: 2 };
   const make = () => [classifier(tf.train.adam(0.01), { dropout: 0.3 }), classifier(tf.train.adam(0.01), { dropout: 0.3 })];
@@ -135,7 +135,7 @@ test('a run that goes on in the middle of an epoch validates, counts and ends as
 describe('weights of examples', () => {
   const data = examples(40);
 
-  test("by class give what the model's own fit gives, and mean the same on several ranks", async () => {
+  test('by class give the result of model.fit, also on several ranks', async () => {
     const classWeight = { 0: 0.2, 1: 1, 2: 5 };
     const options = { epochs: 2, batchSize: 8, shuffle: false, classWeight };
     const theirs = classifier(tf.train.sgd(0.1));
@@ -148,7 +148,7 @@ describe('weights of examples', () => {
     expectClose(history?.history.loss as number[], expected.history.loss as number[], 4);
   });
 
-  test('one by one: an example that counts twice is as good as two, one that counts nothing is as good as none', async () => {
+  test('by example: weight 2 equals a duplicated example, weight 0 a removed one', async () => {
     const twice = {
       x: tf.concat([data.x.slice(0, 20), data.x.slice(0, 20)]),
       y: tf.concat([data.y.slice(0, 20), data.y.slice(0, 20)]),
@@ -180,7 +180,7 @@ describe('weights of examples', () => {
 describe('steps', () => {
   const data = examples(50);
 
-  test('of several batches are as those of large ones, at the end of the epoch as well', async () => {
+  test('that accumulate several batches equal steps on large batches, also at the end of the epoch', async () => {
     const [large, pieces] = [classifier(tf.train.adam(0.01)), classifier(tf.train.adam(0.01))];
     const shards = [classifier(tf.train.adam(0.01)), classifier(tf.train.adam(0.01))];
     const [history] = await fitTogether([large], data, { batchSize: 24, epochs: 2 });
@@ -226,10 +226,10 @@ describe('steps', () => {
   });
 });
 
-describe('wrong options', () => {
+describe('options of fit', () => {
   const attempt = (options: FitOptions, data = examples(8)) => fitTogether([classifier(tf.train.sgd(0.1))], data, options);
 
-  test('are named', async () => {
+  test('with invalid values cause an error that names them', async () => {
     const held = examples(4);
     await expect(attempt({ validationData: held, validationSplit: 0.2 })).rejects.toThrow(/exclude each other/);
     await expect(attempt({ validationSplit: 1.5 })).rejects.toThrow(/validationSplit is 1.5; it must be above 0 and below 1/);
@@ -249,7 +249,7 @@ describe('wrong options', () => {
     await expect(onSet({ sampleWeight: tf.ones([1]) })).rejects.toThrow(/sampleWeight does not apply to datasets/);
   });
 
-  test('that do not exist are refused, with the one that was meant', async () => {
+  test('that do not exist are rejected with a suggestion', async () => {
     const unknown = (options: object) => attempt(options as FitOptions);
     await expect(unknown({ epoch: 3 })).rejects.toMatchObject({ code: 'USAGE', message: 'fit has no option epoch: did you mean epochs?' });
     await expect(unknown({ batchesPerEpoch: 3 })).rejects.toThrow('fit has no option batchesPerEpoch: it is called stepsPerEpoch here');
@@ -260,14 +260,14 @@ describe('wrong options', () => {
     await expect(unknown(tf.ones([8, 3]))).rejects.toMatchObject({ hint: expect.stringContaining('cluster.fit(model, { x, y }') });
   });
 
-  test('that say where to begin count from there', async () => {
+  test('such as initialEpoch set the first epoch to train', async () => {
     const model = classifier(tf.train.sgd(0.1));
     const [history] = await fitTogether([model], examples(8), { initialEpoch: 3, epochs: 5 });
     expect(history?.epoch).toEqual([3, 4]);
   });
 });
 
-test('verbose prints a line for each epoch, on rank 0 alone', async () => {
+test('verbose prints one line per epoch, on rank 0 only', async () => {
   const written: string[] = [];
   const write = vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
     written.push(String(text));
@@ -285,7 +285,7 @@ test('verbose prints a line for each epoch, on rank 0 alone', async () => {
   ]);
 });
 
-test.each([1, 2])('inline metrics are named, on %i ranks', async (workers) => {
+test.each([1, 2])('inline metrics have names, on %i ranks', async (workers) => {
   const models = Array.from({ length: workers }, () => {
     const model = tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [4] })] });
     const metrics = [(y: tf.Tensor, p: tf.Tensor) => tf.mean(tf.sub(y, p)), (y: tf.Tensor) => tf.mean(y)];

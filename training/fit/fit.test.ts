@@ -59,7 +59,7 @@ async function trainAll({ reports, ...world }: World, models: tf.LayersModel[], 
 }
 
 describe('one rank', () => {
-  test("does what the model's own fit does: the same losses, metrics and weights", async () => {
+  test('has the same losses, metrics and weights as model.fit', async () => {
     const data = makeData(50);
     const [ours, theirs] = [makeModel(tf.train.adam(0.01)), makeModel(tf.train.adam(0.01))];
     const [history] = await trainAll({}, [ours], data, { epochs: 3, batchSize: 16, shuffle: false });
@@ -88,7 +88,7 @@ describe('one rank', () => {
 });
 
 describe('several ranks', () => {
-  test('end with the weights that one rank with the whole batches ends with, uneven last batches included', async () => {
+  test('end with the weights of one rank on whole batches, also with uneven last batches', async () => {
     for (const [worldSize, count] of [
       [2, 50],
       [3, 50],
@@ -122,7 +122,7 @@ describe('several ranks', () => {
     expect(tf.memory().numTensors).toBe(before);
   });
 
-  test('average what batch normalisation has seen', async () => {
+  test('end with equal moving averages of batch normalisation', async () => {
     const make = () => {
       const model = tf.sequential();
       model.add(tf.layers.batchNormalization({ inputShape: [4] }));
@@ -176,7 +176,7 @@ describe('a resumed run', () => {
     sgd: () => tf.train.sgd(0.1),
   };
 
-  test.each(Object.keys(optimizers))('with %s ends with the very bits of one that was never interrupted', async (name) => {
+  test.each(Object.keys(optimizers))('with %s ends with the same bits as an uninterrupted run', async (name) => {
     const optimizer = optimizers[name] as () => tf.Optimizer;
     const data = makeData(40);
     const options = { epochs: 3, batchSize: 3, seed: 5 };
@@ -198,7 +198,7 @@ describe('a resumed run', () => {
     expect(newest?.position).toMatchObject({ step: 21, epoch: 3, examples: 0, final: true });
   });
 
-  test('says which damaged checkpoint it skipped and goes on from the one before', async () => {
+  test('names the damaged checkpoint that it skips, and continues from the previous one', async () => {
     const data = makeData(40);
     const path = await folder();
     const options = { epochs: 1, batchSize: 2 };
@@ -213,7 +213,7 @@ describe('a resumed run', () => {
     expect(history?.steps).toBe(20);
   });
 
-  test('of a run that has ended does nothing more', async () => {
+  test('of a finished run takes no step and writes no checkpoint', async () => {
     const data = makeData(40);
     const path = await folder();
     const model = makeModel(tf.train.adam(0.01));
@@ -229,7 +229,7 @@ describe('a resumed run', () => {
     expect(await manifest()).toBe(written);
   });
 
-  test('refuses the checkpoint of another model', async () => {
+  test('rejects the checkpoint of another model', async () => {
     const path = await folder();
     await trainAll({ folder: path }, [makeModel(tf.train.adam(0.01))], makeData(8), {});
     const other = tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [4] })] });
@@ -241,7 +241,7 @@ describe('a resumed run', () => {
 describe('wrong input', () => {
   const attempt = (model: tf.LayersModel, data: TrainingData, options: FitOptions = {}) => trainAll({}, [model], data, options);
 
-  test('gives clear errors', async () => {
+  test('causes clear errors', async () => {
     const bare = tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [4] })] });
     await expect(attempt(bare, makeData(8))).rejects.toThrow('the model is not compiled');
     const model = makeModel(tf.train.sgd(0.1));
@@ -253,7 +253,7 @@ describe('wrong input', () => {
   });
 });
 
-test('models with several inputs and outputs report the metrics of each', async () => {
+test('models with several inputs and outputs report the metrics of each output', async () => {
   const [a, b] = [tf.input({ shape: [2] }), tf.input({ shape: [2] })];
   const both = tf.layers.concatenate().apply([a, b]) as tf.SymbolicTensor;
   const outputs = ['one', 'two'].map((name) => tf.layers.dense({ units: 1, name }).apply(both) as tf.SymbolicTensor);
@@ -266,7 +266,7 @@ test('models with several inputs and outputs report the metrics of each', async 
   expect((one?.[0] as number) + (two?.[0] as number)).toBeCloseTo(loss?.[0] as number, 4);
 });
 
-describe.each([1, 2])('on %i ranks, weights that stay as they are', (workers) => {
+describe.each([1, 2])('on %i ranks, a notice about weights that training does not change', (workers) => {
   const noticesOf = (reports: readonly Report[][]) =>
     reports
       .flat()
@@ -281,7 +281,7 @@ describe.each([1, 2])('on %i ranks, weights that stay as they are', (workers) =>
     return noticesOf(reports);
   }
 
-  test('are named when the loss does not depend on them', async () => {
+  test('names those that the loss does not depend on', async () => {
     class Idle extends tf.layers.Layer {
       static className = 'Idle';
 
@@ -304,11 +304,11 @@ describe.each([1, 2])('on %i ranks, weights that stay as they are', (workers) =>
     expect(noticesOf(reports)).toEqual([expect.stringMatching(/^the loss does not depend on \S*idle\S*: training does not change it$/)]);
   });
 
-  test('are not named when the program has frozen them', async () => {
+  test('leaves out those that the program has frozen', async () => {
     expect(await noticesOfFit((model) => Object.assign(model.layers[0] as object, { trainable: false }))).toEqual([]);
   });
 
-  test('are named when they were made trainable after compile', async () => {
+  test('names those that became trainable after compile', async () => {
     const models = Array.from({ length: workers }, () => {
       const model = classifier(tf.train.sgd(0.1));
       (model.layers[0] as tf.layers.Layer).trainable = false;

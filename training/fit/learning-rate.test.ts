@@ -25,7 +25,7 @@ describe('LearningRateSchedule', () => {
     optimizer.dispose();
   });
 
-  it('sets a rate again that a callback has changed, and restores the first one', () => {
+  it('replaces a rate set by a callback, and restores the original rate', () => {
     const optimizer = tf.train.sgd(0.125);
     const schedule = new LearningRateSchedule(0.5, optimizer);
     schedule.apply(at);

@@ -128,7 +128,7 @@ const gan =
   };
 
 describe.each([1, 2, 3])('a GAN on %i ranks', (ranks) => {
-  test('goes on after it was killed as if nothing had happened: weights, optimizers, data, random numbers and state', async () => {
+  test('resumes after a kill as if uninterrupted: weights, optimizers, data, random numbers and state', async () => {
     const [undisturbed] = await onRanks(ranks, await folder(), gan());
     const dir = await folder();
     await expect(onRanks(ranks, dir, gan(7))).rejects.toThrow(Killed);
@@ -143,7 +143,7 @@ describe.each([1, 2, 3])('a GAN on %i ranks', (ranks) => {
   });
 });
 
-test('goes on with another number of ranks, and uses each element once in an epoch', async () => {
+test('a loop resumes with another number of ranks, and uses each element once per epoch', async () => {
   const program =
     (killedIn = -1) =>
     async (world: World) => {
@@ -167,7 +167,7 @@ test('goes on with another number of ranks, and uses each element once in an epo
   expect(end?.sum).toBeGreaterThan(sums / 2);
 });
 
-test('computes what plain TensorFlow.js computes with the batches of all ranks together', async () => {
+test('a loop computes what plain TensorFlow.js computes on the combined batches of all ranks', async () => {
   const batches: number[][][] = [];
   const program = async ({ open, ring }: World) => {
     const model = tf.sequential({ layers: [dense(4, 1, { inputShape: [3] }), dense(1, 2)] });
@@ -198,7 +198,7 @@ test('computes what plain TensorFlow.js computes with the batches of all ranks t
   }
 });
 
-test('draws within a loss depend on seed, step, rank and call alone', async () => {
+test('random numbers within a loss depend only on seed, step, rank and call', async () => {
   const drawn: number[] = [];
   const [weights] = await onRanks(1, null, async ({ open }) => {
     const variable = tf.variable(tf.scalar(0));
@@ -231,7 +231,7 @@ describe('stop()', () => {
       return { steps: loop.steps, endedEarly: loop.endedEarly, best: loop.state.best, reports };
     };
 
-  test('on one rank ends all ranks after the same step, and the loop stays over after a restart', async () => {
+  test('on one rank ends all ranks after the same step, and the loop stays ended after a restart', async () => {
     const dir = await folder();
     const ends = await onRanks(2, dir, program(true));
     expect(ends.map(({ steps }) => steps)).toEqual([5, 5]);
@@ -246,7 +246,7 @@ describe('stop()', () => {
   });
 });
 
-test('two loops of one program are phases: the first is restored, the second goes on', async () => {
+test('two loops of one program are phases: the first is restored, the second resumes', async () => {
   const program =
     (killedIn = -1) =>
     async (world: World) => {
@@ -270,7 +270,7 @@ test('two loops of one program are phases: the first is restored, the second goe
   expect(resumed).toEqual({ value: undisturbed?.value, taken: [3, 4, 5, 6] });
 });
 
-describe('says what is wrong', () => {
+describe('a loop rejects', () => {
   const variable = () => tf.variable(tf.scalar(1));
   const attempt = async (
     options: object,
@@ -293,7 +293,7 @@ describe('says what is wrong', () => {
     await expect(attempt(options)).rejects.toMatchObject({ code: 'USAGE', message: expect.stringMatching(message) });
   });
 
-  test('an optimizer that the loop does not know', async () => {
+  test('an optimizer that was not passed to it', async () => {
     const trained = variable();
     const attempted = attempt({ variables: { trained }, steps: 2 }, (loop) =>
       loop.step(() => tf.square(trained) as tf.Scalar, tf.train.sgd(1)),
@@ -301,7 +301,7 @@ describe('says what is wrong', () => {
     await expect(attempted).rejects.toThrow('does not know this optimizer');
   });
 
-  test('a step outside of the loop', async () => {
+  test('a step outside the loop', async () => {
     await onRanks(1, null, async ({ open }) => {
       const trained = variable();
       const optimizer = tf.train.sgd(1);
@@ -325,7 +325,7 @@ describe('says what is wrong', () => {
   });
 });
 
-test('a loss that is NaN ends the loop on all ranks, and leaves no checkpoint of it', async () => {
+test('a NaN loss ends the loop on all ranks, without a checkpoint of it', async () => {
   const dir = await folder();
   const attempt = onRanks(2, dir, async ({ open }) => {
     const trained = tf.variable(tf.scalar(1));
@@ -337,7 +337,7 @@ test('a loss that is NaN ends the loop on all ranks, and leaves no checkpoint of
   expect(await new CheckpointStore(storage, fileUri(dir)).newest(() => {})).toBeNull();
 });
 
-test('each model of a loop is found in its checkpoints by name', async () => {
+test('a checkpoint contains each model of a loop under its name', async () => {
   const dir = await folder();
   const [end] = await onRanks(1, dir, gan());
   const stored = await new CheckpointStore(storage, fileUri(dir)).newest(() => {});

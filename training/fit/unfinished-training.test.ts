@@ -6,7 +6,7 @@ const gangs = useGangs();
 test.each([
   ['in the middle of fit', 'step-12', 1, 'step 12, in epoch 1 of 4'],
   ['before the last checkpoint is written', 'step-80', 1, 'step 80, in epoch 4 of 4'],
-] as const)('a program that exits with code 0 %s has failed, and the job hears where', { timeout: 120_000 }, async (_, at, code, place) => {
+] as const)('a program that exits with code 0 %s fails and reports its position', { timeout: 120_000 }, async (_, at, code, place) => {
   const { workers } = await gangs.start({ name: `exit-${at}`, workers: 1, exitAt: at });
   const [worker] = workers;
   expect(await worker?.exited).toBe(code);
@@ -18,7 +18,7 @@ test.each([
 });
 
 test.each(['closed-step-12', 'train-end', 'end'] as const)(
-  'a program that exits with code 0 at %s has succeeded',
+  'a program that exits with code 0 at %s succeeds',
   { timeout: 120_000 },
   async (at) => {
     const { workers } = await gangs.start({ name: `exit-${at}`, workers: 1, exitAt: at });

@@ -4,7 +4,7 @@ import { type NextSplit, nextSplit } from './predict-plan.ts';
 
 const workers = (count: number) => Array.from({ length: count }, (_, index) => ({ index, count }));
 
-test('each worker goes through its own share from the front', () => {
+test('each worker takes its own splits in order, then free ones, then those of other workers', () => {
   const done = new Set<number>();
   for (const split of [1, 4, 7]) {
     expect(nextSplit(9, (each) => done.has(each), { index: 1, count: 3 })).toEqual({ split, kind: 'own' });
@@ -40,7 +40,7 @@ function simulate(splits: number, speeds: readonly number[], deaths: readonly (n
   return { computed, done };
 }
 
-test('all is done as long as one lives, whoever dies when', () => {
+test('the workers finish all splits as long as one of them survives', () => {
   const speed = fc.integer({ min: 1, max: 20 });
   const worker = fc.record({ speed, death: fc.option(fc.integer({ min: 0, max: 300 })) });
   fc.assert(
@@ -52,7 +52,7 @@ test('all is done as long as one lives, whoever dies when', () => {
   );
 });
 
-test('little is computed twice when all live: each worker at most one split for each other one at the end', () => {
+test('surviving workers compute few splits twice: at most one per pair of workers', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 0, max: 200 }),

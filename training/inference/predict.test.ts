@@ -81,7 +81,7 @@ async function expectWhole(output: string): Promise<void> {
   }
 }
 
-test('one file of results for each file, in order, with the number of their records', async () => {
+test('each input file has one file of results in the same order, and the report counts the records', async () => {
   const input = await numbers();
   const output = `${await folderWith()}/out`;
   const cluster = worker(0, 1);
@@ -95,7 +95,7 @@ test('one file of results for each file, in order, with the number of their reco
   expect(again).toMatchObject({ records, written: { parts: 0, records: 0 } });
 });
 
-test('workers share, and one that has no others does it all', async () => {
+test('workers share the splits, and a worker without others computes all of them', async () => {
   const input = await numbers();
   const output = `${await folderWith()}/out`;
   const reports = await Promise.all(
@@ -108,7 +108,7 @@ test('workers share, and one that has no others does it all', async () => {
   await expectWhole(alone);
 });
 
-test('what a worker has left that died in the middle is no result; the others finish, and so does the one that is started again', async () => {
+test('an unfinished part of a dead worker is no result; the other workers finish, and so does its replacement', async () => {
   const input = await numbers();
   const output = `${await folderWith()}/out`;
   let calls = 0;
@@ -135,7 +135,7 @@ test('what a worker has left that died in the middle is no result; the others fi
   await expectWhole(output);
 });
 
-test('each part is there once and whole, whoever dies when, again and again', async () => {
+test('each part is complete and written once although workers die repeatedly', async () => {
   const input = await numbers();
   for (const seed of [1, 2, 3]) {
     const random = createRandom(seed);
@@ -169,7 +169,7 @@ test('each part is there once and whole, whoever dies when, again and again', as
   }
 });
 
-test('a worker that is late with a count finds all done by another, and nothing is left of either', async () => {
+test('a worker that writes its count late accepts the finished result of another, and neither leaves temporary files', async () => {
   const input = await numbers();
   for (const late of ['before', 'meanwhile'] as const) {
     const output = `${await folderWith()}/out`;
@@ -192,7 +192,7 @@ test('a worker that is late with a count finds all done by another, and nothing 
   }
 });
 
-test('a folder of something else is left alone', async () => {
+test('predict rejects a folder with other contents', async () => {
   const input = await numbers();
   const output = await folderWith({ 'letter.txt': 'dear' });
   const dataset = jsonl<{ id: number }>(input);
@@ -205,7 +205,7 @@ test('a folder of something else is left alone', async () => {
   await expect(predict(worker(0, 1), dataset.batch(2), double as never, { output: fresh })).rejects.toMatchObject({ code: 'DATA_INVALID' });
 });
 
-test('a count that a dead worker has not left is taken from its part', async () => {
+test('the missing count of a dead worker is recomputed from its part', async () => {
   const input = await numbers();
   for (const [format, compression] of [
     ['jsonl', 'gzip'],
@@ -236,7 +236,7 @@ test('a count that a dead worker has not left is taken from its part', async () 
   }
 });
 
-test('a model gets batches of its shape, and leaves no tensor behind', async () => {
+test('a model receives batches of its input shape, and leaves no tensor behind', async () => {
   const model = tf.sequential({
     layers: [tf.layers.flatten({ inputShape: [2, 2, 1] }), tf.layers.dense({ units: 3, kernelInitializer: 'ones', useBias: false })],
   });
@@ -280,7 +280,7 @@ test('a model gets batches of its shape, and leaves no tensor behind', async () 
   await expect(wrong).rejects.toThrow(/the fields c, a, the model has the inputs a, b/);
 });
 
-test('a graph model gets its inputs by name, and leaves no tensor behind', async () => {
+test('a graph model receives its inputs by name, and leaves no tensor behind', async () => {
   const [a, b] = [tf.input({ shape: [2], name: 'a' }), tf.input({ shape: [1], name: 'b' })];
   const sum = tf.layers
     .dense({ units: 2, kernelInitializer: 'ones', name: 'sum' })
@@ -305,7 +305,7 @@ test('a graph model gets its inputs by name, and leaves no tensor behind', async
   await expect(other).rejects.toMatchObject({ code: 'OUTPUT_MISMATCH' });
 });
 
-test('a graph that can only be run asynchronously is', async () => {
+test('predict runs a graph asynchronously when the graph requires it', async () => {
   const float = { type: 'DT_FLOAT' };
   const node = [
     { name: 'x', op: 'Placeholder', attr: { dtype: float, shape: { shape: { dim: [{ size: -1 }, { size: 1 }] } } } },
@@ -328,7 +328,7 @@ test('a graph that can only be run asynchronously is', async () => {
   expect(await readFile(`${output}/part-00000.jsonl`, 'utf8')).toBe('[0,0]\n[1,0]\n[0,0]\n');
 });
 
-test('a function has to give a result for each element', async () => {
+test('predict rejects a function that does not return a result for each element', async () => {
   const input = await numbers();
   const dataset = jsonl<{ id: number }>(input);
   const output = `${await folderWith()}/out`;
@@ -336,7 +336,7 @@ test('a function has to give a result for each element', async () => {
   expect((await readdir(output)).filter((name) => name.startsWith('part-'))).toEqual([]);
 });
 
-test('memory stays bounded: reading waits for storage', async () => {
+test('memory stays bounded because reading waits for storage', async () => {
   const input = await folderWith({ 'a.jsonl': `${Array.from({ length: 40_000 }, (_, id) => JSON.stringify({ id })).join('\n')}\n` });
   const output = `${await folderWith()}/out`;
   let computed = 0;

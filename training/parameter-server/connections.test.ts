@@ -45,12 +45,12 @@ async function open(options: WorkerOptions, run = 1): Promise<ServerGroup> {
   return group;
 }
 
-describe('a server refuses', () => {
+describe('a server rejects', () => {
   test.each([
-    ['another key', { key: new Secret(randomBytes(32)) }, /parameter server 0 \(.*key/],
-    ['an older generation', { generation: 2 }, /parameter server 0/],
-    ['another world', { worldSize: 7 }, /parameter server 0/],
-    ['a rank that does not exist', { rank: 5 }, /parameter server 0/],
+    ['a worker with another key', { key: new Secret(randomBytes(32)) }, /parameter server 0 \(.*key/],
+    ['a worker of an older generation', { generation: 2 }, /parameter server 0/],
+    ['a worker with another world size', { worldSize: 7 }, /parameter server 0/],
+    ['a worker with a rank that does not exist', { rank: 5 }, /parameter server 0/],
   ])('%s', async (_what, wrong, message) => {
     const told = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const worker = await start(2, 1);
@@ -88,7 +88,7 @@ test('a second process of a rank replaces the first', async () => {
   await expect(second.states()).resolves.toEqual(['empty']);
 });
 
-test('a request at the wrong time is refused, and the next request is answered', async () => {
+test('a server rejects a request at the wrong time and answers the next request', async () => {
   const worker = await start(1, 1);
   const group = await open(worker(0));
   await expect(group.ask(0, { ask: 'open' })).rejects.toMatchObject({ code: 'RING_MISMATCH' });
@@ -123,7 +123,7 @@ describe('custom loops', () => {
     expect([...(variables[1] as tf.Variable).dataSync()]).toEqual([...(variables[0] as tf.Variable).dataSync()]);
   });
 
-  test('step at the learning rate of the current chief', async () => {
+  test('use the learning rate of the current chief', async () => {
     const worker = await start(1, 1);
     const variable = tf.variable(tf.scalar(1));
     const step = async (each: ParameterServerWorker, optimizer: tf.Optimizer) => {
@@ -139,7 +139,7 @@ describe('custom loops', () => {
     expect(await step(new ParameterServerWorker(worker(0)), tf.train.sgd(0.1))).toBeGreaterThan(after as number);
   });
 
-  test('each of several optimizers updates only its own variables, and no tensor leaks', async () => {
+  test('update with each of several optimizers only its own variables, and leak no tensor', async () => {
     const worker = await start(1, 2);
     const each = new ParameterServerWorker(worker(0));
     cleanups.push(() => each.close());

@@ -12,7 +12,7 @@ function startGang(wishes: GangWishes, staleness: number | null = null): Promise
   return gangs.start({ servers: 2, strategy: { type: 'parameter-server', staleness }, ...wishes });
 }
 
-test('workers and servers of one program train together; servers serve until they are stopped', { timeout: 120_000 }, async () => {
+test('workers and servers of one program train together; servers run until they are stopped', { timeout: 120_000 }, async () => {
   const { workers, servers } = await startGang({ name: 'together' }, 2);
   expect(await Promise.all(workers.map(({ exited }) => exited))).toEqual([0, 0]);
   expect(doneOf(workers[0])).toMatchObject({ steps: 40 });
@@ -29,7 +29,7 @@ test('workers and servers of one program train together; servers serve until the
   }
 });
 
-test.each([0, 1])('worker %i is killed and replaced alone; the other notices nothing', { timeout: 120_000 }, async (rank) => {
+test.each([0, 1])('worker %i is killed and replaced alone; the other worker reports no loss', { timeout: 120_000 }, async (rank) => {
   const { workers, replace } = await startGang({ name: `replaced-${rank}`, stepMs: 40, hangAt: 'step-12', hanging: [rank] });
   const [dying, other] = [workers[rank], workers[1 - rank]];
   await expect.poll(() => dying?.events, { timeout: 60_000 }).toContainEqual({ event: 'hangs' });
@@ -44,7 +44,7 @@ test.each([0, 1])('worker %i is killed and replaced alone; the other notices not
   expect((await other?.reports())?.filter(({ type }) => type === 'peer-lost')).toEqual([]);
 });
 
-test('a killed server is reported, and the next generation goes on from the checkpoint', { timeout: 120_000 }, async () => {
+test('a worker reports a killed server, and the next generation resumes from the checkpoint', { timeout: 120_000 }, async () => {
   const { workers, servers } = await startGang({ name: 'server-killed', hangAt: 'step-12', hanging: [0, 1] });
   for (const worker of workers) {
     await expect.poll(() => worker.events, { timeout: 60_000 }).toContainEqual({ event: 'hangs' });
@@ -69,11 +69,11 @@ test('a killed server is reported, and the next generation goes on from the chec
   expect(doneOf(again.workers[1])).toEqual(doneOf(again.workers[0]));
 });
 
-describe('the chief is killed at its end, when no step is left, and replaced alone', () => {
+describe('a replacement of a chief that was killed after its last step takes no further step', () => {
   test.each([
-    ['its last checkpoint has no name yet', 'before-commit'],
-    ['its last checkpoint is there, and nobody knows', 'after-commit'],
-    ['all of its training is done', 'end'],
+    ['when the chief had not committed its last checkpoint', 'before-commit'],
+    ['when the chief had not reported its committed last checkpoint', 'after-commit'],
+    ['when the chief had finished its training', 'end'],
   ] as const)('%s', { timeout: 120_000 }, async (_, hangAt) => {
     const { workers, replace } = await startGang({ name: `end-${hangAt}`, servers: 1, hangAt });
     const [chief, other] = workers;

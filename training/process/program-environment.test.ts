@@ -13,7 +13,7 @@ describe('programEnvironment', () => {
     });
   });
 
-  it("keeps the job's own options, log level and way with memory, and survives odd paths", () => {
+  it('keeps the options, log level and memory settings of the job, and encodes paths with spaces', () => {
     const environment = { NODE_OPTIONS: '--max-old-space-size=4096', TF_CPP_MIN_LOG_LEVEL: '0', MALLOC_TRIM_THRESHOLD_: '1000' };
     expect(programEnvironment('/c 1/tony', null, environment)).toEqual({
       NODE_OPTIONS: '--max-old-space-size=4096 --import=file:///c%201/tony/register.mjs --disable-warning=ExperimentalWarning',

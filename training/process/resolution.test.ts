@@ -17,7 +17,7 @@ describe('candidates', () => {
     expect(candidates('tony-ts', user, places)).toEqual([{ from: null }, { from: places.runtime }, { at: places.training }]);
   });
 
-  it('prefers what the user has installed to the runtime', () => {
+  it('prefers a package installed by the user to the runtime', () => {
     expect(candidates('@tensorflow/tfjs', user, places)).toEqual([{ from: null }, { from: places.runtime }]);
     expect(candidates('seedrandom', user, places)).toEqual([{ from: null }, { from: places.runtime }]);
   });
@@ -37,7 +37,7 @@ describe('candidates', () => {
     },
   );
 
-  it('asks Node alone where there is neither a runtime nor a training library', () => {
+  it("uses only Node's resolution without a runtime and a training library", () => {
     const bare: Places = { training: null, runtime: null, program: user };
     for (const specifier of ['tony-ts', 'tony-ts/training', '@tensorflow/tfjs']) {
       expect(candidates(specifier, user, bare)).toEqual([{ from: null }]);
@@ -46,7 +46,7 @@ describe('candidates', () => {
 });
 
 describe('addonFolderOf', () => {
-  it('names the folder of the addon in the package that was found', () => {
+  it('returns the folder of the addon in the resolved package', () => {
     const found = 'file:///home/alice/node_modules/@tensorflow/tfjs-node/dist/index.js';
     expect(addonFolderOf('@tensorflow/tfjs-node', found)?.href).toBe('file:///home/alice/node_modules/@tensorflow/tfjs-node/lib/');
     expect(addonFolderOf('@tensorflow/tfjs', found)).toBeNull();
@@ -55,7 +55,7 @@ describe('addonFolderOf', () => {
 });
 
 describe('isNotFound', () => {
-  it('tells an absent package from one that hides what was asked for', () => {
+  it('distinguishes an absent package from one that does not export the requested path', () => {
     expect(isNotFound(Object.assign(new Error(), { code: 'MODULE_NOT_FOUND' }))).toBe(true);
     expect(isNotFound(Object.assign(new Error(), { code: 'ERR_MODULE_NOT_FOUND' }))).toBe(true);
     expect(isNotFound(Object.assign(new Error(), { code: 'ERR_PACKAGE_PATH_NOT_EXPORTED' }))).toBe(false);

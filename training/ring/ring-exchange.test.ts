@@ -49,7 +49,7 @@ function runRing(
   expect(exchanges.every((exchange) => exchange.complete)).toBe(true);
 }
 
-test('every rank ends with the same sum, whatever the length, the number of ranks and the cuts', () => {
+test('every rank ends with the same sum, for any length, number of ranks and division into chunks', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 5 }),
@@ -93,7 +93,7 @@ test('every rank ends with the same sum, whatever the length, the number of rank
   );
 });
 
-test('a broadcast hands rank 0 to everybody', () => {
+test('a broadcast copies the numbers of rank 0 to every rank', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 2, max: 5 }),
@@ -120,7 +120,7 @@ test('a broadcast hands rank 0 to everybody', () => {
   );
 });
 
-test('SIMD and plain addition agree bit by bit', () => {
+test('SIMD and plain addition give identical bits', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 0, max: 300 }),
@@ -141,7 +141,7 @@ test('SIMD and plain addition agree bit by bit', () => {
   );
 });
 
-test('as float16 every rank ends with the same bits, near the sum', () => {
+test('with float16 every rank ends with identical bits, close to the sum', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 2, max: 5 }),

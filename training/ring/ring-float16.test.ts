@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { decodeHalf, encodeHalf, halfKernels, plainHalfKernels } from './ring-float16.ts';
 import { createMemory } from './wasm.ts';
 
-test('every float16 survives the way there and back', () => {
+test('every float16 survives conversion to float32 and back', () => {
   for (let half = 0; half < 0x10000; half++) {
     const value = decodeHalf(half);
     const isNoNumber = (half & 0x7c00) === 0x7c00 && (half & 0x3ff) !== 0;
@@ -11,7 +11,7 @@ test('every float16 survives the way there and back', () => {
   }
 });
 
-test('a float32 becomes the nearest float16, the even one of two', () => {
+test('a float32 becomes the nearest float16, with ties to even', () => {
   // IEEE 754: 1 + 2^-11 is halfway between 1 and 1 + 2^-10.
   expect(encodeHalf(1)).toBe(0x3c00);
   expect(encodeHalf(1 + 2 ** -11)).toBe(0x3c00);
@@ -39,7 +39,7 @@ test('a float32 becomes the nearest float16, the even one of two', () => {
   );
 });
 
-test('SIMD and plain JavaScript agree bit by bit, and touch nothing else', () => {
+test('SIMD and plain JavaScript give identical bits, and change nothing else', () => {
   const someFloats = fc.uint8Array({ minLength: 400, maxLength: 400 });
   fc.assert(
     fc.property(someFloats, fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 20 }), (bytes, count, at) => {

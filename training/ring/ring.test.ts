@@ -120,14 +120,14 @@ describe('sums', () => {
     }
   });
 
-  test('of many megabytes are exact, call after call without a pause between them', async () => {
+  test('of many megabytes are exact, in consecutive calls without a pause', async () => {
     const rings = await joinAll({ size: 2 });
     for (let round = 0; round < 5; round++) {
       await checkSums(rings, 3_000_000 + round, true);
     }
   });
 
-  test('calls made at once run in the order in which they were made', async () => {
+  test('concurrent calls run in call order', async () => {
     const rings = await joinAll({ size: 3 });
     const all = rings.flatMap((ring) =>
       Array.from({ length: 20 }, async (_, call) => {
@@ -139,7 +139,7 @@ describe('sums', () => {
     expect((await Promise.all(all)).every(Boolean)).toBe(true);
   });
 
-  test('a broadcast hands on the numbers of rank 0', async () => {
+  test('a broadcast copies the numbers of rank 0', async () => {
     const rings = await joinAll({ size: 4 });
     const vectors = rings.map((ring) => new Float32Array(100_000).fill(ring.rank + 7));
     await Promise.all(rings.map((ring, rank) => ring.broadcast(vectors[rank] as Float32Array)));
@@ -147,7 +147,7 @@ describe('sums', () => {
     await checkSums(rings, 500, false);
   });
 
-  test('a rank that is calls ahead of the others does not confuse them', async () => {
+  test('a rank that is several calls ahead does not confuse the others', async () => {
     // In a broadcast rank 0 does not wait: many of its calls are in progress before the other ranks make their first call.
     await fc.assert(
       fc.asyncProperty(
@@ -188,7 +188,7 @@ describe('sums', () => {
     expect(passed.sort()).toEqual([0, 1]);
   });
 
-  test('survive any cutting of the stream on the way, and a reader that is slow', async () => {
+  test('are correct for any division of the stream into chunks', async () => {
     await fc.assert(
       fc.asyncProperty(fc.infiniteStream(fc.integer({ min: 1, max: 5000 })), fc.integer({ min: 0, max: 30_000 }), async (cuts, length) => {
         const through = (port: number) =>
@@ -210,7 +210,7 @@ describe('sums', () => {
     );
   });
 
-  test('survive a slow reader among the ranks: bytes are not changed before they have left', async () => {
+  test('are correct with a slow reader: a rank changes no bytes before they are sent', async () => {
     // Reads 200 kB at a time with pauses, so that the writers' queues stay full.
     let slow = 0;
     const through = (port: number) =>
@@ -249,7 +249,7 @@ describe('sums', () => {
   });
 });
 
-describe('strangers', () => {
+describe('unauthenticated or missing peers', () => {
   const failing = async (setup: Setup) =>
     await joinAll({ ...setup, timeouts: { joinMs: 2000, ...setup.timeouts } }).then(
       () => {
@@ -258,20 +258,20 @@ describe('strangers', () => {
       (error: TonyError) => error,
     );
 
-  test('a rank with another key does not get in', async () => {
+  test('a rank with another key is rejected', async () => {
     const error = await failing({ size: 2, keys: [KEY, new Secret(randomBytes(32))] });
     expect(error.code).toBe('RING_JOIN_FAILED');
     expect(error.message).toContain("does not know the ring's key");
   });
 
-  test('a rank of another generation does not get in', async () => {
+  test('a rank of another generation is rejected', async () => {
     const refused: string[] = [];
     const error = await failing({ size: 2, generations: [3, 2], refused });
     expect(error.code).toBe('RING_JOIN_FAILED');
     expect(refused.join()).toMatch(/is of generation 2, this is 3/);
   });
 
-  test('a rank that never comes is named', async () => {
+  test('the error names a rank that never connects', async () => {
     const { server, port } = await openEarlyListener('127.0.0.1');
     const address = { host: '127.0.0.1', port };
     const join = Ring.join({
@@ -288,7 +288,7 @@ describe('strangers', () => {
     await expect(join).rejects.toThrow(/rank 2 and rank 1 did not join within 2 s; .*could not be reached/);
   });
 
-  test('garbage, half a handshake, too much, and a dead connection leave the others alone', async () => {
+  test('invalid bytes, partial handshakes, excess data and dead connections do not affect the other ranks', async () => {
     const [own, others] = [await openEarlyListener('127.0.0.1'), await openEarlyListener('127.0.0.1')];
     const { port } = own;
     const addresses = [own, others].map((each) => ({ host: '127.0.0.1', port: each.port }));
@@ -331,7 +331,7 @@ describe('strangers', () => {
     await checkSums(rings, 1000, true);
   });
 
-  test('an acceptor that does not know the key, or answers as another rank, is not believed', async () => {
+  test('a rank rejects an acceptor with another key or another rank', async () => {
     const believe = async (key: Uint8Array, from: number) => {
       const impostor: Server = createServer((socket) => {
         socket.on('error', () => {});
@@ -362,7 +362,7 @@ describe('strangers', () => {
 });
 
 describe('losses', () => {
-  test('connections cut at any byte are reported by both neighbours, and calls throw after the grace', async () => {
+  test('both neighbours report a connection cut at any byte, and calls fail after the grace period', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 0, max: 3_000_000 }), async (budget) => {
         const lost: Lost[] = [];
@@ -395,7 +395,7 @@ describe('losses', () => {
     );
   });
 
-  test('a loss while idle is reported at once', async () => {
+  test('both ranks report a lost connection without a call in progress', async () => {
     const lost: Lost[] = [];
     const sockets: Socket[] = [];
     const through = (port: number) =>
@@ -413,7 +413,7 @@ describe('losses', () => {
     await expect(rings[0]?.barrier()).rejects.toMatchObject({ code: 'PEER_LOST' });
   });
 
-  test('a peer that stays silent within a call is named', async () => {
+  test('the error names a peer that is silent during a call', async () => {
     const lost: Lost[] = [];
     const rings = await joinAll({ size: 3, lost, timeouts: { silenceMs: 200, graceMs: 20 } });
     await Promise.all(rings.map((ring) => ring.barrier()));
@@ -423,7 +423,7 @@ describe('losses', () => {
     expect(lost.find(({ rank }) => rank === 0)).toMatchObject({ peer: 2, cause: 'was silent for 0.2 s' });
   });
 
-  test('ranks that make different calls are told so', async () => {
+  test('ranks that make different calls receive an error with both calls', async () => {
     const rings = await joinAll({ size: 2 });
     const calls = await Promise.all([
       rings[0]?.allReduce(new Float32Array(5)).catch((error: TonyError) => error),
@@ -435,7 +435,7 @@ describe('losses', () => {
     }
   });
 
-  test('a rank that has ended properly is no loss, but calls without it are refused', async () => {
+  test('a rank that ended properly is not reported as lost, but calls without it are rejected', async () => {
     const lost: Lost[] = [];
     const rings = await joinAll({ size: 2, lost });
     await checkSums(rings, 100_000, true);

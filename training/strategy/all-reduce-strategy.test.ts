@@ -21,7 +21,7 @@ async function astray(verifyEverySteps: number): Promise<void> {
   await fitTogether(models, examples(48), options, { folder: await folder() });
 }
 
-test("an optimizer's slot that differs between ranks is no part of a checkpoint, and named", async () => {
+test('an optimizer slot that differs between ranks prevents the checkpoint, and the error names it', async () => {
   await expect(astray(1000)).rejects.toMatchObject({
     code: 'RANKS_DIFFER',
     message: expect.stringMatching(

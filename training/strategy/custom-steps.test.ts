@@ -110,15 +110,15 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
       for (const numbers of trained) expectNear(numbers, heads.numbers());
     }
 
-    test('two heads in turn: the head that the loss does not use stays where it is', async () => {
+    test('two alternating heads: the head that the loss does not use keeps its values', async () => {
       await compare(({ all }) => all);
     });
 
-    test('lists that change from step to step train what they name, with the slots of each variable', async () => {
+    test('lists that change from step to step train the listed variables, with the slots of each', async () => {
       await compare(({ body, one, other }, step) => [[one, body], [body], [one], [body, other, one]][step % 4] as tf.Variable[]);
     });
 
-    test('a variable frozen on the way is left alone', async () => {
+    test('a temporarily frozen variable keeps its values', async () => {
       await compare(
         ({ all }) => all,
         ({ body }, step) => {
@@ -129,7 +129,7 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
   });
 });
 
-test('the ranks are weighted by their examples, and a rank without examples computes nothing', async () => {
+test('examples weight the ranks, and a rank without examples computes nothing', async () => {
   const counts = [
     [3, 1],
     [0, 5],
@@ -155,7 +155,7 @@ test('the ranks are weighted by their examples, and a rank without examples comp
   expect(results[1]).toEqual(first);
 });
 
-test('options that a step does not have are refused, and numbers of examples that cannot be', () => {
+test('unknown options and invalid numbers of examples are rejected', () => {
   const check = (options: object) => () => checkStepOptions('cluster.step', options);
   expect(check({ weight: 24 })).toThrow('cluster.step has no option weight');
   expect(check({ variable: [] })).toThrow('did you mean variables?');
@@ -164,7 +164,7 @@ test('options that a step does not have are refused, and numbers of examples tha
   expect(check({ examples: 0, variables: [] })).not.toThrow();
 });
 
-test('a step without examples on any rank is refused', async () => {
+test('a step without examples on any rank is rejected', async () => {
   const attempt = (examples: number) =>
     onRanks(1, async (steps) => {
       const variable = tf.variable(tf.scalar(1));
@@ -173,7 +173,7 @@ test('a step without examples on any rank is refused', async () => {
   await expect(attempt(0)).rejects.toMatchObject({ code: 'USAGE', message: expect.stringContaining('no rank has examples') });
 });
 
-test('what is trained for the first time begins with the values of rank 0, also when it is made late', async () => {
+test('variables start with the values of rank 0, also when they are created later', async () => {
   const results = await onRanks(3, async (steps, { rank }) => {
     const early = tf.variable(tf.scalar(rank + 10));
     const optimizer = tf.train.momentum(0.1, 0.9);
@@ -187,7 +187,7 @@ test('what is trained for the first time begins with the values of rank 0, also 
   expect(results[2]).toEqual(results[0]);
 });
 
-test('variables of other shapes on another rank are named before the first step', async () => {
+test('variables whose shape differs on another rank are named before the first step', async () => {
   const attempt = onRanks(2, async (steps, { rank }) => {
     const variable = tf.variable(tf.zeros([3 + rank]), true, `weights of rank ${rank}`);
     await steps.step(() => tf.sum(tf.square(variable)) as tf.Scalar, tf.train.sgd(0.1), { variables: [variable] });
@@ -199,7 +199,7 @@ test('variables of other shapes on another rank are named before the first step'
   });
 });
 
-test('a model, its weights and variables may be named together; anything else is refused', async () => {
+test('variables accepts a model, its weights and variables together, and rejects anything else', async () => {
   const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [2] })] });
   const scale = tf.variable(tf.scalar(2));
   const x = tf.ones([4, 2]);
@@ -220,14 +220,14 @@ test('a model, its weights and variables may be named together; anything else is
   await expect(step({ variables: [scale] })).rejects.toThrow(/is disposed/);
 });
 
-test('the default list leaves out what Adam and Adamax register for themselves', () => {
+test('the default list leaves out the variables of Adam and Adamax', () => {
   const early = tf.train.adam(0.1);
   const variable = tf.variable(tf.scalar(1));
   const late = tf.train.adamax(0.1);
   expect(allTrainable(tf, [early, late])).toEqual([variable]);
 });
 
-test('optimizers and variables that a program disposes leave nothing behind but what TensorFlow.js itself leaves', async () => {
+test('disposed optimizers and variables leak no more tensors than in plain TensorFlow.js', async () => {
   const trials = async (step: (loss: () => tf.Scalar, optimizer: tf.Optimizer, variable: tf.Variable) => Promise<unknown>) => {
     const counts: number[] = [];
     for (let trial = 0; trial < 12; trial++) {
@@ -279,7 +279,7 @@ test('the moving averages of batch normalisation are the means over the ranks af
   expect(results[1]).toEqual(results[0]);
 });
 
-test('a broadcast keeps every bit of every type', async () => {
+test('a broadcast preserves every bit of every type', async () => {
   const results = await onRanks(2, async (_, ring) => {
     const variables = [
       tf.variable(tf.tensor1d(ring.rank === 0 ? [16_777_217, -5] : [0, 0], 'int32')),
@@ -293,7 +293,7 @@ test('a broadcast keeps every bit of every type', async () => {
   expect(results[0]).toEqual(results[1]);
 });
 
-test('a broadcast of unlike variables says what each rank has', async () => {
+test('a broadcast of different variables fails with the shapes of each rank', async () => {
   const attempt = onRanks(2, async (_, ring) => {
     await broadcastVariables(tf, ring, [tf.variable(tf.zeros([ring.rank + 1]))]);
   });

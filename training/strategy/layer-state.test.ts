@@ -31,8 +31,8 @@ function modelWith(extra: readonly tf.layers.Layer[]): tf.Sequential {
 describe.each([
   ['alone', () => []],
   ['beside batch normalisation', () => [tf.layers.batchNormalization({})]],
-])("the state of a program's own layer, %s", (_, more) => {
-  test('is the same on all ranks at the end of training, which says that each rank had its own', async () => {
+])('the state of a custom layer, %s', (_, more) => {
+  test('is equal on all ranks at the end of training, and a notice names the layer', async () => {
     const models = [0, 1].map(() => modelWith([new Peak(), ...more()]));
     const reports: Report[][] = [[], []];
     await fitTogether(models, examples(48), { batchSize: 8, epochs: 2 }, { reports });
@@ -45,7 +45,7 @@ describe.each([
   });
 });
 
-test('what is equal on all ranks keeps its bits', async () => {
+test('state that is equal on all ranks keeps its bits', async () => {
   const rings = await ringOf(3);
   const frozen = rings.map(() => tf.variable(tf.tensor1d([0.1, 1 / 3, 16_777_217])));
   const before = [...(frozen[0] as tf.Variable).dataSync()];

@@ -10,7 +10,7 @@ import { StepProfile } from './profile.ts';
 import { StepClock } from './profile-clock.ts';
 
 describe('the profile', () => {
-  test('tells means over the steps since the last look', () => {
+  test('reports means over the steps since the previous report', () => {
     let now = 0;
     const profile = new StepProfile(new StepClock(() => now));
     const window = profile.window();
@@ -54,14 +54,14 @@ function profileOf(reports: readonly Report[]): Record<string, number>[] {
   );
 }
 
-describe('where the time of a step goes', () => {
+describe('the profile attributes the time of a step', () => {
   // Time advances only where the test advances it.
   beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'Date'] }));
   afterEach(() => void vi.useRealTimers());
   const pass = (ms: number) => void vi.advanceTimersByTime(ms);
   const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-  test('into waiting for a slow input', async () => {
+  test('to input when the dataset is slow', async () => {
     // Few enough that the first step waits for all of them.
     const slow = fromGenerator(async function* () {
       for (let index = 0; index < 12; index++) {
@@ -76,7 +76,7 @@ describe('where the time of a step goes', () => {
     expect(metrics).not.toHaveProperty('profile/slowest rank');
   });
 
-  test('into making tensors of it', async () => {
+  test('to input when the preparation of its tensors is slow', async () => {
     const prepare: NonNullable<TrainingData['prepare']> = (batch) => {
       pass(50);
       return batch;
@@ -86,7 +86,7 @@ describe('where the time of a step goes', () => {
     expect(profileOf(reports[0] as Report[])[0]).toMatchObject({ 'profile/input ms': 50, 'profile/step ms': 50 });
   });
 
-  test('into the exchange where another rank is slow, which is named', async () => {
+  test('to the exchange when another rank is slow, and names that rank', async () => {
     const reports: Report[][] = [[], [], []];
     const written: Record<string, number>[] = [];
     const summaries = {

@@ -109,7 +109,7 @@ function expectNear(actual: readonly number[], expected: readonly number[], tole
 describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
   const makeOptimizer = OPTIMIZERS[name] as () => tf.Optimizer;
 
-  test('however the examples are divided over ranks and micro-batches, the steps are those of the whole batch', async () => {
+  test('the steps equal those on the whole batch for any division of the examples over ranks and micro-batches', async () => {
     const { learners, values } = await train(1, [[[0, COUNT]]], makeOptimizer, {});
     const expected = learners[0] as Learner;
     await fc.assert(
@@ -132,7 +132,7 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
     );
   });
 
-  test('clipping looks at the whole gradient, not at the shares of it', async () => {
+  test('clipping applies to the whole gradient instead of its shares', async () => {
     for (const options of [{ clipNorm: 0.05 }, { clipNorm: 1000 }, { clipValue: 0.02 }]) {
       const alone = await train(1, [[[0, COUNT]]], makeOptimizer, options);
       const together = await train(3, [[[0, 3]], [[3, 20]], [[20, COUNT]]], makeOptimizer, options);
@@ -142,7 +142,7 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
     }
   });
 
-  test('as float16 all ranks hold the same bits, near those of float32', async () => {
+  test('with float16 all ranks hold identical bits, close to those of float32', async () => {
     const shares = [[[0, 5]], [[5, 14]], [[14, COUNT]]] as const;
     const [full, half] = [await train(3, shares, makeOptimizer, {}), await train(3, shares, makeOptimizer, { wire: 'float16' })];
     const [first] = half.learners as [Learner];
@@ -155,7 +155,7 @@ describe.each(Object.keys(OPTIMIZERS))('with %s', (name) => {
   });
 });
 
-test('clipping by norm is that of the formula', async () => {
+test('clipNorm limits the norm of the gradient', async () => {
   const { learners } = await train(1, [[[0, COUNT]]], () => tf.train.sgd(1), { clipNorm: 0.05 }, 1);
   const before = new Learner().numbers();
   const moved = (learners[0] as Learner).numbers().map((value, index) => value - (before[index] as number));
@@ -164,7 +164,7 @@ test('clipping by norm is that of the formula', async () => {
   expect(() => new Stepper(tf, rings[0] as Ring, tf.train.sgd(1), [], { clipNorm: 1, clipValue: 1 })).toThrow('exclude each other');
 });
 
-test('signals are summed beside the gradients', async () => {
+test('a step sums signals over the ranks', async () => {
   const made = await ringsOf(2);
   const sums = await Promise.all(
     made.map(async (ring, rank) => {
@@ -181,11 +181,11 @@ test('signals are summed beside the gradients', async () => {
   ]);
 });
 
-describe('a rank that went astray', () => {
+describe('verification of ranks with different weights', () => {
   test.each([
     [2, 'rank 0 against rank 1'],
     [4, 'rank 1 differs from ranks 0, 2 and 3'],
-  ])('of %i ranks is found, and the first variable that differs is named', async (worldSize, who) => {
+  ])('finds the differing rank of %i ranks, and names the first variable that differs', async (worldSize, who) => {
     const made = await ringsOf(worldSize);
     const learners = made.map(() => new Learner());
     const ran = made.map(async (ring, rank) => {
@@ -215,7 +215,7 @@ describe('a rank that went astray', () => {
   });
 });
 
-test('a worker of its own reads nothing that is not asked for, leaks nothing, and lets others have the thread', async () => {
+test('a single worker reads no values unasked, leaks no tensor, and yields the thread to other work', async () => {
   const [ring] = (await ringsOf(1)) as [Ring];
   const learner = new Learner();
   const stepper = new Stepper(tf, ring, tf.train.adam(0.01), learner.variables, { metrics: 1, clipNorm: 1 });

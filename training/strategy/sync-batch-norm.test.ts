@@ -4,7 +4,7 @@ import { runGang } from '../testing/correctness-gang.ts';
 import type { CorrectnessCase } from '../testing/correctness-program.ts';
 import { mergeMoments } from './sync-batch-norm.ts';
 
-test('moments of parts merge into those of the whole, also where the mean is far from 0', () => {
+test('merged moments of parts equal those of the whole, also when the mean is far from 0', () => {
   fc.assert(
     fc.property(
       fc.array(fc.array(fc.float({ min: -3, max: 3, noNaN: true }), { maxLength: 20 }), { minLength: 1, maxLength: 5 }),
@@ -39,7 +39,7 @@ const CASES: readonly CorrectnessCase[] = [
   { net: 'dense layers with batch normalisation', optimizer: 'momentum', ...SIZES },
 ];
 
-test.each([2, 3])('%i ranks that normalise together train what one rank with whole batches trains', { timeout: 120_000 }, async (ranks) => {
+test.each([2, 3])('%i ranks with synchronised normalisation train like one rank on whole batches', { timeout: 120_000 }, async (ranks) => {
   const results = await runGang(ranks, CASES, { env: { ...process.env, TONY_BACKEND: 'cpu' } });
   for (const [first, ...others] of results) {
     expect(first?.difference).toBeLessThan(1e-4);
@@ -51,7 +51,7 @@ test.each([2, 3])('%i ranks that normalise together train what one rank with who
   }
 });
 
-test('ranks that normalise by themselves train something else, and agree on it all the same', { timeout: 120_000 }, async () => {
+test('ranks with separate normalisation train differently, and still agree with each other', { timeout: 120_000 }, async () => {
   const options = { syncBatchNorm: false };
   const cases = [{ net: 'convolutions with batch normalisation', optimizer: 'sgd', ...SIZES, options }] as const;
   const [results] = await runGang(2, cases, { env: { ...process.env, TONY_BACKEND: 'cpu' } });

@@ -88,7 +88,7 @@ describe('events are written as TensorBoard 2.21 writes them', () => {
   });
 });
 
-test('histograms count every finite number in exactly one bucket that holds it', () => {
+test('histograms count every finite number in exactly one bucket that contains it', () => {
   fc.assert(
     fc.property(fc.array(fc.double()), fc.integer({ min: 1, max: 40 }), (numbers, count) => {
       const { buckets, strange } = histogramOf(numbers, count);
@@ -106,7 +106,7 @@ test('histograms count every finite number in exactly one bucket that holds it',
   );
 });
 
-test('PNGs hold the pixels, and sums that fit', async () => {
+test('PNGs contain the pixels and correct checksums', async () => {
   for (const channels of [1, 2, 3, 4]) {
     const pixels = Uint8Array.from({ length: 3 * 2 * channels }, (_, index) => index * 9);
     const png = await encodePng(3, 2, channels, pixels);
@@ -123,7 +123,7 @@ test('PNGs hold the pixels, and sums that fit', async () => {
   expect((await encodePng(1, 1, 1, Uint8Array.of(7))).subarray(-12).toString('hex')).toBe('0000000049454e44ae426082');
 });
 
-test('pictures come as [h, w], [h, w, c] and [n, h, w, c]', () => {
+test('images have the shape [h, w], [h, w, c] or [n, h, w, c]', () => {
   expect(picturesShape([2, 3])).toEqual({ count: 1, height: 2, width: 3, channels: 1 });
   expect(picturesShape([2, 3, 4])).toEqual({ count: 1, height: 2, width: 3, channels: 4 });
   expect(picturesShape([5, 2, 3, 1])).toEqual({ count: 5, height: 2, width: 3, channels: 1 });
@@ -168,7 +168,7 @@ describe('a writer', () => {
     expect(writer.isEmpty).toBe(true);
   });
 
-  test('names its file after those of the run before, though its clock is behind', async () => {
+  test('names its file after those of the previous run, even when its clock is behind', async () => {
     const first = open(() => 1_700_000_100_000);
     first.scalar('a', 1, 1);
     await first.flush();
@@ -178,7 +178,7 @@ describe('a writer', () => {
     expect((await names()).map((name) => name.split('.')[3])).toEqual(['1700000100', '1700000101']);
   });
 
-  test('keeps the order of what is made in the background, and waits for it', async () => {
+  test('keeps the order of values encoded in the background, and waits for them', async () => {
     const writer = open();
     writer.image('picture', tf.zeros([4, 4]), 1);
     writer.text('after', 'text', 2);
@@ -188,7 +188,7 @@ describe('a writer', () => {
     expect(written.indexOf('after')).toBeGreaterThan(written.indexOf('IEND'));
   });
 
-  test('writes what waits at once when the process cannot wait', async () => {
+  test('writes waiting values synchronously when the process ends', async () => {
     const writer = open();
     writer.scalar('a', 1, 1);
     await writer.flush();
@@ -207,7 +207,7 @@ describe('a writer', () => {
     expect(all.length - written.length).toBe(2 * encodeScalars(0, 3, [{ tag: 'c', value: 3 }]).length);
   });
 
-  test('tells of trouble once, and writes everything when it is over', async () => {
+  test('reports a failure once, and writes all values after it', async () => {
     await writeFile(join(folder, 'train'), 'a file where the folder shall be');
     const writer = open();
     writer.scalar('a', 1, 1);
@@ -223,7 +223,7 @@ describe('a writer', () => {
     expect(writer.isEmpty).toBe(true);
   });
 
-  test('begins its file anew when somebody has removed it', async () => {
+  test('starts a new file when its file has been removed', async () => {
     const writer = open();
     writer.scalar('a', 1, 1);
     await writer.flush();
@@ -236,7 +236,7 @@ describe('a writer', () => {
     expect(written.length).toBeGreaterThan(encodeScalars(1, 2, [{ tag: 'b', value: 2 }]).length);
   });
 
-  test('drops the oldest when storage stays away, and says so', async () => {
+  test('drops the oldest values when storage stays unavailable, and reports it', async () => {
     await writeFile(join(folder, 'train'), '');
     const writer = open();
     await writer.flush();
@@ -255,7 +255,7 @@ describe('a writer', () => {
     expect(written.includes('text 1.')).toBe(false);
   });
 
-  test('leaves tensors as they are, and keeps none', async () => {
+  test('does not dispose tensors of the program, and keeps none', async () => {
     const writer = open();
     const before = tf.memory().numTensors;
     const kept = tf.tidy(() => {
@@ -272,7 +272,7 @@ describe('a writer', () => {
     expect((await content()).toString('latin1').match(/IEND/g)).toHaveLength(2);
   });
 
-  test('refuses what cannot be shown', () => {
+  test('rejects values that cannot be displayed', () => {
     const writer = open();
     const wrong: [(summaries: Summaries) => void, RegExp][] = [
       [(summaries) => summaries.scalar('', 1, 1), /a tag is empty/],
@@ -303,14 +303,14 @@ describe('a writer', () => {
     expect(writer.isEmpty).toBe(true);
   });
 
-  test('refuses one tag for two kinds, of which TensorBoard would show neither', () => {
+  test('rejects one tag for two kinds, because TensorBoard would display neither', () => {
     const writer = open();
     writer.scalar('a', 1, 1);
     writer.scalar('a', 2, 2);
     expect(() => writer.histogram('a', [1], 2)).toThrow('the tag a is already used for scalars, and now for histograms');
   });
 
-  test('tells of numbers that cannot be drawn, once for each tag', () => {
+  test('reports numbers that cannot be displayed, once for each tag', () => {
     const writer = open();
     for (const step of [1, 2]) {
       writer.histogram('weights', [1, Number.NaN], step);

@@ -29,7 +29,7 @@ const SPACE = grid({ rate: [0.1, 0.01, 0.001], units: [4, 8] });
 const OPTIONS: SweepOptions = { metric: 'accuracy', goal: 'maximize' };
 const score = ({ rate, units }: { rate: number; units: number }) => ({ accuracy: 1 - rate * units, size: units });
 
-test('a grid is every combination, a random search is what its seed says', () => {
+test('a grid contains every combination, and the seed determines a random search', () => {
   expect(SPACE).toEqual([
     { rate: 0.1, units: 4 },
     { rate: 0.1, units: 8 },
@@ -63,7 +63,7 @@ test('a grid is every combination, a random search is what its seed says', () =>
   expect(() => randomSearch({ rate: { min: 0, max: 1, scale: 'log' } }, { trials: 1 })).toThrow(/logarithmic/);
 });
 
-test('tasks take turns; the last one has the table, the best first', async () => {
+test('tasks alternate between trials; the last one writes the table with the best trial first', async () => {
   const folder = await folderWith();
   const first = await sweep(task(0, 2, folder), SPACE, async (configuration) => score(configuration), OPTIONS);
   expect(first.computed.map(({ index }) => index)).toEqual([0, 2, 4]);
@@ -101,7 +101,7 @@ test('tasks take turns; the last one has the table, the best first', async () =>
   expect(again.results?.map(({ index }) => index)).toEqual([4, 5, 2, 3, 0, 1]);
 });
 
-test('a task that dies loses the trial that it was at, no other', async () => {
+test('a failed task loses only its current trial', async () => {
   const folder = await folderWith();
   const tried: number[] = [];
   let isDying = true;
@@ -121,7 +121,7 @@ test('a task that dies loses the trial that it was at, no other', async () => {
   expect(results).toHaveLength(6);
 });
 
-test('errors and numbers that are none stand last', async () => {
+test('errors and NaN or infinite metrics rank last', async () => {
   const folder = await folderWith();
   const trial = async ({ rate, units }: { rate: number; units: number }) => {
     if (units === 8) throw new Error('too large,\nby far');
@@ -136,7 +136,7 @@ test('errors and numbers that are none stand last', async () => {
   expect(ranked(results ?? [], 'accuracy', 'minimize').map(({ index }) => index)).toEqual([2, 4, 0, 1, 3, 5]);
 });
 
-test('what cannot be right is refused', async () => {
+test('invalid sweeps and metrics are rejected', async () => {
   const folder = await folderWith();
   await expect(sweep(task(0, 2, folder, 2), SPACE, async () => ({ accuracy: 1 }), OPTIONS)).rejects.toThrow(/train together/);
   await expect(sweep(task(0, 1, folder), SPACE, async () => ({ loss: 1 }), OPTIONS)).rejects.toThrow(

@@ -58,7 +58,7 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
     { by: 'one process', save: (store: CheckpointStore, step: number, origin: Origin) => store.save(snapshot(step), origin) },
     { by: 'several processes', save: saveSharded },
   ])(`fencing on ${kind}, written by $by`, { timeout: 180_000 }, ({ save }) => {
-    test('whenever an old writer is overtaken, no checkpoint of its appears after that, and the newest stays good', async () => {
+    test('an old writer publishes no checkpoint after a takeover at any moment, and the newest checkpoint stays intact', async () => {
       // The new generation takes over before the old writer's first, second, ... operation.
       for (let moment = 0; moment < 16; moment++) {
         let chosen: number | undefined;
@@ -96,7 +96,7 @@ export function describeFencing(kind: string, open: () => Promise<{ storage: Sto
       }
     });
 
-    test('retiring twice, and generations that never wrote, is no matter', async () => {
+    test('accepts repeated retirement, and retirement of generations that never wrote', async () => {
       const { storage, dir } = await open();
       const store = new CheckpointStore(storage, dir);
       await store.retireOlderThan({ ...ORIGIN, generation: 1 });

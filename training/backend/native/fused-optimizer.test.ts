@@ -5,7 +5,7 @@ import { installNativeKernels, nativeKernelsOf, uninstallNativeKernels } from '.
 
 // Tests that need the native backend are in integration-tests/native-kernels.test.ts.
 
-test('on other backends nothing is installed, and steps are TensorFlow.js own', async () => {
+test('other backends install no native kernels and use the steps of TensorFlow.js', async () => {
   await tf.setBackend('cpu');
   const own = tf.getGradient('Relu');
   installNativeKernels(tf);

@@ -17,7 +17,7 @@ async function goldenExamples(): Promise<Buffer[]> {
 }
 
 describe('tf.train.Example', () => {
-  test("of TensorFlow's is decoded", async () => {
+  test('written by TensorFlow is decoded', async () => {
     const examples = (await goldenExamples()).map(decodeExample);
     examples.forEach((example, i) => {
       expect({ ...example }).toEqual({
@@ -31,7 +31,7 @@ describe('tf.train.Example', () => {
     });
   });
 
-  test('is encoded as TensorFlow does', async () => {
+  test('is encoded as TensorFlow encodes it', async () => {
     for (const record of await goldenExamples()) {
       const { none: _, ...example } = decodeExample(record);
       const encoded = encodeExample(example);
@@ -46,7 +46,7 @@ describe('tf.train.Example', () => {
     expect(encodeSequenceExample(decodeSequenceExample(sequence)).equals(sequence)).toBe(true);
   });
 
-  test('comes back as it was, whatever is in it', () => {
+  test('survives encoding and decoding with any content', () => {
     const feature: fc.Arbitrary<Feature> = fc.oneof(
       fc.array(fc.uint8Array()).map((values) => ({ kind: 'bytes' as const, values: values.map((value) => Buffer.from(value)) })),
       fc.float32Array().map((values) => ({ kind: 'float' as const, values })),
@@ -59,7 +59,7 @@ describe('tf.train.Example', () => {
     );
   });
 
-  test('that is none is DATA_INVALID, never anything else, and never takes memory', async () => {
+  test('that is damaged decodes or fails with DATA_INVALID', async () => {
     const [example] = await goldenExamples();
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat((example as Buffer).length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 }), (changes) => {
@@ -81,7 +81,7 @@ describe('tf.train.Example', () => {
     );
   });
 
-  test('is written from plain values', () => {
+  test('can be encoded from plain values', () => {
     const example = decodeExample(encodeExample({ text: 'ü', label: 7n, weights: [1, 2], ids: Int32Array.of(-1), raw: Buffer.from([0]) }));
     expect({ ...example }).toEqual({
       text: { kind: 'bytes', values: [Buffer.from('ü')] },
@@ -93,7 +93,7 @@ describe('tf.train.Example', () => {
     expect(() => encodeExample({ mixed: [1, 'a'] as unknown as number[] })).toThrow(/must all be bytes/);
   });
 
-  test('takes numbers that are not packed', () => {
+  test('is decoded from unpacked numbers', () => {
     // FloatList { value: 1.5, 2.5 } and Int64List { value: 3, -1 }, unpacked: one field per value.
     const floats = Buffer.from([0x12, 0x0a, 0x0d, 0, 0, 0xc0, 0x3f, 0x0d, 0, 0, 0x20, 0x40]);
     const longs = Buffer.from([0x1a, 0x0d, 0x08, 3, 0x08, ...new Array<number>(9).fill(0xff), 1]);
@@ -110,7 +110,7 @@ describe('tf.train.Example', () => {
 });
 
 describe('parseExample', () => {
-  test('gives what the schema names, in its shapes', async () => {
+  test('returns the features of the schema in their shapes', async () => {
     const parse = parseExample({
       label: fixedLenFeature([], 'int64'),
       pixels: fixedLenFeature([3, 1], 'float32'),
@@ -130,7 +130,7 @@ describe('parseExample', () => {
     });
   });
 
-  test('says what does not fit', async () => {
+  test('names the feature that does not match the schema', async () => {
     const [record] = (await goldenExamples()) as [Buffer];
     expect(() => parseExample({ nowhere: fixedLenFeature([], 'int64') })(record)).toThrow('the example has no feature nowhere');
     expect(() => parseExample({ none: fixedLenFeature([], 'int64') })(record)).toThrow('the example has no feature none');

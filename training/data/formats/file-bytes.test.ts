@@ -36,7 +36,7 @@ class SlowlyEndingStorage extends FileStorage {
 describe.each([
   ['none', CONTENTS],
   ['gzip', gzipSync(CONTENTS, { level: 0 })],
-] as const)('nothing of a file is at work any more (compression: %s)', (compression, bytes) => {
+] as const)('a file has no running storage stream (compression: %s)', (compression, bytes) => {
   function read(): { storage: SlowlyEndingStorage; stop: AbortController; contents: AsyncGenerator<Buffer, void> } {
     const storage = new SlowlyEndingStorage(bytes);
     const stop = new AbortController();
@@ -44,7 +44,7 @@ describe.each([
     return { storage, stop, contents: readContents({ uri: 'file:///f', size: bytes.length, modifiedAt: 1 }, compression, 0, context) };
   }
 
-  test('after its end', async () => {
+  test('after the end of the file', async () => {
     const { storage, contents } = read();
     const pieces: Buffer[] = [];
     for await (const piece of contents) pieces.push(piece);
@@ -52,7 +52,7 @@ describe.each([
     expect(storage.atWork).toBe(0);
   });
 
-  test('when the loop over it is left', async () => {
+  test('after the consumer has left its loop', async () => {
     const { storage, contents } = read();
     for await (const _ of contents) {
       expect(storage.atWork).toBe(1);
@@ -61,7 +61,7 @@ describe.each([
     expect(storage.atWork).toBe(0);
   });
 
-  test('when it is called off', async () => {
+  test('after the signal has aborted the read', async () => {
     const { storage, stop, contents } = read();
     const loop = async () => {
       for await (const _ of contents) stop.abort(new Error('enough'));

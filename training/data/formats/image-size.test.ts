@@ -15,16 +15,16 @@ const JPEG = bytes('ffd8 ffe0 0010 4a464946000101 0000480048 0000 ff ffdb 0004 0
 
 test.each([
   ['PNG', PNG, 513 * 258, 513 * 258],
-  ['BMP, from the top down', BMP, 513 * 258, 513 * 258],
+  ['BMP with rows from top to bottom', BMP, 513 * 258, 513 * 258],
   ['BMP of OS/2', OLD_BMP, 513 * 258, 513 * 258],
   ['GIF of three frames', GIF, 513 * 258, 3 * 513 * 258],
   ['JPEG', JPEG, 513 * 258, 513 * 258],
-  ['nothing that is known', Buffer.from('<svg/>'), 0, 0],
-])('the size that a %s claims', (_, file, first, all) => {
+  ['unknown format, which counts as 0 pixels', Buffer.from('<svg/>'), 0, 0],
+])('claimedPixels returns the number of pixels in the header: %s', (_, file, first, all) => {
   expect([claimedPixels(file, false), claimedPixels(file, true)]).toEqual([first, all]);
 });
 
-test('whatever follows the beginning of an image, there is an answer', () => {
+test('claimedPixels returns a number for any bytes after the beginning of an image', () => {
   const beginning = fc.constantFrom(PNG.subarray(0, 8), BMP.subarray(0, 2), GIF.subarray(0, 6), JPEG.subarray(0, 2), JPEG, GIF);
   fc.assert(
     fc.property(beginning, fc.uint8Array({ maxLength: 300 }), fc.boolean(), (first, rest, allFrames) => {
@@ -33,7 +33,7 @@ test('whatever follows the beginning of an image, there is an answer', () => {
   );
 });
 
-test('an image that claims more pixels than anybody has memory for is refused before it is decoded', () => {
+test('an image that claims too many pixels is rejected before decoding', () => {
   const bomb = Buffer.from(PNG);
   bomb.writeUInt32BE(60_000, 16);
   bomb.writeUInt32BE(60_000, 20);

@@ -10,7 +10,7 @@ import { LineSplitter } from './line-splitter.ts';
 const storage = new FileStorage();
 
 describe('lines', () => {
-  test('are the same whatever the pieces that they arrive in', () => {
+  test('are identical for any division of the file into chunks', () => {
     const line = fc.string({ unit: fc.constantFrom('a', 'ü', ',', '\r'), maxLength: 8 }).filter((text) => !text.endsWith('\r'));
     fc.assert(
       fc.property(
@@ -38,7 +38,7 @@ describe('lines', () => {
     );
   });
 
-  test('of a file that is cut anywhere are each in one part', async () => {
+  test('of a file that is cut anywhere belong to one part each', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.string({ unit: fc.constantFrom('a', 'b', 'ü'), maxLength: 12 }), { minLength: 1, maxLength: 30 }),
@@ -56,14 +56,14 @@ describe('lines', () => {
     );
   });
 
-  test('are bounded', async () => {
+  test('have a maximum length', async () => {
     const folder = await folderWith({ 'a.txt': `a\n${'b'.repeat(5000)}\nc\n` });
     await expect(lines(folder, { maxRecordBytes: 1000 }).toArray({ storage })).rejects.toThrow(
       /a.txt, byte 2: a line is longer than 1000 bytes/,
     );
   });
 
-  test('of compressed files are read by one reader in whole', async () => {
+  test('of a compressed file are read whole by one reader', async () => {
     const text = Array.from({ length: 1000 }, (_, index) => `line ${index}`);
     const folder = await folderWith({ 'a.gz': gzipSync(text.join('\n')) });
     expect(await lines(folder, { splitBytes: 10 }).toArray({ storage })).toEqual(text);
@@ -77,7 +77,7 @@ describe('lines', () => {
 });
 
 describe('JSON lines', () => {
-  test('are values; a damaged one is an error that says where, or left out and counted', async () => {
+  test('are parsed; a damaged line causes an error with its position, or is skipped and counted', async () => {
     const folder = await folderWith({ 'a.jsonl': '{"a":1}\n\n[2]\n{"a":\nnull\n' });
     await expect(jsonl(folder).toArray({ storage })).rejects.toMatchObject({
       code: 'DATA_INVALID',
@@ -91,7 +91,7 @@ describe('JSON lines', () => {
 });
 
 describe('CSV', () => {
-  test('has quoted values with delimiters, quotes and line breaks', async () => {
+  test('supports quoted values with delimiters, quotes and line breaks', async () => {
     const folder = await folderWith({ 'a.csv': '\ufeffname, size ,note\r\n"A, ""B""",1.5,"two\r\nlines"\r\nplain,-2e3,\r\n' });
     expect(await csv(folder).toArray({ storage })).toEqual([
       { name: 'A, "B"', size: 1.5, note: 'two\r\nlines' },
@@ -99,7 +99,7 @@ describe('CSV', () => {
     ]);
   });
 
-  test('comes back from what a writer makes of any values', async () => {
+  test('reads any quoted values back unchanged', async () => {
     const value = fc.string({ unit: fc.constantFrom('a', '"', ',', '\n', '\r', ' ', 'ü') });
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(value, { minLength: 2, maxLength: 2 }), { minLength: 1 }), async (rows) => {
@@ -113,7 +113,7 @@ describe('CSV', () => {
     );
   });
 
-  test('has types, defaults, labels and missing values', async () => {
+  test('supports types, defaults, labels and missing values', async () => {
     const folder = await folderWith({ 'a.tsv': 'x\ty\tok\tlabel\n1\tNA\ttrue\t3\n\t7\t0\t4\n' });
     const rows = csv(folder, {
       delimiter: '\t',
@@ -143,7 +143,7 @@ describe('CSV', () => {
     ['a,b\n,2\n', { columnConfigs: { a: { required: true } } }, /column a has no value/],
     ['a,b\n1,2\n', { columnConfigs: { c: {} } }, /the file has no column c \(columns: a, b\)/],
     ['a,b\n1,2\n', { hasHeader: false }, /require columnNames/],
-  ] as const)('%j is refused', async (text, options, message) => {
+  ] as const)('%j is rejected', async (text, options, message) => {
     const folder = await folderWith({ 'a.csv': text });
     await expect(csv(folder, options).toArray({ storage })).rejects.toMatchObject({
       code: 'DATA_INVALID',
@@ -151,7 +151,7 @@ describe('CSV', () => {
     });
   });
 
-  test('is cut into parts when no value holds a line break', async () => {
+  test('is divided into parts when no value contains a line break', async () => {
     const rows = Array.from({ length: 200 }, (_, index) => `${index},${index * 2}`);
     const folder = await folderWith({ 'a.csv': `a,b\n${rows.join('\n')}\n` });
     const options = { isSplittable: true, splitBytes: 100 };
@@ -162,7 +162,7 @@ describe('CSV', () => {
     expect(read).toEqual(rows.map((_, index) => ({ a: index, b: index * 2 })));
   });
 
-  test('splits values', () => {
+  test('fields are split at delimiters outside quotes', () => {
     expect(splitFields('', ',')).toEqual(['']);
     expect(splitFields(',', ',')).toEqual(['', '']);
     expect(splitFields('"",""', ',')).toEqual(['', '']);

@@ -64,7 +64,7 @@ const KINDS: Readonly<Record<string, (folder: string, localCopy: LocalCopyOption
 };
 
 describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
-  test('are made once, of the own share only, and read in later epochs', async () => {
+  test("contain only the reader's own share, are written once, and serve later epochs", async () => {
     const folder = await dataFolder();
     const shares = await Promise.all(
       numbers(3).map(async (index) => {
@@ -86,7 +86,7 @@ describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
     expect(shares.flat().sort()).toEqual(numbers(4).flatMap(records).sort());
   });
 
-  test('go on in the middle, and with another number of ranks', async () => {
+  test('serve a reader that resumes mid-epoch, and another number of ranks', async () => {
     const folder = await dataFolder();
     const place = { folder: await folderWith() };
     const storage = new FileStorage();
@@ -110,7 +110,7 @@ describe('local copies', () => {
     return { notices, bytes: storage.bytes };
   };
 
-  test('have no more bytes than they may, and leave room on the disk', async () => {
+  test('respect maxBytes and keepFreeBytes', async () => {
     const folder = await dataFolder();
     const place = await folderWith();
     const { notices, bytes } = await read(folder, { folder: place, maxBytes: 3 * BLOCK_BYTES });
@@ -128,7 +128,7 @@ describe('local copies', () => {
     expect(none.notices[0]).toMatch(/no data are copied/);
   });
 
-  test('that are damaged are read from storage again', async () => {
+  test('that are damaged are replaced from storage', async () => {
     const folder = await dataFolder();
     const place = await folderWith();
     await read(folder, { folder: place });
@@ -144,7 +144,7 @@ describe('local copies', () => {
     expect((await read(folder, { folder: place })).bytes).toBe(0);
   });
 
-  test('of a file that is another one now are not taken for it', async () => {
+  test('of a replaced file are not used for the new file', async () => {
     const folder = await dataFolder();
     const place = await folderWith();
     await read(folder, { folder: place });
@@ -158,7 +158,7 @@ describe('local copies', () => {
     expect(all.filter((record) => record.startsWith('9/'))).toHaveLength(250);
   });
 
-  test('of a program that was killed are taken over by the next one in its place; not those of one that lives', async () => {
+  test('of a killed program pass to the next program in the same folder; those of a living program do not', async () => {
     const folder = await folderWith();
     const first = await LocalBlocks.open({ ...ANYWHERE, folder });
     await first.put('one', Buffer.from('1'.repeat(100)), fail);
@@ -177,7 +177,7 @@ describe('local copies', () => {
     expect((await readdir(folder)).length).toBe(2);
   });
 
-  test('of a program that was killed are taken over by one of two datasets that begin at once', async () => {
+  test('of a killed program pass to only one of two datasets that open at the same time', async () => {
     const { pid: dead } = spawnSync('true');
     for (let round = 0; round < 20; round++) {
       const folder = await folderWith();
@@ -190,7 +190,7 @@ describe('local copies', () => {
     }
   });
 
-  test('give any part of a file as it is', async () => {
+  test('return any part of a file unchanged', async () => {
     const content = Buffer.from(Uint8Array.from({ length: 2.5 * BLOCK_BYTES }, (_, index) => (index * 31) ^ (index >> 8)));
     const folder = await folderWith({ file: content });
     const storage = new FileStorage();

@@ -12,7 +12,7 @@ interface Place {
 describe('shares', () => {
   const open = (splits: number, awaited = 0) => new SplitPass({ kind: 'shares', splits, fingerprint: 'f', awaited });
 
-  it('gives the same answer to the same question', () => {
+  it('gives the same answer to a repeated request', () => {
     const pass = open(3);
     pass.tell('0', []);
     pass.tell('1', []);
@@ -24,7 +24,7 @@ describe('shares', () => {
     expect(() => pass.next('1', 2)).toThrow(/asks for split 2/);
   });
 
-  it('waits for everybody who may have had something', () => {
+  it('waits for every reader that may have used a split before', () => {
     const pass = open(3, 2);
     pass.tell('1', [0]);
     expect(pass.next('1', 0)).toEqual({ split: 0 });
@@ -33,7 +33,7 @@ describe('shares', () => {
     expect(pass.next('1', 1)).toBe('over');
   });
 
-  it('refuses logs that do not belong together', () => {
+  it('rejects logs that contradict each other', () => {
     const pass = open(3, 2);
     pass.tell('0', [1]);
     for (const log of [[1], [0, 0], [7], [-1], [0.5]]) expect(() => pass.tell('1', log)).toThrow(/do not match/);
@@ -45,7 +45,7 @@ describe('shares', () => {
    * Shares are read in any order, ahead of use. At random moments, all readers return to a checkpoint with a different number of readers,
    * some of which read a share together; and the process that manages the pass is replaced by one with the stored state.
    */
-  it('uses each split once, whatever happens on the way', () => {
+  it('assigns each split once, also after restarts and checkpoints', () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 5 }), (seed, splits, shares) => {
         const random = createRandom(seed >>> 0);
@@ -93,7 +93,7 @@ describe('shares', () => {
 });
 
 describe('workers', () => {
-  it('count each split once, however many of them die, and whoever keeps the pass', () => {
+  it('count each split once although workers die and the pass is stored and restored', () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 0, max: 30 }), fc.integer({ min: 1, max: 5 }), (seed, splits, workers) => {
         const random = createRandom(seed >>> 0);
@@ -132,7 +132,7 @@ describe('workers', () => {
     );
   });
 
-  it('hear nothing of a worker that is dead', () => {
+  it('take over the split of a dead worker, whose completion is ignored', () => {
     const pass = new SplitPass({ kind: 'workers', splits: 1, fingerprint: 'f', awaited: 0 });
     pass.tell('a', []);
     pass.tell('b', []);

@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 const uri = (...names: string[]): string => joinUri(fileUri(folder), ...names);
 
-test('all splits together are the dataset, in its order, behind map, filter, batch and prefetch', async () => {
+test('the splits together contain the whole dataset in order, after map, filter, batch and prefetch', async () => {
   const text = Array.from({ length: 2000 }, (_, index) => JSON.stringify({ index }));
   await storage.write(uri('text', 'b.jsonl'), Buffer.from(text.slice(1200).join('\n')));
   await storage.write(uri('text', 'a.jsonl'), Buffer.from(`${text.slice(0, 1200).join('\n')}\n`));
@@ -40,7 +40,7 @@ test('all splits together are the dataset, in its order, behind map, filter, bat
   await expect(odd.toArray({ storage, split: splits.length })).rejects.toMatchObject({ code: 'DATA_INVALID' });
 });
 
-test('a file that cannot be cut is one split, an empty one too', async () => {
+test('a file that cannot be divided is one split, also when it is empty', async () => {
   await writeTfRecords(storage, uri('records', 'a'), [Buffer.from('one'), Buffer.from('two')]);
   await writeTfRecords(storage, uri('records', 'b'), []);
   const records = tfrecords(uri('records'));
@@ -52,7 +52,7 @@ test('a file that cannot be cut is one split, an empty one too', async () => {
   expect(await records.toArray({ storage, split: 1 })).toEqual([]);
 });
 
-test('what counts elements of the whole, or mixes them, has no splits', async () => {
+test('operations that count or mix elements of the whole dataset have no splits', async () => {
   await storage.write(uri('one.jsonl'), Buffer.from('1\n2\n'));
   const numbers = jsonl(uri('one.jsonl'));
   for (const dataset of [

@@ -169,7 +169,7 @@ function openPipeline({ kind, folder, splitBytes, steps }: Description): Dataset
 describe('any pipeline', () => {
   const files = fc.record({ kind: kinds, counts, splitBytes: fc.integer({ min: 10, max: 200 }), steps: pipeline });
 
-  test('gives each record once to all ranks together, in the same order each time', async () => {
+  test('distributes each record once over all ranks, in the same order each time', async () => {
     await fc.assert(
       fc.asyncProperty(files, fc.integer({ min: 1, max: 8 }), fc.nat(3), async ({ counts, ...rest }, ranks, epoch) => {
         const dataset = openPipeline({ ...rest, folder: await numberFiles(rest.kind, counts) });
@@ -183,7 +183,7 @@ describe('any pipeline', () => {
     );
   });
 
-  test('goes on anywhere exactly where it was', async () => {
+  test('resumes at any position with exactly the remaining elements', async () => {
     await fc.assert(
       fc.asyncProperty(
         files,
@@ -216,7 +216,7 @@ describe('any pipeline', () => {
 });
 
 describe('shuffle', () => {
-  test('mixes a dataset that fits perfectly, and a larger one in blocks that differ from epoch to epoch', async () => {
+  test('mixes a dataset that fits its buffer completely, and a larger one in blocks that differ between epochs', async () => {
     const pattern = await recordFiles([100, 100, 100]);
     const read = (bufferSize: number, epoch: number, seed = 1) =>
       tfrecords(pattern)
@@ -243,7 +243,7 @@ describe('shuffle', () => {
     ).toBeLessThan(3);
   });
 
-  test('places each element anywhere with equal chance', async () => {
+  test('places each element at any position with equal probability', async () => {
     const places = numbers(6).map(() => numbers(6).map(() => 0));
     const dataset = fromArray(numbers(6)).shuffle(6);
     for (let epoch = 0; epoch < 3000; epoch++) {
@@ -255,7 +255,7 @@ describe('shuffle', () => {
     for (const count of places.flat()) expect(Math.abs(count - 500)).toBeLessThan(120);
   });
 
-  test('keeps its order when it is told to, or given a seed', async () => {
+  test('repeats its order in each epoch without reshuffling, and in each run with a seed', async () => {
     const read = (dataset: Dataset<number>, epoch: number, seed: number) => dataset.toArray({ storage, epoch, seed });
     const fixed = fromArray(numbers(50)).shuffle(50, null, false);
     expect(await read(fixed, 0, 1)).toEqual(await read(fixed, 1, 1));
@@ -267,7 +267,7 @@ describe('shuffle', () => {
 });
 
 describe('take, skip and shard', () => {
-  test('count elements of the whole, whatever the number of ranks', async () => {
+  test('count elements of the whole dataset, for any number of ranks', async () => {
     const pattern = await recordFiles([20, 20, 20]);
     const all = tfrecords(pattern).map((record) => Number(record.toString()));
     for (const ranks of [1, 2, 3, 5]) {
@@ -285,14 +285,14 @@ describe('take, skip and shard', () => {
 });
 
 describe('repeat', () => {
-  test('comes to an end when there is nothing to repeat', async () => {
+  test('ends when there is nothing to repeat', async () => {
     expect(await fromArray<number>([]).repeat().toArray({ storage })).toEqual([]);
     expect(await fromArray([1]).repeat().take(3).toArray({ storage })).toEqual([1, 1, 1]);
   });
 });
 
 describe('map, filter, flatMap', () => {
-  test('keep the order and the bound of parallel calls; errors come as they are', async () => {
+  test('keep the order and the limit of parallel calls, and pass errors on unchanged', async () => {
     let running = 0;
     let most = 0;
     const slow = fromArray(numbers(40)).map(
@@ -331,7 +331,7 @@ describe('map, filter, flatMap', () => {
 });
 
 describe('batch', () => {
-  test('makes columns of numbers, and lists of texts and bytes', async () => {
+  test('makes columns of numbers, and lists of strings and bytes', async () => {
     const elements = numbers(3).map((index) => ({
       scalar: index,
       flag: index === 1,
@@ -361,13 +361,13 @@ describe('batch', () => {
     [[{ a: undefined }], 'field a of the dataset cannot be batched: undefined'],
     [[{ a: 1 }, { a: 1, b: 2 }], 'an element of the dataset has the fields a in one element and a,b in another'],
     [[{ a: [[1], [2, 3]] }], 'field a of the dataset is an array of other things than equally long rows of numbers'],
-  ])('refuses %j', async (elements, message) => {
+  ])('rejects %j', async (elements, message) => {
     await expect(fromArray<unknown>(elements).batch(2).toArray({ storage })).rejects.toMatchObject({ code: 'DATA_INVALID', message });
   });
 });
 
 describe('prefetch', () => {
-  test('reads ahead, but no further than it may', async () => {
+  test('reads ahead up to its limit of elements', async () => {
     let made = 0;
     const source = fromGenerator(function* () {
       for (;;) yield made++;
@@ -381,7 +381,7 @@ describe('prefetch', () => {
     await reader.return();
   });
 
-  test('is bounded by bytes, too', async () => {
+  test('reads ahead up to its limit of bytes', async () => {
     const pattern = await folderWith({ a: tfRecordFile(numbers(100).map(() => Buffer.alloc(100_000))) });
     let mapped = 0;
     const counted = tfrecords(pattern).map((record) => {
@@ -431,7 +431,7 @@ class TroubledStorage extends FileStorage {
 describe('storage', () => {
   const content = tfRecordFile(numbers(3000).map((index) => `record ${index}`.padEnd(500)));
 
-  test('that fails again and again is read on from where it was', async () => {
+  test('that fails repeatedly is read on from the last position', async () => {
     const folder = await folderWith({ a: content });
     const troubled = new TroubledStorage(600_000);
     const records = await tfrecords(folder).map(String).toArray({ storage: troubled });
@@ -440,7 +440,7 @@ describe('storage', () => {
     expect(troubled.open_).toBe(0);
   });
 
-  test('is left with nothing open, however reading ends', async () => {
+  test('has no open streams after reading, whether it ends, breaks off or is aborted', async () => {
     const folder = await folderWith({ a: content, b: content, c: content });
     const troubled = new TroubledStorage();
     const dataset = tfrecords(folder).map(String);
@@ -468,7 +468,7 @@ describe('storage', () => {
     }
   });
 
-  test('that has other files than those of the position is an error', async () => {
+  test('whose files differ from those of the position causes an error', async () => {
     const folder = await folderWith({ a: content });
     const reader = tfrecords(folder).read({ storage });
     await reader.next();
@@ -482,7 +482,7 @@ describe('storage', () => {
 });
 
 describe('files', () => {
-  test('are named by patterns, folders and lists, without what is hidden', async () => {
+  test('are named by patterns, folders and lists, and hidden files are left out', async () => {
     const folder = await folderWith({ 'part-0': 'a', 'part-1': 'b', 'other-1': 'c', _SUCCESS: '', '.part-0.crc': 'x', 'odd [1]?': 'd' });
     const names = async (patterns: string | string[]) =>
       (await files(patterns).toArray({ storage })).map(({ uri }) => decodeURIComponent(uri.slice(uri.lastIndexOf('/') + 1)));
@@ -496,7 +496,7 @@ describe('files', () => {
     await expect(names(`${folder}/none-*`)).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  test('come whole', async () => {
+  test('are read whole', async () => {
     const folder = await folderWith(Object.fromEntries(numbers(30).map((index) => [`f${10 + index}`, `content ${index}`])));
     const contents = await binaryFiles(folder).toArray({ storage });
     expect(contents.map(({ bytes }) => bytes.toString())).toEqual(numbers(30).map((index) => `content ${index}`));
@@ -522,7 +522,7 @@ describe('cache', () => {
     expect(second.sort((a, b) => a.value - b.value)).toEqual(first.sort((a, b) => a.value - b.value));
   });
 
-  test('of a program that was killed is removed by the next one in its place', async () => {
+  test('of a killed program is removed by the next program in the same folder', async () => {
     const folder = await folderWith();
     const { pid } = spawnSync('true');
     const [left, living] = [join(folder, `.tony-ts-dataset-${pid}-abcdef`), join(folder, `.tony-ts-dataset-${process.ppid}-abcdef`)];
@@ -533,7 +533,7 @@ describe('cache', () => {
     expect(names).toContain(`.tony-ts-dataset-${process.ppid}-abcdef`);
   });
 
-  test('that is damaged or too small is left for the source', async () => {
+  test('is discarded for the source when it is damaged or exceeds maxBytes', async () => {
     const folder = await folderWith();
     const pattern = await recordFiles([500, 500]);
     const dataset = tfrecords(pattern).map(String).cache({ disk: true, folder });
@@ -553,7 +553,7 @@ describe('cache', () => {
 });
 
 describe('the TFRecord writer', () => {
-  test('writes sharded names, whole or not at all', async () => {
+  test('writes all shards under sharded names, or none', async () => {
     const folder = await folderWith();
     const records = numbers(1000).map((index) => Buffer.from(`record ${index}`));
     const { uris } = await writeTfRecords(storage, `file://${folder}/train`, records, { shards: 3, compression: 'gzip' });
@@ -571,7 +571,7 @@ describe('the TFRecord writer', () => {
 });
 
 describe('tf.data', () => {
-  test('gives and takes datasets, and leaks nothing', async () => {
+  test('converts datasets in both directions without leaking tensors', async () => {
     const before = tf.memory().numTensors;
     const batches = fromArray(numbers(5).map((value) => ({ xs: [value], ys: value * 2 })))
       .batch(2)
@@ -593,8 +593,8 @@ describe('tf.data', () => {
   });
 });
 
-describe('options that make no sense', () => {
-  test('are refused', () => {
+describe('invalid options', () => {
+  test('are rejected', () => {
     expect(() => fromArray([1]).batch(0)).toThrow('batch size is 0');
     expect(() => fromArray([1]).shuffle(1.5)).toThrow('bufferSize is 1.5');
     expect(() => fromArray([1]).shard(2, 2)).toThrow('no shard 2 of 2');

@@ -11,7 +11,7 @@ const storage = new FileStorage();
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
 
 describe('zip', () => {
-  test('pairs elements by their places, for any number of ranks, as long as the shortest dataset', async () => {
+  test('pairs elements by position, for any number of ranks, up to the end of the shortest dataset', async () => {
     const [many, few] = [fromArray(numbers(1000)), fromArray(numbers(700)).map((value) => `t${value}`)];
     for (const count of [1, 3]) {
       const shares = await Promise.all(numbers(count).map((index) => zip({ many, few }).toArray({ storage, share: { index, count } })));
@@ -28,7 +28,7 @@ describe('zip', () => {
     ]);
   });
 
-  test('takes batches with batches only', async () => {
+  test('combines batches only with batches', async () => {
     const dataset = fromArray(numbers(10));
     expect(() => zip([dataset, dataset.batch(2)])).toThrow('batches');
     expect(() => dataset.concatenate(dataset.batch(2) as unknown as Dataset<number>)).toThrow('batches');
@@ -38,7 +38,7 @@ describe('zip', () => {
 });
 
 describe('concatenate', () => {
-  test('gives one dataset behind the other', async () => {
+  test('appends one dataset to the other', async () => {
     const dataset = fromArray([1, 2]).concatenate(fromArray([3]), fromArray<number>([]), fromArray([4, 5]));
     expect(await dataset.toArray({ storage })).toEqual([1, 2, 3, 4, 5]);
     expect(await dataset.repeat(2).toArray({ storage })).toHaveLength(10);
@@ -47,7 +47,7 @@ describe('concatenate', () => {
 
 describe('interleave', () => {
   // The example in the documentation of tf.data.Dataset.interleave.
-  test('takes turns as tf.data does', async () => {
+  test('alternates between datasets as tf.data does', async () => {
     const dataset = fromArray([1, 2, 3, 4, 5]).interleave((value) => fromArray(new Array<number>(6).fill(value)), {
       cycleLength: 2,
       blockLength: 4,
@@ -66,7 +66,7 @@ describe('interleave', () => {
     ]);
   });
 
-  test('gives every element of every dataset once, each dataset in its order', async () => {
+  test('yields every element of every dataset once, each dataset in its order', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat(12), { maxLength: 8 }),
@@ -90,7 +90,7 @@ describe('interleave', () => {
     );
   });
 
-  test('reads several files beside each other, and opens no more of them than it may', async () => {
+  test('reads several files concurrently, up to its limit of open files', async () => {
     const folder = await folderWith(
       Object.fromEntries(numbers(9).map((file) => [`f${file}`, tfRecordFile(numbers(20).map((record) => `${file}/${record}`))])),
     );
@@ -120,7 +120,7 @@ describe('interleave', () => {
     expect(open).toBe(0);
   });
 
-  test('says what is wrong with a dataset in it', async () => {
+  test('passes on the error of an inner dataset', async () => {
     const dataset = fromArray(['none']).interleave((name) => tfrecords(`/nowhere/${name}`));
     await expect(dataset.toArray({ storage })).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
@@ -132,7 +132,7 @@ describe('sampleFrom', () => {
     fromArray(numbers(1000)).map((value) => ({ of: 'b', value })),
   ];
 
-  test('draws by weight, gives each element once, and another order in each epoch', async () => {
+  test('draws by weight, yields each element once, and changes the order with the epoch', async () => {
     const mixed = sampleFrom(parts(), { weights: [3, 1] });
     const all = await mixed.toArray({ storage });
     const early = all.slice(0, 2000).filter(({ of }) => of === 'a').length;
@@ -149,7 +149,7 @@ describe('sampleFrom', () => {
     expect(await sampleFrom(parts(), { weights: [1, 0] }).toArray({ storage })).toHaveLength(3000);
   });
 
-  test('goes on anywhere exactly where it was, and is shared by ranks', async () => {
+  test('resumes at any position with exactly the remaining elements, and is divided among ranks', async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(3000), fc.integer({ min: 1, max: 3 }), fc.nat(2000), async (many, count, stop) => {
         const mixed = sampleFrom(parts(many), { weights: [2, 1] }).shuffle(20);
@@ -167,14 +167,14 @@ describe('sampleFrom', () => {
     );
   });
 
-  test('refuses what makes no sense', () => {
+  test('rejects invalid arguments', () => {
     expect(() => sampleFrom([])).toThrow('0 datasets');
     expect(() => sampleFrom(parts(), { weights: [1] })).toThrow('2 datasets and 1 weights');
     expect(() => sampleFrom(parts(), { weights: [1, -1] })).toThrow('negative');
   });
 });
 
-describe('what needs the same elements for each reader, or in each pass, refuses to be dispatched', () => {
+describe('operations that need the same elements on each reader or in each pass reject dispatch()', () => {
   const all = () => fromArray(numbers(9));
   test.each<[string, (given: Dataset<number>) => Dataset<unknown>]>([
     ['cache', (given) => given.cache()],
@@ -189,7 +189,7 @@ describe('what needs the same elements for each reader, or in each pass, refuses
     }
   });
 
-  test('interleave is dispatched by its elements alone', async () => {
+  test('interleave() supports dispatch() on its result, not on its inner datasets', async () => {
     await expect(
       all()
         .interleave(() => all().dispatch())

@@ -84,7 +84,7 @@ test('invalid bytes stop the reader, and later bytes are ignored', () => {
   }
 });
 
-test('no memory is allocated by the length in a header', () => {
+test('the reader allocates no memory for the length that a header claims', () => {
   const claims = encodeFrame('ask', 1, new Uint8Array(0), 0);
   claims.writeUInt32LE(MAX_HEAD_BYTES + 1, 12);
   const { reader: under, broken } = reader();

@@ -44,7 +44,7 @@ test('no server holds much more than its share', () => {
   );
 });
 
-test('a small model is not split, a large layer is', () => {
+test('the layout splits a large layer and leaves a small model whole', () => {
   expect(layOut([400, 16, 12_800, 32, 5120, 10], 2, [])).toEqual([
     [{ variable: 2, from: 0, count: 12_800 }],
     [

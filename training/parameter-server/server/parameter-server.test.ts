@@ -144,7 +144,7 @@ const OPTIMIZERS: Record<string, () => tf.Optimizer> = {
   rmsprop: () => tf.train.rmsprop(0.01, 0.9, 0.5),
 };
 
-describe('one worker with parameter servers trains as without them', () => {
+describe('one worker with parameter servers trains like one without', () => {
   test.each(Object.keys(OPTIMIZERS))('%s', async (name) => {
     const make = OPTIMIZERS[name] as () => tf.Optimizer;
     const alone = model(make());
@@ -167,7 +167,7 @@ describe('one worker with parameter servers trains as without them', () => {
     expect(distance(flat(remote), flat(alone))).toBe(0);
   });
 
-  test('with layers that are placed', async () => {
+  test('with layers placed on chosen servers', async () => {
     const alone = model(tf.train.adam(0.01));
     await trainAlone(alone, { epochs: 1, batchSize: 60 });
     const world = await start({ workers: 1, servers: 3 });
@@ -229,7 +229,7 @@ function expectClose(one: readonly number[][], other: readonly number[][]): void
   expect(distance(one.flat(), other.flat())).toBeLessThan(1e-6);
 }
 
-describe('several fits of one compiled model keep what its optimizer has gathered, as TensorFlow.js does', () => {
+describe('several fits of one compiled model keep the state of its optimizer, as in TensorFlow.js', () => {
   test.each(Object.keys(OPTIMIZERS))('%s', async (name) => {
     const make = OPTIMIZERS[name] as () => tf.Optimizer;
     const [alone, remote] = [model(make()), model(make())];
@@ -247,7 +247,7 @@ describe('several fits of one compiled model keep what its optimizer has gathere
     expectClose(weightsOf(remote), weightsOf(alone));
   });
 
-  test('with a layer that is frozen between them, and thawed again', async () => {
+  test('with a layer that is frozen for one fit and unfrozen for the next', async () => {
     for (const make of [() => tf.train.momentum(0.05, 0.9), () => tf.train.adam(0.01)]) {
       const [alone, remote] = [model(make()), model(make())];
       const world = await start({ workers: 1, servers: 2 });
@@ -274,7 +274,7 @@ describe('several fits of one compiled model keep what its optimizer has gathere
     expect((models[1] as tf.LayersModel).optimizer.iterations).toBe(4);
   });
 
-  test('a worker that is replaced between two of them', async () => {
+  test('with a worker that is replaced between two fits', async () => {
     const world = await start({ workers: 1, servers: 2 });
     const [alone, remote] = [model(tf.train.adam(0.01)), model(tf.train.adam(0.01))];
     await trainPlainly(alone, 2);
@@ -286,7 +286,7 @@ describe('several fits of one compiled model keep what its optimizer has gathere
   });
 });
 
-describe('each update is applied at the rate that fit has chosen for it', () => {
+describe('a server applies each update at the learning rate of fit', () => {
   /** A weight that each update of sgd increases by the learning rate. */
   const mover = (rate = 1) => {
     const made = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1], useBias: false, kernelInitializer: 'zeros' })] });
@@ -298,7 +298,7 @@ describe('each update is applied at the rate that fit has chosen for it', () => 
     y: { values: new Float32Array(40), shape: [40, 1] },
   };
 
-  test.each([null, 0, 2])('also those of a worker that is faster than the chief (staleness %s)', async (staleness) => {
+  test.each([null, 0, 2])('also when a worker is ahead of the chief (staleness %s)', async (staleness) => {
     const world = await start({ workers: 2, servers: 2, staleness });
     const models = [mover(), mover()];
     const steps = [0, 0];
@@ -321,7 +321,7 @@ describe('each update is applied at the rate that fit has chosen for it', () => 
     for (const each of models) expect(flat(each)[0]).toBeCloseTo(0.02, 6);
   });
 
-  test('by the schedule of the worker that makes it, at its own step', async () => {
+  test('by the schedule and step of the worker that pushes it', async () => {
     const world = await start({ workers: 2, servers: 2 });
     const models = [mover(), mover()];
     const learningRate: FitOptions['learningRate'] = ({ step, initial }) => (step < 5 ? 0.001 : initial / 100);
@@ -329,7 +329,7 @@ describe('each update is applied at the rate that fit has chosen for it', () => 
     expect(flat(models[0] as tf.LayersModel)[0]).toBeCloseTo(2 * (5 * 0.001 + 5 * 0.01), 6);
   });
 
-  test('when training goes on from a checkpoint', async () => {
+  test('when training resumes from a checkpoint', async () => {
     const checkpoints = await folder();
     const options: FitOptions = { batchSize: 2, learningRate: ({ step }) => (step < 10 ? 0.001 : 0.0001) };
     const first = await start({ workers: 2, servers: 2, checkpoints });
@@ -341,13 +341,13 @@ describe('each update is applied at the rate that fit has chosen for it', () => 
   });
 });
 
-test('an optimizer of the program’s own is refused', async () => {
+test('a custom optimizer is rejected', async () => {
   class Own extends tf.SGDOptimizer {}
   const world = await start({ workers: 1, servers: 1 });
   await expect(fitModel(world.worker(0), model(new Own(0.1)), data)).rejects.toThrow('parameter servers do not support the optimizer Own');
 });
 
-test('with staleness 0 workers step on equal weights, and sgd sums what they push', async () => {
+test('with staleness 0 workers step on equal weights, and sgd sums their gradients', async () => {
   const alone = model(tf.train.sgd(0.1));
   await trainAlone(alone, { epochs: 2, batchSize: 24, seed: 3 });
   const world = await start({ workers: 3, servers: 2, staleness: 0 });
@@ -372,7 +372,7 @@ test('with staleness 0 workers step on equal weights, and sgd sums what they pus
   expect(distance(flat(models[0] as tf.LayersModel), flat(alone))).toBeLessThan(1e-6);
 });
 
-test.each([null, 2])('workers at their own pace end with equal weights (staleness %s)', async (staleness) => {
+test.each([null, 2])('workers at different speeds end with equal weights (staleness %s)', async (staleness) => {
   const world = await start({ workers: 3, servers: 2, staleness });
   const models = [0, 1, 2].map((rank) => model(tf.train.sgd(0.05), 7 + rank));
   const steps = [0, 0, 0];
@@ -406,7 +406,7 @@ test.each([null, 2])('workers at their own pace end with equal weights (stalenes
   }
 });
 
-test('a last batch that is not enough for all leaves some without examples', async () => {
+test('a last batch that is too small for all workers leaves some without examples', async () => {
   const world = await start({ workers: 2, servers: 2, staleness: 1 });
   const part: TrainingData = {
     x: { values: values.subarray(0, 84), shape: [21, 4] },
@@ -423,7 +423,7 @@ test('a last batch that is not enough for all leaves some without examples', asy
   expect(flat(models[1] as tf.LayersModel)).toEqual(flat(models[0] as tf.LayersModel));
 });
 
-test('a worker that wants to stop ends the training of all, each as soon as it hears of it', async () => {
+test('a worker that stops ends the training of all within a few steps', async () => {
   const checkpoints = await folder();
   const world = await start({ workers: 2, servers: 2, staleness: 1, checkpoints });
   const models = [0, 1].map(() => model(tf.train.sgd(0.01)));
@@ -450,7 +450,7 @@ test('a worker that wants to stop ends the training of all, each as soon as it h
 });
 
 describe('checkpoints', () => {
-  test('a new generation goes on where the one before was, with another number of servers', async () => {
+  test('a new generation resumes from the previous one, with another number of servers', async () => {
     const undisturbed = model(tf.train.adam(0.01), 5, 6000);
     await trainAlone(undisturbed, { epochs: 3, batchSize: 16 });
 
@@ -479,7 +479,7 @@ describe('checkpoints', () => {
     expect(distance(flat(trained), flat(undisturbed))).toBe(0);
   });
 
-  test('all-reduce goes on from what parameter servers have left, and they from what it has', async () => {
+  test('all-reduce resumes from a checkpoint of parameter servers, and parameter servers from one of all-reduce', async () => {
     const undisturbed = model(tf.train.adam(0.01), 5, 6000);
     await trainAlone(undisturbed, { epochs: 3, batchSize: 16 });
 
@@ -499,7 +499,7 @@ describe('checkpoints', () => {
     expect(distance(flat(last), flat(undisturbed))).toBe(0);
   });
 
-  test('weights that are not trained are the chief’s', async () => {
+  test('all workers end with the untrained weights of the chief', async () => {
     const make = (seed: number) => {
       const made = tf.sequential();
       made.add(
@@ -528,7 +528,7 @@ describe('checkpoints', () => {
     expect(await store.manifest((await store.steps())[0] ?? 0)).toMatchObject({ generation: 1, position: { final: true } });
   });
 
-  test('a damaged one is skipped, one of another model is refused', async () => {
+  test('workers skip a damaged checkpoint and reject one of another model', async () => {
     const checkpoints = await folder();
     const world = await start({ workers: 1, servers: 2, checkpoints, everySteps: 4 });
     await fitModel(world.worker(0), model(), data, { epochs: 2, batchSize: 20 });
@@ -546,7 +546,7 @@ describe('checkpoints', () => {
   });
 });
 
-describe('when somebody dies', () => {
+describe('when a process fails', () => {
   const dieAt = (step: number): FitOptions['callbacks'] => ({
     onBatchEnd: (_batch, logs) => {
       if ((logs as { step?: number }).step === step) {
@@ -555,7 +555,7 @@ describe('when somebody dies', () => {
     },
   });
 
-  test.each([null, 1])('a worker is replaced alone, and goes on where it was (staleness %s)', async (staleness) => {
+  test.each([null, 1])('a worker is replaced alone, and resumes at its position (staleness %s)', async (staleness) => {
     const world = await start({ workers: 2, servers: 2, staleness });
     const options = { epochs: 3, batchSize: 10 };
     const models = [model('sgd'), model('sgd')];
@@ -629,7 +629,7 @@ describe('when somebody dies', () => {
     expect(chief.reports).toContainEqual({ type: 'checkpoint', step: 18 });
   });
 
-  test('a worker is replaced after all have ended: it passes through the run again', async () => {
+  test('a worker that is replaced after the end of the run ends with the same weights', async () => {
     const world = await start({ workers: 2, servers: 2 });
     const options = { epochs: 2, batchSize: 20 };
     const models = [model('adam'), model('adam')];
@@ -647,7 +647,7 @@ describe('when somebody dies', () => {
     }
   });
 
-  test('not through one that has ended long ago', async () => {
+  test('a worker cannot be replaced in a run that ended several runs ago', async () => {
     const world = await start({ workers: 1, servers: 1 });
     const worker = world.worker(0);
     for (let run = 1; run <= 8; run++) {
@@ -659,7 +659,7 @@ describe('when somebody dies', () => {
     });
   });
 
-  test('a lost server is told at once; asks wait, and throw after the grace', async () => {
+  test('a worker reports a lost server immediately; its requests wait and fail after the grace period', async () => {
     const world = await start({ workers: 1, servers: 2 });
     const worker = world.worker(0);
     const training = fitModel(worker, model('sgd'), data, {
@@ -674,7 +674,7 @@ describe('when somebody dies', () => {
     await expect(training).rejects.toMatchObject({ code: 'PEER_LOST', message: expect.stringMatching(/^parameter server 1/) });
   });
 
-  test('nothing goes on trying to write the checkpoint of a run that has failed', async () => {
+  test('the checkpoint of a failed run is not retried', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     cleanups.push(() => vi.useRealTimers());
     let tries: number | null = null;
@@ -703,7 +703,7 @@ describe('when somebody dies', () => {
     expect(tries).toBe(2);
   });
 
-  test('workers die at any step, again and again, and are replaced: all end, with equal weights', { timeout: 60_000 }, async () => {
+  test('all workers end with equal weights although workers fail at any step and are replaced', { timeout: 60_000 }, async () => {
     const schedule = fc.record({
       workers: fc.integer({ min: 1, max: 3 }),
       servers: fc.integer({ min: 1, max: 3 }),
@@ -739,7 +739,7 @@ describe('when somebody dies', () => {
     );
   });
 
-  test('a server dies at any step: the next generation comes to the very same bits', { timeout: 60_000 }, async () => {
+  test('a new generation ends like an uninterrupted run after a server fails at any step', { timeout: 60_000 }, async () => {
     const options = { epochs: 3, batchSize: 20 };
     const undisturbed = model(tf.train.adam(0.01));
     await trainAlone(undisturbed, options);

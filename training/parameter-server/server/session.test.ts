@@ -83,7 +83,7 @@ const PREPARE: Extract<Ask, { ask: 'prepare' }> = {
 const WEIGHTS = new Uint8Array(new Float32Array([1, 2]).buffer);
 const NOTHING = new Uint8Array(0);
 
-test('a worker is held while its server reads and writes checkpoints', async () => {
+test('a server holds its worker while it reads and writes checkpoints', async () => {
   const dir = fileUri(await folder());
   const { session, client } = start(dir);
   const store = new CheckpointStore(new FileStorage(), dir);
@@ -113,7 +113,7 @@ test('a worker is held while its server reads and writes checkpoints', async () 
   await handled;
 });
 
-test('the copy that is being written is kept while further captures arrive', async () => {
+test('a server keeps the captured copy that it writes while further captures arrive', async () => {
   const dir = fileUri(await folder());
   const { session, client } = start(dir);
   const store = new CheckpointStore(new FileStorage(), dir);
@@ -130,7 +130,7 @@ test('the copy that is being written is kept while further captures arrive', asy
   await expect(write(8)).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
 });
 
-test("only the job's own checkpoint folder is written and read", async () => {
+test('a server reads and writes only the checkpoint folder of its job', async () => {
   const own = fileUri(await folder());
   const other = await folder();
   const { session, client } = start(own);
@@ -171,7 +171,7 @@ describe('workers that meet for a checkpoint', () => {
     return { session, chief, other };
   }
 
-  test('wait for each other, and for the chief to part', async () => {
+  test('wait for each other, and then for the chief to end the meeting', async () => {
     const { session, chief, other } = await inStep();
     await session.handle(chief, 5, meet, NOTHING);
     expect(chief.answers.has(5)).toBe(false);
@@ -184,7 +184,7 @@ describe('workers that meet for a checkpoint', () => {
     expect(chief.answers.get(7)).toEqual({ positions: [position, position] });
   });
 
-  test('do not wait for a worker whose next push needs theirs: a replaced worker counts steps differently', async () => {
+  test('do not wait for a worker whose next push depends on them: a replaced worker counts steps differently', async () => {
     const { session, chief, other } = await inStep();
     await session.handle(chief, 5, meet, NOTHING);
     await session.handle(other, 5, PUSH, NOTHING);

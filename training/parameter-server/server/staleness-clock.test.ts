@@ -56,7 +56,7 @@ test('no worker is further ahead of a live one than the staleness allows', () =>
   );
 });
 
-test('once lost workers are given up, at least one worker may begin', () => {
+test('at least one worker may begin after the clock has given up lost workers', () => {
   const world = fc.integer({ min: 1, max: 6 }).chain((workers) => fc.tuple(fc.constant(workers), fc.nat(4), happenings(workers)));
   fc.assert(
     fc.property(world, ([workers, staleness, each]) => {
@@ -85,7 +85,7 @@ test('asynchronous workers never wait', () => {
   expect(clock.over).toBe(false);
 });
 
-test('a worker that has been given up does not delay the others when it returns', () => {
+test('a worker that was given up does not delay the others when it returns', () => {
   const clock = new StalenessClock(2, 1);
   clock.join(0);
   clock.join(1);

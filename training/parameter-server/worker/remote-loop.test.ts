@@ -96,8 +96,8 @@ const OPTIMIZERS: Record<string, () => tf.Optimizer> = {
   rmsprop: () => tf.train.rmsprop(0.01, 0.9, 0.5),
 };
 
-describe('a loop of one worker comes to what TensorFlow.js comes to alone', () => {
-  test.each(Object.keys(OPTIMIZERS))('%s, with two heads in turn and a variable that is frozen for a while', async (name) => {
+describe('a loop of one worker with servers equals plain TensorFlow.js', () => {
+  test.each(Object.keys(OPTIMIZERS))('%s, with two alternating heads and a variable that is temporarily frozen', async (name) => {
     await compare(async (trainer, settle) => {
       const optimizer = (OPTIMIZERS[name] as () => tf.Optimizer)();
       const [body, one, other] = [variable(1, 2, 3), variable(4, 5), variable(6)];
@@ -110,7 +110,7 @@ describe('a loop of one worker comes to what TensorFlow.js comes to alone', () =
     });
   });
 
-  test('with lists that change from step to step', async () => {
+  test('with lists of variables that change from step to step', async () => {
     await compare(async (trainer) => {
       const optimizer = tf.train.sgd(0.1);
       const [one, other] = [variable(1, 2), variable(3, 4, 5)];
@@ -124,7 +124,7 @@ describe('a loop of one worker comes to what TensorFlow.js comes to alone', () =
     });
   });
 
-  test('with two optimizers on variables of their own, and on the same ones', async () => {
+  test('with two optimizers on separate and on the same variables', async () => {
     await compare(async (trainer, settle) => {
       const [adam, momentum] = [tf.train.adam(0.05), tf.train.momentum(0.05, 0.5)];
       const [one, other] = [variable(1, 2), variable(3)];
@@ -138,7 +138,7 @@ describe('a loop of one worker comes to what TensorFlow.js comes to alone', () =
     });
   });
 
-  test('with values that the program assigns, as clipping does', async () => {
+  test('with values that the program assigns, such as clipped weights', async () => {
     await compare(async (trainer, settle) => {
       const optimizer = tf.train.momentum(0.2, 0.9);
       const [one, other] = [variable(1, 2), variable(3)];
@@ -152,7 +152,7 @@ describe('a loop of one worker comes to what TensorFlow.js comes to alone', () =
     });
   });
 
-  test('with variables that are disposed, and others for the same optimizer', async () => {
+  test('with disposed variables, and new ones for the same optimizer', async () => {
     await compare(async (trainer) => {
       const optimizer = tf.train.sgd(0.1);
       const stays = variable(5, 6);
@@ -167,7 +167,7 @@ describe('a loop of one worker comes to what TensorFlow.js comes to alone', () =
     });
   });
 
-  test('step by step, when slots are settled in between', async () => {
+  test('after each step, when the worker settles slots between steps', async () => {
     await compare(async (trainer, settle) => {
       const optimizer = tf.train.adam(0.1);
       const one = variable(1, 2);
@@ -179,7 +179,7 @@ describe('a loop of one worker comes to what TensorFlow.js comes to alone', () =
     });
   });
 
-  test('at the learning rate of each step', async () => {
+  test('with a learning rate that changes with each step', async () => {
     await compare(async (trainer) => {
       const [sgd, adam] = [tf.train.sgd(0.1), tf.train.adam(0.1)];
       const one = variable(1, 2);
@@ -194,7 +194,7 @@ describe('a loop of one worker comes to what TensorFlow.js comes to alone', () =
   });
 });
 
-test('step, fit, step and fit by one optimizer', async () => {
+test('one optimizer may alternate between step and fit', async () => {
   const values = Float32Array.from({ length: 40 }, (_, index) => Math.sin(index));
   const data: TrainingData = { x: { values, shape: [20, 2] }, y: { values: values.subarray(0, 20), shape: [20, 1] } };
   const [x, y] = [tf.tensor2d(values, [20, 2]), tf.tensor2d(values.subarray(0, 20), [20, 1])];
@@ -231,7 +231,7 @@ test('step, fit, step and fit by one optimizer', async () => {
   }
 });
 
-test('weights and slots can be taken at any time, for a checkpoint', async () => {
+test('weights and slots can be read after any step, for a checkpoint', async () => {
   const worker = (await start(1, 3))();
   const [served, alone] = [tf.train.adam(0.1), tf.train.adam(0.1)];
   const [one, other] = [variable(1, 2), variable(1, 2)];
@@ -243,7 +243,7 @@ test('weights and slots can be taken at any time, for a checkpoint', async () =>
   }
 });
 
-test('a rate that is no number is refused before anything is stepped by it', async () => {
+test('a NaN learning rate is rejected before a step uses it', async () => {
   const worker = (await start(1, 1))();
   const [one, optimizer] = [variable(1, 2), tf.train.sgd(0.1)];
   optimizer.setLearningRate(Number.NaN);
@@ -256,7 +256,7 @@ test('a rate that is no number is refused before anything is stepped by it', asy
 });
 
 describe('several workers', () => {
-  test('that have made other things before name their variables otherwise', async () => {
+  test('agree on variables although their names differ', async () => {
     const make = await start(2, 1);
     const [chief, other] = [make(0), make(1)];
     const build = () => tf.sequential({ layers: [tf.layers.dense({ name: 'head', units: 1, inputShape: [1] })] });
@@ -270,7 +270,7 @@ describe('several workers', () => {
     expect(valuesOf(...second)).toEqual(valuesOf(...first));
   });
 
-  test('in step begin with what rank 0 has, also with variables that are made late', async () => {
+  test('in step start with the values of rank 0, also for variables created later', async () => {
     const make = await start(2, 2, 0);
     const seen: number[][][] = [[], []];
     await Promise.all(
@@ -294,7 +294,7 @@ describe('several workers', () => {
     expect(seen[0]?.[4]?.slice(3)).toEqual([10, 20, 30]);
   });
 
-  test('end with equal weights and slots, however far apart they were', async () => {
+  test('end with equal weights and slots, for any difference in their number of steps', async () => {
     const make = await start(3, 2);
     const ends = await Promise.all(
       [0, 1, 2].map(async (rank) => {
@@ -311,7 +311,7 @@ describe('several workers', () => {
     expect(ends[0]?.at(-1)).toEqual([4 + 9 + 14]);
   });
 
-  test('with variables of other shapes than rank 0 are told which', async () => {
+  test('receive an error that names the variable whose shape differs from rank 0', async () => {
     const make = await start(2, 2);
     const [chief, other] = [make(0), make(1)];
     const named = (name: string, ...values: number[]) => {
@@ -328,7 +328,7 @@ describe('several workers', () => {
     });
   });
 
-  test('are told of a variable that rank 0 does not train', async () => {
+  test('receive an error that names a variable that rank 0 does not train', async () => {
     const make = await start(2, 1);
     const [chief, other] = [make(0), make(1)];
     const [one, same] = [variable(1), variable(1)];
@@ -343,7 +343,7 @@ describe('several workers', () => {
     await refused;
   });
 
-  test('and one that is replaced goes on with what the servers hold', async () => {
+  test('can be replaced: the replacement continues with the values on the servers', async () => {
     const make = await start(1, 2);
     const [first, optimizer] = [variable(1, 2), tf.train.momentum(0.05, 0.9)];
     const dying = make();
@@ -377,7 +377,7 @@ test('a worker without examples takes part without computing, and changes nothin
   expect(valuesOf(weight)).toEqual(before);
 });
 
-test('what a program disposes is freed on the servers too', async () => {
+test('servers free the variables and optimizers that a program disposes', async () => {
   const worker = (await start(1, 2))();
   const stays = variable(1, 2);
   const forever = tf.train.sgd(0.1);

@@ -186,14 +186,14 @@ function expectClose(one: readonly number[], other: readonly number[], digits = 
 }
 
 describe('a GAN of one worker', () => {
-  test('comes to what all-reduce comes to', async () => {
+  test('ends with the same weights as all-reduce', async () => {
     const [served] = await byServers({}, gan());
     const [ring] = await byRing({}, gan());
     expectClose(served?.weights ?? [], ring?.weights ?? [1]);
     expect(served?.steps).toBe(20);
   });
 
-  test('goes on after it was killed as if nothing had happened', async () => {
+  test('resumes after a kill as if uninterrupted', async () => {
     const [undisturbed] = await byServers({ dir: await folder() }, gan());
     const dir = await folder();
     await expect(byServers({ dir }, gan(7))).rejects.toThrow(Killed);
@@ -204,7 +204,7 @@ describe('a GAN of one worker', () => {
     expect(again).toEqual({ ...undisturbed, taken: [] });
   });
 
-  test('goes on from a checkpoint of all-reduce, and all-reduce from one of servers', async () => {
+  test('resumes from a checkpoint of all-reduce, and all-reduce from one of servers', async () => {
     const [undisturbed] = await byRing({ dir: await folder() }, gan());
     const [one, other] = [await folder(), await folder()];
     await expect(byRing({ dir: one }, gan(7))).rejects.toThrow(Killed);
@@ -218,7 +218,7 @@ describe('a GAN of one worker', () => {
   });
 });
 
-test('one worker computes what plain TensorFlow.js computes', async () => {
+test('one worker computes the same as plain TensorFlow.js', async () => {
   const optimizers = () => [tf.train.adam(0.02), tf.train.momentum(0.01, 0.9)] as const;
   const make = () => tf.sequential({ layers: [dense(4, 1, { inputShape: [3] }), dense(1, 2)] });
   const lossOf = (model: tf.LayersModel, xs: tf.Tensor) => tf.mean(tf.square(tf.sub(model.apply(xs) as tf.Tensor, 0.5))) as tf.Scalar;
@@ -262,7 +262,7 @@ const inStep =
     return { weights: [...variable.dataSync(), ...fixed.dataSync()], steps: loop.steps, taken };
   };
 
-test('two workers in step go on after they were killed as if nothing had happened, and end equal', async () => {
+test('two workers in step resume after a kill as if uninterrupted, and end with equal weights', async () => {
   const job = { workers: 2, staleness: 0 };
   const undisturbed = await byServers({ ...job, dir: await folder() }, inStep());
   const dir = await folder();
@@ -277,7 +277,7 @@ test('two workers in step go on after they were killed as if nothing had happene
   }
 });
 
-test('stop() on one worker ends all, and the loop stays over after a restart', async () => {
+test('stop() on one worker ends all workers, and the loop stays ended after a restart', async () => {
   const program =
     (stops: boolean) =>
     async ({ rank, open, reports }: World) => {
@@ -347,7 +347,7 @@ describe('a worker that is replaced alone', () => {
     [1, null],
     [0, 0],
     [1, 0],
-  ])('rank %i, staleness %j, goes on where it was last heard of', async (dying, staleness) => {
+  ])('rank %i, staleness %j, resumes at its last reported position', async (dying, staleness) => {
     const process = await start({ workers: 2, staleness, dir: await folder() });
     const [before, after, others]: [number[], number[], number[]] = [[], [], []];
     const other = program(-1, others)(process(1 - dying));
@@ -361,7 +361,7 @@ describe('a worker that is replaced alone', () => {
     expect(value).toEqual(otherValue);
   });
 
-  test('after the loop is over finds its end', async () => {
+  test('after the end of the loop takes no step', async () => {
     const process = await start({ workers: 2, dir: await folder() });
     const taken: number[] = [];
     const ends = await Promise.all([0, 1].map((rank) => program(-1, [])(process(rank))));
@@ -371,7 +371,7 @@ describe('a worker that is replaced alone', () => {
   });
 });
 
-test('steps of the program before the loop are settled, and two loops follow each other', async () => {
+test('steps before the loop are settled, and two loops run in sequence', async () => {
   const process = await start({ workers: 2, dir: await folder() });
   const ends = await Promise.all(
     [0, 1].map(async (rank) => {
