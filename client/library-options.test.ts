@@ -65,6 +65,6 @@ test.each<[string, () => unknown]>([
   await expect((async () => call())()).rejects.toMatchObject({ code: 'USAGE', message });
 });
 
-test('options that a function has pass, with undefined for those that are left out', () => {
+test('checkOptions accepts known options and undefined values', () => {
   checkOptions<{ a?: number | undefined; b?: number }>('f', { a: undefined }, { a: true, b: true });
 });

@@ -15,7 +15,7 @@ test.each([
   ['python3 -m trainer --config=conf.yaml', 'conf.yaml'],
   ['node "my file.ts"', 'my file.ts'],
   ['cat <conf.yaml', 'conf.yaml'],
-])('%s names %s', (command, file) => {
+])('the command %s names the file %s', (command, file) => {
   expect(beside(command)).toBe(file);
 });
 
@@ -29,16 +29,16 @@ test.each([
   'node $HOME/train.ts',
   'node missing.ts',
   'node --input-type=module --eval "import \'tony-ts/training\'"',
-])('%s names no file beside it', (command) => {
+])('the command %s names no file in the folder', (command) => {
   expect(beside(command)).toBeUndefined();
 });
 
-test('a home folder and those above it are too wide to be sent by default', () => {
+test('a home folder and its parent folders are too wide as a default source', () => {
   expect(['/home/alice', '/home', '/'].map((folder) => isTooWide(folder, '/home/alice'))).toEqual([true, true, true]);
   expect(['/home/alice/job', '/home/bob', '/srv/jobs'].map((folder) => isTooWide(folder, '/home/alice'))).toEqual([false, false, false]);
 });
 
-test('a home folder is too wide by its other name too', () => {
+test('a home folder is too wide also when reached through a link', () => {
   const root = mkdtempSync(join(tmpdir(), 'tony-ts-home-'));
   onTestFinished(() => rmSync(root, { recursive: true }));
   mkdirSync(join(root, 'disk', 'alice', 'job'), { recursive: true });
@@ -48,7 +48,7 @@ test('a home folder is too wide by its other name too', () => {
   expect(wide('disk/alice/job', 'home/alice')).toBe(false);
 });
 
-test('a folder like /tmp, which users share, is too wide', () => {
+test('a shared folder such as /tmp is too wide', () => {
   const shared = mkdtempSync(join(tmpdir(), 'shared-'));
   onTestFinished(() => rmSync(shared, { recursive: true, force: true }));
   expect(isTooWide(shared, '/home/alice')).toBe(false);

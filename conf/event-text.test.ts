@@ -3,7 +3,7 @@ import { describeEnd, describeEntry, describeFailure } from './event-text.ts';
 import { taskFailure } from './job-status.fixture.ts';
 import { type FailureCause, taskFailureSchema } from './task-failure.ts';
 
-test('the end of a program names the code or the signal', () => {
+test('describeEnd names the exit code or the signal', () => {
   expect(describeEnd({ code: 3, signal: null })).toBe('exited with code 3');
   expect(describeEnd({ code: 127, signal: null })).toMatch(/^exited with code 127 \(command not found: check the spelling/);
   expect(describeEnd({ code: null, signal: 'SIGKILL' })).toBe('was killed by SIGKILL');
@@ -26,12 +26,12 @@ const failures: readonly (readonly [FailureCause, string])[] = [
   [{ kind: 'impossible', reason: 'no node is so large' }, 'no node is so large'],
 ];
 
-test.each(failures)('a stored failure of %j keeps its sentence', (cause, sentence) => {
+test.each(failures)('describeFailure gives the expected sentence for the stored cause %j', (cause, sentence) => {
   const stored = taskFailureSchema.parse(JSON.parse(JSON.stringify(taskFailure({ cause, node: 'n1:1' }))));
   expect(describeFailure(stored, 'worker')).toBe(sentence);
 });
 
-test('the text of an event contains its facts', () => {
+test('describeEntry includes the facts of an event', () => {
   const entry = { at: 0, event: 'task-failed', role: 'worker', index: 0 };
   const failure = taskFailure({ lines: ['Error: x', '    at y'] });
   expect(describeEntry({ ...entry, failure })).toBe('its program exited with code 3\nLast lines of its stderr:\nError: x\n    at y');

@@ -3,7 +3,7 @@ import { explainKey } from './explain-key.ts';
 import { jobJsonSchema } from './job-schema.ts';
 import { siteJsonSchema } from './site.ts';
 
-test('a key is explained by its place, whatever a role is called', () => {
+test("explains a key by its path, whatever the role's name", () => {
   expect(explainKey(jobJsonSchema(), 'roles.worker.restart.maxRestarts')).toMatchObject({
     description: expect.stringContaining('Maximum number of restarts of each task'),
     value: 'a whole number from 0 to 10000',
@@ -14,11 +14,11 @@ test('a key is explained by its place, whatever a role is called', () => {
   expect(explainKey(siteJsonSchema(), 'quotas.queues.research.roles.worker.task.gpus')?.description).toContain('yarn.io/gpu');
 });
 
-test('a key that holds others names them', () => {
+test('lists the keys below a key', () => {
   expect(explainKey(jobJsonSchema(), 'checkpoint')?.children.map(({ key }) => key)).toEqual(['dir', 'every', 'keep']);
   expect(explainKey(jobJsonSchema(), '')?.children.map(({ key }) => key)).toContain('strategy');
 });
 
-test.each(['nothing', 'queue.more', 'checkpoint.nothing'])('%s is no key', (key) => {
+test.each(['nothing', 'queue.more', 'checkpoint.nothing'])('returns null for the unknown key %s', (key) => {
   expect(explainKey(jobJsonSchema(), key)).toBeNull();
 });

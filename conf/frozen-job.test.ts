@@ -35,59 +35,55 @@ function withWorkers(...changes: Partial<Role>[]): string {
   return JSON.stringify({ ...frozen, job: { ...frozen.job, roles: changes.map((each) => ({ ...frozen.job.roles[0], ...each })) } });
 }
 
-test('reads back what was written', () => {
+test('parseFrozenJob reads back a written job', () => {
   expect(parseFrozenJob(JSON.stringify(frozen))).toEqual(frozen);
 });
 
 test.each([
-  ['no JSON', '{', /is not valid JSON/],
+  ['text that is not JSON', '{', /is not valid JSON/],
   ['another version', JSON.stringify({ ...frozen, version: 2 }), /version/],
   ['a missing part', JSON.stringify({ ...frozen, job: { ...frozen.job, roles: [] } }), /job\.roles/],
-  ['another thing', '[]', /job\.json/],
-  [
-    'GPUs under the name that YARN has for them',
-    withResources({ other: { 'yarn.io/gpu': 8 } }),
-    /other\.yarn\.io\/gpu: .*did you mean `gpus`/,
-  ],
-  ['memory under the name that YARN has for it', withResources({ other: { 'memory-mb': 500_000 } }), /other\.memory-mb: .*`memory`/],
+  ['a list', '[]', /job\.json/],
+  ['GPUs under their YARN name', withResources({ other: { 'yarn.io/gpu': 8 } }), /other\.yarn\.io\/gpu: .*did you mean `gpus`/],
+  ['memory under its YARN name', withResources({ other: { 'memory-mb': 500_000 } }), /other\.memory-mb: .*`memory`/],
   ['vcores a second time', withResources({ other: { vcores: 64 } }), /other\.vcores: .*key of its own/],
   ['memory a second time', withResources({ other: { memory: 1 } }), /other\.memory: .*key of its own/],
   ['GPUs a second time', withResources({ other: { gpus: 0 } }), /other\.gpus: .*key of its own/],
   ['a number of tasks among resources', withResources({ other: { instances: 0 } }), /other\.instances: .*beside `resources`/],
-  ['a resource type that no tag can name', withResources({ other: { 'a:b': 1 } }), /other\.a:b: is not a valid name of a resource type/],
-  ['a resource that nothing reads', withResources({ gpu: 8 }), /job\.roles\.0\.resources: .*gpu/],
+  [
+    'a resource type that a tag cannot encode',
+    withResources({ other: { 'a:b': 1 } }),
+    /other\.a:b: is not a valid name of a resource type/,
+  ],
+  ['an unknown key among resources', withResources({ gpu: 8 }), /job\.roles\.0\.resources: .*gpu/],
   ['no memory', withResources({ memoryMb: 0 }), /memoryMb/],
-  ['more memory than sums can hold', withResources({ memoryMb: 2 ** 52 }), /memoryMb/],
-  ['more GPUs than job.yaml takes', withResources({ gpus: 1025 }), /resources\.gpus/],
+  ['more memory than sums can represent', withResources({ memoryMb: 2 ** 52 }), /memoryMb/],
+  ['more GPUs than job.yaml allows', withResources({ gpus: 1025 }), /resources\.gpus/],
   ['no vcore', withResources({ vcores: 0 }), /resources\.vcores/],
   ['no task', withWorkers({ instances: 0, maxInstances: 0 }), /job\.roles\.0\.instances/],
   [
-    'two roles of one name',
+    'two roles of the same name',
     withWorkers({ instances: 50, maxInstances: 50 }, { chief: false }),
     /job\.roles\.1\.name: is also the name of another role/,
   ],
-  ['a name of a role that no tag can tell', withWorkers({ name: 'a:b' }), /job\.roles\.0\.name: is not a valid role name/],
-  ['a name of a role in capitals', withWorkers({ name: 'Worker' }), /job\.roles\.0\.name: is not a valid role name/],
+  ['a role name that a tag cannot encode', withWorkers({ name: 'a:b' }), /job\.roles\.0\.name: is not a valid role name/],
+  ['a role name with a capital letter', withWorkers({ name: 'Worker' }), /job\.roles\.0\.name: is not a valid role name/],
   ['an empty node label', withWorkers({ nodeLabel: '' }), /job\.roles\.0\.nodeLabel/],
   ['two chiefs', withWorkers({}, { name: 'other' }), /job\.roles: exactly one role is the chief/],
   ['no chief', withWorkers({ chief: false }), /job\.roles: exactly one role is the chief/],
-  [
-    'a chief that is not waited for',
-    withWorkers({ tracking: 'sidecar', ranked: false }),
-    /job\.roles\.0\.chief: the chief must be tracked/,
-  ],
+  ['a chief that is a sidecar', withWorkers({ tracking: 'sidecar', ranked: false }), /job\.roles\.0\.chief: the chief must be tracked/],
   ['a rank for a sidecar', withWorkers({}, { name: 's', chief: false, tracking: 'sidecar' }), /job\.roles\.1\.ranked/],
-  ['parameter servers without their strategy', withWorkers({ servesParameters: true }), /job\.roles\.0\.servesParameters/],
-  ['more restarts than job.yaml takes', withWorkers({ restart: { policy: 'never', maxRestarts: 10_001 } }), /job\.roles\.0\.restart/],
-  ['a timeout of nothing', withJob({ timeoutMs: 0 }), /job\.timeoutMs/],
+  ['parameter servers without the parameter-server strategy', withWorkers({ servesParameters: true }), /job\.roles\.0\.servesParameters/],
+  ['more restarts than job.yaml allows', withWorkers({ restart: { policy: 'never', maxRestarts: 10_001 } }), /job\.roles\.0\.restart/],
+  ['a timeout of 0', withJob({ timeoutMs: 0 }), /job\.timeoutMs/],
   ['heartbeats once a day', withJob({ heartbeat: { intervalMs: 86_400_000, missed: 2 } }), /job\.heartbeat\.intervalMs/],
   ['an ApplicationMaster without memory', withJob({ master: { memoryMb: 0, vcores: 1, nodeLabel: null } }), /job\.master\.memoryMb/],
-  ['tags like those that state what a job requests', withJob({ tags: ['TONY-ROLES:worker:0'] }), /job\.tags\.0/],
-  ['a key that nothing reads', withJob({ maximum: 1 }), /job: .*maximum/],
-  ['another key that nothing reads', JSON.stringify({ ...frozen, roles: [] }), /roles/],
-  ['more than most', withWorkers({ instances: 4 }), /job\.roles\.0\.maxInstances: is less than instances/],
-  ['growth of those who have no rank', withWorkers({ maxInstances: 4, ranked: false }), /only a ranked role may grow/],
-  ['growth of two roles', withWorkers({ maxInstances: 4 }, { name: 'other', chief: false, maxInstances: 4 }), /only one role may grow/],
-])('refuses %s', (_, text, message) => {
+  ['tags that look like the tags of roles', withJob({ tags: ['TONY-ROLES:worker:0'] }), /job\.tags\.0/],
+  ['an unknown key of the job', withJob({ maximum: 1 }), /job: .*maximum/],
+  ['an unknown key of the file', JSON.stringify({ ...frozen, roles: [] }), /roles/],
+  ['more instances than the maximum', withWorkers({ instances: 4 }), /job\.roles\.0\.maxInstances: is less than instances/],
+  ['a role without ranks that may grow', withWorkers({ maxInstances: 4, ranked: false }), /only a ranked role may grow/],
+  ['two roles that may grow', withWorkers({ maxInstances: 4 }, { name: 'other', chief: false, maxInstances: 4 }), /only one role may grow/],
+])('parseFrozenJob rejects %s', (_, text, message) => {
   expect(() => parseFrozenJob(text)).toThrow(expect.objectContaining({ code: 'JOB_INVALID', message: expect.stringMatching(message) }));
 });

@@ -4,13 +4,13 @@ import { jobJsonSchema } from './job-schema.ts';
 
 const FILE = new URL('./job.schema.json', import.meta.url);
 
-test('job.schema.json is what the schema says (UPDATE=1 writes it anew)', async () => {
+test('job.schema.json equals the generated schema (UPDATE=1 rewrites it)', async () => {
   const wanted = `${JSON.stringify(jobJsonSchema(), null, 2)}\n`;
   if (process.env.UPDATE === '1') await writeFile(FILE, wanted);
   expect(JSON.parse(await readFile(FILE, 'utf8'))).toEqual(JSON.parse(wanted));
 });
 
-test('every key carries its meaning or is a group of keys', () => {
+test('every key has a description or is a group of keys', () => {
   const silent: string[] = [];
   const visit = (schema: ReturnType<typeof jobJsonSchema>, path: string): void => {
     for (const [key, child] of Object.entries(schema.properties ?? {})) {

@@ -61,7 +61,7 @@ describe('a job file', () => {
     });
   });
 
-  test('the folder of the file is the source where a command names a file in it, unless the job says otherwise', () => {
+  test('uses its folder as the source if a command names a file in it, unless the job sets another source', () => {
     const read = (text: string, folder = '/jobs/mnist') =>
       parseJob(text, { file: 'job.yaml', folder, isFile: (path) => path === 'train.ts' }).source;
     expect(read('name: a\ncommand: node train.ts\nroles: {worker: {}}')).toEqual({ path: '/jobs/mnist', exclude: [] });
@@ -73,7 +73,7 @@ describe('a job file', () => {
     expect(read('name: a\nsource: .\ncommand: node train.ts\nroles: {worker: {}}', homedir())).toEqual({ path: homedir(), exclude: [] });
   });
 
-  test('variables that tony-ts sets, and places that it cannot reach, are mistakes', () => {
+  test('cannot set variables that tony-ts sets, or use URIs of unsupported storage', () => {
     const found = mistakes(
       'name: a\ncommand: b\nenv: {TONY_RANK: 1}\ncheckpoint: {dir: "s3://b/c"}\ntensorboard: {logdir: gs://x/y}\ndata: {d: http://h/x}\nroles: {w: {env: {TONY_ROLE: x}}}',
     ).join('\n');
@@ -113,7 +113,7 @@ roles:
   });
 
   test.each(['tfjs', 'none'])(
-    'ranks tasks by default with framework %s, but for evaluators, servers, sidecars and untracked roles',
+    'ranks tasks by default with framework %s, except those of evaluators, servers, sidecars and untracked roles',
     (framework) => {
       const roles =
         '{worker: {}, solo: {ranked: false}, evaluator: {}, ps: {command: serve}, board: {sidecar: true}, store: {untracked: true}}';
@@ -125,8 +125,8 @@ roles:
   test.each([
     ['chief beside worker', '{worker: {}, chief: {}}', 'chief'],
     ['worker beside others', '{a: {}, worker: {}}', 'worker'],
-    ['the first tracked one', '{board: {sidecar: true}, a: {}, b: {}}', 'a'],
-    ['the one that says so', '{worker: {}, boss: {chief: true}}', 'boss'],
+    ['the first tracked role', '{board: {sidecar: true}, a: {}, b: {}}', 'a'],
+    ['the role with chief: true', '{worker: {}, boss: {chief: true}}', 'boss'],
   ])('has one chief: %s', (_, roles, chief) => {
     const job = parse(`name: x\ncommand: 'true'\nroles: ${roles}\n`);
     expect(job.roles.filter((role) => role.chief).map((role) => role.name)).toEqual([chief]);
@@ -146,26 +146,26 @@ describe('parameter servers', () => {
   const worker = { name: 'worker', instances: 2, command: 'node train.ts', ranked: true, tracking: 'tracked', servesParameters: false };
   const ps = { name: 'ps', instances: 1, command: 'node train.ts', ranked: false, tracking: 'untracked', servesParameters: true };
 
-  test('come by themselves, as large as the chief but for its GPUs', () => {
+  test('are added by the strategy, as large as the chief but without GPUs', () => {
     const text =
       'name: x\nstrategy: parameter-server\nroles: {worker: {command: node train.ts, instances: 2, resources: {memory: 4g, vcores: 2, gpus: 1}}}\n';
     expect(roles(text)).toEqual([worker, ps]);
     expect(parse(text).roles[1]?.resources).toEqual({ memoryMb: 4096, vcores: 2, gpus: 0, other: {} });
   });
 
-  test('run what the chief runs unless they say otherwise', () => {
+  test("run the chief's command unless they set their own", () => {
     const text = (more: string) =>
       `name: x\nstrategy: parameter-server\nroles: {ps: {instances: 3${more}}, worker: {instances: 2, command: node train.ts}}\n`;
     expect(roles(text(''))).toEqual([{ ...ps, instances: 3 }, worker]);
     expect(roles(text(', command: node serve.ts'))[0]?.command).toBe('node serve.ts');
   });
 
-  test.each(['all-reduce', '{type: all-reduce, wire: float16}'])('are left out with %s', (strategy) => {
+  test.each(['all-reduce', '{type: all-reduce, wire: float16}'])('are omitted with %s', (strategy) => {
     const text = `name: x\ncommand: node train.ts\nstrategy: ${strategy}\nroles: {ps: {instances: 3}, worker: {instances: 2}}\n`;
     expect(roles(text)).toEqual([worker]);
   });
 
-  test('of another kind are as they were', () => {
+  test('do not include untracked roles named ps, which stay unchanged', () => {
     const own = 'name: x\nroles: {ps: {command: serve, untracked: true}, worker: {instances: 2, command: node train.ts}}\n';
     expect(roles(own)).toEqual([{ ...ps, command: 'serve', servesParameters: false }, worker]);
     const none = 'name: x\nframework: none\ncommand: run\nroles: {ps: {untracked: true}, worker: {}}\n';
@@ -173,14 +173,14 @@ describe('parameter servers', () => {
   });
 });
 
-test('a role may grow and shrink', () => {
+test('instances {min, max} let a role grow and shrink', () => {
   const [worker] = parse('name: x\ncommand: node train.ts\nroles: {worker: {instances: {min: 2, max: 8}}}\n').roles;
   expect(worker).toMatchObject({ instances: 2, maxInstances: 8 });
 });
 
 describe('mistakes', () => {
   const PS = (more: string) => `name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {${more}}, worker: {}}`;
-  test('are named all at once, in the order of the file, with line, column and what to write', () => {
+  test('are reported together, in the order of the file, with line, column and correction', () => {
     expect(
       mistakes(`name: "mnist !"
 qeue: gpu
@@ -216,9 +216,9 @@ gang: {timeout: 20m}
   });
 
   test.each([
-    ['no mapping', '- a\n- b\n', /expected a mapping with the keys name and roles, found a list/],
+    ['a list instead of a mapping', '- a\n- b\n', /expected a mapping with the keys name and roles, found a list/],
     ['an empty file', '', /expected a mapping with the keys name and roles, found nothing/],
-    ['a word', 'hello', /expected a mapping .* found `hello`/],
+    ['a word instead of a mapping', 'hello', /expected a mapping .* found `hello`/],
     ['broken YAML', 'name: [a\nroles: {', /^job\.yaml:\d+:\d+ {2}\S/],
     ['a key twice', 'name: a\nname: b\nroles: {w: {command: x}}', /job\.yaml:2:1 {2}Map keys must be unique/],
     ['no roles', 'name: a\n', /roles: is missing: at least one role is required/],
@@ -230,18 +230,18 @@ gang: {timeout: 20m}
       'name: a\ncommand: x\nroles: {b: {sidecar: true}, ps: {}}\n',
       /at least one role must be tracked/,
     ],
-    [
-      'nobody but servers that the strategy does not have',
-      'name: a\ncommand: x\nroles: {ps: {}}\n',
-      /no role would train: add a role worker/,
-    ],
+    ['only servers, which the strategy does not use', 'name: a\ncommand: x\nroles: {ps: {}}\n', /no role would train: add a role worker/],
     [
       'two chiefs',
       'name: a\ncommand: x\nroles: {b: {chief: true}, c: {chief: true}}\n',
       /only one role can be the chief, and `b` is the chief already/,
     ],
-    ['a chief that nobody waits for', 'name: a\ncommand: x\nroles: {b: {chief: true, sidecar: true}, c: {}}', /the chief must be tracked/],
-    ['both at once', 'name: a\ncommand: x\nroles: {b: {untracked: true, sidecar: true}, c: {}}', /both sidecar and untracked/],
+    ['a chief that is a sidecar', 'name: a\ncommand: x\nroles: {b: {chief: true, sidecar: true}, c: {}}', /the chief must be tracked/],
+    [
+      'a role that is both sidecar and untracked',
+      'name: a\ncommand: x\nroles: {b: {untracked: true, sidecar: true}, c: {}}',
+      /both sidecar and untracked/,
+    ],
     [
       'a misspelt resource',
       'name: a\ncommand: x\nroles: {b: {resources: {gpu: 1}}}',
@@ -258,36 +258,40 @@ gang: {timeout: 20m}
       /resources\.mem: did you mean `memory`\? YARN resource type `mem` requires a whole number, found `4g`/,
     ],
     [
-      'a part of another resource',
+      'a fraction of another resource',
       'name: a\ncommand: x\nroles: {b: {resources: {example.com/fpga: 0.5}}}',
       /YARN resource type `example.com\/fpga` requires a whole number, found `0.5`/,
     ],
-    ['cores by another name', 'name: a\ncommand: x\nroles: {b: {resources: {cpus: 2}}}', /resources\.cpus: .*did you mean `vcores`\?/],
+    ['vcores by another name', 'name: a\ncommand: x\nroles: {b: {resources: {cpus: 2}}}', /resources\.cpus: .*did you mean `vcores`\?/],
     ['GPUs by their YARN name', 'name: a\ncommand: x\nroles: {b: {resources: {yarn.io/gpu: 1}}}', /did you mean `gpus`\?/],
-    ['a sidecar that serves', PS('sidecar: true'), /roles\.ps\.sidecar: parameter servers hold the weights/],
-    ['a chief that serves', PS('chief: true'), /a parameter server cannot be the chief/],
-    ['a rank that serves', PS('ranked: true'), /a parameter server has no rank/],
-    ['servers that come and go', PS('instances: {min: 1, max: 2}'), /roles\.ps\.instances: the number of parameter servers is fixed/],
+    ['a parameter server that is a sidecar', PS('sidecar: true'), /roles\.ps\.sidecar: parameter servers hold the weights/],
+    ['a parameter server that is the chief', PS('chief: true'), /a parameter server cannot be the chief/],
+    ['a parameter server with a rank', PS('ranked: true'), /a parameter server has no rank/],
+    [
+      'parameter servers that may grow',
+      PS('instances: {min: 1, max: 2}'),
+      /roles\.ps\.instances: the number of parameter servers is fixed/,
+    ],
     ['only servers', 'name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {}}', /no role would train: add a role worker/],
     ['negative staleness', 'name: a\ncommand: x\nstrategy: {type: parameter-server, staleness: -1}\nroles: {b: {}}', /strategy/],
+    ['an unknown strategy', 'name: a\ncommand: x\nstrategy: gossip\nroles: {b: {}}', /`gossip` is not one of all-reduce, parameter-server/],
     [
-      'a strategy nobody knows',
-      'name: a\ncommand: x\nstrategy: gossip\nroles: {b: {}}',
-      /`gossip` is not one of all-reduce, parameter-server/,
+      'a maximum below the minimum',
+      'name: a\ncommand: x\nroles: {b: {instances: {min: 3, max: 2}}}',
+      /max \(2\) is less than min \(3\): swap them/,
     ],
-    ['more than most', 'name: a\ncommand: x\nroles: {b: {instances: {min: 3, max: 2}}}', /max \(2\) is less than min \(3\): swap them/],
     [
-      'growth of those who have no rank',
+      'a role without ranks that may grow',
       'name: a\ncommand: x\nroles: {b: {}, evaluator: {instances: {min: 1, max: 2}}}',
       /roles\.evaluator\.instances: only a ranked role can grow and shrink/,
     ],
     [
-      'growth of two roles',
+      'two roles that may grow',
       'name: a\ncommand: x\nroles: {b: {instances: {min: 1, max: 2}}, c: {instances: {min: 1, max: 2}}}',
       /roles\.c\.instances: only one role can grow and shrink, and `b` does so already/,
     ],
     [
-      'an environment name',
+      'an invalid name of an environment variable',
       'name: a\ncommand: x\nenv: {A-B: 1}\nroles: {b: {}}',
       /env\.A-B: `A-B` is not a valid name of an environment variable/,
     ],
@@ -297,20 +301,20 @@ gang: {timeout: 20m}
 
   test.each<[string, string, string]>([
     ['in a list', 'name: a\ntags: [*x]\nroles: {b: {command: x}}', 'job.yaml:2:8  Unresolved alias'],
-    ['beside one that is known', 'name: a\nenv: &e {A: b}\nroles: {b: {command: x, env: *e}, c: *all}', 'job.yaml:3:38  Unresolved alias'],
-    ['for all of a section', 'name: a\nroles: *all', 'job.yaml:2:8  Unresolved alias'],
-    ['of itself', 'name: a\nroles: &r {b: *r}', 'job.yaml:2:'],
-  ])('an alias that stands for nothing, %s', (_, text, expected) => {
+    ['beside a valid one', 'name: a\nenv: &e {A: b}\nroles: {b: {command: x, env: *e}, c: *all}', 'job.yaml:3:38  Unresolved alias'],
+    ['for a whole section', 'name: a\nroles: *all', 'job.yaml:2:8  Unresolved alias'],
+    ['to itself', 'name: a\nroles: &r {b: *r}', 'job.yaml:2:'],
+  ])('include an unresolved alias %s', (_, text, expected) => {
     expect(mistakes(text).join('\n')).toContain(expected);
   });
 
-  test('an alias that --set has taken its meaning from', () => {
+  test('include an alias whose anchor --set has removed', () => {
     const text = 'name: a\nroles: {b: &b {command: x}, c: *b}';
     expect(mistakes(text)).toEqual([]);
     expect(mistakes(text, ['roles.b={command: y}'])[0]).toContain('job.yaml:2:32  Unresolved alias');
   });
 
-  test('aliases that stand for too much', () => {
+  test('include aliases that expand to too much', () => {
     const levels = ['a', 'b', 'c', 'd', 'e'].map((name, level) => {
       const below = level === 0 ? 'x' : `*${'abcd'[level - 1]}`;
       return `  ${name.toUpperCase()}: &${name} [${Array(9).fill(below).join(', ')}]`;
@@ -320,7 +324,7 @@ gang: {timeout: 20m}
     );
   });
 
-  test('a missing file is JOB_UNREADABLE', async () => {
+  test('include a missing job file, with the code JOB_UNREADABLE', async () => {
     await expect(loadJob('/nowhere/job.yaml')).rejects.toMatchObject({
       code: 'JOB_UNREADABLE',
       message: 'Cannot read the job file /nowhere/job.yaml: no such file or directory.',
@@ -331,7 +335,7 @@ gang: {timeout: 20m}
 });
 
 describe('--set', () => {
-  test('overrides, makes what is missing, and reads YAML values', () => {
+  test('overrides values, adds missing keys, and parses YAML values', () => {
     const job = parse(MINIMAL, [
       'roles.worker.instances=4',
       'roles.worker.resources.yarn\\.io/fpga=2',
@@ -348,13 +352,13 @@ describe('--set', () => {
     expect(job.env).toEqual({ OPTIONS: 'a=b' });
   });
 
-  test('mistakes in it are named with it', () => {
+  test('mistakes in an assignment name the assignment', () => {
     expect(mistakes(MINIMAL, ['roles.worker.instances=many'])).toEqual([
       '--set roles.worker.instances=many  roles.worker.instances: expected a number, or {min, max}, found `many`',
     ]);
   });
 
-  test.each(['a', '=3', 'a..b=1', 'a=[1'])('refuses %s', (assignment) => {
+  test.each(['a', '=3', 'a..b=1', 'a=[1'])('rejects %s', (assignment) => {
     expect(() => parse(MINIMAL, [assignment])).toThrow(expect.objectContaining({ code: 'USAGE' }));
   });
 });

@@ -5,7 +5,7 @@ import { orphanTexts } from './orphaned-containers.ts';
 const texts = (containers: Parameters<typeof orphanedContainer>[0][], finishedAt: number | null = null, now = 1_000_000) =>
   orphanTexts(jobStatus({ orphanedContainers: containers.map(orphanedContainer), finishedAt }), now);
 
-test('a program on a lost node is named with the node and the time that it has left', () => {
+test('a text names the program, its lost node and its remaining time', () => {
   expect(texts([])).toEqual([]);
   expect(texts([{ mayRunForMs: 23_400 }])).toEqual([
     'worker:1 may still run on node2:8041 for up to 24 s: YARN has given up the container on it, and its executor is not reachable.',
@@ -16,7 +16,7 @@ test('a program on a lost node is named with the node and the time that it has l
   expect(texts([{ index: null }])[0]).toMatch(/^a task of role worker may still run on node2:8041 /);
 });
 
-test('there is one sentence for each node, with the longest time and at most five names', () => {
+test('there is one sentence per node, with the longest time and at most five names', () => {
   const two = [{ index: 0, mayRunForMs: 1_000 }, { index: 3, mayRunForMs: 90_000 }, { node: 'node3:8041' }];
   expect(texts(two)).toEqual([
     'worker:0 and worker:3 may still run on node2:8041 for up to 1 min 30 s: YARN has given up the containers on it, and their executors are not reachable.',
@@ -28,7 +28,7 @@ test('there is one sentence for each node, with the longest time and at most fiv
   ]);
 });
 
-test('after the end of the job the time goes on from its last status', () => {
+test('after the end of the job, the time keeps running from its last status', () => {
   const left = (since: number) => texts([{ mayRunForMs: 60_000 }], 1_000_000, 1_000_000 + since);
   expect(left(20_000)[0]).toContain(' for up to 40 s: ');
   expect(left(60_000)).toEqual([]);

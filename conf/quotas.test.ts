@@ -23,11 +23,11 @@ function told(text: string, asked: Job, owner: Owner = ALICE): string[] {
 
 const FOUR_WORKERS = job('roles: {worker: {instances: 4, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2}}');
 
-test('nothing is beyond no limits', () => {
+test('a job without quotas has no violations', () => {
   expect(told('{}', FOUR_WORKERS)).toEqual([]);
 });
 
-test('everything is told at once, with what is allowed and what would fit', () => {
+test('lists all violations at once, with the allowed and the fitting value', () => {
   const limits = `
 roles:
   worker: {instances: 3, task: {gpus: 1, memory: 2g}, job: {gpus: 6}, total: {gpus: 7}}
@@ -50,28 +50,28 @@ roles: {worker: {instances: 4, nodeLabel: v100, resources: {memory: 4g, gpus: 2}
 });
 
 test.each<[string, string, Owner, string[] | undefined]>([
-  ['nobody says any', 'users: {"*": {timeout: 1h}}', ALICE, undefined],
-  ['everybody', 'users: {"*": {queues: [a]}}', ALICE, ['a']],
-  ['a group before everybody', 'users: {"*": {queues: [a]}}\ngroups: {research: {queues: [b]}}', ALICE, ['b']],
+  ['no entry lists queues', 'users: {"*": {timeout: 1h}}', ALICE, undefined],
+  ['the entry "*"', 'users: {"*": {queues: [a]}}', ALICE, ['a']],
+  ['a group before "*"', 'users: {"*": {queues: [a]}}\ngroups: {research: {queues: [b]}}', ALICE, ['b']],
   [
-    'of groups all together',
+    'all queues of all groups',
     'groups: {research: {queues: [b]}, ml: {queues: [c, b]}}',
     { ...ALICE, groups: ['ml', 'research'] },
     ['c', 'b'],
   ],
-  ["one's own before a group's", 'users: {alice: {queues: [a]}}\ngroups: {research: {queues: [b]}}', ALICE, ['a']],
-  ['an entry without queues takes the place of everybody', 'users: {alice: {timeout: 1h}, "*": {queues: [a]}}', ALICE, undefined],
-])('the queues that one may name: %s', (_, text, owner, expected) => {
+  ["the user's own entry before a group's", 'users: {alice: {queues: [a]}}\ngroups: {research: {queues: [b]}}', ALICE, ['a']],
+  ['an entry without queues replaces "*"', 'users: {alice: {timeout: 1h}, "*": {queues: [a]}}', ALICE, undefined],
+])('the allowed queues of a user: %s', (_, text, owner, expected) => {
   expect(allowedQueues(quotas(text), owner)?.queues).toEqual(expected);
 });
 
-test('who is named has his own limits, all others those of *', () => {
+test('a listed user has the user\'s own limits, all others those of "*"', () => {
   const limits = `users: {alice: {instances: 100}, '*': {instances: 5}}`;
   expect(told(limits, FOUR_WORKERS)).toEqual([]);
   expect(told(limits, FOUR_WORKERS, { ...ALICE, user: 'bob' })).toHaveLength(1);
 });
 
-test('a role may have limits within a queue, and within a group', () => {
+test('a queue or a group may limit a role', () => {
   const limits = `queues: {ml: {roles: {worker: {total: {gpus: 4}}}}}\ngroups: {research: {roles: {'*': {task: {gpus: 1}}}}}`;
   expect(told(limits, FOUR_WORKERS)).toEqual([expect.stringContaining('quotas.groups.research.roles.*.task.gpus')]);
   expect(told(limits, FOUR_WORKERS, { user: 'alice', groups: [], queue: 'ml' })).toEqual([
@@ -79,23 +79,23 @@ test('a role may have limits within a queue, and within a group', () => {
   ]);
 });
 
-test('other resource types of YARN go by their names', () => {
+test('quotas name other resource types of YARN by their YARN names', () => {
   const asked = job('roles: {worker: {resources: {yarn.io/fpga: 2}}}');
   expect(told(`roles: {worker: {task: {yarn.io/fpga: 1}}}`, asked)).toEqual([expect.stringContaining('2 yarn.io/fpga')]);
 });
 
-test('an elastic role counts as large as it may become', () => {
+test('an elastic role counts with its maximum size', () => {
   expect(told(`roles: {worker: {instances: 4}}`, job('roles: {worker: {instances: {min: 1, max: 8}}}'))).toHaveLength(1);
 });
 
-test('of several limits of time the shortest holds', () => {
+test('the shortest of several time limits applies', () => {
   const limits = quotas(`users: {alice: {timeout: 2h, idle: 1h}}\ngroups: {research: {timeout: 1h}}`);
   expect(timeoutOf(limits, ALICE)).toEqual({ ms: 3_600_000, path: 'quotas.groups.research.timeout' });
   expect(idleLimitOf(limits, ALICE)).toEqual({ ms: 3_600_000, path: 'quotas.users.alice.idle' });
   expect(idleLimitOf(limits, { ...ALICE, user: 'bob' })).toBeNull();
 });
 
-test('a total is shared by those it is for: all of a role, a user, a group or a queue', () => {
+test('all jobs of a role, user, group or queue share its total', () => {
   const running: RunningJob[] = [
     {
       applicationId: 'a1',
@@ -126,7 +126,7 @@ test('a total is shared by those it is for: all of a role, a user, a group or a 
   expect(short(`queues: {default: {roles: {worker: {total: {gpus: 5}}}}}`)).toEqual([]);
 });
 
-test('whoever is admitted in the order of ids stays within the total, and the first never waits', () => {
+test('jobs admitted in order of their IDs stay within the total, and the first one never waits', () => {
   const limits = quotas(`queues: {ml: {roles: {worker: {total: {gpus: 8}}}}}`);
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 8 }), { minLength: 1, maxLength: 12 }), (gpus) => {
@@ -144,7 +144,7 @@ test('whoever is admitted in the order of ids stays within the total, and the fi
   );
 });
 
-test('what a job has beyond what it tells counts for every role, and what it tells counts before it has it', () => {
+test("resources beyond a job's demand count for every role, and its demand counts before it is allocated", () => {
   expect(takenBy({ roles: { worker: { gpus: 4, memory: 1024 } }, master: {} }, { gpus: 1, memory: 512, vcores: 0 }, {})).toEqual({
     roles: { worker: { gpus: 4, memory: 1024 } },
     master: {},
@@ -158,7 +158,7 @@ test('what a job has beyond what it tells counts for every role, and what it tel
   expect(takenBy(null, { gpus: 2 }, { memory: 1024 })).toEqual({ roles: {}, master: { memory: 1024 }, beyond: { gpus: 2 } });
 });
 
-test('the ApplicationMaster counts in limits of whole jobs, and in no limit of roles', () => {
+test('the ApplicationMaster counts towards limits of whole jobs, and not towards limits of roles', () => {
   const large = job('master: {memory: 100g, vcores: 60}\nroles: {worker: {resources: {memory: 1g}}}');
   const paths = (asked: typeof large, text: string) => violationsOf(asked, ALICE, quotas(text)).map(({ path }) => path);
   expect(paths(large, "users: {'*': {job: {memory: 50g}, total: {vcores: 60}}}")).toEqual([
@@ -178,7 +178,7 @@ test('the ApplicationMaster counts in limits of whole jobs, and in no limit of r
   ]);
 });
 
-test('the ApplicationMasters of jobs that go first count, by what they tell or by what YARN says when that is more', () => {
+test("ApplicationMasters of earlier jobs count with the larger of their demand and YARN's allocation", () => {
   const first = (told: number, has: number): RunningJob => {
     const demand = { roles: { worker: { memory: 1024 } }, master: { memory: told } };
     return { ...ALICE, applicationId: 'a1', ...takenBy(demand, {}, { memory: has }) };
@@ -191,7 +191,7 @@ test('the ApplicationMasters of jobs that go first count, by what they tell or b
   expect(used(first(1024, 51_200))).toEqual([52_224]);
 });
 
-test('resource types that differ from what tags tell in capitals only are counted', () => {
+test('resource types that differ from those in tags only in case are counted', () => {
   const asked = job('roles: {worker: {resources: {nec.com/VE: 2}}}');
   const told = demandOfTags(roleTags(asked).map((tag) => tag.toLowerCase()));
   const running = { ...ALICE, applicationId: 'a1', ...takenBy(told, { 'nec.com/VE': 1 }, {}) };
@@ -203,7 +203,7 @@ test.each([
   ['root.default', 'default'],
   ['default', 'default'],
   ['root.a.b', 'b'],
-])('the queue %s is called %s', (queue, name) => {
+])('the queue %s has the name %s', (queue, name) => {
   expect(queueName(queue)).toBe(name);
 });
 
@@ -212,6 +212,6 @@ test.each([
   ['roles: {worker: {total: {gpus: 1}}}', true],
   ['users: {alice: {total: {}}}', true],
   ["queues: {ml: {roles: {'*': {total: {gpus: 1}}}}}", true],
-])('%s sets totals: %s', (text, expected) => {
+])('setsTotals for %s is %s', (text, expected) => {
   expect(setsTotals(quotas(text))).toBe(expected);
 });

@@ -65,7 +65,7 @@ const file = fc.record(
   { requiredKeys: ['name', 'command', 'roles'] },
 );
 
-test('every job that job.yaml can say keeps the rules of resolved jobs', () => {
+test('every valid job.yaml gives a job that checkedJob accepts', () => {
   let count = 0;
   fc.assert(
     fc.property(file, (written) => {
@@ -82,7 +82,7 @@ test('every job that job.yaml can say keeps the rules of resolved jobs', () => {
   expect(count).toBeGreaterThan(50);
 });
 
-test('a Job that a program has changed is refused with its mistakes', () => {
+test('checkedJob rejects an invalid Job that a program has changed, listing its mistakes', () => {
   const [worker, evaluator] = job.roles;
   if (worker === undefined || evaluator === undefined) throw new Error('two roles');
   const hiding = { ...worker, resources: { ...worker.resources, other: { 'yarn.io/gpu': 8 } } };
@@ -95,7 +95,7 @@ test('a Job that a program has changed is refused with its mistakes', () => {
   );
 });
 
-test('what is checked is a copy, which the program cannot change any more', () => {
+test('checkedJob returns a copy that later changes do not affect', () => {
   const changing = structuredClone(job) as { name: string } & Job;
   const checked = checkedJob(changing);
   changing.name = 'another';

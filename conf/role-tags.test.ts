@@ -6,14 +6,14 @@ import { demandOfTags, roleTags } from './role-tags.ts';
 
 const job = (roles: string) => parseJob(`name: j\ncommand: c\nroles: ${roles}`, { file: 'job.yaml', folder: '/' });
 
-test('roles are told by name, tasks and what these take together', () => {
+test("tags contain each role's name, number of tasks and total resources", () => {
   const asked = job(
     '{worker: {instances: 4, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2, resources: {yarn.io/fpga: 1}}}',
   );
   expect(roleTags(asked)).toEqual(['tony-roles:*:0:m1024:v1+worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2']);
 });
 
-test('what was told is understood, in as few tags as it fits into, each of 100 characters', () => {
+test('demandOfTags reads roleTags back; there are few tags, each of at most 100 characters', () => {
   // Depending on the strategy, a role `ps` may be dropped.
   const name = fc.stringMatching(/^[a-z][a-z0-9-]{0,30}$/).filter((each) => each !== 'ps');
   const role = fc.record({ instances: fc.integer({ min: 1, max: 100_000 }), gpus: fc.integer({ min: 0, max: 1024 }) });
@@ -33,7 +33,7 @@ test('what was told is understood, in as few tags as it fits into, each of 100 c
   );
 });
 
-test('demands that differ in anything are not the same', () => {
+test('isSameDemand detects every difference', () => {
   const asked = demandOf(job('{worker: {instances: 4, resources: {memory: 4g, gpus: 2}}}'));
   const { worker = {} } = asked.roles;
   expect(isSameDemand(asked, { roles: { worker: { ...worker, 'yarn.io/fpga': 0 } }, master: asked.master })).toBe(true);
@@ -57,6 +57,6 @@ test.each([
   [['tony-roles:Worker:1']],
   [['tony-roles:a:b:1']],
   [['tony-roles:__proto__:1']],
-])('%j says nothing', (tags) => {
+])('demandOfTags returns null for %j', (tags) => {
   expect(demandOfTags(tags)).toBeNull();
 });

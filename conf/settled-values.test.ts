@@ -51,7 +51,7 @@ defaults:
     ps: {resources: {memory: 16g}, env: {LEVEL: 1, OWN: ps}}
 `;
 
-  test('fill what job.yaml leaves out, as deep as it says anything', () => {
+  test('fill in what job.yaml omits, at any depth', () => {
     const { job, told } = load(`${JOB}heartbeat: {missed: 4}\nacls: {view: {users: [bob]}}\nroles: {worker: {}, evaluator: {}}\n`, site);
     expect(job).toMatchObject({
       queue: 'research',
@@ -77,7 +77,7 @@ defaults:
     expect(told).toEqual([]);
   });
 
-  test('change nothing that job.yaml or --set says', () => {
+  test('never override job.yaml or --set', () => {
     const text = `${JOB}queue: mine\nenv: {LEVEL: 5}\nruntime: system\nroles: {worker: {instances: {min: 1, max: 3}, resources: {memory: 1g}, restart: {maxRestarts: 0}}}\n`;
     const { job } = load(text, site, ['heartbeat.interval=1s', 'roles.worker.nodeLabel=t4']);
     expect(job).toMatchObject({ queue: 'mine', runtime: 'system', heartbeat: { intervalMs: 1000 }, env: { LEVEL: '5' } });
@@ -96,11 +96,11 @@ defaults:
     ['true', 3072],
     ['{logdir: hdfs:///logs}', 3072],
     ['{memory: 1g}', 1024],
-  ])('give a TensorBoard that the job brings (%s) its memory', (tensorboard, memoryMb) => {
+  ])('set the memory of a TensorBoard that the job brings (%s)', (tensorboard, memoryMb) => {
     expect(load(`${JOB}tensorboard: ${tensorboard}\nroles: {worker: {}}\n`, site).job.tensorboard).toMatchObject({ serve: true, memoryMb });
   });
 
-  test('hold for a role that the strategy brings', () => {
+  test('apply to a role that the strategy adds', () => {
     const { job } = load(`${JOB}strategy: parameter-server\nenv: {LEVEL: 5}\nroles: {worker: {resources: {memory: 4g}}}\n`, site);
     expect(role(job, 'worker').resources.memoryMb).toBe(4096);
     expect(role(job, 'ps')).toMatchObject({ instances: 1, resources: { memoryMb: 16_384 }, servesParameters: true });
@@ -110,11 +110,11 @@ defaults:
   test.each<[string, string, { nodeLabel: string | null; other: object }]>([
     ['of every role', '', { nodeLabel: 'cpu', other: { 'yarn.io/fpga': 1 } }],
     [
-      'of every role, unless they are said of it by name',
+      'of every role, unless set for it by name',
       ', ps: {nodeLabel: fast, resources: {yarn.io/npu: 2}}',
       { nodeLabel: 'fast', other: { 'yarn.io/fpga': 1, 'yarn.io/npu': 2 } },
     ],
-  ])('%s hold for a role that the strategy brings; as the chief it is but for GPUs', (_, named, { nodeLabel, other }) => {
+  ])('%s apply to a role that the strategy adds; it is otherwise like the chief, without GPUs', (_, named, { nodeLabel, other }) => {
     const every = "'*': {instances: 3, nodeLabel: cpu, resources: {memory: 9g, gpus: 1, yarn.io/fpga: 1}}";
     const { job } = load(
       `${JOB}strategy: parameter-server\nroles: {worker: {resources: {memory: 4g}}}\n`,
@@ -124,7 +124,7 @@ defaults:
     expect(role(job, 'ps')).toMatchObject({ instances: 1, nodeLabel, resources: { memoryMb: 4096, gpus: 0, other } });
   });
 
-  test('leave mistakes of job.yaml where they stand, and say which are their own', () => {
+  test('keep the positions of mistakes in job.yaml', () => {
     const mistakes = (text: string, of: string): string => {
       try {
         load(text, of);
@@ -160,7 +160,7 @@ final:
     worker: {instances: 2, resources: {gpus: 1}, env: {LEVEL: 1}}
 `;
 
-  test('win over job.yaml and --set, and what they change is told', () => {
+  test('override job.yaml and --set, and report each change', () => {
     const text = `${JOB}queue: mine
 env: {PROXY: none, OWN: x}
 heartbeat: {interval: 1s}
@@ -202,13 +202,13 @@ roles:
     ]);
   });
 
-  test('win over defaults, of which nobody is told', () => {
+  test('override defaults without a report', () => {
     const { job, told } = load(`${JOB}roles: {worker: {}}\n`, `defaults: {heartbeat: {interval: 2s}}\n${site}`);
     expect(job.heartbeat.intervalMs).toBe(3000);
     expect(told).toEqual([]);
   });
 
-  test('hold for a role that the strategy brings, and leave the one of TensorBoard alone', () => {
+  test('apply to a role that the strategy adds, but not to the added role of TensorBoard', () => {
     const parameterServers = 'final: {roles: {ps: {instances: 3}}}';
     const { job } = load(`${JOB}strategy: parameter-server\nroles: {worker: {}}\n`, parameterServers);
     expect(role(job, 'ps').instances).toBe(3);
@@ -225,7 +225,7 @@ roles:
     ['another command', { command: 'python3 mine.py' }],
     ['another environment', { env: { MINE: '1' } }],
     ['other restarts', { restart: { policy: 'never', maxRestarts: 0 } }],
-  ])('hold for a role named tensorboard that is not the brought one: %s', (_, changes) => {
+  ])('apply to a role named tensorboard that differs from the added one: %s', (_, changes) => {
     const { job } = load(`${JOB}tensorboard: true\nroles: {worker: {}}\n`, '');
     const { final } = parseSite("final: {roles: {'*': {nodeLabel: cpu}}}", 'x');
     const { changed } = withFinalValues(
@@ -235,7 +235,7 @@ roles:
     expect(changed.map(({ path }) => path.join('.'))).toEqual(['roles.worker.nodeLabel', 'roles.tensorboard.nodeLabel']);
   });
 
-  test('hold for one that the user describes as the brought one has it, but for what it runs', () => {
+  test('apply to a role named tensorboard in job.yaml that resembles the added one but runs another command', () => {
     const { job } = load(
       `${JOB}tensorboard: true\nroles: {worker: {}, tensorboard: {sidecar: true, command: mine, resources: {memory: 1g}, env: {A: mine}}}\n`,
       "final: {env: {A: b}, roles: {'*': {nodeLabel: cpu, env: {C: d}}}}",
@@ -244,11 +244,11 @@ roles:
   });
 });
 
-test('a job file that is read with a site is as one that is parsed', async () => {
+test('loadJob with a site file reports a missing job file', async () => {
   await expect(loadJob('/nowhere/job.yaml', { site: parseSite('', 'x') })).rejects.toMatchObject({ code: 'JOB_UNREADABLE' });
 });
 
-describe('all that a site file can say', () => {
+describe('every key of a site file', () => {
   const leaves = (section: string, key: string): string[] => {
     const { children = [] } = explainKey(siteJsonSchema(), key === '' ? section : `${section}.${key}`) ?? {};
     if (children.length === 0) return [key];
@@ -290,12 +290,12 @@ describe('all that a site file can say', () => {
       .split('.')
       .reduceRight<unknown>((below, part) => ({ [part]: below }), VALUES[key]) as Record<string, unknown>;
 
-  test('is known here', () => {
+  test('has a value in this test', () => {
     expect(leaves('defaults', '').sort()).toEqual(Object.keys(VALUES).sort());
     expect(leaves('final', '').sort()).toEqual(Object.keys(VALUES).sort());
   });
 
-  test.each(Object.keys(VALUES))('%s does the same as a default, as a final value and in job.yaml', (key) => {
+  test.each(Object.keys(VALUES))('%s has the same effect as a default, as a final value and in job.yaml', (key) => {
     const plain = { name: 'j', command: 'c', tensorboard: true, roles: { worker: {} } };
     const part = document(key);
     const expected = parseJob(stringify({ ...plain, ...part }), { file: 'job.yaml', folder: '/' });
@@ -308,7 +308,7 @@ describe('all that a site file can say', () => {
   });
 });
 
-describe('whatever a job and a site file say', () => {
+describe('for any job and site file', () => {
   const amounts = fc.integer({ min: 1, max: 64 });
   const variables = fc.dictionary(fc.constantFrom('A', 'B', 'C'), fc.constantFrom('1', '2'), { maxKeys: 2 });
   const rolePart = fc.record(
@@ -344,7 +344,7 @@ describe('whatever a job and a site file say', () => {
   );
   const PLAIN = parseSite('', 'x');
 
-  test('defaults change nothing that the job says, and final values are there in the end', () => {
+  test("defaults keep the job's values, and final values apply in the end", () => {
     fc.assert(
       fc.property(jobs, part(siteRoles), part(siteRoles), (said, defaults, final) => {
         const text = stringify(said);

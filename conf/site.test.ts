@@ -18,7 +18,7 @@ function mistakes(text: string): string {
   throw new Error('there is no mistake');
 }
 
-test.each(['', '\n', '# nothing\n', '---\n', 'history: {}\n'])('%j means the defaults', (text) => {
+test.each(['', '\n', '# nothing\n', '---\n', 'history: {}\n'])('%j gives the defaults', (text) => {
   expect({ ...parseSite(text, 'x'), from: null }).toEqual(DEFAULT_SITE);
   expect(DEFAULT_SITE).toEqual({
     from: null,
@@ -29,7 +29,7 @@ test.each(['', '\n', '# nothing\n', '---\n', 'history: {}\n'])('%j means the def
   });
 });
 
-test('what is written counts', () => {
+test('parseSite reads the settings of the history', () => {
   const site = parseSite('history:\n  dir: hdfs:///tony/history\n  url: https://history:8443/tony/\n  keep: 7d\n', 'x');
   expect(site).toEqual({
     from: 'x',
@@ -40,7 +40,7 @@ test('what is written counts', () => {
   });
 });
 
-test('all mistakes are told at once, each with its place', () => {
+test('reports all mistakes at once, each with its place', () => {
   const text =
     'history:\n  dirr: /x\n  dir: s3://bucket/x\n  url: ftp://x\n  keep: 90\nquota: 1\nquotas: {rols: {}, users: {alice: {task: {gpus: many}}}}\n';
   expect(mistakes(text).split('\n')).toEqual([
@@ -65,11 +65,11 @@ test.each([
   ['history: {dir: [\n', 'tony-site.yaml:2:1'],
   ['defaults: *x\n', 'tony-site.yaml:1:11  Unresolved alias'],
   ['*x\n', 'tony-site.yaml:1:1  '],
-])('%j is refused', (text, expected) => {
+])('rejects %j', (text, expected) => {
   expect(mistakes(text)).toContain(expected);
 });
 
-test('the example says nothing as it is, and what it shows is right', async () => {
+test('the example file sets nothing, and its commented settings are valid', async () => {
   const text = await readFile(EXAMPLE, 'utf8');
   expect({ ...parseSite(text, 'x'), from: null }).toEqual(DEFAULT_SITE);
   const shown = parseSite(text.replace(/^(\s*)#(?=[a-z]+:|'\*':)/gm, '$1'), 'x');
@@ -98,7 +98,7 @@ test('the example says nothing as it is, and what it shows is right', async () =
   });
 });
 
-test('what is no part of a job that a site file may set is refused, each with its place', () => {
+test('rejects settings that a site file may not make for jobs, each with its place', () => {
   const text = `defaults:
   name: x
   heartbeat: {interval: 1}
@@ -137,7 +137,7 @@ final:
   );
 });
 
-test('a limit under a name that nothing has is a mistake, not a missing limit', () => {
+test('rejects limits under invalid names', () => {
   const text = `
 quotas:
   roles: {Worker: {instances: 1}}
@@ -167,7 +167,7 @@ quotas:
   ]);
 });
 
-test('site.schema.json is what the schema says (UPDATE=1 writes it anew)', async () => {
+test('site.schema.json equals the generated schema (UPDATE=1 rewrites it)', async () => {
   const wanted = `${JSON.stringify(siteJsonSchema(), null, 2)}\n`;
   if (process.env.UPDATE === '1') await writeFile(SCHEMA, wanted);
   expect(JSON.parse(await readFile(SCHEMA, 'utf8'))).toEqual(JSON.parse(wanted));

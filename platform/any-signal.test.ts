@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
 import { anySignal } from './any-signal.ts';
 
-it('fires with a timeout to which nothing else refers, also when all garbage has gone', async () => {
+it('fires with a timeout that nothing else references, even after garbage collection', async () => {
   const never = new AbortController();
   const signal = anySignal([anySignal([never.signal, AbortSignal.timeout(200)]), never.signal]);
   const fired = once(signal, 'abort');
@@ -17,7 +17,7 @@ it('fires with a timeout to which nothing else refers, also when all garbage has
   expect(signal.reason).toMatchObject({ name: 'TimeoutError' });
 });
 
-it('fires with the first of its signals, and has fired where one has', () => {
+it('fires with the first of its signals, and immediately if one has already fired', () => {
   const [first, second] = [new AbortController(), new AbortController()];
   const signal = anySignal([first.signal, second.signal]);
   expect(signal.aborted).toBe(false);

@@ -9,7 +9,7 @@ const backoff = fc
   .tuple(fc.integer({ min: 1, max: 10_000 }), fc.integer({ min: 0, max: 1_000_000 }))
   .map(([firstMs, more]) => ({ firstMs, mostMs: firstMs + more }));
 
-test('each failure doubles the pause, up to the longest', () => {
+test('each failure doubles the pause, up to the maximum', () => {
   fc.assert(
     fc.property(backoff, fc.integer({ min: 1, max: 100_000 }), (each, failures) => {
       expect(backoffMs(0, each)).toBe(0);
@@ -48,7 +48,7 @@ test('a pause ends after its time, or when its signal aborts, and leaves neither
   expect(removed).toHaveBeenCalledTimes(2);
 });
 
-test('an action is retried, with growing pauses, until it succeeds', async () => {
+test('retry repeats an action, with growing pauses, until it succeeds', async () => {
   const pauses: number[][] = [];
   let failuresLeft = 4;
   const action = async (): Promise<string> => {

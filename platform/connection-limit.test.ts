@@ -22,7 +22,7 @@ class Connection extends EventEmitter {
   }
 }
 
-test('a connection keeps its deadline and its place in the bound when an earlier one from the same port closes after it', () => {
+test('a connection keeps its deadline and its slot when an earlier one from the same port closes after it was admitted', () => {
   vi.useFakeTimers();
   try {
     const limit = new ConnectionLimit({ mostUnproven: 1, deadlineMs: 1000 });

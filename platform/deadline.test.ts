@@ -20,7 +20,7 @@ test('after the timeout, onTimeout supplies the result', async () => {
   expect(await result).toBe('late');
 });
 
-test('onTimeout may throw, and a later failure of the work is not unhandled', async () => {
+test('onTimeout may throw, and a later failure of the work is handled', async () => {
   let fail: (error: Error) => void = () => {};
   const work = new Promise<never>((_, reject) => {
     fail = reject;

@@ -4,7 +4,7 @@ import { encodeJsonValue } from './json-value.ts';
 
 const encode = (value: unknown) => encodeJsonValue(value, 'args[0]', 'FUNCTION_INVALID');
 
-test('whatever is taken comes back as it was', () => {
+test('every accepted value survives encoding and parsing', () => {
   fc.assert(fc.property(fc.jsonValue(), (value) => void expect(JSON.parse(encode(value))).toEqual(JSON.parse(JSON.stringify(value)))));
   expect(encode({ rate: 0.1, none: undefined })).toBe('{"rate":0.1}');
   const shared = [1];
@@ -23,11 +23,11 @@ test.each([
   [{ map: new Map() }, 'args[0].map is a Map'],
   [Symbol('x'), 'args[0] is symbol'],
   ['x'.repeat(17_000_000), 'args[0] has 17000002 bytes'],
-])('what JSON cannot hold is refused (%#)', (value, message) => {
+])('rejects values that JSON cannot represent, and too large ones (%#)', (value, message) => {
   expect(() => encode(value)).toThrow(message);
 });
 
-test('what holds itself is refused', () => {
+test('rejects a value that contains itself', () => {
   const value: { self?: unknown } = {};
   value.self = value;
   expect(() => encode(value)).toThrow(/args\[0\]\.self is part of itself/);

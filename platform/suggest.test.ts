@@ -2,14 +2,14 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { editDistance, suggest } from './suggest.ts';
 
-test('finds what was meant, and nothing where nothing is near', () => {
+test('suggests the nearest word, and nothing if none is near', () => {
   expect(suggest('qeue', ['name', 'queue'])).toBe('queue');
   expect(suggest('Instances', ['instances'])).toBe('instances');
   expect(suggest('zebra', ['name', 'queue'])).toBeUndefined();
   expect(suggest('x', [])).toBeUndefined();
 });
 
-test('the distance is symmetric, zero only between equals, and bounded by the longer word', () => {
+test('the edit distance is symmetric, zero only between equal words, and bounded by the longer word', () => {
   fc.assert(
     fc.property(fc.string({ maxLength: 12 }), fc.string({ maxLength: 12 }), (a, b) => {
       const distance = editDistance(a, b);

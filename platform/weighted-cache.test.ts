@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { WeightedCache } from './weighted-cache.ts';
 
-test('what was asked for the longest time ago makes room', () => {
+test('the least recently used value makes room', () => {
   const cache = new WeightedCache<string, number>(10);
   cache.set('a', 1, 4);
   cache.set('b', 2, 4);
@@ -13,7 +13,7 @@ test('what was asked for the longest time ago makes room', () => {
   expect(['a', 'c', 'd'].map((key) => cache.get(key))).toEqual([5, 3, 4]);
 });
 
-test('a value that is heavier than all may be is not kept, and takes nothing from others', () => {
+test('a value heavier than the limit is not kept, and displaces no other value', () => {
   const cache = new WeightedCache<string, number>(10);
   cache.set('a', 1, 10);
   cache.set('b', 2, 11);

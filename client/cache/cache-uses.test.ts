@@ -19,7 +19,7 @@ test('a job uses every entry that its job.json names, in any field', () => {
   expect(damaged).toBe(false);
 });
 
-test('a hash is found however the file writes its letters, and a longer number is none', () => {
+test('finds a hash whose letters are escaped in JSON, and ignores a longer number that contains one', () => {
   expect([...parseUses(JSON.stringify(JOB).replaceAll('a', '\\u0061'), ID, 5).hashes]).toContain(A);
   expect([...parseUses(JSON.stringify({ ...JOB, data: {}, job: `${A}a` }), ID, 5).hashes]).toEqual([B]);
 });
@@ -27,9 +27,9 @@ test('a hash is found however the file writes its letters, and a longer number i
 test.each([
   ['cut short', JSON.stringify(JOB).slice(0, -40)],
   ['empty', ''],
-  ['no job', '[1]'],
+  ['not a job', '[1]'],
   ['without resources', JSON.stringify({ ...JOB, resources: undefined })],
-])('one that is %s is damaged, and keeps what is left of it', (_, text) => {
+])('marks a job.json that is %s as damaged, and keeps the hashes that it still contains', (_, text) => {
   const { use, hashes, damaged } = parseUses(text, ID, 5);
   expect({ use, damaged }).toEqual({ use: { applicationId: ID, name: '', submittedAt: 5 }, damaged: true });
   expect([...hashes].every((hash) => text.includes(hash))).toBe(true);

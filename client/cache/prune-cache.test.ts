@@ -63,7 +63,7 @@ async function pruned(store: HistoryStore, options: Partial<PruneCacheOptions> =
 
 const cached = (): string[] => readdirSync(path.join(root, 'cache')).sort();
 
-describe('whether an entry goes', () => {
+describe('a prune removes an entry only if', () => {
   const folder: CachedFolder = {
     hash: A,
     uri: '',
@@ -77,19 +77,19 @@ describe('whether an entry goes', () => {
   const due = (change: Partial<CachedFolder>, use: Parameters<typeof isDue>[1] = unused): boolean =>
     isDue({ ...folder, ...change }, use, { olderThanMs: 30 * DAY_MS, now: NOW });
 
-  test('it must not have been written for the time', () => {
+  test('the entry was last written longer ago than the limit', () => {
     expect([due({ lastWritten: NOW - 30 * DAY_MS }), due({ lastWritten: NOW - 31 * DAY_MS })]).toEqual([false, true]);
   });
 
-  test('no job that was submitted within the time may have used it', () => {
+  test('every job that used it was submitted longer ago than the limit', () => {
     expect([due({}, usedAt(NOW - 30 * DAY_MS)), due({}, usedAt(NOW - 31 * DAY_MS))]).toEqual([false, true]);
   });
 
-  test('no job that may still run may use it, however old', () => {
+  test('no job that may still run uses it, however old that job is', () => {
     expect(due({}, { ...usedAt(0), usedBy: ['local_1_0001'] })).toBe(false);
   });
 
-  test('a prune removes unfinished files after a day and keeps their folder until then', () => {
+  test('its unfinished files are more than a day old', () => {
     const contents = [{ kind: 'unfinished', name: 'source' }] as const;
     expect(due({ contents, unfinishedSince: NOW - DAY_MS })).toBe(false);
     expect(due({ contents, unfinishedSince: NOW - DAY_MS - 1, lastWritten: NOW - DAY_MS - 1 })).toBe(true);
@@ -97,7 +97,7 @@ describe('whether an entry goes', () => {
   });
 });
 
-test('a prune removes entries that no job has used for long, oldest first; a dry run removes none', async () => {
+test('a prune removes entries unused for longer than the limit, oldest first; a dry run only lists them', async () => {
   leave(`cache/${A}/source/train.ts`, 'old', 40);
   leave(`cache/${B}/tony/main.mjs`, 'older', 50);
   leave(`cache/${'c'.repeat(64)}/numbers/0.bin`, 'young', 20);
@@ -148,20 +148,20 @@ describe('a prune keeps the entries that a job uses', () => {
     expect(await pruned(saying('forgotten'), ANY_TIME)).toEqual(['source source a']);
   });
 
-  test('not when YARN says that it has ended, however new it is', async () => {
+  test('until YARN reports that the job has ended, however new the job is', async () => {
     leave('jobs/application_1_0001/job.json', jobText(A, 1), 0);
     expect(await pruned(saying(RUNS), ANY_TIME)).toEqual([]);
     expect(await pruned(saying(KILLED), ANY_TIME)).toEqual(['source source a']);
   });
 
-  test('for as long as its history is young', async () => {
+  test('while its history is younger than the limit', async () => {
     leave('history/local_1_0001/job.json', jobText(A, 20), 20);
     leave('history/local_1_0001/final.json', '{}', 20);
     expect(await pruned(saying('forgotten'))).toEqual([]);
     expect(await pruned(saying('forgotten'), { olderThanMs: 19 * DAY_MS })).toEqual(['source source a']);
   });
 
-  test('with the time of its files, when it is submitted while it is being removed', async () => {
+  test('and their modification times, when a submission names the entry during its removal', async () => {
     const store = saying('forgotten');
     const { storage } = store;
     const file = path.join(root, 'cache', A, 'source', 'train.ts');
@@ -176,7 +176,7 @@ describe('a prune keeps the entries that a job uses', () => {
     expect([cached(), statSync(file).mtimeMs]).toEqual([[A], before]);
   });
 
-  test('also when another submission has begun to upload it anew', async () => {
+  test('when another submission has started to upload the entry again during its removal', async () => {
     const store = saying('forgotten');
     const { storage } = store;
     const { rename } = storage;
@@ -207,7 +207,7 @@ describe('a job.json that cannot be read', () => {
     expect(await pruned(saying(KILLED))).toEqual(['source source b']);
   });
 
-  test('so does one that comes while something is being removed, which gets its name back', async () => {
+  test('stops a prune when it appears during a removal; the entry gets its name back', async () => {
     const store = saying('forgotten');
     const { rename } = store.storage;
     store.storage.rename = async (from, to) => {
@@ -218,7 +218,7 @@ describe('a job.json that cannot be read', () => {
     expect(cached()).toEqual([B]);
   });
 
-  test('in a history stops it only if the job may run and was not read elsewhere', async () => {
+  test('in a history stops a prune only if the job may run and no other copy of its job.json is readable', async () => {
     leave('history/local_1_0001/job.json', '{', 300);
     await expect(pruned(saying('silent'))).rejects.toMatchObject(refusal('history/local_1_0001'));
     leave('jobs/local_1_0001/job.json', jobText(A, 300), 300);
@@ -229,7 +229,7 @@ describe('a job.json that cannot be read', () => {
     expect(await pruned(saying('silent'))).toEqual(['source source b']);
   });
 
-  test('nor may histories be missing', async () => {
+  test('stops a prune, and so does an incomplete list of histories', async () => {
     const store = saying('forgotten');
     store.places = async () => ({ found: [], message: 'The newest histories may be missing.' });
     const message = 'The newest histories may be missing. The files in use are therefore unknown, and nothing more was removed.';

@@ -15,7 +15,7 @@ const refused = (tags: readonly string[], { roles, limits = {} }: { roles?: stri
   }
 };
 
-test('an application has its own tag, those of its roles, and those of the job, each once', () => {
+test('an application has the tag tony-ts, the tags of its roles and the tags of the job, each once', () => {
   expect(applicationTags(job(['team-a', 'tony-ts']))).toEqual(['tony-ts', 'tony-roles:*:0:m1024:v1+worker:1:m2048:v1', 'team-a']);
 });
 
@@ -24,7 +24,7 @@ test("tags within YARN's default limit of 10, or within the cluster's own limit,
   expect(refused(numbered(20), { limits: { 'yarn.resourcemanager.application.max-tags': '30' } })).toBeNull();
 });
 
-test('more tags are refused with the number that the job may have', () => {
+test('a submit with more tags is rejected, and the hint states how many tags the job may list', () => {
   expect(refused(numbered(9))).toMatchObject({
     code: 'JOB_INVALID',
     message:
@@ -36,7 +36,7 @@ test('more tags are refused with the number that the job may have', () => {
   expect(refused(numbered(8), { roles })).toMatchObject({ hint: expect.stringContaining('List one under `tags`') });
 });
 
-test('a tag that is longer than the cluster takes is refused, with whose it is', () => {
+test('a submit with a tag longer than the limit is rejected, and the message states where the tag comes from', () => {
   const limits = { 'yarn.resourcemanager.application.max-tag.length': '30' };
   expect(refused(['x'.repeat(31)], { limits: { ...limits, 'yarn.resourcemanager.application.max-tag.length': '60' } })).toBeNull();
   expect(refused([], { limits })).toMatchObject({
@@ -48,6 +48,6 @@ test('a tag that is longer than the cluster takes is refused, with whose it is',
   });
 });
 
-test.each(['gr\u00fcn', 'a,b', 'tab\there', 'x'.repeat(101)])('%j is no tag that job.yaml may have', (tag) => {
+test.each(['gr\u00fcn', 'a,b', 'tab\there', 'x'.repeat(101)])('job.yaml rejects the tag %j', (tag) => {
   expect(() => job([tag])).toThrow('tags.0');
 });

@@ -3,7 +3,7 @@ import { MasterSilence, silenceText } from './master-silence.ts';
 
 const unanswered = () => Promise.reject(new Error('no answer within 2000 ms'));
 
-test('counts from the first question without an answer, until one has an answer', async () => {
+test('counts from the first unanswered request until the next answer', async () => {
   let now = 1_000;
   const silence = new MasterSilence(() => now);
   expect(await silence.ask(async () => 'RUNNING')).toBe('RUNNING');
@@ -22,7 +22,7 @@ test('counts from the first question without an answer, until one has an answer'
   expect(silence.ms).toBeNull();
 });
 
-test('does not ask again at once: a hung ApplicationMaster holds up one question, not each', async () => {
+test('pauses between requests to a hung ApplicationMaster', async () => {
   let now = 0;
   let asked = 0;
   const silence = new MasterSilence(() => now);
@@ -37,6 +37,6 @@ test('does not ask again at once: a hung ApplicationMaster holds up one question
   expect(asked).toBe(5);
 });
 
-test('names the ApplicationMaster and how long', () => {
+test('states how long the ApplicationMaster has been silent', () => {
   expect(silenceText(14_300)).toBe('The ApplicationMaster has not answered for 14 s.');
 });

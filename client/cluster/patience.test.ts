@@ -4,7 +4,7 @@ import { Patience, patiently } from './patience.ts';
 
 const AWAY = new TonyError('RM_UNREACHABLE', 'It is away.');
 
-test('a cluster that has answered may be away for a while, which is said once', () => {
+test('tolerates an outage of a cluster that has answered before, and reports it once', () => {
   let now = 0;
   const patience = new Patience(1000, () => now);
   expect(patience.answered()).toBeNull();
@@ -19,7 +19,7 @@ test('a cluster that has answered may be away for a while, which is said once', 
   expect(() => patience.missed(AWAY)).toThrow(AWAY);
 });
 
-test('one that has never answered, and other errors, are not borne', () => {
+test('throws at the first error of a cluster that never answered, and for every other error', () => {
   const patience = new Patience();
   expect(() => patience.missed(AWAY)).toThrow(AWAY);
   patience.answered();
@@ -28,7 +28,7 @@ test('one that has never answered, and other errors, are not borne', () => {
   expect(() => patience.missed(new TypeError('x'))).toThrow(TypeError);
 });
 
-test('work is tried again while the cluster is away, and not for other reasons', async () => {
+test('retries work only while the cluster is unreachable, and stops when the caller aborts', async () => {
   let tries = 0;
   const late = async (): Promise<number> => {
     if (++tries < 3) throw AWAY;

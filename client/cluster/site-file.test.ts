@@ -30,7 +30,7 @@ function put(where: string, text: string): void {
   writeFileSync(join(where, 'tony-site.yaml'), text);
 }
 
-test('the first file that is there counts', async () => {
+test('loadSite reads the first site file that exists', async () => {
   const storage = holding({ 'hdfs://nn:8020/apps/tony-ts/site.yaml': 'history: {keep: 3d}' });
   const places = { folders: [own, hadoop], storage, defaultFs: 'hdfs://nn:8020' };
   expect((await loadSite(places)).history.keepMs).toBe(3 * DAY_MS);
@@ -40,12 +40,12 @@ test('the first file that is there counts', async () => {
   expect((await loadSite(places)).history.keepMs).toBe(DAY_MS);
 });
 
-test('without any the defaults hold', async () => {
+test('loadSite returns the defaults without a site file', async () => {
   expect(await loadSite({ folders: [own], storage: holding({}), defaultFs: 'hdfs://nn:8020' })).toEqual(DEFAULT_SITE);
   expect(await loadSite({ folders: [], storage: holding({}), defaultFs: 'file:///' })).toEqual(DEFAULT_SITE);
 });
 
-test('mistakes name the file', async () => {
+test('mistakes and read errors state the path of the site file', async () => {
   put(own, 'histori: {}');
   const loading = loadSite({ folders: [own], storage: holding({}), defaultFs: 'hdfs://nn' });
   await expect(loading).rejects.toThrow(`${join(own, 'tony-site.yaml')}:1:1  histori: is not a known key; did you mean \`history\`?`);
@@ -55,7 +55,7 @@ test('mistakes name the file', async () => {
   });
 });
 
-test("Hadoop's folder says nothing of a cluster that was named by its address", () => {
+test('siteFolders ignores the Hadoop folder for a cluster given by its address', () => {
   const environment = { TONY_CONF_DIR: '/t', HADOOP_CONF_DIR: '/h' };
   expect(siteFolders(environment, false)).toEqual(['/t', '/h']);
   expect(siteFolders(environment, true)).toEqual(['/t']);

@@ -8,7 +8,7 @@ function lines(text: string): string[] {
   return unknownNameLines(unknownNames(parseSite(`quotas: ${text}`, 'tony-site.yaml').quotas, KNOWN));
 }
 
-test('resource types that the ResourceManager does not know are named, with what was probably meant', () => {
+test('reports resource types that the ResourceManager does not know, with a suggestion', () => {
   expect(
     lines("{users: {'*': {job: {yarn.io/fgpa: 3}, roles: {ps: {task: {nec.com/ve: 1}}}}}, roles: {worker: {total: {quantum: 1}}}}"),
   ).toEqual([
@@ -18,11 +18,11 @@ test('resource types that the ResourceManager does not know are named, with what
   ]);
 });
 
-test('known types, and keys of their own, are right on every cluster', () => {
+test('accepts known types, and keys such as memory and instances, on every cluster', () => {
   expect(lines('{roles: {worker: {task: {memory: 1g, gpus: 1, yarn.io/fpga: 1}, total: {instances: 1, vcores: 3}}}}')).toEqual([]);
 });
 
-test('queues that the ResourceManager does not know are named', () => {
+test('reports queues that the ResourceManager does not know', () => {
   const quotas =
     "{users: {'*': {queues: [default, reserch]}}, queues: {'*': {instances: 1}, root: {instances: 9}, resarch: {instances: 1}}}";
   expect(lines(quotas)).toEqual([
@@ -31,7 +31,7 @@ test('queues that the ResourceManager does not know are named', () => {
   ]);
 });
 
-test('what the ResourceManager knows comes by the names of the site file', async () => {
+test('knownNames returns resource types and queues under the names that the site file uses', async () => {
   const resourceManager = {
     newApplication: async () => ({ applicationId: 'x', maximum: { 'memory-mb': 1, vcores: 1, 'yarn.io/gpu': 1, 'yarn.io/fpga': 1 } }),
     queues: async () => [{ name: 'gpu', path: 'root.ml.gpu', state: 'RUNNING', capacity: 1, usedCapacity: 0 }],

@@ -12,11 +12,11 @@ test.each([
   ['FINISHED', 'UNDEFINED', 'FAILED'],
   ['KILLED', 'KILLED', 'KILLED'],
   ['FAILED', 'FAILED', 'FAILED'],
-])('%s with final status %s is %s', (state, finalStatus, result) => {
+])('state %s with final status %s gives the result %s', (state, finalStatus, result) => {
   expect(resultOf({ id: ID, state, finalStatus, diagnostics: 'x' }).state).toBe(result);
 });
 
-test('what the ApplicationMaster said is passed on as it is', () => {
+test('diagnostics of the ApplicationMaster stay unchanged, without the note about recovery', () => {
   expect(explain('worker:1 exited with code 3.\nboom\n', 'FINISHED')).toBe('worker:1 exited with code 3.\nboom');
   expect(resultOf({ id: ID, state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics: 'done' }).diagnostics).toBe('');
   const diagnostics = 'Attempt recovered after RM restart stopped early at step 12: loss did not improve for 3 evaluations\n';
@@ -24,14 +24,14 @@ test('what the ApplicationMaster said is passed on as it is', () => {
   expect(resultOf(end).diagnostics).toBe('stopped early at step 12: loss did not improve for 3 evaluations');
 });
 
-test('an unknown queue is named', () => {
+test('diagnostics name an unknown queue', () => {
   const text = `Application ${ID} submitted by user alice to unknown queue: nosuch`;
   expect(explain(text)).toBe('The queue nosuch does not exist. Correct `queue` in job.yaml.');
   expect(unknownQueue(text)).toBe('nosuch');
   expect(unknownQueue('all is well')).toBeUndefined();
 });
 
-test('an ApplicationMaster that could not run: exit code, what it wrote, and where to look', () => {
+test('a failed start of the ApplicationMaster gives exit code, output and the command for its logs', () => {
   const text = `Application ${ID} failed 2 times due to AM Container for appattempt_1795225023264_0003_000002 exited with  exitCode: 127
 Failing this attempt.Diagnostics: [2026-11-20 10:00:00.000]Exception from container-launch.
 Container id: container_1795225023264_0003_02_000001
@@ -52,7 +52,7 @@ See tony-ts logs ${ID} master.`,
   );
 });
 
-test('a staging folder that was removed under the job is named as the cause', () => {
+test('a removed staging folder is reported as the cause', () => {
   const text = `Application ${ID} failed 2 times due to AM Container for appattempt_1_0003_000002 exited with  exitCode: -1000
 Diagnostics: [2026-11-22 10:00:00.000]File does not exist: hdfs://nn:8020/user/alice/.tony-ts/jobs/${ID}/job.json
 java.io.FileNotFoundException: File does not exist: hdfs://nn:8020/user/alice/.tony-ts/jobs/${ID}/job.json
@@ -62,7 +62,7 @@ java.io.FileNotFoundException: File does not exist: hdfs://nn:8020/user/alice/.t
   );
 });
 
-test('memory, localisation and silence are named', () => {
+test('diagnostics distinguish exceeded memory, failed localisation and a silent ApplicationMaster', () => {
   const failed = (rest: string): string =>
     explain(`Application ${ID} failed 2 times due to AM Container for appattempt_1_0003_000002 ${rest}`);
   expect(failed('exited with  exitCode: -104\nFailing this attempt.')).toContain('raise master.memory');
@@ -76,7 +76,7 @@ test('memory, localisation and silence are named', () => {
   ).toMatch(/^The ApplicationMaster fell silent/);
 });
 
-test('Java stacks go, the end of what is long stays', () => {
+test('diagnostics drop Java stack traces, and keep the end of a long text', () => {
   expect(explain('Boom\n\tat org.apache.hadoop.Some.method(Some.java:1)\nCaused')).toBe('Boom\nCaused');
   const long = explain(`start${'x'.repeat(10_000)}end`);
   expect(long.length).toBeLessThanOrEqual(4001);
@@ -84,7 +84,7 @@ test('Java stacks go, the end of what is long stays', () => {
   expect(explain('')).toMatch(/says nothing/);
 });
 
-test('why an application waits, without the table', () => {
+test("waitingReason returns YARN's reason without the table of details", () => {
   expect(waitingReason(QUEUE_FULL)).toBe(
     "Application is added to the scheduler and is not yet activated. Queue's AM resource limit exceeded.",
   );
@@ -95,7 +95,7 @@ test('why an application waits, without the table', () => {
   expect(waitingReason('')).toBe('');
 });
 
-test('which nodes an ApplicationMaster waits for', () => {
+test('awaitedPartition returns the partition on which the ApplicationMaster waits for resources', () => {
   expect(awaitedPartition(ACTIVATED)).toBe('');
   expect(awaitedPartition(ACTIVATED.replace('<DEFAULT_PARTITION>', 'a100'))).toBe('a100');
   expect(awaitedPartition(QUEUE_FULL)).toBeNull();

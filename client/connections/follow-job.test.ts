@@ -75,7 +75,7 @@ const life = [
   }),
 ];
 
-test('follows to the end, tells each change once, and reports', async () => {
+test('followJob follows a job to its end, yields each change once, and returns a report', async () => {
   const { looks, report } = await follow(life);
   expect(looks.flatMap((look) => look.events.map((event) => event.type))).toEqual([
     'state',
@@ -95,12 +95,12 @@ test('follows to the end, tells each change once, and reports', async () => {
   expect(report).toMatchObject({ state: 'SUCCEEDED', generations: 1, metrics: { 'test/accuracy': 0.98714 }, checkpointStep: 30 });
 });
 
-test('YARN is believed when it and the job disagree', async () => {
+test('the report takes the state from YARN when YARN and the ApplicationMaster disagree', async () => {
   const { report } = await follow([seen({ status: status({ state: 'SUCCEEDED' }), result: { state: 'FAILED', diagnostics: 'x' } })]);
   expect(report.state).toBe('FAILED');
 });
 
-test('a cluster that is away for a while is waited for, and said once', async () => {
+test('followJob waits during an outage of the cluster, and reports the outage once', async () => {
   const { looks, report } = await follow([seen(), unreachable, unreachable, unreachable, ...life]);
   const notices = looks.flatMap((look) => look.events.flatMap((event) => (event.type === 'notice' ? [event.message] : [])));
   expect(notices).toEqual([
@@ -111,14 +111,14 @@ test('a cluster that is away for a while is waited for, and said once', async ()
   expect(report.state).toBe('SUCCEEDED');
 });
 
-test('a cluster that never answered, stays away, or does not know the job ends it', async () => {
+test('followJob throws if the cluster never answered, stays unreachable, or does not know the job', async () => {
   await expect(follow([unreachable])).rejects.toBe(unreachable);
   await expect(follow([seen(), unreachable], 100)).rejects.toBe(unreachable);
   const unknown = new TonyError('APPLICATION_UNKNOWN', 'gone');
   await expect(follow([seen(), unknown])).rejects.toBe(unknown);
 });
 
-test('stops at once when it is told to', async () => {
+test('an abort ends followJob immediately between two observations', async () => {
   const controller = new AbortController();
   const following = followJob(scripted([seen()]), { intervalMs: 60_000, signal: controller.signal });
   await following.next();
@@ -127,7 +127,7 @@ test('stops at once when it is told to', async () => {
   await expect(next).rejects.toThrow('detached');
 });
 
-test('stops at once also while an answer is waited for', async () => {
+test('an abort ends followJob immediately during an observation', async () => {
   const controller = new AbortController();
   const hanging: JobConnection = { ...scripted([seen()]), observe: () => new Promise(() => undefined) };
   const next = followJob(hanging, { signal: controller.signal }).next();
@@ -145,7 +145,7 @@ test.each([
         .map((line) => JSON.parse(line) as { type: string }),
   ],
   ['yaml', (text: string) => parseAllDocuments(text).map((document) => document.toJS() as { type: string })],
-] as const)('%s: a value for each thing, the result last', async (format, valuesOf) => {
+] as const)('%s output has one value per event, and the result last', async (format, valuesOf) => {
   const { looks, report } = await follow(life);
   const formatted = await valueFormatter(format);
   let text = '';
@@ -174,7 +174,7 @@ test.each([
   });
 });
 
-test('lines: changes only, metrics now and then, the accuracy at the end', async () => {
+test('text output prints changes only, metrics at intervals, and the accuracy at the end', async () => {
   const { looks, report } = await follow(life);
   let text = '';
   const output = new TextOutput(
@@ -207,7 +207,7 @@ test('lines: changes only, metrics now and then, the accuracy at the end', async
   ]);
 });
 
-test('a terminal is redrawn in place and left as it was', async () => {
+test('live output redraws in place, and leaves the final table and a visible cursor', async () => {
   const { looks, report } = await follow(life);
   let screen: string[] = [''];
   let text = '';
@@ -260,7 +260,7 @@ function show(screen: readonly string[], piece: string): string[] {
   return lines;
 }
 
-test('status says why a job failed, last', () => {
+test('status prints the cause of a failure last', () => {
   const observation = seen({
     phase: 'FAILED',
     status: status({ state: 'FAILED', message: 'long' }),
@@ -288,7 +288,7 @@ test.each([20, 40, 60, 80, 200])('an upload bar fits %d columns', (columns) => {
   expect(uploadBar('runtime', 81e6, 180e6, 1500, columns).length).toBeLessThan(columns);
 });
 
-test('an upload bar shows rate and rest', () => {
+test('an upload bar shows the rate and the remaining time', () => {
   expect(uploadBar('runtime', 81e6, 180e6, 1500, 100)).toBe(
     'runtime  [##############----------------]   45 %  81.0 MB of 180.0 MB  54.0 MB/s  2 s left',
   );

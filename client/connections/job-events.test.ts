@@ -10,32 +10,32 @@ function types(before: JobStatus | null, after: JobStatus): string[] {
   return changes(before, after).map((event) => event.type);
 }
 
-describe('what a follower is told', () => {
-  test('at first: state and tasks', () => {
+describe('changes() yields', () => {
+  test('the state and all tasks at first', () => {
     expect(types(null, STATUS)).toEqual(['state', 'task']);
   });
 
-  test('then only what has changed', () => {
+  test('only differences afterwards', () => {
     expect(changes(STATUS, { ...STATUS, tasks: [{ ...TASK, silentMs: 900 }] })).toEqual([]);
     expect(types(STATUS, { ...STATUS, step: 7, metrics: { loss: 0.1 }, checkpointStep: 5 })).toEqual(['checkpoint', 'metrics']);
     expect(types(STATUS, { ...STATUS, tasks: [{ ...TASK, state: 'lost' }] })).toEqual(['task']);
   });
 
-  test('not that the same wait has grown longer', () => {
+  test('nothing when only the duration in a waiting message grows', () => {
     const waits = (message: string): JobStatus => ({ ...STATUS, state: 'WAITING', message });
     const before = waits('1 of 2 workers are missing for 59 s: the queue has room for 1024 MiB.');
     expect(changes(before, waits('1 of 2 workers are missing for 1 min 5 s: the queue has room for 1024 MiB.'))).toEqual([]);
     expect(types(before, waits('1 of 2 workers are missing for 60 s: the queue has room for 512 MiB.'))).toEqual(['state']);
   });
 
-  test('each notice once, also when a new one has replaced an older one', () => {
+  test('each notice once, even when a new notice replaces an older one', () => {
     const before = { ...STATUS, notices: ['a', 'storage is away', 'c'] };
     expect(changes(before, { ...STATUS, notices: ['a', 'c', 'storage is back'] })).toEqual([
       { type: 'notice', message: 'storage is back' },
     ]);
   });
 
-  test('each notice once, also when the bounded list has dropped older ones', () => {
+  test('each notice once, even when the bounded list drops older notices', () => {
     const before = { ...STATUS, notices: ['a', 'b', 'c'] };
     expect(changes(before, { ...STATUS, notices: ['b', 'c', 'd', 'e'] })).toEqual([
       { type: 'notice', message: 'd' },

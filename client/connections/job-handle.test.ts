@@ -49,7 +49,7 @@ function over(
 
 const FINE: JobResult = { state: 'SUCCEEDED', diagnostics: '' };
 
-test('a handle answers the value, after the last line of the logs', async () => {
+test('result() returns the value after onLog has received the last log line', async () => {
   const connection = over(FINE, { output: '{"version":1,"value":{"accuracy":0.5}}' });
   const told: string[] = [];
   const job = new JobHandle<{ accuracy: number }>(connection, ({ task, text }) => void told.push(`${task} ${text}`));
@@ -63,7 +63,7 @@ test('a handle answers the value, after the last line of the logs', async () => 
   expect(connection.asked).toEqual(['result.json', 'close']);
 });
 
-test('waiting for the value ends at once when it is told to, also while the last lines of the logs are waited for', async () => {
+test('an abort ends result() immediately, even while the last log lines are pending', async () => {
   const connection = over(FINE, { output: '{"version":1,"value":1}' });
   let listed: () => void = () => undefined;
   const waiting = new Promise<void>((resolve) => {
@@ -85,14 +85,14 @@ test('waiting for the value ends at once when it is told to, also while the last
   job.close();
 });
 
-test('no value is undefined, null is null', async () => {
+test('result() returns undefined without a value, null for null, and rejects a damaged result.json', async () => {
   expect(await new JobHandle(over(FINE, { output: '{"version":1}' })).result()).toBeUndefined();
   expect(await new JobHandle(over(FINE, { output: '{"version":1,"value":null}' })).result()).toBeNull();
   expect(await new JobHandle(over(FINE)).result()).toBeUndefined();
   await expect(new JobHandle(over(FINE, { output: '{"version' })).result()).rejects.toMatchObject({ code: 'JOB_FAILED' });
 });
 
-test('a function that has not returned is an error, and nothing of a job without a function', async () => {
+test('result() rejects a job whose function did not return', async () => {
   const called = new JobHandle(over(FINE), undefined, true);
   await expect(called.result()).rejects.toMatchObject({
     code: 'JOB_FAILED',
@@ -102,7 +102,7 @@ test('a function that has not returned is an error, and nothing of a job without
   expect(await returned.result()).toBeUndefined();
 });
 
-test('a local job that does not exist cannot be attached', async () => {
+test('attachJob rejects a local job that does not exist', async () => {
   const localRoot = mkdtempSync(join(tmpdir(), 'tony-ts-attach-'));
   onTestFinished(() => rmSync(localRoot, { recursive: true }));
   await expect(attachJob('local_1_0001', { localRoot })).rejects.toMatchObject({
@@ -111,7 +111,7 @@ test('a local job that does not exist cannot be attached', async () => {
   });
 });
 
-test('a failed job is an error with the first line of its cause, and the last lines of its task', async () => {
+test('result() rejects for a failed job with its error line and the last lines of its task', async () => {
   const lines = [
     'epoch 1',
     'file:///train.ts:3',
@@ -139,6 +139,6 @@ test.each([
   [["TonyError [X]: it's", 'z'], "TonyError [X]: it's"],
   [['Errors happened before', 'all fine'], undefined],
   [['Error [ERR_MODULE_NOT_FOUND]: Cannot find'], 'Error [ERR_MODULE_NOT_FOUND]: Cannot find'],
-])('the error in %j', (lines, found) => {
+])('errorLine finds the error in %j', (lines, found) => {
   expect(errorLine(lines)).toBe(found);
 });

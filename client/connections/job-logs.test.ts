@@ -59,7 +59,7 @@ const master = new Growing('master', { 'tony.log': 'am\n' });
 const worker = new Growing('worker:0', { stdout: 'one\ntwo\r\nthree', stderr: '', 'tony.log': 'x\n' });
 const second = new Growing('worker:1', { stderr: 'bang\n' });
 
-test('stdout and stderr of every task, line by line, the unfinished one too', async () => {
+test('reads stdout and stderr of every task by line, including an unfinished last line', async () => {
   expect(await lines([master, worker, second])).toEqual([
     'worker:0 stdout one',
     'worker:0 stdout two',
@@ -68,7 +68,7 @@ test('stdout and stderr of every task, line by line, the unfinished one too', as
   ]);
 });
 
-test('one task, one role, the master, other files', async () => {
+test('selects one task, one role, the ApplicationMaster, or other files', async () => {
   expect(await lines([master, worker, second], { task: 'worker:1' })).toEqual(['worker:1 stderr bang']);
   expect(await lines([master, worker, second], { task: 'worker' })).toHaveLength(4);
   expect(await lines([master, worker, second], { task: 'master' })).toEqual(['master tony.log am']);
@@ -77,18 +77,18 @@ test('one task, one role, the master, other files', async () => {
   expect(await lines([master])).toEqual(['master tony.log am']);
 });
 
-test.each([1, 2, 3, 10])('the last %d lines, also when they come in small pieces', async (tail) => {
+test.each([1, 2, 3, 10])('tail returns the last %d lines, even when reads return small pieces', async (tail) => {
   const many = Array.from({ length: 3000 }, (_, at) => `line ${at} é`);
   const long = new Growing('worker:0', { stdout: `${many.join('\n')}\n` }, 1000);
   expect(await lines([long], { tail })).toEqual(many.slice(-tail).map((line) => `worker:0 stdout ${line}`));
   expect(await lines([worker], { tail: 1, files: ['stdout'] })).toEqual(['worker:0 stdout three']);
 });
 
-test('characters that are cut between two pieces stay whole', async () => {
+test('decodes characters that are split between two pieces', async () => {
   expect(await lines([new Growing('worker:0', { stdout: 'äöü\nß' }, 1)])).toEqual(['worker:0 stdout äöü', 'worker:0 stdout ß']);
 });
 
-test('following shows what comes, from containers that come, until the job is over', async () => {
+test('follow reads new lines and new containers until the job ends', async () => {
   const growing = new Growing('worker:0', { stdout: 'a\nb' });
   let look = 0;
   const connection = job(
@@ -108,7 +108,7 @@ test('following shows what comes, from containers that come, until the job is ov
   expect(all).toEqual(['a', 'bc', 'd', 'again']);
 });
 
-test('a task that is not there is named, with what was meant', async () => {
+test('rejects an unknown task, with a suggestion', async () => {
   await expect(lines([worker, second], { task: 'worker:7' })).rejects.toMatchObject({
     code: 'TASK_UNKNOWN',
     message: 'The job has no task worker:7; did you mean worker:0?',
@@ -153,7 +153,7 @@ async function followed(
   return { texts: texts ?? [], notices: notices ?? [], tasks: tasks ?? [] };
 }
 
-test('a cluster that is away for a while is waited for, at a look and at a read; nothing is lost or comes twice', async () => {
+test('follow survives outages during observations and reads, and yields each line exactly once', async () => {
   const growing = new Growing('worker:0', { stdout: 'a\nb\n' });
   const steady = new Growing('worker:1', { stdout: 'c\n' });
   const calm = growing.read.bind(growing);
@@ -182,7 +182,7 @@ test('a cluster that is away for a while is waited for, at a look and at a read;
   ).rejects.toThrow(AWAY);
 });
 
-test('what a job waits for is said, once; its containers are read when they come', async () => {
+test('follow reports once what the job waits for, and reads its containers when they start', async () => {
   const status: JobStatus = jobStatus({ state: 'WAITING', message: 'no room', elastic: null });
   const unplaced = { ...status, tasks: status.tasks.map((task) => ({ ...task, containerId: null, nodeHttp: null })) };
   const first = `${status.tasks[0]?.role}:${status.tasks[0]?.index}`;
@@ -204,7 +204,7 @@ test('what a job waits for is said, once; its containers are read when they come
   expect(tasks[0]).toBe(first);
 });
 
-test('a task that is started again goes on under its name, which is said', async () => {
+test('follow continues with the new container of a restarted task, and reports the restart', async () => {
   const older = new Growing('worker:0', { stdout: 'before\n' });
   const newer = Object.assign(new Growing('worker:0', { stdout: 'after\n' }), { containerId: 'another container' });
   const { texts, notices } = await followed(
@@ -215,7 +215,7 @@ test('a task that is started again goes on under its name, which is said', async
   expect(notices).toEqual(['worker:0 has restarted in another container.']);
 });
 
-test('one log that cannot be read does not hide the others', async () => {
+test('an unreadable log does not hide the others; follow retries it while the job runs', async () => {
   const broken = Object.assign(new Growing('worker:0', {}), {
     read: async () => {
       throw new TonyError('LOGS_UNAVAILABLE', 'It is damaged.');
@@ -245,7 +245,7 @@ test('one log that cannot be read does not hide the others', async () => {
   expect(notices).toEqual(['The node is gone. Trying again.']);
 });
 
-test('following ends at once when it is told to, also while an answer is waited for', async () => {
+test('an abort ends follow immediately, even during a request', async () => {
   const stop = new AbortController();
   const hanging: JobConnection = { ...job(() => []), observe: () => new Promise(() => undefined) };
   const reading = followed(hanging, { signal: stop.signal });
@@ -253,7 +253,7 @@ test('following ends at once when it is told to, also while an answer is waited 
   await expect(reading).rejects.toThrow('enough');
 });
 
-test('lines of many tasks come as they are there, not task after task', async () => {
+test('follow yields the lines of all tasks as they arrive, not task after task', async () => {
   let release: () => void = () => undefined;
   const gate = new Promise<void>((resolve) => {
     release = resolve;

@@ -8,7 +8,7 @@ function logOf(write: (log: ReturnType<typeof createLogger>) => void): string {
   return text;
 }
 
-describe('the end of a local ApplicationMaster', () => {
+describe('lastWords', () => {
   test('names the folder whose disk is full', () => {
     const error = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
     const log = logOf((logger) => logger.error({ err: error }, 'the state could not be written'));
@@ -18,7 +18,7 @@ describe('the end of a local ApplicationMaster', () => {
     expect(lastWords('Error: EDQUOT: disk quota exceeded', '/disk/jobs')).toContain('the disk of /disk/jobs is full');
   });
 
-  test('quotes sentences in place of structured lines, and plain lines as they are', () => {
+  test('quotes the messages of structured log lines, and plain lines unchanged', () => {
     const log = logOf((logger) => {
       logger.info('the gang is complete');
       logger.error({ err: new Error('the port is taken') }, 'the pages could not begin');

@@ -53,13 +53,13 @@ async function masterProcess(script: string): Promise<number> {
   return child.pid ?? 0;
 }
 
-test('there is no such job', async () => {
+test('observe rejects an unknown local job', async () => {
   await expect(new LocalJob(ID, root).observe()).rejects.toMatchObject({ code: 'APPLICATION_UNKNOWN', exitCode: 2 });
   expect(isLocalId(ID)).toBe(true);
   expect(isLocalId('local_1_0001/../..')).toBe(false);
 });
 
-test('a master that has not spoken yet, then one that answers who has the token', async () => {
+test('observe reports STARTING before the ApplicationMaster answers, and its status with the right token', async () => {
   await master('setInterval(() => undefined, 1000)');
   const job = new LocalJob(ID, root);
   expect(await job.observe()).toEqual({ phase: 'STARTING', waiting: '', status: null, masterSilentMs: null, result: null });
@@ -76,7 +76,7 @@ test('a master that has not spoken yet, then one that answers who has the token'
   expect(await job.observe()).toEqual({ phase: 'RUNNING', waiting: '', status: running, masterSilentMs: null, result: null });
 });
 
-test('a master that died says so, with its last words', async () => {
+test('observe reports a dead ApplicationMaster as FAILED with its last output', async () => {
   process.kill(await master('setInterval(() => undefined, 1000)'), 'SIGKILL');
   const paths = localPaths(root, ID);
   await place(path.join(paths.logs(paths.masterContainer(1)), 'stderr'), 'Error: boom\n');
@@ -89,7 +89,7 @@ test('a master that died says so, with its last words', async () => {
     });
 });
 
-test('a master that is killed is waited for while the one who starts another lives', async () => {
+test('observe waits for a killed ApplicationMaster while the process that restarts it is alive', async () => {
   const paths = localPaths(root, ID);
   await place(path.join(paths.job, 'job.json'), '{}');
   const { pid: dead } = spawnSync('true');
@@ -102,13 +102,13 @@ test('a master that is killed is waited for while the one who starts another liv
   expect(await look).toMatchObject({ phase: 'STARTING', result: null });
 });
 
-test('a number that was given to another process is not the master', async () => {
+test('observe does not mistake another process with a reused process ID for the ApplicationMaster', async () => {
   await place(path.join(localPaths(root, ID).job, 'job.json'), '{}');
   await place(localPaths(root, ID).masterPid, String(process.pid));
   expect((await new LocalJob(ID, root).observe()).result?.state).toBe('FAILED');
 });
 
-test('what final.json says is the end', async () => {
+test('observe takes the result from final.json, and killJob does not kill an ended job', async () => {
   await place(
     path.join(localPaths(root, ID).history, 'final.json'),
     JSON.stringify({ ...running, state: 'FAILED', message: 'worker:0 exited with 3.', finishedAt: 2 }),
@@ -118,7 +118,7 @@ test('what final.json says is the end', async () => {
   expect(await killJob(job)).toMatchObject({ killed: false });
 });
 
-test('kill asks the master as soon as that listens, and waits for the end', async () => {
+test('killJob signals the ApplicationMaster as soon as it listens, and waits for the end', async () => {
   const final = JSON.stringify({ ...running, state: 'KILLED', message: 'killed by SIGTERM', finishedAt: 2 });
   await mkdir(localPaths(root, ID).history, { recursive: true });
   await master(
@@ -132,7 +132,7 @@ test('kill asks the master as soon as that listens, and waits for the end', asyn
   expect(await killJob(new LocalJob(ID, root))).toMatchObject({ killed: true });
 });
 
-test('logs of every container that a task had, the oldest first', async () => {
+test('logs lists every container that a task had, oldest first', async () => {
   const paths = localPaths(root, ID);
   const container = (number: number): string => `container_1795225023264_0001_01_00000${number}`;
   await place(path.join(paths.job, 'job.json'), '{}');

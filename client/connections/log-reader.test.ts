@@ -24,7 +24,7 @@ async function tailOf(text: string, tail: number, pieceBytes: number): Promise<s
   }
 }
 
-test('the last lines are whole ones, as many as are wanted, wherever the end that is fetched begins', async () => {
+test('the reader returns the wanted number of complete last lines, wherever the fetched range starts', async () => {
   const line = fc.tuple(fc.constantFrom('a', 'é', '語', '🙂', ''), fc.integer({ min: 0, max: 4095 })).map(
     // Each line including its newline fits into the bytes that the reader fetches per line.
     ([character, bytes]) => character.repeat(Math.floor(bytes / Math.max(1, Buffer.byteLength(character)))),
@@ -45,12 +45,12 @@ test('the last lines are whole ones, as many as are wanted, wherever the end tha
   );
 });
 
-test('lines that take all the room there is for them are not taken for cut ones', async () => {
+test('lines that fill the fetched range exactly are not treated as cut', async () => {
   const lines = ['a', 'b', 'c'].map((character) => character.repeat(4095));
   expect(await tailOf(lines.map((text) => `${text}\n`).join(''), 2, 1000)).toEqual(lines.slice(1));
 });
 
-test.each(['é', '語', '🙂'])('of a line that is too long its end is shown, marked, in whole characters: %s', async (character) => {
+test.each(['é', '語', '🙂'])('shows the end of a line that is too long, marked and in whole characters: %s', async (character) => {
   for (const lead of ['', 'x', 'xx', 'xxx']) {
     const [shown, ...others] = await tailOf(`before\n${lead}${character.repeat(10_000)}\n`, 1, 1000);
     expect(others).toEqual([]);

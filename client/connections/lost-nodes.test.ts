@@ -3,7 +3,7 @@ import { lostNodes, lostNodesText } from './lost-nodes.ts';
 
 const at = new Date(2026, 10, 21, 14, 3, 44).getTime();
 
-test("a job's events name the nodes that the job has lost", () => {
+test("lostNodes finds the lost nodes in a job's events", () => {
   const lost = lostNodes([
     { at, event: 'node-lost', node: 'node2:8041', detail: '1 task of the job was there' },
     { at, event: 'container-ended', node: 'node2:8041', detail: 'node-lost, exit status -100' },
@@ -19,7 +19,7 @@ test("a job's events name the nodes that the job has lost", () => {
   expect(lostNodesText([])).toBe('');
 });
 
-test('of many losses the newest are named', () => {
+test('lostNodesText lists the newest of many losses', () => {
   const many = Array.from({ length: 8 }, (_, index) => ({ node: `node${index}:8041`, at }));
   expect(lostNodesText(many)).toMatch(/^2 earlier, node2:8041 at .*, node7:8041 at 2026-11-21 14:03:44$/);
 });

@@ -62,23 +62,23 @@ async function events(connection: JobConnection, options: EventOptions = {}): Pr
 
 const NAMES = ALL.map(({ event }) => event);
 
-test('a job that runs tells what has happened so far; one that is over what its history kept', async () => {
+test('jobEvents yields the events so far of a running job, and the history of an ended one', async () => {
   expect(await events(await job(2))).toEqual(NAMES.slice(0, 1));
   expect(await events(await job(0))).toEqual(NAMES);
 });
 
-test('followed, each is told once, in its order, from one to the other', async () => {
+test('follow yields each event once, in order, across the switch from ApplicationMaster to history', async () => {
   for (const told of [0, 1, 3, 4]) expect(await events(await job(told), { follow: true })).toEqual(NAMES);
 });
 
-test('a cluster that is away for a moment is waited for, and that is said', async () => {
+test('follow survives and reports an outage of the cluster', async () => {
   const notices: string[] = [];
   const connection = await job(3, { away: 2 });
   expect(await events(connection, { follow: true, onNotice: (notice) => notices.push(notice) })).toEqual(NAMES);
   expect(notices).toEqual(['The ResourceManager is away. The job goes on; trying again.', 'The cluster answers again.']);
 });
 
-test('a history that is away when the job ends is waited for, and that is said once, although the rest of the cluster answers', async () => {
+test('follow waits for a history that is unreachable at the end of the job, and reports it once', async () => {
   const connection = await job(3);
   const { place } = connection.records;
   let missing = 5;
@@ -95,18 +95,18 @@ test('a history that is away when the job ends is waited for, and that is said o
   expect(notices).toEqual(['HDFS is away. The job goes on; trying again.', 'The cluster answers again.']);
 });
 
-test('only those of the types that are asked for', async () => {
+test('yields only events of the requested types', async () => {
   expect(await events(await job(0), { types: ['task'] })).toEqual(['task-requested', 'task-failed']);
   expect(await events(await job(0), { types: ['job-finished', 'task-failed'] })).toEqual(['task-failed', 'job-finished']);
   expect(matches(entry(1, 'task-failed'), ['tas'])).toBe(false);
 });
 
-test('where nothing may be seen that is said', async () => {
+test('rejects a job whose events the user may not view', async () => {
   const connection = { ...(await job(0)), records: noRecords() };
   await expect(events(connection)).rejects.toThrow('local_1_0001 has no events that you are allowed to see.');
 });
 
-test('a history with gaps is told from where it goes on', () => {
+test('behind() returns the entries after the last seen one, even if the history has gaps', () => {
   const [first, second, third, fourth] = ALL as [HistoryEntry, HistoryEntry, HistoryEntry, HistoryEntry];
   expect(behind(ALL, null)).toEqual(ALL);
   expect(behind(ALL, second)).toEqual([third, fourth]);

@@ -8,7 +8,7 @@ async function findings(checks: readonly Check[]): Promise<Finding[]> {
   return all;
 }
 
-test('what depends on something bad is not looked at, nor what depends on that', async () => {
+test('skips checks that depend on a failed check, directly or indirectly', async () => {
   const looked: string[] = [];
   const check = (name: string, needs: string[], verdict = good('fine')): Check => ({
     name,
@@ -35,7 +35,7 @@ test('what depends on something bad is not looked at, nor what depends on that',
   ]);
 });
 
-test('an error is a finding, with its hint', async () => {
+test('reports an error of a check as a bad finding with its hint', async () => {
   const look = async () => {
     throw new TonyError('RM_UNREACHABLE', 'nobody answers');
   };

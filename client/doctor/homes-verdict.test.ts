@@ -9,7 +9,7 @@ const verdict = (users: readonly string[], homes: readonly string[]) => {
   return homesVerdict(storage, PARENT, users);
 };
 
-test('homes of all users that the site file names are good', async () => {
+test('is good when every user in the site file has a home folder', async () => {
   expect(await verdict(['*'], [])).toEqual({ state: 'good', text: 'the site file lists no users', remedy: '' });
   expect(await verdict(['*', 'alice', 'bob'], ['alice', 'bob'])).toMatchObject({
     state: 'good',
@@ -17,7 +17,7 @@ test('homes of all users that the site file names are good', async () => {
   });
 });
 
-test('users without a home are named, with the commands that make one', async () => {
+test('lists users without a home folder, with the commands that create it', async () => {
   expect(await verdict(['alice', 'bob', '../x'], ['alice'])).toEqual({
     state: 'doubtful',
     text: 'users in quotas.users of the site file without a home folder: bob',

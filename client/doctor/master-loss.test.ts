@@ -7,7 +7,7 @@ const settings = (master: string, node: string) =>
     ['yarn.nm.liveness-monitor.expiry-interval-ms', node],
   ]);
 
-test("YARN's defaults are too long: programs end before a second ApplicationMaster starts", () => {
+test("YARN's default intervals are doubtful: programs end before the next ApplicationMaster starts", () => {
   const verdict = masterLoss(new Map());
   expect(verdict).toEqual(masterLoss(settings('600000', '600000')));
   expect(verdict).toMatchObject({
@@ -17,7 +17,7 @@ test("YARN's defaults are too long: programs end before a second ApplicationMast
   });
 });
 
-test('the shorter of the two intervals counts, and what the remedy names is good', () => {
+test('the shorter interval decides, and the value that the remedy proposes is good', () => {
   expect(masterLoss(settings('60000', '600000')).state).toBe('good');
   expect(masterLoss(settings('600000', '10000'))).toMatchObject({ state: 'good', text: expect.stringContaining('within 14 s') });
   expect(masterLoss(settings('67500', '600000')).state).toBe('good');

@@ -22,7 +22,7 @@ describe('records from standard input', () => {
   const texts = fc.array(fc.string().map((text) => text.replaceAll('\n', ' ')));
   const cuts = fc.array(fc.nat(), { maxLength: 8 });
 
-  it('are lines, however they arrive', async () => {
+  it('are lines, whatever the chunks of the input', async () => {
     await fc.assert(
       fc.asyncProperty(texts, cuts, fc.boolean(), async (lines, at, isOpen) => {
         const text = isOpen ? lines.join('\n') : lines.map((line) => `${line}\n`).join('');
@@ -32,7 +32,7 @@ describe('records from standard input', () => {
     );
   });
 
-  it('or TFRecords, checked', async () => {
+  it('are TFRecords; damaged, truncated and oversized input is rejected', async () => {
     await fc.assert(
       fc.asyncProperty(texts, cuts, async (lines, at) => {
         const bytes = Buffer.concat(lines.map((line) => encodeTfRecord(Buffer.from(line))));
@@ -45,7 +45,7 @@ describe('records from standard input', () => {
   });
 });
 
-it('says what a feed does', () => {
+it('describeProgress states the state and the counts of a feed', () => {
   const progress = { written: 5, taken: 3, readers: 1, reason: '', state: 'connected' } as const;
   expect(describeProgress(progress)).toBe('feeding 1 worker: 5 records written, 3 received');
   expect(describeProgress({ ...progress, state: 'full' })).toBe(

@@ -14,13 +14,13 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-test('what is written is whole when it ends', async () => {
+test('intoFile resolves after the file is completely written', async () => {
   const file = join(folder, 'file');
   await intoFile(file, 0o600, (stream) => pipeline(Readable.from(['a', 'b'.repeat(1 << 20)]), stream));
   expect(await readFile(file, 'utf8')).toBe(`a${'b'.repeat(1 << 20)}`);
 });
 
-test('nothing is made any more when a writing has failed', async () => {
+test('intoFile creates no file after it has rejected', async () => {
   const files = Array.from({ length: 200 }, (_, index) => join(folder, `file-${index}`));
   for (const file of files) {
     const writing = intoFile(file, 0o600, (stream) =>

@@ -10,13 +10,13 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-test('a folder of this user that others may read passes, and so does a missing one', async () => {
+test('accepts a folder of this user that others may read, and a missing folder', async () => {
   await chmod(folder, 0o755);
   await refuseForeignFolder(folder, 'TONY_LOCAL_DIR');
   await refuseForeignFolder(path.join(folder, 'missing'), 'TONY_LOCAL_DIR');
 });
 
-test.each([0o770, 0o707, 0o1777])('a folder with mode %o, which others may write, is refused', async (mode) => {
+test.each([0o770, 0o707, 0o1777])('rejects a folder with mode %o, which others may write', async (mode) => {
   await chmod(folder, mode);
   await expect(refuseForeignFolder(folder, 'TONY_LOCAL_DIR')).rejects.toMatchObject({
     code: 'FOLDER_UNSAFE',
@@ -25,7 +25,7 @@ test.each([0o770, 0o707, 0o1777])('a folder with mode %o, which others may write
   });
 });
 
-test.skipIf(process.getuid?.() !== 0)('a folder of another user is refused, one of root is not', async () => {
+test.skipIf(process.getuid?.() !== 0)('rejects a folder of another user, but not of root', async () => {
   const { chown } = await import('node:fs/promises');
   await refuseForeignFolder(folder, 'TONY_CACHE_DIR', 4711);
   await chown(folder, 4712, 4712);

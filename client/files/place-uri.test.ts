@@ -14,11 +14,11 @@ describe('placeUri', () => {
     ['out/x', 'file:///home/alice%20b', 'file:///home/alice%20b/out/x'],
     ['/out/x', 'file:///home/alice', 'file:///out/x'],
     ['file:///out', 'file:///home/alice', 'file:///out'],
-  ])('%s, seen from %s, is %s', (place, home, uri) => {
+  ])('resolves %s from %s to %s', (place, home, uri) => {
     expect(placeUri(place, home)).toBe(uri);
   });
 
-  test('nothing stays nothing', () => {
+  test('returns null for null', () => {
     expect(placeUri(null, HOME)).toBeNull();
   });
 });

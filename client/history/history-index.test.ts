@@ -89,7 +89,7 @@ test('a user with many large histories does not displace other users from a list
   expect(JSON.stringify(jobs).length).toBeLessThan(20_000);
 });
 
-test("large damaged ends of jobs count against their owner's share alone", async () => {
+test("large damaged final.json files count against their owner's share alone", async () => {
   for (let number = 100; number < 120; number++) leave('mallory', number, { 'final.json': `{${'x'.repeat(MiB)}` });
   end('alice', 1);
   const index = new HistoryIndex(storeOf(), { limits: LIMITS });
@@ -98,7 +98,7 @@ test("large damaged ends of jobs count against their owner's share alone", async
   expect((await index.list({ user: null, limit: 50 })).jobs).toHaveLength(7);
 });
 
-test('of a job that has left no end only job.json and the end of its newest events are read', async () => {
+test('for a job without final.json, a list reads only job.json and the end of its newest events', async () => {
   const lines = Array.from({ length: 50_000 }, (_, at) => event('notice', at, 'x'.repeat(100))).join('');
   leave('alice', 1, {
     'job.json': JSON.stringify({ version: 99, submittedAt: 5, job: { name: 'mnist', queue: 'gpu' }, checkpointDir: 'hdfs:///c' }),
@@ -128,7 +128,7 @@ test('of a job that has left no end only job.json and the end of its newest even
   expect((await list(runs)).map(({ status }) => status.state)).toEqual(['RUNNING', 'STARTING', 'RUNNING', 'RUNNING']);
 });
 
-test('files that have not changed are not read again', async () => {
+test('a list reads only files that have changed', async () => {
   const folder = leave('alice', 1, { 'job.json': '{"job":{"name":"a"}}', 'events-1.jsonl': event('master-registered', 1) });
   end('alice', 2);
   const index = new HistoryIndex(storeOf());
@@ -144,7 +144,7 @@ test('files that have not changed are not read again', async () => {
   expect(await names()).toEqual(['fine SUCCEEDED', 'c SUCCEEDED']);
 });
 
-test('a list ends in time, whatever the caller may view', async () => {
+test('a list keeps its time limit, whatever the caller may view', async () => {
   let now = 0;
   beforeOpen = (uri) => {
     now += uri.includes('/mallory/') ? 1_000 : 10;
@@ -165,7 +165,7 @@ test('a list ends in time, whatever the caller may view', async () => {
   expect(now - begun).toBeLessThan(40_000);
 });
 
-test('a file that cannot be read hides no other job', async () => {
+test('an unreadable file does not hide other jobs', async () => {
   end('mallory', 2);
   end('alice', 1);
   beforeOpen = (uri) => {
@@ -176,7 +176,7 @@ test('a file that cannot be read hides no other job', async () => {
   expect(message).toBe(`${idOf(2)} of mallory cannot be read: no DataNode has its blocks.`);
 });
 
-test('storage that is away hides them all', async () => {
+test('a list fails when the storage is unreachable', async () => {
   end('alice', 1);
   const store = storeOf();
   store.storage.list = async () => {

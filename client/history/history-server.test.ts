@@ -91,7 +91,7 @@ async function signedIn(url: string, name: string, cookie = ''): Promise<{ locat
   return { location: headers.location, cookie: cookieIn(headers) };
 }
 
-test('the token opens everything, nothing else does', async () => {
+test('token access serves every page with the token and rejects every other request', async () => {
   const { url } = await open(new TokenAccess('secret-token', []), true);
   for (const target of ['', 'tony/api/history', `jobs/alice/${FIRST}/`, `jobs/alice/${FIRST}/tony/api/job`]) {
     expect((await fetch(`${url}${target}`)).status).toBe(403);
@@ -103,7 +103,7 @@ test('the token opens everything, nothing else does', async () => {
   expect(entered.headers.get('set-cookie')).toMatch(/; HttpOnly; SameSite=Strict$/);
 });
 
-test('the list, the newest first, and its filters', async () => {
+test('the list has the newest job first, applies its filters and rejects invalid ones', async () => {
   const { url } = await open(everybody());
   const list = async (query: string): Promise<HistoryList> =>
     (await (await fetch(`${url}tony/api/history?user.name=alice&${query}`)).json()) as HistoryList;
@@ -119,7 +119,7 @@ test('the list, the newest first, and its filters', async () => {
     expect((await fetch(`${url}tony/api/history?user.name=alice&${wrong}`)).status).toBe(400);
 });
 
-test('a job is not shown to who may not see it, nor whether there is one', async () => {
+test('answers 403 for a job that the user may not view, whether it exists or not', async () => {
   const { url } = await open(everybody());
   const answers = await Promise.all(
     [`jobs/alice/${FIRST}/`, 'jobs/alice/local_9_0001/', 'jobs/%ff/local_9_0001/', `jobs/..%2falice/${FIRST}/`].map((target) =>
@@ -131,7 +131,7 @@ test('a job is not shown to who may not see it, nor whether there is one', async
   expect((await fetch(`${url}tony/api/history`, { method: 'POST', headers: { cookie: 'x=y' } })).status).toBe(401);
 });
 
-test('a name that is none, a cookie that is forged or old', async () => {
+test('rejects invalid user names and forged or expired cookies', async () => {
   const { url } = await open(everybody());
   for (const name of ['', 'a b', '../x', 'a%0d%0ab', 'x'.repeat(200)]) {
     expect((await fetch(`${url}tony/api/history?user.name=${name}`)).status).toBe(401);
@@ -146,7 +146,7 @@ test('a name that is none, a cookie that is forged or old', async () => {
   expect(await get(cookie)).toBe(401);
 });
 
-test('a server for others looks for summaries in the history alone', async () => {
+test('a server for several users reads summaries in the history folder only', async () => {
   const { url, woken } = await open(everybody());
   const scalars = async (id: string): Promise<ScalarCharts> =>
     (await (await fetch(`${url}jobs/alice/${id}/tony/api/scalars?user.name=alice`)).json()) as ScalarCharts;
@@ -156,7 +156,7 @@ test('a server for others looks for summaries in the history alone', async () =>
   expect(woken).toEqual([]);
 });
 
-test('TensorBoard starts when a job that has summaries is opened; why it cannot is told', async () => {
+test('opening a job with summaries starts TensorBoard, or states why it cannot start', async () => {
   const { url, woken } = await open(everybody());
   const job = `${url}jobs/alice/${FIRST}`;
   const tensorboard = async () => ((await (await fetch(`${job}/tony/api/job?user.name=alice`)).json()) as JobStatus).tensorboard;
@@ -171,14 +171,14 @@ test('TensorBoard starts when a job that has summaries is opened; why it cannot 
   expect([moved.status, moved.headers.get('location')]).toEqual([308, `./${FIRST}/?user.name=alice`]);
 });
 
-test('the configuration has no secrets', async () => {
+test('the configuration contains no secrets', async () => {
   const { url } = await open(everybody());
   const get = (id: string) => fetch(`${url}jobs/alice/${id}/tony/api/configuration?user.name=alice`);
   expect(await (await get(FIRST)).json()).toEqual({ env: { API_TOKEN: '***' } });
   expect(await (await get(SECOND)).json()).toEqual({ error: 'job.json of this job is missing or damaged.' });
 });
 
-test('a link cannot make somebody another user: it fills in the form, and only the form signs in', async () => {
+test('a link fills in the sign-in form but cannot sign in as another user', async () => {
   const { url } = await open(everybody());
   const { cookie } = await signedIn(url, 'alice');
   const linked = await browse(`${url}?user.name=mallory&sign-in=guessed`, { cookie });
@@ -191,7 +191,7 @@ test('a link cannot make somebody another user: it fills in the form, and only t
   expect([program.status, program.headers.get('set-cookie')]).toEqual([200, null]);
 });
 
-test('a name of another site that leads here is refused, whoever asks', async () => {
+test('rejects requests whose host name is not that of the server', async () => {
   const { url } = await open(everybody());
   for (const target of ['', 'tony/api/history?user.name=alice', `jobs/alice/${FIRST}/tony/api/job?user.name=alice`]) {
     const { status, body } = await browse(`${url}${target}`, { host: 'evil.example:80' });
@@ -203,7 +203,7 @@ test('a name of another site that leads here is refused, whoever asks', async ()
   }
 });
 
-test('what is no ID of an application leads nowhere', async () => {
+test('answers 404 without a redirect for an invalid application ID', async () => {
   const { url } = await open(everybody());
   for (const id of ['https:evil.example', 'javascript:x', '..', 'application_1%0d%0ax', '%2f%2fevil.example']) {
     const answer = await fetch(`${url}jobs/x/${id}?user.name=alice`, { redirect: 'manual' });

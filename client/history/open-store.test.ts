@@ -29,12 +29,12 @@ function storeOf(users: readonly string[], owner: string | null): HistoryStore {
   };
 }
 
-test("of several users' histories of one application the one of the application's user is found", async () => {
+test('findPlace finds the history of the user to whom YARN attributes the application', async () => {
   expect(await findPlace(storeOf(['alice'], null), ID)).toEqual(place('alice'));
   expect(await findPlace(storeOf(['aaron', 'alice', 'mallory'], 'alice'), ID)).toEqual(place('alice'));
 });
 
-test('none is chosen where the cluster has forgotten whose application it was', async () => {
+test('findPlace rejects several histories when YARN has forgotten the application, unless the user is given', async () => {
   const store = storeOf(['aaron', 'alice'], null);
   await expect(findPlace(store, ID)).rejects.toMatchObject({
     code: 'HISTORY_UNKNOWN',

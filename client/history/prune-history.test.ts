@@ -45,7 +45,7 @@ function saying(answer: ClusterAnswer): HistoryStore {
   return store;
 }
 
-test('what was not written for long goes, the oldest first, and says how much that is', async () => {
+test('a prune removes histories older than the limit, oldest first, and reports their sizes', async () => {
   leave('local_2_0001', 91);
   const old = leave('local_1_0001', 95, ['final.json', 'summaries/train/events.1', 'summaries/test/events.1']);
   const young = leave('local_3_0001', 89);
@@ -59,14 +59,14 @@ test('what was not written for long goes, the oldest first, and says how much th
   expect([existsSync(old), existsSync(young)]).toEqual([false, true]);
 });
 
-test('late summaries keep a history', async () => {
+test('recently written summaries keep a history', async () => {
   const folder = leave('local_1_0001', 95, ['final.json', 'summaries/train/events.1']);
   const recently = (NOW - DAY_MS) / 1000;
   utimesSync(join(folder, 'summaries', 'train', 'events.1'), recently, recently);
   expect(await prune(saying('forgotten'))).toEqual([]);
 });
 
-test('a job without an end goes only when the cluster knows that it does not run', async () => {
+test('a prune removes a job without final.json only if the cluster reports that it does not run', async () => {
   const folder = leave('local_1_0001', 95, ['job.json']);
   const word = { name: '', queue: '', startedAt: 0, finishedAt: null };
   expect(await prune(saying('silent'))).toEqual([]);
@@ -77,7 +77,7 @@ test('a job without an end goes only when the cluster knows that it does not run
   expect(await prune(saying('forgotten'))).toHaveLength(1);
 });
 
-test('one that cannot be removed is told of, and stops no other', async () => {
+test('a prune reports a history that it cannot remove, and continues with the others', async () => {
   leave('local_1_0001', 95);
   leave('local_2_0001', 95);
   const store = saying('forgotten');
@@ -88,7 +88,7 @@ test('one that cannot be removed is told of, and stops no other', async () => {
   expect((await prune(store)).map(({ failure }) => failure)).toEqual(['not yours', '']);
 });
 
-test('one that cannot be looked into is left alone, and stops no other', async () => {
+test('a prune keeps a history that it cannot list, and continues with the others', async () => {
   leave('local_1_0001', 95);
   leave('local_2_0001', 95);
   const store = saying('forgotten');

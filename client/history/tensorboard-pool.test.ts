@@ -33,7 +33,7 @@ function open(most = 2): TensorBoardPool {
 
 afterEach(() => pool.close());
 
-test('one for each job that is looked at, and only one', async () => {
+test('the pool starts one TensorBoard per opened job', async () => {
   const target = new PooledTensorBoard(open());
   expect(target.status().state).toBe('waiting');
   expect(target.connect).toBeNull();
@@ -44,7 +44,7 @@ test('one for each job that is looked at, and only one', async () => {
   expect(target.connect?.()).toBeInstanceOf(PassThrough);
 });
 
-test('the one that nobody has looked at for a while makes room; ones in use do not', async () => {
+test('a TensorBoard without recent visits makes room; those in use do not', async () => {
   open();
   expect([pool.wake('a', 'a'), pool.wake('b', 'b')]).toEqual(['', '']);
   expect(pool.wake('c', 'c')).toContain('2 TensorBoards are in use');
@@ -54,7 +54,7 @@ test('the one that nobody has looked at for a while makes room; ones in use do n
   await expect.poll(() => living).toEqual(['a', 'c']);
 });
 
-test('the end waits for those that are ending already', async () => {
+test('close() waits for TensorBoards that are already ending', async () => {
   open();
   pool.wake('a', 'a');
   await expect.poll(() => living).toEqual(['a']);
@@ -65,7 +65,7 @@ test('the end waits for those that are ending already', async () => {
   expect(living).toEqual([]);
 });
 
-test('they end when they are idle, and with the server', async () => {
+test('TensorBoards end when they are idle, and when the pool closes', async () => {
   open();
   pool.wake('a', 'a');
   pool.wake('b', 'b');
@@ -80,7 +80,7 @@ test('they end when they are idle, and with the server', async () => {
   expect(pool.wake('a', 'a')).toBe('The server is ending.');
 });
 
-test('one that cannot start says why, and is tried again when it is opened again', async () => {
+test('a TensorBoard that cannot start reports the reason and occupies no slot', async () => {
   const target = new PooledTensorBoard(open(1));
   target.wake('bad', 'alice');
   await expect.poll(() => target.status()).toEqual({ state: 'unavailable', message: 'no Python' });
@@ -90,7 +90,7 @@ test('one that cannot start says why, and is tried again when it is opened again
   await expect.poll(() => living).toEqual(['a']);
 });
 
-test('one that is looked at without end makes room when it has had its turn, the visitor’s own first', async () => {
+test('a TensorBoard in permanent use makes room after its minimum time, first one that the same user opened', async () => {
   open();
   pool.wake('a', 'mallory');
   pool.wake('b', 'bob');

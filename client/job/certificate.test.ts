@@ -6,7 +6,7 @@ import { CREDENTIALS } from '../../conf/job.ts';
 import { configurationOfNode } from '../../hadoop/configuration/node-configuration.ts';
 import { createJobSecrets } from './job-secrets.ts';
 
-test('a node whose web server has a certificate of its own tells its configuration', async () => {
+test('configurationOfNode reads the configuration of a node with a self-signed certificate', async () => {
   const secrets = createJobSecrets(Date.now(), '{}');
   const pem = (name: string) => Buffer.from(secrets.get(name)?.reveal() ?? []).toString();
   const conf =

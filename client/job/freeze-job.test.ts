@@ -5,7 +5,7 @@ import { freezeJob } from './freeze-job.ts';
 
 const HOME = 'hdfs://nn:8020/user/alice';
 
-test('a frozen job is what ApplicationMaster and executors can read', () => {
+test('freezeJob returns a job with resolved folders that parseFrozenJob reads back unchanged', () => {
   const job = parseJob('name: mnist\ncommand: node train.ts\nroles: {worker: {}}\ncheckpoint: {dir: ckpt}\n', {
     file: 'job.yaml',
     folder: '/x',

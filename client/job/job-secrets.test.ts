@@ -40,13 +40,13 @@ test('both ends of a TLS 1.3 connection with client certificates accept it', asy
   expect(await handshake(job, job)).toBe('welcome');
 });
 
-test('the certificate of another job is refused, on either end', async () => {
+test('each end rejects the certificate of another job', async () => {
   const [job, other] = [pem(createJobSecrets(Date.now(), '{}')), pem(createJobSecrets(Date.now(), '{}'))];
   await expect(handshake(job, other)).rejects.toThrow(/self-signed|certificate/);
   await expect(handshake(job, { ...other, cert: job.cert })).rejects.toThrow();
 });
 
-test('each job has its own, valid for clocks that are behind', () => {
+test('each job has its own secret and certificate, valid also for clocks that are one day behind', () => {
   const now = Date.parse('2049-12-30T00:00:00Z');
   const [job, other] = [createJobSecrets(now, '{}'), createJobSecrets(now, '{}')];
   expect(job.get(CREDENTIALS.jobSecret)?.reveal()).toHaveLength(32);

@@ -33,7 +33,7 @@ async function unpack(folder: string): Promise<string> {
   return target;
 }
 
-test('the same content gives the same hash and the same bytes, whenever and wherever it was written', async () => {
+test('the same content gives the same hash and the same bytes, wherever and whenever it was written', async () => {
   const first = path.join(root, 'first');
   await mkdir(path.join(first, 'sub'), { recursive: true });
   await writeFile(path.join(first, 'a.ts'), 'a');
@@ -50,7 +50,7 @@ test('the same content gives the same hash and the same bytes, whenever and wher
   expect((await identity(first)).hash).not.toBe(before.hash);
 });
 
-test('tar unpacks what was packed: contents, modes, links, long names, empty folders', async () => {
+test('tar unpacks an archive with its contents, modes, links, long names and empty folders', async () => {
   const folder = path.join(root, 'source');
   const long = `${'deep/'.repeat(60)}name-${'é'.repeat(60)}.ts`;
   await mkdir(path.join(folder, path.dirname(long)), { recursive: true });
@@ -67,7 +67,7 @@ test('tar unpacks what was packed: contents, modes, links, long names, empty fol
   expect((await hashFolder(await listFolder(unpacked, 'x'))).hash).toBe((await hashFolder(await listFolder(folder, 'x'))).hash);
 });
 
-test('any tree comes back the same', async () => {
+test('packing and unpacking preserves any tree', async () => {
   const name = fc
     .stringMatching(/^[^/\0.][^/\0]{0,30}$/u)
     .filter((text) => Buffer.byteLength(text) < 200 && Buffer.from(text).toString() === text);
@@ -83,7 +83,7 @@ test('any tree comes back the same', async () => {
   );
 });
 
-test.each(['longer', 'shorter', 'other'])('a file that became %s since it was hashed ends the stream with an error', async (how) => {
+test.each(['longer', 'shorter', 'other'])('packing fails for a file that became %s after it was hashed', async (how) => {
   const folder = path.join(root, 'source');
   await mkdir(folder);
   await writeFile(path.join(folder, 'a'), '12345');

@@ -23,12 +23,12 @@ async function names(exclude: string[] = []): Promise<string[]> {
 }
 
 describe('listSource', () => {
-  test('ships everything but version control, in one order, folders before what is in them', async () => {
+  test('lists everything but version control, in a fixed order, each folder before its contents', async () => {
     await write({ 'b.ts': 'b', 'a/x.ts': 'x', 'a-b.ts': '-', '.git/HEAD': 'ref', 'node_modules/m/index.js': 'm' });
     expect(await names()).toEqual(['a', 'a-b.ts', 'a/x.ts', 'b.ts', 'node_modules', 'node_modules/m', 'node_modules/m/index.js']);
   });
 
-  test('leaves out what .tonyignore and exclude name, and lets .tonyignore bring things back', async () => {
+  test('excludes what .tonyignore and `exclude` name, and includes what .tonyignore re-includes', async () => {
     await write({
       '.tonyignore': 'node_modules/\n*.log\n!keep.log\n!.git/\n',
       'x.log': '',
@@ -41,7 +41,7 @@ describe('listSource', () => {
     expect(await names(['/tmp'])).toEqual(['.git', '.git/HEAD', '.tonyignore', 'a.ts', 'keep.log']);
   });
 
-  test('leaves out files with the names of secrets, and says which', async () => {
+  test('excludes files with names of secrets, and reports them', async () => {
     await write({
       '.env': '',
       '.env.local': '',
@@ -66,14 +66,14 @@ describe('listSource', () => {
     ]);
   });
 
-  test('includes a secret that .tonyignore names, and does not report what the job leaves out itself', async () => {
+  test('includes a secret that .tonyignore re-includes, and reports no file that the job excludes itself', async () => {
     await write({ '.tonyignore': '!.env\nkeys/\n', '.env': '', 'keys/id_rsa': '', '.npmrc': '', 'a.key': '' });
     const { entries, withheld } = await listSource(folder, ['*.key']);
     expect(entries.map((entry) => entry.path)).toEqual(['.env', '.tonyignore']);
     expect(withheld).toEqual(['.npmrc']);
   });
 
-  test('keeps links that stay inside, and makes absolute ones relative', async () => {
+  test('keeps links inside the folder, and makes absolute ones relative', async () => {
     await write({ 'lib/a.js': 'a' });
     await symlink('../lib/a.js', path.join(folder, 'lib', 'again.js'));
     await symlink(path.join(folder, 'lib'), path.join(folder, 'absolute'));
@@ -86,7 +86,7 @@ describe('listSource', () => {
     ]);
   });
 
-  test.each(['/etc/passwd', '../../etc/passwd', '..'])('refuses a link to %s', async (target) => {
+  test.each(['/etc/passwd', '../../etc/passwd', '..'])('rejects a link to %s', async (target) => {
     await symlink(target, path.join(folder, 'out'));
     await expect(listSource(folder, [])).rejects.toMatchObject({
       code: 'SOURCE_UNSAFE',
@@ -95,7 +95,7 @@ describe('listSource', () => {
     expect((await listSource(folder, ['out'])).entries).toEqual([]);
   });
 
-  test('refuses a link that leaves the folder by way of another link', async () => {
+  test('rejects a link that leaves the folder through another link', async () => {
     const outside = await mkdtemp(path.join(tmpdir(), 'tony-outside-'));
     await symlink(outside, path.join(folder, 'hop'));
     await symlink('hop/..', path.join(folder, 'chain'));
@@ -103,7 +103,7 @@ describe('listSource', () => {
     await rm(outside, { recursive: true });
   });
 
-  test('says what is missing, and refuses what is no file', async () => {
+  test('rejects a missing folder, a file in its place, and entries that are not files', async () => {
     await expect(listSource(path.join(folder, 'none'), [])).rejects.toMatchObject({ code: 'SOURCE_MISSING', exitCode: 2 });
     await write({ file: '' });
     await expect(listSource(path.join(folder, 'file'), [])).rejects.toMatchObject({
@@ -115,7 +115,7 @@ describe('listSource', () => {
   });
 });
 
-test('listFolder ships all, version control too', async () => {
+test('listFolder lists everything, including version control', async () => {
   await write({ '.git/HEAD': 'ref', a: '12345' });
   expect(await listFolder(folder, 'data folder')).toMatchObject({
     bytes: 8,

@@ -4,7 +4,7 @@ import { bringsTensorBoard, withTensorBoard } from './tensorboard-role.ts';
 
 const job = (text: string) => parseJob(`name: mnist\ncommand: node train.ts\n${text}\n`, { file: 'job.yaml', folder: '/x', set: [] });
 
-test('a TensorBoard comes as the last role, a sidecar that takes part in nothing', () => {
+test('withTensorBoard appends the TensorBoard as a sidecar role without rank', () => {
   const { roles } = withTensorBoard(job('roles: {worker: {instances: 2}}\ntensorboard: {memory: 2g}'));
   expect(roles.map(({ name }) => name)).toEqual(['worker', 'tensorboard']);
   expect(roles[1]).toMatchObject({
@@ -19,7 +19,7 @@ test('a TensorBoard comes as the last role, a sidecar that takes part in nothing
 });
 
 test.each(['roles: {worker: {}}\ntensorboard: false', 'roles: {worker: {}, tensorboard: {sidecar: true}}\ntensorboard: true'])(
-  'none comes with %j',
+  'adds no role for %j',
   (text) => {
     const plain = job(text);
     expect(bringsTensorBoard(plain)).toBe(false);

@@ -68,7 +68,7 @@ function description(change: Partial<JobDescription> = {}): JobDescription {
   };
 }
 
-test('a job that runs, in 80 columns', () => {
+test('describes a running job in 80 columns', () => {
   expect(descriptionLines(description(), plain(80), started + 63_000)).toEqual([
     'application_1795225023264_0001',
     '  name         mnist',
@@ -107,7 +107,7 @@ test('a job that runs, in 80 columns', () => {
   ]);
 });
 
-test('what failed first comes first, with its last lines', () => {
+test('the first failure comes first, with the last lines of its task', () => {
   const failed = description({
     state: 'FAILED',
     failure: { ...failure, lines: ['\u001b[31mTypeError\u001b[39m: x', '\tat main'] },
@@ -127,7 +127,7 @@ test('what failed first comes first, with its last lines', () => {
   ]);
 });
 
-test('a description names lost nodes with the time of each loss, and the programs that may still run there', () => {
+test('a description lists lost nodes with times, and programs that may still run there', () => {
   const lost = description({
     lostNodes: [{ node: 'node2:8041', at: started + 1_000 }],
     orphanedContainers: [orphanedContainer()],
@@ -144,14 +144,14 @@ test('a description names lost nodes with the time of each loss, and the program
   expect(descriptionLines(later, plain(80), started + 60_000).filter((line) => /lost nodes|orphans/.test(line))).toHaveLength(1);
 });
 
-test('where it failed is told whole, however narrow the terminal is', () => {
+test('the place of a failure is never cut, however narrow the terminal is', () => {
   const place = 'file:///data/nodemanager2/local/usercache/alice/filecache/11/source.tar.gz/model/train.ts:5:45';
   const failed = description({ failure: { ...failure, lines: [`    at ${place}`] } });
   const lines = descriptionLines(failed, plain(80), started);
   expect(lines.slice(2, 5).map((line) => line.trim())).toEqual(['at', place.slice(0, 75), place.slice(75)]);
 });
 
-test('what YARN says has its own part', () => {
+test("YARN's view of the application has its own section", () => {
   const yarn = description({
     yarn: {
       id: 'application_1795225023264_0001',
@@ -193,7 +193,7 @@ test('what YARN says has its own part', () => {
   ]);
 });
 
-test('no line but an address is wider than the terminal, and none steers it', () => {
+test("no line of a description exceeds the terminal's width or contains control characters", () => {
   const text = fc.string({ unit: 'binary', maxLength: 120 });
   const texts = fc.record({ name: text, message: text, queue: text, reason: text, node: text, id: text });
   fc.assert(

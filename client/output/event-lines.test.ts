@@ -20,7 +20,7 @@ const failed: HistoryEntry = {
   failure: taskFailure({ lines: ['TypeError: x is not a function'] }),
 };
 
-test('when, which task, what, and its last lines below', () => {
+test("an event line has time, task, event and facts, followed by the task's last lines", () => {
   expect(eventLines(failed, plain(200))).toEqual([
     '2026-11-21 14:03:44  worker:1      task-failed          its program exited with code 3 on node7.example.com:8041, container 2, generation 3',
     '    Last lines of its stderr:',
@@ -29,14 +29,14 @@ test('when, which task, what, and its last lines below', () => {
   expect(eventLines({ at, event: 'master-registered' }, PIPE)).toEqual(['2026-11-21 14:03:44                master-registered']);
 });
 
-test('a lost node is named, of no task', () => {
+test('the line of a lost node names the node and no task', () => {
   const lost = { at, event: 'node-lost', node: 'node7.example.com:8041', detail: '2 tasks of the job were there' };
   expect(eventLines(lost, PIPE)).toEqual([
     '2026-11-21 14:03:44                node-lost            2 tasks of the job were there on node7.example.com:8041',
   ]);
 });
 
-test('a narrow terminal has it in more lines, a pipe in one', () => {
+test('an event takes several lines on a narrow terminal, and one line in a pipe', () => {
   expect(eventLines(failed, plain(80)).slice(0, 2)).toEqual([
     '14:03:44  worker:1      task-failed',
     '    its program exited with code 3 on node7.example.com:8041, container 2,',
@@ -45,16 +45,16 @@ test('a narrow terminal has it in more lines, a pipe in one', () => {
   expect(eventLines(long, PIPE)[0]).toContain('x'.repeat(500));
 });
 
-test('lines distinguish NodeManagers on one host; the node of a local job has no port', () => {
+test("lines distinguish NodeManagers on one host, and omit the port of a local job's node", () => {
   expect(eventLines({ at, event: 'container-allocated', node: 'box:41001' }, PIPE)[0]).toMatch(/ on box:41001$/);
   expect(eventLines({ at, event: 'container-allocated', node: 'localhost:0' }, PIPE)[0]).toMatch(/ on localhost$/);
 });
 
-test('a tab takes the room of a blank: nobody knows how wide it would be', () => {
+test('a tab becomes one space, because its width is unknown', () => {
   expect(eventLines({ at, event: 'notice', detail: 'died\n\tat\tmain' }, plain(80))[1]).toBe('     at main');
 });
 
-test('no line is wider than the terminal, and none steers it', () => {
+test("no line exceeds the terminal's width or contains control characters", () => {
   const text = fc.string({ unit: 'binary', maxLength: 200 });
   const any = fc.record({ at: fc.double(), event: text, role: text, index: fc.nat(), node: text, detail: text });
   fc.assert(

@@ -5,14 +5,14 @@ import { historyDetails, historyTable } from './history-lines.ts';
 
 const terminal = terminalOf({ columns: 100 });
 
-test('a job that has ended says first how', () => {
+test('the details of an ended job start with its result', () => {
   const status = jobStatus({ name: 'mnist', state: 'FAILED', finishedAt: 5_000, message: 'worker:0 failed' });
   const [first, second] = historyDetails({ folder: 'hdfs://nn/h', status, entries: [] }, terminal);
   expect(first).toBe('application_1_0001  FAILED  mnist');
   expect(second).toBe('submitted by alice to queue default');
 });
 
-test('the nodes that a job lost are named, also where their events are older than those that are shown', () => {
+test('the details list lost nodes even if their events are older than the events shown', () => {
   const at = new Date(2026, 10, 21, 14, 3, 44).getTime();
   const status = jobStatus({ state: 'SUCCEEDED', finishedAt: at + 90_000 });
   const later = Array.from({ length: 30 }, (_, index) => ({ at: at + index, event: 'task-requested', role: 'worker', index }));
@@ -22,7 +22,7 @@ test('the nodes that a job lost are named, also where their events are older tha
   expect(historyDetails({ folder: 'hdfs://nn/h', status, entries: later }, terminal).join('\n')).not.toContain('lost nodes');
 });
 
-test('what a job has written of itself cannot steer the terminal', () => {
+test("details and table contain no control characters from a job's files", () => {
   const evil = 'x\x1b]52;c;ZXZpbA==\x07\u202e\x9b2J';
   const failure = taskFailure({ cause: { kind: 'launch', reason: evil }, node: evil, lines: [evil] });
   const status = jobStatus({

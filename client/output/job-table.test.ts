@@ -36,26 +36,26 @@ describe('jobTable', () => {
     ]);
   });
 
-  test('tells the NodeManagers of one host apart by their ports', () => {
+  test('distinguishes NodeManagers on one host by their ports', () => {
     const nodes = ['node7.example.com:8041', 'node7.example.com:8042', 'node70.example.com:8041'];
     const tasks = nodes.map((node, index) => ({ ...task, index, node }));
     const lines = jobTable({ ...status, tasks }, plain(80), 0).slice(2);
     expect(lines.map((line) => line.split(/ +/)[2])).toEqual(['node7:8041', 'node7:8042', 'node70']);
   });
 
-  test('has all columns where there is room, and colours where they are wanted', () => {
+  test('shows all columns on a wide terminal, and colours unless NO_COLOR is set', () => {
     const wide = jobTable(status, plain(140), 63_000);
     expect(wide[1]).toBe('TASK      STATE     NODE   GEN  RESTARTS  STEP   MEMORY  CPU  METRICS');
     expect(wide[3]).toBe('worker:1  failed 3  -        1         1     -        -    -');
     expect(jobTable(status, terminalOf({ isTTY: true }, {}), 0)[3]).toContain('\x1b[31mfailed 3');
   });
 
-  test('says why it waits, in one line', () => {
+  test('shows the reason for waiting in one line', () => {
     const waiting = { ...status, state: 'WAITING', message: 'worker:1 waits:\n queue default is full' } as const;
     expect(jobTable(waiting, plain(80), 0)[1]).toBe('  worker:1 waits: queue default is full');
   });
 
-  test('names the programs that may still run on a lost node below the reason, in a terminal of any height', () => {
+  test("lists the programs that may still run on a lost node below the message, within the terminal's height", () => {
     const waiting = { ...status, message: 'worker:1 got no container', orphanedContainers: [orphanedContainer()] };
     expect(jobTable(waiting, plain(80), 0).slice(1, 4)).toEqual([
       '  worker:1 got no container',
@@ -69,7 +69,7 @@ describe('jobTable', () => {
     expect(jobTable(over, plain(200), 40_000)[1]).toMatch(/^TASK/);
   });
 
-  test('with more tasks than lines, those that have failed are among the shown', () => {
+  test('includes failed tasks when there are more tasks than lines', () => {
     const many = {
       ...status,
       tasks: Array.from({ length: 100 }, (_, index): TaskStatus => ({ ...task, index, state: index === 77 ? 'lost' : 'running' })),
@@ -80,7 +80,7 @@ describe('jobTable', () => {
     expect(lines.join('\n')).toContain('worker:77');
   });
 
-  test('no line is ever wider than the terminal, whatever the job says', () => {
+  test("no line exceeds the terminal's width, whatever texts the job contains", () => {
     const text = fc.string({ maxLength: 60, unit: 'binary' });
     const metrics = fc.dictionary(text, fc.double(), { maxKeys: 4, noNullPrototype: true });
     const anyTask = fc.record({
@@ -112,12 +112,12 @@ describe('jobTable', () => {
 });
 
 describe('changes', () => {
-  test('the first look tells everything, the same again nothing', () => {
+  test('the first status yields every event, an unchanged one yields none', () => {
     expect(changes(null, status).map((event) => event.type)).toEqual(['state', 'task', 'task', 'checkpoint', 'metrics']);
     expect(changes(status, { ...status, tasks: status.tasks.map((some) => ({ ...some, silentMs: 9, step: 350 })) })).toEqual([]);
   });
 
-  test('a restart within the same state is a change', () => {
+  test('a restart in the same state is a change', () => {
     const again = { ...status, tasks: status.tasks.map((some) => ({ ...some, attempts: some.attempts + 1 })) };
     expect(changes(status, again)).toMatchObject([
       { type: 'task', index: 0, attempts: 2 },
@@ -125,7 +125,7 @@ describe('changes', () => {
     ]);
   });
 
-  test('each notice is told once, also when the list is bounded and has moved on', () => {
+  test('each notice appears once, even when the bounded list drops older ones', () => {
     const lists = fc.array(fc.constantFrom('a', 'b', 'c', 'd', 'e'), { maxLength: 20 });
     fc.assert(
       fc.property(fc.uniqueArray(fc.string(), { maxLength: 30 }), fc.nat(30), fc.nat(30), (all, seen, bound) => {
@@ -141,7 +141,7 @@ describe('changes', () => {
     fc.assert(fc.property(lists, (notices) => changes({ ...status, notices }, { ...status, notices }).length === 0));
   });
 
-  test('a metric that turns to NaN is told once', () => {
+  test('a metric that becomes NaN appears once', () => {
     const broken = { ...status, metrics: { loss: Number.NaN } };
     expect(changes(status, broken)).toEqual([{ type: 'metrics', step: 340, metrics: { loss: Number.NaN } }]);
     expect(changes(broken, { ...broken })).toEqual([]);

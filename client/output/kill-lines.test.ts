@@ -25,7 +25,7 @@ const TASKS = [
 ];
 const training = seen({ tasks: TASKS, step: 340, checkpointStep: 300 });
 
-test('before: tasks by role and where, how long, and what would be lost', () => {
+test('before a kill: tasks per role and node, run time, and steps that would be lost', () => {
   expect(killImpactLines(killImpact(ID, training, 184_000), plain(80))).toEqual([
     `${ID}  mnist  RUNNING`,
     '  2 worker on node1, node2; 1 ps on node1',
@@ -34,7 +34,7 @@ test('before: tasks by role and where, how long, and what would be lost', () => 
   ]);
 });
 
-test('after: the same, as it was', () => {
+test('after a kill: the same facts in the past tense, or the result of a job that had already ended', () => {
   const impact = killImpact(ID, training, 500);
   expect(killedLines({ killed: true, impact, observation: training }, plain(80))).toEqual([
     `killed ${ID} (mnist, 3 of 4 tasks were running)`,
@@ -48,7 +48,7 @@ test('after: the same, as it was', () => {
   expect(killedLines({ killed: false, impact: none, observation: over }, plain(80))).toEqual([`${ID} had already ended: SUCCEEDED`]);
 });
 
-test('a job without a checkpoint, and one that waits for its ApplicationMaster', () => {
+test('states a missing checkpoint, and a job without containers', () => {
   expect(killImpactLines(killImpact(ID, seen({ step: 7 }), 0), plain(80)).at(-1)).toBe('  no checkpoint: all 7 steps would be lost');
   expect(killImpactLines(killImpact(ID, { ...seen(null), phase: 'ACCEPTED' }, 0), plain(80))).toEqual([
     `${ID}  ACCEPTED`,
@@ -56,7 +56,7 @@ test('a job without a checkpoint, and one that waits for its ApplicationMaster',
   ]);
 });
 
-test('no line is wider than the terminal, and none steers it', () => {
+test("no line exceeds the terminal's width or contains control characters", () => {
   const text = fc.string({ unit: 'binary', maxLength: 40 });
   const tasks = fc.array(
     fc.record({ role: text, node: text }).map((change) => taskStatus(change)),

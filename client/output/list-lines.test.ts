@@ -44,7 +44,7 @@ const accepted = application({
 const training = jobStatus({ step: 340, metrics: { loss: 0.5 }, tasks: [taskStatus(), taskStatus({ index: 1, state: 'requested' })] });
 const jobs: JobSummary[] = [summaryOf(accepted, null), summaryOf(application({ used: { 'memory-mb': 6144, 'yarn.io/gpu': 2 } }), training)];
 
-test('a line for each job, and why it waits below; in 80 columns the most needed', () => {
+test('a list has one line per job with the reason for waiting below, and the most important columns in 80 columns', () => {
   expect(jobListLines(jobs, plain(80), { withUsers: false, now: 64_000 })).toEqual([
     'JOB                             NAME   QUEUE   STATE          TOOK  TASKS  STEP',
     'application_1795225023264_0002  mnist  defau…  ACCEPTED  1 min 3 s      -     -',
@@ -57,7 +57,7 @@ test('a line for each job, and why it waits below; in 80 columns the most needed
   expect(wide.at(-1)).toBe('application_1795225023264_0001  alice  mnist  default  RUNNING   1 min 3 s    1/2   340   6 GiB     2');
 });
 
-test('what the job says itself counts before what YARN says', () => {
+test("the state that the job reports takes precedence over YARN's", () => {
   const held = summaryOf(application(), jobStatus({ state: 'WAITING', message: 'waits for application_1' }));
   expect(held).toMatchObject({
     state: 'RUNNING',
@@ -70,12 +70,12 @@ test('what the job says itself counts before what YARN says', () => {
   expect(summaryOf(application({ state: 'NEW_SAVING' }), null).phase).toBe('SUBMITTED');
 });
 
-test('a job whose ApplicationMaster does not answer says so below its line', () => {
+test("a note below a job's line states that its ApplicationMaster does not answer", () => {
   const lines = jobListLines([summaryOf(application(), null, { masterSilentMs: 3_000 })], plain(80), { withUsers: false, now: 64_000 });
   expect(lines.at(-1)).toBe('    The ApplicationMaster has not answered for 3 s.');
 });
 
-test('no line is wider than the terminal, and none steers it', () => {
+test("no line exceeds the terminal's width or contains control characters", () => {
   const text = fc.string({ unit: 'binary', maxLength: 100 });
   const any = fc.record({ name: text, queue: text, user: text, message: text });
   fc.assert(

@@ -21,7 +21,7 @@ function report(metrics: Record<string, number>): JobReport {
   };
 }
 
-test('each failed attempt is one line: the last lines of stderr come once, with the report', () => {
+test('a failed attempt is one line; the report alone has the last lines of stderr', () => {
   const failure = taskFailure({ node: 'n1:8041', lines: ['Error: boom', '    at train.ts:3'] });
   const event = {
     type: 'task',
@@ -37,7 +37,7 @@ test('each failed attempt is one line: the last lines of stderr come once, with 
   expect(eventLine(event, PLAIN, [event])).toBe('worker:0 failed on n1: its program on n1:8041 exited with code 3');
 });
 
-test('an event names its node as the table of tasks does, and with its port where the tasks are not known', () => {
+test('an event names its node as the task table does, and with its port if the tasks are unknown', () => {
   const running = {
     type: 'task',
     role: 'worker',
@@ -57,7 +57,7 @@ test('an event names its node as the table of tasks does, and with its port wher
 
 const LOGS = 'logs: tony-ts logs application_1_0001';
 
-test('where the time of a step went is one line, the largest part first', () => {
+test('the time of a step is one line, largest part first', () => {
   const lines = reportLines(
     report({
       'train/acc': 0.9922,
@@ -79,7 +79,7 @@ test('where the time of a step went is one line, the largest part first', () => 
   expect(reportLines(report({ 'train/acc': 1 }), PLAIN)).toEqual(['application_1_0001 SUCCEEDED', LOGS, 'train acc: 100.00 %']);
 });
 
-test('training that has ended early says so right below the state', () => {
+test('the reason for early stopping follows directly below the state', () => {
   const reason = 'stopped early at step 40: val_loss did not improve for 3 evaluations; best 0.31 at step 25';
   expect(reportLines({ ...report({}), diagnostics: reason }, PLAIN)).toEqual(['application_1_0001 SUCCEEDED', reason, LOGS]);
   const terminal = terminalOf({ isTTY: true, columns: 81 }, { NO_COLOR: '1' });
@@ -98,7 +98,7 @@ test.each([
   ['images-of-street-signs', 1.5e9, 12e9, 90_000, 80, 'images-of-street-signs   13 %  1.5 GB of 12.0 GB  16.7 MB/s  10 min 30 s left'],
   ['images-of-street-signs-in-rain', 1.5e9, 12e9, 90_000, 80, 'images-of-street-signs-in-rain   13 %  16.7 MB/s  10 min 30 s left'],
   ['runtime', 0, 180e6, 0, 80, 'runtime  [------------------------------]    0 %  0 B of 180.0 MB  0 B/s'],
-])('an upload of %s, %d of %d bytes after %d ms, in %d columns', (name, sent, total, elapsed, columns, line) => {
+])('the bar of an upload of %s, %d of %d bytes after %d ms, fits %d columns', (name, sent, total, elapsed, columns, line) => {
   expect(uploadBar(name, sent, total, elapsed, columns)).toBe(line);
   expect(line.length).toBeLessThan(columns);
 });

@@ -15,13 +15,13 @@ const VALUE = {
 test.each([
   ['json', (text: string): unknown => JSON.parse(text)],
   ['yaml', (text: string): unknown => parse(text)],
-] as const)('%s holds no character that a terminal obeys, and says the same', async (format, read) => {
+] as const)('%s output contains no control characters and parses to the same value', async (format, read) => {
   const text = (await valueFormatter(format))(VALUE);
   expect(text).not.toMatch(/[^\n\x20-\x7e]/);
   expect(read(text)).toEqual(VALUE);
 });
 
-test('YAML quotes no more than it has to', async () => {
+test('YAML output quotes only where necessary', async () => {
   expect((await valueFormatter('yaml'))({ name: 'mnist für alle', steps: 3, left: undefined })).toBe(
     '---\nname: mnist für alle\nsteps: 3\n',
   );

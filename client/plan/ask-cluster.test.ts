@@ -73,7 +73,7 @@ async function answers(pages: { nodes: Page; scheduler: Page; apps: Page }): Pro
   return askCluster(job, cluster, resourceManager).answers(owner, site, job);
 }
 
-test('nodes, the queue, and totals of which too little is left', async () => {
+test('answers with nodes, the queue, and quota totals with too little left', async () => {
   const { nodes, queue, shortages, notes } = await answers({ nodes: NODES, scheduler: json(SCHEDULER), apps: APPLICATIONS });
   expect(nodes).toEqual([
     { host: 'n1', usable: true, labels: [], total: { memory: 8192, vcores: 8 }, free: { memory: 4096, vcores: 4 } },
@@ -84,7 +84,7 @@ test('nodes, the queue, and totals of which too little is left', async () => {
   expect(notes).toEqual([]);
 });
 
-test('nodes as Hadoop 3.2 tells of them, and Hadoop 3.0', async () => {
+test('reads nodes in the formats of Hadoop 3.2 and 3.0', async () => {
   const gpus = (free: number, memory: number, vCores: number) => ({
     memory,
     vCores,
@@ -112,7 +112,7 @@ test('nodes as Hadoop 3.2 tells of them, and Hadoop 3.0', async () => {
   expect(nodes?.[2]?.total).toEqual({});
 });
 
-test('what is refused is a note, and nothing fails', async () => {
+test('rejected requests become notes, and nothing fails', async () => {
   const { nodes, queue, shortages, notes } = await answers({ nodes: REFUSED, scheduler: REFUSED, apps: REFUSED });
   expect([nodes, queue, shortages]).toEqual([null, null, null]);
   expect(notes).toEqual([
@@ -122,7 +122,7 @@ test('what is refused is a note, and nothing fails', async () => {
   ]);
 });
 
-test('what makes no sense, and a queue that is not told of, are notes too', async () => {
+test('malformed answers and an unlisted queue become notes', async () => {
   const { notes } = await answers({ nodes: json('{"nodes":{"node":[{"id":1}]}}'), scheduler: json('{}'), apps: json('{"apps":null}') });
   expect(notes).toEqual([
     expect.stringContaining('It is not known which nodes have room'),
@@ -130,7 +130,7 @@ test('what makes no sense, and a queue that is not told of, are notes too', asyn
   ]);
 });
 
-test('a queue that the cluster certainly does not have ends the submit before anything is uploaded', async () => {
+test('a queue that the cluster does not have ends the submit before any upload', async () => {
   const scheduler = readFileSync(new URL('../../hadoop/golden/capacity-scheduler.json', import.meta.url), 'utf8');
   await expect(answers({ nodes: NODES, scheduler: json(scheduler), apps: APPLICATIONS })).rejects.toMatchObject({
     code: 'JOB_INVALID',
@@ -139,7 +139,7 @@ test('a queue that the cluster certainly does not have ends the submit before an
   });
 });
 
-test('nobody waits long for an answer', async () => {
+test('an answer that does not arrive in time becomes a note', async () => {
   const hanging = {
     nodes: () => new Promise<never>(() => {}),
     queueRoom: async () => null,

@@ -44,7 +44,7 @@ const shortage = (nodes: readonly NodeRoom[], queue: QueueRoom | null, knowsUser
   return ask && shortageOf(ask, nodes, queue, { user: 'alice', knowsUser });
 };
 
-test("a waiting ApplicationMaster's request follows from its tags, and its nodes from the diagnostics", () => {
+test('the request of a waiting ApplicationMaster follows from its tags, and its node label from the diagnostics', () => {
   expect(masterAskOf(waiting)).toMatchObject({ role: 'ApplicationMaster', resources: { memory: 1024, vcores: 1 }, nodeLabel: '' });
   const labelled = { ...waiting, diagnostics: ACTIVATED.replace('AM Partition = <DEFAULT_PARTITION>', 'AM Partition = a100') };
   expect(masterAskOf(labelled)?.nodeLabel).toBe('a100');
@@ -53,7 +53,7 @@ test("a waiting ApplicationMaster's request follows from its tags, and its nodes
   expect(masterAskOf({ ...waiting, tags: ['tony-ts'] })).toBeNull();
 });
 
-test('the resource that is short is named, in the queue and on the nodes', () => {
+test('the message names the missing resource, in the queue or on the nodes', () => {
   expect(shortage([EMPTY_NODE], queueOf({ memory: 8 * GIB, vcores: 16 }))).toBe(
     'queue root.gpu has nothing left of 16 vcores and the ApplicationMaster requests 1 vcores',
   );
@@ -65,13 +65,13 @@ test('the resource that is short is named, in the queue and on the nodes', () =>
   );
 });
 
-test('nothing is said where there is room, or where it is not known whether the scheduler counts the resource', () => {
+test('there is no message if there is room, or if the scheduler may not count the resource', () => {
   expect(shortage([EMPTY_NODE], queueOf({}))).toBeNull();
   expect(shortage([nodeOf({ memory: 4 * GIB, vcores: 0 })], queueOf({ memory: 4 * GIB, vcores: 16 }, { countsAll: null }))).toBeNull();
   expect(shortage([nodeOf({ memory: 4 * GIB, vcores: -1 })], queueOf({ vcores: 17 }, { countsAll: false }))).toBeNull();
 });
 
-test('room that a node holds for the ApplicationMaster itself is no use of the queue', () => {
+test('a reservation of the queue, possibly for this ApplicationMaster, suppresses the message about the queue', () => {
   const queue = queueOf({ memory: 8 * GIB, vcores: 16 }, { reservedContainers: 1 });
   expect(shortage([EMPTY_NODE], queue, true)).toBeNull();
   expect(shortage([nodeOf({ memory: 4 * GIB, vcores: 0 })], queue)).toBe(
@@ -79,13 +79,13 @@ test('room that a node holds for the ApplicationMaster itself is no use of the q
   );
 });
 
-test("the limit of a user counts where the answer is about the application's user", () => {
+test("the user's limit counts if the answer is about the application's user", () => {
   expect(shortage([EMPTY_NODE], queueOf({}), true)).toMatch(
     /^alice may have at most .* in queue root\.gpu and has .*; the ApplicationMaster requests/,
   );
 });
 
-test('the cluster is asked after a few seconds, and then every ten at most', async () => {
+test('requests to the cluster start after a few seconds, and repeat at most every ten seconds', async () => {
   let now = 1_000_000;
   let asked = 0;
   const node = {

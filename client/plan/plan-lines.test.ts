@@ -61,7 +61,7 @@ const plan = planOf(
   ['It is not known what running jobs have of the totals of the site file: The ResourceManager rejected the request (HTTP 403): no.'],
 );
 
-test('a plan as a person reads it in 80 columns', () => {
+test('prints a plan in 80 columns', () => {
   const lines = planLines(plan, PLAIN);
   expect(lines).toEqual([
     'role           tasks         memory  vcores  gpus  yarn.io/fpga  fit now  label',
@@ -84,7 +84,7 @@ test('a plan as a person reads it in 80 columns', () => {
   expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(80);
 });
 
-test('verdicts', () => {
+test('prints each verdict with its reasons', () => {
   const last = (verdict: JobPlan['verdict']) => planLines({ ...plan, notes: [], uploads: [], verdict }, PLAIN).slice(8);
   expect(last({ type: 'fits' })).toEqual(['upload: nothing', 'fits now']);
   expect(last({ type: 'unknown' })).toEqual(['upload: nothing', 'whether it fits now is not known']);
@@ -104,7 +104,7 @@ test('verdicts', () => {
   ).toBe('can never run because each task of role worker requests 9 gpus. Lower roles.worker.resources.gpus');
 });
 
-test('what would be started on this machine', () => {
+test('prints a plan for this machine', () => {
   const lines = planLines(localPlan(job, 'alice', parts.slice(0, 2), ['Left out of the source: .env.']), PLAIN);
   expect(lines).toEqual([
     'would start on this machine:',
@@ -117,7 +117,7 @@ test('what would be started on this machine', () => {
   ]);
 });
 
-test('what the ResourceManager would be asked', () => {
+test('prints the request to the ResourceManager', () => {
   expect(requestLines({ method: 'POST', url: 'http://rm:8088/ws/v1/cluster/apps', body: { queue: 'gpu' } })).toEqual([
     'POST http://rm:8088/ws/v1/cluster/apps',
     '{',

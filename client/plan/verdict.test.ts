@@ -53,7 +53,7 @@ const reasons = (asks: readonly Ask[], changes: Partial<ClusterRoom>) => {
 };
 
 describe('a job fits now', () => {
-  test('on an empty cluster, and how many more of an elastic role', () => {
+  test('on an empty cluster, with the number of tasks of an elastic role that fit', () => {
     const { verdict, fitNow } = fitOf([master, workers(2, 1, { instances: { least: 2, most: 20 } })], room());
     expect(verdict).toEqual({ type: 'fits' });
     expect(fitNow).toEqual(
@@ -64,13 +64,13 @@ describe('a job fits now', () => {
     );
   });
 
-  test('without what it does not wait for', () => {
+  test('without room for a role that it does not wait for', () => {
     const tensorboard = ask('tensorboard', 1, { memory: 100 * GIB }, { optional: true });
     const { verdict, fitNow } = fitOf([master, tensorboard], room());
     expect([verdict.type, fitNow?.get('tensorboard')]).toEqual(['fits', 0]);
   });
 
-  test('whatever vcores are free where the scheduler counts memory alone', () => {
+  test('whatever vcores are free if the scheduler counts memory only', () => {
     const memoryOnly = { largest: { memory: 8 * GIB, vcores: 8 }, nodes: [node('a', { memory: 8 * GIB, vcores: -3 })] };
     const asks = [master, ask('worker', 2, { memory: GIB, vcores: 4 })];
     expect(reasons(asks, { ...memoryOnly, queue: queueOf({}, { countsAll: false }) })).toEqual(['fits']);
@@ -78,7 +78,7 @@ describe('a job fits now', () => {
     expect(reasons(asks, { ...memoryOnly, queue: queueOf({}, { countsAll: true }) })[0]).toBe('waits');
   });
 
-  test('is not known where the ResourceManager says nothing', () => {
+  test('is unknown if the ResourceManager gives no answer', () => {
     expect(reasons([master], { nodes: null, queue: null })).toEqual(['unknown']);
     expect(reasons([master], { nodes: null })).toEqual(['unknown']);
     expect(reasons([master], { queue: null })).toEqual(['unknown']);
@@ -102,14 +102,14 @@ describe('a job waits because', () => {
     ]);
   });
 
-  test('it asks for more than its queue ever has', () => {
+  test('it requests more than the maximum of its queue', () => {
     expect(reasons([master, workers(12, 1)], {})).toEqual([
       'waits',
       'queue root.gpu may have at most 8 gpus and the job requests 12 gpus: the job runs only if the cluster grows',
     ]);
   });
 
-  test('the user has what the user may have', () => {
+  test('the user has reached the limit in the queue', () => {
     const user = { maximum: { memory: 4 * GIB, vcores: 4, gpus: 2 }, used: { memory: GIB, vcores: 1, gpus: 2 } };
     const queue = queueOf(EMPTY, { labels: { '': { levels: [], user, masters: null } } });
     expect(reasons([master, workers(1, 1)], { queue })).toEqual([
@@ -118,7 +118,7 @@ describe('a job waits because', () => {
     ]);
   });
 
-  test('ApplicationMasters have what they may have; the first of a queue always runs', () => {
+  test('the ApplicationMasters of the queue have reached their limit; the first one always fits', () => {
     const masters = { maximum: { memory: 2 * GIB }, used: { memory: 2 * GIB } };
     const labels = { '': { levels: [], user: null, masters } };
     expect(reasons([master], { queue: queueOf(EMPTY, { labels }) })).toEqual([
@@ -128,7 +128,7 @@ describe('a job waits because', () => {
     expect(reasons([master], { queue: queueOf(EMPTY, { labels, runningApplications: 0 }) })).toEqual(['fits']);
   });
 
-  test('no node has so much free, or not enough nodes have', () => {
+  test('no node, or too few nodes, have enough free', () => {
     const nodes = [node('a', { memory: 4 * GIB, vcores: 4, gpus: 1 }), node('b', { memory: 4 * GIB, vcores: 4, gpus: 1 })];
     expect(reasons([master, workers(1, 2)], { nodes })).toEqual(['waits', 'no node has 2 gpus free for worker: the maximum is 1 gpus']);
     expect(reasons([master, workers(3, 1)], { nodes })).toEqual(['waits', 'the nodes have room for 2 of the 3 containers of worker now']);
@@ -140,7 +140,7 @@ describe('a job waits because', () => {
     expect(reasons([master], { nodes: [] })).toEqual(['waits', 'no node is in use']);
   });
 
-  test('nodes with its label are away', () => {
+  test('no node with its label is in use', () => {
     const labels = { ...queueOf(EMPTY).labels, fast: { levels: [], user: null, masters: null } };
     const asks = [master, workers(1, 1, { nodeLabel: 'fast' })];
     expect(reasons(asks, { queue: queueOf(EMPTY, { labels }) })).toEqual(['waits', 'no node in use is labelled fast']);
@@ -154,7 +154,7 @@ describe('a job waits because', () => {
     expect(fitNow?.get('worker')).toBe(0);
   });
 
-  test('the queue is full, and a total of the site file is taken: all of it at once', () => {
+  test('the queue is full and a total of the site file is used up: all reasons are listed', () => {
     const shortage = { path: 'quotas.users.*.total.gpus', resource: 'gpus', limit: 4, asked: 2, used: 3, holders: ['application_1_0001'] };
     const queue = queueOf({ ...EMPTY, gpus: 7 });
     const text = 'quotas.users.*.total.gpus is 4 gpus, of which application_1_0001 has 3 gpus, and this job requests 2 gpus';
@@ -195,7 +195,7 @@ describe('a job is refused because', () => {
 });
 
 describe('a job can never run because', () => {
-  test('a container is larger than all, or of a type that nobody has; all reasons at once', () => {
+  test('a container exceeds the largest one or has an unknown resource type; all reasons are listed', () => {
     const asks = [
       ask(MASTER, 1, { memory: 20 * GIB, vcores: 1 }),
       ask('worker', 1, { memory: 90 * GIB, vcores: 1, gpus: 9, 'yarn.io/fpga': 1 }),
@@ -209,7 +209,7 @@ describe('a job can never run because', () => {
     ]);
   });
 
-  test('no node has all of it, also none that is unhealthy now', () => {
+  test('no node, not even an unhealthy one, has all requested resources', () => {
     const nodes = [
       node('a', EMPTY, { total: { memory: 8 * GIB, vcores: 8, gpus: 0 } }),
       node('b', EMPTY, { total: { memory: 2 * GIB, vcores: 8, gpus: 4 } }),
@@ -226,7 +226,7 @@ describe('a job can never run because', () => {
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { total: {} })] })[0]).toBe('waits');
   });
 
-  test('no node has all of it that the scheduler counts', () => {
+  test('no node has all requested resources that the scheduler counts', () => {
     const nodes = [
       node('a', { memory: 100 * GIB, vcores: 4 }, { total: { memory: 100 * GIB, vcores: 4 } }),
       node('b', { memory: 10 * GIB, vcores: 32 }, { total: { memory: 10 * GIB, vcores: 32 } }),
@@ -242,7 +242,7 @@ describe('a job can never run because', () => {
     );
   });
 
-  test('memory is given in steps', () => {
+  test('its memory, rounded up to the allocation step, exceeds the largest container', () => {
     const asks = [ask('worker', 1, { memory: 5000, vcores: 1 })];
     const largest = { memory: 6000, vcores: 8 };
     expect(reasons(asks, { largest })[0]).toBe('fits');
@@ -271,7 +271,7 @@ describe('placement', () => {
   const nodes = fc.array(amounts, { maxLength: 5 }).map((all) => all.map((free, index) => node(`n${index}`, free)));
   const everything = { defaultLabel: '', counted: () => true };
 
-  test('never gives more than there is, nor more than is asked for', () => {
+  test('never exceeds the free resources or the number of requested tasks', () => {
     fc.assert(
       fc.property(asks, nodes, (wanted, there) => {
         const count = placed(wanted, there, everything);
@@ -284,7 +284,7 @@ describe('placement', () => {
     );
   });
 
-  test('of equal containers places as many as there is room for', () => {
+  test('places as many equal containers as fit', () => {
     fc.assert(
       fc.property(asked, nodes, (resources, there) => {
         const most = there.reduce((sum, { free }) => {
@@ -299,7 +299,7 @@ describe('placement', () => {
     );
   });
 
-  test('`fits` means that all that is needed has a place; `waits` always has a reason', () => {
+  test('`fits` means that every required task has a place; `waits` always has a reason', () => {
     fc.assert(
       fc.property(asks, nodes, fc.record({ memory: fc.nat(60), vcores: fc.nat(30), gpus: fc.nat(10) }), (wanted, there, most) => {
         const levels = [{ path: 'root.q', maximum: most, used: {} }];
@@ -313,7 +313,7 @@ describe('placement', () => {
     );
   });
 
-  test('of a large cluster looks at every node and every container only a few times', () => {
+  test('examines each node and container of a large cluster only a few times', () => {
     const many = Array.from({ length: 5_000 }, (_, index) => node(`n${index}`, { memory: 64 * GIB, vcores: 32, gpus: 8 }));
     let looks = 0;
     const counted = (): boolean => {
@@ -325,7 +325,7 @@ describe('placement', () => {
     expect(looks).toBeLessThan(3 * resourceTypes * (many.length + 10_000));
   });
 
-  test('what a queue has left is bounded by all above it and by the user', () => {
+  test("the free room of a queue is bounded by its parent queues and by the user's limit", () => {
     const levels = [
       { path: 'root.q', maximum: { memory: 10, gpus: 4 }, used: { memory: 2 } },
       { path: 'root', maximum: { memory: 20, gpus: 8 }, used: { memory: 15, gpus: 9 } },

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { withheldNotes } from './withheld-note.ts';
 
-test('names files with the names of secrets, a few of many, and how to include one', () => {
+test('the note lists a few of the excluded files with names of secrets, and how to include one', () => {
   expect(withheldNotes([])).toEqual([]);
   expect(withheldNotes(['.env', 'keys/id_rsa'])).toEqual([
     'Excluded from the source because their names are names of secrets: .env, keys/id_rsa. A line !.env in .tonyignore includes .env.',

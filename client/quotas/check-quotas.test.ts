@@ -18,7 +18,7 @@ function refusal(call: () => void): string {
   return '';
 }
 
-test('a job that was loaded without the final values is refused with all of them, and as loadJob settles it taken', () => {
+test('rejects a job that lacks final values, listing all of them, and accepts it as loadJob settles it', () => {
   const site = parseSite('final: {heartbeat: {interval: 3s}, queue: research, roles: {worker: {nodeLabel: a100}}}', '/etc/site.yaml');
   expect(refusal(() => refuseNotFinal(parseJob(JOB, { file: 'x', folder: '/' }), site))).toBe(
     `FINAL_VALUES 2: The job does not have 3 final values of /etc/site.yaml:
@@ -29,7 +29,7 @@ test('a job that was loaded without the final values is refused with all of them
   expect(refusal(() => refuseNotFinal(parseJob(JOB, { file: 'x', folder: '/', site }), site))).toBe('');
 });
 
-test('the role of the TensorBoard that a job brings has what tensorboard says, and nothing else has to be final', () => {
+test('final values apply to the brought TensorBoard only through `tensorboard`, and to a role of that name fully', () => {
   const site = parseSite(
     `final: {tensorboard: {memory: 3g}, env: {A: b}, roles: {'*': {resources: {memory: 4g, gpus: 1}, nodeLabel: a100, restart: {maxRestarts: 1}, env: {C: d}}}}`,
     'x',
@@ -51,7 +51,7 @@ test('the role of the TensorBoard that a job brings has what tensorboard says, a
   ]);
 });
 
-test('a job beyond limits is refused with all of them', () => {
+test('rejects a job that exceeds limits, listing all of them', () => {
   const site = parseSite('quotas: {roles: {worker: {instances: 2, job: {vcores: 1}}}}', '/etc/site.yaml');
   expect(refusal(() => refuseBeyondQuotas(parseJob(JOB, { file: 'x', folder: '/' }), ALICE, site))).toBe(
     `QUOTA_EXCEEDED 2: The job is beyond 2 limits set in /etc/site.yaml:
@@ -62,7 +62,7 @@ test('a job beyond limits is refused with all of them', () => {
   );
 });
 
-test('the TensorBoard that a job brings counts, whoever asks', () => {
+test('the TensorBoard that a job brings counts in every check', () => {
   const site = parseSite('quotas: {users: {alice: {instances: 3}}, roles: {tensorboard: {task: {memory: 2g}}}}', 'x');
   const job = parseJob(`${JOB}tensorboard: {memory: 3g}\n`, { file: 'x', folder: '/' });
   const paths = ['quotas.roles.tensorboard.task.memory', 'quotas.users.alice.instances'];

@@ -5,7 +5,7 @@ import { quotaLines } from './quota-lines.ts';
 
 const NARROW = terminalOf({ columns: 80 });
 
-test('limits are a table of whose they are, of what, and how much, in the units of the site file', () => {
+test('limits form a table of subject, scope and amount, in readable units', () => {
   const { quotas } = parseSite(
     `quotas:
   over: fail
@@ -29,7 +29,7 @@ test('limits are a table of whose they are, of what, and how much, in the units 
   ]);
 });
 
-test('what is too long goes on in the next line, and no line is wider than the terminal', () => {
+test("long values wrap, and no line exceeds the terminal's width", () => {
   const queues = Array.from({ length: 12 }, (_, index) => `queue-number-${index}`);
   const { quotas } = parseSite(`quotas: {groups: {research: {queues: [${queues.join(', ')}]}}}`, 'x');
   const lines = quotaLines(quotas, 'hdfs://namenode.example.com:8020/apps/tony-ts/site.yaml', NARROW);
@@ -37,7 +37,7 @@ test('what is too long goes on in the next line, and no line is wider than the t
   for (const queue of queues) expect(lines.join('\n')).toContain(queue);
 });
 
-test('no limits are told as such', () => {
+test('states that there are no limits', () => {
   expect(quotaLines(DEFAULT_SITE.quotas, null, NARROW)).toEqual(['There is no site file, and there are no limits.']);
   expect(quotaLines(DEFAULT_SITE.quotas, '/etc/x', NARROW)).toEqual(['/etc/x sets no limits.']);
 });

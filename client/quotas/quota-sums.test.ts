@@ -31,7 +31,7 @@ function told(text: string, jobs: readonly CountedJob[]): string[] {
   );
 }
 
-test('each total with what running jobs have of it, by role, user, group and queue', () => {
+test('each total has the usage of running jobs, by role, user, group and queue', () => {
   const text = `
 roles: {worker: {total: {gpus: 8}}}
 users: {alice: {total: {gpus: 4}}}
@@ -46,7 +46,7 @@ queues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}`;
   ]);
 });
 
-test('* is each name that has something and is not listed, and itself where there is none', () => {
+test('"*" stands for each unlisted name with usage, and for itself without any', () => {
   const text = `users: {alice: {total: {gpus: 4}}, '*': {total: {gpus: 2}}}\nqueues: {'*': {roles: {'*': {total: {gpus: 3}}}}}`;
   expect(told(text, [job(1, 'carol', 2), job(2, 'bob', 1, { role: 'chief' })])).toEqual([
     'quotas.users.alice.total.gpus alice/- 0/4 [] []',
@@ -62,7 +62,7 @@ test('* is each name that has something and is not listed, and itself where ther
   ]);
 });
 
-test('a job that waits has nothing, and is counted where it waits', () => {
+test('a waiting job uses nothing, and counts as waiting where a total is short', () => {
   const text = 'queues: {gpu: {total: {gpus: 4}}}\nusers: {bob: {total: {gpus: 8}}}';
   const jobs = [job(1, 'alice', 3), job(2, 'bob', 3, { has: 0 })];
   expect(told(text, jobs)).toEqual(['quotas.users.bob.total.gpus bob/- 0/8 [] []', 'quotas.queues.gpu.total.gpus gpu/- 3/4 [j1] [j2]']);
@@ -78,18 +78,18 @@ test('a job that waits has nothing, and is counted where it waits', () => {
   expect(told(text, [job(1, 'alice', 3, { has: 0 })])[1]).toBe('quotas.queues.gpu.total.gpus gpu/- 3/4 [j1] []');
 });
 
-test('a job that has begun is in the way of an earlier one that has not', () => {
+test('a job that has started takes precedence over an earlier one that has not', () => {
   const text = 'roles: {worker: {total: {gpus: 4}}}';
   expect(told(text, [job(1, 'alice', 3, { has: 0 }), job(2, 'bob', 3)])).toEqual(['quotas.roles.worker.total.gpus -/worker 3/4 [j2] [j1]']);
 });
 
-test('what a job has beyond its tags counts for every role and is told', () => {
+test("resources beyond a job's tags count for every role and are reported", () => {
   const sums = quotaSums(quotas('roles: {worker: {total: {gpus: 8}}, ps: {total: {gpus: 8}}}'), [job(1, 'eve', 1, { has: 3 })]);
   expect(sums.totals.map(({ used }) => used)).toEqual([3, 2]);
   expect(sums.untold).toEqual([{ applicationId: 'j1', user: 'eve', beyond: { gpus: 2, memory: 2048 } }]);
 });
 
-test('whatever is asked for, jobs that have begun and hold nothing beyond their tags stay within the total', () => {
+test('admitted jobs that hold nothing beyond their tags stay within the total', () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(fc.integer({ min: 1, max: 5 }), fc.constantFrom('alice', 'bob', 'carol')), { maxLength: 12 }),
@@ -103,7 +103,7 @@ test('whatever is asked for, jobs that have begun and hold nothing beyond their 
   );
 });
 
-test('the table fits 80 columns and says who waits for what', () => {
+test('the table fits 80 columns and states why each job waits', () => {
   const text = `groups: {research: {total: {gpus: 10, memory: 8g}}}\nqueues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}`;
   const sums = quotaSums(quotas(text), [job(1, 'alice', 3), job(2, 'bob', 3, { has: 0 }), job(3, 'eve', 1, { queue: 'q', has: 2 })]);
   const lines = quotaUsageLines({ from: 'hdfs://nn:8020/apps/tony-ts/site.yaml', over: 'wait', ...sums }, terminalOf({ columns: 80 }));
@@ -121,7 +121,7 @@ test('the table fits 80 columns and says who waits for what', () => {
   ]);
 });
 
-test('a total that is nearly full, or full, is seen by its colour', () => {
+test('the colour shows a total that is nearly or completely used', () => {
   const sums = quotaSums(quotas('users: {alice: {total: {gpus: 10}}, bob: {total: {gpus: 10}}, carol: {total: {gpus: 10}}}'), [
     job(1, 'alice', 8),
     job(2, 'bob', 9),
@@ -132,7 +132,7 @@ test('a total that is nearly full, or full, is seen by its colour', () => {
   expect(lines.map((line) => /\[(3\d)m *\d+ %/.exec(line)?.[1])).toEqual(['32', '33', '31']);
 });
 
-test('names of users and queues cannot steer the terminal', () => {
+test('the table contains no control characters from names', () => {
   const name = 'mal\x1b]52;c;ZXZpbA==\x07\u202elory';
   const sums = quotaSums(quotas('users: {"*": {total: {gpus: 1}}}'), [job(1, name, 1), job(2, name, 1, { has: 0 })]);
   const lines = quotaUsageLines({ from: name, over: 'wait', ...sums }, terminalOf({ columns: 200 })).join('\n');

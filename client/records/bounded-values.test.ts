@@ -4,7 +4,7 @@ import { FirstAndNewest, Thinned } from './bounded-values.ts';
 
 const weights = fc.array(fc.integer({ min: 1, max: 12 }), { maxLength: 200 });
 
-test('the first and the newest values are kept, and never weigh more than they may', () => {
+test('FirstAndNewest keeps the first and the newest values within its weight limits', () => {
   fc.assert(
     fc.property(weights, (all) => {
       const kept = new FirstAndNewest<number>({ first: 20, newest: 30 });
@@ -23,7 +23,7 @@ test('the first and the newest values are kept, and never weigh more than they m
   );
 });
 
-test('values are thinned evenly, and the newest is always among them', () => {
+test('Thinned keeps evenly spaced values and always the newest', () => {
   fc.assert(
     fc.property(weights, (all) => {
       const kept = new Thinned<number>(60);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ByteBudget } from './byte-budget.ts';
 
-test('work waits until its bytes have room, in order; work of more than all the room runs alone', async () => {
+test('work waits in order until its bytes fit; work larger than the budget runs alone', async () => {
   const budget = new ByteBudget(10);
   const running = new Map<string, () => void>();
   const done: string[] = [];
@@ -28,7 +28,7 @@ test('work waits until its bytes have room, in order; work of more than all the 
   expect(done).toEqual(['a', 'b', 'huge', 'c']);
 });
 
-test('work that fails gives its bytes back', async () => {
+test('failed work releases its bytes', async () => {
   const budget = new ByteBudget(1);
   await expect(budget.use(1, () => Promise.reject(new Error('no')))).rejects.toThrow('no');
   expect(await budget.use(1, async () => 'yes')).toBe('yes');

@@ -75,7 +75,7 @@ const place = (user: string, applicationId = ID): JobPlace => ({
   folder: `hdfs://nn/tony/history/${user}/${applicationId}`,
 });
 
-test.each([1, 5])('YARN answers for the owner of an application only; %i histories asked for', async (count) => {
+test.each([1, 5])("answers() gives YARN's answer only to the owner of the application; %i histories requested", async (count) => {
   const store = await open();
   const others = Array.from({ length: count - 1 }, (_, at) => place('bob', `application_1795225023264_100${at}`));
   const mallory = await store.answers([place('mallory'), ...others]);
@@ -86,13 +86,13 @@ test.each([1, 5])('YARN answers for the owner of an application only; %i histori
   expect(both.get(place('alice').folder)).toMatchObject({ name: 'merger-model', queue: 'secret', result: { state: 'FAILED' } });
 });
 
-test('the ApplicationMaster of another user is not named', async () => {
+test('masters() does not name the ApplicationMaster of another user', async () => {
   const store = await open();
   expect(await store.masters(place('mallory'), [])).toEqual([]);
   expect(await store.masters(place('alice'), [])).toEqual([MASTER]);
 });
 
-test('a list that asks again and again costs the ResourceManager one answer about all applications', async () => {
+test('repeated lists cost one request to the ResourceManager for all applications', async () => {
   const store = await open();
   const places = Array.from({ length: 5 }, (_, at) => place('bob', `application_1795225023264_100${at}`));
   asked.length = 0;
@@ -100,7 +100,7 @@ test('a list that asks again and again costs the ResourceManager one answer abou
   expect(asked).toEqual(['/ws/v1/cluster/apps']);
 });
 
-test('a list looks at a bounded number of folders in the shared folder and reports that there are more', async () => {
+test('a list reads a bounded number of folders and reports that there are more', async () => {
   const names: Readonly<Record<string, (at: number) => string>> = {
     history: (at) => `u${String(at).padStart(7, '0')}`,
     mallory: (at) => `application_1_${String(at).padStart(7, '0')}`,

@@ -22,7 +22,7 @@ function history(files: Readonly<Record<string, string>>): { readonly place: Job
 
 const event = (at: number, detail: string): string => `${JSON.stringify({ at, event: 'notice', detail })}\n`;
 
-test('of many events the first and the newest are kept, within a few megabytes', async () => {
+test('keeps the first and the newest of many events, within 8 MiB', async () => {
   const detail = 'x'.repeat(1_000);
   const lines = (from: number): string => Array.from({ length: 15_000 }, (_, at) => event(from + at, detail)).join('');
   const { place } = history({ 'events-1.jsonl': lines(0), 'events-2.jsonl': lines(15_000) });
@@ -33,12 +33,12 @@ test('of many events the first and the newest are kept, within a few megabytes',
   expect(entries.length).toBeLessThan(9_000);
 });
 
-test('a line that no ApplicationMaster writes is passed over', async () => {
+test('skips a line that is longer than an ApplicationMaster writes', async () => {
   const { place } = history({ 'events-1.jsonl': event(1, 'before') + event(2, 'x'.repeat(300_000)) + event(3, 'after') });
   expect((await readRecord(storage, place, true)).entries.map(({ at }) => at)).toEqual([1, 3]);
 });
 
-test('files that are larger than any that an ApplicationMaster writes count as missing, and are not read', async () => {
+test('treats files that are larger than an ApplicationMaster writes as missing, without reading them', async () => {
   const { place, path } = history({ 'final.json': '', 'job.json': '', 'events-1.jsonl': '', 'metrics-1.jsonl': '' });
   for (const name of ['final.json', 'job.json', 'events-1.jsonl', 'metrics-1.jsonl']) truncateSync(join(path, name), 200 << 20);
   const opened: string[] = [];
@@ -53,7 +53,7 @@ test('files that are larger than any that an ApplicationMaster writes count as m
   expect(opened).toEqual([]);
 });
 
-test('many attempts are read up to a bound in all', async () => {
+test('reads the events of many attempts up to a total bound', async () => {
   const { place, path } = history({
     'events-1.jsonl': event(1, ''),
     'events-2.jsonl': '',
@@ -64,7 +64,7 @@ test('many attempts are read up to a bound in all', async () => {
   expect((await readRecord(storage, place, true)).entries.map(({ at }) => at)).toEqual([1]);
 });
 
-test('texts of final.json are shortened to what an ApplicationMaster writes at most', async () => {
+test('shortens the texts of final.json to the maximum that an ApplicationMaster writes', async () => {
   const long = 'x'.repeat(1 << 20);
   const status = jobStatus({ applicationId: ID, state: 'FAILED', name: long, message: long, notices: [long], finishedAt: 1 });
   const { place } = history({ 'final.json': JSON.stringify({ ...status, failure: { task: null, text: long, lines: [long] } }) });
@@ -73,7 +73,7 @@ test('texts of final.json are shortened to what an ApplicationMaster writes at m
   expect(JSON.stringify(final).length).toBeLessThan(80_000);
 });
 
-test('usage is thinned while it is read', async () => {
+test('thins usage samples while reading them', async () => {
   const tasks = Array.from({ length: 100 }, (_, at) => ({ task: `worker:${at}`, step: 1, rssBytes: 1, cpuCores: 1, more: 'x'.repeat(50) }));
   const lines = Array.from({ length: 1_000 }, (_, at) => `${JSON.stringify({ at, tasks })}\n`).join('');
   const { place } = history({ 'metrics-1.jsonl': lines });
@@ -84,7 +84,7 @@ test('usage is thinned while it is read', async () => {
   expect(Object.keys(samples[0]?.tasks[0] ?? {})).not.toContain('more');
 });
 
-test('samples weigh as much as their lines: long ones are thinned, too', async () => {
+test('thins long samples by the length of their lines', async () => {
   const task = { task: 'worker:0', step: 1, rssBytes: 1, cpuCores: 1 };
   const long = { task: 'x'.repeat(200_000), step: 1, rssBytes: 1, cpuCores: 1 };
   const lines = Array.from({ length: 100 }, (_, at) => `${JSON.stringify({ at, tasks: [task, long] })}\n`).join('');

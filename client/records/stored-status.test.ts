@@ -42,7 +42,7 @@ function record(change: Partial<JobRecord> = {}): JobRecord {
   return { applicationId: ID, user: 'alice', frozen, final: null, entries, bytes: 0, ...change };
 }
 
-test('final.json is the word, but not about whose job it is', () => {
+test('final.json determines the status, but not the user', () => {
   const final = jobStatus({
     state: 'SUCCEEDED',
     finishedAt: 5,
@@ -54,7 +54,7 @@ test('final.json is the word, but not about whose job it is', () => {
   expect(status).toEqual({ ...final, user: 'alice', tasks: [taskStatus({ state: 'succeeded', silentMs: null })] });
 });
 
-test('a final.json of another version or job', () => {
+test('parseFinal completes a final.json of an older version, drops damaged parts, and rejects one of another job', () => {
   const { failure, tensorboard, master, orphanedContainers, ...older } = jobStatus({ state: 'FAILED', finishedAt: 5 });
   expect(parseFinal(JSON.stringify(older), ID)).toMatchObject({
     failure: null,
@@ -72,7 +72,7 @@ test('a final.json of another version or job', () => {
   });
 });
 
-test('without one, YARN says how it ended and the events what had been', () => {
+test('without final.json, YARN gives the result and the events give the rest', () => {
   const word = {
     name: 'x',
     queue: 'q',
@@ -97,7 +97,7 @@ test('without one, YARN says how it ended and the events what had been', () => {
   });
 });
 
-test('a job that runs is shown as running', () => {
+test('a running job without final.json is RUNNING, or STARTING without events', () => {
   const word = { name: 'x', queue: 'q', startedAt: 1, finishedAt: null, result: null };
   expect(storedStatus(record(), word)).toMatchObject({
     state: 'RUNNING',
@@ -107,7 +107,7 @@ test('a job that runs is shown as running', () => {
   expect(storedStatus(record({ entries: [] }), word)).toMatchObject({ state: 'STARTING', tasks: [{ state: 'requested' }, {}] });
 });
 
-test('when YARN has forgotten it, the last events speak', () => {
+test('when YARN has forgotten the job, the last events give the result', () => {
   const finished = [...entries, { at: 3000, event: 'job-finished', result: 'FAILED', detail: 'worker:1: no\nmore' }] as const;
   expect(storedStatus(record({ entries: finished }), 'forgotten')).toMatchObject({
     state: 'FAILED',
@@ -126,7 +126,7 @@ test('when YARN has forgotten it, the last events speak', () => {
   });
 });
 
-test('of a cluster that does not answer nothing is concluded', () => {
+test('without an answer from the cluster, a job without final.json counts as RUNNING', () => {
   expect(storedStatus(record(), 'silent')).toMatchObject({
     state: 'RUNNING',
     finishedAt: null,
@@ -135,7 +135,7 @@ test('of a cluster that does not answer nothing is concluded', () => {
   expect(storedStatus(record({ final: 'damaged' }), 'silent')).toMatchObject({ state: 'FAILED' });
 });
 
-test('whatever the files hold, there is a status', () => {
+test('storedStatus returns a valid status for any contents of the files', () => {
   const line = fc.oneof(
     fc.json(),
     fc.string(),

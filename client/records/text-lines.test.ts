@@ -9,7 +9,7 @@ async function all(pieces: readonly Buffer[], longest: number): Promise<string[]
   return lines;
 }
 
-test('lines come whole, however the stream is cut into pieces; empty and too long ones are passed over', async () => {
+test('linesOf yields complete lines for any chunks, and skips empty and too long ones', async () => {
   const line = fc.constantFrom('', 'a', 'é', '語🙂', 'x'.repeat(10), 'x'.repeat(11), 'é'.repeat(6));
   await fc.assert(
     fc.asyncProperty(fc.array(line), fc.boolean(), fc.integer({ min: 1, max: 30 }), async (lines, isEnded, size) => {

@@ -27,7 +27,7 @@ async function tree(name: string, names: readonly string[]): Promise<string> {
 }
 
 describe('packFolder', () => {
-  it('gives the same bytes for the same content, and its checksum and length', async () => {
+  it('returns the checksum and length of an archive that is identical for identical content', async () => {
     const names = ['bin/node', 'lib/large.bin', 'lib/a/b/c.txt', 'z'];
     const one = await tree('one', names);
     const two = await tree('two', names.toReversed());
@@ -38,7 +38,7 @@ describe('packFolder', () => {
     expect(first).toEqual({ sha256: createHash('sha256').update(bytes).digest('hex'), size: bytes.length });
   });
 
-  it('is unpacked whole by the programs that nodes of a cluster use', async () => {
+  it('writes an archive that gzip and tar unpack completely', async () => {
     const root = await tree('one', ['bin/node', 'lib/large.bin', 'z']);
     await packFolder(root, path.join(folder, 'one.tar.gz'));
     await mkdir(path.join(folder, 'back'));

@@ -22,7 +22,7 @@ async function endedProcess(): Promise<number> {
 }
 
 describe('cacheFolder', () => {
-  it('follows TONY_CACHE_DIR, then XDG, then the home folder', () => {
+  it('uses TONY_CACHE_DIR, then XDG_CACHE_HOME, then the home folder', () => {
     expect(cacheFolder({ TONY_CACHE_DIR: '/c', XDG_CACHE_HOME: '/x' }, '/home/alice')).toBe('/c');
     expect(cacheFolder({ XDG_CACHE_HOME: '/x' }, '/home/alice')).toBe('/x/tony-ts');
     expect(cacheFolder({ XDG_CACHE_HOME: 'relative' }, '/home/alice')).toBe('/home/alice/.cache/tony-ts');
@@ -31,7 +31,7 @@ describe('cacheFolder', () => {
 });
 
 describe('asOnlyBuilder', () => {
-  it('lets one builder in at a time, and tells the others whom they wait for', async () => {
+  it('runs one builder at a time, and tells the others the process ID they wait for', async () => {
     let inside = 0;
     let most = 0;
     const waitedFor: number[] = [];
@@ -53,7 +53,7 @@ describe('asOnlyBuilder', () => {
     expect(await readdir(runtimes)).toEqual([]);
   });
 
-  it('gives way after a failure', async () => {
+  it('releases the lock after a failure', async () => {
     const never = () => expect.unreachable();
     await expect(asOnlyBuilder(runtimes, 'key', never, () => Promise.reject(new Error('no compiler')))).rejects.toThrow('no compiler');
     expect(await asOnlyBuilder(runtimes, 'key', never, () => Promise.resolve(1))).toBe(1);
@@ -74,7 +74,7 @@ describe('asOnlyBuilder', () => {
 });
 
 describe('a build folder', () => {
-  it('is published whole, and once', async () => {
+  it('is published completely, by the first builder only', async () => {
     const [one, two] = [await openBuildFolder(runtimes), await openBuildFolder(runtimes)];
     await writeFile(path.join(one, 'a'), '1');
     await writeFile(path.join(two, 'a'), '2');
@@ -82,7 +82,7 @@ describe('a build folder', () => {
     expect(await publish(two, path.join(runtimes, 'key'))).toBe(false);
   });
 
-  it('is removed by the next build when its builder died, and left while it may live', async () => {
+  it('is removed by the next build if its builder is dead, and kept if its builder may be alive', async () => {
     const dead = path.join(runtimes, `.build-${os.hostname()}-${await endedProcess()}-0a`);
     const elsewhere = path.join(runtimes, '.build-another.host-1-0b');
     await mkdir(path.join(dead, 'tree'), { recursive: true });

@@ -26,7 +26,7 @@ async function program(name: string, script: string): Promise<void> {
 }
 
 describe('downloads', () => {
-  it('refuse a package whose bytes are not those that were published', async () => {
+  it('reject a package whose checksum differs from the published one', async () => {
     await program('npm', 'echo something else > "$5/node.tgz"');
     await expect(downloadNode(NODE_PACKAGES[22].x64, path.join(folder, 'node'), signal)).rejects.toMatchObject({
       code: 'RUNTIME_HASH_MISMATCH',
@@ -34,7 +34,7 @@ describe('downloads', () => {
     });
   });
 
-  it('say which program is missing', async () => {
+  it('name the missing program', async () => {
     vi.stubEnv('PATH', folder);
     await expect(downloadWheel({ name: 'six', version: '1', sha256: '0' }, 'x64', folder, signal)).rejects.toMatchObject({
       code: 'RUNTIME_TOOL_MISSING',
@@ -42,7 +42,7 @@ describe('downloads', () => {
     });
   });
 
-  it('show the last lines of what pip or npm said', async () => {
+  it('show the last lines of output of pip or npm', async () => {
     await program('npm', 'echo "npm error network request failed" >&2; exit 7');
     await expect(downloadNode(NODE_PACKAGES[22].x64, path.join(folder, 'node'), signal)).rejects.toMatchObject({
       code: 'RUNTIME_DOWNLOAD_FAILED',
@@ -57,11 +57,11 @@ describe('explain', () => {
     ['ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.', 'RUNTIME_HASH_MISMATCH'],
     ['/usr/bin/python3: No module named pip', 'RUNTIME_TOOL_MISSING'],
     ['ERROR: Could not find a version that satisfies the requirement', 'RUNTIME_DOWNLOAD_FAILED'],
-  ])('%s -> %s', (log, code) => expect(explain('x', new ToolFailure('pip ended with exit code 1', log)).code).toBe(code));
+  ])('maps %s to %s', (log, code) => expect(explain('x', new ToolFailure('pip ended with exit code 1', log)).code).toBe(code));
 });
 
 describe('runTool', () => {
-  it('ends a program that takes too long, and one that is no longer wanted', async () => {
+  it('stops a program at its timeout and on abort', async () => {
     const call = { command: 'sleep', args: ['600'], cwd: folder };
     await expect(runTool({ ...call, signal, timeoutMs: 50 })).rejects.toThrow('sleep was stopped');
     const abort = new AbortController();

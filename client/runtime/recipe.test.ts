@@ -5,7 +5,7 @@ import { recipeOf } from './recipe.ts';
 const linux = { platform: 'linux', arch: 'x64' };
 
 describe('recipeOf', () => {
-  it('names each kind of runtime by a key of its own, the same each time', () => {
+  it('gives each kind of runtime its own stable key', () => {
     const recipes = ([20, 22, 24] as const).flatMap((node) => [recipeOf({ node }, linux), recipeOf({ node, gpu: true }, linux)]);
     recipes.push(recipeOf({}, { platform: 'linux', arch: 'arm64' }));
     expect(new Set(recipes.map(({ key }) => key)).size).toBe(7);
@@ -13,7 +13,7 @@ describe('recipeOf', () => {
     expect(recipeOf({}, linux).key).toMatch(/^tfjs-4\.22\.0-node-22\.\d+\.\d+-x64-[0-9a-f]{12}$/);
   });
 
-  it('refuses machines for which nothing is pinned', () => {
+  it('rejects machines without a pinned runtime', () => {
     expect(() => recipeOf({}, { platform: 'darwin', arch: 'arm64' })).toThrow(
       'runtimes are for Linux on x64 and arm64; this machine is darwin arm64',
     );
@@ -22,7 +22,7 @@ describe('recipeOf', () => {
 });
 
 describe('the pins', () => {
-  it('hold every package of the lock file by its checksum, from whatever registry the site uses', () => {
+  it('pin every package of the lock file by its checksum, without a registry address', () => {
     const packages = Object.entries(PACKAGE_LOCK.packages as Record<string, { integrity?: string; resolved?: string }>).filter(
       ([name]) => name !== '',
     );
@@ -33,14 +33,14 @@ describe('the pins', () => {
     }
   });
 
-  it('keep all parts of TensorFlow.js at one version', () => {
+  it('pin all parts of TensorFlow.js to one version', () => {
     const versions = Object.entries(PACKAGE_LOCK.packages as Record<string, { version?: string }>)
       .filter(([name]) => /^node_modules\/@tensorflow\/[^/]+$/.test(name))
       .map(([, { version }]) => version);
     expect(new Set(versions)).toEqual(new Set(['4.22.0']));
   });
 
-  it('hold Node by the checksum of its package', () => {
+  it('pin Node.js by the checksum of its package', () => {
     for (const [major, packages] of Object.entries(NODE_PACKAGES)) {
       for (const node of Object.values(packages)) {
         expect(node.version.split('.')[0]).toBe(major);

@@ -26,7 +26,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true }));
 
-test('only the wanted files of a wheel are unpacked, and none outside of the folder', async () => {
+test('unpacks only the wanted files of a wheel, and only inside the target folder', async () => {
   await unpackWheel(wheel, path.join(folder, 'out'), /^pkg\/.*\.txt$|\.so(\.|$)/, signal);
   const files = await readdir(path.join(folder, 'out'), { recursive: true });
   expect(files.sort()).toEqual(['outside.so', 'pkg', 'pkg/größe.txt', 'pkg/lib', 'pkg/lib/large.so.2']);
@@ -36,7 +36,7 @@ test('only the wanted files of a wheel are unpacked, and none outside of the fol
   expect(large.equals(Buffer.alloc(256 * 20000, Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))))).toBe(true);
 });
 
-test('a wheel that cannot be unpacked is named, with the reason that Python gives', async () => {
+test("an error names the wheel that cannot be unpacked, with Python's reason", async () => {
   await truncate(wheel, 100);
   await expect(unpackWheel(wheel, folder, /./, signal)).rejects.toMatchObject({
     code: 'RUNTIME_CACHE_UNWRITABLE',

@@ -29,7 +29,7 @@ const me = async () => (await place.storage.stat(fileUri(folder)))?.owner ?? '';
 const source = async () => hashFolder(await listFolder(path.join(folder, 'source'), 'source folder'));
 
 describe('an archive of a folder', () => {
-  test('is uploaded once; the next time it is named as unchanged, with the same time', async () => {
+  test('is uploaded once; the next time it counts as unchanged, with the same timestamp', async () => {
     const first = await (await findFolder(place, 'source', await source())).stage();
     expect(first).toMatchObject({ name: 'source', type: 'archive', visibility: 'private' });
     expect(events).toEqual([
@@ -44,7 +44,7 @@ describe('an archive of a folder', () => {
     expect((await stat(path.dirname(fileURLToPath(first.uri)))).mode & 0o777).toBe(0o700);
   });
 
-  test('other content lies elsewhere; a damaged one is replaced', async () => {
+  test('is stored elsewhere when its content changes, and replaced when it is damaged', async () => {
     const first = await (await findFolder(place, 'source', await source())).stage();
     await truncate(fileURLToPath(first.uri), 10);
     const again = await (await findFolder(place, 'source', await source())).stage();
@@ -55,7 +55,7 @@ describe('an archive of a folder', () => {
   });
 });
 
-test('a file that was cut short is uploaded again', async () => {
+test('a truncated file is uploaded again', async () => {
   await writeFile(path.join(folder, 'runtime.tar.gz'), 'abcdef');
   const archive = { file: path.join(folder, 'runtime.tar.gz'), hash: 'f'.repeat(64), size: 6 };
   const first = await findArchive(place, 'runtime', archive).then((part) => part.stage());
@@ -68,8 +68,8 @@ test('a file that was cut short is uploaded again', async () => {
   expect(events).toEqual([{ type: 'unchanged', name: 'runtime', bytes: 6 }]);
 });
 
-describe('what is looked for', () => {
-  test('is told with its size and where it will lie, and nothing is written', async () => {
+describe('a search for parts', () => {
+  test('returns their sizes and future URIs, and writes nothing', async () => {
     expect(await isStagingThere(place, await me())).toBe(false);
     await writeFile(path.join(folder, 'runtime.tar.gz'), 'abcdef');
     await mkdir(path.join(folder, 'data'));
@@ -93,7 +93,7 @@ describe('what is looked for', () => {
     expect(again.map(({ expected }) => expected)).toEqual(staged);
   });
 
-  test('a packed archive that is not wanted after all is removed', async () => {
+  test('packs an archive that discard() removes', async () => {
     vi.stubEnv('TMPDIR', folder);
     const part = await findFolder(place, 'source', await source());
     const packed = (await readdir(folder)).filter((name) => name.startsWith('tony-ts-'));
@@ -105,7 +105,7 @@ describe('what is looked for', () => {
   });
 });
 
-test('packing that is aborted ends with the reason and leaves nothing', async () => {
+test('an abort ends packing with its reason and leaves no files', async () => {
   vi.stubEnv('TMPDIR', folder);
   onTestFinished(() => void vi.unstubAllEnvs());
   const folderToPack = await source();
@@ -123,7 +123,7 @@ test('packing that is aborted ends with the reason and leaves nothing', async ()
 });
 
 describe('data', () => {
-  test('is staged file by file, and only what is missing or of another size', async () => {
+  test('is uploaded file by file, and only files that are missing or differ in size', async () => {
     const data = path.join(folder, 'data');
     await mkdir(path.join(data, 'part one'), { recursive: true });
     await writeFile(path.join(data, 'part one', 'a.bin'), Buffer.alloc(1000));
@@ -153,14 +153,14 @@ describe('data', () => {
   });
 });
 
-test('job.json is private and for this application only', async () => {
+test('stageJob writes job.json into a private folder, visible to its application only', async () => {
   const home = `${place.root}/jobs/application_1_0001`;
   const resource = await stageJob(place, home, '{}');
   expect(resource).toMatchObject({ name: 'job.json', uri: `${home}/job.json`, visibility: 'application', type: 'file', size: 2 });
   expect((await stat(fileURLToPath(home))).mode & 0o777).toBe(0o700);
 });
 
-test('a root that others may write to is refused', async () => {
+test('openStaging rejects a root that others may write', async () => {
   const username = await me();
   await openStaging(place, username);
   await openStaging(place, username);
@@ -168,7 +168,7 @@ test('a root that others may write to is refused', async () => {
   await expect(openStaging(place, username)).rejects.toMatchObject({ code: 'STAGING_UNWRITABLE', exitCode: 2 });
 });
 
-test('an aborted upload ends with the reason and leaves nothing', async () => {
+test('an abort ends an upload with its reason and leaves no files', async () => {
   const controller = new AbortController();
   await writeFile(path.join(folder, 'big'), Buffer.alloc(5 << 20));
   const aborting = { ...place, signal: controller.signal, onEvent: () => controller.abort(new Error('interrupted')) };

@@ -19,7 +19,7 @@ test('a function runs from its text, with its arguments and globals', async () =
 });
 
 test.each([
-  ['a function with modules that it imports', 'async function () { return (await import("node:path")).basename("/a/b"); }', 'b'],
+  ['a function that imports modules', 'async function () { return (await import("node:path")).basename("/a/b"); }', 'b'],
   ['a function that uses its own name and arguments', 'function train() { return [typeof train, arguments.length]; }', ['function', 2]],
   ['a shorthand method', 'async train(rank) { return rank + 1; }', 2],
   ['an arrow function with a comment at its end', 'async (x) => x // a comment', 1],
@@ -28,7 +28,7 @@ test.each([
   expect(await (await load(source))(1, 2)).toEqual(value);
 });
 
-test('a name from the surrounding code fails with the rule; other errors pass unchanged', async () => {
+test('a variable of the surrounding code fails with an explanation; other errors stay unchanged', async () => {
   const rate = 0.5;
   const outer = await load((async () => rate).toString());
   await expect(outer()).rejects.toThrow('rate is not defined. run() sends only the text of the function: it may use its arguments,');
@@ -40,6 +40,6 @@ test.each([
   ['a bound function', (() => 1).bind(null).toString()],
   ['import.meta', '() => import.meta.url'],
   ['a setter', 'set rate(value) {'],
-])('%s is refused before the submit', (_, source) => {
+])('functionModule rejects %s', (_, source) => {
   expect(() => functionModule(source)).toThrow(expect.objectContaining({ code: 'FUNCTION_INVALID' }));
 });

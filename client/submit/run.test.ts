@@ -12,7 +12,7 @@ async function folder(): Promise<string> {
   return made;
 }
 
-test('a function whose text does not compile by itself is refused, with what to do', async () => {
+test('run rejects a function whose text does not compile, with a hint', async () => {
   await expect(run({ slots: 1, local: true }, Math.max as never)).rejects.toMatchObject({
     code: 'FUNCTION_INVALID',
     message: expect.stringContaining('cannot be sent by its text (function max() { [native code] })'),
@@ -20,7 +20,7 @@ test('a function whose text does not compile by itself is refused, with what to 
   });
 });
 
-test('arguments that JSON cannot hold are refused', async () => {
+test('run rejects arguments that JSON cannot represent, and too large ones', async () => {
   const fn = async (_cluster: unknown, ...values: unknown[]) => values.length;
   for (const [values, message] of [
     [[new Map()], 'args[0] is a Map'],
@@ -34,7 +34,7 @@ test('arguments that JSON cannot hold are refused', async () => {
   }
 });
 
-test('a module has to be there, and in its source folder', async () => {
+test('run rejects a module that does not exist or is outside its source folder', async () => {
   const root = await folder();
   const other = await folder();
   await writeFile(path.join(root, 'train.ts'), 'export const train = () => 1;\n');
@@ -45,7 +45,7 @@ test('a module has to be there, and in its source folder', async () => {
   );
 });
 
-test('options are checked as job.yaml is', async () => {
+test('start checks its options with the rules of job.yaml', async () => {
   const fn = async () => 1;
   await expect(start({ slots: 1, memory: '1 apple', local: true }, fn)).rejects.toMatchObject({ code: 'JOB_INVALID' });
   await expect(start({ slots: 1, local: true, conf: { queu: 'x' } as object }, fn)).rejects.toThrow(/did you mean `queue`/);

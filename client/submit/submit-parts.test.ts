@@ -39,13 +39,13 @@ async function staged(): Promise<string[]> {
 
 const none: Omit<FoundParts, 'bundles'> = { source: null, runtime: null, tensorboard: null, data: {} };
 
-test('when an upload fails the others are over as well, and have left nothing', async () => {
+test('a failed upload ends the other uploads, and none leaves files', async () => {
   const parts = { ...none, bundles: await archive('tony', 'a', LARGE), runtime: await archive('not-there', 'b', null) };
   await expect(stageParts(parts)).rejects.toThrow('ENOENT');
   expect(await staged()).toEqual([]);
 });
 
-test('when uploads are aborted they are over, and have left nothing', async () => {
+test('an abort ends all uploads, and none leaves files', async () => {
   const controller = new AbortController();
   const onEvent = (): void => controller.abort(new Error('interrupted'));
   place = { ...place, onEvent };
@@ -54,7 +54,7 @@ test('when uploads are aborted they are over, and have left nothing', async () =
   expect(await staged()).toEqual([]);
 });
 
-test('so it is with the files of a data folder', async () => {
+test('a failed file of a data folder ends all uploads, and none leaves files', async () => {
   const data = path.join(folder, 'data');
   await mkdir(data);
   for (const name of ['a.bin', 'b.bin', 'c.bin']) {
@@ -68,7 +68,7 @@ test('so it is with the files of a data folder', async () => {
   expect(await staged()).toEqual([]);
 });
 
-test('a submit names an entry that a prune removed after staging, before it submits the job', async () => {
+test('refuseRemoved names entries that were removed or replaced after staging', async () => {
   const data = path.join(folder, 'data');
   await mkdir(path.join(data, 'sub'), { recursive: true });
   for (const name of ['a.bin', 'sub/b.bin']) await writeFile(path.join(data, name), name);

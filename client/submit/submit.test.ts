@@ -101,7 +101,7 @@ function json(response: ServerResponse, body: unknown, status = 200): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-test('a submit that is aborted while the ResourceManager is asked kills the job and ends with the reason', async () => {
+test('an abort during the submission kills the job and rejects with the reason', async () => {
   const controller = new AbortController();
   const { cluster, root, requests, closed } = await clusterWith(() => controller.abort(new Error('interrupted')), true);
   await expect(submitOn(cluster, job, { signal: controller.signal })).rejects.toThrow('interrupted');
@@ -110,7 +110,7 @@ test('a submit that is aborted while the ResourceManager is asked kills the job 
   expect(await readdir(path.join(root, 'staging', 'jobs'))).toEqual([]);
 });
 
-test('a job that cannot be killed then is named', async () => {
+test('an abort names the job if it cannot be killed', async () => {
   const controller = new AbortController();
   const { cluster, closed } = await clusterWith(() => controller.abort(new Error('interrupted')), false);
   await expect(submitOn(cluster, job, { signal: controller.signal })).rejects.toMatchObject({
@@ -120,7 +120,7 @@ test('a job that cannot be killed then is named', async () => {
   expect(closed()).toBe(1);
 });
 
-test('the connection of a submitted job closes the cluster; a dry run and a failure close it themselves', async () => {
+test('closing the connection of a submitted job closes the cluster; a dry run and a failure close it themselves', async () => {
   const submitted = await clusterWith(() => {}, true);
   const connection = await submitOn(submitted.cluster, job);
   expect(submitted.closed()).toBe(0);
@@ -140,7 +140,7 @@ test('the connection of a submitted job closes the cluster; a dry run and a fail
   expect(refused.closed()).toBe(1);
 });
 
-test('a mistake in the job is reported even if the cluster is unreachable, and closes the cluster', async () => {
+test('reports a mistake in the job even if the cluster is unreachable, and closes the cluster', async () => {
   const { cluster, closed } = await clusterWith(() => {}, true);
   const away = { ...cluster, site: () => Promise.reject(new Error('unreachable')) };
   const broken = async () => {
@@ -152,7 +152,7 @@ test('a mistake in the job is reported even if the cluster is unreachable, and c
   expect(closed()).toBe(3);
 });
 
-test('a submit on this machine that is aborted starts nothing', async () => {
+test('an aborted local submit starts nothing', async () => {
   const localRoot = await folder();
   const controller = new AbortController();
   const onStaging = (): void => controller.abort(new Error('interrupted'));
@@ -160,7 +160,7 @@ test('a submit on this machine that is aborted starts nothing', async () => {
   expect(await readdir(localRoot)).toEqual(['cache']);
 });
 
-test('a runtime of a cluster is refused on this machine, before anything is made', async () => {
+test('rejects a runtime on HDFS for a local job, before creating any file', async () => {
   const localRoot = await folder();
   const elsewhere = { ...job, runtime: 'hdfs:///runtimes/own.tar.gz' };
   const refused = {
@@ -173,7 +173,7 @@ test('a runtime of a cluster is refused on this machine, before anything is made
   expect(await readdir(localRoot)).toEqual([]);
 });
 
-test('a Job that says one thing to quotas and another to YARN is refused before anything is asked or uploaded', async () => {
+test('rejects a Job with GPUs hidden from quotas, before any request or upload', async () => {
   const { cluster, requests } = await clusterWith(() => {}, true);
   const roles = job.roles.map((role) => ({ ...role, resources: { ...role.resources, other: { 'yarn.io/gpu': 8 } } }));
   const refused = { code: 'JOB_INVALID', message: expect.stringContaining('roles.0.resources.other.yarn.io/gpu') };
@@ -184,7 +184,7 @@ test('a Job that says one thing to quotas and another to YARN is refused before 
   await expect(planJob({ ...job, roles }, { local: true })).rejects.toMatchObject(refused);
 });
 
-test('a stopped queue ends a submit before anything is uploaded, and a dry run shows no request', async () => {
+test('a stopped queue ends a submit before any upload, and a dry run shows no request', async () => {
   const stopped = { queueName: 'night', queuePath: 'root.night', state: 'STOPPED' };
   const { cluster, root, requests } = await clusterWith(() => {}, true, {
     type: 'capacityScheduler',

@@ -20,7 +20,7 @@ const ROWS = [
   { id: 'application_2', name: 'b\u001b[31m\nc', size: '100' },
 ];
 
-test('what is needed least is cut down first, and then left out', () => {
+test('a narrow terminal shortens the least important column first, then omits it', () => {
   expect(fittedTable(ROWS, COLUMNS, plain(80))).toEqual([
     'ID             NAME                SIZE',
     'application_1  a rather long name     5',
@@ -30,7 +30,7 @@ test('what is needed least is cut down first, and then left out', () => {
   expect(fittedTable(ROWS, COLUMNS, plain(25))).toEqual(['ID             SIZE', 'application_1     5', 'application_2   100']);
 });
 
-test('a column that cannot be cut makes room for one that is needed more', () => {
+test('a column that cannot be shortened is omitted before a more important one is', () => {
   const columns: readonly FittedColumn<Row>[] = [
     { title: 'ID', cell: ({ id }) => id, keep: 3 },
     { title: 'NAME', cell: ({ name }) => name, least: 4, keep: 2 },
@@ -40,12 +40,12 @@ test('a column that cannot be cut makes room for one that is needed more', () =>
   expect(fittedTable(ROWS, columns, plain(30))[1]).toBe('application_1  a rather long…');
 });
 
-test('a column that says nothing of any row is left out', () => {
+test('omits a column that has no value in any row', () => {
   expect(fittedTable([{ id: 'a', name: 'b', size: '' }], COLUMNS, plain(80))).toEqual(['ID  NAME', 'a   b']);
   expect(fittedTable([], COLUMNS, plain(80))).toEqual(['ID  NAME']);
 });
 
-test('no line is wider than the terminal, and none steers it', () => {
+test("no line exceeds the terminal's width or contains control characters", () => {
   const text = fc.string({ unit: 'binary', maxLength: 60 });
   fc.assert(
     fc.property(

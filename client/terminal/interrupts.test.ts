@@ -14,6 +14,6 @@ test.each([
   ['xk', true, 'kill'],
   ['\x1b', true, 'continue'],
   ['\x1b[C', true, null],
-] as const)('%j (may detach: %s) means %s', (key, mayDetach, decision) => {
+] as const)('the key %j (detaching allowed: %s) means %s', (key, mayDetach, decision) => {
   expect(decisionOf(key, mayDetach)).toBe(decision);
 });

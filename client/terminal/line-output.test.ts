@@ -14,7 +14,7 @@ function recorder(name: string, writes: string[], highWaterMark = 1 << 20): Writ
   });
 }
 
-test('lines of one turn are written together, in their order over both streams', async () => {
+test('writes the lines of one turn together, and keeps their order across both streams', async () => {
   const writes: string[] = [];
   const [out, err] = [recorder('out', writes), recorder('err', writes)];
   const output = new LineOutput();
@@ -31,7 +31,7 @@ test('lines of one turn are written together, in their order over both streams',
   expect(writes).toEqual(['out a\nb\n', 'err c\n', 'out d\n']);
 });
 
-test('much text is written in large pieces, no faster than it is taken', async () => {
+test('writes much text in large pieces, no faster than the stream accepts it', async () => {
   const writes: string[] = [];
   const out = recorder('out', writes, 100_000);
   const output = new LineOutput();

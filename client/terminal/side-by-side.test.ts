@@ -12,12 +12,12 @@ async function untilTold(signal: AbortSignal, ended: () => void): Promise<never>
   }
 }
 
-test('answers what all answered, in their order', async () => {
+test('returns all results in order', async () => {
   expect(await sideBySide(() => [delay(5, 'a'), 2, Promise.resolve(null)])).toEqual(['a', 2, null]);
   expect(await sideBySide(() => [])).toEqual([]);
 });
 
-test('when one fails the others are told to end and waited for; the first failure counts', async () => {
+test('aborts the others at the first failure, waits for their end, and throws that failure', async () => {
   let ended = 0;
   const count = (): void => void ended++;
   const failing = sideBySide((signal) => [untilTold(signal, count), Promise.reject(new Error('first')), untilTold(signal, count)]);
@@ -25,7 +25,7 @@ test('when one fails the others are told to end and waited for; the first failur
   expect(ended).toBe(2);
 });
 
-test('ends all when it is aborted itself, also one within another', async () => {
+test('passes an abort from outside to all work, including nested calls', async () => {
   let ended = 0;
   const count = (): void => void ended++;
   const controller = new AbortController();

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { plainText } from '../../web/page/browser/parts/plain-text.ts';
 import { clip, harmless, printable, terminalOf } from './terminal.ts';
 
-test('what comes from elsewhere cannot steer the terminal', () => {
+test('harmless() removes control sequences', () => {
   expect(harmless('\x1b[31mred\x1b[0m \x1b]0;title\x07text\r\x08\n\tend')).toBe('red text\n\tend');
   fc.assert(
     fc.property(fc.string({ unit: 'binary-ascii', maxLength: 60 }), (text) => !/\p{Cc}/u.test(harmless(text).replace(/[\t\n]/g, ''))),
@@ -11,19 +11,19 @@ test('what comes from elsewhere cannot steer the terminal', () => {
   expect(clip('worker:10', 5)).toBe('work…');
 });
 
-test('a terminal and a page are protected from the same characters', () => {
+test('harmless() and plainText() remove the same characters', () => {
   const all = Array.from({ length: 0x3000 }, (_, code) => String.fromCharCode(code));
   expect(all.filter((character) => harmless(character) === '')).toEqual(all.filter((character) => plainText(character) === ''));
   expect(harmless('safe \u202egnp.exe\u202c \u2066x\u2069')).toBe('safe gnp.exe x');
 });
 
-test('of what is about to be written only our own styles stay', () => {
+test('printable() keeps only our own styles', () => {
   const terminal = terminalOf({ isTTY: true }, {});
   const painted = terminal.paint('red', 'failed');
   expect(printable(`${painted}\tby x\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1b[8m\x9b31m\u202e\n`)).toBe(`${painted}\tby x31m\n`);
 });
 
-test('colours only on a terminal, and not against NO_COLOR', () => {
+test('paint() adds colours only on a terminal, and not with NO_COLOR', () => {
   expect(terminalOf({ isTTY: true }, {}).paint('red', 'x')).toBe('\x1b[31mx\x1b[39m');
   expect(terminalOf({ isTTY: true }, { NO_COLOR: '1' }).paint('red', 'x')).toBe('x');
   expect(terminalOf({}, {}).paint('red', 'x')).toBe('x');

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { clip, wrap } from './terminal.ts';
 import { fold, headOf, padTo, widthOf } from './text-width.ts';
 
-test('a line’s width is what a terminal gives it', async () => {
+test('widthOf equals the number of columns that a terminal uses', async () => {
   expect(widthOf('plain')).toBe(5);
   expect(widthOf('\x1b[31mred\x1b[39m')).toBe(3);
   expect(widthOf('学習')).toBe(4);
@@ -16,7 +16,7 @@ test('a line’s width is what a terminal gives it', async () => {
   }
 });
 
-test('folded lines fit, and hold every word in its order', () => {
+test('folded lines fit the width and keep every word in order', () => {
   expect(fold('hint: one two three', 12, '      ')).toEqual(['hint: one', '      two', '      three']);
   expect(fold('  a bb ccc', 6)).toEqual(['  a bb', '  ccc']);
   expect(fold('see https://example.org/a/long/path now', 16)).toEqual(['see https://example.org/a/long/path', 'now']);
@@ -30,7 +30,7 @@ test('folded lines fit, and hold every word in its order', () => {
   );
 });
 
-test('cut, padded and wrapped by columns, not by characters', () => {
+test('text is cut, padded and wrapped by columns, not by characters', () => {
   expect(headOf('学習中', 5)).toBe('学習');
   expect(headOf('👩‍💻e\u0301', 2)).toBe('👩‍💻');
   expect(headOf('👩‍💻', 1)).toBe('');

@@ -38,7 +38,7 @@ const MNIST = {
   'tony.wroker.memory': '2g',
 };
 
-test('a job of TonY becomes a job file that our own parser takes', () => {
+test('converts a TonY job to a job file that parseJob accepts', () => {
   const { yaml, missing } = convert(MNIST, { executes: 'train.ts', python: 'node', taskParams: '--rate 0.1', sourceFolder: 'src' });
   expect(yaml).toBe(`# From tony.xml of TonY. tony-ts config explain KEY says what a key means.
 
@@ -67,7 +67,7 @@ master: {memory: 1g}
   expect(jobOf(yaml)).toMatchObject({ framework: 'tfjs', timeoutMs: 7_200_000, roles: [{ instances: 4 }, { tracking: 'untracked' }] });
 });
 
-test('each key is told of: where it stands, or why it does not', () => {
+test('reports for each key its place in job.yaml, or why it has none', () => {
   const { keys } = convert(MNIST);
   expect(keys.map(({ key }) => key)).toEqual(Object.keys(MNIST));
   const of = (name: string) => keys.find(({ key }) => key === name);
@@ -78,7 +78,7 @@ test('each key is told of: where it stands, or why it does not', () => {
   expect(of('tony.wroker.memory')).toMatchObject({ to: null, remark: 'role wroker has no tasks' });
 });
 
-test('only what stands in job.yaml is said to', () => {
+test('reports a place only for keys that job.yaml contains', () => {
   const to = (properties: Readonly<Record<string, string>>, given: TonyArguments = {}) =>
     Object.fromEntries(convert(properties, given).keys.map(({ key, to: place }) => [key.slice('tony.'.length), place]));
   const odd = { 'tony.application.timeout': '-1', 'tony.task.max-missed-heartbeats': 'x', 'tony.containers.command': 'python old.py' };
@@ -99,7 +99,7 @@ test('only what stands in job.yaml is said to', () => {
   ]);
 });
 
-test('what was on the command line of TonY goes before the file', () => {
+test("arguments of TonY's command line override the file", () => {
   const { yaml } = convert(
     { 'tony.worker.instances': '1', 'tony.containers.command': 'python old.py' },
     { settings: ['tony.worker.instances=3'], executes: 'new.py', python: 'python3' },
@@ -108,25 +108,25 @@ test('what was on the command line of TonY goes before the file', () => {
   expect(() => convert(MNIST, { settings: ['nonsense'] })).toThrow('no assignment');
 });
 
-describe('what job.yaml still lacks is said', () => {
+describe('reports as missing in job.yaml', () => {
   test('a command', () => {
     expect(convert({ 'tony.worker.instances': '1' }).missing).toEqual([
       expect.stringContaining('neither the role nor the job sets a command'),
     ]);
   });
-  test('a size that nobody can read', () => {
+  test('an invalid size', () => {
     const { missing } = convert({ 'tony.worker.instances': '1', 'tony.worker.memory': 'much', 'tony.containers.command': 'x' });
     expect(missing).toEqual([expect.stringContaining('expected a size')]);
   });
 });
 
-test('a job without tasks is refused, one within its ApplicationMaster becomes a worker', () => {
+test('rejects a job without tasks, and converts one that runs in its ApplicationMaster to a worker', () => {
   expect(() => convert({ 'tony.worker.instances': '0' })).toThrow(TonyError);
   const { yaml } = convert({ 'tony.am.command': 'python notebook.py', 'tony.am.memory': '8g', 'tony.am.gpus': '1' });
   expect(jobOf(yaml).roles).toMatchObject([{ name: 'worker', instances: 1, resources: { memoryMb: 8192, gpus: 1 } }]);
 });
 
-test('whatever the values are, it is YAML that says them, and nothing is lost', () => {
+test('writes valid YAML without loss for any values', () => {
   const value = fc
     .string({ unit: fc.constantFrom('a', '0', ' ', ':', '#', '"', "'", '{', ',', '-', '&', 'é', '\\') })
     .map((text) => text.trim());
@@ -144,7 +144,7 @@ test('whatever the values are, it is YAML that says them, and nothing is lost', 
   );
 });
 
-test('lines fit the terminal', () => {
+test("the report fits the terminal's width", () => {
   const imported = convert(MNIST);
   for (const columns of [80, 200]) {
     const lines = importLines(imported, terminalOf({ columns }), 'job.yaml');

@@ -23,7 +23,7 @@ const busy = (index: number, cpuCores: number, change: Partial<TaskStatus> = {})
   taskStatus({ index, usage: { rssBytes: 2 ** 30, cpuCores, gpus: [], stopped: false }, ...change });
 const order = (name: string): TopView => ({ ...FIRST_VIEW, order: TASK_ORDERINGS.findIndex((each) => each.name === name) });
 
-test('a job fills the window: its line, its tasks, and the keys in the last line', () => {
+test('the frame of a job has its summary, its tasks, and the keys in the last line', () => {
   const { lines } = jobFrame(ID, seen({ step: 340, tasks: [busy(0, 1), busy(1, 2.5)] }), FIRST_VIEW, NOTES, plain(80, 8), 63_000);
   expect(lines).toEqual([
     ID,
@@ -37,7 +37,7 @@ test('a job fills the window: its line, its tasks, and the keys in the last line
   ]);
 });
 
-test('in another order, and from another row on, but never beyond the last', () => {
+test('sorts the tasks, and scrolls no further than the last one', () => {
   const tasks = Array.from({ length: 20 }, (_, index) => busy(index, index, index === 7 ? { state: 'failed' } : {}));
   const first = (view: TopView): string | undefined => jobFrame(ID, seen({ tasks }), view, NOTES, plain(80), 0).lines[3];
   expect(first(order('cpu'))).toContain('worker:19');
@@ -49,7 +49,7 @@ test('in another order, and from another row on, but never beyond the last', () 
   expect(lines.at(-2)).toContain('worker:19');
 });
 
-test('a job that waits says why; a cluster that is away is said above the keys', () => {
+test('shows the reason for waiting below the job, and an outage of the cluster above the keys', () => {
   const waiting = jobFrame(
     ID,
     { phase: 'ACCEPTED', waiting: 'queue is full', status: null, masterSilentMs: null, result: null },
@@ -63,7 +63,7 @@ test('a job that waits says why; a cluster that is away is said above the keys',
   expect(away.lines.at(-2)).toBe('The ResourceManager is away.');
 });
 
-test('that the ApplicationMaster does not answer stands above the tasks, and above the jobs', () => {
+test('shows that an ApplicationMaster does not answer, above the tasks and above the jobs', () => {
   const sentence = 'The ApplicationMaster has not answered for 7 s.';
   const silent = { ...seen({}), masterSilentMs: 7_000 };
   expect(jobFrame(ID, silent, FIRST_VIEW, NOTES, plain(80), 0).lines).toContain(`  ${sentence}`);
@@ -75,7 +75,7 @@ test('that the ApplicationMaster does not answer stands above the tasks, and abo
   expect(jobs.lines).toContain(`  ${ID}: ${sentence}`);
 });
 
-test('the programs that may still run on a lost node appear above the tasks', () => {
+test('shows the programs that may still run on a lost node above the tasks', () => {
   const { lines } = jobFrame(ID, seen({ orphanedContainers: [orphanedContainer()] }), FIRST_VIEW, NOTES, plain(140), 0);
   expect(lines[2]).toBe(
     '  worker:1 may still run on node2:8041 for up to 24 s: YARN has given up the container on it, and its executor is not reachable.',
@@ -125,7 +125,7 @@ const training = summary({
 });
 const held = summary({ id: 'application_1795225023264_0002', phase: 'WAITING', waiting: 'over the quota', used: {}, runningContainers: 1 });
 
-test('jobs: what they have together, why one waits, and a line for each', () => {
+test('the frame of jobs has their total resources, the reasons for waiting, and one line per job', () => {
   const { lines } = jobsFrame([held, training], 'of yours', FIRST_VIEW, NOTES, plain(200, 7), { withUsers: false, now: 3000 });
   expect(lines).toEqual([
     '2 jobs of yours, 1 of them waiting: 2 tasks, 6 GiB, 3 vcores, 2 GPUs',
@@ -143,7 +143,7 @@ test('jobs: what they have together, why one waits, and a line for each', () => 
   expect(jobsFrame([], 'of yours', FIRST_VIEW, NOTES, plain(80, 3), { withUsers: false, now: 0 }).lines[0]).toBe('no job of yours runs');
 });
 
-test('in a pipe there is neither a window to fill nor a key to press', () => {
+test('in a pipe, a frame has all tasks and no keys', () => {
   const pipe = terminalOf({}, {});
   const tasks = Array.from({ length: 50 }, (_, index) => busy(index, 1));
   const { lines } = jobFrame(ID, seen({ tasks }), { ...FIRST_VIEW, offset: 5 }, NOTES, { ...pipe, columns: 80, rows: 24 }, 0);
@@ -151,7 +151,7 @@ test('in a pipe there is neither a window to fill nor a key to press', () => {
   expect(lines.join('\n')).not.toContain('quit');
 });
 
-test('a frame is never larger than the window, and nothing steers it', () => {
+test('a frame never exceeds the window or contains control characters', () => {
   const text = fc.string({ unit: 'binary', maxLength: 100 });
   const any = fc.record({ name: text, message: text, id: text, notice: text, tasks: fc.nat(30), rows: fc.integer({ min: 8, max: 30 }) });
   fc.assert(

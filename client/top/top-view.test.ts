@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { afterKey, FIRST_VIEW, most, ordered } from './top-view.ts';
 
-test('keys change how the rows are seen, and what they do not know they leave alone', () => {
+test('keys change the view, and unknown keys leave it unchanged', () => {
   expect(afterKey(FIRST_VIEW, 'q', 3)).toBe('quit');
   expect(afterKey(FIRST_VIEW, '\x03', 3)).toBe('quit');
   expect(afterKey(FIRST_VIEW, '\x1b[D', 3)).toEqual({ ...FIRST_VIEW, order: 2 });
@@ -13,7 +13,7 @@ test('keys change how the rows are seen, and what they do not know they leave al
   expect(afterKey(FIRST_VIEW, 'x', 3)).toEqual(FIRST_VIEW);
 });
 
-test('who has most comes first, who has none last, and equals stay as they were', () => {
+test('the largest value comes first, missing values last, and equal rows keep their order', () => {
   const rows = [{ n: 1 }, { n: null }, { n: 3 }, { n: 0 }];
   const orderings = [{ name: 'n', compare: most<(typeof rows)[number]>(({ n }) => n) }];
   expect(ordered(rows, orderings, FIRST_VIEW).map(({ n }) => n)).toEqual([3, 1, 0, null]);

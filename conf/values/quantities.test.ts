@@ -8,7 +8,7 @@ test.each([
   [999_960, '1.0 MB'],
   [180_000_000, '180.0 MB'],
   [5e15, '5.0 PB'],
-])('%d bytes are %s', (bytes, text) => {
+])('formats %d bytes as %s', (bytes, text) => {
   expect(formatBytes(bytes)).toBe(text);
 });
 
@@ -18,11 +18,11 @@ test.each([
   [1e-9, '1e-9'],
   [123_456.7, '123500'],
   [Number.NaN, 'NaN'],
-])('%d reads %s', (value, text) => {
+])('formats the number %d as %s', (value, text) => {
   expect(formatNumber(value)).toBe(text);
 });
 
-test('an accuracy is a share, other metrics are numbers', () => {
+test('describeMetric prints an accuracy as a percentage, other metrics as numbers', () => {
   expect(describeMetric('test/accuracy', 0.98714)).toBe('test accuracy: 98.71 %');
   expect(describeMetric('val_acc', 1)).toBe('val acc: 100.00 %');
   expect(describeMetric('test/loss', 0.0412)).toBe('test loss: 0.0412');

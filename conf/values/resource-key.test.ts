@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { otherResourceProblem, resourceKeyProblem } from './resource-key.ts';
 
-test.each(['yarn.io/fpga', 'FPGA', 'nec.com/ve', 'hwid.v2', 'disk-bandwidth'])('%s may name a resource type', (key) => {
+test.each(['yarn.io/fpga', 'FPGA', 'nec.com/ve', 'hwid.v2', 'disk-bandwidth'])('accepts %s as a resource type', (key) => {
   expect(otherResourceProblem(key)).toBeUndefined();
 });
 
@@ -19,11 +19,11 @@ test.each([
   ['__proto__', /not a valid name of a resource type/],
   ['x'.repeat(65), /at most 64 characters/],
   [`${'a'.repeat(63)}!`, /not a valid name of a resource type/],
-])('%s may not', (key, message) => {
+])('rejects %s as a resource type', (key, message) => {
   expect(otherResourceProblem(key)).toMatch(message);
 });
 
-test('a resource with a key of its own may stand in a file', () => {
+test('resourceKeyProblem accepts resources with a key of their own', () => {
   for (const key of ['memory', 'vcores', 'gpus', 'yarn.io/fpga']) expect(resourceKeyProblem(key)).toBeUndefined();
   expect(resourceKeyProblem('instances')).toBeDefined();
 });

@@ -28,7 +28,7 @@ test.each([
   expect(parseDuration(text)).toBe(ms);
 });
 
-test('never throws on any text', () => {
+test('parsing never throws, whatever the text', () => {
   fc.assert(
     fc.property(fc.string(), (text) => {
       parseMemory(text);
@@ -37,7 +37,7 @@ test('never throws on any text', () => {
   );
 });
 
-test('prints as people say it', () => {
+test('formats sizes and durations in readable units', () => {
   expect([512, 1024, 1536, 65_536].map(formatMemory)).toEqual(['512 MiB', '1 GiB', '1.5 GiB', '64 GiB']);
   expect([20, 1500, 60_000, 90_000, 3_600_000, 5_400_000].map(formatDuration)).toEqual([
     '20 ms',
@@ -49,7 +49,7 @@ test('prints as people say it', () => {
   ]);
 });
 
-test('writes exactly what is read again', () => {
+test('parsing reads back each written value exactly', () => {
   expect([1536, 4096, 1].map(writtenMemory)).toEqual(['1536m', '4g', '1m']);
   expect([90_000, 3_600_000, 1500, 172_800_000].map(writtenDuration)).toEqual(['90s', '1h', '1500ms', '2d']);
   fc.assert(

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { initCommand } from './init.ts';
 
-test('paths are printed as words of a shell, to be copied', async () => {
+test('init prints paths quoted for the shell, ready to copy', async () => {
   const root = mkdtempSync(join(tmpdir(), 'tony-ts-init-'));
   onTestFinished(() => rmSync(root, { recursive: true }));
   const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true);

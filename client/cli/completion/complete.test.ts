@@ -60,14 +60,14 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-test('jobs of the cluster, the newest first, and of this machine', async () => {
+test('offers the jobs of the cluster, newest first, then those of this machine', async () => {
   await cluster((states) => (states === null ? [ENDED, RUNNING] : [RUNNING]));
   const all = ['words', 'application_1_0002\tgoes on, running', 'application_1_0001\tover, succeeded', `${LOCAL}\there, succeeded`];
   expect(await offered('logs', '')).toEqual(all);
   expect(await offered('kill', '')).toEqual(all.slice(0, 2));
 });
 
-test('of this machine alone while the cluster does not answer', async () => {
+test('offers only the jobs of this machine while the cluster does not answer', async () => {
   const questions = await cluster(() => null);
   const lines = offered('logs', '');
   await until(() => questions.asked === 2);
@@ -75,7 +75,7 @@ test('of this machine alone while the cluster does not answer', async () => {
   expect(await lines).toEqual(['words', `${LOCAL}\there, succeeded`]);
 });
 
-test('those that run when the cluster takes too long to tell of all', async () => {
+test('offers the running jobs when the cluster takes too long to list all jobs', async () => {
   const questions = await cluster((states) => (states === null ? null : [RUNNING]));
   const lines = offered('logs', '');
   await until(() => questions.asked === 2 && vi.getTimerCount() === 1);
@@ -83,7 +83,7 @@ test('those that run when the cluster takes too long to tell of all', async () =
   expect(await lines).toEqual(['words', 'application_1_0002\tgoes on, running', `${LOCAL}\there, succeeded`]);
 });
 
-test('nothing, and no error, where there is no cluster, and of what is no job', async () => {
+test('offers nothing, without an error, for a missing cluster and for words that are not job IDs', async () => {
   vi.stubEnv('HADOOP_CONF_DIR', path.join(folder, 'none'));
   vi.stubEnv('TONY_LOCAL_DIR', path.join(folder, 'none'));
   expect(await offered('logs', '')).toEqual(['words']);

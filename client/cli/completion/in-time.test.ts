@@ -7,7 +7,7 @@ afterEach(() => void vi.useRealTimers());
 
 const never = (): Promise<string> => new Promise(() => {});
 
-test('an answer, and what there is instead of a failure', async () => {
+test('inTime returns the answer, or the fallback after a failure', async () => {
   expect(await inTime(async () => 'answer', 'instead')).toBe('answer');
   expect(await inTime(() => Promise.reject(new Error('no')), 'instead')).toBe('instead');
   expect(vi.getTimerCount()).toBe(0);
@@ -15,9 +15,9 @@ test('an answer, and what there is instead of a failure', async () => {
 
 test.each([
   ['450 ms after the start', 0, 450],
-  ['earlier when the start has taken a part of them', 100, 350],
-  ['300 ms on when it has taken more', 2_000, 300],
-])('an answer is waited for until %s', async (_, startMs, waitedMs) => {
+  ['450 ms after the process started when part of that time has passed', 100, 350],
+  ['300 ms after the call when the process started long ago', 2_000, 300],
+])('inTime waits for an answer until %s', async (_, startMs, waitedMs) => {
   vi.advanceTimersByTime(startMs);
   let given = '';
   void inTime(never, 'instead').then((value) => {

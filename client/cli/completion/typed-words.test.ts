@@ -11,7 +11,7 @@ function words(wanted: Wanted): string[] {
   return wanted.kind === 'words' ? wanted.candidates.map(({ value }) => value) : [`value of ${wanted.name}`];
 }
 
-test('commands, and what is below them, with what they are for', () => {
+test('offers commands and subcommands with their descriptions', () => {
   expect(words(wantedAt(root, ['']))).toEqual(expect.arrayContaining(['submit', 'logs', 'completion']));
   expect(words(wantedAt(root, ['history', '']))).toEqual(expect.arrayContaining(['list', 'show']));
   expect(wantedAt(root, [''])).toMatchObject({
@@ -19,7 +19,7 @@ test('commands, and what is below them, with what they are for', () => {
   });
 });
 
-test('options, those of a command that stands for its first one too; each once, unless it is a list', () => {
+test('offers options, including those of a default subcommand; each once, unless it takes a list', () => {
   expect(words(wantedAt(root, ['submit', '--']))).toEqual(expect.arrayContaining(['--conf', '--set', '--local', '--output', '--help']));
   expect(words(wantedAt(root, ['submit', '--conf', 'x', '--set', 'a=1', '--local', '--']))).toContain('--set');
   expect(words(wantedAt(root, ['submit', '--conf', 'x', '--set', 'a=1', '--local', '--']))).not.toContain('--conf');
@@ -31,7 +31,7 @@ test('options, those of a command that stands for its first one too; each once, 
   expect(words(wantedAt(root, ['submit', '']))).toContain('--conf');
 });
 
-test('values: choices at once, others by the name of what they are a value of', () => {
+test('offers the choices of an option, and requests other values by the name of their option or positional', () => {
   expect(words(wantedAt(root, ['status', 'x', '--output', '']))).toEqual(['table', 'json', 'yaml']);
   expect(words(wantedAt(root, ['status', 'x', '--output=j']))).toEqual(['--output=table', '--output=json', '--output=yaml']);
   expect(words(wantedAt(root, ['completion', '']))).toEqual(['bash', 'zsh', 'fish']);
@@ -47,18 +47,18 @@ test('values: choices at once, others by the name of what they are a value of', 
   expect(words(wantedAt(root, ['kill', 'a', '']))).not.toContain('value of application');
 });
 
-test('whatever is typed, there is an answer', () => {
+test('wantedAt returns without an error for any words', () => {
   const known = everyWord(root);
   const word = fc.oneof(fc.constantFrom(...known), fc.string({ maxLength: 8 }), fc.constantFrom('--', '-', '', '--=', '--conf='));
   fc.assert(fc.property(fc.array(word, { maxLength: 8 }), (typed) => void wantedAt(root, typed)));
 });
 
-test('whatever has values that can be looked up is an option or a positional of some command', () => {
+test('every name in VALUES is an option or a positional of a command', () => {
   const names = everyName(root);
   for (const name of Object.keys(VALUES)) expect(names).toContain(name);
 });
 
-test('a description is what yargs is told', () => {
+test('describeCommands returns the commands and options that yargs receives', () => {
   const described = describeCommands((yargs) =>
     yargs
       .command({

@@ -10,14 +10,22 @@ function check(...words: string[]): readonly string[] {
 
 test.each([
   ['an unknown command is reported before its options', ['bogus', '--output', 'json'], 'There is no command "bogus".'],
-  ['the command may stand behind options', ['--output', 'json', 'lst'], 'There is no command "lst"; did you mean "list"?'],
-  ['a word behind an unknown option is no command', ['history', '--limt', '5'], 'There is no option --limt; did you mean --limit?'],
+  ['an unknown command after options', ['--output', 'json', 'lst'], 'There is no command "lst"; did you mean "list"?'],
+  [
+    'a word after an unknown option is not taken for a command',
+    ['history', '--limt', '5'],
+    'There is no option --limt; did you mean --limit?',
+  ],
   ['an option of another command', ['status', 'local_1_0001', '--conf', 'x'], 'There is no option --conf'],
   ['an option that is misspelled', ['submit', '--lcoal'], 'There is no option --lcoal; did you mean --local?'],
   ['a misspelled short option', ['list', '-ax'], 'There is no option -ax'],
-  ['an option in place of a value', ['submit', '--conf', '--local'], '--conf wants a value.'],
-  ['an option in place of any value', ['import', 'tony.xml', '--task-params', '--to', 'job.yaml'], '--task-params wants a value.'],
-  ['a value that is no choice', ['history', '--state', 'failde'], 'not failde; did you mean FAILED?'],
+  ['an option where a value is expected', ['submit', '--conf', '--local'], '--conf wants a value.'],
+  [
+    'an option where a value that may start with a dash is expected',
+    ['import', 'tony.xml', '--task-params', '--to', 'job.yaml'],
+    '--task-params wants a value.',
+  ],
+  ['a value that is not one of the choices', ['history', '--state', 'failde'], 'not failde; did you mean FAILED?'],
   [
     'a flag with a value that yargs would take for false',
     ['history', 'prune', '--dry-run=yes'],
@@ -28,17 +36,17 @@ test.each([
   ['options that exclude each other', ['list', '--user', 'bob', '-a'], '-a and --user exclude each other.'],
   ['an option and a word that exclude each other', ['top', 'local_1_0001', '--all'], '--all and local_1_0001 exclude each other.'],
   ['an option with one value that is given twice', ['submit', '--conf', 'a', '--conf=b'], '--conf is given twice, and takes one value.'],
-  ['a text in place of a number', ['logs', 'local_1_0001', '--tail', 'x'], '--tail wants a whole number from 1 to 1000000, not x.'],
+  ['a text where a number is expected', ['logs', 'local_1_0001', '--tail', 'x'], '--tail wants a whole number from 1 to 1000000, not x.'],
   ['a number out of its range', ['init', '--gpus', '-1'], '--gpus wants a whole number of at least 0, not -1.'],
   ['a fraction', ['history', '--limit=1.5'], '--limit wants a whole number from 1 to 100000, not 1.5.'],
-  ['no number', ['history', '--limit='], '--limit wants a whole number from 1 to 100000, not "".'],
-  ['no command', ['quotas', 'emit'], 'Say what to do: tony-ts quotas emit COMMAND.'],
-  ['an option behind the end of options', ['submit', '--', '--local'], '"--local" is one word too many.'],
+  ['an empty number', ['history', '--limit='], '--limit wants a whole number from 1 to 100000, not "".'],
+  ['a missing subcommand', ['quotas', 'emit'], 'Say what to do: tony-ts quotas emit COMMAND.'],
+  ['an option after --', ['submit', '--', '--local'], '"--local" is one word too many.'],
 ])('%s', (_, words, message) => {
   expect(() => check(...words)).toThrow(message);
 });
 
-test('a value that begins with a dash follows an equals sign for yargs', () => {
+test('a value that starts with a dash is joined to its option by an equals sign', () => {
   expect(check('import', 'tony.xml', '--task-params', '--a 1', '--executes', '-m train')).toEqual([
     'import',
     'tony.xml',
@@ -49,19 +57,19 @@ test('a value that begins with a dash follows an equals sign for yargs', () => {
   expect(check('import', 'tony.xml', '--task-params=--to')).toEqual(['import', 'tony.xml', '--task-params=--to']);
 });
 
-test('each value of a list stands behind its own option', () => {
+test('each value of a list needs its own option', () => {
   expect(check('events', '--type', 'task', '--type', 'job', 'local_1_0001')).toHaveLength(6);
   expect(() => check('events', '--type', 'task', 'job', 'local_1_0001')).toThrow('"local_1_0001" is one word too many.');
 });
 
-test('a flag may be given as true or false', () => {
+test('a flag accepts the values true and false', () => {
   expect(check('history', 'prune', '--dry-run=true', '--all=false')).toEqual(['history', 'prune', '--dry-run=true', '--all=false']);
 });
 
-test('words behind -- are no options', () => {
+test('words after -- are not options', () => {
   expect(check('logs', '-f', '--', 'local_1_0001')).toEqual(['logs', '-f', 'local_1_0001']);
 });
 
-test('words that ask for help are not checked', () => {
+test('a command line with --help is not checked', () => {
   expect(check('submit', '--no-such', '--help')).toEqual(['submit', '--no-such', '--help']);
 });

@@ -7,7 +7,7 @@ const FOUND = [
   { part: 'Python', version: null, detail: 'no python3 on the PATH; only TensorBoard needs it' },
 ];
 
-test('a line for each part; what is missing is said as such', () => {
+test('prints one line per part, and "none" for a missing part', () => {
   expect(versionLines(FOUND, terminalOf({}))).toEqual([
     'tony-ts  1.0.0',
     'Python   none  (no python3 on the PATH; only TensorBoard needs it)',

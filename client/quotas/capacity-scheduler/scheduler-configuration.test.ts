@@ -57,7 +57,7 @@ function changes(text: string, more: Partial<SchedulerView> = {}, base: Readonly
   ].sort();
 }
 
-test('without limits of queues the configuration is what the ResourceManager says of itself', () => {
+test("without quotas of queues, the configuration is the ResourceManager's current one", () => {
   expect(changes('roles: {worker: {total: {gpus: 4}}}')).toEqual([]);
   expect([...currentProperties(ROOT)].map(([name, value]) => `${name.slice(PREFIX.length)}=${value}`)).toEqual([
     'resource-calculator=org.apache.hadoop.yarn.util.resource.DominantResourceCalculator',
@@ -89,7 +89,7 @@ test('without limits of queues the configuration is what the ResourceManager say
   ]);
 });
 
-test('a total makes every size an amount, with room for ApplicationMasters, within what the queue above may have', () => {
+test('a total converts every capacity to an amount, leaves room for ApplicationMasters, and respects the parent queue', () => {
   expect(changes('queues: {a: {total: {gpus: 1, memory: 2g}}, default: {total: {vcores: 100}}}')).toEqual([
     'root.default.accessible-node-labels.a100.capacity=[memory=2457,vcores=2,yarn.io/gpu=1]',
     'root.default.accessible-node-labels.a100.maximum-capacity=[memory=8192,vcores=8,yarn.io/gpu=4]',
@@ -109,7 +109,7 @@ test('a total makes every size an amount, with room for ApplicationMasters, with
   ]);
 });
 
-test('sizes are not written while nodes are missing, unless that is asked for', () => {
+test('rejects totals while nodes are missing, unless missing nodes are allowed', () => {
   const missing = { missingNodes: ['node1:8041 (LOST)', 'node2:8041 (DECOMMISSIONING)'] };
   const total = 'queues: {a: {total: {gpus: 1}}}';
   for (const queueMode of ['absolute', 'mixed'] as const) {
@@ -124,7 +124,7 @@ test('sizes are not written while nodes are missing, unless that is asked for', 
   expect(changes('queues: {b: {timeout: 90s}}', missing)).toHaveLength(2);
 });
 
-test('queues with amounts take applications before any node has registered', () => {
+test('queues with amounts accept applications before any node has registered', () => {
   const root = (maximumApplications: number | null): CapacityQueue => ({
     ...ROOT,
     children: ROOT.children.map((child) => ({ ...child, maximumApplications })),
@@ -141,12 +141,12 @@ test('queues with amounts take applications before any node has registered', () 
   expect(set({ root: root(4000), queueMode: 'mixed' })).toEqual([]);
 });
 
-test('mixed mode is usual where Hadoop has it', () => {
+test('mixed mode is the default for Hadoop versions that support it', () => {
   expect(['3.4.0', '3.10.0-SNAPSHOT', '4.0.0'].map(usualQueueMode)).toEqual(['mixed', 'mixed', 'mixed']);
   expect(['3.3.6', '3.0.0'].map(usualQueueMode)).toEqual(['absolute', 'absolute']);
 });
 
-test('in mixed mode only the maximum of the queue changes, and the other resources keep their share', () => {
+test('in mixed mode, only the maximum of the queue changes, and other resources keep their share', () => {
   expect(changes('queues: {default: {total: {gpus: 1}}}', { queueMode: 'mixed' })).toEqual([
     'legacy-queue-mode.enabled=false',
     'root.default.accessible-node-labels.a100.maximum-capacity=[memory=100%,vcores=100%,yarn.io/gpu=1]',
@@ -160,7 +160,7 @@ test('in mixed mode only the maximum of the queue changes, and the other resourc
   ]);
 });
 
-test('"*" stands for each queue that is not listed; what is guaranteed is never more than the maximum', () => {
+test('"*" applies to each queue that is not listed; the guaranteed capacity never exceeds the maximum', () => {
   const { properties, notices } = emitted('queues: {a: {timeout: 1h}, "*": {total: {gpus: 0}}}');
   const maxima = properties
     .filter(({ name, value }) => name.endsWith('.maximum-capacity') && value.includes('gpu=0'))
@@ -172,7 +172,7 @@ test('"*" stands for each queue that is not listed; what is guaranteed is never 
   expect(notices).toContain('root.default was guaranteed more gpus than quotas.queues.*.total allows; the rest is guaranteed to no queue.');
 });
 
-test('node labels that a queue gives up go to those beside it, so that percents still sum up', () => {
+test('node labels that a queue gives up go to its sibling queues, so that percentages still add up', () => {
   expect(changes('queues: {default: {nodeLabels: []}}')).toEqual([
     '-root.default.accessible-node-labels.a100.capacity',
     'root.default.accessible-node-labels= ',
@@ -199,7 +199,7 @@ test('node labels that a queue gives up go to those beside it, so that percents 
   );
 });
 
-test('a queue that gets more of a label than it might have may have it', () => {
+test('the maximum of a queue rises with its capacity of a label', () => {
   const key = 'root.research.accessible-node-labels.a100';
   const changed = (most: string) =>
     changes('queues: {default: {nodeLabels: []}}', {}, new Map([...currentProperties(ROOT), [`${PREFIX}${key}.maximum-capacity`, most]]));
@@ -217,7 +217,7 @@ test('a queue that gets more of a label than it might have may have it', () => {
   );
 });
 
-test('the largest container is that of the largest task of any role, and holds an ApplicationMaster', () => {
+test('the largest container fits the largest task of any role, and an ApplicationMaster', () => {
   const text = `
 roles: {worker: {task: {memory: 4g, gpus: 2}}, ps: {task: {memory: 6g, gpus: 0}}, '*': {instances: 0}}
 queues: {a: {task: {memory: 512m}}}`;
@@ -233,14 +233,14 @@ queues: {a: {task: {memory: 512m}}}`;
   });
 });
 
-test('a queue’s time is that of its applications, also of those that say none', () => {
+test("a queue's timeout applies to all of its applications, including those that set none", () => {
   expect(changes('queues: {b: {timeout: 90s}}')).toEqual([
     'root.research.b.default-application-lifetime=90',
     'root.research.b.maximum-application-lifetime=90',
   ]);
 });
 
-test('queues of users and groups are access lists, and what is above says nothing', () => {
+test('queue quotas of users and groups become access lists', () => {
   const text = `
 users: {alice: {queues: [a]}, eve: {timeout: 1h}, '*': {queues: [default]}}
 groups: {research: {queues: [a, b]}, students: {queues: [default]}}`;
@@ -252,7 +252,7 @@ groups: {research: {queues: [a, b]}, students: {queues: [default]}}`;
   expect(notices).toContain('YARN does not keep alice out of root.research.b: a group of theirs may use it.');
 });
 
-test('nobody is kept out of a queue that everybody else may use, and that is told', () => {
+test('a user is not excluded from a queue that all others may use, and a notice says so', () => {
   const text = 'users: {mallory: {queues: [a]}}\ngroups: {students: {queues: [default]}}';
   expect(changes(text)).toEqual(['root.research.b.acl_submit_applications=*']);
   expect(emitted(text).notices).toContain(
@@ -260,7 +260,7 @@ test('nobody is kept out of a queue that everybody else may use, and that is tol
   );
 });
 
-test('lists mean nothing where everybody administers, or where they are off', () => {
+test('a notice reports that access lists have no effect when everybody administers root, or when they are off', () => {
   const open = new Map(currentProperties(ROOT));
   open.delete(`${PREFIX}root.acl_administer_queue`);
   const text = 'users: {"*": {queues: [default]}}';
@@ -273,7 +273,7 @@ test('lists mean nothing where everybody administers, or where they are off', ()
   );
 });
 
-test('what YARN cannot hold is told by its place in the site file', () => {
+test('notices name the quotas that YARN cannot enforce by their keys in the site file', () => {
   const { notices } = emitted(
     `
 roles: {worker: {total: {gpus: 4}}}
@@ -295,7 +295,7 @@ queues: {a: {total: {instances: 3, yarn.io/fpga: 1}, instances: 2, roles: {ps: {
   ]);
 });
 
-test('a base of other queues is refused, and so are amounts beside queues that make queues', () => {
+test('rejects a base file with other queues, and amounts beside queues that create queues', () => {
   const other = new Map(currentProperties(ROOT)).set(`${PREFIX}root.queues`, 'default, research, new');
   expect(() => emitted('{}', {}, other)).toThrow(/queues below root differ \(new\)/);
   const [first, ...others] = ROOT.children;
@@ -307,7 +307,7 @@ test('a base of other queues is refused, and so are amounts beside queues that m
   );
 });
 
-test('sizes that differ by resource are not told: they come from a base, or the file is not written', () => {
+test('rejects capacities that differ by resource, unless a base file states them', () => {
   const [first, ...others] = ROOT.children;
   if (first === undefined) throw new Error('no queue');
   const root: CapacityQueue = { ...ROOT, children: [{ ...first, mode: 'differing' }, ...others] };
@@ -317,7 +317,7 @@ test('sizes that differ by resource are not told: they come from a base, or the 
   expect(changes(text, { root }, base)).toEqual(['root.default.maximum-application-lifetime=3600']);
 });
 
-test('a Hadoop that would take GPUs away, or has no such mode, is refused where a total is to be written', () => {
+test('rejects totals for a Hadoop version that would drop GPUs or lacks the mode', () => {
   const total = 'queues: {a: {total: {memory: 1g}}}';
   expect(() => emitted(total, { hadoopVersion: '3.3.6' })).toThrow(
     /Hadoop 3\.3\.6 takes amounts of memory and vcores only, and queues would have no gpus/,
@@ -327,7 +327,7 @@ test('a Hadoop that would take GPUs away, or has no such mode, is refused where 
   expect(changes(total, { hadoopVersion: '3.10.0-SNAPSHOT' }).length).toBeGreaterThan(0);
 });
 
-test('a name that would begin another one does not come into a list', () => {
+test('excludes a name with a space from access lists', () => {
   const { properties, notices } = emitted('users: {"a b": {queues: [a]}, bob: {queues: [a]}, "*": {queues: []}}');
   expect(properties.find(({ name }) => name === `${PREFIX}root.research.a.acl_submit_applications`)?.value).toBe('bob ');
   expect(notices).toContain('"a b" cannot stand in an access list of YARN.');
@@ -339,14 +339,14 @@ test.each([
     'queues: {a: {total: {gpus: 1}, timeout: 2h, nodeLabels: []}}\nusers: {"*": {queues: [default]}}\ngroups: {"r&d": {queues: [a]}}',
   ],
   ['roles', 'roles: {worker: {task: {gpus: 1}}, "*": {task: {gpus: 0}}}'],
-])('the file as it is written: %s', async (name, text) => {
+])('writes the expected file: %s', async (name, text) => {
   const xml = schedulerXml(emitted(text), ['first -- and only --- line <of> it -']);
   await expect(xml).toMatchFileSnapshot(`golden/${name}.xml`);
   const read = new Map(parseHadoopXml(xml, 'x').map((property) => [property.name, property.value]));
   for (const property of emitted(text).properties) expect(read.get(property.name)).toBe(property.value.trim());
 });
 
-test('what would break XML does not', () => {
+test('escapes or replaces characters that are invalid in XML', () => {
   const xml = schedulerXml(
     { properties: [{ name: 'a<b', value: ']]>&\u0000\ud800', why: 'a > & <b' }], notices: ['ends --> here\u0007-'] },
     [],
@@ -355,7 +355,7 @@ test('what would break XML does not', () => {
   expect(xml.match(/--/g)).toHaveLength(2);
 });
 
-test('the room for an ApplicationMaster is what one has when nothing is said', () => {
+test('the room for an ApplicationMaster equals the default size of one', () => {
   const { master } = parseJob('name: j\ncommand: x\nroles: {worker: {}}', { file: 'job.yaml', folder: '/' });
   expect(MASTER).toEqual({ memory: master.memoryMb, vcores: master.vcores });
 });
