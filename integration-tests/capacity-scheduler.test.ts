@@ -116,13 +116,13 @@ async function gpusOf(id: string): Promise<number> {
   return (await resourceManager.application(id)).used['yarn.io/gpu'] ?? 0;
 }
 
-describe('access lists', () => {
+describe('emitted access lists', () => {
   const QUOTAS = `
 users: {alice: {queues: [gpu]}, '*': {queues: [default]}}
 groups: {students: {queues: [gpu]}}
 queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
 
-  test('who is not let into a queue is refused by the ResourceManager, whatever the application is', async () => {
+  test('make the ResourceManager reject any application of a user without access to the queue', async () => {
     const { stderr } = await emit(QUOTAS, '--base', original);
     // The command's warning, and the ResourceManager's actual behaviour.
     expect(stderr.replace(/\s+/g, ' ')).toContain(
@@ -145,11 +145,11 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
   });
 });
 
-describe('the total of a queue', () => {
+describe('the emitted total of a queue', () => {
   test.each<[string, string[], boolean]>([
-    ['in amounts, from what the ResourceManager tells of itself', ['--queue-mode', 'absolute'], true],
-    ['in mixed mode, from its own file', ['--base', 'ORIGINAL', '--queue-mode', 'mixed'], false],
-  ])('holds, though no ApplicationMaster goes by the site file: %s', { timeout: 300_000 }, async (_, words, inAmounts) => {
+    ['in absolute amounts, based on the ResourceManager’s own data', ['--queue-mode', 'absolute'], true],
+    ['in mixed mode, based on its existing file', ['--base', 'ORIGINAL', '--queue-mode', 'mixed'], false],
+  ])('limits the queue without any check by an ApplicationMaster: %s', { timeout: 300_000 }, async (_, words, inAmounts) => {
     const { stderr } = await emit('queues: {gpu: {total: {gpus: 3}}}', ...words.map((word) => (word === 'ORIGINAL' ? original : word)));
     expect(stderr.includes('leaves memory, vcores free')).toBe(inAmounts);
     await refreshQueues();
@@ -168,7 +168,7 @@ describe('the total of a queue', () => {
   });
 });
 
-test('what was emitted once is the same when it is emitted again', async () => {
+test('emitting a configuration from its own output returns the same configuration', async () => {
   await emit('queues: {gpu: {total: {gpus: 3, memory: 4g}, timeout: 1h}}');
   const first = await readFile(file, 'utf8');
   await refreshQueues();
@@ -178,7 +178,7 @@ test('what was emitted once is the same when it is emitted again', async () => {
   expect(values(await readFile(file, 'utf8')).sort()).toEqual(values(first).sort());
 });
 
-test('a file that is there is not written over', async () => {
+test('the command does not overwrite an existing file', async () => {
   const { exitCode, stderr } = await cluster.run(['quotas', 'emit', 'capacity-scheduler', '--to', original], {
     env: { HADOOP_USER_NAME: cluster.administrator },
   });

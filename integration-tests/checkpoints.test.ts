@@ -28,7 +28,7 @@ const emptyFolder = () => {
 
 describeFencing('hdfs', async () => ({ storage, dir: emptyFolder() }));
 
-test('checkpoints are written when the NameNode is back', async () => {
+test('the writer saves checkpoints again when the NameNode is back', async () => {
   const store = new CheckpointStore(storage, emptyFolder());
   const [saved, troubles]: [number[], string[]] = [[], []];
   const writer = new CheckpointWriter(store, {
@@ -50,7 +50,7 @@ test('checkpoints are written when the NameNode is back', async () => {
   expect((await store.newest(() => {}))?.position.step).toBe(3);
 });
 
-test('each of several processes reads its own tensors of a checkpoint that they have written together', async () => {
+test('several processes write one checkpoint together, and each reads its own tensors from it', async () => {
   const store = new CheckpointStore(storage, emptyFolder());
   await saveSharded(store, 4, ORIGIN);
   await store.marks.setBest({ step: 4, metric: 'loss', value: 0.5, mode: 'min' });

@@ -50,7 +50,7 @@ test('two nodes offer GPUs as a countable resource', async () => {
   await until(async () => (await gpus()).join() === '4,4', { describe: gpus });
 });
 
-test('HDFS takes files and gives them back', async () => {
+test('HDFS stores files and returns them unchanged', async () => {
   const content = Buffer.from('äöü\n'.repeat(1000));
   await cluster.hdfsWrite('/tmp/a folder/file', content);
   expect(await cluster.hdfsTree('/tmp')).toMatchObject([
@@ -63,7 +63,7 @@ test('HDFS takes files and gives them back', async () => {
   expect(await cluster.hdfsTree('/no/such/folder')).toEqual([]);
 });
 
-test('the processes of an application are found, and another user may not kill it', { timeout: 300_000 }, async () => {
+test('the test cluster finds an application’s processes, and rejects another user’s kill', { timeout: 300_000 }, async () => {
   const id = await submit('cd / && env -i sleep 600');
   const found = await until(
     async () => {
@@ -79,12 +79,12 @@ test('the processes of an application are found, and another user may not kill i
   await noneLeft(cluster, id, 40_000);
 });
 
-test('a container over its memory is killed with -104', async () => {
+test('YARN kills a container over its memory limit with exit status -104', async () => {
   const id = await submit(`node -e 'const held = Buffer.alloc(4e8, 1); setTimeout(() => held, 60000)'`);
   expect(await cluster.ended(id)).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('exitCode: -104') });
 });
 
-test('containers outlive their NodeManager, and an application its ResourceManager', { timeout: 300_000 }, async () => {
+test('containers survive a killed NodeManager, and applications a killed ResourceManager', { timeout: 300_000 }, async () => {
   const id = await submit('sleep 600');
   const running = () => cluster.containers(id).then((all) => all.filter(({ command }) => command === 'sleep 600').map(({ pid }) => pid));
   const before = await until(async () => ((await running()).length > 0 ? running() : null), {
@@ -101,7 +101,7 @@ test('containers outlive their NodeManager, and an application its ResourceManag
   await noneLeft(cluster, id, 40_000);
 });
 
-test('a port in use is named with whoever holds it', async () => {
+test('the error for a port in use names the process that holds it', async () => {
   await cluster.up();
   const second = new TestCluster(cluster.offset + 10);
   // With an offset larger by ten, the ResourceManager's ports coincide with ports of the NodeManager.

@@ -58,7 +58,7 @@ async function start(): Promise<LogOwner> {
   return { containerId: attempt?.containerId ?? '', nodeHttp: attempt?.nodeHttp ?? null, owner: USER };
 }
 
-test('the same bytes while the container runs, and from HDFS after its end', { timeout: 300_000 }, async () => {
+test('a log has the same bytes while the container runs and from HDFS after its end', { timeout: 300_000 }, async () => {
   const container = await start();
   const read = async (range: LogRange): Promise<LogPiece> => {
     const piece = await logs.read(container, 'tony.log', range);
@@ -113,7 +113,7 @@ test('the same bytes while the container runs, and from HDFS after its end', { t
   expect((await logs.read({ ...container, nodeHttp: null }, 'tony.log', { tail: 9 }))?.bytes.toString()).toBe(' and more'.slice(-9));
 });
 
-test('logs of nobody are not there', async () => {
+test('an unknown container has no logs', async () => {
   const nobody = { containerId: 'container_1_0001_01_000001', owner: USER };
   for (const nodeHttp of [null, `localhost:1`, (await resourceManager.nodes())[0]?.nodeHttp ?? null]) {
     expect(await logs.files({ ...nobody, nodeHttp })).toEqual([]);

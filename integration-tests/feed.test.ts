@@ -122,8 +122,8 @@ async function submitLocally(options: Parameters<typeof jobFolder>[0] = {}) {
   return { id, out, root, env, command, paths: localPaths(root, id) };
 }
 
-describe('on this machine', () => {
-  test('a job takes what two producers give it, from a library and a command, once each, and ends when both have', async () => {
+describe('a feed on this machine', () => {
+  test('delivers each record of two producers, a library and a command, exactly once and ends when both have ended', async () => {
     const { id, out, root, env, command, paths } = await submitLocally({ env: { PRODUCERS: '2', SHARED: 'yes' } });
     const states = new Set<string>();
     const writer = await openFeed(id, 'numbers', { localRoot: root, onProgress: ({ state }) => states.add(state) });
@@ -140,7 +140,7 @@ describe('on this machine', () => {
     await until(() => !readdirSync(paths.job).includes('feed.json'), { describe: () => readdirSync(paths.job) });
   });
 
-  test('what a producer has not been told to be taken reaches the next ApplicationMaster; a wrong token reaches nobody', async () => {
+  test('delivers unconfirmed records to the next ApplicationMaster, and rejects a wrong token', async () => {
     const { id, out, root, command, paths } = await submitLocally();
     const writer = await openFeed(id, 'numbers', { localRoot: root });
     for (const record of numbers(0, 1000)) await writer.write(record);
@@ -161,7 +161,7 @@ describe('on this machine', () => {
     expect(sorted(recordsIn(out, 'feed'))).toEqual(numbers(0, 5000));
   });
 
-  test('a producer that waits hears of the end of its job', async () => {
+  test('tells a waiting producer that its job has ended', async () => {
     const { id, root, command } = await submitLocally();
     const states: string[] = [];
     const writer = await openFeed(id, 'nobody-reads-this', {
@@ -181,7 +181,7 @@ describe('on this machine', () => {
     await command.result;
   });
 
-  test('splits go to whoever asks: a slow worker gets fewer, none is read twice, also when the ApplicationMaster is replaced', async () => {
+  test('dispatches splits on request: a slow worker gets fewer, and each is read once even if the ApplicationMaster restarts', async () => {
     const { out, command, paths } = await submitLocally({ env: { FILES: await partsOnDisk(), PAUSE_MS: '30', HELD: 'yes' } });
     // Both workers pause in the middle of a split, and most splits are still unassigned.
     await until(() => recordsIn(out, 'lines').length === 2, { describe: () => recordsIn(out, 'lines').length });
@@ -198,7 +198,7 @@ describe('on this machine', () => {
   });
 });
 
-test('two ranks train on a feed in equally many steps, wait for a slow producer without losing each other, and outlive a death', async () => {
+test('two ranks train on a feed in equally many steps, wait for a slow producer, and recover from the death of one rank', async () => {
   const { folder, out } = await jobFolder();
   const file = path.join(folder, 'fit.yaml');
   await writeFile(
@@ -292,7 +292,7 @@ function usedInTwoGenerations({ out, used }: Pick<Awaited<ReturnType<typeof disp
 
 const TWO_WORKERS = 'roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRestarts: 2}}}';
 
-test('a training on dispatched files that goes back to a checkpoint uses each record once', async () => {
+test('training on dispatched files uses each record once although it resumes from a checkpoint', async () => {
   const job = await dispatchedJob({ data: await partsOnDisk(), yaml: TWO_WORKERS, hold: true });
   const env = { TONY_LOCAL_DIR: job.root, HADOOP_CONF_DIR: undefined };
   const command = startCommand(['submit', '--local', '--conf', job.file, '--output', 'json'], { env });
@@ -306,7 +306,7 @@ test('a training on dispatched files that goes back to a checkpoint uses each re
 test.each([
   ['asynchronous', 'strategy: parameter-server'],
   ['bounded-stale', 'strategy: {type: parameter-server, staleness: 2}'],
-])('%s workers of parameter servers divide dispatched files; one that is replaced goes on in its own', async (_, strategy) => {
+])('%s workers of parameter servers divide dispatched files, and a restarted worker continues with its own part', async (_, strategy) => {
   const job = await dispatchedJob({ data: await partsOnDisk(), yaml: `${strategy}\n${TWO_WORKERS}` });
   const env = { TONY_LOCAL_DIR: job.root, HADOOP_CONF_DIR: undefined };
   const command = startCommand(['submit', '--local', '--conf', job.file, '--output', 'json'], { env });
@@ -320,7 +320,7 @@ test.each([
   expect(own.length - new Set(own).size).toBeLessThan(own.length / 2);
 });
 
-test('a task that dies leaves its split to others, and each is counted once', async () => {
+test('the split of a task that dies passes to another task, and each record counts once', async () => {
   const data = await temporaryFolder();
   for (const file of numbers(0, 10)) await writeFile(path.join(data, `part-${file}`), `${file}\n`);
   const roles = 'roles: {worker: {instances: 3, ranked: false, restart: {policy: on-failure, maxRestarts: 2}}}';
@@ -330,10 +330,10 @@ test('a task that dies leaves its split to others, and each is counted once', as
   expect(sorted(recordsIn(out, 'claimed'))).toEqual(numbers(0, 10));
 });
 
-describe('on a cluster', () => {
+describe('a feed on a cluster', () => {
   const cluster = useCluster();
 
-  test('a job is fed through HDFS and YARN', async () => {
+  test('delivers the records of a producer through HDFS and YARN', async () => {
     const { out, file } = await jobFolder();
     const command = cluster.startCommand(['submit', '--conf', file, '--output', 'json'], { timeoutMs: 170_000 });
     const [id] = await command.output(/application_\d+_\d+/);
@@ -363,7 +363,7 @@ describe('on a cluster', () => {
     return { ...job, id, command };
   }
 
-  test('files in HDFS are dispatched to ranks in containers, also behind a death', async () => {
+  test('dispatches files in HDFS to ranks in containers, even after one rank dies', async () => {
     const { id, command, ...job } = await dispatched('all-reduce', true);
     // Independent of HDFS's speed: a checkpoint exists to resume from.
     await command.output(/"type":"checkpoint"/, 120_000);
@@ -375,7 +375,7 @@ describe('on a cluster', () => {
     await noneLeft(cluster, id);
   }, 400_000);
 
-  test('files in HDFS are dispatched to workers of a parameter server in containers', async () => {
+  test('dispatches files in HDFS to workers of a parameter server in containers', async () => {
     const { id, command, ...job } = await dispatched('{type: parameter-server, staleness: 4}');
     const { exitCode, stdout } = await command.result;
     expect({ exitCode, last: jsonLines(stdout).at(-1) }, stdout).toMatchObject({ exitCode: 0, last: { generations: 1 } });

@@ -52,7 +52,7 @@ describe.each([
   ['on YARN', onYarn],
   ['on this machine', onThisMachine],
 ])('%s', (_, open) => {
-  test('a job that succeeds: exit code 0, the result last, its logs, its status', async () => {
+  test('a job that succeeds ends with exit code 0 and its result, and shows its logs and status', async () => {
     const { run, submit } = await open();
     const file = await job(`echo "hello from $TONY_ROLE $TONY_INDEX"; echo careful >&2\n`);
     const { exitCode, stdout, stderr } = await run([...submit, '--conf', file, '--output', 'json']);
@@ -82,7 +82,7 @@ describe.each([
     expect(await run(['kill', id])).toMatchObject({ exitCode: 0, stdout: `${id} had already ended: SUCCEEDED\n` });
   });
 
-  test('a program that fails: exit code 1, the first failing task and its last words', async () => {
+  test('a program that fails ends with exit code 1, the first failing task and its last lines', async () => {
     const { run, submit } = await open();
     const file = await job('if [ "$TONY_INDEX" = 1 ]; then echo boom >&2; exit 3; fi; sleep 60\n');
     const { exitCode, stdout } = await run([...submit, '--conf', file]);
@@ -111,7 +111,7 @@ describe.each([
     expect(await logs.result).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/line 6\n$/) });
   });
 
-  test('attach follows a job that was submitted before, and ends as it does', async () => {
+  test('attach follows a running job and exits with its result', async () => {
     const { run, start, submit } = await open();
     const gate = path.join(await temporaryFolder(), 'go');
     const file = await job(`while [ ! -e ${gate} ]; do sleep 0.1; done; exit 7\n`);
@@ -127,7 +127,7 @@ describe.each([
     expect(await run(['attach', id])).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`${id} FAILED`) });
   });
 
-  test('a job can be killed from elsewhere: its follower ends with 1', async () => {
+  test('a follower exits with 1 when another client kills the job', async () => {
     const { run, start, submit } = await open();
     const following = start([...submit, '--conf', await job('sleep 100\n')]);
     const id = (await following.output(ID))[0];
@@ -143,7 +143,7 @@ describe.each([
   });
 });
 
-test('on YARN a follower that is interrupted leaves the job alone', async () => {
+test('on YARN, a job continues when its follower is interrupted', async () => {
   const following = cluster.startCommand(['submit', '--conf', await job('sleep 100\n')]);
   const id = (await following.output(ID))[0];
   await following.output(/worker:1 running/);
@@ -154,7 +154,7 @@ test('on YARN a follower that is interrupted leaves the job alone', async () => 
   await noneLeft(cluster, id);
 });
 
-test.each(['SIGINT', 'SIGKILL'] as const)('on this machine a job ends with the client that follows it (%s)', async (signal) => {
+test.each(['SIGINT', 'SIGKILL'] as const)('on this machine, a job ends with the client that follows it (%s)', async (signal) => {
   const { run, start, submit } = await onThisMachine();
   const following = start([...submit, '--conf', await job('sleep 100\n')]);
   const id = (await following.output(ID))[0];
@@ -168,7 +168,7 @@ test.each(['SIGINT', 'SIGKILL'] as const)('on this machine a job ends with the c
   await until(async () => (await run(['status', id])).stdout.includes(`${id} KILLED`), { describe: 'the job is killed' });
 });
 
-test('listJobs({ local: true }) lists what the command lists with --local', async () => {
+test('listJobs({ local: true }) returns the same jobs as the command list --local', async () => {
   const home = await temporaryFolder();
   const env = { HOME: home, HADOOP_CONF_DIR: undefined };
   await runCommand(['submit', '--local', '--conf', await job('true\n')], { env });

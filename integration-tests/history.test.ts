@@ -87,7 +87,7 @@ describe('a history for all users', () => {
     await noneLeft(cluster, killed);
   }, 240_000);
 
-  test('is readable for its group, and for nobody else', async () => {
+  test('is readable for its owner and group only', async () => {
     const tree = await cluster.hdfsTree(SHARED);
     const of = (name: string): string | undefined => tree.find((entry) => entry.path === `${SHARED}/${name}`)?.permission;
     expect(of('alice')).toBe('750');
@@ -96,7 +96,7 @@ describe('a history for all users', () => {
     expect(tree.filter(({ owner }) => owner === 'bob').every(({ path: name }) => name.startsWith(`${SHARED}/bob`))).toBe(true);
   });
 
-  test('is listed, the newest first', async () => {
+  test('lists its jobs, the newest first', async () => {
     const { lines } = await listed(['list']);
     expect(lines.map(({ applicationId, state }) => [applicationId, state])).toEqual([
       [killed, 'KILLED'],
@@ -111,7 +111,7 @@ describe('a history for all users', () => {
     expect(stdout.split('\n').every((line) => line.length < 80)).toBe(true);
   });
 
-  test("keeps one user's histories from another, and says so", async () => {
+  test('hides the histories of other users, and reports that it does', async () => {
     const { lines } = await listed(['--all']);
     expect(lines.some(({ user }) => user === 'bob')).toBe(false);
     expect(lines.at(-1)).toMatchObject({ type: 'notice', message: expect.stringContaining('The histories of bob cannot be read') });
@@ -119,7 +119,7 @@ describe('a history for all users', () => {
     expect(shown).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`There is no history of ${others}`) });
   });
 
-  test('tells of a job how it went and why it failed', async () => {
+  test('shows the course of a job and the cause of its failure', async () => {
     const { stdout } = await cluster.run(['history', 'show', bad], { env: site });
     expect(stdout).toContain(`${bad} FAILED`);
     expect(stdout).toMatch(/first failure\nworker:0: its program .*exited with code 3\n {2}the cause/);
@@ -132,7 +132,7 @@ describe('a history for all users', () => {
     expect((await cluster.run(['status', good], { env: site })).stdout).toContain('worker:0');
   });
 
-  test('is served to each person as the jobs let them see', async () => {
+  test('is served to each user according to the view ACLs of the jobs', async () => {
     const { server, url } = await serving(['--auth', 'simple', '--port', String(bound.port)], 'historian');
     expect(url).toBe(`http://127.0.0.1:${bound.port}/`);
     const asked = (user: string, target: string): Promise<Response> =>
@@ -184,7 +184,7 @@ describe('a history for all users', () => {
     expect(await server.result).toMatchObject({ exitCode: 0, stderr: '' });
   });
 
-  test('is served to whoever has the printed URL, with the rights of who serves', async () => {
+  test('is served to every client with the printed URL, with the rights of the serving user', async () => {
     const { server, url } = await serving([], 'alice');
     const { origin, searchParams } = new URL(url);
     expect((await fetch(`${origin}/tony/api/history`)).status).toBe(403);
@@ -205,7 +205,7 @@ describe('a history for all users', () => {
     expect((await server.result).exitCode).toBe(0);
   });
 
-  test('survives damage', async () => {
+  test('remains readable when some files are damaged', async () => {
     const final = `${SHARED}/alice/${good}/final.json`;
     const whole = await cluster.hdfsRead(final);
     try {
@@ -226,7 +226,7 @@ describe('a history for all users', () => {
     }
   });
 
-  test('is pruned when it is old, but not of a job that runs', async () => {
+  test('loses old histories to prune, but never those of running jobs', async () => {
     const running = await submit('alice', 'running', 'sleep 600');
     const events = `${SHARED}/alice/${running}/events-1.jsonl`;
     await until(async () => (await cluster.hdfsRead(events)).includes('program-started'), { describe: 'the job runs' });
@@ -249,7 +249,7 @@ describe('a history for all users', () => {
   });
 });
 
-test('a site file with mistakes ends a submit with all of them', async () => {
+test('a command reports all mistakes of the site file', async () => {
   await mkdir(path.join(folder, 'wrong'), { recursive: true });
   await writeFile(path.join(folder, 'wrong', 'tony-site.yaml'), 'histroy: {}\nhistory: {keep: 1}\n');
   const { exitCode, stderr } = await cluster.run(['history'], { env: { TONY_CONF_DIR: path.join(folder, 'wrong') } });

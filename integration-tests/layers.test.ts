@@ -69,7 +69,7 @@ test('the folders of a room import in one direction', () => {
   expect([...known.keys()].filter((folder) => reaches(folder, folder))).toEqual([]);
 });
 
-test('docs/architecture.md describes every folder with source files, and no other', () => {
+test('docs/architecture.md describes exactly the folders with source files', () => {
   const described = [...readFileSync(path.join(ROOT, 'docs/architecture.md'), 'utf8').matchAll(/^\| `([a-z/-]+)\/` \|/gm)].map(
     ([, folder]) => folder,
   );
@@ -88,12 +88,12 @@ test('only examples name the package itself', () => {
   expect(named).toEqual([]);
 });
 
-test('the rule sees what it is for', () => {
+test('the checks find the source files and their imports', () => {
   expect(sources.length).toBeGreaterThan(20);
   expect(imports).toContainEqual({ file: 'platform/log.ts', specifier: 'pino' });
 });
 
-test('no file names a place of the machine it was written on', () => {
+test("no file contains a path of a developer's machine", () => {
   // Alice and Bob are the users in tests.
   const somebodysHome = /(?<![\w.~-])\/(?:home|Users)\/(?!alice\b|bob\b)[a-z][\w.-]*\//;
   const top = `/${ROOT.split('/')[1]}/`;

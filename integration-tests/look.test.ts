@@ -89,7 +89,7 @@ describe.each([
   ['on YARN', onYarn],
   ['on this machine', onThisMachine],
 ])('%s', (_, place) => {
-  test('describe tells all of a job that runs, and what failed first of one that is over', async () => {
+  test('describe shows all data of a running job, and the first failure of an ended job', async () => {
     const at = await place();
     const { id, fail } = await submitted(at);
     await running(at, id);
@@ -124,7 +124,7 @@ describe.each([
     });
   });
 
-  test('events come in their order, to the last one with -f, and the same from the history', async () => {
+  test('events -f prints all events in order, and the history contains the same events', async () => {
     const at = await place();
     const { id, open } = await submitted(at);
     const following = at.start(['events', id, '-f', '--output', 'json']);
@@ -142,7 +142,7 @@ describe.each([
   });
 
   test.each([80, 200])(
-    'top redraws a job in %i columns, q leaves the terminal as it was, and so does the end of the job',
+    'top redraws a job in %i columns, and restores the terminal when the user presses q and when the job ends',
     async (columns) => {
       const at = await place();
       const { id, open } = await submitted(at);
@@ -170,7 +170,7 @@ describe.each([
     },
   );
 
-  test('kill says what will end and asks in a terminal, and kills at once elsewhere', async () => {
+  test('kill lists the tasks and asks for confirmation in a terminal, but not in a pipe', async () => {
     const at = await place();
     const { id } = await submitted(at);
     await running(at, id);
@@ -198,7 +198,7 @@ describe.each([
   });
 });
 
-test('top without an id shows the jobs that run, as they come and go', async () => {
+test('top without an id shows the running jobs and updates the list', async () => {
   const at = await onYarn();
   const first = await submitted(at, 'first of two');
   const second = await submitted(at, 'second of two');
@@ -218,7 +218,7 @@ test('top without an id shows the jobs that run, as they come and go', async () 
   expect((await at.run(['top'])).stdout).toBe('no job of yours runs\n');
 });
 
-test.each(['TERM', 'INT', 'HUP'])('a signal (%s) ends top and leaves the terminal as it was', async (signal) => {
+test.each(['TERM', 'INT', 'HUP'])('a signal (%s) ends top and restores the terminal', async (signal) => {
   const folder = await temporaryFolder();
   const gate = path.join(folder, 'go');
   const script = `(until [ -e ${gate} ]; do sleep 0.1; done; kill -${signal} $$) & exec "$@"`;
@@ -232,7 +232,7 @@ test.each(['TERM', 'INT', 'HUP'])('a signal (%s) ends top and leaves the termina
   expect(top.lines()).toEqual([]);
 });
 
-test('list says why a job waits, how far it is, and finds jobs by state', async () => {
+test('list shows progress and the reason for waiting, and filters jobs by state', async () => {
   const at = await onYarn();
   const { id, fail } = await submitted(at, 'to be listed');
   await running(at, id);
@@ -262,7 +262,7 @@ test('list says why a job waits, how far it is, and finds jobs by state', async 
   expect((await cluster.run(['list', '--limit', '0'])).exitCode).toBe(2);
 });
 
-test('a job that the ResourceManager has forgotten is shown as its history has kept it', async () => {
+test('commands show a job from its history when the ResourceManager has forgotten it', async () => {
   const at = await onYarn();
   const { id, fail } = await submitted(at);
   await fail();

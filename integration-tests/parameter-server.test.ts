@@ -17,7 +17,7 @@ vi.setConfig({ testTimeout: 400_000 });
 
 const accuracyIn = (text: string) => Number(/^(?:.*\| *)?test accuracy: (\d+\.\d\d) %$/m.exec(text)?.[1]);
 
-test('on one machine: both workers end with the same good weights, the servers are stopped then', async () => {
+test('on one machine, both workers end with the same accuracy above 97 %, and then the servers stop', async () => {
   const root = await temporaryFolder();
   const env = { TONY_LOCAL_DIR: root };
   const { exitCode, stdout, stderr } = await runCommand(['submit', '--local', '--output', 'json', '--conf', EXAMPLE], {
@@ -86,7 +86,7 @@ async function stepBeyond(training: Training, what: 'step' | 'checkpointStep', s
   );
 }
 
-test('on YARN: a killed worker is replaced alone, a killed server with everybody; training gets as good', async () => {
+test('on YARN, a killed worker restarts alone, a killed server restarts all tasks, and training still exceeds 97 % accuracy', async () => {
   const training = await train();
   await stepBeyond(training, 'step', 0);
   const [chief, server] = [await training.pid('worker-0', 1), await training.pid('ps-0', 1)];

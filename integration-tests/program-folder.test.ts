@@ -78,7 +78,7 @@ function expectPristine(job: Job, run: string, generation = 1): void {
   expect(job.records(run, 'after')).toMatchObject(all((index) => `pristine \ntask ${index}\n`, generation));
 }
 
-test('on a cluster no program sees what other tasks, jobs or generations changed in their folders', { timeout: 300_000 }, async () => {
+test('on a cluster, each program starts in a folder without changes by other programs', { timeout: 300_000 }, async () => {
   const job = await makeJob();
   for (const run of ['first', 'second', 'restarted']) {
     const words = ['submit', '--conf', job.file, '--set', `env.RUN=${run}`, '--set', 'heartbeat.interval=200ms'];
@@ -89,7 +89,7 @@ test('on a cluster no program sees what other tasks, jobs or generations changed
   expectPristine(job, 'restarted', 2);
 });
 
-test('on this machine the same holds, and the folders are removed at the end', async () => {
+test('on this machine, each program starts in such a folder too, and the job removes it at its end', async () => {
   const job = await makeJob();
   const root = path.join(path.dirname(job.file), 'root');
   for (const run of ['first', 'second']) {

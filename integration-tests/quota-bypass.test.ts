@@ -115,8 +115,8 @@ const otherFileSystem = () =>
 
 const TOO_MANY = /quotas\.roles\.worker\.instances: role worker requests 3 tasks; 2 are allowed/;
 
-describe('a job that is made and submitted by hand', () => {
-  test('runs like any other where it is within all limits', async () => {
+describe('a job submitted by hand', () => {
+  test('succeeds when it is within all limits', async () => {
     const end = await cluster.ended(await handmade.submit({}));
     expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
   });
@@ -130,7 +130,7 @@ describe('a job that is made and submitted by hand', () => {
     ],
     ['without tags', () => ({ tags: () => [] }), /tags of the application do not match what the job requests/],
     [
-      'with tags that lie',
+      'with false tags',
       () => ({
         job: withWorker((worker) => ({ ...worker, resources: { ...worker.resources, gpus: 1 } })),
         tags: (honest) => honest.map((tag) => tag.replace(/:g1$/, '')),
@@ -158,7 +158,7 @@ describe('a job that is made and submitted by hand', () => {
       /job\.json is of application_1_0001; YARN runs it as application_\d{13}_/,
     ],
     [
-      'with a larger ApplicationMaster than job.json tells of',
+      'with a larger ApplicationMaster than job.json states',
       () => ({ masterMb: 2048 }),
       /quotas\.users\.\*\.task\.memory: the ApplicationMaster requests 2 GiB of memory; 1\.5 GiB of memory is allowed/,
     ],
@@ -168,7 +168,7 @@ describe('a job that is made and submitted by hand', () => {
       () => ({ job: otherFileSystem(), environment: { NM_HOST: 'localhost', NM_HTTP_PORT: String(port()) } }),
       TOO_MANY,
     ],
-  ])('%s is refused by the ApplicationMaster', async (_, changes, expected) => {
+  ])('fails the ApplicationMaster’s check %s', async (_, changes, expected) => {
     const end = await cluster.ended(await handmade.submit(changes()));
     expect(end).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
     expect(end.diagnostics).toMatch(expected);
@@ -179,7 +179,7 @@ describe('a job that is made and submitted by hand', () => {
     ["memory under YARN's own name", withOther({ 'memory-mb': 3072 }), /resources\.other\.memory-mb: is not a resource type/],
     ['a number of tasks among resources', withOther({ instances: 0 }), /resources\.other\.instances: is not a resource type/],
     [
-      'a second role of one name',
+      'a second role of the same name',
       (honest) => {
         const { roles } = honest.job;
         const many = roles.map((worker) => ({ ...worker, instances: 9, maxInstances: 9 }));
@@ -189,11 +189,11 @@ describe('a job that is made and submitted by hand', () => {
       /roles\.1\.name: is also the name of another role/,
     ],
     [
-      'a name of a role that tags cannot tell',
+      'a role name that tags cannot represent',
       withWorker((worker) => ({ ...worker, name: 'a:b' })),
       /roles\.0\.name: is not a valid role name/,
     ],
-  ])('with %s ends before it registers', async (_, change, expected) => {
+  ])('with %s fails before its ApplicationMaster registers', async (_, change, expected) => {
     const end = await cluster.ended(await handmade.submit({ job: change }));
     expect(end).toMatchObject({ state: 'FAILED', finalStatus: 'FAILED' });
     expect(end.diagnostics).toMatch(expected);
@@ -206,13 +206,13 @@ describe('a job that is made and submitted by hand', () => {
       { job: (honest) => ({ ...withWorker(larger)(honest), cluster: { kind: 'local', directory: '/tmp' } }) },
       /cluster\.kind local, but YARN runs it/,
     ],
-  ])('with %s ends before it registers', async (_, changes, expected) => {
+  ])('with %s fails before its ApplicationMaster registers', async (_, changes, expected) => {
     const end = await cluster.ended(await handmade.submit(changes));
     expect(end).toMatchObject({ state: 'FAILED', finalStatus: 'FAILED' });
     expect(end.diagnostics).toMatch(expected);
   });
 
-  test('that is moved to a queue with a lower limit, once it runs, ends', async () => {
+  test('fails when it is moved to a queue with a lower limit while it runs', async () => {
     const id = await handmade.submit({
       job: withWorker((worker) => ({ ...worker, instances: 2, maxInstances: 2, command: 'sleep 600' })),
     });
@@ -235,12 +235,12 @@ describe('a job that is made and submitted by hand', () => {
     expect(end.diagnostics).toMatch(/admitted in queue default and moved to queue gpu; .*quotas\.queues\.gpu\.instances/);
   });
 
-  test('has nobody asked elsewhere for what is allowed', () => {
+  test('sends no request to the servers that the user named', () => {
     expect(asked).toEqual([]);
   });
 });
 
-describe('a job that is submitted later waits for those before it, which its user may not view', () => {
+describe('a later job waits for an earlier job that its user may not view', () => {
   const BOB = 'bob';
   const twoGpus = withWorker((worker) => ({
     ...worker,
@@ -291,7 +291,7 @@ describe('a job that is submitted later waits for those before it, which its use
     expect(await cluster.ended(bobs)).toMatchObject({ finalStatus: 'SUCCEEDED' });
   });
 
-  test('under an id that was taken before, beside one that has only just been submitted', async () => {
+  test('under an id that was taken before, beside a job submitted just before', async () => {
     const early = await handmade.takeId();
     const flag = path.join(folder, `${early}.end`);
     const holds = await handmade.submit({
@@ -313,7 +313,7 @@ describe('a job that is submitted later waits for those before it, which its use
   });
 });
 
-describe('what a user changes for the command', () => {
+describe('when a user changes the settings of the command,', () => {
   /** A folder with a site file that allows everything, and optionally a copy of Hadoop's configuration. */
   async function cheating(name: string, from: string | null): Promise<string> {
     const conf = path.join(folder, name);
@@ -326,25 +326,25 @@ describe('what a user changes for the command', () => {
   test.each<[string, () => Promise<Readonly<Record<string, string>>>]>([
     ['TONY_CONF_DIR', async () => ({ TONY_CONF_DIR: await cheating('tony', null) })],
     ['HADOOP_CONF_DIR', async () => ({ HADOOP_CONF_DIR: await cheating('hadoop', String(cluster.environment().HADOOP_CONF_DIR)) })],
-  ])('%s: a site file of their own does not hold for the ApplicationMaster', async (_, environment) => {
+  ])('the ApplicationMaster ignores the user’s own site file (%s)', async (_, environment) => {
     const { end } = await submit('heartbeat: {interval: 3s}\nroles: {worker: {instances: 3}}\n', [], await environment());
     expect(end.finalStatus).toBe('FAILED');
     expect(end.diagnostics).toMatch(TOO_MANY);
   });
 
-  test('--set: with a site file of their own, final values are asked for by the ApplicationMaster', async () => {
+  test('the ApplicationMaster rejects other final values from --set with the user’s own site file', async () => {
     const { end } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s'], { TONY_CONF_DIR: await cheating('set', null) });
     expect(end.finalStatus).toBe('FAILED');
     expect(end.diagnostics).toMatch(/heartbeat\.interval is 1s, and has to be 3s/);
   });
 
-  test.each(['table', 'json'])('--set: the command makes the value final, and says so (%s)', async (format) => {
+  test.each(['table', 'json'])('the command replaces a value from --set by the final value, and reports it (%s)', async (format) => {
     const { end, said } = await submit(ALLOWED, ['--set', 'heartbeat.interval=1s', '--output', format]);
     expect(end.finalStatus).toBe('SUCCEEDED');
     expect(said).toContain('the site file sets heartbeat.interval to 3s (--set: 1s)');
   });
 
-  test('a program that does not ask for the site is told of final values before anything is uploaded', async () => {
+  test('submitJob rejects a job without the final values before any upload', async () => {
     const job = parseJob(`name: j\nframework: none\nruntime: system\ncommand: 'true'\n${ALLOWED}`, { file: 'x', folder });
     const environment = cluster.clientEnvironment();
     await expect(submitJob(job, { environment })).rejects.toMatchObject({ code: 'FINAL_VALUES' });
@@ -359,7 +359,7 @@ describe('what a user changes for the command', () => {
     expect((await cluster.ended(connection.applicationId)).finalStatus).toBe('SUCCEEDED');
   });
 
-  test('--set: more tasks are refused before anything is uploaded', async () => {
+  test('the command rejects too many tasks from --set before any upload', async () => {
     await expect(submit(ALLOWED, ['--set', 'roles.worker.instances=3'])).rejects.toThrow(/quotas\.roles\.worker\.instances/);
   });
 });

@@ -76,7 +76,7 @@ function rows({ totals }: QuotaUsage): string[] {
   );
 }
 
-test('what runs and what waits is counted by role, user, group and queue, and who waits says for what', async () => {
+test('quotas usage counts running and waiting jobs by role, user, group and queue, and shows why a job waits', async () => {
   const first = await submit('alice', 'gpu', 3);
   await reaches(first.id, 'alice', 'RUNNING');
   const second = await submit('bob', 'gpu', 2);

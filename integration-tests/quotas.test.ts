@@ -109,7 +109,7 @@ async function startOf(id: string, user: string): Promise<number> {
   }
 }
 
-test('of two jobs at the same moment that are too much together, one runs and the other waits, and runs when the first ends', async () => {
+test('when two simultaneous jobs exceed a limit together, one waits until the other ends', async () => {
   await settle('queues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}');
   const both = await Promise.all([submit({ user: 'alice', workers: 3 }), submit({ user: 'bob', workers: 3 })]);
   const users = ['alice', 'bob'];
@@ -148,9 +148,9 @@ test('of two jobs at the same moment that are too much together, one runs and th
   await reaches(other.id, 'carol', 'SUCCEEDED');
 });
 
-describe('what the client has let pass is refused by the ApplicationMaster', () => {
+describe("the ApplicationMaster rejects a job beyond the site file's limits that the client accepted because of", () => {
   test.each<[string, Partial<Request>]>([
-    ['a site file of the user', {}],
+    ["the user's own site file", {}],
     ['another instance count by --set', { workers: 1, words: ['--set', 'roles.worker.instances=3'] }],
   ])('%s', async (_, changes) => {
     await settle('roles: {worker: {instances: 2, task: {gpus: 1}}}');
@@ -170,13 +170,13 @@ describe('what the client has let pass is refused by the ApplicationMaster', () 
     expect(ended.diagnostics).toContain('quotas.roles.worker.instances');
   });
 
-  test('and by the client already where nobody cheats', async () => {
+  test("the client rejects a job beyond the limits of the admin's site file", async () => {
     await settle('roles: {worker: {instances: 2}}');
     await expect(submit({ user: 'alice', workers: 3 })).rejects.toThrow(/quotas\.roles\.worker\.instances/);
   });
 });
 
-test('where the site says so, a job that is too much beside others fails at once', async () => {
+test('with `over: fail`, a job that exceeds a limit together with others fails immediately', async () => {
   await settle('over: fail\ngroups: {research: {total: {gpus: 4}}}');
   const first = await submit({ user: 'alice', workers: 3 });
   const second = await submit({ user: 'bob', workers: 2, queue: 'default' });

@@ -48,7 +48,7 @@ function shell(applicationId: string, script: string, more: Partial<ApplicationS
   };
 }
 
-test('what an application is given arrives in its container, and its end is told', async () => {
+test("an application's container receives its files, environment and secrets, and the ResourceManager reports its end", async () => {
   const { applicationId, maximum } = await resourceManager.newApplication();
   expect(maximum['yarn.io/gpu']).toBeGreaterThan(0);
   expect(maximum['memory-mb']).toBeGreaterThan(64);
@@ -130,7 +130,7 @@ test('what an application is given arrives in its container, and its end is told
   await storage.remove(`hdfs:///user/${USER}/rest-test`);
 });
 
-test('the cluster is described', async () => {
+test('the client reads the nodes, queues and metrics of the cluster', async () => {
   expect(await resourceManager.clusterInfo()).toMatchObject({ haState: 'ACTIVE', hadoopVersion: expect.stringMatching(/^3\./) });
   const nodes = await resourceManager.nodes();
   expect(nodes).toHaveLength(2);
@@ -148,21 +148,21 @@ test('the cluster is described', async () => {
   expect(metrics.total['yarn.io/gpu']).toBe(nodes.reduce((sum, node) => sum + (node.total['yarn.io/gpu'] ?? 0), 0));
 });
 
-test('an address alone gives the same configuration', async () => {
+test("the ResourceManager's address alone yields the same configuration", async () => {
   const remote = await configurationOfResourceManager(cluster.resourceManager);
   expect(remote.freeze()).toEqual({ ...remote.freeze(), ...configuration.freeze() });
   expect(remote.resourceManagers).toEqual(configuration.resourceManagers);
   expect(remote.nameNodes(remote.defaultFs.replace('hdfs://', ''))).toEqual([cluster.nameNode]);
 });
 
-test('the groups of a user are told as the cluster resolves them', async () => {
+test("the client reads a user's groups as the cluster resolves them", async () => {
   expect(await groupsOfUser(configuration, USER, 'bob')).toEqual(['research', 'students']);
   expect(await groupsOfUser(configuration, USER, 'nobody-knows-him')).toEqual([]);
   const nowhere = HadoopConfiguration.fromProperties({ 'fs.defaultFS': 'hdfs://127.0.0.1:9' });
   await expect(groupsOfUser(nowhere, USER, 'bob')).rejects.toMatchObject({ code: 'HDFS_UNREACHABLE' });
 });
 
-test('refusals say what is wrong', async () => {
+test('rejected requests report the cause', async () => {
   await expect(resourceManager.application('application_1_0001')).rejects.toMatchObject({
     code: 'APPLICATION_NOT_FOUND',
     message: expect.stringContaining('application_1_0001'),
@@ -177,7 +177,7 @@ test('refusals say what is wrong', async () => {
   });
 });
 
-test('a ResourceManager that is killed is waited for, and missed when it does not come back', async () => {
+test('the client waits for a killed ResourceManager, and fails when it does not return in time', async () => {
   await cluster.kill('resourcemanager');
   await expect(ResourceManager.of(configuration, USER, { patienceMs: 200 }).metrics()).rejects.toMatchObject({
     code: 'RM_UNREACHABLE',

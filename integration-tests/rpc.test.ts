@@ -131,7 +131,7 @@ const context = (script: string, environment: Record<string, string> = {}): Laun
   credentials: { tokens: [], secrets: new Map([['tony.ring', new Secret(Buffer.from('ring key'))]]) },
 });
 
-test('containers with and without a GPU are handed out, run, and end in every way', async () => {
+test('YARN allocates and runs containers with and without a GPU, and reports every kind of end', async () => {
   const master = await Master.waiting();
   const registration = await master.scheduler.register(ADDRESS);
   expect(registration).toMatchObject({ queue: 'root.default', previousContainers: [] });
@@ -197,7 +197,7 @@ test('containers with and without a GPU are handed out, run, and end in every wa
   });
 });
 
-test('of several asks the impossible ones are refused, each with its reason, and the others served', async () => {
+test('YARN rejects impossible requests, each with its reason, and serves the others', async () => {
   const master = await Master.registered();
   master.scheduler.setAsk(evaluator(1));
   master.scheduler.setAsk({ ...worker(1, { 'memory-mb': 1_000_000, vcores: 1 }), priority: 3, allocationRequestId: 3 });
@@ -215,7 +215,7 @@ test('of several asks the impossible ones are refused, each with its reason, and
   expect(master.scheduler.hasOpenAsks).toBe(false);
 });
 
-test('an ask that is withdrawn, raised and lowered is served as it was last wanted', async () => {
+test('YARN serves the latest version of a request that is withdrawn, raised or lowered', async () => {
   const master = await Master.registered();
   master.scheduler.setAsk(worker(2));
   master.scheduler.setAsk(evaluator(3));
@@ -232,8 +232,8 @@ test('an ask that is withdrawn, raised and lowered is served as it was last want
   expect(master.allocated).toHaveLength(seen + 1);
 });
 
-describe('when something between breaks', () => {
-  test('lost requests and answers neither lose containers nor double them', async () => {
+describe('when connections or daemons fail,', () => {
+  test('lost requests and responses neither lose nor duplicate containers', async () => {
     const [scheduler] = configuration.schedulers as [Endpoint];
     const proxy = await FaultyProxy.open(scheduler);
     onTestFinished(() => proxy.close());
@@ -257,7 +257,7 @@ describe('when something between breaks', () => {
     expect(master.allocated).toHaveLength(6);
   });
 
-  test('the ResourceManager and a NodeManager are killed: containers live, what is missing is asked again', async () => {
+  test('containers survive the death of the ResourceManager and the NodeManagers, and open requests are repeated', async () => {
     const master = await Master.registered();
     master.scheduler.setAsk(worker(1));
     await master.beat(({ allocated }) => allocated.length === 1);
@@ -291,7 +291,7 @@ describe('when something between breaks', () => {
     expect(await cluster.ended(master.applicationId)).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
   });
 
-  test('an application that is killed fences its master', async () => {
+  test('a killed application rejects further heartbeats of its ApplicationMaster', async () => {
     const master = await Master.registered();
     await master.beat();
     await resourceManager.kill(master.applicationId);

@@ -18,7 +18,7 @@ async function local(): Promise<{ slots: number; memory: string; local: true; lo
   return { slots: 2, memory: '1g', local: true, localRoot: path.join(await temporaryFolder(), 'root') };
 }
 
-test('the example calls two functions on this machine and goes on with their values', async () => {
+test('the example calls two functions on this machine and continues with their values', async () => {
   const { tree } = await ensureRuntime();
   const folder = await temporaryFolder();
   const { stdout } = await promisify(execFile)(path.join(tree, 'bin', 'node'), ['main.ts', '--local'], {
@@ -29,7 +29,7 @@ test('the example calls two functions on this machine and goes on with their val
   expect(Number(/^accuracy after 938 steps: ([\d.]+) %$/m.exec(stdout)?.[1])).toBeGreaterThan(93);
 });
 
-test('what a function throws on a worker is the error of run, with the last lines of its task', async () => {
+test('run rejects with the error that a function throws on a worker, and with the last lines of the task', async () => {
   const options = await local();
   const failing = run(options, async (cluster) => {
     const check = (): void => {
@@ -46,19 +46,19 @@ test('what a function throws on a worker is the error of run, with the last line
   expect(error?.message).toMatch(/about to check[\s\S]*at check \(/);
 });
 
-test('a function that uses a name from its surroundings fails with the rule for functions', async () => {
+test('a function that uses a variable from outside fails with an explanation of the rule', async () => {
   const options = { ...(await local()), slots: 1 };
   await expect(run(options, async () => options.slots)).rejects.toThrow(
     /has failed in worker:0: ReferenceError: options is not defined\. run\(\) sends only the text of the function/,
   );
 });
 
-test('a value that JSON cannot hold is an error of the chief', async () => {
+test('a return value that JSON cannot represent is an error of the chief', async () => {
   const options = { ...(await local()), slots: 1 };
   await expect(run(options, async () => new Map([[1, 2]]))).rejects.toThrow(/worker:0: TonyError: the returned value is a Map/);
 });
 
-test('a module with what it imports; arguments and value travel as JSON', async () => {
+test('run calls an exported function of a module with imports, and passes arguments and result as JSON', async () => {
   const folder = await temporaryFolder();
   await mkdir(path.join(folder, 'lib'));
   await writeFile(
@@ -86,7 +86,7 @@ export const nothing = () => undefined;
   await expect(run(options, { module, export: 'wrok' })).rejects.toThrow(/exports no function wrok \(it exports: nothing, work\)/);
 });
 
-test("on a cluster: the chief's value of four workers; a handle with logs, status and result, found again by its id", async () => {
+test("on a cluster, start returns a handle with logs, status and the chief's result, and attachJob finds the job by its id", async () => {
   const options = { slots: 4, memory: '1g', environment: cluster.clientEnvironment(), conf: { master: { memory: '512m' } } } as const;
   const job = await start(
     options,
@@ -113,7 +113,7 @@ test("on a cluster: the chief's value of four workers; a handle with logs, statu
   await noneLeft(cluster, job.id);
 });
 
-test('on a cluster: an exception of a worker, and a job that is killed', async () => {
+test('on a cluster, an exception of a worker and a killed job both reject the result', async () => {
   const options = { slots: 2, memory: '1g', environment: cluster.clientEnvironment(), conf: { master: { memory: '512m' } } } as const;
   const failing = run(options, async ({ rank }) => {
     if (rank === 1) throw new TypeError('not on the cluster');

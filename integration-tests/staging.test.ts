@@ -69,7 +69,7 @@ async function end(id: string, env: Record<string, string> = {}): Promise<void> 
   expect(await cluster.application(id)).toMatchObject({ state: 'KILLED' });
 }
 
-test('things are uploaded once, are private, and only what changed goes again', async () => {
+test('submit uploads private files once, and repeats only the changed ones', async () => {
   const folder = await jobFolder();
   const first = await submit(folder);
   expect(first.staged).toMatchObject({ source: true, numbers: true });
@@ -102,7 +102,7 @@ test('things are uploaded once, are private, and only what changed goes again', 
   for (const { id } of [first, second, third]) expect(await ownFiles(id)).toEqual([]);
 });
 
-test('a job that was killed leaves none of its own files, however late its ApplicationMaster hears of that', async () => {
+test('a killed job leaves none of its own files, however late its ApplicationMaster learns of the kill', async () => {
   const { id } = await submit(await jobFolder());
   const running = async (word: string): Promise<number | undefined> =>
     (await cluster.containers(id)).find(({ command }) => command.includes(word))?.pid;
@@ -131,7 +131,7 @@ test('a job that was killed leaves none of its own files, however late its Appli
   await noneLeft(cluster, id);
 });
 
-test('a person reads what was unchanged; a damaged file is replaced', async () => {
+test('submit reports unchanged uploads, and replaces a damaged file', async () => {
   const folder = await jobFolder();
   const isArchive = (name: string): boolean => /\/source-\d+\.tar\.gz$/.test(name);
   const before = new Set((await cluster.hdfsTree(`${STAGING}/cache`)).map((entry) => entry.path));

@@ -23,7 +23,7 @@ describeStorage('hdfs://', async () => {
   return { storage, root, close };
 });
 
-test("another user's files are denied by name", async () => {
+test("HDFS denies access to another user's files, and the error names the user", async () => {
   const [alice, bob] = [await storageAs(USER), await storageAs('bob')];
   const folder = `hdfs:///user/${USER}/private-test`;
   try {

@@ -20,10 +20,10 @@ async function job(lines = ''): Promise<string> {
   return file;
 }
 
-describe('a cluster that is away', () => {
+describe('submit to an unavailable cluster', () => {
   afterEach(() => cluster.heal());
 
-  test('ResourceManager down: exit code 3, nothing on HDFS', async () => {
+  test('exits with 3 and writes nothing to HDFS when the ResourceManager is down', async () => {
     const file = await job();
     const before = await cluster.hdfsTree(STAGING);
     await cluster.kill('resourcemanager');
@@ -34,7 +34,7 @@ describe('a cluster that is away', () => {
     expect((await cluster.run(['status', 'application_1_0001'])).exitCode).toBe(3);
   });
 
-  test('HDFS down: exit code 3', async () => {
+  test('exits with 3 when HDFS is down', async () => {
     const file = await job();
     const before = await cluster.hdfsTree(STAGING);
     await cluster.kill('namenode');
@@ -46,8 +46,8 @@ describe('a cluster that is away', () => {
   });
 });
 
-describe('a request that the cluster refuses', () => {
-  test('staging that may not be written: exit code 2', async () => {
+describe('a request that the cluster rejects', () => {
+  test('exits with 2 when the staging folder is not writable', async () => {
     const file = await job();
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', file, '--staging', '/user/bob/staging']);
     expect(stderr).toMatch(/^error: The staging folder hdfs:\/\/\S+\/user\/bob\/staging cannot be written/);
@@ -63,7 +63,7 @@ describe('a request that the cluster refuses', () => {
     });
   });
 
-  test('more than the admin allows: exit code 2, every limit with what would fit, and nothing is uploaded', async () => {
+  test("exits with 2, shows every exceeded limit with a fitting value, and uploads nothing when the job exceeds the admin's limits", async () => {
     const folder = await temporaryFolder();
     await writeFile(
       path.join(folder, 'tony-site.yaml'),
@@ -99,7 +99,7 @@ describe('a request that the cluster refuses', () => {
     expect(shown.stdout).toMatch(/^role worker +each task +1 GiB$/m);
   });
 
-  test('an unknown queue: exit code 2, before anything is uploaded or submitted', async () => {
+  test('exits with 2 before any upload when the queue is unknown', async () => {
     const before = { files: await cluster.hdfsTree(STAGING), applications: (await cluster.applications()).length };
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', await job('queue: defualt\n')]);
     expect(stderr).toContain('defualt');
@@ -108,7 +108,7 @@ describe('a request that the cluster refuses', () => {
     expect({ files: await cluster.hdfsTree(STAGING), applications: (await cluster.applications()).length }).toEqual(before);
   });
 
-  test("the end of another user's job: exit code 2, and whom to ask", async () => {
+  test("exits with 2 and names the owner when it would kill another user's job", async () => {
     const file = await job();
     const { stdout } = await cluster.run(['submit', '--conf', file, '--set', 'command=sleep 100', '--detach']);
     const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
@@ -118,7 +118,7 @@ describe('a request that the cluster refuses', () => {
     expect((await cluster.run(['kill', id, '--yes'])).exitCode).toBe(0);
   });
 
-  test('an application that nobody knows: exit code 2', async () => {
+  test('exits with 2 when the application is unknown', async () => {
     for (const words of [['status'], ['logs'], ['kill']]) {
       const { exitCode, stderr } = await cluster.run([...words, 'application_1_0001']);
       expect(stderr).toContain('does not know application application_1_0001');

@@ -58,7 +58,7 @@ async function start(words: readonly string[]): Promise<{ id: string; plan: Plan
 beforeAll(() => cluster.hdfsRemove(STAGING));
 
 describe('a dry run', () => {
-  test('shows the plan and the request without its secrets, and leaves nothing', async () => {
+  test('shows the plan and the request without secrets, and leaves no files or applications', async () => {
     const { words } = await request({ workers: 2, gpus: 1, lines: ['tensorboard: false'] });
     const before = { files: await cluster.hdfsTree(HOME), applications: (await cluster.applications()).length };
     const [plan, asked, ...others] = await values([...words, '--dry-run']);
@@ -90,7 +90,7 @@ describe('a dry run', () => {
     await expect(cluster.application(body['application-id'])).rejects.toThrow('404');
   });
 
-  test('is text with the same words, in a pipe without colours and within 80 columns', async () => {
+  test('prints the plan in a pipe without colours and within 80 columns', async () => {
     const { words } = await request({ gpus: 1 });
     const { stdout, exitCode } = await cluster.run([...words, '--dry-run']);
     const [table = ''] = stdout.split('POST ');
@@ -105,7 +105,7 @@ describe('a dry run', () => {
     expect(Math.max(...table.split('\n').map((line) => line.length))).toBeLessThan(80);
   });
 
-  test('on this machine says what it would start, and needs no cluster', async () => {
+  test('shows what it would start on this machine, without a cluster', async () => {
     const { words } = await request({ workers: 2 });
     const root = await temporaryFolder();
     const env = { HADOOP_CONF_DIR: '', TONY_LOCAL_DIR: path.join(root, 'local') };
@@ -120,7 +120,7 @@ describe('a dry run', () => {
   });
 });
 
-test('what is uploaded has the size that was planned, and the next time it is there already', async () => {
+test('uploads have the planned size, and the next plan needs no upload', async () => {
   const { words } = await request();
   const all = await values([...words, '--detach']);
   const { uploads, uploadBytes } = planIn(all);
@@ -142,7 +142,7 @@ test('what is uploaded has the size that was planned, and the next time it is th
   await cluster.ended(id);
 });
 
-test('a job waits for GPUs that another one holds, and the reason was told before', async () => {
+test('a job waits for GPUs that another job holds, and its plan predicts the reason', async () => {
   const first = await start((await request({ workers: 6, gpus: 1 })).words);
   try {
     expect(first.plan.verdict).toEqual({ type: 'fits' });
@@ -190,7 +190,7 @@ test('a job waits for GPUs that another one holds, and the reason was told befor
   }
 });
 
-test('a job that no node can hold is refused before anything is uploaded, with all reasons at once', async () => {
+test('submit rejects a job that fits no node before any upload, and reports all reasons together', async () => {
   const staging = `${HOME}/never`;
   const { words } = await request({ gpus: 9, staging, lines: ['master: {memory: 900g}'] });
   const worker = (key: string, value: string): string[] => ['--set', `roles.worker.resources.${key}=${value}`];

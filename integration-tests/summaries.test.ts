@@ -148,10 +148,10 @@ function pixelsOf(png: Buffer, stride: number): number[] {
   ]).flat();
 }
 
-describe.each(Object.keys(PLACES))('TensorBoard shows what was written to %s', (scheme) => {
+describe.each(Object.keys(PLACES))('TensorBoard shows, from files in %s,', (scheme) => {
   const place = PLACES[scheme] as () => Promise<Place>;
 
-  test('one of everything', async () => {
+  test('every kind of summary', async () => {
     const written = await place();
     const writer = open(written, 'train');
     const hparams = { optimizer: 'adam', learning_rate: 0.01, nesterov: false };
@@ -258,7 +258,7 @@ describe.each(Object.keys(PLACES))('TensorBoard shows what was written to %s', (
     });
   });
 
-  test('points that are no numbers, and tags of any kind', async () => {
+  test('NaN and infinite points, and tags with any characters', async () => {
     const written = await place();
     const writer = open(written, 'a run/with parts');
     writer.scalars({ strange: Number.NaN }, 0);
@@ -291,7 +291,7 @@ describe.each(Object.keys(PLACES))('TensorBoard shows what was written to %s', (
     }
   });
 
-  test('an interrupted run that was resumed: nothing twice, nothing missing', async () => {
+  test('a resumed run without duplicate or missing points', async () => {
     const written = await place();
     const first = start('fit-in-two-goes.mjs', written.uri, '33');
     expect((await first.ended).code).toBe(1);
@@ -316,7 +316,7 @@ describe.each(Object.keys(PLACES))('TensorBoard shows what was written to %s', (
   });
 
   test.each(['return', 'throw', 'wait', ...(scheme === 'file' ? ['exit'] : [])])(
-    'the last points of a program that ends by: %s',
+    'the last points of a program that ends by %s',
     async (end) => {
       const written = await place();
       const program = start('summaries-and-end.mjs', written.uri, end);
@@ -333,7 +333,7 @@ describe.each(Object.keys(PLACES))('TensorBoard shows what was written to %s', (
   );
 });
 
-test('a run of 100,000 steps: few files, every point', { timeout: 400_000 }, async () => {
+test('a run of 100,000 steps writes few files and keeps every point', { timeout: 400_000 }, async () => {
   const written = await (PLACES.hdfs as () => Promise<Place>)();
   const writer = open(written, 'train');
   const steps = 100_000;
@@ -355,7 +355,7 @@ test('a run of 100,000 steps: few files, every point', { timeout: 400_000 }, asy
   expect(points.every(([step, value], index) => step === index + 1 && Math.abs(Number(value) - step / steps) < 1e-6)).toBe(true);
 });
 
-test('the newest file in HDFS is read while it grows, and written on when the NameNode is back', async () => {
+test('the newest file in HDFS is readable while it grows, and grows again when the NameNode is back', async () => {
   const written = await (PLACES.hdfs as () => Promise<Place>)();
   const troubles: string[] = [];
   const dir = joinUri(written.uri, 'train');

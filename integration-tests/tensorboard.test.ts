@@ -78,7 +78,7 @@ async function runs(get: (place: string) => Promise<Response>): Promise<string[]
   return (await answer.json()) as string[];
 }
 
-describe('on this machine', () => {
+describe('TensorBoard on this machine', () => {
   async function start(more?: string) {
     const { file, go } = await jobFile(more);
     const root = await temporaryFolder();
@@ -93,7 +93,7 @@ describe('on this machine', () => {
 
   const containersOf = (root: string) => path.join(root, 'jobs');
 
-  test('it serves the curves, comes back whatever is killed, and goes with the job', { timeout: 400_000 }, async () => {
+  test('serves the curves, restarts after a kill of its process or executor, and ends with the job', { timeout: 400_000 }, async () => {
     const { root, command, get, status, go } = await start();
     const { summaryDir } = await served(status);
     const folder = path.join(new URL(summaryDir).pathname, 'train');
@@ -124,7 +124,7 @@ describe('on this machine', () => {
     await until(async () => (await pythons(containersOf(root))).length === 0, { describe: () => pythons(containersOf(root)) });
   });
 
-  test('without Python the job runs as well, and says what is missing', async () => {
+  test('is unavailable without Python, and the job runs and reports the missing version', async () => {
     const tools = await temporaryFolder();
     await symlink(process.execPath, path.join(tools, 'node'));
     await symlink('/bin/sleep', path.join(tools, 'sleep'));
@@ -135,7 +135,7 @@ describe('on this machine', () => {
     expect((await command.result).exitCode).toBe(0);
   });
 
-  test('without a registry the job is submitted, and a line says that it goes without', { timeout: 120_000 }, async () => {
+  test('is omitted with a message when pip reaches no registry, and the job still runs', { timeout: 120_000 }, async () => {
     const { file, go } = await jobFile();
     await go();
     const cache = await temporaryFolder();
@@ -160,10 +160,10 @@ async function executorOf(pids: readonly number[], containerId: string | null): 
   return null;
 }
 
-describe('on YARN', () => {
+describe('TensorBoard on YARN', () => {
   const cluster = useCluster();
 
-  test('it serves what lies on HDFS as it grows, and comes back whatever is killed', { timeout: 400_000 }, async () => {
+  test('serves growing files on HDFS, and restarts after a kill of its process or executor', { timeout: 400_000 }, async () => {
     const { file, go } = await jobFile();
     const submitted = await cluster.run(['submit', '--conf', file, '--detach']);
     const id = /application_\d+_\d+/.exec(submitted.stdout)?.[0] ?? '';

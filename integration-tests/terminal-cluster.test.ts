@@ -38,7 +38,7 @@ function broken(terminal: PseudoTerminal): string[] {
   return terminal.brokenLines.filter((line) => !line.split(' ').some((word) => word.length >= terminal.columns - 24));
 }
 
-test('Ctrl-C leaves a job alone or ends it, as the person says; every list of it fits the terminal', async () => {
+test('Ctrl-C detaches from a job or kills it, as the user chooses, and every table fits the terminal', async () => {
   const { file } = await job(UNTIL_GATE);
   const terminal = show(['submit', '--conf', file], 80);
   await terminal.sees(/worker:1\s+running/);
@@ -81,7 +81,7 @@ test('Ctrl-C leaves a job alone or ends it, as the person says; every list of it
   await noneLeft(cluster, id);
 });
 
-test('logs -f begins before the job does, and goes on over a ResourceManager that is away and a worker that is started again', async () => {
+test('logs -f waits for the job to start, and continues after an outage of the ResourceManager and a restart of a worker', async () => {
   // This job holds all GPUs until the job under test waits for them.
   const other = await job(UNTIL_GATE, 4);
   const otherId = ID.exec((await cluster.run(['submit', '--conf', other.file, '--detach'])).stdout)?.[0] ?? '';
@@ -132,7 +132,7 @@ test('logs -f begins before the job does, and goes on over a ResourceManager tha
   expect(later).toMatch(/^worker:0 \| through$/m);
 });
 
-test('completion knows your jobs, those that have ended too where they are of use, and their tasks', async () => {
+test("completion offers the user's jobs and tasks, and ended jobs where a command accepts them", async () => {
   const { file, gate } = await job(UNTIL_GATE);
   const { stdout } = await cluster.run(['submit', '--conf', file, '--detach']);
   const id = ID.exec(stdout)?.[0] ?? '';

@@ -96,7 +96,7 @@ async function pictures(page: Page, name: string): Promise<void> {
   await page.setViewportSize({ width: 1280, height: 900 });
 }
 
-test("YARN's link opens a TensorBoard with all that was logged, and goes on to do so when TensorBoard dies", async (context) => {
+test("YARN's link opens a TensorBoard with all logged data, even after TensorBoard was killed", async (context) => {
   const job = await startJob();
   const { page, refused } = await signIn(context);
   await until(async () => (await job.status()).step === 200, { describe: () => job.status(), timeoutMs: 120_000 });
@@ -148,7 +148,7 @@ test("YARN's link opens a TensorBoard with all that was logged, and goes on to d
   expect(await cluster.ended(job.id)).toMatchObject({ finalStatus: 'SUCCEEDED' });
 });
 
-test("after the end YARN's link leads on to the history, TensorBoard included", async (context) => {
+test("after the end of the job, YARN's link leads to its history with TensorBoard", async (context) => {
   // Set up as an admin does: a folder in which every user may create folders, and whose group may read them.
   const dir = '/tony-history';
   await cluster.hdfsMakeFolder(dir, '1777');

@@ -119,7 +119,7 @@ async function executorOf(training: Training, index: number): Promise<number> {
   return found.pid;
 }
 
-test('a killed executor, a killed and a stopped program: training goes on from the newest checkpoint each time, and gets as good', async () => {
+test('training resumes from the newest checkpoint after a killed executor, a killed program and a stopped program, and still reaches 98 % accuracy', async () => {
   const training = await train(['checkpoint.keep=2']);
   const known: number[] = [];
   known.push(await checkpointBeyond(training, 0));
@@ -147,7 +147,7 @@ test('a killed executor, a killed and a stopped program: training goes on from t
   expect(steps.at(-1)).toEqual([4, 1407]);
 });
 
-test('a killed ApplicationMaster: the executors keep training', async () => {
+test('training continues without interruption when the ApplicationMaster is killed', async () => {
   const training = await train([], 700);
   await checkpointBeyond(training, 0);
   const programs = [await training.pid(0, 1), await training.pid(1, 1)];
@@ -169,7 +169,7 @@ test('a killed ApplicationMaster: the executors keep training', async () => {
   expect(steps).toEqual(Array.from({ length: 1407 }, (_, at) => at + 1));
 });
 
-test('a truncated and a bit-flipped newest checkpoint: the one before is used, loudly', async () => {
+test('training skips a truncated and a corrupt checkpoint with a notice, and resumes from the one before', async () => {
   const dir = `/user/${USER}/damaged-checkpoints`;
   const settings = [`checkpoint.dir=${cluster.defaultFs}${dir}`, 'checkpoint.keep=4'];
   const first = await train(settings);

@@ -28,7 +28,7 @@ async function setQuota(folder: string, bytes: number): Promise<void> {
   if (!answer.ok) throw new Error(await answer.text());
 }
 
-test('a NameNode of an HA list that is down is passed over', async () => {
+test('the client skips a NameNode of an HA list that is down', async () => {
   const ha = HadoopConfiguration.fromProperties({
     'fs.defaultFS': 'hdfs://blue',
     'dfs.nameservices': 'blue',
@@ -42,7 +42,7 @@ test('a NameNode of an HA list that is down is passed over', async () => {
   storage.close();
 });
 
-test('a quota that is used up ends a long write at once, and says so', async () => {
+test('an exhausted quota ends a long write immediately with an error that names the quota', async () => {
   const folder = `${FOLDER}/quota`;
   await hdfs.makeFolder(folder, 0o755);
   // The quota allows starting one block of 128 MiB.
@@ -61,7 +61,7 @@ test('a quota that is used up ends a long write at once, and says so', async () 
   storage.close();
 });
 
-test('a read that a dying DataNode breaks off goes on when it is back', async () => {
+test('a read that a killed DataNode interrupts continues when the DataNode is back', async () => {
   const data = randomBytes(64_000_000);
   await hdfs.create(`${FOLDER}/long`, data, { overwrite: true, permission: 0o644 });
   const stream = await hdfs.open(`${FOLDER}/long`);
@@ -81,7 +81,7 @@ test('a read that a dying DataNode breaks off goes on when it is back', async ()
   expect(hash.digest('hex')).toBe(createHash('sha256').update(data).digest('hex'));
 });
 
-test('a NameNode that is away is missed by the impatient, and waited for by others', async () => {
+test('the client fails after a short time limit when the NameNode is down, and waits within a longer one', async () => {
   await cluster.kill('namenode');
   const impatient = createStorage({ hadoop: configuration, user: USER, patienceMs: 200 });
   await expect(impatient.write(`hdfs://${authority}${FOLDER}/x`, Buffer.from('x'))).rejects.toMatchObject({

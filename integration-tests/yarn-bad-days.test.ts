@@ -136,7 +136,7 @@ async function failure(options: Options): Promise<{ client: string; yarn: YarnAp
   return { client: result.diagnostics, yarn, status: status.stdout };
 }
 
-describe('a job goes on', () => {
+describe('a job continues', () => {
   test.each([
     ['an executor is killed', 'executor', 'SIGKILL'],
     ['an executor is stopped', 'executor', 'SIGSTOP'],
@@ -154,7 +154,7 @@ describe('a job goes on', () => {
     expect((await job.succeeds()).generations).toBe(2);
   });
 
-  test('when its ApplicationMaster is killed: the second attempt finds the very programs', async () => {
+  test('with the same programs when its ApplicationMaster is killed and a second attempt takes over', async () => {
     const job = await startJob();
     const programs = await job.programs(1);
     const before = await job.status();
@@ -176,7 +176,7 @@ describe('a job goes on', () => {
     ]);
   });
 
-  test('when the ResourceManager and the NameNode go and come back: running programs notice nothing', async () => {
+  test('with the same programs when the ResourceManager and the NameNode restart', async () => {
     const job = await startJob();
     const programs = await job.programs(1);
     await cluster.kill('resourcemanager');
@@ -189,9 +189,9 @@ describe('a job goes on', () => {
 });
 
 test.each([
-  ['a node that is lost takes its tasks to another one', false],
-  ['so does the node of the ApplicationMaster', true],
-])('%s; what still runs there is ended', async (_, withMaster) => {
+  ['the tasks of a lost node restart', false],
+  ['the tasks and the ApplicationMaster of a lost node restart', true],
+])('%s, and their old programs on the node end', async (_, withMaster) => {
   // A node has room for one of these besides the ApplicationMaster.
   const roles = '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 3}}}';
   // The ResourceManager declares the node lost before the ApplicationMaster misses the heartbeats of a stopped executor.
@@ -324,12 +324,12 @@ async function loseNodeOfEvaluators(withMaster: boolean): Promise<void> {
 test.each([
   ['evaluators', false],
   ['evaluators and the ApplicationMaster', true],
-])('the programs of a lost node with %s end before new ones start, and nothing of the job is left there', async (_, withMaster) => {
+])('the programs of a lost node with %s end before new ones start, and no process of the job remains there', async (_, withMaster) => {
   await loseNodeOfEvaluators(withMaster);
 });
 
-describe('a job fails with a sentence that names cause and next step', () => {
-  test('when a role asks for an unknown label', async () => {
+describe('a job fails with a message that names the cause and the next step', () => {
+  test('when a role requests an unknown node label', async () => {
     const { client, yarn, status } = await failure({ roles: '{worker: {instances: 1, nodeLabel: nowhere, resources: {memory: 512m}}}' });
     for (const text of [client, yarn.diagnostics, status]) {
       expect(text).toMatch(/label/);
@@ -371,7 +371,7 @@ describe('a job fails with a sentence that names cause and next step', () => {
     }
   });
 
-  test('when an executor is killed again and again, and the budget is spent', async () => {
+  test('when repeated kills of an executor use up its restarts', async () => {
     const job = await startJob({ roles: '{worker: {instances: 1, ranked: true, restart: {maxRestarts: 1}, resources: {memory: 512m}}}' });
     for (const generation of [1, 2]) {
       await job.pid('worker-0', generation);
@@ -384,7 +384,7 @@ describe('a job fails with a sentence that names cause and next step', () => {
   });
 });
 
-test('an ApplicationMaster that hangs is named: in status, list, logs and top; the job goes on when it answers again', async () => {
+test('status, list, logs and top report an ApplicationMaster that hangs, and the job continues when it answers again', async () => {
   const job = await startJob({ command: ['echo alive', ...PROGRAM] });
   const programs = await job.programs(1);
   const master = await job.process('application-master.mjs');
@@ -414,7 +414,7 @@ test('an ApplicationMaster that hangs is named: in status, list, logs and top; t
   expect(await job.succeeds()).toMatchObject({ generations: 1, masterAttempt: 1 });
 });
 
-test('a job is killed with all that belongs to it, and leaves nothing on HDFS but its history', async () => {
+test('kill ends all processes of a job', async () => {
   const job = await startJob();
   const programs = await job.programs(1);
   expect((await cluster.run(['kill', job.id])).exitCode).toBe(0);
@@ -424,7 +424,7 @@ test('a job is killed with all that belongs to it, and leaves nothing on HDFS bu
   expect(existsSync(path.join(job.out, 'go'))).toBe(false);
 });
 
-test('the job behind the tracking URL is for its owner, and through the proxy only', async () => {
+test('the tracking URL shows the job to its owner only', async () => {
   const job = await startJob();
   await job.programs(1);
   expect(await job.status()).toMatchObject({ applicationId: job.id, state: 'RUNNING' });
@@ -433,7 +433,7 @@ test('the job behind the tracking URL is for its owner, and through the proxy on
   await job.succeeds();
 });
 
-test('no secret is to be seen: not in arguments, environments, logs, job.json, history or what YARN answers', async () => {
+test('secrets appear in no arguments, environments, logs, job.json, history or YARN responses', async () => {
   const job = await startJob({ command: ['echo to stdout; echo to stderr >&2', ...PROGRAM] });
   await job.programs(1);
   const master = await job.process('application-master.mjs');

@@ -24,7 +24,7 @@ beforeAll(async () => {
 
 const placeOf = ({ document, line }: Block): string => `${document}:${line}`;
 
-describe('a document is taken apart', () => {
+describe('the document parser', () => {
   const document: Document = {
     name: 'a.md',
     text: [
@@ -43,7 +43,7 @@ describe('a document is taken apart', () => {
     ].join('\n'),
   };
 
-  test('into blocks and commands, with their places', () => {
+  test('finds blocks and commands with their line numbers', () => {
     const [block] = blocksOf(document);
     expect(block).toMatchObject({ line: 3, language: 'sh' });
     expect(commandsOf(block as Block)).toEqual([
@@ -53,18 +53,18 @@ describe('a document is taken apart', () => {
     ]);
   });
 
-  test('into links, anchors and words of code', () => {
+  test('finds links, anchors and inline code', () => {
     expect(linksOf({ ...document, text: document.text.replace(' "t"', '') })).toEqual(['b.md#x', '#a-b-c-d-e']);
     expect([...anchorsOf(document)]).toEqual(['a-b-c-d-e', 'a-b-c-d-e-1']);
     expect(inlineCode(document)).toContain('tony-ts a | b');
   });
 
-  test('unless a block is left open', () => {
+  test('rejects a block without an end', () => {
     expect(() => blocksOf({ name: 'a.md', text: '```sh\nls\n' })).toThrow('a.md:1');
   });
 });
 
-test('every link leads to a file that is there, and to a heading in it', async () => {
+test('every link points to an existing file and heading', async () => {
   const broken: string[] = [];
   for (const document of documents) {
     for (const target of linksOf(document)) {
@@ -85,19 +85,19 @@ test('every link leads to a file that is there, and to a heading in it', async (
   expect(broken).toEqual([]);
 });
 
-test('no document of docs/ is out of reach of the README', () => {
+test('every document in docs/ is linked from another document or the README', () => {
   const linked = new Set(documents.flatMap((document) => linksOf(document).map((target) => path.basename(target.split('#')[0] ?? ''))));
   const pages = documents.map(({ name }) => path.basename(name)).filter((name) => name !== 'README.md');
   expect(pages.filter((name) => !linked.has(name))).toEqual([]);
 });
 
-test('every block says what it holds, and no command hides in one that is not sh', () => {
+test('every code block names a known language, and only sh blocks contain commands', () => {
   expect(blocks.filter(({ language }) => !['', 'sh', 'yaml', 'ts', 'json', 'xml', 'python'].includes(language)).map(placeOf)).toEqual([]);
   const hiding = blocks.filter(({ language, text }) => language !== 'sh' && /^\s*(\$ |tony-ts |npm |npx )/m.test(text));
   expect(hiding.map(placeOf)).toEqual([]);
 });
 
-test('every yaml block is a job or a site file, or a part of one, by our own schema', () => {
+test('every yaml block is a valid job or site file, or a valid part of one', () => {
   const siteKeys = Object.keys((siteJsonSchema() as { properties: object }).properties);
   const wrong: string[] = [];
   for (const block of blocks.filter(({ language }) => language === 'yaml')) {
@@ -143,7 +143,7 @@ declare global {
 }
 `;
 
-test('every ts block has right types', { timeout: 120_000 }, async () => {
+test('every ts block compiles without type errors', { timeout: 120_000 }, async () => {
   await mkdir(path.join(ROOT, '.cache'), { recursive: true });
   const folder = await mkdtemp(path.join(ROOT, '.cache', 'documents-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -205,7 +205,7 @@ const DESCRIBED_TYPES: Readonly<Record<string, readonly string[]>> = {
   'hadoop/yarn/resource-manager-answers.ts': ['Application'],
 };
 
-test('docs/job-api.md lists every field of the values that it describes, and no other', async () => {
+test('docs/job-api.md lists exactly the fields of the types that it describes', async () => {
   const page = documents.find(({ name }) => name === 'docs/job-api.md')?.text ?? '';
   for (const [file, types] of Object.entries(DESCRIBED_TYPES)) {
     const source = await readFile(path.join(ROOT, file), 'utf8');
@@ -226,7 +226,7 @@ test('docs/job-api.md lists every field of the values that it describes, and no 
 /** Environment variables, which are also in capitals. */
 const VARIABLE = /^(TONY|HADOOP)_\w+$|^(NO_COLOR|CXX)$/;
 
-test('every error code that is named is one', () => {
+test('every error code in the documents exists', () => {
   const states: readonly string[] = LISTED_STATES;
   const wrong: string[] = [];
   for (const document of documents.filter(({ name }) => !/moving-from/.test(name))) {
@@ -239,7 +239,7 @@ test('every error code that is named is one', () => {
   expect(wrong).toEqual([]);
 });
 
-test('every command in the text is one, with options that it has and a job that is there', () => {
+test('every inline command exists, as do its options and its example job', () => {
   const root = describeCommandLine();
   const always = root.options.map(({ name }) => name);
   const wrong: string[] = [];

@@ -4,7 +4,7 @@ import { ask, serve } from './job-site.fixture.ts';
 
 const JOB = '/tony/api/job';
 
-describe('with a token', () => {
+describe('a server with a token', () => {
   const access: Access = { kind: 'token', token: 'correct-horse', hosts: ['gpu.example'] };
 
   test.each([
@@ -13,13 +13,13 @@ describe('with a token', () => {
     { authorization: 'Bearer x' },
     { authorization: 'correct-horse' },
     { cookie: 'tony=correct-horse' },
-  ])('%j does not open it', async (headers) => {
+  ])('rejects a request with the headers %j', async (headers) => {
     const answer = await ask(await serve({ access }), JOB, { headers: headers as Record<string, string> });
     expect(answer.status).toBe(403);
     expect(answer.body).toMatch(/token/);
   });
 
-  test('a bearer token opens it, and so does the cookie that the printed address turns into', async () => {
+  test('accepts a bearer token and the cookie that the printed URL sets', async () => {
     const port = await serve({ access });
     expect((await ask(port, JOB, { headers: { authorization: 'Bearer correct-horse' } })).status).toBe(200);
     const entered = await ask(port, '/tony/x:y?a=1&token=correct-horse&b=2');
@@ -31,7 +31,7 @@ describe('with a token', () => {
     expect((await ask(port, '/?token=wrong')).status).toBe(403);
   });
 
-  test('from another site’s page, our own page leads on: a redirect would leave the cookie behind', async () => {
+  test('answers a link from another site with a page that redirects, because an HTTP redirect would lose the cookie', async () => {
     const page = await ask(await serve({ access }), '/tony/?token=correct-horse&x=%22&y=\'"', {
       headers: { 'sec-fetch-site': 'cross-site' },
     });
@@ -48,21 +48,21 @@ describe('with a token', () => {
     ['127.0.0.1', 200],
     ['[::1]:8080', 200],
     ['GPU.example:5', 200],
-  ])('under the name %j it answers %i', async (host, status) => {
+  ])('answers a request for host %j with %i', async (host, status) => {
     const headers = { host, authorization: 'Bearer correct-horse' };
     expect((await ask(await serve({ access }), JOB, { headers })).status).toBe(status);
   });
 });
 
-describe('behind YARN', () => {
-  test('answers proxies only', async () => {
+describe('a server behind the YARN proxy', () => {
+  test('accepts requests from the proxy hosts only', async () => {
     const port = await serve({ access: { kind: 'proxy', hosts: ['127.0.0.2'], mayView: () => true } });
     const answer = await ask(port, JOB, { headers: { cookie: 'proxy-user=alice' } });
     expect(answer.status).toBe(403);
     expect(answer.body).toMatch(/through the ResourceManager/);
   });
 
-  test('asks whether the user that the proxy names may look', async () => {
+  test('checks whether the user that the proxy names may view the job', async () => {
     const mayView = (user: string | null): boolean => user === 'alice';
     // A label longer than 63 letters is invalid, so no name server is queried.
     const unknown = `${'a'.repeat(64)}.invalid`;

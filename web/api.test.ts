@@ -4,7 +4,7 @@ import { jobStatus } from '../conf/job-status.fixture.ts';
 import { TonyError } from '../platform/errors.ts';
 import { ask, jobView, serve } from './job-site.fixture.ts';
 
-test('every resource is JSON, and HEAD has its headers', async () => {
+test('every resource is JSON, and HEAD returns the same headers as GET', async () => {
   const port = await serve();
   for (const path of ['job', 'configuration', 'events?after=3', 'usage', 'scalars']) {
     const answer = await ask(port, `/tony/api/${path}`);
@@ -34,13 +34,13 @@ test.each([
   ['nothing', 404],
   ['constructor', 404],
   ['job/x', 404],
-])('%s is answered with %i', async (path, status) => {
+])('answers %s with %i', async (path, status) => {
   const answer = await ask(await serve(), `/tony/api/${path}`);
   expect(answer.status).toBe(status);
   if (path !== 'job/x') expect(JSON.parse(answer.body)).toEqual({ error: expect.stringMatching(/\.$/) });
 });
 
-test('a log is asked for within bounds', async () => {
+test('limits the requested length of a log', async () => {
   const asked: unknown[] = [];
   const view = jobView({
     log: async (...words) => {
@@ -59,7 +59,7 @@ test('a log is asked for within bounds', async () => {
   ]);
 });
 
-test('what a view cannot read is said, and what is a defect is not shown', async () => {
+test('reports a storage error to the viewer, but hides the message of an internal error', async () => {
   const unreachable = new TonyError('HDFS_UNREACHABLE', 'the NameNode does not answer');
   const view = jobView({ scalars: () => Promise.reject(unreachable), configuration: () => Promise.reject(new Error('/secret/path')) });
   const port = await serve({ view });
@@ -70,7 +70,7 @@ test('what a view cannot read is said, and what is a defect is not shown', async
   expect(configuration.body).not.toContain('secret');
 });
 
-test('twenty viewers cost as much as one, and what is long is compressed', async () => {
+test('twenty viewers share one query, and long responses are compressed', async () => {
   let asked = 0;
   let serialised = 0;
   const status = {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { historyFileName, historyFiles, parseEntries, parseSamples } from './history-files.ts';
 
-test('files of attempts are found in their order', () => {
+test('history files are listed in the order of their attempts', () => {
   const names = ['job.json', 'events-10.jsonl', 'events-2.jsonl', 'metrics-1.jsonl', 'events-x.jsonl', 'events-0.jsonl', 'final.json'];
   expect(historyFiles(names, 'events').map(({ name, attempt }) => [name, attempt])).toEqual([
     ['events-2.jsonl', 2],
@@ -10,7 +10,7 @@ test('files of attempts are found in their order', () => {
   expect(historyFiles(names, 'metrics')).toEqual([{ name: historyFileName('metrics', 1), attempt: 1 }]);
 });
 
-test('a line that is cut or none is passed over', () => {
+test('truncated, empty and invalid lines are skipped', () => {
   const entry = { at: 5, event: 'x', role: 'worker', index: 0 };
   expect(parseEntries(`${JSON.stringify(entry)}\n\nnull\n[]\n{"at":1}\n{"at":6,"eve`)).toEqual([entry]);
   const sample = { at: 5, tasks: [] };

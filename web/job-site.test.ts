@@ -12,8 +12,8 @@ function target(state: TensorBoardStatus['state'], message = ''): TensorBoardTar
   return { status: () => ({ state, message }), connect: null };
 }
 
-describe('without TensorBoard', () => {
-  test.each(['off', 'unavailable'] as const)('when it is %s, the job’s page stands at the root as well', async (state) => {
+describe('a job site without TensorBoard', () => {
+  test.each(['off', 'unavailable'] as const)('serves the job’s page at the root as well while TensorBoard is %s', async (state) => {
     const port = await serve({ tensorboard: target(state) });
     const root = await ask(port, '/');
     const page = await ask(port, '/tony/');
@@ -36,7 +36,7 @@ describe('without TensorBoard', () => {
     expect((await ask(port, '/data/runs')).status).toBe(state === 'off' ? 404 : 503);
   });
 
-  test.each(['waiting', 'starting'] as const)('while it is %s, a page says so and leads to the job', async (state) => {
+  test.each(['waiting', 'starting'] as const)('serves a page with the reason while TensorBoard is %s', async (state) => {
     const port = await serve({ tensorboard: target(state, 'No <node> is free.') });
     const answer = await ask(port, '/');
     expect(answer.status).toBe(200);
@@ -45,7 +45,7 @@ describe('without TensorBoard', () => {
     expect(answer.headers).toMatchObject({ 'cache-control': 'no-store', [POLICY]: expect.not.stringContaining('unsafe') });
   });
 
-  test('when it does not answer, the root says so with a page and the rest with 503', async () => {
+  test('serves an error page at the root and 503 elsewhere when TensorBoard does not answer', async () => {
     const gone: TensorBoardTarget = { status: () => ({ state: 'ready', message: '' }), connect: () => connectTo(1, '127.0.0.1') };
     const throwing: TensorBoardTarget = {
       ...gone,
@@ -61,7 +61,7 @@ describe('without TensorBoard', () => {
   });
 });
 
-test('methods, paths and sizes that are not for here are refused', async () => {
+test('the job site rejects unsupported methods, unsafe paths and oversized headers', async () => {
   const port = await serve();
   const put = await ask(port, '/', { method: 'PUT', body: 'x' });
   expect([put.status, put.headers.allow]).toEqual([405, 'GET, HEAD']);
@@ -80,8 +80,8 @@ test('methods, paths and sizes that are not for here are refused', async () => {
   expect([head.status, head.body]).toEqual([200, '']);
 });
 
-describe('in front of TensorBoard', () => {
-  test('nothing of who asks goes on, and nothing that concerns one connection comes back', async () => {
+describe('a job site in front of TensorBoard', () => {
+  test('forwards no credentials to TensorBoard, and returns no cookies or proxy headers from it', async () => {
     let heard: Record<string, unknown> = {};
     const tensorboard = await upstream((request, response) => {
       heard = { ...request.headers, url: request.url };
@@ -109,7 +109,7 @@ describe('in front of TensorBoard', () => {
     expect(Object.keys(heard)).not.toEqual(expect.arrayContaining([expect.stringMatching(/authorization|cookie|private|forwarded/)]));
   });
 
-  test('its page gets the script that makes it work behind gateways, and keeps its policy', async () => {
+  test('adds the gateway script to TensorBoard’s page and extends the page’s content security policy', async () => {
     const page = '<!doctype html><html><head><style>@font-face{src:url(/font/a.woff2)}</style></head><body></body></html>';
     const tensorboard = await upstream((request, response) => {
       const gzipped = request.headers['accept-encoding'] === 'gzip';
@@ -138,7 +138,7 @@ describe('in front of TensorBoard', () => {
     expect(inner.body).toContain('url(../../../font/a.woff2)');
   });
 
-  test('redirects stay within the site', async () => {
+  test('rewrites redirects within the site and rejects others', async () => {
     const tensorboard = await upstream((request, response) => {
       response.writeHead(302, { Location: new URL(request.url ?? '', 'http://x').searchParams.get('to') ?? '' }).end();
     });
@@ -148,7 +148,7 @@ describe('in front of TensorBoard', () => {
     expect([elsewhere.status, elsewhere.headers.location]).toEqual([502, undefined]);
   });
 
-  test('a body of any size streams through, and what breaks off does not look whole', async () => {
+  test('streams a body of any size, and reports a body that breaks off as incomplete', async () => {
     const piece = Buffer.alloc(1 << 20, 7);
     const tensorboard = await upstream((request, response) => {
       response.writeHead(200, { 'Content-Type': 'application/octet-stream' });
@@ -161,7 +161,7 @@ describe('in front of TensorBoard', () => {
     await expect(ask(port, '/broken')).rejects.toThrow(/aborted|reset|hang up/i);
   });
 
-  test('a connection that the other end has closed meanwhile is replaced', async () => {
+  test('replaces a connection that TensorBoard has closed', async () => {
     let connections = 0;
     const tensorboard = await upstream((request, response) => {
       response.setHeader('Content-Type', 'text/plain');
@@ -182,7 +182,7 @@ describe('in front of TensorBoard', () => {
     expect(connections).toBeGreaterThan(1);
   });
 
-  test('a request is answered however many idle connections the other end has closed meanwhile', async () => {
+  test('answers a request although TensorBoard has closed several idle connections', async () => {
     const used = new Set<Socket>();
     const waiting: ServerResponse[] = [];
     const tensorboard = await upstream(({ socket }, response) => {

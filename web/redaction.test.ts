@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { redacted } from './redaction.ts';
 
-test('values of secret-looking names are hidden, wherever they are', () => {
+test('redaction hides values with secret-looking names at any depth', () => {
   const job = {
     applicationId: 'application_1_0001',
     job: {
@@ -31,7 +31,7 @@ test('values of secret-looking names are hidden, wherever they are', () => {
   });
 });
 
-test('values of a well-known form are hidden under any name', () => {
+test('redaction hides values in well-known secret formats under any name', () => {
   const env = {
     A: '-----BEGIN RSA PRIVATE KEY-----\nx',
     B: 'AKIAABCDEFGHIJKLMNOP',
@@ -51,11 +51,11 @@ test.each([
   ['train --verbose --password abc', 'train --verbose --password ***'],
   ['train --token=-abc  --secret   x', 'train --token=***  --secret   ***'],
   ['curl https://bob:hunter2@host/x', 'curl https://bob:***@host/x'],
-])('within the command %s', (command, shown) => {
+])('redaction hides the secrets in the command %s', (command, shown) => {
   expect(redacted({ command })).toEqual({ command: shown });
 });
 
-test('everything else stays as it is', () => {
+test('redaction keeps all other values unchanged', () => {
   const job = { name: 'a', steps: [1, 2.5, null, true], roles: [{ name: 'worker', env: {} }], acls: { view: { users: ['bob'] } } };
   expect(redacted(job)).toEqual(job);
 });
@@ -72,7 +72,7 @@ test.each([
   ['assignments', 'a='],
   ['keys', '-----BEGIN '],
   ['tokens', 'eyJ'],
-])('400 kB of %s take linear time', (_, part) => {
+])('redaction of 400 kB of %s takes linear time', (_, part) => {
   const text = part.repeat(400_000 / part.length);
   const shown = redacted({ command: text, text, [text]: text }) as Record<string, unknown>;
   expect(Object.keys(shown)).toEqual(['command', 'text', text]);

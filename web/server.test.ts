@@ -36,7 +36,7 @@ async function ask(port: number, agent: Agent): Promise<string> {
   return text(response);
 }
 
-test('connections without a request make room for others, the oldest first', async () => {
+test('the server closes connections without a request, the oldest first, to admit new ones', async () => {
   const port = await open(8);
   const sockets = await silent(port, 30);
   await expect.poll(() => remaining(sockets)).toBe(8);
@@ -46,7 +46,7 @@ test('connections without a request make room for others, the oldest first', asy
   expect(sockets.slice(-7).every(({ closed }) => !closed)).toBe(true);
 });
 
-test('a connection that is being answered makes no room; one that has been answered does, after those that never asked', async () => {
+test('the server keeps connections with a request in progress, and closes answered ones only after those without a request', async () => {
   let finish = (): void => {};
   const begun = new Promise<void>((resolve) => {
     finish = resolve;
@@ -74,7 +74,7 @@ test('a connection that is being answered makes no room; one that has been answe
   expect(socket.closed).toBe(false);
 });
 
-test('strangers have few connections among themselves, and take none from those who are expected', async () => {
+test('unexpected addresses share a small number of connections and still get a response', async () => {
   const port = await open(512, { expects: () => false });
   const sockets = await silent(port, 40);
   await expect.poll(() => remaining(sockets)).toBe(16);

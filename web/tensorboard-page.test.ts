@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { relativeLocation } from './proxied-answer.ts';
 import { wayToRoot, withInHead, withRelativeUrls, withScripts } from './tensorboard-page.ts';
 
-test('a script comes before everything else of the head, wherever the head begins', () => {
+test('the script is the first element of the head, wherever the head begins', () => {
   const script = '<script></script>';
   expect(withInHead('<!doctype html><html><head><meta></head>', script, '')).toBe(`<!doctype html><html><head>${script}<meta></head>`);
   expect(withInHead('<HTML lang="en"><body>', script, '')).toBe(`<HTML lang="en">${script}<body>`);
@@ -10,7 +10,7 @@ test('a script comes before everything else of the head, wherever the head begin
   expect(withInHead('<header>', script, '')).toBe(`${script}<header>`);
 });
 
-test('links from the root become relative, others stay', () => {
+test('links from the root become relative, other links stay unchanged', () => {
   expect(withRelativeUrls('url(/font-roboto/x.woff2) url("/a") url( \'/b\')', '')).toBe(
     'url(./font-roboto/x.woff2) url("./a") url( \'./b\')',
   );
@@ -19,7 +19,7 @@ test('links from the root become relative, others stay', () => {
   expect(['/', '/a', '/a/', '/a/b/c?d=/e/f'].map(wayToRoot)).toEqual(['', '', '../', '../../']);
 });
 
-test('a policy lets our scripts in, and only this site frame the page', () => {
+test('the policy permits our scripts, and only this site may frame the page', () => {
   const own = "default-src 'self';frame-ancestors *;script-src 'self' 'unsafe-eval';connect-src 'none'; img-src data:";
   expect(withScripts(own, ["'sha256-x'"])).toBe(
     "default-src 'self'; frame-ancestors 'self'; script-src 'self' 'unsafe-eval' 'sha256-x'; connect-src 'self'; img-src data:",
@@ -44,6 +44,6 @@ test.each([
   ['/\\evil.example', '/a', null],
   ['http://tensorboard//evil.example/', '/a', null],
   ['javascript:alert(1)', '/a', null],
-])('a redirect to %s from %s leads to %s', (location, path, expected) => {
+])('a redirect to %s from %s becomes %s', (location, path, expected) => {
   expect(relativeLocation(location, path, wayToRoot(path))).toBe(expected);
 });

@@ -42,7 +42,7 @@ function put(port: number, body: string): Promise<Answer> {
   return ask(port, '/tony/tunnel', { method: 'PUT', headers: TEXT, body });
 }
 
-test('PUT, one GET, and GETs in parts bring the very same request', async () => {
+test('PUT, one GET, and several GETs in parts deliver the same request', async () => {
   const { port, token, heard } = await site();
   const u = '/data/plugin?x=%7B%22a%22%3A1%7D';
   const whole = envelope(token, { u });
@@ -65,13 +65,13 @@ test('PUT, one GET, and GETs in parts bring the very same request', async () => 
   expect((await ask(port, last)).status).toBe(409);
 });
 
-test('a query that gateways spoil goes as GET, and what TensorBoard says of it comes back', async () => {
+test('the tunnel forwards a GET request and returns TensorBoard’s status', async () => {
   const { port, token, heard } = await site();
   expect((await put(port, envelope(token, { m: 'GET', u: '/bad', h: [] }))).status).toBe(400);
   expect(heard).toEqual([{ method: 'GET', url: '/bad', type: '', body: '' }]);
 });
 
-test('without the page’s token nothing is done', async () => {
+test('the tunnel rejects every request without the page’s token', async () => {
   const { port, token, heard } = await site();
   const wrong = `${token.slice(0, -1)}${token.endsWith('A') ? 'B' : 'A'}`;
   for (const given of [wrong, '', `${token}A`]) {
@@ -84,7 +84,7 @@ test('without the page’s token nothing is done', async () => {
   expect(heard).toEqual([]);
 });
 
-test('a probe comes back as it was sent', async () => {
+test('a probe returns the word that was sent', async () => {
   const { port, token } = await site();
   expect((await ask(port, '/tony/tunnel/probe', { method: 'PUT', headers: TEXT, body: `${token}.word` })).body.trim()).toBe('word');
   expect((await ask(port, `/tony/tunnel/probe?e=${token}.word`)).body.trim()).toBe('word');
@@ -95,17 +95,17 @@ test.each([
   ['another host', { u: 'http://evil.example/' }, 400],
   ['a host without a scheme', { u: '//evil.example/' }, 400],
   ['our own pages', { u: '/tony/api/job' }, 400],
-  ['letters that no path has', { u: '/a b' }, 400],
-  ['a header within the path', { u: '/a\r\nX: y' }, 400],
+  ['characters that a path cannot contain', { u: '/a b' }, 400],
+  ['a header injected into the path', { u: '/a\r\nX: y' }, 400],
   ['no path', { u: 5 }, 400],
   ['another method', { m: 'DELETE' }, 405],
-])('%s is refused', async (_, change, status) => {
+])('the tunnel rejects %s', async (_, change, status) => {
   const { port, token, heard } = await site();
   expect((await put(port, envelope(token, change))).status).toBe(status);
   expect(heard).toEqual([]);
 });
 
-test('headers that would break out are left out, and damage is told from wrong tokens', async () => {
+test('the tunnel drops unsafe headers, and distinguishes damaged data from wrong tokens', async () => {
   const { port, token, heard } = await site();
   const h = [['Content-Type', 'a\r\nX-Evil: 1'], ['Cookie', 'a=b'], ['Host', 'evil.example'], 'x', [1, 2]];
   expect((await put(port, envelope(token, { h, u: '/a' }))).status).toBe(200);
@@ -114,7 +114,7 @@ test('headers that would break out are left out, and damage is told from wrong t
   expect((await put(port, `${token}.${Buffer.from('null').toString('base64url')}.`)).status).toBe(405);
 });
 
-test('a body has a bound, and so has what waits for its rest', async () => {
+test('the tunnel limits the size of a body and of incomplete requests', async () => {
   const { port, token } = await site();
   const large = await put(port, `${token}.${'x'.repeat(17 << 20)}`).catch(() => null);
   // The server may close the connection while the body is still being sent: both outcomes are refusals.

@@ -9,7 +9,7 @@ const PICTURES = path.join(ROOT, '.cache', 'screenshots');
 /** Time limit for a program start, a restart and a flush of summaries on a busy machine. */
 const PATIENT = { timeout: 90_000 };
 
-test('the page of a job on this machine shows what its ApplicationMaster knows, from the first failure to the end', async (context) => {
+test('the page of a local job shows the ApplicationMaster’s data, from the first failure to the end of the job', async (context) => {
   const folder = await temporaryFolder();
   const file = path.join(folder, 'job.yaml');
   await writeFile(

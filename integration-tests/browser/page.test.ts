@@ -54,7 +54,7 @@ async function screenshot(page: Page, name: string): Promise<void> {
 }
 
 describe('the job’s page', () => {
-  test('shows the job, and asks nobody else', async (context) => {
+  test('shows the job, and sends requests to the job’s server only', async (context) => {
     const { page, complaints } = await shown(context, runningScene());
     await expect.poll(() => page.title()).toBe('running · mnist-convnet');
     expect(await page.locator('h1').textContent()).toBe('mnist-convnet');
@@ -89,7 +89,7 @@ describe('the job’s page', () => {
     expect(complaints).toEqual([]);
   });
 
-  test('draws curves whose values can be read by pointer and by key', async (context) => {
+  test('draws curves and shows their values at the pointer and at the keyboard cursor', async (context) => {
     const scene = runningScene();
     const { page, complaints } = await shown(context, scene, '#charts');
     const chart = page.locator('.chart', { hasText: 'learning rate' });
@@ -117,7 +117,7 @@ describe('the job’s page', () => {
     expect(complaints).toEqual([]);
   });
 
-  test('puts the first failure on top, with its last lines and the way to its log', async (context) => {
+  test('shows the first failure at the top, with its last lines and a link to its log', async (context) => {
     const scene = failedScene();
     const { page, complaints } = await shown(context, scene);
     const alert = page.locator('.alert').first();
@@ -132,12 +132,12 @@ describe('the job’s page', () => {
     expect(complaints).toEqual([]);
   });
 
-  test('says why it waits', async (context) => {
+  test('shows why the job waits', async (context) => {
     const { page } = await shown(context, waitingScene());
     expect(await page.locator('.alert').innerText()).toContain('queue research is full: it has room for 0 yarn.io/gpu');
   });
 
-  test('follows the job: its state is announced, and after its end nothing more is asked', async (context) => {
+  test('announces the state of the job, and stops polling when the job has ended', async (context) => {
     const scene = runningScene();
     const { page } = await shown(context, scene);
     const seen: string[] = [];
@@ -156,7 +156,7 @@ describe('the job’s page', () => {
     await expect(page.waitForRequest(() => true, { timeout: 6_000 })).rejects.toThrow('Timeout');
   });
 
-  test('says that it cannot reach the job, and goes on when it can again', async (context) => {
+  test('reports that the job is unreachable, and recovers when it answers again', async (context) => {
     const scene = runningScene();
     const { page } = await shown(context, scene);
     await page.route('**/tony/api/**', (route) => route.abort('connectionrefused'));
@@ -167,7 +167,7 @@ describe('the job’s page', () => {
     await expect.poll(() => banner.textContent(), PATIENT).toBe('');
   });
 
-  test('says for how long the ApplicationMaster has not answered, and goes on when it answers again', async (context) => {
+  test('shows for how long the ApplicationMaster has not answered, and recovers when it answers again', async (context) => {
     const { page } = await shown(context, runningScene());
     // Neither answered nor refused, as with a stopped process.
     await page.route('**/tony/api/**', () => undefined);
@@ -177,14 +177,14 @@ describe('the job’s page', () => {
     await expect.poll(() => banner.textContent(), PATIENT).toBe('');
   });
 
-  test('is not led astray when its address leads elsewhere', async (context) => {
+  test('follows no redirect to another site, and reports it', async (context) => {
     const { page, complaints } = await shown(context, runningScene());
     await page.route('**/tony/api/job', (route) => route.fulfill({ status: 302, headers: { Location: 'http://elsewhere.example.com/' } }));
     await expect.poll(() => page.locator('.banner').innerText(), PATIENT).toContain('leads elsewhere by now');
     expect(complaints.filter((complaint) => complaint.startsWith('asked elsewhere'))).toEqual([]);
   });
 
-  test('shows logs as text: without colours, the end first, more on request', async (context) => {
+  test('shows logs as plain text without colours, starting at the end, and more on request', async (context) => {
     const scene = runningScene();
     const long = Array.from({ length: 20_000 }, (_, line) => `line ${line}`).join('\n');
     const { page } = await shown(context, { ...scene, logs: { ...scene.logs, 'worker:0/stdout': long } }, '#logs/worker:0/stderr');
@@ -203,7 +203,7 @@ describe('the job’s page', () => {
     await expect.poll(() => page.url()).toMatch(/#logs\/master\/tony\.log$/);
   });
 
-  test('has 200 tasks, and tells how quick it is with them', async (context) => {
+  test('shows, filters and sorts 200 tasks, and prints the time it takes', async (context) => {
     const { page } = await shown(context, largeScene(), '#tasks');
     await expect.poll(() => page.locator('tr.task').count()).toBe(200);
     const search = page.getByLabel('Filter');
@@ -225,7 +225,7 @@ describe('the job’s page', () => {
 });
 
 test.for(['overview', 'charts', 'resources', 'tasks', 'timeline', 'logs/worker:0/stderr', 'events', 'configuration'])(
-  'whatever a job names itself and prints stays text in %s',
+  'the section %s shows hostile names and output as text',
   async (section, context) => {
     const { page, complaints } = await shown(context, hostileScene(), `#${section}`);
     await expect.poll(() => page.locator('#panel').innerText()).not.toContain('Reading');
@@ -239,8 +239,8 @@ test.for(['overview', 'charts', 'resources', 'tasks', 'timeline', 'logs/worker:0
   },
 );
 
-describe('by keyboard alone', () => {
-  test('everything is reached, is seen to be reached, and lets go again', async (context) => {
+describe('the job’s page, by keyboard alone,', () => {
+  test('moves a visible focus through all controls', async (context) => {
     const { page } = await shown(context, failedScene(), '#tasks');
     const focused = () => page.evaluate<[string, boolean]>(FOCUSED);
     await page.keyboard.press('Tab');
@@ -263,7 +263,7 @@ describe('by keyboard alone', () => {
     expect(seen.filter((name) => ['Overview', 'Charts', 'Logs'].includes(name))).toEqual([]);
   });
 
-  test('tabs are chosen by arrow keys', async (context) => {
+  test('selects tabs with the arrow keys', async (context) => {
     const { page } = await shown(context, runningScene());
     await page.getByRole('tab', { name: 'Overview' }).focus();
     for (const [key, section] of [
@@ -282,7 +282,7 @@ describe('by keyboard alone', () => {
     await expect.poll(() => page.locator('[role=tab][aria-selected=true]').getAttribute('id')).toBe('tab-configuration');
   });
 
-  test('headings, labels and names are there for those who listen', async (context) => {
+  test('gives screen readers a heading and a name for every control', async (context) => {
     const { page } = await shown(context, runningScene());
     for (const section of SECTIONS) {
       await page.goto(page.url().replace(/(#.*)?$/, `#${section}`));
@@ -293,7 +293,7 @@ describe('by keyboard alone', () => {
   });
 });
 
-test.for(['light', 'dark'] as const)('fits a phone and a desk, %s', { timeout: 500_000 }, async (colorScheme, context) => {
+test.for(['light', 'dark'] as const)('the page fits narrow and wide screens, %s', { timeout: 500_000 }, async (colorScheme, context) => {
   const browser = await openBrowser(context);
   const scenes: Readonly<Record<string, [Scene, readonly string[]]>> = {
     running: [runningScene(), SECTIONS],
@@ -320,7 +320,7 @@ test.for(['light', 'dark'] as const)('fits a phone and a desk, %s', { timeout: 5
   }
 });
 
-test('is light: its weight, and its first paint with a fast and a slow processor', { timeout: 500_000 }, async (context) => {
+test('the job’s page weighs less than 70 kB, and paints on a fast and on a slow processor', { timeout: 500_000 }, async (context) => {
   const weight = [...ASSETS].filter(([name]) => /^(job|page)-/.test(name)).reduce((sum, [, { gzip }]) => sum + gzip.length, 0);
   console.log(`the page weighs ${(weight / 1000).toFixed(1)} kB compressed`);
   expect(weight).toBeLessThan(70_000);

@@ -85,7 +85,7 @@ const WAYS = [
 const hex = (text: string): string => Buffer.from(text).toString('hex');
 
 for (const [way, passes] of WAYS) {
-  test(`requests come through by ${way} as the page made them`, async (context) => {
+  test(`requests by ${way} arrive as the page made them`, async (context) => {
     const page = await openPage(context, passes);
     const text = 'hi €\n x';
     expect(await evaluate(page, `asFetch('data/a?b=1', { method: 'POST', body: ${JSON.stringify(text)} })`)).toEqual({
@@ -107,7 +107,7 @@ for (const [way, passes] of WAYS) {
     ]);
   });
 
-  test(`XMLHttpRequest behaves by ${way} as it does without`, async (context) => {
+  test(`XMLHttpRequest behaves by ${way} as it does without the tunnel`, async (context) => {
     const page = await openPage(context, passes);
     const url = new URL('data/x', page.url()).href;
     const sent = await evaluate(page, `asXhr('data/x#part', 'né', { headers: { 'Content-Type': 'application/json', 'X-Other': '1' } })`);
@@ -135,7 +135,7 @@ for (const [way, passes] of WAYS) {
     expect(await evaluate(page, `asXhr('data/x', null, { method: 'GET' })`)).toMatchObject({ method: 'GET', url: '/data/x', status: 200 });
   });
 
-  test(`what the page gives up ends by ${way} as well`, async (context) => {
+  test(`requests that the page aborts also end by ${way}`, async (context) => {
     const page = await openPage(context, passes);
     // Aborted while the request is packed (reading a Blob's bytes is asynchronous), and while the response is pending.
     for (const moment of ['0', 'new Promise((resolve) => setTimeout(resolve, 500))']) {

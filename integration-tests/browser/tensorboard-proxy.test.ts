@@ -121,7 +121,7 @@ async function visitTabs(page: Page): Promise<void> {
   }
 }
 
-test('TensorBoard is whole behind a gateway that refuses POST', async (context: TestContext) => {
+test('TensorBoard works behind a gateway that rejects POST', async (context: TestContext) => {
   const browser = await openBrowser(context);
   const { web } = await site(BEHIND_GATEWAY);
   const { url, asked } = await gateway(web, { passes: ['PUT', 'HEAD'] });
@@ -134,7 +134,7 @@ test('TensorBoard is whole behind a gateway that refuses POST', async (context: 
   expect(asked.filter((each) => /^GET .*tunnel(\/|$)/.test(each))).toEqual([]);
 });
 
-test('and behind one that refuses PUT and long addresses as well', async (context: TestContext) => {
+test('TensorBoard works behind a gateway that rejects POST, PUT and long URLs', async (context: TestContext) => {
   const browser = await openBrowser(context);
   const { web } = await site(BEHIND_GATEWAY);
   const { url, asked } = await gateway(web, { passes: [], longest: 8000 });
@@ -147,7 +147,7 @@ test('and behind one that refuses PUT and long addresses as well', async (contex
   expect(asked.filter((each) => each.startsWith('PUT'))).toEqual([`PUT ${new URL(url).pathname}tony/tunnel/probe`]);
 });
 
-test('the printed address lets in who has its token, and leads to TensorBoard and to the job', async (context: TestContext) => {
+test('the printed URL with its token opens TensorBoard and the job’s page', async (context: TestContext) => {
   const browser = await openBrowser(context);
   const { web } = await site({ kind: 'token', token: 'correct-horse-battery' });
   const { page, troubles } = await openPage(browser);
@@ -172,7 +172,7 @@ test('the printed address lets in who has its token, and leads to TensorBoard an
   expect(fresh.troubles).toEqual([]);
 });
 
-test('a gateway that leaves the slash away is put right', async (context: TestContext) => {
+test('the page adds the trailing slash that a gateway drops', async (context: TestContext) => {
   const browser = await openBrowser(context);
   const { web } = await site(BEHIND_GATEWAY);
   const { url } = await gateway(web, { passes: ['PUT'] });

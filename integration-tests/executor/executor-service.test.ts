@@ -80,8 +80,8 @@ function welcomed(stream: Stream): Promise<unknown> {
   return until(() => stream.received[0]?.welcome, { describe: () => stream.received, everyMs: 5 });
 }
 
-describe("the ApplicationMaster's end of executors' streams", () => {
-  test('greets who proves its container, and hears what it says', async () => {
+describe("the ApplicationMaster's side of executor streams", () => {
+  test('welcomes an executor with a valid proof, and receives its messages', async () => {
     const { port, heard, service } = await serve();
     const stream = attach(port);
     expect(await welcomed(stream)).toMatchObject({ masterAttempt: 2, intervalMs: 500, command: 'true' });
@@ -132,7 +132,7 @@ describe("the ApplicationMaster's end of executors' streams", () => {
     ],
     ["shows another job's proof", { proof: containerProof(newSecrets().jobSecret, CONTAINER) }, status.PERMISSION_DENIED],
     ['has seen a newer master', { masterAttempt: 3 }, status.ABORTED],
-  ])('refuses who %s, and says which attempt it is', async (_, hello, code) => {
+  ])('rejects an executor that %s, and reports its own attempt', async (_, hello, code) => {
     const { port, heard } = await serve();
     const error = await attach(port, hello).ended;
     expect(error.code).toBe(code);
@@ -140,7 +140,7 @@ describe("the ApplicationMaster's end of executors' streams", () => {
     expect(heard).toEqual([]);
   });
 
-  test('lets executors try again while the job is being restored', async () => {
+  test('tells executors to retry while the job is being restored', async () => {
     const served = await serve();
     served.assignment = undefined;
     expect((await attach(served.port).ended).code).toBe(status.UNAVAILABLE);
@@ -148,7 +148,7 @@ describe("the ApplicationMaster's end of executors' streams", () => {
     await welcomed(attach(served.port));
   });
 
-  test('takes the stream of a container that is not part of the job, which can then be ordered to stop and says that it has left', async () => {
+  test('accepts the stream of a container outside the job, can stop it, and receives its confirmation', async () => {
     const served = await serve();
     served.assignment = null;
     const stream = attach(served.port, { phase: 'RUNNING', generation: 1 });
@@ -163,7 +163,7 @@ describe("the ApplicationMaster's end of executors' streams", () => {
     ]);
   });
 
-  test('speaks to the newest stream of a container; the end of an older one is no loss', async () => {
+  test('sends to the newest stream of a container, and ignores the end of an older stream', async () => {
     const { port, heard, service } = await serve();
     const older = attach(port);
     await welcomed(older);
@@ -175,7 +175,7 @@ describe("the ApplicationMaster's end of executors' streams", () => {
     expect(heard.map(({ type }) => type)).toEqual(['hello', 'hello']);
   });
 
-  test('judges an end that comes with a new stream after what was reported before it', async () => {
+  test("reports the progress in a hello before the program's end in the same hello", async () => {
     const { port, heard } = await serve();
     const exited = { generation: 1, code: 1, signal: '', stderrTail: '' };
     await welcomed(attach(port, { phase: 'ENDED', generation: 1, exited, progress: { step: 1, checkpointStep: 0, lostRank: 0 } }));
@@ -187,7 +187,7 @@ describe("the ApplicationMaster's end of executors' streams", () => {
     ]);
   });
 
-  test("takes no connection without the job's key, nor one of an older TLS", async () => {
+  test("rejects connections without the job's key or with an older TLS version", async () => {
     const { port } = await serve();
     expect((await attach(port, {}, null).ended).code).toBe(status.UNAVAILABLE);
     expect((await attach(port, {}, newSecrets()).ended).code).toBe(status.UNAVAILABLE);

@@ -43,7 +43,7 @@ async function pids(executor: TestExecutor, count: number): Promise<number[]> {
 const FAMILY = 'echo $$; sleep 1000 & echo $!; timeout 1001 sleep 1001 & echo $!; wait';
 
 describe('a task executor', () => {
-  test("runs the program with all it needs, tells of its progress and its end, and of stderr's last lines", async () => {
+  test('runs the program with its environment, and reports progress, exit code and the last lines of stderr', async () => {
     const boss = await master();
     boss.welcome = { ...boss.welcome, command: 'node program.mjs', env: { FROM_JOB: 'a "b" $c' } };
     const executor = executorOf({
@@ -103,7 +103,7 @@ describe('a task executor', () => {
     expect(await executor.exit).toEqual([0, null]);
   });
 
-  test('gives the program its socket through a shell', async () => {
+  test('passes the program its socket through a shell', async () => {
     const boss = await master();
     boss.welcome = { ...boss.welcome, command: 'cd . && (node listen.cjs) && echo done' };
     executorOf({
@@ -118,7 +118,7 @@ describe('a task executor', () => {
     expect(port).toBeGreaterThan(0);
   });
 
-  test('starts a new generation: the old program goes as a whole, and the port is a fresh one', async () => {
+  test('ends all processes of the old program and uses a new port for a new generation', async () => {
     const boss = await master();
     boss.welcome = { ...boss.welcome, command: `${FAMILY}` };
     const executor = executorOf({ master: boss });
@@ -140,7 +140,7 @@ describe('a task executor', () => {
     expect(await executor.exit).toEqual([0, null]);
   });
 
-  test.each(['running', 'stopped'])('takes a %s program with it when it is killed', async (how) => {
+  test.each(['running', 'stopped'])('takes a %s program down with it when the executor is killed', async (how) => {
     const boss = await master();
     boss.welcome = { ...boss.welcome, command: FAMILY };
     const executor = executorOf({ master: boss });
@@ -152,7 +152,7 @@ describe('a task executor', () => {
     await gone(family);
   });
 
-  test('ends at once when its container is ended, program and all', async () => {
+  test('kills its program and exits immediately on SIGTERM from YARN', async () => {
     const boss = await master();
     boss.welcome = { ...boss.welcome, command: `trap 'echo told' TERM; ${FAMILY}` };
     const executor = executorOf({ master: boss });
@@ -166,7 +166,7 @@ describe('a task executor', () => {
     expect(readFileSync(path.join(executor.logs, 'stdout'), 'utf8')).not.toContain('told');
   });
 
-  test('lets a program end gently when it is stopped', async () => {
+  test('lets the program handle SIGTERM when the ApplicationMaster stops the task', async () => {
     const boss = await master();
     boss.welcome = { ...boss.welcome, command: "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done" };
     const executor = executorOf({ master: boss });
@@ -179,7 +179,7 @@ describe('a task executor', () => {
     expect(readFileSync(stdout, 'utf8')).toBe('up\nsaved\n');
   });
 
-  test('says when the program is stopped, and what it uses', async () => {
+  test('reports the resource usage of the program and whether it is suspended', async () => {
     const boss = await master();
     boss.welcome = { ...boss.welcome, command: 'echo $$; node -e "setInterval(() => {}, 1); for (;;);"' };
     const executor = executorOf({ master: boss });
@@ -193,7 +193,7 @@ describe('a task executor', () => {
     await boss.message('heartbeat', ({ usage }) => usage?.stopped === true);
   });
 
-  test('keeps the program over a broken stream, and tells a new one what it is at', async () => {
+  test('keeps the program running when the stream breaks, and reports its state to the next ApplicationMaster', async () => {
     const boss = await master();
     boss.welcome = {
       ...boss.welcome,
@@ -218,7 +218,7 @@ describe('a task executor', () => {
     expect(await third.hello()).toMatchObject({ phase: 'ENDED', generation: 1, masterAttempt: 2, exited: { signal: 'SIGKILL' } });
   });
 
-  test('obeys a refusal, but not that of a master that is out of date', async () => {
+  test('obeys a rejection, but ignores one from an older ApplicationMaster', async () => {
     const boss = await master(2);
     boss.welcome = { ...boss.welcome, command: FAMILY };
     const executor = executorOf({ master: boss });
@@ -239,7 +239,7 @@ describe('a task executor', () => {
     await gone(family);
   });
 
-  test('kills all processes of its program when it is ordered to stop at once, and then says that it has left', async () => {
+  test('kills all processes of its program on an order to stop at once, and then confirms that it has left', async () => {
     const boss = await master();
     boss.welcome = { ...boss.welcome, command: `trap '' TERM; ${FAMILY}` };
     const executor = executorOf({ master: boss });
@@ -254,7 +254,7 @@ describe('a task executor', () => {
     await gone(family);
   });
 
-  test('ends everything when no master has been there for the length of its lease', async () => {
+  test('ends its program and itself when its lease expires without an ApplicationMaster', async () => {
     const boss = await master();
     boss.welcome = { ...boss.welcome, leaseMs: 3_000, command: FAMILY };
     const executor = executorOf({ master: boss });
@@ -269,7 +269,7 @@ describe('a task executor', () => {
     await gone(family);
   });
 
-  test("says nothing to a master without the job's certificate", async () => {
+  test("sends nothing to an ApplicationMaster without the job's certificate", async () => {
     const stranger = new TestMaster();
     await stranger.listen(newSecrets());
     onTestFinished(() => stranger.close());

@@ -69,7 +69,7 @@ async function strangers(port: number, count: number): Promise<Socket[]> {
   return sockets;
 }
 
-test('silent strangers are held up to a bound, and lock out no executor', async () => {
+test('the server limits unauthenticated connections, and they do not lock out an executor', async () => {
   const { port } = await listening({ mostUnproven: 10, graceMs: 0 });
   const before = dial(port);
   expect(await echoed(before, 1)).toBe(1);
@@ -80,14 +80,14 @@ test('silent strangers are held up to a bound, and lock out no executor', async 
   expect(await echoed(before, 3)).toBe(3);
 });
 
-test('a stranger that says nothing is turned away when its time is over', async () => {
+test('the server closes a connection that does not authenticate in time', async () => {
   const { port } = await listening({ proofMs: 50 });
   const sockets = await strangers(port, 5);
   await Promise.all(sockets.map((socket) => (socket.closed ? null : once(socket, 'close'))));
   expect(sockets.every(({ destroyed }) => destroyed)).toBe(true);
 });
 
-test('connections that may be just about to prove themselves are not closed for newer ones', async () => {
+test('the server keeps unauthenticated connections during their grace period when new ones arrive', async () => {
   const { port } = await listening({ mostUnproven: 3, graceMs: 60_000 });
   const first = await strangers(port, 3);
   const [late] = await strangers(port, 1);
@@ -95,7 +95,7 @@ test('connections that may be just about to prove themselves are not closed for 
   expect(first.map(({ closed }) => closed)).toEqual([false, false, false]);
 });
 
-test("without the job's key nobody gets past the handshake", async () => {
+test("the TLS handshake fails without the job's key", async () => {
   const { port } = await listening({});
   const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'], minVersion: 'TLSv1.3' });
   const closed = new Promise<boolean>((resolve) => socket.once('close', resolve));
@@ -108,7 +108,7 @@ test("without the job's key nobody gets past the handshake", async () => {
   expect(error.code).toMatch(/TLS|SSL/);
 });
 
-test('a producer proves itself by its token, not by a handshake that anybody can make', async () => {
+test('the token authenticates a producer; the TLS handshake alone does not', async () => {
   const opened: string[] = [];
   const server = new FeedServer({
     certificate,

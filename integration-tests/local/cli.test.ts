@@ -25,7 +25,7 @@ describe('the command line', () => {
     }
   });
 
-  test('the help of a command begins with its own options', async () => {
+  test('the help of a command lists its own options first', async () => {
     const { stdout } = await runCommand(['logs', '--help']);
     expect(stdout.indexOf('--tail')).toBeGreaterThan(0);
     expect(stdout.indexOf('--tail')).toBeLessThan(stdout.indexOf('--debug'));
@@ -62,7 +62,7 @@ describe('the command line', () => {
     [['explain', 'RM_UNREACHABEL'], 'There is no error code RM_UNREACHABEL; did you mean RM_UNREACHABLE?'],
     [['status', 'local_1_0001'], 'The local job local_1_0001'],
     [[], 'Say what to do'],
-  ])('%j is refused with exit code 2 and without a stack', async (words, sentence) => {
+  ])('rejects %j with exit code 2 and without a stack trace', async (words, sentence) => {
     const { exitCode, stdout, stderr } = await runCommand(words, { env: { HOME: await temporaryFolder() } });
     expect(stderr).toContain(`error: ${sentence}`);
     expect(stderr).not.toMatch(/^\s+at /m);
@@ -70,7 +70,7 @@ describe('the command line', () => {
     expect(exitCode).toBe(2);
   });
 
-  test('explain says what a code means, and lists all codes', async () => {
+  test('explain describes an error code, and lists all codes', async () => {
     expect(await runCommand(['explain', 'rm_unreachable'])).toMatchObject({
       exitCode: 0,
       stdout: expect.stringMatching(
@@ -81,7 +81,7 @@ describe('the command line', () => {
     expect(stdout).toMatch(/^JOB_INVALID +2 {2}job\.yaml, or a value given with --set, is /m);
   });
 
-  test('import turns the configuration of a TonY job into one that runs', async () => {
+  test('import converts the configuration of a TonY job into a job that runs', async () => {
     const folder = await temporaryFolder();
     const [from, to] = [path.join(folder, 'tony.xml'), path.join(folder, 'job.yaml')];
     const properties = {
@@ -104,14 +104,14 @@ describe('the command line', () => {
     expect((await runCommand(['logs', id, 'worker:1'], { env })).stdout).toBe('I am worker 1 --a 1\n');
   });
 
-  test('--debug shows the stack of a mistake', async () => {
+  test('--debug shows the stack trace of an error', async () => {
     const { stderr } = await runCommand(['status', 'nonsense', '--debug']);
     expect(stderr).toMatch(/^\s+at /m);
   });
 });
 
-describe('a job that cannot be submitted', () => {
-  test('job.yaml that is no mapping, is broken, or is missing', async () => {
+describe('submit explains the error', () => {
+  test('when job.yaml is not a mapping, is malformed or is missing', async () => {
     const list = await jobFile('- a\n- b\n');
     const words = (file: string): string[] => ['submit', '--conf', file, '--local'];
     const env = { HOME: list.folder };
@@ -127,7 +127,7 @@ describe('a job that cannot be submitted', () => {
     });
   });
 
-  test.each(['--local', '--detach'])('a source folder that is missing (%s)', async (where) => {
+  test.each(['--local', '--detach'])('when the source folder is missing (%s)', async (where) => {
     const { folder, file } = await jobFile(`${JOB}source: nowhere\n`);
     const { exitCode, stderr } = await runCommand(['submit', '--conf', file, where], {
       env: { HOME: folder, HADOOP_CONF_DIR: await emptyConfiguration() },
@@ -137,7 +137,7 @@ describe('a job that cannot be submitted', () => {
     expect((await readdir(folder)).filter((name) => name !== 'job.yaml')).toEqual([]);
   });
 
-  test('no HADOOP_CONF_DIR', async () => {
+  test('when HADOOP_CONF_DIR is not set', async () => {
     const { folder, file } = await jobFile();
     const { exitCode, stderr } = await runCommand(['submit', '--conf', file], {
       env: { HADOOP_CONF_DIR: undefined, HADOOP_HOME: undefined, HOME: folder },
@@ -146,14 +146,14 @@ describe('a job that cannot be submitted', () => {
     expect(exitCode).toBe(2);
   });
 
-  test('a local job cannot read HDFS', async () => {
+  test('when a local job reads data from HDFS', async () => {
     const { folder, file } = await jobFile(`${JOB}data: {mnist: "hdfs:///data/mnist"}\n`);
     const { exitCode, stderr } = await runCommand(['submit', '--conf', file, '--local'], { env: { HOME: folder } });
     expect(stderr).toContain('--set data.mnist=PATH');
     expect(exitCode).toBe(2);
   });
 
-  test('programs get errors as JSON', async () => {
+  test('as JSON for programs', async () => {
     const { folder, file } = await jobFile(`${JOB}source: nowhere\n`);
     const { stdout, exitCode } = await runCommand(['submit', '--conf', file, '--local', '--output', 'json'], { env: { HOME: folder } });
     expect(jsonLines(stdout).at(-1)).toMatchObject({ type: 'error', code: 'SOURCE_MISSING', hint: expect.any(String) });

@@ -95,7 +95,7 @@ function argumentsOf(shell: Shell, line: string, folder: string): string[] {
 }
 
 describe.each(SHELLS.map((shell) => [shell] as const))('%s', (shell) => {
-  test.skipIf(missing.has(shell))('commands, options, choices, files', { timeout: 120_000 }, async () => {
+  test.skipIf(missing.has(shell))('completes commands, options, choices and files', { timeout: 120_000 }, async () => {
     const at = await home();
     await writeFile(path.join(at.folder, 'job.yaml'), '');
     expect(offered(shell, 'tony-ts su', at)).toEqual(['submit']);
@@ -109,7 +109,7 @@ describe.each(SHELLS.map((shell) => [shell] as const))('%s', (shell) => {
   });
 });
 
-describe('jobs and tasks', () => {
+describe('completion of jobs and tasks', () => {
   test.each(SHELLS.filter((shell) => !missing.has(shell)))('%s', { timeout: 120_000 }, async (shell) => {
     const local = await home();
     await writeFile(
@@ -128,7 +128,7 @@ describe('jobs and tasks', () => {
   });
 });
 
-test('a person presses TAB in bash', async () => {
+test('TAB completes words in an interactive bash', async () => {
   const at = await home();
   const terminal = openTerminal(['bash', '--norc', '--noprofile', '-i'], { columns: 100, env: at.env, cwd: at.folder });
   await terminal.sees(/[#$] /);
@@ -145,8 +145,8 @@ test('a person presses TAB in bash', async () => {
   await terminal.sees(/prune {2}\(.+\)/);
 });
 
-describe('a cluster that is away', () => {
-  test('that refuses, and that never answers: what is here is offered, nothing is said', async () => {
+describe('completion without a reachable cluster', () => {
+  test('offers local jobs silently when the cluster refuses connections or never answers', async () => {
     const at = await home();
     await writeFile(
       path.join(at.folder, 'job.yaml'),

@@ -46,7 +46,7 @@ const CASES: readonly CorrectnessCase[] = [
 ];
 
 describe.each([2, 3])('%i ranks', (ranks) => {
-  test('train what one rank with as many times the batch trains, uneven last batches included', { timeout: 300_000 }, async () => {
+  test('train the same weights as one rank with the whole batch, even with uneven last batches', { timeout: 300_000 }, async () => {
     const results = await runGang(ranks, CASES, { node: path.join(runtime.tree, 'bin', 'node'), env: environment() });
     for (const [index, [first, ...others]] of results.entries()) {
       const given = CASES[index] as CorrectnessCase;
@@ -61,7 +61,7 @@ describe.each([2, 3])('%i ranks', (ranks) => {
   });
 });
 
-test('10,000 steps leave no tensor behind, alone and together', { timeout: 300_000 }, async () => {
+test('10,000 steps leak no tensor, with one rank and with two', { timeout: 300_000 }, async () => {
   const run = { net: 'dense', optimizer: 'adam', examples: 80, epochs: 2000, alone: false } as const;
   for (const ranks of [1, 2]) {
     const node = path.join(runtime.tree, 'bin', 'node');
@@ -168,7 +168,7 @@ async function trainThrough(name: string, deaths: Readonly<Record<number, Death>
   }
 }
 
-describe('whoever dies at whichever step', () => {
+describe('training in which ranks die', () => {
   let undisturbed: { steps: number; hash: string }[];
   beforeAll(async () => {
     undisturbed = await trainThrough('undisturbed', {});
@@ -195,7 +195,7 @@ describe('whoever dies at whichever step', () => {
       name: 'at the very first and the very last step',
       deaths: { 1: { rank: 1, step: 1, where: 'within' }, 2: { rank: 2, step: 20, where: 'between' } },
     },
-  ])('training ends with the very bits of an undisturbed run: $name', { timeout: 240_000 }, async ({ name, deaths }) => {
+  ])('ends with exactly the weights of an undisturbed run: $name', { timeout: 240_000 }, async ({ name, deaths }) => {
     expect(new Set(undisturbed.map(({ hash }) => hash)).size).toBe(1);
     expect(undisturbed[0]?.steps).toBe(20);
     expect(await trainThrough(name.replaceAll(' ', '-'), deaths)).toEqual(undisturbed);

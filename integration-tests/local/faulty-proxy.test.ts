@@ -40,7 +40,7 @@ function dial(): Client {
   return client;
 }
 
-test('carries both ways, and an end behind the last byte', async () => {
+test('the proxy carries both directions, and the end after the last byte', async () => {
   const client = dial();
   client.socket.end('x'.repeat(1_000_000));
   await once(client.socket, 'close');
@@ -48,7 +48,7 @@ test('carries both ways, and an end behind the last byte', async () => {
   await until(() => proxy.open === 0, { describe: 'the link is forgotten' });
 });
 
-test('cut resets what is open and takes new connections', async () => {
+test('cut resets open connections and accepts new ones', async () => {
   const client = dial();
   await until(() => proxy.open === 1, { describe: 'one link' });
   proxy.cut();
@@ -68,7 +68,7 @@ test('refuse resets new connections until restore', async () => {
   await until(() => again.received === 'hello', { describe: 'the echo' });
 });
 
-test('held answers come after restore, or never after a cut', async () => {
+test('the proxy delivers held answers after restore, and drops them after cut', async () => {
   const client = dial();
   proxy.hold('answer');
   client.socket.write('one');

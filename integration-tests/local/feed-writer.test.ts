@@ -49,7 +49,7 @@ function newWriter(
   return writer;
 }
 
-it('sends what was written before it had numbers in messages that the job can take', async () => {
+it('splits records written before their sequence numbers are known into messages that the job accepts', async () => {
   const { feeds, address } = await openFeeds();
   const writer = newWriter('p', async () => address);
   const sizes = [...Array.from({ length: 200 }, () => 4096), MAXIMUM_RECORD_BYTES, 1];
@@ -74,7 +74,7 @@ it('sends what was written before it had numbers in messages that the job can ta
   expect(lengths).toEqual(sizes);
 });
 
-it('sends nothing while there is no room, on one connection, and everything when there is', async () => {
+it('waits on one connection while the feed has no room, and then sends everything', async () => {
   const { feeds, address } = await openFeeds();
   const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
   for (let index = 0; index < 15; index++) {
@@ -113,7 +113,7 @@ it('sends nothing while there is no room, on one connection, and everything when
   expect(reads).toBe(1);
 });
 
-it('can be closed while it looks for the job', async () => {
+it('closes while it is still looking for the job', async () => {
   const { address } = await openFeeds();
   let found = (_address: FeedAddress): void => {};
   const writer = newWriter('p', () => new Promise((resolve) => (found = resolve)));
@@ -122,7 +122,7 @@ it('can be closed while it looks for the job', async () => {
   await closing;
 });
 
-it('takes texts, typed arrays and buffers, and refuses other values without harm to the records around them', async () => {
+it('accepts texts, typed arrays and buffers, and rejects other values without damage to the neighbouring records', async () => {
   const { feeds, address } = await openFeeds();
   const writer = newWriter('p', async () => address);
   const reused = new Uint8Array([1, 2]);

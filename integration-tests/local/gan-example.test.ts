@@ -49,7 +49,7 @@ async function run(killed: boolean): Promise<Outcome> {
   return { lines, events };
 }
 
-test('a GAN whose worker is killed ends with the very weights and state of an undisturbed run', { timeout: 800_000 }, async () => {
+test('a GAN whose worker is killed ends with exactly the weights and state of an undisturbed run', { timeout: 800_000 }, async () => {
   const undisturbed = await run(false);
   const radius = Number(/points: ([\d.]+)/.exec(undisturbed.lines[0] ?? '')?.[1]);
   // The points of the training data have a radius of 1.

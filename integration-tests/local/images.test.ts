@@ -9,7 +9,7 @@ import { images } from '../../training/data/sources/sources.ts';
 import { programEnvironment } from '../../training/process/program-environment.ts';
 import { ROOT } from '../command.ts';
 
-test('images of all kinds are decoded, resized, labelled by their folders, and read from Examples', async () => {
+test('the image functions decode and resize all formats, label images by folder, and read them from Examples', async () => {
   const runtime = await ensureRuntime((line) => console.log(line));
   const { PATH, HOME } = process.env;
   const env = programEnvironment(path.join(ROOT, 'dist', 'container'), runtime.tree, { PATH, HOME });
@@ -20,6 +20,6 @@ test('images of all kinds are decoded, resized, labelled by their folders, and r
   expect(lines.length).toBeGreaterThan(8);
 }, 600_000);
 
-test('where the backend has no decoder, that is said at once', () => {
+test('image functions throw immediately when the backend has no decoder', () => {
   expect(() => images(tf, 'flowers/*')).toThrow(/the backend .* cannot decode images/);
 });

@@ -7,7 +7,7 @@ import { tfRecordFile } from '../../training/data/testing/files.ts';
 import { runCommand } from '../command.ts';
 import { jsonLines, temporaryFolder, until } from '../harness.ts';
 
-test("what a rank has copied to its container outlives its program's restart, and does not outlive the job", async () => {
+test('the local copies of a rank survive a restart of its program, and are removed with the job', async () => {
   const folder = await temporaryFolder();
   const root = path.join(folder, 'root');
   const data = path.join(folder, 'data');

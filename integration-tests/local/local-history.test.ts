@@ -16,7 +16,7 @@ import { jsonLines, temporaryFolder, until } from '../harness.ts';
 
 const JOB = "name: nap\nframework: none\nruntime: system\nroles: {worker: {command: 'echo awake; sleep 600'}}\n";
 
-test('a job of this machine prints where its pages are, and leaves a history', async () => {
+test('a detached local job prints the URL of its pages, and leaves a history', async () => {
   const folder = await temporaryFolder();
   const file = path.join(folder, 'job.yaml');
   await writeFile(file, JOB);
@@ -64,7 +64,7 @@ test('a job of this machine prints where its pages are, and leaves a history', a
   });
 });
 
-test('a job that is followed prints where its pages are', async () => {
+test('a followed local job prints the URL of its pages', async () => {
   const folder = await temporaryFolder();
   const file = path.join(folder, 'job.yaml');
   await writeFile(file, JOB);
@@ -75,7 +75,7 @@ test('a job that is followed prints where its pages are', async () => {
   expect((await command.result).stdout.match(/^pages: /gm)).toHaveLength(1);
 });
 
-test('tensorboard shows the curves of a job that has ended, and leaves nothing behind', { timeout: 400_000 }, async () => {
+test('tensorboard shows the curves of an ended job, and leaves no files or processes behind', { timeout: 400_000 }, async () => {
   const folder = await temporaryFolder();
   const id = 'local_1700000000000_0001';
   const history = path.join(folder, 'local', 'history', id);
@@ -111,7 +111,7 @@ test('tensorboard shows the curves of a job that has ended, and leaves nothing b
   expect((await promisify(execFile)('find', [folder, '-name', 'tony-ts-history-*'])).stdout).toBe('');
 });
 
-test('a cluster with Kerberos is refused: nobody is taken at their word there', async () => {
+test('history serve rejects --auth simple on a cluster with Kerberos', async () => {
   const folder = await temporaryFolder();
   const property = (name: string, value: string): string => `<property><name>${name}</name><value>${value}</value></property>`;
   const xml = `<configuration>${property('fs.defaultFS', 'hdfs://127.0.0.1:1')}${property('hadoop.security.authentication', 'kerberos')}</configuration>`;

@@ -146,7 +146,7 @@ async function succeeds(job: Job): Promise<JobStatus> {
 }
 
 describe('a job on this machine', () => {
-  test('runs to its end, and leaves its history and no process', async () => {
+  test('runs to its end, and leaves its history and no processes', async () => {
     const job = await startJob();
     await bothRun(job, 1);
     const status = await job.status();
@@ -157,7 +157,7 @@ describe('a job on this machine', () => {
     expect(readdirSync(job.paths.job).sort()).toEqual(['containers', 'job.json', 'master.pid']);
   });
 
-  test('a program that fails is started again, all of its generation with it', async () => {
+  test('restarts the whole gang in a new generation when a program fails', async () => {
     const job = await startJob({ fail: ['worker-1'] });
     await bothRun(job, 2);
     const final = await succeeds(job);
@@ -165,7 +165,7 @@ describe('a job on this machine', () => {
     expect(final.tasks.map(({ failures }) => failures)).toEqual([0, 1]);
   });
 
-  test('a program that may not fail ends the job, with its last words', async () => {
+  test('fails with the program’s last lines when a program without restarts fails', async () => {
     const job = await startJob({
       fail: ['worker-1'],
       attached: true,
@@ -186,7 +186,7 @@ describe('a job on this machine', () => {
     ['an executor is stopped', 'executor', 'SIGSTOP'],
     ['a program is killed', 'program', 'SIGKILL'],
     ['a program is stopped', 'program', 'SIGSTOP'],
-  ] as const)('when %s, the job goes on in a new generation', async (_, who, signal) => {
+  ] as const)('continues in a new generation when %s', async (_, who, signal) => {
     // Detects silence soon, but not so soon that a busy machine counts as dead.
     const heartbeat = signal === 'SIGSTOP' ? 'heartbeat: {interval: 300ms, missed: 10}\n' : '';
     const job = await startJob({ yaml: `${heartbeat}roles: {worker: {instances: 2, ranked: true}}` });
@@ -202,7 +202,7 @@ describe('a job on this machine', () => {
     expect(final.generations).toBe(2);
   });
 
-  test('an evaluator is started again alone', async () => {
+  test('restarts a failed evaluator without a new generation', async () => {
     const job = await startJob({ yaml: 'roles: {worker: {instances: 1, ranked: true}, evaluator: {instances: 1}}' });
     const worker = await job.pid('worker-0', 1);
     const file = readdirSync(job.out).find((name) => name.startsWith('evaluator-0-')) ?? '';
@@ -222,7 +222,7 @@ describe('a job on this machine', () => {
     expect((await succeeds(job)).generations).toBe(1);
   });
 
-  test('when the ApplicationMaster is killed, a second attempt goes on with the very programs', async () => {
+  test('keeps its programs when the ApplicationMaster is killed and a second attempt takes over', async () => {
     const job = await startJob();
     const programs = await bothRun(job, 1);
     const before = await job.status();
@@ -247,7 +247,7 @@ describe('a job on this machine', () => {
     ]);
   });
 
-  test('when the ApplicationMaster of a followed job is killed, its client starts the second attempt', async () => {
+  test('gets its second attempt from the client that follows it when the ApplicationMaster is killed', async () => {
     const { command, ...job } = await startJob({ attached: true });
     const programs = await bothRun(job, 1);
     const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;
@@ -258,7 +258,7 @@ describe('a job on this machine', () => {
     expect((await command.result).exitCode).toBe(0);
   });
 
-  test('what died beside the ApplicationMaster is replaced by the second attempt', async () => {
+  test('starts a new generation in the second attempt when an executor died with the ApplicationMaster', async () => {
     const job = await startJob();
     const programs = await bothRun(job, 1);
     const executor = await job.executor('worker', 0);
@@ -272,7 +272,7 @@ describe('a job on this machine', () => {
     expect((await succeeds(job)).generations).toBe(2);
   });
 
-  test('is killed with all that belongs to it', async () => {
+  test('ends with all of its processes when it is killed', async () => {
     const job = await startJob();
     const programs = await bothRun(job, 1);
     const { pid } = JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number };
@@ -282,7 +282,7 @@ describe('a job on this machine', () => {
     expect(programs.filter(isAlive)).toEqual([]);
   });
 
-  test('no secret of it is to be seen: not in arguments, environments, logs, job.json or history; files with secrets are private', async () => {
+  test('keeps secrets out of arguments, environments, logs, job.json and history, and its files with secrets private', async () => {
     const job = await startJob();
     await bothRun(job, 1);
     const file = path.join(job.paths.work(job.paths.masterContainer(1)), 'credentials');

@@ -90,18 +90,18 @@ describe.each(NODE_MAJORS)('Node %i', (major) => {
     ['an ES module', 'train.mjs', MODULE],
     ['a CommonJS script', 'train.cjs', COMMON_JS],
   ])('%s', (_kind, name, program) => {
-    it("uses the runtime's TensorFlow.js when it has none", async () => {
+    it("uses the runtime's TensorFlow.js when it has none of its own", async () => {
       await files(source, { [name]: program });
       expect(await run(name)).toBe('cache/12 true true cache/12');
     });
 
-    it('uses its own TensorFlow.js, and so does everything else in the process', async () => {
+    it('uses its own TensorFlow.js throughout the process', async () => {
       await files(source, { [name]: program });
       await files(container, tfjs('source'));
       expect(await run(name)).toBe('source true true cache/12');
     });
 
-    it('uses its own tfjs-node, but not one whose addon could not be built', async () => {
+    it('uses its own tfjs-node only if the addon of that package was built', async () => {
       await files(source, { [name]: program });
       await files(container, { ...tfjs('source'), ...tfjsNode('source', true) });
       expect(await run(name)).toBe('source true true source');
@@ -109,7 +109,7 @@ describe.each(NODE_MAJORS)('Node %i', (major) => {
       expect(await run(name)).toBe('source true true cache/12');
     });
 
-    it('finds its packages from where it lies, not from where it was started', async () => {
+    it('resolves packages from its own folder, not from the working directory', async () => {
       await files(source, { [`deep/${name}`]: program });
       await files(container, tfjs('source/deep'));
       expect(await run(path.join('source', 'deep', name), { cwd: container })).toBe('source/deep true true cache/12');
@@ -125,7 +125,7 @@ describe.each(NODE_MAJORS)('Node %i', (major) => {
       expect(await run('main.mjs')).toBe('cache/12 true true cache/12');
     });
 
-    it("leave Node's own words to what cannot be found, and modules of Node alone", async () => {
+    it("keep Node's error messages for missing modules, and do not affect Node's own modules", async () => {
       await files(source, {
         'main.mjs': `
         import { createRequire } from 'node:module';

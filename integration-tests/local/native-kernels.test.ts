@@ -16,7 +16,7 @@ beforeAll(async () => {
 }, 600_000);
 
 it.each(['optimizer', 'gradient', 'window', 'fit'])(
-  'what programs compute by native kernels is what TensorFlow.js computes: %s',
+  'native kernels and TensorFlow.js compute the same results: %s',
   async (name) => {
     const { PATH, HOME } = process.env;
     const env = programEnvironment(BUNDLES, runtime.tree, { PATH, HOME });

@@ -7,7 +7,7 @@ import { ROOT } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
 
 /** The first command that a new user runs: `npm run quickstart`. */
-test('trains MNIST on this machine with two workers to 98 % and better, and says where everything is', async () => {
+test('the quickstart trains MNIST to at least 98 % with two local workers, and prints where the results are', async () => {
   const root = await temporaryFolder();
   const { stdout } = await promisify(execFile)(process.execPath, [path.join(ROOT, 'tools', 'quickstart.mjs')], {
     cwd: ROOT,

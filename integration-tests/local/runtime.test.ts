@@ -70,14 +70,14 @@ describe.each(NODE_MAJORS)('Node %i', (major) => {
 });
 
 describe('the runtime', () => {
-  it('is found again at once', async () => {
+  it('is found again without another build', async () => {
     const lines: string[] = [];
     expect(await ensureRuntime((line) => lines.push(line))).toEqual(runtime);
     expect(await findRuntime()).toEqual(runtime);
     expect(lines).toEqual([]);
   });
 
-  it('is the same unpacked by the tools of a node, through a link, without anything of this machine', async () => {
+  it('works in an empty environment when tar unpacks it and a link leads to it', async () => {
     const root = await folder();
     await mkdir(path.join(root, 'unpacked'));
     await promisify(execFile)('bash', ['-ec', 'set -o pipefail; gzip -dc "$0" | tar -C unpacked -xf -', runtime.archive], { cwd: root });
@@ -90,7 +90,7 @@ describe('the runtime', () => {
     expect(stdout).toBe('tensorflow 6\n');
   });
 
-  it('holds nothing from this machine, and no second flavour of tfjs-node', async () => {
+  it('contains only the expected TensorFlow.js packages', async () => {
     expect((await readdir(path.join(runtime.tree, 'node_modules', '@tensorflow'))).sort()).toEqual(
       [
         'tfjs',
@@ -106,7 +106,7 @@ describe('the runtime', () => {
     );
   });
 
-  it('is brought whole or not at all: a build that was killed leaves nothing that looks finished', async () => {
+  it('does not exist after a build that was killed', async () => {
     const root = await folder();
     const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
     // In its own process group, because a terminal or a shutdown ends a whole process group.
@@ -127,7 +127,7 @@ describe('the runtime', () => {
     });
   });
 
-  it('is refused with a sentence where nothing can be written', async () => {
+  it('fails to build with a clear message in a folder that is not writable', async () => {
     const root = await folder();
     await writeFile(path.join(root, 'cache'), 'a file, and no folder');
     const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
@@ -137,7 +137,7 @@ describe('the runtime', () => {
     });
   });
 
-  it('is not begun when a program is missing: all that lack are named', async () => {
+  it('reports all missing tools before it starts a build', async () => {
     const root = await folder();
     await writeFile(path.join(root, 'npm'), '#!/bin/sh\n', { mode: 0o755 });
     const env = { HOME: root, PATH: root, CXX: 'no-such-compiler' };

@@ -26,7 +26,7 @@ interface Row {
   readonly task: string;
 }
 
-test('six configurations on two tasks: a task that is killed loses the trial that it was at', async () => {
+test('a sweep of six configurations on two tasks repeats only the current trial of a killed task', async () => {
   const folder = await temporaryFolder();
   const source = path.join(folder, 'sweep');
   const begun = path.join(folder, 'begun');

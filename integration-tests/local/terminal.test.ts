@@ -51,8 +51,8 @@ async function ended(terminal: PseudoTerminal, exitCode: number): Promise<string
   return terminal.text();
 }
 
-describe.each([80, 200])('%d columns', (columns) => {
-  test('a job is followed to its end: the last table stays, and what it came to stands below', async () => {
+describe.each([80, 200])('in %d columns', (columns) => {
+  test('submit follows a job to its end, and leaves the last table and the result on the screen', async () => {
     const place = await job(`echo "working on something that has a name which is rather long"; ${UNTIL_GATE}`);
     const terminal = terminalCommand(submit(place), { columns, env: place.env });
     await terminal.sees(/worker:1\s+running/);
@@ -66,7 +66,7 @@ describe.each([80, 200])('%d columns', (columns) => {
     );
   });
 
-  test('a job that fails: the first failing task and its last lines', async () => {
+  test('submit and the other commands show the first failing task of a failed job and its last lines', async () => {
     const why = 'the learning rate is far too large for this net, and so the loss has become infinite after three steps';
     const place = await job(`if [ $TONY_INDEX = 1 ]; then echo "${why}" >&2; exit 3; fi; sleep 60`);
     const terminal = terminalCommand(submit(place), { columns, env: place.env });
@@ -107,7 +107,7 @@ describe.each([80, 200])('%d columns', (columns) => {
     expect(await ended(list, 2)).toMatch(/^error: HADOOP_CONF_DIR is not set.*\nhint: /m);
   });
 
-  test('init asks, and Ctrl-C at a question writes nothing', async () => {
+  test('init asks questions, and Ctrl-C at a question writes no files', async () => {
     const folder = await temporaryFolder();
     const terminal = terminalCommand(['init', folder], { columns });
     await terminal.sees(/Name of the job \[.*\]: /);
@@ -120,7 +120,7 @@ describe.each([80, 200])('%d columns', (columns) => {
     expect((await readdir(folder)).sort()).toEqual(['.tonyignore', 'job.yaml', 'train.ts']);
   });
 
-  test('--help of every command', async () => {
+  test('--help of every command fits the terminal', async () => {
     const paths = everyPath(describeCommandLine());
     expect(paths.length).toBeGreaterThan(20);
     for (let at = 0; at < paths.length; at += 4) {
@@ -135,7 +135,7 @@ describe.each([80, 200])('%d columns', (columns) => {
     }
   });
 
-  test('logs of several tasks are told apart by colour, and stand below each other', async () => {
+  test('logs of several tasks differ in colour and are aligned', async () => {
     const place = await job(
       `for i in 1 2 3; do echo "step $i of many, with a loss that is smaller than that of the step before it, and so on"; done; ${UNTIL_GATE}`,
       '{worker: {instances: 11}}',
@@ -161,7 +161,7 @@ describe.each([80, 200])('%d columns', (columns) => {
   });
 });
 
-test('Ctrl-C asks: going on, and killing the job', { timeout: 120_000 }, async () => {
+test('Ctrl-C asks whether to continue or to kill the job', { timeout: 120_000 }, async () => {
   const place = await job(UNTIL_GATE);
   const terminal = terminalCommand(submit(place), { columns: 80, env: place.env });
   await terminal.sees(/worker:1\s+running/);
@@ -181,7 +181,7 @@ test('Ctrl-C asks: going on, and killing the job', { timeout: 120_000 }, async (
   expect((await runCommand(['status', id], { env: place.env })).stdout).toContain(`${id} KILLED`);
 });
 
-test('Ctrl-C ends logs -f, and not the job', { timeout: 120_000 }, async () => {
+test('Ctrl-C ends logs -f, but not the job', { timeout: 120_000 }, async () => {
   const place = await job(`echo begun; ${UNTIL_GATE}`);
   const { stdout } = await runCommand([...submit(place), '--detach'], { env: place.env });
   const id = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
@@ -194,7 +194,7 @@ test('Ctrl-C ends logs -f, and not the job', { timeout: 120_000 }, async () => {
   expect(await runCommand(['attach', id], { env: place.env })).toMatchObject({ exitCode: 0 });
 });
 
-test('NO_COLOR takes the colours away, and a dumb terminal gets plain lines', { timeout: 120_000 }, async () => {
+test('NO_COLOR disables colours, and a dumb terminal gets plain lines', { timeout: 120_000 }, async () => {
   const place = await job('echo hello');
   const coloured = terminalCommand(submit(place), { columns: 80, env: place.env });
   await ended(coloured, 0);

@@ -6,7 +6,7 @@ import type { JobStatus } from '../../conf/status.ts';
 import { ROOT, runCommand } from '../command.ts';
 import { jsonLines, temporaryFolder } from '../harness.ts';
 
-test('two workers learn from two lists of names to tell names apart that are in neither', async () => {
+test('two workers learn to classify names from two lists, including names that are in neither', async () => {
   const root = await temporaryFolder();
   const words = ['submit', '--local', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'text', 'job.yaml')];
   const { exitCode, stdout, stderr } = await runCommand(words, { env: { TONY_LOCAL_DIR: root }, timeoutMs: 390_000 });

@@ -8,12 +8,12 @@ function curveOf(steps: readonly number[]): Curve {
   return curve;
 }
 
-test('a short curve is whole', () => {
+test('a short curve keeps all points', () => {
   expect(curveOf([1, 2, 5]).points(MAXIMUM_POINTS)).toEqual({ steps: [1, 2, 5], times: [1.5, 2.5, 5.5], values: [2, 4, 10] });
   expect(new Curve().points(10)).toEqual({ steps: [], times: [], values: [] });
 });
 
-test('a long one is thinned evenly, with its first and its newest point', () => {
+test('a long curve is thinned evenly and keeps its first and its newest point', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 6000 }), fc.integer({ min: 2, max: MAXIMUM_POINTS }), (length, maximum) => {
       const { steps } = curveOf(Array.from({ length }, (_, step) => step)).points(maximum);
@@ -28,7 +28,7 @@ test('a long one is thinned evenly, with its first and its newest point', () => 
   );
 });
 
-test('steps ascend whatever comes, and what was said last holds', () => {
+test('steps ascend for any input, and the latest value of a step wins', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(40), { minLength: 1, maxLength: 200 }), (steps) => {
       const curve = new Curve();
@@ -45,7 +45,7 @@ test('steps ascend whatever comes, and what was said last holds', () => {
   );
 });
 
-test('a restart drops what it supersedes, of a thinned curve too', () => {
+test('a restart drops the points that it supersedes, even from a thinned curve', () => {
   const curve = curveOf(Array.from({ length: 3000 }, (_, step) => step));
   expect(curve.dropFrom(5000)).toBe(false);
   expect(curve.dropFrom(1000)).toBe(true);
@@ -58,7 +58,7 @@ test('a restart drops what it supersedes, of a thinned curve too', () => {
   expect(curve.points(10).steps).toEqual([]);
 });
 
-test('what JSON has no word for is null', () => {
+test('values that JSON cannot represent become null', () => {
   const curve = new Curve();
   [Number.NaN, Number.POSITIVE_INFINITY, 1].forEach((value, step) => {
     curve.add(step, 0, value);

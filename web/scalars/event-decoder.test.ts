@@ -24,7 +24,7 @@ test.each([
     7,
   ],
   [
-    'its content as bytes, without metadata',
+    'a tensor with its content as bytes and without metadata',
     '2100000000000000017becf60900002040fc54d94110082a140a120a046c6f7373420a080112002204cdcccc3dd5d3bd20',
     { tag: 'loss', number: 0.1, form: 'tensor', plugin: null },
     8,
@@ -36,19 +36,19 @@ test.each([
     9,
   ],
   [
-    'a negative whole number',
+    'a negative integer',
     '3a000000000000001295eae20900002040fc54d94110092a2d0a2b0a046c6f7373421008091200520afbffffffffffffffff014a110a0d0a077363616c61727312020800200108ddc21d',
     { tag: 'loss', number: -5, form: 'tensor', plugin: 'scalars' },
     9,
   ],
   [
-    'a half',
+    'a half-precision float',
     '3200000000000000241956ec0900002040fc54d94110092a250a230a046c6f73734208081312006a02807c4a110a0d0a077363616c6172731202080020018c26e779',
     { tag: 'loss', number: 1.5, form: 'tensor', plugin: 'scalars' },
     9,
   ],
   [
-    'a vector, which is no number',
+    'a vector, which has no scalar value',
     '3c00000000000000c8b7a3520900002040fc54d94110092a2f0a2d0a046c6f73734212080112041202080222080000c03f000000404a110a0d0a077363616c617273120208002001bb1fb3d6',
     { tag: 'loss', number: null, form: 'tensor', plugin: 'scalars' },
     9,
@@ -60,7 +60,7 @@ test.each([
     9,
   ],
   [
-    'a simple value that is no number',
+    'a simple value that is NaN',
     '1a00000000000000129bd82d0900002040fc54d941100a2a0d0a0b0a046c6f7373150000c07f105360e9',
     { tag: 'loss', number: Number.NaN, form: 'simple', plugin: null },
     10,
@@ -69,7 +69,7 @@ test.each([
   expect(golden(hex)).toEqual({ wallTime: 1_700_000_000.5, step, fileVersion: null, isStart: false, values: [value] });
 });
 
-test('reads what says where a file and a run begin', () => {
+test('reads the events that mark the start of a file and of a run', () => {
   expect(golden('1800000000000000a37f4b220900002040fc54d9411a0d627261696e2e4576656e743a322b353110')).toMatchObject({
     fileVersion: 'brain.Event:2',
     values: [],
@@ -77,7 +77,7 @@ test('reads what says where a file and a run begin', () => {
   expect(golden('100000000000000095fbfe180900002040fc54d94110ac023a020801b94512a3')).toMatchObject({ step: 300, isStart: true });
 });
 
-test('reads what `training` writes', () => {
+test('reads the events that `training` writes', () => {
   const tags = fc.array(fc.record({ tag: fc.string({ unit: 'grapheme', maxLength: 30 }), value: fc.float() }), { maxLength: 6 });
   fc.assert(
     fc.property(fc.double({ min: 0, max: 4e9, noNaN: true }), fc.nat(2 ** 48), tags, (wallTime, step, scalars) => {
@@ -92,7 +92,7 @@ test('reads what `training` writes', () => {
   expect(decodeRecord(encodeRestart(5, 2 ** 40))).toMatchObject({ step: 2 ** 40, isStart: true });
 });
 
-test('bytes that are no event are refused as such, not otherwise', () => {
+test('rejects bytes that are not an event with DATA_INVALID and no other error', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
       try {

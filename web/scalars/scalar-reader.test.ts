@@ -34,7 +34,7 @@ async function write(run: string, name: string, ...records: Buffer[]): Promise<v
 const loss = (step: number, value: number = step): Buffer => encodeScalars(1000 + step, step, [{ tag: 'loss', value }]);
 const stepsOf = (charts: ScalarCharts): number[][] => charts.runs.flatMap(({ scalars }) => scalars.map(({ steps }) => [...steps]));
 
-test('the runs are the folders with event files', async () => {
+test('every folder with event files is a run', async () => {
   await write('.', '1', encodeFileVersion(1), loss(1));
   await write('train/deep', '1', encodeFileVersion(1), loss(2), loss(3));
   await write(
@@ -58,13 +58,13 @@ test('the runs are the folders with event files', async () => {
   expect(runs[2]?.scalars[0]).toEqual({ tag: 'loss', steps: [2, 3], times: [1002, 1003], values: [2, 3] });
 });
 
-test('a folder that is not there yet has no curves', async () => {
+test('a folder that does not exist yet has no curves', async () => {
   const scalars = new ScalarReader({ storage: new FileStorage(), dir: fileUri(`${folder}/none`), log: pino({ level: 'silent' }) });
   expect(await scalars.charts()).toEqual({ runs: [], message: '' });
   scalars.close();
 });
 
-test('only what is new is read, and a record once it is whole', async () => {
+test('the reader reads only new bytes, and each record once it is complete', async () => {
   const opened: (number | undefined)[] = [];
   class Watched extends FileStorage {
     override open(uri: string, range?: { offset?: number; length?: number }): ReturnType<Storage['open']> {
@@ -84,7 +84,7 @@ test('only what is new is read, and a record once it is whole', async () => {
   expect(opened).toEqual([0, encodeFileVersion(1).length + 2 * loss(1).length + 10, 0]);
 });
 
-test('a restarted run supersedes what it had written after its checkpoint', async () => {
+test('a restarted run replaces the points that it wrote after its checkpoint', async () => {
   await write('train', '1', encodeFileVersion(1), ...[1, 2, 3, 4].map((step) => loss(step)));
   await write('train', '2', encodeFileVersion(1), encodeRestart(1, 3), loss(3, 30));
   await write('unsaid', '1', encodeFileVersion(1), ...[1, 2, 3, 4].map((step) => loss(step)));
@@ -96,7 +96,7 @@ test('a restarted run supersedes what it had written after its checkpoint', asyn
   ]);
 });
 
-test('damage is passed over with a word about it', async () => {
+test('the reader skips damaged records and reports their number', async () => {
   const bad = loss(2);
   bad[20] = (bad[20] as number) ^ 1;
   const worse = loss(4);
@@ -108,7 +108,7 @@ test('damage is passed over with a word about it', async () => {
   expect(message).toBe('2 damaged records were passed over.');
 });
 
-test('storage that is away is said, and what was read stays', async () => {
+test('the reader reports unreachable storage and keeps the points it has read', async () => {
   let away = false;
   class Flaky extends FileStorage {
     override list(uri: string): ReturnType<Storage['list']> {
@@ -124,7 +124,7 @@ test('storage that is away is said, and what was read stays', async () => {
     .toEqual({ runs: before.runs, message: 'The summaries cannot be read at the moment: nobody there' });
 });
 
-test('more curves than are drawn are cut, and it is said', async () => {
+test('the reader limits the number of curves and reports the limit', async () => {
   const many = Array.from({ length: 450 }, (_, at) => ({ tag: `t${at}`, value: at }));
   await write('train', '1', ...[1, 2, 3].map((step) => encodeScalars(1, step, many)));
   const { runs, message } = await open().charts();
@@ -133,14 +133,14 @@ test('more curves than are drawn are cut, and it is said', async () => {
   expect(message).toBe('There are more curves than the 400 that are drawn here; TensorBoard shows all.');
 });
 
-test('a tag that is too long to be shown is not held', async () => {
+test('the reader drops curves whose tag is too long', async () => {
   const values = ['a'.repeat(1024), 'b'.repeat(1025), 'c'.repeat(500_000)].map((tag) => ({ tag, value: 1 }));
   await write('.', '1', encodeFileVersion(1), ...values.map((value) => encodeScalars(5, 1, [value])));
   const { runs } = await open().charts();
   expect(runs.map(({ scalars }) => scalars.map(({ tag }) => tag.length))).toEqual([[1024]]);
 });
 
-test('nobody is held up while a long file is read', async () => {
+test('the reader yields to other work every few milliseconds while it reads a long file', async () => {
   const values = Array.from({ length: 10 }, (_, at) => ({ tag: `metric/${at}`, value: at / 7 }));
   await write('train', '1', encodeFileVersion(1), ...Array.from({ length: 20_000 }, (_, step) => encodeScalars(step, step, values)));
   // Each reading of the clock advances it by 1 ms.

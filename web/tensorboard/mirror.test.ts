@@ -59,7 +59,7 @@ const copied = (name: string): Promise<string> => readFile(path.join(root, 'copy
 const EVENTS = 'train/events.out.tfevents.1';
 
 describe('a mirror', () => {
-  test('copies new files whole and of grown ones what is new', async () => {
+  test('copies new files completely, and only the new bytes of grown files', async () => {
     const mirror = mirrorOf();
     await writeFile(source(EVENTS), 'a'.repeat(1_000));
     expect(await mirror.refresh()).toBe(true);
@@ -73,7 +73,7 @@ describe('a mirror', () => {
     expect(replaced).toBe(0);
   });
 
-  test('takes a file that was put in the place of another, and grew, for what it is', async () => {
+  test('copies grown, replaced and truncated files correctly', async () => {
     const mirror = mirrorOf();
     await writeFile(source(EVENTS), 'one');
     await mirror.refresh();
@@ -90,7 +90,7 @@ describe('a mirror', () => {
     expect([await copied(EVENTS), replaced]).toEqual(['some', 2]);
   });
 
-  test('drops what is gone, and its folders; a folder may become a file', async () => {
+  test('removes deleted files and folders, and replaces a folder by a file', async () => {
     const mirror = mirrorOf();
     await writeFile(source(EVENTS), 'x');
     await writeFile(source('events.out.tfevents.2'), 'y');
@@ -106,7 +106,7 @@ describe('a mirror', () => {
     expect(await readdir(path.join(root, 'copy'))).toEqual([]);
   });
 
-  test('leaves its folder for no name', async () => {
+  test('writes no file outside its folder, whatever the name', async () => {
     const mirror = mirrorOf();
     await writeFile(source('tfevents'), 'x');
     storage.strangeNames = ['..', '../../escaped.tfevents', '/etc/tfevents', '', '.', 'a\0b'];
@@ -115,7 +115,7 @@ describe('a mirror', () => {
     expect(await readdir(path.join(root, 'copy'))).toEqual(['tfevents']);
   });
 
-  test('keeps what it has while the storage is away, and says so', async () => {
+  test('keeps its files and reports the problem while the storage is unreachable', async () => {
     const mirror = mirrorOf();
     await writeFile(source(EVENTS), 'x');
     await mirror.refresh();
@@ -128,12 +128,12 @@ describe('a mirror', () => {
     expect(mirror.trouble).toBe('');
   });
 
-  test('waits for a folder that is not there yet', async () => {
+  test('accepts a source folder that does not exist yet', async () => {
     await rm(source('.'), { recursive: true });
     expect(await mirrorOf().refresh()).toBe(true);
   });
 
-  test('keeps to its disk space: what it has stays, then the newest', async () => {
+  test('respects its limit on disk space and keeps the files it has already copied', async () => {
     const mirror = mirrorOf({ bytes: 25 });
     await writeFile(source('tfevents.old'), 'o'.repeat(10));
     await mirror.refresh();
@@ -145,7 +145,7 @@ describe('a mirror', () => {
     expect(mirror.trouble).toMatch(/^The summaries are larger than/);
   });
 
-  test('leaves what is large and holds no events, and what is not finished', async () => {
+  test('skips large files without events, hidden files and unfinished files', async () => {
     const mirror = mirrorOf({ otherBytes: 5 });
     await writeFile(source('weights.bin'), 'x'.repeat(6));
     await writeFile(source('labels.tsv'), 'x');
@@ -155,14 +155,14 @@ describe('a mirror', () => {
     expect(await readdir(path.join(root, 'copy'))).toEqual(['labels.tsv']);
   });
 
-  test('looks at so many files and no more', async () => {
+  test('limits the number of files and reports the limit', async () => {
     for (let n = 0; n < 5; n++) await writeFile(source(`tfevents.${n}`), 'x');
     const mirror = mirrorOf({ files: 3 });
     await mirror.refresh();
     expect(mirror.trouble).toBe('Only the first 3 files of the summaries are shown.');
   });
 
-  test('copies what is there, says so, goes on by itself, and ends', async () => {
+  test('copies existing files first, then follows changes on its own until it is closed', async () => {
     await writeFile(source(EVENTS), 'x');
     const mirror = mirrorOf();
     mirror.start();

@@ -27,7 +27,7 @@ async function pathWith(programs: Readonly<Record<string, string>>): Promise<{ P
   return { PATH: `relative:/nowhere:${path.join(folder, 'bin')}` };
 }
 
-test('the newest that answers comes first, each version once', async () => {
+test('lists each working Python version once, the newest first', async () => {
   const environment = await pathWith({
     python3: 'echo 3.10 x86_64 cpython',
     'python3.9': 'echo 3.9 x86_64 cpython',
@@ -43,7 +43,7 @@ test('the newest that answers comes first, each version once', async () => {
   ]);
 });
 
-test('a sentence says why none fits', async () => {
+test('explains why no Python fits', async () => {
   expect(await findPythons(packages, { PATH: '/nowhere' })).toBe('TensorBoard needs Python 3.9 to 3.11 on the PATH.');
   expect(await findPythons(packages, await pathWith({ python3: 'echo 3.6 x86_64 cpython' }))).toMatch(
     /on the PATH; .*\/python3 is 3\.6\.$/,
@@ -52,7 +52,7 @@ test('a sentence says why none fits', async () => {
   expect(await findPythons(packages, await pathWith({ python3: 'echo 3.11 x86_64 pypy' }))).toMatch(/is pypy/);
 });
 
-test('the one that is named is the only one asked', async () => {
+test('tries only the Python that is named explicitly', async () => {
   const environment = await pathWith({ 'python3.11': 'echo 3.11 x86_64 cpython', mine: 'echo 3.9 x86_64 cpython' });
   const found = await findPythons(packages, environment, 'mine');
   expect(typeof found === 'string' ? found : found.map(({ version }) => version)).toEqual(['3.9']);

@@ -21,7 +21,7 @@ async function serve(): Promise<{ port: number; refused: Promise<string> }> {
   return { port: (server.address() as AddressInfo).port, refused };
 }
 
-test('who has the key is served, encrypted and with forward secrecy', async () => {
+test('a client with the key gets an encrypted connection with forward secrecy', async () => {
   const { port } = await serve();
   const socket = dialTls({ host: '127.0.0.1', port, ringKey });
   await once(socket, 'secureConnect');
@@ -31,7 +31,7 @@ test('who has the key is served, encrypted and with forward secrecy', async () =
   await once(socket, 'close');
 });
 
-test('another key is refused on both sides', async () => {
+test('both sides reject a wrong key', async () => {
   const { port, refused } = await serve();
   const socket = dialTls({ host: '127.0.0.1', port, ringKey: Buffer.alloc(32, 8) });
   const [error] = await once(socket, 'error');
@@ -39,7 +39,7 @@ test('another key is refused on both sides', async () => {
   expect(await refused).toMatch(/bad record mac/);
 });
 
-test('plain HTTP is refused', async () => {
+test('the server rejects plain HTTP', async () => {
   const { port, refused } = await serve();
   const socket = net.connect({ host: '127.0.0.1', port });
   socket.write('GET / HTTP/1.1\r\n\r\n');
@@ -48,7 +48,7 @@ test('plain HTTP is refused', async () => {
   if (!socket.closed) await once(socket, 'close');
 });
 
-test('a dial to where nobody listens fails', async () => {
+test('a connection to a port without a listener fails', async () => {
   const [error] = await once(dialTls({ ...NOBODY, ringKey }), 'error');
   expect(error).toMatchObject({ code: 'ECONNREFUSED' });
 });

@@ -9,7 +9,7 @@ describe('smoothing', () => {
     expect(smoothed([1, 2], 0.6)).toEqual([expect.closeTo(1, 12), expect.closeTo((0.6 * 0.4 * 1 + 0.4 * 2) / (1 - 0.36), 12)]);
   });
 
-  test('leaves gaps where they are, and stays between the lowest and the highest', () => {
+  test('preserves gaps, and stays between the lowest and the highest value', () => {
     const values = fc.array(fc.option(fc.double({ min: -1e6, max: 1e6, noNaN: true })), { maxLength: 50 });
     fc.assert(
       fc.property(values, fc.double({ min: 0, max: 0.99, noNaN: true }), (given, weight) => {
@@ -26,7 +26,7 @@ describe('smoothing', () => {
   });
 });
 
-test('steps that were trained again replace those before', () => {
+test('repeated steps replace the earlier ones', () => {
   const run = { name: '.', scalars: [{ tag: 'loss', steps: [1, 2, 3, 4, 3, 5], times: [1, 2, 3, 4, 5, 6], values: [9, 8, 7, 6, 5, 4] }] };
   expect(curvesByTag({ runs: [run], message: '' })[0]?.curves).toEqual([
     { run: '.', steps: [1, 2, 3, 5], times: [1, 2, 5, 6], values: [9, 8, 5, 4] },
@@ -47,11 +47,11 @@ test('loss comes first, then throughput, then the rest by name', () => {
   ]);
 });
 
-test('a log scale has no place for zero and less', () => {
+test('a log scale omits zero and negative values', () => {
   expect(positive([1, 0, -2, null, 0.5])).toEqual([1, null, null, null, 0.5]);
 });
 
-test('the nearest of ever greater places', () => {
+test('nearest finds the closest of ascending positions', () => {
   expect([-5, 0, 4, 6, 100].map((x) => nearest([0, 5, 10], x))).toEqual([0, 0, 1, 1, 2]);
   expect(nearest([], 3)).toBe(-1);
 });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { formatAgo, formatCount, formatElapsed, formatMark, formatMetric, formatNumberOf, formatSpan, spoken } from './format.ts';
 import { timeMarks } from './time-steps.ts';
 
-test('figures as a person reads them', () => {
+test('numbers are formatted for reading', () => {
   expect(formatCount(12_345_678)).toBe('12,345,678');
   expect([formatNumberOf(1, 'task'), formatNumberOf(0, 'task'), formatNumberOf(3, 'task', 1200)]).toEqual([
     '1 task',
@@ -17,7 +17,7 @@ test('figures as a person reads them', () => {
   expect(formatMetric('loss', null)).toBe('NaN');
 });
 
-test('times as precise as they can be used', () => {
+test('durations and times are rounded to a useful precision', () => {
   expect([-5, 0, 999, 61_500, 3_660_000].map(formatElapsed)).toEqual(['0 s', '0 s', '0 s', '1 min 1 s', '1 h 1 min']);
   expect([12, 140, 8_449, 61_500].map(formatSpan)).toEqual(['0 s', '100 ms', '8.4 s', '1 min 1 s']);
   expect([400, 2_300].map(formatAgo)).toEqual(['now', '2 s ago']);
@@ -25,12 +25,12 @@ test('times as precise as they can be used', () => {
   expect([1, 60, 86_400].map((step) => formatMark(noon, step))).toEqual(['12:05:09', '12:05', '11-21']);
 });
 
-test('names in words', () => {
+test('names of metrics become words', () => {
   expect(spoken('train/examplesPerSecond')).toBe('train examples per second');
   expect(spoken('val_acc')).toBe('val acc');
 });
 
-test('marks of an axis are round and few', () => {
+test('the marks of a time axis are round and few', () => {
   expect(timeMarks(12.4, 7)).toEqual([0, 2, 4, 6, 8, 10, 12]);
   expect(timeMarks(0.3, 7)).toEqual([0, 0.1, 0.2, 0.3]);
   expect(timeMarks(5_700, 3)).toEqual([0, 3_600]);

@@ -9,6 +9,6 @@ test.each([
   ['\tindented\x00\x08', '\tindented'],
   ['left \u202eright', 'left right'],
   ['\x1b]8;;http://example.com\x1b\\link\x1b]8;;\x1b\\', 'link'],
-])('%j reads %j', (text, plain) => {
+])('the plain text of %j is %j', (text, plain) => {
   expect(plainText(text)).toBe(plain);
 });

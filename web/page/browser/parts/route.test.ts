@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
 import { formatRoute, parseRoute } from './route.ts';
 
-test('an address names a section and what it shows first', () => {
+test('the URL fragment names a section and its parameters', () => {
   expect(formatRoute('logs', 'worker:0', 'stderr')).toBe('#logs/worker:0/stderr');
   expect(parseRoute('#logs/worker:0/stderr')).toEqual({ section: 'logs', rest: ['worker:0', 'stderr'] });
   expect(parseRoute('#tasks')).toEqual({ section: 'tasks', rest: [] });
   expect(parseRoute(formatRoute('tasks', 'a/b #%'))).toEqual({ section: 'tasks', rest: ['a/b #%'] });
 });
 
-test.each(['', '#', '#nothing', '#tasks%', '#__proto__'])('%j names none', (hash) => {
+test.each(['', '#', '#nothing', '#tasks%', '#__proto__'])('%j names no section', (hash) => {
   expect(parseRoute(hash)).toBeNull();
 });
 
-test('what is no escape is taken as it stands', () => {
+test('an invalid percent escape stays as it is', () => {
   expect(parseRoute('#tasks/100%')).toEqual({ section: 'tasks', rest: ['100%'] });
 });

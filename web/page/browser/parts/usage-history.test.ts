@@ -16,7 +16,7 @@ function sample(at: number, memory: Readonly<Record<string, number>>): UsageSamp
 
 const SAMPLES = [sample(1, { 'worker:0': 10, 'worker:1': 30, 'ps:0': 5 }), sample(2, { 'worker:1': 40 })];
 
-test('a line for each task, with gaps where it was not there', () => {
+test('each task has one line, with gaps where it has no sample', () => {
   expect(usageLines(SAMPLES, 'memory', 'tasks', '')).toEqual([
     { name: 'ps:0', values: [5, null] },
     { name: 'worker:0', values: [10, null] },
@@ -25,7 +25,7 @@ test('a line for each task, with gaps where it was not there', () => {
   expect(usageLines(SAMPLES, 'gpu', 'tasks', '')).toEqual([{ name: 'worker:0', values: [50, null] }]);
 });
 
-test('a line for each role', () => {
+test('each role has one line', () => {
   expect(usageLines(SAMPLES, 'memory', 'mean', 'worker')).toEqual([{ name: 'worker', values: [20, 40] }]);
   expect(usageLines(SAMPLES, 'memory', 'highest', 'worker')).toEqual([{ name: 'worker', values: [30, 40] }]);
   expect(usageLines(SAMPLES, 'memory', 'sum', '')).toEqual([
@@ -35,7 +35,7 @@ test('a line for each role', () => {
   expect(usageLines(SAMPLES, 'memory', 'mean', 'worker:1')).toEqual([{ name: 'worker:1', values: [30, 40] }]);
 });
 
-test('moments are kept once, and thinned when there are many; the newest stay', () => {
+test('duplicate samples are dropped, and old samples are thinned while the newest stay', () => {
   const known = withSamples([], [sample(1, {}), sample(2, {})]);
   expect(withSamples(known, [sample(2, {})])).toBe(known);
   let samples: readonly UsageSample[] = [];

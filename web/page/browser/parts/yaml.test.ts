@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { toYaml } from './yaml.ts';
 
-test('reads as a person would have written it', () => {
+test('the YAML looks as if written by hand', () => {
   const job = {
     name: 'mnist',
     tags: [],
@@ -67,18 +67,18 @@ test.each([
   '?',
   'a, b]',
   'No',
-])('%j is read back as it was', (text) => {
+])('a parser reads %j back unchanged', (text) => {
   expect(parse(toYaml({ text, list: [text], [text]: 1 }))).toEqual({ text, list: [text], [text]: 1 });
 });
 
-test('every text of three characters that mean something to YAML is read back, as a value and as a key', () => {
+test('a parser reads every text of three special characters back, as a value and as a key', () => {
   const marks = [...'A0 :#-?,[{"\'&*!|>%@=~\\\n\t\r\0\x7f\x85\xa0é\u2028\ufeff', '\ud800'];
   const texts = marks.flatMap((a) => marks.flatMap((b) => marks.map((c) => `${a}${b}${c}`)));
   const values = texts.map((text) => ({ [text]: text }));
   expect(parse(toYaml(values))).toEqual(values);
 });
 
-test('a parser reads any JSON value back', () => {
+test('a parser reads any JSON value back unchanged', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 4 }), (value) => {
       // -0 is 0 in YAML's core schema, as in JSON.

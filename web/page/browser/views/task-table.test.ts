@@ -11,7 +11,7 @@ const TASKS = [
 const order = (key: Parameters<typeof sorted>[1]['key'], descending = false) =>
   sorted(TASKS, { key, descending }).map(({ index }) => index);
 
-test('sorted by any column, those without a value last', () => {
+test('any column sorts the tasks, with missing values last', () => {
   expect(order('step')).toEqual([1, 2, 0]);
   expect(order('step', true)).toEqual([0, 2, 1]);
   expect(order('node')).toEqual([1, 0, 2]);
@@ -20,7 +20,7 @@ test('sorted by any column, those without a value last', () => {
   expect(order('state')).toEqual([1, 2, 0]);
 });
 
-test('found by what the row shows', () => {
+test('the filter finds tasks by the text of their row', () => {
   const found = (filter: string) => TASKS.filter((task) => matches(task, filter)).map(nameOf);
   expect(found('')).toHaveLength(3);
   expect(found('FAILED')).toEqual(['worker:1']);
@@ -29,7 +29,7 @@ test('found by what the row shows', () => {
   expect(found('evaluator')).toEqual([]);
 });
 
-test('roles in the order of the job, states those first that need a look', () => {
+test('roles keep the order of the job, and states that need attention come first', () => {
   expect(byRole([...TASKS, taskStatus({ role: 'ps' })]).map(({ role, tasks }) => [role, tasks.length])).toEqual([
     ['worker', 3],
     ['ps', 1],
@@ -37,7 +37,7 @@ test('roles in the order of the job, states those first that need a look', () =>
   expect(stateCounts(TASKS).map(({ state }) => state)).toEqual(['failed', 'requested', 'running']);
 });
 
-test('the first container is no restart; a mean over all GPUs', () => {
+test('the first container does not count as a restart, and the GPU usage is the mean of all GPUs', () => {
   expect([0, 1, 3].map((attempts) => restartsOf(taskStatus({ attempts })))).toEqual([0, 0, 2]);
   const gpus = [0.5, 1].map((utilization, index) => ({ index, utilization, memoryUsedBytes: 1, memoryTotalBytes: 2 }));
   expect(gpuOf(taskStatus({ usage: { ...usage, gpus } }))).toBe(0.75);

@@ -26,7 +26,7 @@ function phases({ spans }: TaskTimeline): unknown[] {
   return spans.map(({ phase, from, to, open }) => [phase, from, to, ...(open ? ['open'] : [])]);
 }
 
-test('a new generation says why there is one', () => {
+test('a new generation shows its reason', () => {
   const again = {
     at: 500,
     event: 'generation-started',
@@ -42,14 +42,14 @@ test('a new generation says why there is one', () => {
   ]);
 });
 
-test('a lost node is named', () => {
+test('the timeline names a lost node', () => {
   const lost = { at: 600, event: 'node-lost', node: 'node1:8041', detail: '1 task of the job was there' };
   const { moments } = timelineOf([...START, lost], jobStatus({ startedAt: 50 }), 1_000);
   expect(moments.at(-1)).toEqual({ at: 600, text: 'node node1:8041 lost' });
 });
 
-describe('a task', () => {
-  test('goes from request to running, which is not over yet', () => {
+describe('the timeline of a task', () => {
+  test('has all phases from requested to running, and running is still open', () => {
     const task = worker(START);
     expect(phases(task)).toEqual([
       ['requested', 110, 200],
@@ -61,7 +61,7 @@ describe('a task', () => {
     expect(task.ends).toEqual([]);
   });
 
-  test('ends well', () => {
+  test('ends with success when the program exits with code 0', () => {
     const status = { tasks: [taskStatus({ state: 'succeeded' })], state: 'SUCCEEDED', finishedAt: 900 } as const;
     const task = worker(
       [
@@ -75,7 +75,7 @@ describe('a task', () => {
     expect(task.ends).toEqual([{ at: 800, outcome: 'succeeded', text: 'exited with code 0' }]);
   });
 
-  test('begins before it ends, also within one millisecond', () => {
+  test('orders phases before their end, even within one millisecond', () => {
     const { steps } = worker([
       ...START.slice(0, 5),
       { at: 400, event: 'program-started', generation: 1, ...FIRST },
@@ -92,7 +92,7 @@ describe('a task', () => {
     ]);
   });
 
-  test('fails, and is asked for again', () => {
+  test('shows a failure and then the request for a new container', () => {
     const task = worker([
       ...START,
       { at: 500, event: 'program-ended', exit: { code: 3, signal: null }, generation: 1, ...FIRST },
@@ -111,7 +111,7 @@ describe('a task', () => {
     expect(task.ends.map(({ outcome }) => outcome)).toEqual(['failed']);
   });
 
-  test('waits in its container while a new generation is formed', () => {
+  test('shows the wait in the container while a new generation is formed', () => {
     const task = worker([
       ...START,
       { at: 600, event: 'program-stopped', generation: 1, ...FIRST },
@@ -125,7 +125,7 @@ describe('a task', () => {
     expect(task.spans.filter(({ phase }) => phase === 'running').map(({ generation }) => generation)).toEqual([1, 2]);
   });
 
-  test('notices nothing when the ApplicationMaster is started again', () => {
+  test('continues unchanged when the ApplicationMaster restarts', () => {
     const entries = [
       ...START,
       { at: 700, event: 'master-registered' },
@@ -140,7 +140,7 @@ describe('a task', () => {
     ]);
   });
 
-  test('is stopped at the end of the job; one that was only wanted has no end', () => {
+  test('ends as stopped when the job ends, but has no end if the task never got a container', () => {
     const finished = [...START, { at: 900, event: 'job-finished', result: 'FAILED' }] as const;
     const status = { state: 'FAILED', finishedAt: 900, tasks: [taskStatus({ state: 'stopped' })] } as const;
     expect(worker(finished, status).ends).toEqual([{ at: 900, outcome: 'stopped', text: 'the job was over' }]);
@@ -150,7 +150,7 @@ describe('a task', () => {
   });
 });
 
-test('a job without events has its tasks, and a length', () => {
+test('a job without events still has tasks and a positive duration', () => {
   const { from, to, tasks } = timelineOf([], jobStatus({ startedAt: 500 }), 400);
   expect(to).toBeGreaterThan(from);
   expect(tasks).toEqual([{ task: 'worker:0', steps: [], spans: [], ends: [] }]);
