@@ -58,7 +58,7 @@ describe('a request that the cluster rejects', () => {
     expect(carol).toMatchObject({
       exitCode: 2,
       stderr: expect.stringMatching(
-        /\/user\/carol\/\.tony-ts cannot be made: hdfs:\S+\/user\/carol does not exist\.\nhint: .*-mkdir -p \/user\/carol;/,
+        /\/user\/carol\/\.tony-ts cannot be created: hdfs:\S+\/user\/carol does not exist\.\nhint: .*-mkdir -p \/user\/carol;/,
       ),
     });
   });
