@@ -138,10 +138,14 @@ queues: {gpu: {timeout: 2h, task: {memory: 2g, gpus: 1}}}`;
       mode: 'percentage',
     });
     // bob is a student; dave belongs to no group.
-    for (const user of ['alice', 'bob']) expect(await submitOther(user, 'gpu')).toMatchObject({ status: 202 });
+    const accepted = await Promise.all(['alice', 'bob'].map((user) => submitOther(user, 'gpu')));
+    expect(accepted).toMatchObject([{ status: 202 }, { status: 202 }]);
     const refused = await submitOther('dave', 'gpu');
     expect(refused).toMatchObject({ status: 400, text: expect.stringMatching(/AccessControlException: User dave .*to queue gpu/) });
-    expect(await submitOther('dave', 'default')).toMatchObject({ status: 202 });
+    const elsewhere = await submitOther('dave', 'default');
+    expect(elsewhere).toMatchObject({ status: 202 });
+    // A ResourceManager that stops before they end would recover them into a queue that no longer exists.
+    await Promise.all([...accepted, elsewhere].map(({ id }) => cluster.ended(id)));
   });
 });
 
