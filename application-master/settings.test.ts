@@ -30,7 +30,7 @@ async function settings(localised: FrozenJob, { submitted = localised, byYarn = 
   return await readSettings({ ...ENVIRONMENT, HADOOP_TOKEN_FILE_LOCATION: path.join(folder, 'tokens') }, folder);
 }
 
-test('reads the job that was submitted, and who YARN runs it for', async () => {
+test('reads the submitted job, and the user for whom YARN runs it', async () => {
   expect(await settings(JOB)).toMatchObject({
     frozen: JOB,
     attempt: 2,
@@ -38,7 +38,7 @@ test('reads the job that was submitted, and who YARN runs it for', async () => {
   });
 });
 
-test('refuses a job.json that was replaced after the submission', async () => {
+test('rejects a job.json that was replaced after the submission', async () => {
   const larger = { ...JOB, job: { ...JOB.job, roles: [workers({ instances: 50, maxInstances: 50 })] } };
   await expect(settings(larger, { submitted: JOB })).rejects.toMatchObject({
     code: 'JOB_INVALID',
@@ -46,7 +46,7 @@ test('refuses a job.json that was replaced after the submission', async () => {
   });
 });
 
-test('refuses a local job that YARN runs, where no quotas would be read', async () => {
+test('rejects a local job under YARN, where the quotas would not be read', async () => {
   const local: FrozenJob = { ...JOB, cluster: { kind: 'local', directory: '/tmp/containers' } };
   await expect(settings(local)).rejects.toMatchObject({ code: 'JOB_INVALID', message: expect.stringContaining('cluster.kind local') });
   expect((await settings(local, { byYarn: false })).frozen.cluster.kind).toBe('local');

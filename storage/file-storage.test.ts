@@ -19,7 +19,7 @@ describeStorage('file://', async () => {
   };
 });
 
-test('permissions do not depend on the umask, and nothing is left beside the file', async () => {
+test('permissions do not depend on the umask, and a write leaves no other file behind', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'storage-test-'));
   const umask = process.umask(0o077);
   try {
@@ -34,7 +34,7 @@ test('permissions do not depend on the umask, and nothing is left beside the fil
   }
 });
 
-test('a raw list has links as files', async () => {
+test('a raw list shows links as files', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'storage-test-'));
   try {
     const storage = createStorage({ hadoop: null, user: 'alice' });
@@ -47,7 +47,7 @@ test('a raw list has links as files', async () => {
   }
 });
 
-test.skipIf(process.getuid?.() === 0)('a folder that may not be written says so', async () => {
+test.skipIf(process.getuid?.() === 0)('a write into a folder without write permission fails with ACCESS_DENIED', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'storage-test-'));
   const closed = join(folder, 'closed');
   await mkdir(closed);
@@ -60,7 +60,7 @@ test.skipIf(process.getuid?.() === 0)('a folder that may not be written says so'
   }
 });
 
-test('without a cluster hdfs:// is refused with the next step', async () => {
+test('without a cluster, hdfs:// fails with a hint', async () => {
   const storage = createStorage({ hadoop: null, user: 'alice' });
   await expect(storage.read('hdfs://nn/x')).rejects.toMatchObject({
     code: 'NO_HADOOP_CONF',

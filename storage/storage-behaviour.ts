@@ -26,7 +26,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
     const text = async (uri: string): Promise<string> => (await storage.read(uri)).toString();
     const bytesOf = async (stream: Readable): Promise<Buffer> => Buffer.concat(await stream.toArray());
 
-    test('writes a file whole, with its parents, permission and times', async () => {
+    test('writes a whole file, with its parent folders, permission and times', async () => {
       const uri = joinUri(fresh(), 'a', 'b.txt');
       const before = Date.now();
       expect(await storage.stat(uri)).toBeNull();
@@ -42,7 +42,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await text(uri)).toBe('again');
     });
 
-    test('streams in, in chunks of any size, and tells the progress', async () => {
+    test('writes a stream of chunks of any size, and reports progress', async () => {
       const uri = joinUri(fresh(), 'stream');
       const chunks = [1, 0, 70_000, 1_048_576, 3_000_000, 5].map((size, index) => Buffer.alloc(size, index + 1));
       const seen: number[] = [];
@@ -70,7 +70,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       );
     });
 
-    test('leaves nothing of a write that fails, and what was there before', async () => {
+    test('leaves the previous file unchanged when a write fails, and no other file behind', async () => {
       const folder = fresh();
       const uri = joinUri(folder, 'file');
       await storage.write(uri, Buffer.from('old'));
@@ -98,7 +98,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await names(folder)).toEqual(['file']);
     });
 
-    test('where parents are not to be made, a folder that is removed during a write stays away', async () => {
+    test('does not recreate a folder that is removed during a write without makeParents', async () => {
       const folder = fresh();
       const uri = joinUri(folder, 'file');
       const options = { makeParents: false };
@@ -115,7 +115,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await storage.stat(folder)).toBeNull();
     });
 
-    test('of many exclusive writers exactly one succeeds', async () => {
+    test('lets exactly one of many exclusive writers succeed', async () => {
       const folder = fresh();
       const uri = joinUri(folder, 'final.json');
       const writers = Array.from({ length: 8 }, (_, index) => `writer ${index}`);
@@ -129,7 +129,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await names(folder)).toEqual(['final.json']);
     });
 
-    test('renames files and folders, never over something', async () => {
+    test('renames files and folders, but never over an existing one', async () => {
       const folder = fresh();
       const [a, b, c] = [joinUri(folder, 'a'), joinUri(folder, 'b'), joinUri(folder, 'deep', 'er', 'c')];
       await storage.write(a, Buffer.from('a'));
@@ -154,7 +154,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await names(to)).toEqual(['weights']);
     });
 
-    test('of two renames to one name one succeeds', async () => {
+    test('lets exactly one of concurrent renames to the same name succeed', async () => {
       const folder = fresh();
       const sources = Array.from({ length: 6 }, (_, index) => joinUri(folder, `from-${index}`));
       for (const source of sources) await storage.write(joinUri(source, 'data'), Buffer.from(source));
@@ -165,7 +165,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await names(folder)).toHaveLength(sources.length);
     });
 
-    test('lists by name, and nothing where nothing is', async () => {
+    test('lists entries by name, and returns an empty list for a missing folder', async () => {
       const folder = fresh();
       expect(await storage.list(folder)).toEqual([]);
       await storage.makeFolder(joinUri(folder, 'b'));
@@ -182,7 +182,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await storage.list(joinUri(folder, 'a', 'below'))).toEqual([]);
     });
 
-    test('a raw list has unfinished files too', async () => {
+    test('includes unfinished files in a raw list', async () => {
       const folder = fresh();
       const left = temporaryName('a');
       for (const name of ['a', left]) await storage.write(joinUri(folder, name), Buffer.from(name));
@@ -190,7 +190,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect((await storage.list(folder, { raw: true })).map(({ name }) => name)).toEqual([left, 'a']);
     });
 
-    test('removes files and folders with all in them', async () => {
+    test('removes files, and folders with their content', async () => {
       const folder = fresh();
       await storage.write(joinUri(folder, 'x', 'y', 'z'), Buffer.from('z'));
       expect(await storage.remove(joinUri(folder, 'none'))).toBe(false);
@@ -201,7 +201,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       await expect(storage.remove(root.replace(/^(\w+:\/\/[^/]*).*$/, '$1/'))).rejects.toMatchObject({ code: 'STORAGE_REFUSED' });
     });
 
-    test('removes a folder at once while others write into it', async () => {
+    test('removes a folder in one step while other processes write into it', async () => {
       const folder = fresh();
       const removed: boolean[] = [];
       let isOver = false;
@@ -229,7 +229,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await storage.stat(folder)).toBeNull();
     });
 
-    test('makes folders, and does not mind those that are there', async () => {
+    test('makes folders, and accepts existing ones', async () => {
       const folder = joinUri(fresh(), 'a', 'b');
       await storage.makeFolder(folder, 0o700);
       await storage.makeFolder(folder);
@@ -238,7 +238,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       await expect(storage.makeFolder(joinUri(folder, 'file'))).rejects.toMatchObject({ code: 'ALREADY_EXISTS' });
     });
 
-    test('says by a code what is missing or in the way', async () => {
+    test('fails with a specific code for missing files and existing names', async () => {
       const folder = fresh();
       await storage.write(joinUri(folder, 'file'), Buffer.from('x'));
       for (const uri of [joinUri(folder, 'none'), joinUri(folder, 'file', 'below'), folder]) {
@@ -254,7 +254,7 @@ export function describeStorage(kind: string, open: () => Promise<{ storage: Sto
       expect(await names(folder)).toEqual(['file']);
     });
 
-    test('a reader that stops early leaves no harm', async () => {
+    test('stays intact when a reader stops early', async () => {
       const uri = joinUri(fresh(), 'long');
       await storage.write(uri, Buffer.alloc(8_000_000, 7));
       const stream = await storage.open(uri);

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { fileUri, joinUri, nameOf, parentUri, parseUri } from './uri.ts';
 
-describe('URIs of files', () => {
-  test('are taken apart', () => {
+describe('file URIs', () => {
+  test('are parsed into scheme, authority and path', () => {
     expect(parseUri('hdfs://nn:8020/a//b/')).toEqual({ scheme: 'hdfs', authority: 'nn:8020', path: '/a/b' });
     expect(parseUri('hdfs:///a')).toEqual({ scheme: 'hdfs', authority: '', path: '/a' });
     expect(parseUri('hdfs://nn')).toEqual({ scheme: 'hdfs', authority: 'nn', path: '/' });
@@ -14,13 +14,13 @@ describe('URIs of files', () => {
   });
 
   test.each(['', '/a', 'a/b', 's3://x/y', 'hdfs', 'file://host/a', 'hdfs://nn/a/../b', 'file:///a/%2e%2e/b', 'file:///%00'])(
-    '%j is refused',
+    'are rejected when malformed: %j',
     (uri) => {
       expect(() => parseUri(uri)).toThrow();
     },
   );
 
-  test('are joined and parted', () => {
+  test('are joined and split', () => {
     expect(joinUri('hdfs://nn/a/', 'b', 'c/d')).toBe('hdfs://nn/a/b/c/d');
     expect(joinUri('file:///a', '100%')).toBe('file:///a/100%25');
     expect(parentUri('hdfs://nn/a/b')).toBe('hdfs://nn/a');
@@ -33,7 +33,7 @@ describe('URIs of files', () => {
     expect(fileUri('/')).toBe('file:///');
   });
 
-  test('joining and parting are inverse, whatever the name', () => {
+  test('joining and splitting are inverse for any name', () => {
     const name = fc
       .string({ unit: 'grapheme', minLength: 1, maxLength: 12 })
       .filter((text) => !/[/\0]/.test(text) && text !== '.' && text !== '..');

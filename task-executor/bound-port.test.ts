@@ -17,7 +17,7 @@ async function dial(port: number): Promise<string> {
   }
 }
 
-it('takes a port without answering at it, until the program that inherits it does', async () => {
+it('reserves a port without listening on it, until the program that inherits the socket does', async () => {
   const bound = await bindFreePort('127.0.0.1');
   expect(await dial(bound.port)).toBe('ECONNREFUSED');
   const program = "require('net').createServer((s) => s.end('program')).listen({ fd: 3 }, () => console.log('up'))";
@@ -31,7 +31,7 @@ it('takes a port without answering at it, until the program that inherits it doe
   expect(await dial(bound.port)).toBe('program');
 });
 
-it('lets a program that did not inherit the socket listen at the port, while another still holds it', async () => {
+it('lets a program that did not inherit the socket listen on the port while another process still holds it', async () => {
   const bound = await bindFreePort('127.0.0.1');
   onTestFinished(() => bound.close());
   const server = createServer((socket) => socket.end('beside'));
@@ -41,7 +41,7 @@ it('lets a program that did not inherit the socket listen at the port, while ano
   expect(await dial(bound.port)).toBe('beside');
 });
 
-it('gives out different ports, also where the name is none of this machine', async () => {
+it('returns different ports, also when the host name is not one of this machine', async () => {
   // A label longer than 63 letters is invalid, so no name server is queried.
   const unknown = 'x'.repeat(64);
   const ports = await Promise.all(['127.0.0.1', '127.0.0.1', unknown, '192.0.2.1'].map(bindFreePort));

@@ -25,7 +25,7 @@ const again = (masterAttempt: number, said: Said): Happening => ({ type: 'connec
 const startedOnce: Happening[] = [...welcomed, { type: 'start', generation: 3, members: [] }, { type: 'started', generation: 3, pid: 7 }];
 
 describe('the executor', () => {
-  it('starts any generation on a port that no program has had', () => {
+  it('starts each generation on an unused port', () => {
     const { state, actions } = run(startedOnce);
     expect(actions).toEqual([
       { type: 'spawn', generation: 3, members: [] },
@@ -34,7 +34,7 @@ describe('the executor', () => {
     expect(state).toMatchObject({ generation: 3, port: 100, program: { phase: 'running' } });
   });
 
-  it('answers what is said twice without doing it twice', () => {
+  it('answers repeated messages without acting twice', () => {
     const { state } = run(startedOnce);
     expect(run([{ type: 'start', generation: 3, members: [] }], state).actions).toEqual([{ type: 'say-started', generation: 3, pid: 7 }]);
     const prepared = run(
@@ -56,7 +56,7 @@ describe('the executor', () => {
     ]);
   });
 
-  it('binds for the newest generation that was asked for', () => {
+  it('binds a port for the newest requested generation', () => {
     const { state } = run(startedOnce);
     const { actions } = run(
       [
@@ -73,7 +73,7 @@ describe('the executor', () => {
     expect(actions.map(({ type }) => type)).toEqual(['kill', 'bind', 'bind', 'say-ready', 'note', 'spawn']);
   });
 
-  it('reports an end, again when asked, and stays until it is told to leave', () => {
+  it('reports an exit, again on request, and stays until it is ordered to leave', () => {
     const { state, actions } = run([exit(3, 2)], run(startedOnce).state);
     expect(actions).toMatchObject([{ type: 'say-exited', exit: { code: 2 } }]);
     expect(run([{ type: 'start', generation: 3, members: [] }], state).actions).toMatchObject([{ type: 'say-exited' }]);
@@ -83,7 +83,7 @@ describe('the executor', () => {
     ]);
   });
 
-  it('ends the program before it leaves, and does not wait for ever', () => {
+  it('ends the program before it leaves, and waits only a bounded time', () => {
     const { state, actions } = run([{ type: 'stop', reason: 'done', atOnce: false }], run(startedOnce).state);
     expect(actions).toMatchObject([{ type: 'note' }, { type: 'kill', gently: true }]);
     expect(run([exit(3, -1)], state).actions).toMatchObject([{ type: 'say-exited' }, { type: 'say-left' }, { type: 'leave', exitCode: 0 }]);
@@ -91,13 +91,13 @@ describe('the executor', () => {
     expect(step(state, { type: 'tick', now: 16_000 }).actions).toMatchObject([{ type: 'leave' }]);
   });
 
-  it('kills a program whose end was asked for while it was being started', () => {
+  it('kills a program that was ordered to end while it was being started', () => {
     const { state } = run([...welcomed, { type: 'start', generation: 1, members: [] }]);
     const { actions } = run([{ type: 'prepare', generation: 2 }, { type: 'started', generation: 1, pid: 9 }, exit(1, -1)], state);
     expect(actions.map(({ type }) => type)).toEqual(['kill', 'kill', 'bind']);
   });
 
-  it('ends everything when the lease is over, but not while a master is there', () => {
+  it('ends the program when the lease is over, but not while a master is connected', () => {
     let { state } = run(startedOnce);
     for (let now = 0; now <= 10_000; now += 500) {
       const next = step(state, { type: 'tick', now });
@@ -109,7 +109,7 @@ describe('the executor', () => {
     expect(step(state, { type: 'tick', now: 11_100 }).actions).toMatchObject([{ type: 'note' }, { type: 'kill', gently: false }]);
   });
 
-  it('counts the time in which it was stopped itself as time without a master', () => {
+  it('counts the time in which it was suspended as time without a master', () => {
     let { state } = run(startedOnce);
     state = step(state, { type: 'tick', now: 1_000 }).state;
     state = step(state, { type: 'tick', now: 9_000 }).state;
@@ -117,7 +117,7 @@ describe('the executor', () => {
     expect(step(state, { type: 'tick', now: 9_500 }).actions).toMatchObject([{ type: 'note' }, { type: 'kill' }]);
   });
 
-  it('obeys no master that is out of date', () => {
+  it('obeys no outdated master', () => {
     const said: Said = { generation: 3, phase: 'RUNNING', port: 100 };
     const { state } = run([again(2, said)], run(startedOnce).state);
     expect(run([again(1, said)], state).actions).toMatchObject([{ type: 'disconnect' }]);
@@ -125,7 +125,7 @@ describe('the executor', () => {
     expect(run([{ type: 'refused', masterAttempt: 2, reason: '' }], state).actions).toMatchObject([{ type: 'note' }, { type: 'kill' }]);
   });
 
-  it('says what has happened since the hello that is answered now', () => {
+  it('reports what has happened since the hello that the master answers', () => {
     const running = run(startedOnce).state;
     const said: Said = { generation: 3, phase: 'RUNNING', port: 100 };
     expect(run([again(2, said)], running).actions).toEqual([]);
@@ -139,7 +139,7 @@ describe('the executor', () => {
     expect(run([again(2, said)], prepared).actions).toEqual([{ type: 'say-ready', generation: 4, port: 101 }]);
   });
 
-  it('runs at most one program at a time, never two on one port, generations only rising, and nothing after it has left', () => {
+  it('runs at most one program at a time, never two on one port, in rising generations, and does nothing after it has left', () => {
     const generation = fc.integer({ min: 1, max: 5 });
     const happening = fc.oneof<fc.Arbitrary<Happening>[]>(
       fc.record({ type: fc.constant('prepare' as const), generation }),

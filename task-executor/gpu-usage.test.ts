@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { GpuUsage, parseGpus } from './gpu-usage.ts';
 
-it('reads what nvidia-smi writes', () => {
+it('parses the output of nvidia-smi', () => {
   expect(parseGpus('0, 37, 1024, 81559\n1, 0, 0, 81559\n')).toEqual([
     { index: 0, utilization: 0.37, memoryUsedBytes: 2 ** 30, memoryTotalBytes: 81_559 * 2 ** 20 },
     { index: 1, utilization: 0, memoryUsedBytes: 0, memoryTotalBytes: 81_559 * 2 ** 20 },
@@ -14,7 +14,7 @@ it('reads what nvidia-smi writes', () => {
   expect(parseGpus('')).toEqual([]);
 });
 
-it('asks in the background', async () => {
+it('queries nvidia-smi in the background', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'tony-gpu-'));
   const { PATH } = process.env;
   onTestFinished(() => {

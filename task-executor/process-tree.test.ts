@@ -7,7 +7,7 @@ import { ProcessTree, parseStat, readStat } from './process-tree.ts';
 const STAT =
   '4242 (a) b) R 17 4242 4242 0 -1 4194304 1093 0 0 0 150 50 0 0 20 0 1 0 987654 8445952 1024 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0';
 
-it('reads a stat line, whatever the program calls itself', () => {
+it("parses a stat line, whatever the program's name", () => {
   expect(parseStat(STAT)).toEqual({
     pid: 4242,
     state: 'R',
@@ -23,7 +23,7 @@ it('reads a stat line, whatever the program calls itself', () => {
   expect(readStat(0x7fffffff)).toBeNull();
 });
 
-it('counts a whole tree, also those that lead a session of their own', async () => {
+it('counts a whole process tree, including sessions of its descendants', async () => {
   const script =
     "require('child_process').spawn('sleep', ['1000'], { detached: true }).unref(); const b = Buffer.alloc(64 << 20, 1); console.log('up'); setInterval(() => b, 1000)";
   const child = spawn(process.execPath, ['-e', script], { detached: true, stdio: ['ignore', 'pipe', 'inherit'] });

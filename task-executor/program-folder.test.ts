@@ -44,7 +44,7 @@ function create(generation: number, source: string | null = path.join(container,
   });
 }
 
-it('copies files with their modes, links as they are, and empty folders', async () => {
+it('copies files with their modes, links unchanged, and empty folders', async () => {
   const folder = await create(1);
   expect(folder).toBe(path.join(container, 'program', '1'));
   expect(lstatSync(folder).isDirectory()).toBe(true);
@@ -72,7 +72,7 @@ it('shares no file with the source', async () => {
   expect(readdirSync(cache, { recursive: true }).sort()).toEqual(['dangling', 'data', 'data/empty', 'data/run.sh', 'job.yaml', 'run']);
 });
 
-it('starts each generation from a fresh copy and removes the one before', async () => {
+it('starts each generation from a fresh copy and removes the previous one', async () => {
   const first = await create(1);
   writeFileSync(path.join(first, 'state.txt'), 'x');
   const second = await create(3);
@@ -81,7 +81,7 @@ it('starts each generation from a fresh copy and removes the one before', async 
   expect(readFileSync(path.join(second, 'job.yaml'), 'utf8')).toBe('name: pristine\n');
 });
 
-it('removes a folder whose write permission a program took away', async () => {
+it('removes a folder that a program made read-only', async () => {
   const first = await create(1);
   chmodSync(path.join(first, 'data'), 0o500);
   chmodSync(first, 0o500);
@@ -89,7 +89,7 @@ it('removes a folder whose write permission a program took away', async () => {
   expect(existsSync(first)).toBe(false);
 });
 
-it('begins again where an earlier copy of the same generation was broken off', async () => {
+it('starts again when an earlier copy of the same generation was interrupted', async () => {
   await create(1);
   rmSync(path.join(container, 'program', '1', 'job.yaml'));
   expect(existsSync(path.join(await create(1), 'job.yaml'))).toBe(true);

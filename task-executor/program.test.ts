@@ -43,14 +43,14 @@ function isGone(pid: number): boolean {
   return stat === null || stat.state === 'Z';
 }
 
-it('takes what a program leaves behind with it', async () => {
+it('kills the processes that an ended program leaves behind', async () => {
   const { program, stdout } = await start('sleep 1000 & echo $!');
   expect(await (program as Program).ended).toEqual({ code: 0, signal: '', stderrTail: '' });
   const left = Number(readFileSync(stdout, 'utf8'));
   await expect.poll(() => isGone(left)).toBe(true);
 });
 
-it('kills those that left the group too', async () => {
+it('kills processes that have left the process group', async () => {
   const { program, stdout } = await start('setsid sleep 1000 & echo $!; wait');
   await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toMatch(/\d+\n/);
   const left = Number(readFileSync(stdout, 'utf8'));
@@ -74,7 +74,7 @@ it.each([
   await expect.poll(() => isGone(left)).toBe(true);
 });
 
-it('lets what a shell waits for end gently though the shell itself dies at once', async () => {
+it("lets a shell's child end gently although the shell itself dies immediately", async () => {
   const inner = `trap 'sleep 0.3; echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done`;
   const { program, stdout } = await start(`bash -c "${inner}"; true`);
   await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toBe('up\n');
@@ -83,7 +83,7 @@ it('lets what a shell waits for end gently though the shell itself dies at once'
   expect(readFileSync(stdout, 'utf8')).toBe('up\nbye\n');
 });
 
-it('kills what ignores SIGTERM when the grace period is over', async () => {
+it('kills processes that ignore SIGTERM after the grace period', async () => {
   const { program, stdout } = await start(`bash -c "trap '' TERM; echo \\$\\$; while :; do sleep 0.05; done" & wait`, { graceMs: 200 });
   await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toMatch(/\d+\n/);
   const left = Number(readFileSync(stdout, 'utf8'));
@@ -92,7 +92,7 @@ it('kills what ignores SIGTERM when the grace period is over', async () => {
   await expect.poll(() => isGone(left)).toBe(true);
 });
 
-it('wakes a stopped program to end it gently', async () => {
+it('continues a stopped program to end it gently', async () => {
   const { program, stdout } = await start("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done");
   await expect.poll(() => existsSync(stdout) && readFileSync(stdout, 'utf8')).toBe('up\n');
   process.kill(-(program as Program).pid, 'SIGSTOP');
@@ -101,12 +101,12 @@ it('wakes a stopped program to end it gently', async () => {
   expect(readFileSync(stdout, 'utf8')).toBe('up\nbye\n');
 });
 
-it('tells why a program could not be started at all', async () => {
+it('reports why a program could not be started', async () => {
   const { program } = await start('true', { folder: '/no/such/folder' });
   expect(program).toMatchObject({ code: 127, stderrTail: expect.stringContaining('/no/such/folder') });
 });
 
-it('has another guard when one is gone', async () => {
+it('starts another guard when one has died', async () => {
   const guard = new Guard(log);
   const ownGuards = (): number[] =>
     new ProcessTree(process.pid, 0).members().filter((pid) => {

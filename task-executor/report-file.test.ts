@@ -12,7 +12,7 @@ function newFile(): string {
 }
 
 describe('parseReport', () => {
-  it('takes what is a report and nothing else', () => {
+  it('accepts reports and nothing else', () => {
     expect(parseReport('{"type":"progress","step":3,"metrics":{"loss":0.5,"nan":null,"text":"x"}}')).toEqual({
       type: 'progress',
       step: 3,
@@ -32,7 +32,7 @@ describe('parseReport', () => {
 });
 
 describe('ReportFile', () => {
-  it('reads whole lines however they are cut, and tells each piece of news once', () => {
+  it('reads whole lines wherever they are cut, and returns each update once', () => {
     const file = newFile();
     const progress = new ProgressSoFar();
     const reports = new ReportFile(file, progress);
@@ -58,7 +58,7 @@ describe('ReportFile', () => {
     expect(progress.take()).toMatchObject({ checkpointStep: 9, lostRank: 3, notices: [] });
   });
 
-  it('tells with each message that training ends, and why early', () => {
+  it('repeats in each message that training ends, and why early', () => {
     const progress = new ProgressSoFar();
     progress.add({ type: 'early-end', step: 3, reason: 'enough' });
     progress.add({ type: 'last-step', step: 3 });
@@ -66,7 +66,7 @@ describe('ReportFile', () => {
     for (const message of [progress.take(), progress.all()]) expect(message).toMatchObject(expected);
   });
 
-  it('takes back that training ends when another phase of it takes steps', () => {
+  it('withdraws the end of training when another phase takes steps', () => {
     const progress = new ProgressSoFar();
     progress.add({ type: 'last-step', step: 3 });
     progress.add({ type: 'progress', step: 3 });
@@ -75,7 +75,7 @@ describe('ReportFile', () => {
     expect(progress.take()?.ending).toBeUndefined();
   });
 
-  it('passes over lines that are no reports, with one notice, and over lines without end', () => {
+  it('skips invalid lines with one notice, and lines of excessive length', () => {
     const file = newFile();
     const progress = new ProgressSoFar();
     const reports = new ReportFile(file, progress);
@@ -86,7 +86,7 @@ describe('ReportFile', () => {
     expect(progress.take()).toMatchObject({ step: 5, notices: [{ text: expect.stringContaining('no report') }] });
   });
 
-  it('makes news again of what could not be sent', () => {
+  it('returns again what could not be sent', () => {
     const progress = new ProgressSoFar();
     progress.add({ type: 'notice', message: 'first' });
     const taken = progress.take();
@@ -95,7 +95,7 @@ describe('ReportFile', () => {
     expect(progress.take()).toMatchObject({ notices: [{ text: 'first' }, { text: 'second' }] });
   });
 
-  it('replaces a notice by a newer one about the same thing', () => {
+  it('replaces a notice by a newer one on the same subject', () => {
     const progress = new ProgressSoFar();
     for (let at = 0; at < 100; at++) progress.add(parseReport(`{"type":"notice","message":"${at}","about":"storage"}`));
     const taken = progress.take();
@@ -105,7 +105,7 @@ describe('ReportFile', () => {
     expect(progress.take()?.notices).toEqual([{ text: 'written again', about: 'storage' }]);
   });
 
-  it('keeps no more metrics and notices than it may', () => {
+  it('limits the number of metrics and notices', () => {
     const progress = new ProgressSoFar();
     for (let at = 0; at < 1000; at++) {
       progress.add({ type: 'progress', step: at, metrics: { [`m${at}`]: at } });

@@ -20,7 +20,7 @@ async function open(ask: ServicesSocketOptions['ask'], below = ''): Promise<Serv
 }
 
 describe("the services' socket", () => {
-  it('passes requests on and brings answers back, in a folder that only its user may enter, however long its path is', async () => {
+  it('passes requests and answers, in a folder that only its user may enter, for any path length', async () => {
     for (const below of ['', path.join('x'.repeat(120), 'y'.repeat(120))]) {
       const { folder } = await open(
         async (service, body) => answerOf({ answer: { service, asked: JSON.parse(Buffer.from(body).toString()) } }, 'bytes'),
@@ -34,20 +34,20 @@ describe("the services' socket", () => {
     }
   });
 
-  it('lets a program ask until somebody can answer', async () => {
+  it('lets a program wait until an answer is available', async () => {
     let asked = 0;
     const { folder } = await open(async () => (++asked < 3 ? null : answerOf({ answer: 'at last' })));
     expect((await new Services(folder).ask('count', null)).answer).toBe('at last');
     expect(asked).toBe(3);
   });
 
-  it('brings refusals back as errors', async () => {
+  it('returns refusals as errors', async () => {
     const { folder } = await open(async () => answerOf({ error: { code: 'DATA_INVALID', message: 'no', hint: 'try less' } }));
     await expect(new Services(folder).ask('count', null)).rejects.toMatchObject({ code: 'DATA_INVALID', message: 'no', hint: 'try less' });
     await expect(new Services(folder).ask('count', 'x'.repeat(1_000_000))).rejects.toMatchObject({ code: 'DATA_INVALID' });
   });
 
-  it('tells the one who answers that nobody waits any more', async () => {
+  it('aborts a request when its program no longer waits', async () => {
     const steps: string[] = [];
     const { folder } = await open(async (_service, _body, signal) => {
       steps.push('asked');
@@ -63,7 +63,7 @@ describe("the services' socket", () => {
     await expect.poll(() => steps).toEqual(['asked', 'gone']);
   });
 
-  it('closes on whoever sends more than may be, or no request at all', async () => {
+  it('closes connections that send malformed or oversized requests', async () => {
     const { folder } = await open(async () => answerOf({ answer: 1 }));
     for (const bytes of [
       Buffer.alloc(8, 0xff),

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { parseMasterAddress } from './master-address.ts';
 import { parseAddress, readSettings } from './settings.ts';
 
-it('reads addresses', () => {
+it('parses addresses', () => {
   expect(parseAddress('node-1:4711')).toEqual({ host: 'node-1', port: 4711 });
   expect(parseAddress('[::1]:4711')).toEqual({ host: '::1', port: 4711 });
   expect(parseAddress('::1:4711')).toEqual({ host: '::1', port: 4711 });
@@ -10,7 +10,7 @@ it('reads addresses', () => {
     expect(() => parseAddress(text)).toThrow(expect.objectContaining({ code: 'CONTAINER_INVALID' }));
 });
 
-it('names what the container lacks', async () => {
+it('names the variable that the container lacks', async () => {
   await expect(readSettings({}, '/nowhere')).rejects.toMatchObject({
     code: 'CONTAINER_INVALID',
     message: expect.stringContaining('HADOOP_TOKEN_FILE_LOCATION'),
@@ -20,7 +20,7 @@ it('names what the container lacks', async () => {
   });
 });
 
-it("reads the master's address, whatever else stands there", () => {
+it("reads the master's address and ignores other fields", () => {
   expect(parseMasterAddress('{"host":"a","port":1,"attempt":2,"token":"x"}')).toEqual({ host: 'a', port: 1, attempt: 2 });
   expect(parseMasterAddress('{"host":"a","port":"1","attempt":2}')).toBeNull();
 });

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { lastLines, tailOf } from './stderr-tail.ts';
 
-it('keeps the last lines, whole', () => {
+it('keeps the last whole lines', () => {
   expect(lastLines(Buffer.from('a\nb\n\n'), false)).toBe('a\nb');
   expect(lastLines(Buffer.from('lf of a line\nb\n'), true)).toBe('b');
   expect(lastLines(Buffer.from('…only one'.slice(1)), true)).toBe('only one');
@@ -14,7 +14,7 @@ it('keeps the last lines, whole', () => {
   expect(lastLines(Buffer.from(lines.join('\n')), false).split('\n')).toEqual(lines.slice(80));
 });
 
-it("reads a run's own lines, no more than 4 KiB of them, and nothing where there is nothing", async () => {
+it('reads only the lines of one run, at most 4 KiB, and nothing from a missing file', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'tony-stderr-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const file = path.join(folder, 'stderr');

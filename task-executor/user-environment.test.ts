@@ -13,7 +13,7 @@ const task = {
   generation: 2,
 };
 
-it("gives the job's variables over the container's, and the task's over both; nothing of the executor's own", () => {
+it("job variables override container variables, task variables override both, and the executor's own variables are left out", () => {
   const container = { PATH: '/bin', A: 'container', HADOOP_TOKEN_FILE_LOCATION: '/secret', TONY_MASTER: 'am:1', GONE: undefined };
   expect(userEnvironment(container, { A: 'job', TONY_GENERATION: '9' }, task)).toEqual({
     PATH: '/bin',
@@ -28,10 +28,10 @@ it("gives the job's variables over the container's, and the task's over both; no
   });
 });
 
-it('gives no rank to a task that has none', () => {
+it('sets no rank for a task without a rank', () => {
   expect(userEnvironment({}, {}, { ...task, rank: null })).not.toHaveProperty('TONY_RANK');
 });
 
-it('job.yaml refuses every variable that is set for a task', () => {
+it('job.yaml reserves every variable that is set for a task', () => {
   expect([...TASK_VARIABLES].sort()).toEqual(Object.values(TASK_ENVIRONMENT).sort());
 });

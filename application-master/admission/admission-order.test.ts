@@ -114,7 +114,7 @@ class Job {
   }
 }
 
-test('no total is exceeded, and each job has its turn', async () => {
+test('admission never exceeds a total, and admits every job eventually', async () => {
   const plans = fc
     .uniqueArray(fc.integer({ min: 1, max: 9 }), { minLength: 2, maxLength: 4 })
     .chain((numbers) => fc.tuple(...numbers.map(plan)));

@@ -68,11 +68,11 @@ function judged(limits: string, others: readonly Application[] = [], more: Parti
   return judge(FROZEN, view(quotas(limits), { applications, ...more }));
 }
 
-test('a job within all limits begins', () => {
+test('admits a job that stays within all limits', () => {
   expect(judged('roles: {worker: {instances: 3, total: {gpus: 3}}}')).toEqual({ type: 'admitted' });
 });
 
-test('a job beyond a limit is refused, whatever its client has let pass', () => {
+test('refuses a job beyond a limit, even if its client let it pass', () => {
   expect(judged('roles: {worker: {instances: 2}}')).toEqual({
     type: 'refused',
     reason:
@@ -80,7 +80,7 @@ test('a job beyond a limit is refused, whatever its client has let pass', () => 
   });
 });
 
-test('of two jobs the one that was submitted first goes first', () => {
+test('admits the earlier of two competing submissions first', () => {
   const limits = 'queues: {default: {roles: {worker: {total: {gpus: 4}}}}}';
   expect(judged(limits, [application('application_100_0004')])).toEqual({
     type: 'waits',
@@ -92,7 +92,7 @@ test('of two jobs the one that was submitted first goes first', () => {
   expect(judged(`over: fail\n${limits}`, [application('application_100_0004')]).type).toBe('refused');
 });
 
-test('a job that has begun goes first, whatever the order; the own one is not in its own way', () => {
+test('a job that already has containers goes before earlier submissions; a job does not compete with itself', () => {
   const limits = 'roles: {worker: {total: {gpus: 4}}}';
   const later = 'application_100_0006';
   expect(judged(limits, [application(later, { used: { 'yarn.io/gpu': 1 } })]).type).toBe('waits');
@@ -101,12 +101,12 @@ test('a job that has begun goes first, whatever the order; the own one is not in
   expect(judged(limits, [application(OWN.id, { user: 'alice', runningContainers: 3, used: { 'yarn.io/gpu': 2 } })]).type).toBe('admitted');
 });
 
-test('a job of another queue takes nothing of a queue', () => {
+test('a job in another queue does not count towards the total of a queue', () => {
   const limits = 'queues: {default: {total: {gpus: 4}}}';
   expect(judged(limits, [application('application_100_0001', { queue: 'root.research' })])).toEqual({ type: 'admitted' });
 });
 
-test('a job that hides what it takes is counted by what the cluster says that it has', () => {
+test('counts a job with missing or incomplete tags by its usage in YARN', () => {
   const limits = 'roles: {worker: {total: {gpus: 4}}}';
   const used = { 'memory-mb': 4096, vcores: 4, 'yarn.io/gpu': 2 };
   expect(judged(limits, [application('application_100_0001', { tags: ['tony-ts'], used })]).type).toBe('waits');
@@ -124,7 +124,7 @@ test('members of a group share its total', () => {
   expect(judged(limits, [application('application_100_0001', { user: 'carol' })], { groupsOf })).toEqual({ type: 'admitted' });
 });
 
-test('a job that runs is held to the limits of time, and does not grow when it is beyond a limit that was lowered', () => {
+test('a running job gets the time limits of the site file, and must not grow when it exceeds a lowered limit', () => {
   expect(limitsFor(FROZEN, view(quotas('users: {"*": {timeout: 1h}}\nqueues: {default: {idle: 10m}}')))).toEqual({
     timeout: { ms: 3_600_000, path: 'quotas.users.*.timeout' },
     idle: { ms: 600_000, path: 'quotas.queues.default.idle' },
@@ -133,7 +133,7 @@ test('a job that runs is held to the limits of time, and does not grow when it i
   expect(limitsFor(FROZEN, view(quotas('roles: {worker: {instances: 1}}')))).toEqual({ timeout: null, idle: null, mayGrow: false });
 });
 
-test('a job whose own tags do not tell what it asks for is refused: others count by them', () => {
+test('refuses a job whose tags differ from its request, because other jobs count by the tags', () => {
   const limits = 'roles: {worker: {total: {gpus: 8}}}';
   const own = (tags: readonly string[]) => judged(limits, [application('application_100_0005', { tags, user: 'alice' })]).type;
   expect(own(['tony-ts', ...roleTags(JOB.job), 'mine'])).toBe('admitted');
@@ -142,14 +142,14 @@ test('a job whose own tags do not tell what it asks for is refused: others count
   expect(own(['tony-roles:worker:1'])).toBe('refused');
 });
 
-test('a job that is no application by which jobs are counted is refused', () => {
+test('refuses a job that YARN does not list among the applications of type TONY', () => {
   expect(judge(FROZEN, view(quotas('roles: {worker: {total: {gpus: 8}}}'), { applications: [] }))).toMatchObject({
     type: 'refused',
     reason: expect.stringContaining('does not list the job among the applications of type TONY'),
   });
 });
 
-test('a job that says to be of somebody else, or another one, is refused', () => {
+test('refuses a job.json that names another user or another application', () => {
   expect(judge({ ...FROZEN, user: 'bob' }, view(''))).toEqual({
     type: 'refused',
     reason: 'job.json is of user bob; YARN runs it for alice. Submit it with tony-ts.',
@@ -160,7 +160,7 @@ test('a job that says to be of somebody else, or another one, is refused', () =>
   });
 });
 
-test('containers beyond those that a job tells of count as tasks of every role, but for its ApplicationMaster', () => {
+test('counts untagged containers, except the ApplicationMaster, as tasks of every role', () => {
   const limits = 'roles: {worker: {total: {instances: 4}}}';
   const silent = (runningContainers: number) => judged(limits, [application('application_100_0001', { tags: [], runningContainers })]).type;
   expect(silent(2)).toBe('admitted');
@@ -171,7 +171,7 @@ test('containers beyond those that a job tells of count as tasks of every role, 
   expect(judged(limits, [application('application_100_0001', { runningContainers: 0 })]).type).toBe('waits');
 });
 
-test('a job without the final values is refused with all of them, wherever it says to be', () => {
+test('refuses a job that lacks final values, and lists all of them, whatever queue it names', () => {
   const site = 'final: {queue: research, heartbeat: {interval: 3s}, roles: {"*": {nodeLabel: a100}}}';
   expect(judge(FROZEN, view(site))).toEqual({
     type: 'refused',
@@ -185,7 +185,7 @@ test('a job without the final values is refused with all of them, wherever it sa
   expect(limitsFor(FROZEN, view(site)).mayGrow).toBe(true);
 });
 
-test('an attempt that finds containers goes on as the tags tell, and judges whatever differs from them', () => {
+test('an attempt with running containers continues under the tags, and checks every request that differs from them', () => {
   const roles = (instances: number, gpus = 1) => [
     workers({ instances, maxInstances: instances, resources: { memoryMb: 1024, vcores: 1, gpus, other: {} } }),
   ];
@@ -208,7 +208,7 @@ test('an attempt that finds containers goes on as the tags tell, and judges what
   expect(refusalOfRunning(asks({ roles: roles(4) }), view(quotas('roles: {worker: {instances: 4}}')), null)).toBeNull();
 });
 
-test('a job that is moved to another queue is judged there, in the attempt that admitted it and in the next one', () => {
+test('checks a job that moved to another queue against the new queue, in the admitting attempt and in the next one', () => {
   const moved = (limits: string, others: readonly Application[] = []) => {
     const own = { ...OWN, queue: 'root.research' };
     return view(quotas(limits), { queue: own.queue, applications: [own, ...others] });
@@ -230,7 +230,7 @@ test('a job that is moved to another queue is judged there, in the attempt that 
   expect(refusalOfRunning(FROZEN, moved('queues: {research: {instances: 1}}'), 'research')).toBeNull();
 });
 
-test('what the ApplicationMaster has by YARN counts where it is more than job.json says, rounding apart', () => {
+test("counts the ApplicationMaster's resources in YARN when they exceed job.json by more than rounding", () => {
   const limits = "users: {'*': {task: {memory: 1g}}}";
   const has = (memory: number, more: Partial<ClusterView> = {}) =>
     judged(limits, [application(OWN.id, { user: 'alice', usedByMaster: { 'memory-mb': memory, vcores: 1 } })], more);
@@ -244,7 +244,7 @@ test('what the ApplicationMaster has by YARN counts where it is more than job.js
   expect(has(4096, { minimumMemoryMb: 4096 })).toEqual({ type: 'admitted' });
 });
 
-test('a job whose ApplicationMaster YARN has rounded up by more than the smallest container still tells the truth', () => {
+test('accepts an ApplicationMaster that YARN rounded up by more than the smallest container', () => {
   // The Fair Scheduler rounds to its own increments, and the ResourceManager's smallest container may differ from the nodes' configuration.
   const rounded = application(OWN.id, { user: 'alice', usedByMaster: { 'memory-mb': 2048, vcores: 2 } });
   const total = (gpus: number) => quotas(`users: {alice: {total: {gpus: ${gpus}, memory: 5g}}}`);
@@ -259,7 +259,7 @@ test('a job whose ApplicationMaster YARN has rounded up by more than the smalles
   });
 });
 
-test('the node label of the submission is that of roles that name none', () => {
+test('roles without a node label get the node label of the submission', () => {
   const limits = 'queues: {default: {nodeLabels: [t4]}}';
   const labelled = (nodeLabel: string | null) => judged(limits, [application(OWN.id, { user: 'alice', nodeLabel })]);
   expect(labelled(null)).toEqual({ type: 'admitted' });
@@ -267,7 +267,7 @@ test('the node label of the submission is that of roles that name none', () => {
   expect(labelled('a100')).toMatchObject({ type: 'refused', reason: expect.stringContaining('node label a100 is not allowed') });
 });
 
-test('a second attempt is judged unless containers of the job live; that it had begun is no proof', () => {
+test('checks a second attempt unless containers of the job are running; an earlier start alone does not exempt it', () => {
   expect(admissionPolicy(null, 0)).toBe(judge);
   expect(admissionPolicy({ generation: asGeneration(0) }, 0)).toBe(judge);
   expect(admissionPolicy({ generation: asGeneration(1) }, 1)).toBeNull();

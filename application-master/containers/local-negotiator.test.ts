@@ -8,7 +8,7 @@ import type { Container } from '../job/events.ts';
 import { frozen, workers } from '../job/simulator/job-scenario.ts';
 import { LocalNegotiator } from './local-negotiator.ts';
 
-test('when it is closed, what containers have copied to this machine is gone', async () => {
+test('closing removes the files that containers copied to this machine', async () => {
   const directory = await mkdtemp(path.join(tmpdir(), 'tony-negotiator-'));
   onTestFinished(() => rm(directory, { recursive: true, force: true }));
   const worker = workers({ instances: 1 });

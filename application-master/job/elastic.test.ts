@@ -49,7 +49,7 @@ function running(scene: JobScenario): string[] {
     .map(({ index }) => `worker:${index}`);
 }
 
-test('begins with the least there must be, after it has waited a little for more', () => {
+test('an elastic job starts with its minimum of workers after a short wait for more', () => {
   const scene = new JobScenario(job());
   scene.register();
   expect(scene.wanted('worker')).toBe(2);
@@ -66,14 +66,14 @@ test('begins with the least there must be, after it has waited a little for more
   expect(scene.history).toContain('generation-started 2 ranked tasks (2 of 2..4 workers)');
 });
 
-test('begins with all there may be when they are there', () => {
+test('an elastic job starts with its maximum of workers when all are ready', () => {
   const scene = new JobScenario(job());
   scene.register();
   come(scene, 4);
   expect(scene.told('start')).toHaveLength(4);
 });
 
-test('waits for one that has a container already, but not for long', () => {
+test('an elastic job waits a bounded time for a worker that already has a container', () => {
   const scene = new JobScenario(job());
   scene.register();
   come(scene, 2);
@@ -84,7 +84,7 @@ test('waits for one that has a container already, but not for long', () => {
   expect(scene.told('start')).toHaveLength(2);
 });
 
-test('does not begin with less', () => {
+test('an elastic job does not start below its minimum', () => {
   const scene = new JobScenario(job());
   scene.register();
   come(scene, 1);
@@ -93,7 +93,7 @@ test('does not begin with less', () => {
   expect(scene.status()).toMatchObject({ state: 'WAITING', message: expect.stringContaining('worker:1 got no container') });
 });
 
-test('does not grow at its last checkpoint', () => {
+test('an elastic job does not grow at its last checkpoint', () => {
   const scene = begun(2);
   checkpoint(scene, 100);
   untilAsked(scene);
@@ -107,7 +107,7 @@ test('does not grow at its last checkpoint', () => {
   expect(scene.result?.state).toBe('SUCCEEDED');
 });
 
-test('grows at a checkpoint, with all who have come since', () => {
+test('an elastic job grows at a checkpoint, with all workers that have become ready', () => {
   const scene = begun(2);
   scene.wait(10_000);
   // It is still unknown whether the job writes checkpoints.
@@ -137,7 +137,7 @@ test('grows at a checkpoint, with all who have come since', () => {
   expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 0, 0, 0]);
 });
 
-test('grows again only after a while that becomes longer', () => {
+test('an elastic job grows again only after increasing intervals', () => {
   const scene = begun(2);
   checkpoint(scene, 100);
   untilAsked(scene);
@@ -155,7 +155,7 @@ test('grows again only after a while that becomes longer', () => {
   expect(scene.state.gang?.phase).toBe('forming');
 });
 
-test('asks for more only now and then, and takes back what it has asked for', () => {
+test('an elastic job requests more workers periodically, and withdraws requests that stay unanswered', () => {
   const scene = begun(2);
   checkpoint(scene, 100);
   untilAsked(scene);
@@ -165,7 +165,7 @@ test('asks for more only now and then, and takes back what it has asked for', ()
   expect(scene.wanted('worker')).toBe(2);
 });
 
-test("who fails while it waits for growth is nobody else's affair", () => {
+test('the failure of a worker that waits for growth does not affect the gang', () => {
   const scene = begun(2);
   checkpoint(scene, 100);
   untilAsked(scene);
@@ -178,7 +178,7 @@ test("who fails while it waits for growth is nobody else's affair", () => {
   expect(scene.state.gang?.phase).toBe('started');
 });
 
-test('goes on with those who are left when there is no room for another', () => {
+test('an elastic job continues with the remaining workers when a lost one gets no container', () => {
   const scene = begun(4);
   scene.end(scene.container('worker:1'), 'preempted');
   startAll(scene);
@@ -197,7 +197,7 @@ test('goes on with those who are left when there is no room for another', () => 
   expect(scene.history).toContain('generation-started 3 ranked tasks (3 of 2..4 workers); worker:1 was lost');
 });
 
-test('shrinks rather than fails when one has used up its restarts', () => {
+test('an elastic job shrinks when a worker has used up its restarts, and fails below its minimum', () => {
   const scene = begun(3, job({ restart: { policy: 'on-failure', maxRestarts: 0 } }));
   scene.exit(scene.container('worker:2'), 1);
   startAll(scene);
@@ -214,7 +214,7 @@ test('shrinks rather than fails when one has used up its restarts', () => {
   expect(scene.result).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('worker:3') });
 });
 
-test('a mistake that strikes everybody does not use up the whole role', () => {
+test('repeated failures without a new checkpoint fail an elastic job before all its workers are used up', () => {
   const scene = begun(4, job({ instances: 1, maxInstances: 40, restart: { policy: 'on-failure', maxRestarts: 0 } }));
   for (let n = 1; n < 4; n++) {
     scene.exit(scene.container(`worker:${n}`), 1);
@@ -227,7 +227,7 @@ test('a mistake that strikes everybody does not use up the whole role', () => {
   expect(scene.result?.diagnostics).toMatch(/as did 3 generations before, without a new checkpoint/);
 });
 
-test('cannot do without its chief', () => {
+test('an elastic job cannot continue without its chief', () => {
   const scene = begun(4, job({ restart: { policy: 'on-failure', maxRestarts: 1 } }));
   scene.exit(scene.container('worker:0'), 1);
   startAll(scene);
@@ -241,7 +241,7 @@ test('cannot do without its chief', () => {
   expect(scene.result?.diagnostics).toMatch(/^worker:0 failed 2 times/);
 });
 
-test('has succeeded when those of its last generation have', () => {
+test('an elastic job succeeds when all workers of its last generation have succeeded', () => {
   const scene = begun(2);
   scene.exit(scene.container('worker:0'), 0);
   scene.exit(scene.container('worker:1'), 0);
@@ -249,7 +249,7 @@ test('has succeeded when those of its last generation have', () => {
   expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
 });
 
-test('gives its room to a task that the job cannot do without', () => {
+test('an elastic job gives up a worker for a task that the job requires', () => {
   const scene = new JobScenario(job({}, [role({ name: 'evaluator' })]));
   scene.register();
   scene.hello(scene.allocate('evaluator'));
@@ -263,7 +263,7 @@ test('gives its room to a task that the job cannot do without', () => {
   expect(scene.history).toContain('generation-started 3 ranked tasks (3 of 2..4 workers); worker:3 gives its room to evaluator:0');
 });
 
-test('a second attempt finds it as large as it was', () => {
+test('a second attempt keeps the current number of workers', () => {
   const first = begun(3);
   const second = new JobScenario(job(), 2, first.snapshot);
   const survivors = first.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
@@ -273,7 +273,7 @@ test('a second attempt finds it as large as it was', () => {
   expect(second.status()).toMatchObject({ state: 'RUNNING', elastic: { running: 3 } });
 });
 
-test('with parameter servers, a worker that there is no room for makes them fewer', () => {
+test('with parameter servers, an elastic job shrinks when a lost worker gets no container', () => {
   const ps = role({ name: 'ps', tracking: 'untracked', servesParameters: true });
   const scene = new JobScenario(
     frozen({ roles: [workers({ instances: 1, maxInstances: 3 }), ps], strategy: { type: 'parameter-server', staleness: null } }),

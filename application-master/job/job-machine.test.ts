@@ -8,8 +8,8 @@ const evaluator = role({ name: 'evaluator' });
 const twoWorkers = frozen({ roles: [workers()] });
 const withEvaluator = frozen({ roles: [workers(), evaluator] });
 
-describe('a job that goes well', () => {
-  it('asks for every role, launches at once, forms the gang, and ends when all tracked tasks have', () => {
+describe('a job without failures', () => {
+  it('requests every role, launches containers immediately, forms the gang, and ends when all tracked tasks have ended', () => {
     const scene = new JobScenario(withEvaluator);
     expect(scene.status().state).toBe('STARTING');
     scene.register();
@@ -44,7 +44,7 @@ describe('a job that goes well', () => {
     expect(scene.actions.at(-1)?.type).toBe('finish');
   });
 
-  it('is not recovering while its first gang is formed, although an unranked task runs already', () => {
+  it('is not recovering while its first gang forms, although an unranked task is already running', () => {
     const scene = new JobScenario(withEvaluator);
     scene.register();
     const id = scene.allocate('evaluator');
@@ -57,7 +57,7 @@ describe('a job that goes well', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING' });
   });
 
-  it('starts an unranked task as soon as it is there: it needs no ring', () => {
+  it('starts an unranked task as soon as its executor has registered', () => {
     const scene = new JobScenario(withEvaluator);
     scene.register();
     const id = scene.allocate('evaluator');
@@ -65,7 +65,7 @@ describe('a job that goes well', () => {
     expect(scene.told('start')).toEqual([id]);
   });
 
-  it('starts nothing before the snapshot that names it is durable', () => {
+  it('starts a task only after the snapshot that names it is stored', () => {
     const scene = new JobScenario(withEvaluator);
     scene.storageAway = true;
     scene.register();
@@ -80,7 +80,7 @@ describe('a job that goes well', () => {
     expect(scene.told('start').sort()).toEqual(['c1', 'c2', 'c3']);
   });
 
-  it('ranks the chief first, then the roles in their order', () => {
+  it('gives rank 0 to the chief, then ranks the roles in their order', () => {
     const scene = JobScenario.running(
       frozen({ roles: [role({ name: 'worker', instances: 2, ranked: true }), role({ name: 'chief', ranked: true, chief: true })] }),
     );
@@ -91,7 +91,7 @@ describe('a job that goes well', () => {
     ]);
   });
 
-  it('gives back containers that it did not ask for, also after the end', () => {
+  it('releases containers that it did not request, also after the end', () => {
     const scene = JobScenario.running(twoWorkers);
     expect(scene.told('release')).toEqual([]);
     const surplus = scene.allocate('worker');
@@ -101,7 +101,7 @@ describe('a job that goes well', () => {
     expect(scene.told('release')).toEqual([surplus, late]);
   });
 
-  it('stops untracked tasks and sidecars at the end, and waits a little for them', () => {
+  it('stops untracked tasks and sidecars at the end, and waits a bounded time for them', () => {
     const scene = JobScenario.running(
       frozen({
         roles: [workers({ instances: 1 }), role({ name: 'ps', tracking: 'untracked' }), role({ name: 'tensorboard', tracking: 'sidecar' })],
@@ -124,7 +124,7 @@ describe('a job that goes well', () => {
     ['has no rank', { ranked: false, restart: { policy: 'on-failure', maxRestarts: 0 } }],
     ['has no rank and is never restarted', { ranked: false, restart: { policy: 'never', maxRestarts: 3 } }],
     ['has a rank', { ranked: true, restart: { policy: 'on-failure', maxRestarts: 1 } }],
-  ] as const)('does not depend on the final failure of a task that %s where the chief decides', (_, changes) => {
+  ] as const)('continues after the final failure of a task that %s when the chief decides', (_, changes) => {
     const chief = workers({ name: 'chief', instances: 1, ranked: changes.ranked });
     const scene = JobScenario.running(frozen({ success: 'chief', roles: [chief, role({ name: 'helper', instances: 2, ...changes })] }));
     const attempts = changes.restart.policy === 'never' ? 1 : changes.restart.maxRestarts + 1;
@@ -157,7 +157,7 @@ describe('a job that goes well', () => {
     expect(scene.status().state).toBe('SUCCEEDED');
   });
 
-  it('comes with the final failure of the chief, or of a parameter server, where the chief decides', () => {
+  it('fails with the final failure of the chief or of a parameter server when the chief decides', () => {
     const never = { policy: 'never', maxRestarts: 0 } as const;
     const servers = role({ name: 'ps', tracking: 'untracked', servesParameters: true, restart: never });
     for (const name of ['worker:0', 'ps:0']) {
@@ -169,13 +169,13 @@ describe('a job that goes well', () => {
     }
   });
 
-  it('lets the chief decide where the job says so', () => {
+  it('succeeds with the chief under success: chief', () => {
     const scene = JobScenario.running(frozen({ success: 'chief', roles: [workers()] }));
     scene.exit(scene.container('worker:0'), 0);
     expect(scene.status().state).toBe('SUCCEEDED');
   });
 
-  it('has no say in a job without tracked tasks left undone: one exit of two is no success', () => {
+  it('keeps running until every tracked task has succeeded', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit(scene.container('worker:0'), 0);
     scene.wait(60_000);
@@ -183,8 +183,8 @@ describe('a job that goes well', () => {
   });
 });
 
-describe('an executor that goes silent', () => {
-  it('is stopped and replaced; the others prepare the next generation, which resumes when all are ready', () => {
+describe('a silent executor', () => {
+  it('is stopped and replaced; the others prepare the next generation, which starts when all are ready', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.silent.add('c2');
     scene.wait(9_500);
@@ -206,7 +206,7 @@ describe('an executor that goes silent', () => {
     expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 1 });
   });
 
-  it('is not lost when only its stream broke and it comes back in time', () => {
+  it('is not lost when only its stream broke and it reconnects in time', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'stream-lost', containerId: 'c2' });
     scene.silent.add('c2');
@@ -218,7 +218,7 @@ describe('an executor that goes silent', () => {
     expect(scene.told('prepare')).toEqual([]);
   });
 
-  it('is lost when it does not come back', () => {
+  it('is lost when it does not reconnect', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'stream-lost', containerId: 'c2' });
     scene.silent.add('c2');
@@ -226,7 +226,7 @@ describe('an executor that goes silent', () => {
     expect(scene.told('stop-container')).toEqual(['c2']);
   });
 
-  it('is not to blame when this process itself was held up', () => {
+  it('is not charged when the ApplicationMaster itself was suspended', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.now += 60_000;
     scene.say({ type: 'tick' });
@@ -234,7 +234,7 @@ describe('an executor that goes silent', () => {
     expect(scene.task('worker:0').failures + scene.task('worker:1').failures).toBe(0);
   });
 
-  it('gets the order to start again when it went down with the stream', () => {
+  it('receives the start order again when the order was lost with the stream', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.allocate('worker');
@@ -247,7 +247,7 @@ describe('an executor that goes silent', () => {
     expect(scene.of('start')[2]?.members).toEqual(scene.of('start')[0]?.members);
   });
 
-  it('gets the order to prepare again when it went down with the stream', () => {
+  it('receives the prepare order again when the order was lost with the stream', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1);
     scene.say({ type: 'stream-lost', containerId: 'c1' });
@@ -255,7 +255,7 @@ describe('an executor that goes silent', () => {
     expect(scene.of('prepare').map(({ containerId, generation }) => `${containerId} ${generation}`)).toEqual(['c1 2', 'c1 2']);
   });
 
-  it('is lost when it beats but does not do what it is told', () => {
+  it('is lost when it sends heartbeats but does not carry out an order', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1);
     scene.wait(31_000);
@@ -263,7 +263,7 @@ describe('an executor that goes silent', () => {
     expect(scene.failure('worker:0')).toBe('its executor on h1:1 did not answer the order to prepare its program for 30 s');
   });
 
-  it('waits for the lease of its predecessor when it has no rank: two evaluators would write the same files', () => {
+  it('blocks an unranked successor until its lease has ended, so that two evaluators never write the same files', () => {
     const scene = JobScenario.running(withEvaluator);
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
@@ -280,7 +280,7 @@ describe('an executor that goes silent', () => {
   });
 });
 
-describe('a container that the cluster gives up while its executor still has its stream', () => {
+describe('a container that the cluster gives up while its executor is still connected', () => {
   const beat = (scene: JobScenario, containerId: string) =>
     scene.say({ type: 'heartbeat', containerId, generation: 1, usage: null, progress: null });
 
@@ -292,7 +292,7 @@ describe('a container that the cluster gives up while its executor still has its
     return { scene, first, second: scene.container('evaluator:0') };
   }
 
-  it.each(['node-lost', 'preempted'] as const)('is ordered to stop at once; its replacement starts when it has left (%s)', (end) => {
+  it.each(['node-lost', 'preempted'] as const)('is ordered to stop immediately; its replacement starts when it has left (%s)', (end) => {
     const { scene, first, second } = lost(end);
     expect(scene.of('stop-program')).toMatchObject([{ containerId: first, atOnce: true }]);
     expect(scene.told('start')).not.toContain(second);
@@ -303,7 +303,7 @@ describe('a container that the cluster gives up while its executor still has its
     expect(scene.task('evaluator:0').failures).toBe(0);
   });
 
-  it('is named in the status as what its replacement waits for', () => {
+  it('appears in the status as the reason why its replacement waits', () => {
     const { scene, first } = lost('node-lost');
     expect(scene.status()).toMatchObject({
       state: 'RUNNING',
@@ -316,7 +316,7 @@ describe('a container that the cluster gives up while its executor still has its
     );
   });
 
-  it('blocks its replacement for as long as it speaks, and gets the order again', () => {
+  it('blocks its replacement while it sends heartbeats, and receives the stop order again', () => {
     const { scene, first, second } = lost('node-lost');
     for (let minute = 0; minute < 5; minute++) {
       scene.wait(60_000);
@@ -331,7 +331,7 @@ describe('a container that the cluster gives up while its executor still has its
     expect(scene.told('start')).toContain(second);
   });
 
-  it('has ended with its stream when it was preempted, and soon in any case', () => {
+  it('counts as ended when it was preempted and its stream has closed, or after a short wait', () => {
     const ended = lost('preempted');
     ended.scene.say({ type: 'stream-lost', containerId: ended.first });
     expect(ended.scene.told('start')).toContain(ended.second);
@@ -340,7 +340,7 @@ describe('a container that the cluster gives up while its executor still has its
     expect(silent.scene.told('start')).toContain(silent.second);
   });
 
-  it('holds up no ranked task, whose generation fences the old program off', () => {
+  it('does not delay a ranked task, because the new generation rejects the old program', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.end('c2', 'node-lost');
     expect(scene.of('stop-program')).toMatchObject([{ containerId: 'c2', atOnce: true }]);
@@ -348,7 +348,7 @@ describe('a container that the cluster gives up while its executor still has its
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
   });
 
-  it('is ordered to stop when its program has not been started yet', () => {
+  it('is ordered to stop even if its program has not been started yet', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     const id = scene.allocate('worker');
@@ -357,7 +357,7 @@ describe('a container that the cluster gives up while its executor still has its
     expect(scene.told('stop-program')).toEqual([id]);
   });
 
-  it('may still run when the ResourceManager alone says that an order to stop was carried out', () => {
+  it('counts as running when only the ResourceManager reports it released', () => {
     const scene = JobScenario.running(withEvaluator);
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
@@ -371,7 +371,7 @@ describe('a container that the cluster gives up while its executor still has its
     expect(scene.told('start')).toContain(second);
   });
 
-  it('appears in the status with the time that it may still run, until its executor has left or its lease has ended', () => {
+  it('appears in the status with its remaining lease until its executor has left or the lease has ended', () => {
     const { scene, first } = lost('node-lost');
     const orphan = { role: 'evaluator', index: 0, containerId: first, node: 'h3:1', attached: true };
     expect(scene.status().orphanedContainers).toEqual([{ ...orphan, mayRunForMs: 160_000 }]);
@@ -388,14 +388,14 @@ describe('a container that the cluster gives up while its executor still has its
     expect(lost('preempted').scene.status().orphanedContainers).toEqual([]);
   });
 
-  it('is known to the next attempt, to which the ResourceManager does not report it again', () => {
+  it('is known to the next attempt, although the ResourceManager does not report it again', () => {
     const { scene, first } = lost('node-lost');
     scene.say({ type: 'stream-lost', containerId: first });
     const next = new JobScenario(withEvaluator, 2, scene.snapshot);
     expect(next.status().orphanedContainers).toMatchObject([{ containerId: first, node: 'h3:1', attached: false }]);
   });
 
-  it('gets the order to stop when it speaks after the job has forgotten it', () => {
+  it('is ordered to stop when it sends a heartbeat after the job has forgotten it', () => {
     const { scene, first } = lost('node-lost');
     scene.say({ type: 'stream-lost', containerId: first });
     scene.wait(400_000);
@@ -411,7 +411,7 @@ describe('a lost node', () => {
   const lose = (scene: JobScenario, containerId: string) =>
     lostIn(scene.say({ type: 'container-ended', containerId, end: 'node-lost', exitStatus: -100, diagnostics: '' }));
 
-  it('is recorded once, however many containers were there, and again when the job has been there again', () => {
+  it('is recorded once for all of its containers, and again when the job has used it again', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
     scene.register();
     for (const node of ['h1:1', 'h2:1', 'h2:1']) scene.hello(scene.allocate('worker', node));
@@ -424,7 +424,7 @@ describe('a lost node', () => {
     expect(lose(scene, again)).toEqual([{ ...entry, detail: '1 task of the job was there' }]);
   });
 
-  it('is known by a container that had the order to end, too', () => {
+  it('is also recorded when its only container was already ordered to stop', () => {
     const scene = JobScenario.running(withEvaluator);
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
@@ -434,8 +434,8 @@ describe('a lost node', () => {
   });
 });
 
-describe('a program that fails', () => {
-  it('is started again in a new generation while its budget lasts; then the job fails with the first failure and its last words', () => {
+describe('a failing program', () => {
+  it('restarts in a new generation while restarts remain; then the job fails with its last and its first failure', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
     for (const stderr of ['Error: out of cheese', 'Error: second', 'Error: third']) {
       expect(scene.status().state).toBe('RUNNING');
@@ -460,7 +460,7 @@ describe('a program that fails', () => {
     );
   });
 
-  it('is not tried for each of its peers in turn: one mistake fails them all, whichever comes first', () => {
+  it('fails the job after repeated failures without a new checkpoint, whichever worker fails', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
     for (const index of [3, 5, 1]) {
       expect(scene.status().state).toBe('RUNNING');
@@ -473,7 +473,7 @@ describe('a program that fails', () => {
     );
   });
 
-  it('may fail a task of every machine once, as long as there are checkpoints in between', () => {
+  it('may fail once on every machine while new checkpoints are written in between', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
     for (const index of [1, 2, 3, 4, 5, 6, 7]) {
       const progress = {
@@ -492,7 +492,7 @@ describe('a program that fails', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 8, checkpointStep: 700 });
   });
 
-  it('fails the job at once where restarts are not wanted', () => {
+  it('fails the job immediately under restart policy never', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'never', maxRestarts: 3 } })] }));
     scene.exit('c1', 1, { stderr: 'TypeError: x is not a function' });
     expect(scene.status()).toMatchObject({
@@ -502,7 +502,7 @@ describe('a program that fails', () => {
     });
   });
 
-  it('is restarted alone when it has no rank', () => {
+  it('restarts alone when it has no rank', () => {
     const scene = JobScenario.running(withEvaluator);
     scene.exit(scene.container('evaluator:0'), 1);
     scene.end('c3', 'stopped-by-master');
@@ -512,7 +512,7 @@ describe('a program that fails', () => {
     expect(scene.task('evaluator:0')).toMatchObject({ attempts: 2, failures: 1, state: 'running' });
   });
 
-  it('counts once when others die of it, before and after it is known', () => {
+  it('is charged once when its peers fail as a consequence, before or after the report', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 4 })] }));
     scene.exit('c2', -1, { signal: 'SIGKILL' });
     // Their reports cross the order to prepare.
@@ -525,7 +525,7 @@ describe('a program that fails', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
   });
 
-  it('counts again when it fails in the next generation, however soon', () => {
+  it('is charged again when another worker fails in the next generation, however soon', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit(scene.container('worker:0'), 3);
     scene.serve();
@@ -533,7 +533,7 @@ describe('a program that fails', () => {
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([1, 1]);
   });
 
-  it('does not excuse what fails beside it without having been part of its generation', () => {
+  it('does not excuse the failure of a container outside its generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 3);
     scene.end(scene.allocate('worker'), 'exited', 127);
@@ -541,7 +541,7 @@ describe('a program that fails', () => {
     expect(scene.failure('worker:1')).toBe('its container on h1:1 ended with exit status 127');
   });
 
-  it('is not judged by an exit of an older generation', () => {
+  it('is not charged for an exit of an older generation', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1);
     scene.serve();
@@ -550,7 +550,7 @@ describe('a program that fails', () => {
     expect(scene.task('worker:0').failures).toBe(0);
   });
 
-  it('brings back those that have succeeded: their part of the ring is needed again', () => {
+  it('makes succeeded workers run again, because the new gang needs them', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c1', 0);
     expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', containerId: null });
@@ -563,7 +563,7 @@ describe('a program that fails', () => {
     expect(scene.status().state).toBe('SUCCEEDED');
   });
 
-  it('leaves its executor in place after a success until that is saved', () => {
+  it('keeps its executor running after a success until the success is stored', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.exit('c1', 0);
@@ -576,7 +576,7 @@ describe('a program that fails', () => {
     expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', failures: 0 });
   });
 
-  it('never fails the job as a sidecar', () => {
+  it('never fails the job if it is a sidecar', () => {
     const scene = JobScenario.running(
       frozen({ roles: [workers(), role({ name: 'tensorboard', tracking: 'sidecar', restart: { policy: 'on-failure', maxRestarts: 1 } })] }),
     );
@@ -590,7 +590,7 @@ describe('a program that fails', () => {
     expect(scene.wanted('tensorboard')).toBe(0);
   });
 
-  it('fails the job when it is untracked and its budget is spent', () => {
+  it('fails the job if it is untracked and has used up its restarts', () => {
     const scene = JobScenario.running(
       frozen({ roles: [workers(), role({ name: 'ps', tracking: 'untracked', restart: { policy: 'on-failure', maxRestarts: 0 } })] }),
     );
@@ -598,7 +598,7 @@ describe('a program that fails', () => {
     expect(scene.status().state).toBe('FAILED');
   });
 
-  it('is stopped by a signal for as long as an executor may be silent: that is a failure too', () => {
+  it('counts as failed when a signal suspends it longer than an executor may be silent', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.freeze('c1');
     scene.wait(12_000);
@@ -608,7 +608,7 @@ describe('a program that fails', () => {
 });
 
 describe('a program that loses a peer', () => {
-  it('waits for the failure that explains it, and pays nothing', () => {
+  it('waits for the failure that explains the loss, and is not charged', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.lostPeer('c1', 1);
     scene.exit('c1', 1, { stderr: 'lost rank 1' });
@@ -621,7 +621,7 @@ describe('a program that loses a peer', () => {
     expect(scene.task('worker:0')).toMatchObject({ attempts: 1, state: 'running' });
   });
 
-  it('is believed when no failure shows itself: the peer that most name is to blame', () => {
+  it('charges the peer that most reports name when no other failure appears', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 3 })] }));
     scene.lostPeer('c1', 1);
     scene.lostPeer('c3', 1);
@@ -632,7 +632,7 @@ describe('a program that loses a peer', () => {
     expect(scene.told('prepare').sort()).toEqual(['c1', 'c3']);
   });
 
-  it('is itself to blame when its peer has ended well', () => {
+  it('is charged itself when its peer has succeeded', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 0);
     scene.lostPeer('c1', 1);
@@ -641,8 +641,8 @@ describe('a program that loses a peer', () => {
   });
 });
 
-describe('what the cluster takes', () => {
-  it.each(['preempted', 'node-lost', 'disks-failed', 'expired', 'stopped-by-master'] as const)('%s costs no restart', (end) => {
+describe('the loss of a container through the cluster', () => {
+  it.each(['preempted', 'node-lost', 'disks-failed', 'expired', 'stopped-by-master'] as const)('costs no restart: %s', (end) => {
     const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] }));
     scene.end('c1', end);
     scene.serve();
@@ -650,7 +650,7 @@ describe('what the cluster takes', () => {
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
   });
 
-  it('is not charged after all when the cluster clears a program that a signal killed', () => {
+  it('withdraws the charge for a signal when the cluster then reports the cause', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c1', -1, { signal: 'SIGTERM' });
     expect(scene.task('worker:0').failures).toBe(1);
@@ -659,7 +659,7 @@ describe('what the cluster takes', () => {
     expect(scene.failure('worker:0')).toBe('its container was preempted for another application');
   });
 
-  it('gets a moment to explain a death by signal that would end the job', () => {
+  it('gets a short time to explain a fatal signal before it fails the job', () => {
     const job = frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] });
     const preempted = JobScenario.running(job);
     preempted.exit('c1', -1, { signal: 'SIGTERM' });
@@ -687,15 +687,15 @@ describe('what the cluster takes', () => {
     expect(killed.status().message).toContain('was killed by SIGKILL');
   });
 
-  it('charges a container that exceeds its memory', () => {
+  it('is charged when the container exceeds its memory', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.end('c2', 'memory-exceeded', -104);
     expect(scene.task('worker:1').failures).toBe(1);
   });
 });
 
-describe('a gang that does not come together', () => {
-  it('names who is missing and why, gives back what it holds, asks again after a pause, and fails in the end', () => {
+describe('an incomplete gang', () => {
+  it('names the missing tasks and the reason, releases its containers, requests again after a pause, and finally fails the job', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
     scene.register();
     scene.hello(scene.allocate('worker'));
@@ -718,7 +718,7 @@ describe('a gang that does not come together', () => {
     expect(scene.result?.diagnostics).toMatch(/^The gang was not complete within 60 s, 3 times in a row. worker:0-2 got no/);
   });
 
-  it('begins its rounds anew once it has run', () => {
+  it('counts its timeouts from zero after it has run', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.wait(150_000);
@@ -729,7 +729,7 @@ describe('a gang that does not come together', () => {
     expect(scene.status().state).toBe('RECOVERING');
   });
 
-  it('has an unranked task wait for itself alone, with the same deadline', () => {
+  it('applies the same deadline to each unranked task alone', () => {
     const scene = new JobScenario(frozen({ framework: 'none', roles: [role({ name: 'worker', instances: 2, chief: true })] }));
     scene.register();
     const first = scene.allocate('worker');
@@ -744,7 +744,7 @@ describe('a gang that does not come together', () => {
     expect(scene.status().message).toMatch(/^worker:1 was not there within 60 s, 3 times in a row. worker:1 got no container/);
   });
 
-  it('fails at once for what the cluster can never give, with what to do about it', () => {
+  it("fails immediately when a request exceeds the cluster's maximum, and suggests a remedy", () => {
     const ask = (resources: Partial<ReturnType<typeof role>['resources']>) => {
       const scene = new JobScenario(
         frozen({ roles: [workers({ resources: { memoryMb: 1024, vcores: 1, gpus: 0, other: {}, ...resources } })] }),
@@ -766,7 +766,7 @@ describe('a gang that does not come together', () => {
     expect(ask({ gpus: 4 })).toBeUndefined();
   });
 
-  it('fails at once for a label that does not exist, but not when nodes are away later', () => {
+  it('fails immediately for an unknown node label at the start, but not later while nodes are away', () => {
     const job = frozen({ roles: [workers({ nodeLabel: 'gpus' })] });
     const message = 'InvalidLabelResourceRequestException: cluster does not contain label gpus';
     const scene = new JobScenario(job);
@@ -785,8 +785,8 @@ describe('a gang that does not come together', () => {
   });
 });
 
-describe('a node that fails a role', () => {
-  it('is avoided after two failures there, and taken again when nothing else comes', () => {
+describe('a node on which a role fails', () => {
+  it('is avoided after two failures, and used again when no other node is available', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.hello(scene.allocate('worker', 'h1:1'));
@@ -805,7 +805,7 @@ describe('a node that fails a role', () => {
     expect(scene.of('ask').at(-1)).toMatchObject({ count: 1, excludedNodes: [] });
   });
 
-  it('is not the last one to be avoided', () => {
+  it('is not avoided when it is the only node', () => {
     const scene = new JobScenario(twoWorkers);
     scene.register();
     scene.say({ type: 'cluster', nodes: 1, headroom: {} });
@@ -816,7 +816,7 @@ describe('a node that fails a role', () => {
     expect(scene.of('ask').flatMap(({ excludedNodes }) => excludedNodes)).toEqual([]);
   });
 
-  it('does not go on for ever: containers that never start end the job, with the reason', () => {
+  it('ends the job, with the reason, when containers never start', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 1 })], gang: { timeoutMs: 3_600_000 } }));
     scene.register();
     for (let n = 0; n < 10; n++) {
@@ -843,7 +843,7 @@ describe('training that ends early', () => {
     scene.say({ type: 'heartbeat', containerId: scene.container('worker:0'), generation, usage: null, progress });
   };
 
-  it('is the last word of its job, and a line of its history', () => {
+  it('gives the job its final message, and adds one line to its history', () => {
     const scene = JobScenario.running(twoWorkers);
     ends(scene, 1);
     ends(scene, 1);
@@ -854,7 +854,7 @@ describe('training that ends early', () => {
     expect(scene.history.filter((line) => line.startsWith('early-end'))).toEqual(['early-end stopped early at step 40: loss is NaN']);
   });
 
-  it('is that of the next generation only if it says so itself', () => {
+  it('is forgotten in the next generation unless that generation reports it again', () => {
     const scene = JobScenario.running(twoWorkers);
     ends(scene, 1);
     scene.exit('c2', 1);
@@ -863,7 +863,7 @@ describe('training that ends early', () => {
     expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
   });
 
-  it('is not forgotten when the chief has gone before the ApplicationMaster', () => {
+  it('is remembered by a second attempt when the chief has already left', () => {
     const scene = JobScenario.running(twoWorkers);
     ends(scene, 1);
     scene.exit('c1', 0);
@@ -884,7 +884,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     return { next, survivors };
   };
 
-  it('restarts nothing that runs', () => {
+  it('leaves running tasks untouched', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     next.register(survivors);
     expect(next.status()).toMatchObject({ state: 'RECOVERING', masterAttempt: 2 });
@@ -896,7 +896,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.result?.state).toBe('SUCCEEDED');
   });
 
-  it('hears of what ended in the meantime from the executors themselves', () => {
+  it('learns from the executors themselves which programs have ended', () => {
     const { next, survivors } = resume(JobScenario.running(twoWorkers));
     next.hello('c1', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '' } });
     next.register(survivors);
@@ -905,7 +905,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.result?.state).toBe('SUCCEEDED');
   });
 
-  it('replaces what is gone, under a number that no other gang had', () => {
+  it('replaces lost tasks under an unused generation number', () => {
     const { next, survivors } = resume(JobScenario.running(twoWorkers));
     next.register(survivors.slice(0, 1));
     next.hello('c1', { generation: 1, phase: 'running' });
@@ -914,7 +914,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.wanted('worker')).toBe(1);
   });
 
-  it('waits for executors a bounded time', () => {
+  it('waits a bounded time for executors', () => {
     const { next, survivors } = resume(JobScenario.running(twoWorkers));
     next.register(survivors);
     next.hello('c1', { generation: 1, phase: 'running' });
@@ -925,7 +925,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.told('stop-container')).toEqual(['c2']);
   });
 
-  it('completes a start that the first attempt died in', () => {
+  it('completes a start that the first attempt left unfinished', () => {
     const first = new JobScenario(twoWorkers);
     first.register();
     first.allocate('worker');
@@ -940,7 +940,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.status()).toMatchObject({ generations: 1 });
   });
 
-  it('forms anew what it cannot complete: a member that has ended well can no longer be named', () => {
+  it('forms a new gang when a member of the unfinished start has already succeeded', () => {
     const job = frozen({ roles: [workers({ instances: 3 })] });
     const first = JobScenario.running(job);
     first.exit('c1', 0);
@@ -953,7 +953,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.wanted('worker')).toBe(1);
   });
 
-  it('pays no heed to the end of a program of a generation before the saved one', () => {
+  it('ignores the exit of a program from a generation before the saved one', () => {
     const first = JobScenario.running(twoWorkers);
     first.exit('c2', 3);
     first.serve();
@@ -967,7 +967,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.of('prepare')).toMatchObject([{ containerId: 'c1', generation: 3 }]);
   });
 
-  it('never reuses the number of a gang that may have been started', () => {
+  it('never reuses the generation number of a gang that may have been started', () => {
     const first = new JobScenario(twoWorkers);
     first.register();
     first.allocate('worker');
@@ -979,7 +979,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.of('start').map(({ generation }) => generation)).toEqual([2, 2]);
   });
 
-  it('stops containers that it does not know, and has unranked tasks wait until they are gone', () => {
+  it('stops unknown containers, and lets unranked tasks wait until these have ended', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     const stranger = { id: 'x9', role: 'evaluator', node: 'h3:1', nodeHttp: '', memoryMb: 1024 };
     next.register([...survivors.filter(({ role }) => role !== 'evaluator'), stranger]);
@@ -994,7 +994,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.told('start')).toEqual([id]);
   });
 
-  it('starts an unranked task as soon as its predecessor of the first attempt has left', () => {
+  it('starts an unranked task as soon as its predecessor from the first attempt has left', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     next.register(survivors.filter(({ role }) => role !== 'evaluator'));
     next.wait(10_500);
@@ -1007,7 +1007,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.told('start')).toEqual([id]);
   });
 
-  it('goes on with the budget that is left', () => {
+  it('continues with the remaining restarts', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 1 } })] }));
     scene.exit('c2', 3);
     scene.serve();
@@ -1020,7 +1020,7 @@ describe('a second attempt of the ApplicationMaster', () => {
     expect(next.status().state).toBe('FAILED');
   });
 
-  it('only carries out what was decided before', () => {
+  it('only carries out a decision that the first attempt stored', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'kill', reason: 'killed by alice' });
     const next = new JobScenario(twoWorkers, 2, scene.snapshot);
@@ -1031,7 +1031,7 @@ describe('a second attempt of the ApplicationMaster', () => {
   });
 });
 
-describe('the end', () => {
+describe('the end of a job', () => {
   it('is decided once', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.say({ type: 'kill', reason: 'killed by alice' });
@@ -1042,7 +1042,7 @@ describe('the end', () => {
     expect(scene.of('finish')).toEqual([{ type: 'finish', result: { state: 'KILLED', diagnostics: 'killed by alice' } }]);
   });
 
-  it('comes after the orders to stop, and those after the result is saved', () => {
+  it('follows the stop orders, which follow the storing of the result', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
@@ -1056,7 +1056,7 @@ describe('the end', () => {
     expect(scene.result?.state).toBe('KILLED');
   });
 
-  it('is not held up for ever by a storage that is away', () => {
+  it('is delayed only a bounded time by unreachable storage', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
@@ -1064,7 +1064,7 @@ describe('the end', () => {
     expect(scene.result?.state).toBe('KILLED');
   });
 
-  it('comes when the job runs longer than it may', () => {
+  it('comes when the job exceeds its timeout', () => {
     const scene = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 120_000 }));
     scene.wait(121_000);
     expect(scene.status()).toMatchObject({
@@ -1073,7 +1073,7 @@ describe('the end', () => {
     });
   });
 
-  it('can come before the resource manager knows this attempt', () => {
+  it('may be decided before the ResourceManager has registered this attempt', () => {
     const scene = new JobScenario(twoWorkers);
     scene.say({ type: 'kill', reason: 'changed my mind' });
     expect(scene.result).toBeNull();
@@ -1083,8 +1083,8 @@ describe('the end', () => {
   });
 });
 
-describe('who has no say', () => {
-  it('is told to end: a container that the job has given up, or never had', () => {
+describe('an executor', () => {
+  it('is ordered to stop when the job has given its container up or never had it', () => {
     const scene = JobScenario.running(twoWorkers);
     expect(assignmentOf(scene.state, 'c2')).toEqual({ role: 'worker', index: 1 });
     scene.silent.add('c2');
@@ -1098,7 +1098,7 @@ describe('who has no say', () => {
     expect(scene.task('worker:0').failures).toBe(0);
   });
 
-  it('is told again when it does not end', () => {
+  it('is ordered again to stop when it does not', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.silent.add('c2');
     scene.wait(10_500);
@@ -1111,7 +1111,7 @@ describe('who has no say', () => {
     expect(scene.told('stop-container').length - orders).toBe(0);
   });
 
-  it('does not make the machine grow', () => {
+  it('cannot make the saved state grow without bound', () => {
     const scene = JobScenario.running(twoWorkers);
     for (let n = 0; n < 1_000; n++) {
       scene.say({
@@ -1138,7 +1138,7 @@ describe('who has no say', () => {
 });
 
 describe('notices', () => {
-  it('lose what a newer one of the same task about the same thing has made outdated', () => {
+  it('a newer notice replaces an older one of the same task on the same subject', () => {
     const scene = JobScenario.running(twoWorkers);
     const tell = (containerId: string, ...notices: { text: string; about: string }[]) =>
       scene.say({
@@ -1156,12 +1156,12 @@ describe('notices', () => {
   });
 });
 
-describe('the TensorBoard that comes with a job', () => {
+describe('the TensorBoard of a job', () => {
   const tensorboard = role({ name: 'tensorboard', tracking: 'sidecar', restart: { policy: 'on-failure', maxRestarts: 1 } });
   const withTensorBoard = (changes: Partial<Parameters<typeof frozen>[0]> = {}) =>
     frozen({ roles: [workers(), tensorboard], tensorboard: { logdir: null, serve: true, memoryMb: 1024 }, ...changes });
 
-  it('is asked for when all others run, and not in what the members are told', () => {
+  it('is requested when all other tasks run, and is not listed among the members', () => {
     const scene = new JobScenario(withTensorBoard({ roles: [workers(), evaluator, tensorboard] }));
     scene.register();
     expect([scene.wanted('worker'), scene.wanted('tensorboard')]).toEqual([2, 0]);
@@ -1180,7 +1180,7 @@ describe('the TensorBoard that comes with a job', () => {
     expect(starts[0]?.members.map(({ role: name }) => name)).toEqual(['worker', 'worker', 'evaluator']);
   });
 
-  it('is never waited for: nobody hears of it while it gets no container', () => {
+  it('never delays the job, and leaves no message while it gets no container', () => {
     const scene = new JobScenario(withTensorBoard());
     scene.register();
     for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
@@ -1192,7 +1192,7 @@ describe('the TensorBoard that comes with a job', () => {
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
-  it('goes when it cannot be had at all, and the job goes on', () => {
+  it("is unavailable when its request exceeds the cluster's maximum, and the job continues", () => {
     const large = { ...tensorboard, resources: { memoryMb: 100_000, vcores: 1, gpus: 0, other: {} } };
     const scene = JobScenario.running(withTensorBoard({ roles: [workers(), large] }));
     expect(scene.wanted('tensorboard')).toBe(0);
@@ -1200,7 +1200,7 @@ describe('the TensorBoard that comes with a job', () => {
     expect(scene.status().tensorboard.message).toContain('requests containers');
   });
 
-  it('does not fail the job when the cluster refuses it', () => {
+  it('does not fail the job when the cluster refuses its request', () => {
     const scene = new JobScenario(withTensorBoard());
     scene.register();
     for (const id of [scene.allocate('worker'), scene.allocate('worker')]) scene.hello(id);
@@ -1209,7 +1209,7 @@ describe('the TensorBoard that comes with a job', () => {
     expect(scene.status().state).toBe('RUNNING');
   });
 
-  it('comes back whenever it dies, after growing pauses, on the same nodes, without end', () => {
+  it('restarts after every failure, with growing pauses, on the same nodes, without limit', () => {
     const scene = JobScenario.running(withTensorBoard());
     const pauses: number[] = [];
     for (let n = 0; n < 40; n++) {
@@ -1238,7 +1238,7 @@ describe('the TensorBoard that comes with a job', () => {
     expect(scene.wanted('tensorboard')).toBe(1);
   });
 
-  it('gives its container back to a gang that has long waited for room, and has one again when the gang runs', () => {
+  it('releases its container to a gang that has waited long, and gets another one when the gang runs', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
     scene.end(scene.container('worker:1'), 'preempted');
@@ -1254,7 +1254,7 @@ describe('the TensorBoard that comes with a job', () => {
     expect(scene.task('tensorboard:0')).toMatchObject({ state: 'running', failures: 0 });
   });
 
-  it('is ready when its present program says so', () => {
+  it('is ready when its current program reports it', () => {
     const scene = JobScenario.running(withTensorBoard());
     const answers = (ready: number) =>
       scene.say({
@@ -1274,7 +1274,7 @@ describe('the TensorBoard that comes with a job', () => {
     expect(scene.status()).toMatchObject({ tensorboard: { state: 'ready' }, metrics: {} });
   });
 
-  it('stays as it is while a gang forms anew within seconds', () => {
+  it('keeps running while a gang reforms within seconds', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
     scene.exit(scene.container('worker:1'), 1);
@@ -1283,7 +1283,7 @@ describe('the TensorBoard that comes with a job', () => {
     expect(scene.container('tensorboard:0')).toBe(id);
   });
 
-  it('is stopped at the end, which does not wait for it', () => {
+  it('is stopped at the end, without delaying it', () => {
     const scene = JobScenario.running(withTensorBoard());
     const id = scene.container('tensorboard:0');
     for (const worker of ['worker:0', 'worker:1'].map((name) => scene.container(name))) scene.exit(worker, 0);
@@ -1291,7 +1291,7 @@ describe('the TensorBoard that comes with a job', () => {
     expect(scene.result?.state).toBe('SUCCEEDED');
   });
 
-  it('is found again by a second attempt', () => {
+  it('keeps running under a second attempt', () => {
     const scene = JobScenario.running(withTensorBoard());
     const alive = scene.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));
     const again = new JobScenario(withTensorBoard(), 2, scene.snapshot);
@@ -1303,8 +1303,8 @@ describe('the TensorBoard that comes with a job', () => {
   });
 });
 
-describe('a job that others leave too little for', () => {
-  it('asks for nothing until it is admitted, and the wait is no wait for containers', () => {
+describe('a job that waits for admission', () => {
+  it('requests nothing until it is admitted, and does not count the wait as waiting for containers', () => {
     const scene = new JobScenario(frozen({ roles: [workers()], timeoutMs: 600_000 }));
     scene.say({ type: 'held', reason: '' });
     scene.register();
@@ -1322,7 +1322,7 @@ describe('a job that others leave too little for', () => {
     expect(scene.told('start')).toEqual(['c1', 'c2']);
   });
 
-  it('is as old as it was when a later attempt is held, and never younger than that attempt', () => {
+  it('keeps its age when a later attempt waits, and is at least as old as that attempt', () => {
     const first = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 600_000 }));
     const { snapshot } = first;
     if (snapshot === null) throw new Error('nothing is saved');
@@ -1362,7 +1362,7 @@ describe('a job that others leave too little for', () => {
 describe('limits of the site file', () => {
   const limits = { timeout: null, idle: null, mayGrow: true };
 
-  it('end a job that runs for too long, from when they are heard of', () => {
+  it('end a job that exceeds the timeout, as soon as they are known', () => {
     const scene = JobScenario.running(frozen({ roles: [workers()] }));
     scene.wait(90_000);
     expect(scene.status().state).toBe('RUNNING');
@@ -1374,7 +1374,7 @@ describe('limits of the site file', () => {
     });
   });
 
-  it('end a job whose programs do nothing, and none that computes or waits for containers', () => {
+  it('end a job whose programs are idle, but none that computes or waits for containers', () => {
     const idle = { ...limits, idle: { ms: 60_000, path: 'quotas.queues.gpu.idle' } };
     const scene = JobScenario.running(frozen({ roles: [workers()] }));
     scene.say({ type: 'limits', limits: idle });

@@ -22,18 +22,18 @@ function tensorBoard(change: TaskChanges, notices: JobState['training']['notices
 
 test.each([
   [
-    'wanted',
+    'requested',
     { state: 'requested', wait: { asked: true }, failures: { newest: null } },
     { state: 'waiting', message: 'TensorBoard waits for a container.' },
   ],
-  ['not wanted yet', { state: 'requested', wait: { asked: false }, failures: { newest: null } }, { state: 'waiting', message: '' }],
+  ['not requested yet', { state: 'requested', wait: { asked: false }, failures: { newest: null } }, { state: 'waiting', message: '' }],
   [
-    'gone for the moment',
+    'restarting',
     { state: 'requested', failures: { newest: taskFailure({ lines: ['x'] }) } },
     { state: 'waiting', message: 'TensorBoard is restarting: its program exited with code 3' },
   ],
-  ['on its way', { state: 'launching' }, { state: 'starting', message: '' }],
-  ['there, but not answering yet', { state: 'running', progress: { metrics: {} } }, { state: 'starting', message: '' }],
+  ['launching', { state: 'launching' }, { state: 'starting', message: '' }],
+  ['running, but not answering yet', { state: 'running', progress: { metrics: {} } }, { state: 'starting', message: '' }],
   ['answering', { state: 'running', progress: { metrics: { ready: 1 } } }, { state: 'ready', message: '' }],
   ['down', { state: 'running', progress: { metrics: { ready: 0 } } }, { state: 'starting', message: '' }],
   [
@@ -41,11 +41,11 @@ test.each([
     { state: 'lost', failures: { newest: taskFailure({ cause: { kind: 'impossible', reason: 'no node is so large' } }) } },
     { state: 'unavailable', message: 'no node is so large' },
   ],
-] as const)('a TensorBoard that is %s', (_what, change, expected) => {
+] as const)('the status shows a TensorBoard that is %s', (_what, change, expected) => {
   expect(tensorBoard(change)).toEqual(expected);
 });
 
-test('why there is none, its program has said', () => {
+test('the status shows why TensorBoard is unavailable, as its program reported', () => {
   const notices = [
     { task: 'worker:0', text: 'something', about: '' },
     { task: 'tensorboard:0', text: 'No Python 3.9 or newer on node1.', about: '' },
@@ -54,11 +54,11 @@ test('why there is none, its program has said', () => {
   expect(tensorBoard({ state: 'succeeded', exit: { code: 0, signal: null } }, notices)).toEqual(expected);
 });
 
-test('off when nobody has asked for one', () => {
+test('TensorBoard is off when the job requests none', () => {
   expect(scene.status().tensorboard).toEqual({ state: 'off', message: '' });
 });
 
-test('the first failure is told in its parts, and what nobody misses is none', () => {
+test('the status gives the first failure in structured form, and ignores failures of sidecars', () => {
   const job = JobScenario.running(frozen({ roles: [workers(), role({ name: 'logger', tracking: 'sidecar' })] }));
   const [first, second, third] = job.state.tasks.map(({ container }) => container?.id ?? '');
   job.exit(third ?? '', 4, { stderr: 'sidecar' });

@@ -8,7 +8,7 @@ function job() {
   return frozen({ roles: [workers(), servers()], strategy: { type: 'parameter-server', staleness: null } });
 }
 
-test('a generation has all servers, and they have no rank', () => {
+test('a generation includes all parameter servers, without ranks', () => {
   const scene = JobScenario.running(job());
   const starts = scene.of('start');
   expect(starts).toHaveLength(4);
@@ -21,7 +21,7 @@ test('a generation has all servers, and they have no rank', () => {
   expect(scene.history).toContain('generation-started 2 ranked tasks, 2 parameter servers');
 });
 
-test('a worker that fails is replaced alone, in the same generation', () => {
+test('a failed worker is replaced alone, in the same generation', () => {
   const scene = JobScenario.running(job());
   const before = scene.container('worker:1');
   scene.exit(before, 1);
@@ -43,7 +43,7 @@ test('a worker that fails is replaced alone, in the same generation', () => {
   expect(scene.status().state).toBe('RUNNING');
 });
 
-test('whoever replaces a worker waits until that one can no longer push', () => {
+test('a replacement starts only when the lost worker can no longer push', () => {
   const scene = JobScenario.running(job());
   const before = scene.container('worker:1');
   scene.silent.add(before);
@@ -56,7 +56,7 @@ test('whoever replaces a worker waits until that one can no longer push', () => 
   expect(scene.of('start')).toHaveLength(since + 1);
 });
 
-test('a server that fails makes all begin anew from the checkpoint', () => {
+test('the failure of a parameter server restarts all tasks from the checkpoint', () => {
   const scene = JobScenario.running(job());
   scene.exit(scene.container('ps:0'), -1, { signal: 'SIGKILL' });
   scene.wait(4_000);
@@ -66,7 +66,7 @@ test('a server that fails makes all begin anew from the checkpoint', () => {
   expect(scene.history).toContain('generation-started 2 ranked tasks, 2 parameter servers; ps:0 failed');
 });
 
-test('a worker that lost a server pays for it only when that lives', () => {
+test('the loss of a parameter server is charged to the server, not to the workers that report it', () => {
   const scene = JobScenario.running(job());
   // Servers are numbered after the workers: 3 is ps:1.
   scene.lostPeer(scene.container('worker:0'), 3);
@@ -76,7 +76,7 @@ test('a worker that lost a server pays for it only when that lives', () => {
   expect(scene.task('worker:0').failures + scene.task('worker:1').failures).toBe(0);
 });
 
-test('the job is over when those who train have succeeded, and the servers are stopped', () => {
+test('the job succeeds when its workers have succeeded, and stops the parameter servers', () => {
   const scene = JobScenario.running(job());
   const ends = [scene.container('ps:0'), scene.container('ps:1')];
   scene.exit(scene.container('worker:0'), 0);
@@ -87,7 +87,7 @@ test('the job is over when those who train have succeeded, and the servers are s
   expect(scene.task('ps:0').state).toBe('stopped');
 });
 
-test('a second attempt leaves all running, and starts the worker that was being replaced', () => {
+test('a second attempt keeps all tasks running, and starts the worker that was being replaced', () => {
   const first = JobScenario.running(job());
   const lost = first.container('worker:1');
   first.exit(lost, 1);
@@ -103,7 +103,7 @@ test('a second attempt leaves all running, and starts the worker that was being 
   expect(second.of('start')[0]?.members.filter(({ rank }) => rank !== null)).toHaveLength(2);
 });
 
-test('a second attempt that still waits for a server does not charge workers who have lost it', () => {
+test('a second attempt that waits for a parameter server does not charge workers that have lost it', () => {
   const first = JobScenario.running(job());
   const second = new JobScenario(job(), 2, first.snapshot);
   const survivors = first.state.tasks.flatMap(({ container }) => (container === null ? [] : [container]));

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { frozen, workers } from './simulator/job-scenario.ts';
 import { graceMs, heartbeatIntervalMs, leaseMs, reattachMs, silenceMs } from './timeouts.ts';
 
-it('beats as the job says, and less often for thousands of executors', () => {
+it('executors send heartbeats at the configured interval, and less often when there are thousands', () => {
   const of = (instances: number) => frozen({ roles: [workers({ instances })] }).job;
   expect(heartbeatIntervalMs(of(2))).toBe(1_000);
   expect(heartbeatIntervalMs(of(500))).toBe(1_000);
@@ -10,7 +10,7 @@ it('beats as the job says, and less often for thousands of executors', () => {
   expect(silenceMs(of(4_000))).toBe(80_000);
 });
 
-it('leaves a second attempt time to be found before leases end, and a lost peer time to be missed', () => {
+it('leases outlast the search for a second attempt, and the grace period outlasts the detection of a silent peer', () => {
   for (const missed of [2, 10, 60]) {
     const { job } = frozen({ roles: [workers()], heartbeat: { intervalMs: 1_000, missed } });
     expect(leaseMs(job)).toBeGreaterThanOrEqual(reattachMs(job));

@@ -39,7 +39,7 @@ async function write(folder: string, container: string, file: string, content: s
   await writeFile(path.join(folder, container, file), content);
 }
 
-test('the status has the master in it, and is made once for many viewers', async () => {
+test('the status includes the ApplicationMaster, and is computed once for many viewers', async () => {
   const { view } = await open();
   // A cached status stays valid for a while; no time passes in this test.
   vi.useFakeTimers({ toFake: ['performance'] });
@@ -51,7 +51,7 @@ test('the status has the master in it, and is made once for many viewers', async
   expect(await view.scalars()).toEqual({ runs: [], message: 'none' });
 });
 
-test('what earlier attempts have told comes first, once it can be read', async () => {
+test('events of earlier attempts come first, as soon as they can be read', async () => {
   let isThere = false;
   const entries = [{ at: 1, event: 'before', role: 'worker', index: 0, containerId: 'container_1_0001_01_000009', node: 'n1:1' }];
   const { view, folder } = await open({
@@ -75,7 +75,7 @@ test('what earlier attempts have told comes first, once it can be read', async (
   expect(await view.log('container_1_0001_01_000009', 'stderr', 100)).toEqual({ text: 'the end', skipped: 0 });
 });
 
-test('logs of tasks, of the master, and of nobody', async () => {
+test('serves logs of tasks and of the ApplicationMaster, and none for unknown containers', async () => {
   const { view, folder } = await open();
   await write(folder, 'container_1_0001_01_000002/logs', 'stdout', 'größer');
   await write(folder, 'master', 'tony.log', 'm');

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Lateness, MasterVitals } from './master-vitals.ts';
 
-test('a stretch counts for every beat that it has held up', () => {
+test('a delay counts for every beat that it held up', () => {
   const lateness = new Lateness();
   expect(lateness.percentile(0.99)).toBe(0);
   for (let beat = 0; beat < 1000; beat++) lateness.record(1);
@@ -16,7 +16,7 @@ test('a stretch counts for every beat that it has held up', () => {
   expect(lateness.percentile(0)).toBeGreaterThan(1e8);
 });
 
-test('a busy process is seen to be late', async () => {
+test('a busy process measures its own lateness', async () => {
   const vitals = new MasterVitals('node1');
   try {
     const end = performance.now() + 1200;

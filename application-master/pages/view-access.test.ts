@@ -13,11 +13,11 @@ function allowed(job: FrozenJob, ...users: (string | null)[]): boolean[] {
   return users.map((user) => access.mayView(user));
 }
 
-test('everybody may look where the cluster checks no ACLs', () => {
+test('every user has access when the cluster checks no ACLs', () => {
   expect(allowed(frozen({}), 'alice', 'dr.who', null)).toEqual([true, true, true]);
 });
 
-test('with ACLs: the owner, those named, and administrators', () => {
+test('with ACLs, the owner, the listed users and the administrators have access', () => {
   const job = frozen({ 'yarn.acl.enable': 'true', 'yarn.admin.acl': 'root,yarn ops' }, ['bob']);
   expect(allowed(job, 'alice', 'bob', 'root', 'yarn', 'ops', 'dr.who', '*', null)).toEqual([
     true,
@@ -32,13 +32,13 @@ test('with ACLs: the owner, those named, and administrators', () => {
   expect(allowed(frozen({ 'yarn.acl.enable': 'true', 'yarn.admin.acl': ' ' }, ['*']), 'dr.who', null)).toEqual([true, true]);
 });
 
-test('requests come from the ResourceManagers and from a separate proxy', () => {
+test('accepts requests from the ResourceManagers and from a separate proxy', () => {
   expect(viewAccess(frozen({ 'yarn.web-proxy.address': 'proxy.example:9046' }), '')).toMatchObject({
     hosts: ['rm.example', 'proxy.example'],
   });
 });
 
-test('a local job is shown to who has its token', () => {
+test('a local job requires its token', () => {
   const local = { ...frozen({}), cluster: { kind: 'local', directory: '/x' } } as FrozenJob;
   expect(viewAccess(local, 'secret')).toEqual({ kind: 'token', token: 'secret' });
 });

@@ -17,7 +17,7 @@ function follow(log: EventLog, after = 0): { times: number[]; next: number } {
   }
 }
 
-test('whoever asks for what is new gets each entry once', () => {
+test('a reader that follows the log receives each entry once', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(30), { maxLength: 10 }), fc.nat(20), fc.integer({ min: 1, max: 3 }), (batches, earlier, attempt) => {
       const log = new EventLog(attempt);
@@ -37,7 +37,7 @@ test('whoever asks for what is new gets each entry once', () => {
   );
 });
 
-test('of very many the first and the newest are held', () => {
+test('keeps the first and the newest of very many entries', () => {
   const log = new EventLog(1);
   for (let at = 0; at < 100_000; at++) log.record(entry(at));
   const { times: held, next } = follow(log);
@@ -49,7 +49,7 @@ test('of very many the first and the newest are held', () => {
   expect(times(log.page(next).entries)).toEqual([100_000]);
 });
 
-test('the newest of its kind is found across attempts', () => {
+test('finds the newest matching entry across attempts', () => {
   const log = new EventLog(2);
   log.prepend([{ attempt: 1, entries: [{ at: 1, event: 'a', containerId: 'c1' }] }]);
   log.record({ at: 2, event: 'b' });

@@ -52,7 +52,7 @@ function persist(files: JobFiles, ...snapshots: Snapshot[]): Promise<(Snapshot |
 
 const final = (message: string): JobStatus => ({ state: 'FAILED', message }) as unknown as JobStatus;
 
-it('writes the newest state there is, and hands it to the next attempt', async () => {
+it('writes the newest state, and passes it to the next attempt', async () => {
   const { of } = newFolders();
   const heard = await persist(of(1), snapshot(1), snapshot(2), snapshot(3));
   // The second snapshot was superseded before it was written.
@@ -62,7 +62,7 @@ it('writes the newest state there is, and hands it to the next attempt', async (
   expect(await of(1).recover()).toEqual({ final: null, snapshot: null });
 });
 
-it('passes over a state that cannot be read', async () => {
+it('ignores a state that cannot be read', async () => {
   const { of, folder } = newFolders();
   await persist(of(1), snapshot(1));
   await persist(of(2), snapshot(2));
@@ -70,7 +70,7 @@ it('passes over a state that cannot be read', async () => {
   expect(await of(3).recover()).toMatchObject({ snapshot: { revision: 1 } });
 });
 
-it('tells an attempt that another one has taken over before it acts upon its state', async () => {
+it('reports to an attempt that a newer one has superseded it before it acts on its state', async () => {
   const { of } = newFolders();
   const first = of(1);
   await first.writeAddress({ attempt: 1 });
@@ -79,21 +79,21 @@ it('tells an attempt that another one has taken over before it acts upon its sta
   expect(await persist(first, snapshot(2))).toEqual([{ superseded: 2 }]);
 });
 
-it('lets the first who writes the end decide it', async () => {
+it('keeps the final status that was written first', async () => {
   const { of } = newFolders();
   expect(await of(2).writeFinal(final('second'), 1000)).toEqual({ status: final('second'), written: true });
   expect(await of(1).writeFinal(final('first'), 1000)).toEqual({ status: final('second'), written: true });
   expect(await of(3).recover()).toMatchObject({ final: { message: 'second' } });
 });
 
-it('does without a storage that is away for too long', async () => {
+it('gives up writing the final status after its timeout when storage is unreachable', async () => {
   const { of, folder } = newFolders();
   // A file where a folder is expected.
   writeFileSync(path.join(folder, 'history'), '');
   expect(await of(1).writeFinal(final('late'), 300)).toEqual({ status: final('late'), written: false });
 });
 
-it('keeps events in order, all of them at the end, and clears away what only a running job needs', async () => {
+it('keeps all events in order, and removes the files that only a running job needs', async () => {
   const { of, folder } = newFolders();
   const files = of(1);
   await files.writeFrozenJob('{}');
@@ -111,7 +111,7 @@ it('keeps events in order, all of them at the end, and clears away what only a r
   expect(readdirSync(folder)).toEqual(['history']);
 });
 
-it('goes on trying to say where it is', async () => {
+it('retries writing its address', async () => {
   const { of, folder, gone } = newFolders();
   // A folder where the file is expected.
   mkdirSync(path.join(folder, 'staging', 'am.json'));
@@ -123,7 +123,7 @@ it('goes on trying to say where it is', async () => {
   expect(gone).not.toHaveBeenCalled();
 });
 
-it('does not bring back a staging folder that was cleared away, and says that it has gone', async () => {
+it('does not recreate a removed staging folder, and reports that it is missing', async () => {
   const { of, folder, gone } = newFolders();
   rmdirSync(path.join(folder, 'staging'));
   const uses = [
@@ -143,7 +143,7 @@ it('does not bring back a staging folder that was cleared away, and says that it
   expect(readdirSync(folder)).toEqual([]);
 });
 
-it('leaves the address of the feeds to the newest attempt', async () => {
+it('leaves the feed address to the newest attempt', async () => {
   const { of, folder } = newFolders();
   const address = (attempt: number) => ({ host: 'a', port: attempt, attempt, token: 't', certificate: 'c' });
   const written = () => JSON.parse(readFileSync(path.join(folder, 'staging', 'feed.json'), 'utf8')) as unknown;

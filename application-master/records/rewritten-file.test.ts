@@ -18,7 +18,7 @@ async function open(storage: Storage, pauseMs: number): Promise<{ file: Rewritte
   return { file: new RewrittenFile(options), lines, read: () => readFile(place, 'utf8').catch(() => '') };
 }
 
-test('changes are gathered, and the last are written at the end', async () => {
+test('gathers changes into one write, and writes the last ones when it closes', async () => {
   let writes = 0;
   class Counting extends FileStorage {
     override write(...words: Parameters<FileStorage['write']>): ReturnType<FileStorage['write']> {
@@ -41,7 +41,7 @@ test('changes are gathered, and the last are written at the end', async () => {
   expect(writes).toBe(2);
 });
 
-test('what could not be written is tried again', async () => {
+test('retries a failed write', async () => {
   let away = true;
   class Flaky extends FileStorage {
     override write(...words: Parameters<FileStorage['write']>): ReturnType<FileStorage['write']> {

@@ -12,7 +12,7 @@ function sample(at: number, tasks = 1, load = 1): UsageSample {
   };
 }
 
-test('tells what live tasks use', () => {
+test('samples the usage of live tasks', () => {
   const gpus = [
     { index: 0, utilization: 0.5, memoryUsedBytes: 10, memoryTotalBytes: 20 },
     { index: 1, utilization: 1, memoryUsedBytes: 5, memoryTotalBytes: 20 },
@@ -24,7 +24,7 @@ test('tells what live tasks use', () => {
   });
 });
 
-test('however long the job, the whole of it is there within bounds', () => {
+test('covers the whole job within a bounded number of samples, however long it runs', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 5000 }), fc.integer({ min: 1, max: 400 }), (length, tasks) => {
       const history = new UsageHistory();
@@ -43,14 +43,14 @@ test('however long the job, the whole of it is there within bounds', () => {
   );
 });
 
-test('load is averaged, memory is the most', () => {
+test('averages the CPU load and keeps the maximum of memory', () => {
   const history = new UsageHistory();
   for (let at = 1; at <= 1001; at++) history.add(sample(at, 1, at % 2));
   const [first] = history.page(0).samples;
   expect(first).toEqual({ at: 2, tasks: [{ ...sample(2).tasks[0], cpuCores: 0.5 }] });
 });
 
-test('a viewer hears what is new, and a task that has gone is not lost in a merge', () => {
+test('a viewer receives only new samples, and a merge keeps tasks that have ended', () => {
   const history = new UsageHistory();
   history.add(sample(1, 2));
   history.add(sample(2, 1));

@@ -6,7 +6,7 @@ import { FeedQueue } from './feed-queue.ts';
 const record = (text: string) => [Buffer.from(text)];
 
 describe('a feed', () => {
-  it('gives the same answer to the same question, and takes the next one for a receipt', () => {
+  it('repeats its answer to a repeated request, and takes the next request as a receipt', () => {
     const feed = new FeedQueue();
     expect(feed.take('r', 0, 1)).toEqual({ answer: 'wait', isNew: false });
     expect(feed.open('p', 1)).toBe(1);
@@ -24,7 +24,7 @@ describe('a feed', () => {
     expect(feed.take('r', 1, 1).answer).toBe('over');
   });
 
-  it('refuses chunks with a gap, and passes over those that have come', () => {
+  it('rejects chunks with a gap, and ignores chunks that it already has', () => {
     const feed = new FeedQueue();
     feed.open('p', 1);
     expect(feed.put('p', 1, record('a'))).toBe(true);
@@ -33,7 +33,7 @@ describe('a feed', () => {
     expect(() => feed.put('q', 1, record('x'))).toThrow(/does not know producer/);
   });
 
-  it('takes whatever number a producer begins with, and knows what it has of the chunks before', () => {
+  it('accepts any first chunk number of a producer, and counts earlier chunks as consumed', () => {
     const feed = new FeedQueue();
     feed.open('p', 1);
     for (const sequence of [1, 2, 3, 4]) feed.put('p', sequence, record(`${sequence}`));
@@ -48,7 +48,7 @@ describe('a feed', () => {
     expect(feed.take('r', 1, 1).answer).toBe('wait');
   });
 
-  it('knows which records a reader waits for', () => {
+  it('knows which records a reader is waiting for', () => {
     const feed = new FeedQueue();
     feed.open('p', 1);
     feed.put('p', 1, record('a'));
@@ -66,7 +66,7 @@ describe('a feed', () => {
    * Producers send, lose their connection and reconnect. Readers ask, lose answers, ask again, and sometimes die before they have consumed
    * an answer. The process is replaced by one that knows the state stored before the last delivered answer.
    */
-  it('gives each record once, whatever is lost on the way', () => {
+  it('delivers each record exactly once although messages are lost', () => {
     fc.assert(
       fc.property(
         fc.integer(),

@@ -42,7 +42,7 @@ function refusal(act: () => void): string | null {
 }
 
 describe('feeds', () => {
-  it('tell producers of all feeds how much each may send when others come and go', () => {
+  it('notify producers of all feeds of their new windows when a producer joins or leaves', () => {
     const feeds = newFeeds();
     const [first, second] = [newProducer(feeds, 'a', 'p'), newProducer(feeds, 'b', 'q')];
     feeds.opened(first, 1);
@@ -53,7 +53,7 @@ describe('feeds', () => {
     expect(windowOf(first)).toBe(whole);
   });
 
-  it('let a producer come again that sends what it was told before there were others', () => {
+  it('reject with a retryable error a producer that still uses its window from before others joined', () => {
     const feeds = newFeeds();
     const producer = newProducer(feeds, 'a', 'p');
     feeds.opened(producer, 1);
@@ -65,7 +65,7 @@ describe('feeds', () => {
     expect(refusal(() => send(chunks))).toBe('INTERNAL');
   });
 
-  it('have a bound for what all of them hold, whoever sends it', () => {
+  it('limit the bytes that all of them hold together, whoever the producer is', () => {
     const feeds = newFeeds();
     const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
     const codes = Array.from({ length: 20 }, (_, index) => {
@@ -79,7 +79,7 @@ describe('feeds', () => {
     expect(codes.slice(15)).toEqual(Array.from({ length: 5 }, () => 'INTERNAL'));
   });
 
-  it('tell producers to wait where dead ones have left too much, and to go on when workers have taken of it', () => {
+  it('pause producers while disconnected ones occupy the memory, and resume them when workers consume records', () => {
     const feeds = newFeeds();
     const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
     const dead = Array.from({ length: 15 }, (_, index) => newProducer(feeds, 'a', `dead${index}`));
@@ -101,7 +101,7 @@ describe('feeds', () => {
     for (const producer of [waiting, other, late]) expect(windowOf(producer)).toBeGreaterThan(0);
   });
 
-  it('tell producers to wait again when room that came with a producer is taken', () => {
+  it('pause producers again when room that a returning producer freed is taken', () => {
     const feeds = newFeeds();
     const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
     const [waiting, other] = [newProducer(feeds, 'a', 'waiting'), newProducer(feeds, 'b', 'other')];
@@ -121,7 +121,7 @@ describe('feeds', () => {
     expect([waiting, other, back].map(windowOf)).toEqual([0, 0, 0]);
   });
 
-  it('refuse one producer too many, which goes as others do', () => {
+  it('reject a producer beyond the maximum, which closes like any other', () => {
     const feeds = newFeeds();
     for (let index = 0; index < 10_000; index++) {
       const producer = newProducer(feeds, 'a', `p${index}`);
@@ -134,7 +134,7 @@ describe('feeds', () => {
     expect(late.heard).toEqual([]);
   });
 
-  it('end the connection that a producer had before it came again', () => {
+  it('end the earlier connection of a producer that reconnects', () => {
     const feeds = newFeeds();
     const [before, now] = [newProducer(feeds, 'a', 'p'), newProducer(feeds, 'a', 'p')];
     feeds.opened(before, 1);

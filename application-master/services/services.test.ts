@@ -107,7 +107,7 @@ async function ask(services: Services, service: string, asked: object, container
 const pass = { kind: 'shares', fingerprint: 'f', splits: 4, passes: [0], reading: 0, share: { index: 0, count: 2 } };
 
 describe('services', () => {
-  it('refuse what they do not know, and questions that are not as they should be', async () => {
+  it('reject unknown services and malformed requests', async () => {
     const { services } = new Masters();
     expect(await ask(services, 'cook', {})).toBe('USAGE');
     expect(await ask(services, SPLITS_JOIN, { ...pass, splits: 1e9 })).toBe('DATA_INVALID');
@@ -117,7 +117,7 @@ describe('services', () => {
     services.close();
   });
 
-  it('of an attempt that was superseded promise nothing', async () => {
+  it('of a superseded attempt promise nothing', async () => {
     const masters = new Masters();
     const old = masters.services;
     await ask(old, SPLITS_JOIN, pass);
@@ -130,7 +130,7 @@ describe('services', () => {
     next.close();
   });
 
-  it('give each split to one of the readers, while answers get lost and attempts are replaced', async () => {
+  it('give each split to exactly one reader although answers get lost and attempts are replaced', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer(), fc.integer({ min: 1, max: 15 }), async (seed, splits) => {
         const random = createRandom(seed >>> 0);
@@ -166,7 +166,7 @@ describe('services', () => {
     );
   });
 
-  it('give to other workers what a dead one held', async () => {
+  it('reassign the split of a dead worker to other workers', async () => {
     const masters = new Masters();
     const { services } = masters;
     const work = { ...pass, kind: 'workers', splits: 1 };

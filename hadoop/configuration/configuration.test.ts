@@ -21,7 +21,7 @@ const write = (name: string, properties: Record<string, string>, final = false):
 const from = HadoopConfiguration.fromProperties;
 
 describe('reading a folder', () => {
-  test('later files override earlier ones, except what is final', async () => {
+  test('later files override earlier ones, except final properties', async () => {
     await write('core-site.xml', { a: 'core', b: 'core' }, true);
     await write('hdfs-site.xml', { c: 'hdfs' });
     await write('yarn-site.xml', { a: 'yarn', c: 'yarn' });
@@ -38,7 +38,7 @@ describe('reading a folder', () => {
     [{}, 'HADOOP_CONF_DIR is not set'],
     [{ HADOOP_CONF_DIR: '/nowhere/at/all' }, '/nowhere/at/all, which contains none of core-site.xml'],
     [{ HADOOP_HOME: '/nowhere/at/all' }, 'HADOOP_CONF_DIR is not set'],
-  ])('without files in %j says what to do', async (environment, message) => {
+  ])('without files in %j fails with a hint', async (environment, message) => {
     await expect(HadoopConfiguration.fromEnvironment(environment)).rejects.toMatchObject({
       code: 'NO_HADOOP_CONF',
       exitCode: 2,
@@ -47,7 +47,7 @@ describe('reading a folder', () => {
     });
   });
 
-  test('a broken file is named with its line', async () => {
+  test('an error names the broken file and its line', async () => {
     await writeFile(join(folder, 'core-site.xml'), '<configuration>\n<property>\n');
     await expect(HadoopConfiguration.fromDirectory(folder)).rejects.toMatchObject({
       code: 'HADOOP_CONF_INVALID',
@@ -57,7 +57,7 @@ describe('reading a folder', () => {
 });
 
 describe('substitution', () => {
-  test('of keys, nested keys, defaults, system properties and the environment', async () => {
+  test('replaces keys, nested keys, defaults, system properties and environment variables', async () => {
     await write('core-site.xml', {
       plain: '${host}:1',
       host: 'h',
@@ -89,7 +89,7 @@ describe('substitution', () => {
     expect(configuration.get('user')).toBe(hadoopUser({}));
   });
 
-  test('ends for what refers to itself, and refuses what is too deep', () => {
+  test('ends for circular references, and rejects more than 20 levels', () => {
     expect(from({ a: '${b}', b: '${a}' }).get('a')).toMatch(/^\$\{[ab]\}$/);
     const chain = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`k${index}`, `\${k${index + 1}}`]));
     expect(() => from({ ...chain, k30: 'end' }).get('k0')).toThrow('more than 20 substitutions');
@@ -104,17 +104,17 @@ describe('values', () => {
     ['privacy', 'auth-conf'],
     ['privacy,integrity', 'auth-int'],
     ['Privacy, authentication', 'auth'],
-  ])('hadoop.rpc.protection %s asks for %s at least', (value, expected) => {
+  ])('hadoop.rpc.protection %s requires at least %s', (value, expected) => {
     const configuration = HadoopConfiguration.fromProperties(value === undefined ? {} : { 'hadoop.rpc.protection': value });
     expect(configuration.minimumQop).toBe(expected);
   });
 
-  test('an unknown hadoop.rpc.protection is refused', () => {
+  test('rejects an unknown hadoop.rpc.protection', () => {
     const configuration = HadoopConfiguration.fromProperties({ 'hadoop.rpc.protection': 'private' });
     expect(() => configuration.minimumQop).toThrow(expect.objectContaining({ code: 'HADOOP_CONF_INVALID' }));
   });
 
-  test('are checked', () => {
+  test('are checked when they are read', () => {
     const configuration = from({ n: '12', bad: '1k', yes: 'TRUE', l: ' a, ,b ' });
     expect([configuration.number('n'), configuration.flag('yes'), configuration.flag('no'), configuration.list('l')]).toEqual([
       12,
@@ -126,7 +126,7 @@ describe('values', () => {
     expect(() => from({ 'yarn.resourcemanager.webapp.address': 'h:70000' }).resourceManagers).toThrow('expected host:port');
   });
 
-  test('Hadoop defaults are filled in', () => {
+  test('include the defaults of Hadoop', () => {
     const configuration = from({});
     expect(configuration.minimumMemoryMb).toBe(1024);
     expect(configuration.secure).toBe(false);
@@ -135,13 +135,13 @@ describe('values', () => {
 });
 
 describe('addresses', () => {
-  test('of one ResourceManager', () => {
+  test('name one ResourceManager', () => {
     expect(from({ 'yarn.resourcemanager.hostname': 'rm' }).resourceManagers).toEqual(['http://rm:8088']);
     expect(from({ 'yarn.resourcemanager.hostname': 'rm' }).schedulers).toEqual([{ host: 'rm', port: 8030 }]);
     expect(from({ 'yarn.resourcemanager.hostname': 'rm', 'yarn.http.policy': 'HTTPS_ONLY' }).resourceManagers).toEqual(['https://rm:8090']);
   });
 
-  test('of an HA list of ResourceManagers', () => {
+  test('name all ResourceManagers of an HA cluster', () => {
     const configuration = from({
       'yarn.resourcemanager.ha.enabled': 'true',
       'yarn.resourcemanager.ha.rm-ids': 'one,two',
@@ -161,7 +161,7 @@ describe('addresses', () => {
     );
   });
 
-  test('of NameNodes', () => {
+  test('name the NameNodes of each nameservice', () => {
     const one = from({ 'fs.defaultFS': 'hdfs://nn:9000/', 'dfs.namenode.http-address': '0.0.0.0:19870' });
     expect(one.defaultFs).toBe('hdfs://nn:9000');
     expect(one.nameNodes('nn:9000')).toEqual(['http://nn:19870']);
@@ -186,7 +186,7 @@ describe('addresses', () => {
   });
 });
 
-test('freezing keeps what a job needs, substituted, and no secrets', async () => {
+test('freezing keeps the properties that a job needs, substituted, and drops secrets', async () => {
   await write('yarn-site.xml', {
     'yarn.resourcemanager.hostname': '${env.RM}',
     'yarn.resourcemanager.webapp.address': '${yarn.resourcemanager.hostname}:8088',
@@ -208,7 +208,7 @@ test('freezing keeps what a job needs, substituted, and no secrets', async () =>
   expect(from(frozen).freeze()).toEqual(frozen);
 });
 
-test('the user is HADOOP_USER_NAME, else the one of the system', () => {
+test("the user is HADOOP_USER_NAME, or otherwise the system's user", () => {
   expect(hadoopUser({ HADOOP_USER_NAME: 'alice' })).toBe('alice');
   expect(hadoopUser({})).not.toBe('');
 });

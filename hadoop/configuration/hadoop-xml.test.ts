@@ -28,7 +28,7 @@ describe('parseHadoopXml', () => {
     ]);
   });
 
-  test('keeps the source that a daemon names', () => {
+  test('keeps the source that a daemon names for a property', () => {
     expect(parse('<property><name>k</name><value>v</value><final>false</final><source>yarn-default.xml</source></property>')).toEqual([
       { name: 'k', value: 'v', final: false, source: 'yarn-default.xml' },
     ]);
@@ -42,7 +42,7 @@ describe('parseHadoopXml', () => {
     ['an include', '<xi:include href="other.xml"/>', 'core-site.xml:3: XInclude is not supported'],
     ['an unclosed comment', '<!-- never', 'core-site.xml:5: Unclosed root tag'],
     ['a tag cut in two', '<property name="x" <', 'core-site.xml:3: Invalid attribute name'],
-  ])('names file and line of %s', (_what, body, message) => {
+  ])('names the file and line of %s', (_what, body, message) => {
     expect(() => parse(body)).toThrow(message);
   });
 
@@ -53,11 +53,11 @@ describe('parseHadoopXml', () => {
     ['<configuration>', 'f:1: Unclosed root tag'],
     ['<!DOCTYPE configuration [ <!ENTITY other "x"> ]><configuration>&other;</configuration>', 'Invalid character entity'],
     ['<configuration/><configuration/>', 'a second root element'],
-  ])('refuses %j', (text, message) => {
+  ])('rejects %j', (text, message) => {
     expect(() => parseHadoopXml(text, 'f')).toThrow(message);
   });
 
-  test('gives back whatever was written, however it is spelled', () => {
+  test('restores all names and values, whatever XML syntax spells them', () => {
     // Characters that XML allows. The parser trims values, so a value neither begins nor ends with a space.
     const text = fc.string({ unit: 'grapheme', maxLength: 20 }).map((value) => value.trim());
     const name = text.filter((value) => value !== '');
@@ -76,7 +76,7 @@ describe('parseHadoopXml', () => {
     );
   });
 
-  test('answers any text with properties or a TonyError', () => {
+  test('turns any text into properties or a TonyError', () => {
     const fragments = fc.constantFrom(
       '<',
       '>',
@@ -120,7 +120,7 @@ describe('parseHadoopXml', () => {
 });
 
 /** A parser that counts the lines before each property again would exceed the test timeout. */
-test('a large file takes linear time, and its mistakes have the right lines', () => {
+test('parses a large file in linear time, and names the right line of an error', () => {
   const properties = Array.from({ length: 100_000 }, (_, at) => `<property><name>n${at}</name><value>${at}</value></property>`);
   expect(parse(properties.join('\n'))).toHaveLength(100_000);
   expect(() => parse([...properties, '<property><value>1</value></property>'].join('\n'))).toThrow('core-site.xml:100003:');

@@ -33,7 +33,7 @@ function ask(address: string, timeoutMs = 5_000, otherwise: Readonly<Record<stri
   return configurationOfNode({ host: hostname, port: Number(port) }, otherwise, timeoutMs);
 }
 
-test('the file system that a node goes by counts, and what it leaves unsaid is taken from elsewhere', async () => {
+test("the node's default file system takes precedence; other sources supply the properties that the node lacks", async () => {
   const plain = createServer(answer(OWN));
   server = plain;
   const configuration = await ask(await listening(plain));
@@ -51,7 +51,7 @@ test.each<[string, Readonly<Record<string, string>>]>([
   ],
   ['a nameservice of the same name', { 'dfs.nameservices': 'nn:9000', 'dfs.ha.namenodes.nn:9000': 'evil' }],
   ['no address at all', { 'dfs.namenode.http-address': 'nn:x' }],
-])('no other host takes the place of the one that a node names: %s', async (_, otherwise) => {
+])('other sources cannot redirect the NameNode that a node names: %s', async (_, otherwise) => {
   const plain = createServer(answer(OWN));
   server = plain;
   const configuration = await ask(await listening(plain), 5_000, otherwise);
@@ -59,21 +59,21 @@ test.each<[string, Readonly<Record<string, string>>]>([
   expect(configuration?.nameNodeEndpoints).toEqual([{ host: 'nn', port: 9000 }]);
 });
 
-test('the port of an encrypted web server is taken from elsewhere', async () => {
+test("other sources supply the port of a NameNode's HTTPS server", async () => {
   const plain = createServer(answer(OWN));
   server = plain;
   const otherwise = { 'dfs.http.policy': 'HTTPS_ONLY', 'dfs.namenode.https-address': 'NN:19871' };
   expect((await ask(await listening(plain), 5_000, otherwise))?.nameNodes('nn:9000')).toEqual(['https://NN:19871']);
 });
 
-test('of a nameservice of which a node says no more all is taken from elsewhere', async () => {
+test('other sources supply the NameNodes of a nameservice that a node does not describe', async () => {
   const plain = createServer(answer(OWN.replace('hdfs://nn:9000', 'hdfs://ns')));
   server = plain;
   const otherwise = { 'dfs.nameservices': 'ns', 'dfs.ha.namenodes.ns': 'a', 'dfs.namenode.http-address.ns.a': 'one:1' };
   expect((await ask(await listening(plain), 5_000, otherwise))?.nameNodes('ns')).toEqual(['http://one:1']);
 });
 
-test('the ResourceManager is where the node registers', async () => {
+test("the ResourceManager's host is the one with which the node registers", async () => {
   const tracker = property('yarn.resourcemanager.resource-tracker.address', 'rm1:8031', 'yarn-site.xml');
   const plain = createServer(answer(OWN.replace('</configuration>', `${tracker}</configuration>`)));
   server = plain;
@@ -85,7 +85,7 @@ test('the ResourceManager is where the node registers', async () => {
   ]);
 });
 
-test('of what a node says itself nothing is taken from elsewhere', async () => {
+test('the properties that a node sets take precedence over all other sources', async () => {
   const own = OWN.replace(
     '</configuration>',
     `${property('dfs.replication', '3', 'hdfs-site.xml')}${property('yarn.resourcemanager.webapp.address', 'own:1', 'yarn-site.xml')}</configuration>`,
@@ -98,17 +98,17 @@ test('of what a node says itself nothing is taken from elsewhere', async () => {
 });
 
 test.each<[string, RequestListener]>([
-  ['asks who one is', (_, response) => void response.writeHead(401).end()],
+  ['requires authentication', (_, response) => void response.writeHead(401).end()],
   ['is no Hadoop daemon', answer('<html></html>')],
   ['has no default file system', answer('<configuration></configuration>')],
-  ['is silent', () => {}],
-])('a node that %s says nothing', async (_, listener) => {
+  ['does not answer', () => {}],
+])('a node that %s supplies no configuration', async (_, listener) => {
   const plain = createServer(listener);
   server = plain;
   expect(await ask(await listening(plain), 300)).toBeNull();
   plain.closeAllConnections();
 });
 
-test('nor does a port on which nobody listens', async () => {
+test('a closed port supplies no configuration', async () => {
   expect(await ask(NOBODYS_URL)).toBeNull();
 });

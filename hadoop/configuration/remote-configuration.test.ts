@@ -6,7 +6,7 @@ import { configurationOfResourceManager } from './remote-configuration.ts';
 let server: Server | undefined;
 afterEach(() => void server?.close());
 
-test('an address alone is enough', async () => {
+test("a ResourceManager's address suffices for a configuration", async () => {
   server = createServer((request, response) => {
     expect(request.url).toBe('/conf');
     response.end(`<?xml version="1.0" encoding="UTF-8" standalone="no"?><configuration>
@@ -37,12 +37,12 @@ test.each([
     'RM_UNREACHABLE',
     'No ResourceManager could be reached',
   ],
-])('what is no ResourceManager is named', async (answer, code, message) => {
+])('an address without a ResourceManager gives a specific error', async (answer, code, message) => {
   server = createServer(answer);
   const address = await listening(server);
   await expect(configurationOfResourceManager(address)).rejects.toMatchObject({ code, message: expect.stringContaining(message) });
 });
 
-test('nor is nonsense an address', async () => {
+test('rejects a malformed address', async () => {
   await expect(configurationOfResourceManager('http://')).rejects.toMatchObject({ code: 'USAGE' });
 });

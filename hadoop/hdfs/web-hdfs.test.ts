@@ -59,7 +59,7 @@ async function bodyOf(request: IncomingMessage): Promise<Buffer> {
 }
 
 describe('NameNodes', () => {
-  test('are tried in turn: one that is down, a standby, one in safe mode, the active one', async () => {
+  test('are tried in order: an unreachable one, a standby, one in safe mode, the active one', async () => {
     const active = await serve((_, response) => json(response, status()));
     const standby = await serve((_, response) =>
       refuse(response, 'StandbyException', 'Operation category READ is not supported in state standby'),
@@ -78,7 +78,7 @@ describe('NameNodes', () => {
     });
   });
 
-  test('that all refuse are named with what the last one said', async () => {
+  test('that all refuse cause an error with the last answer', async () => {
     const safe = await serve((_, response) => refuse(response, 'SafeModeException', 'Name node is in safe mode.'));
     await expect(client([safe], { patienceMs: 100 }).makeFolder('/a', 0o755)).rejects.toMatchObject({
       code: 'HDFS_UNREACHABLE',
@@ -87,22 +87,22 @@ describe('NameNodes', () => {
     });
   });
 
-  test('that are silent are given up', async () => {
+  test('that do not answer are given up after the idle timeout', async () => {
     const silent = await serve(() => undefined);
     await expect(client([silent], { patienceMs: 0, idleTimeoutMs: 1000 }).status('/a')).rejects.toThrow('no progress for 1000 ms');
   });
 
   test.each([
-    ['a page', 404, '<html>not found</html>', 'HDFS_UNREACHABLE', 'does not speak WebHDFS: HTTP 404'],
-    ['no JSON', 200, 'hello', 'HDFS_UNREACHABLE', 'is not JSON'],
-    ['other JSON', 200, '{"FileStatus":{}}', 'HDFS_UNREACHABLE', 'a FileStatus lacks'],
+    ['an HTML page', 404, '<html>not found</html>', 'HDFS_UNREACHABLE', 'does not speak WebHDFS: HTTP 404'],
+    ['plain text', 200, 'hello', 'HDFS_UNREACHABLE', 'is not JSON'],
+    ['unexpected JSON', 200, '{"FileStatus":{}}', 'HDFS_UNREACHABLE', 'a FileStatus lacks'],
     ['a request for Kerberos', 401, '<html>Authentication required</html>', 'ACCESS_DENIED', 'requires authentication'],
-  ])('%s is no answer of a NameNode', async (_what, code, body, error, message) => {
+  ])('that answer with %s cause a specific error', async (_what, code, body, error, message) => {
     const address = await serve((_, response) => void response.writeHead(code).end(body));
     await expect(client([address]).status('/a')).rejects.toMatchObject({ code: error, message: expect.stringContaining(message) });
   });
 
-  test('are told who asks, by name or by token, and no token is shown', async () => {
+  test('receive the user name or the token, and errors show no token', async () => {
     const seen: string[] = [];
     const address = await serve((request, response) => {
       seen.push(request.url ?? '');
@@ -120,7 +120,7 @@ describe('NameNodes', () => {
   });
 });
 
-describe('refusals', () => {
+describe('a refusal maps to an error code', () => {
   test.each([
     ['FileNotFoundException', 'x', 'NOT_FOUND'],
     ['AccessControlException', 'Permission denied: user=alice', 'ACCESS_DENIED'],
@@ -137,7 +137,7 @@ describe('refusals', () => {
   });
 });
 
-describe('writing', () => {
+describe('writing a file', () => {
   /** A NameNode and a DataNode that accepts uploads, with either form of redirect. */
   async function cluster(form: 'json' | '307', take: Handler): Promise<string> {
     const dataNode = await serve(take);
@@ -159,7 +159,7 @@ describe('writing', () => {
     expect(taken).toEqual([['PUT', 'CREATE', '600', 'true', 3_000_001]]);
   });
 
-  test('bytes in memory are sent again when the DataNode breaks off', async () => {
+  test('sends bytes in memory again when the DataNode breaks the connection', async () => {
     let tries = 0;
     const address = await cluster('json', async (request, response) => {
       tries += 1;
@@ -181,7 +181,7 @@ describe('writing', () => {
     expect(progress.at(-1)).toBe(5_000_000);
   });
 
-  test('a stream of a known length goes without chunks, and one that gives another length is an error', async () => {
+  test('sends a stream of a known length without chunks, and rejects a stream of another length', async () => {
     const headers: (string | undefined)[] = [];
     const address = await cluster('json', async (request, response) => {
       headers.push(request.headers['content-length'], request.headers['transfer-encoding']);
@@ -199,7 +199,7 @@ describe('writing', () => {
     }
   });
 
-  test('so is a source that opens anew, from its first byte', async () => {
+  test('sends a source that can be reopened again, from its first byte', async () => {
     let tries = 0;
     const address = await cluster('json', async (request, response) => {
       tries += 1;
@@ -218,7 +218,7 @@ describe('writing', () => {
     expect(tries).toBe(3);
   });
 
-  test('a stream is not: it says so', async () => {
+  test('fails when the connection breaks during a stream that cannot be reopened', async () => {
     const address = await cluster('json', async (request) => {
       await once(request, 'data');
       request.destroy();
@@ -238,7 +238,7 @@ describe('writing', () => {
     expect(closed).toBe(true);
   });
 
-  test('a refusal in the middle ends it with what was refused', async () => {
+  test("ends a write with the DataNode's refusal", async () => {
     const address = await cluster('json', async (request, response) => {
       await once(request, 'data');
       refuse(response, 'DSQuotaExceededException', 'The DiskSpace quota of /a is exceeded');
@@ -253,7 +253,7 @@ describe('writing', () => {
     expect(yielded).toBeLessThan(1000);
   });
 
-  test('a source that pauses is waited for, a DataNode that does is not', async () => {
+  test('waits for a source that pauses, but not for a DataNode that does', async () => {
     const address = await cluster('json', async (request, response, _, path) => {
       if (path.endsWith('stuck')) return;
       await bodyOf(request);
@@ -278,7 +278,7 @@ describe('writing', () => {
   });
 });
 
-describe('reading', () => {
+describe('reading a file', () => {
   const data = Buffer.from(Array.from({ length: 1_000_000 }, (_, index) => (index * 7) % 253));
 
   /** Serves OPEN through `give`, which receives the requested range. */
@@ -304,7 +304,7 @@ describe('reading', () => {
     response.write(bytes.subarray(0, after), () => response.destroy());
   };
 
-  test('goes on where a connection broke', async () => {
+  test('continues where a connection broke', async () => {
     const address = await file((response, bytes, opened) => {
       if (opened < 4) breakOff(response, bytes, 200_000);
       else response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes);
@@ -313,12 +313,12 @@ describe('reading', () => {
     expect(Buffer.concat(await stream.toArray()).equals(data.subarray(11, 900_011))).toBe(true);
   });
 
-  test('an end that comes too early is a break, too', async () => {
+  test('treats a premature end as a break', async () => {
     const address = await file((response, bytes, opened) => void response.writeHead(200).end(opened === 1 ? bytes.subarray(0, 10) : bytes));
     expect(Buffer.concat(await (await client([address]).open('/a')).toArray()).equals(data)).toBe(true);
   });
 
-  test('ends when nothing comes twice', async () => {
+  test('fails after two connections in succession without data', async () => {
     let connections = 0;
     const address = await file((response, bytes) => {
       connections += 1;
@@ -329,7 +329,7 @@ describe('reading', () => {
     expect(connections).toBe(2);
   });
 
-  test('does not mix two versions of a file', async () => {
+  test('never mixes two versions of a file', async () => {
     const address = await file(
       (response, bytes) => breakOff(response, bytes, 1000),
       (opened) => (opened === 0 ? {} : { modificationTime: 6 }),
@@ -338,7 +338,7 @@ describe('reading', () => {
     await expect(stream.toArray()).rejects.toMatchObject({ code: 'STORAGE_REFUSED', message: '/a was changed while it was read.' });
   });
 
-  test('notices a file that was replaced after it had been looked at', async () => {
+  test('detects a file that was replaced after its status was read', async () => {
     const address = await file(
       (response, bytes) => void response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes),
       () => ({ length: data.length - 1 }),
@@ -346,7 +346,7 @@ describe('reading', () => {
     await expect((await client([address]).open('/a')).toArray()).rejects.toThrow('/a was changed while it was read.');
   });
 
-  test('of a whole file begins anew when it breaks, and refuses what is too large', async () => {
+  test('restarts a read of a whole file when it breaks, and rejects a file that is too large', async () => {
     const address = await file((response, bytes, opened) => {
       if (opened < 3) breakOff(response, bytes, 100_000);
       else response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes);
@@ -359,7 +359,7 @@ describe('reading', () => {
     });
   });
 
-  test('a slow reader is waited for, and holds back what comes', async () => {
+  test('waits for a slow reader, and buffers only a limited amount', async () => {
     let connections = 0;
     const address = await file((response, bytes) => {
       connections += 1;
@@ -374,7 +374,7 @@ describe('reading', () => {
     expect(Buffer.concat(await stream.toArray()).equals(data)).toBe(true);
   });
 
-  test('a reader that goes away closes the connection', async () => {
+  test('closes the connection when the reader stops', async () => {
     let closed: Promise<unknown> | undefined;
     const address = await file((response, bytes) => {
       closed = once(response, 'close');
@@ -387,7 +387,7 @@ describe('reading', () => {
   });
 });
 
-describe('an answer that was lost', () => {
+describe('a lost answer', () => {
   /** Executes each request, but closes the first connection without a response. */
   async function forgetful(afterwards: Handler): Promise<string> {
     let calls = 0;
@@ -399,7 +399,7 @@ describe('an answer that was lost', () => {
     });
   }
 
-  test('of a rename that happened counts as success', async () => {
+  test('counts as success when the rename happened', async () => {
     let asked = 0;
     const address = await forgetful((_, response, query, path) => {
       if (query.get('op') === 'RENAME') return refuse(response, 'FileNotFoundException', 'rename source /from is not found.', 404);
@@ -410,7 +410,7 @@ describe('an answer that was lost', () => {
     expect(await client([address]).rename('/from', '/to', { overwrite: false })).toBe('renamed');
   });
 
-  test("of a rename that another's file forestalled does not", async () => {
+  test('counts as failure when another file took the target name', async () => {
     const address = await forgetful((_, response, query, path) => {
       if (query.get('op') === 'RENAME') refuse(response, 'FileAlreadyExistsException', 'rename destination /to already exists');
       else json(response, status({ fileId: path.endsWith('/from') ? 77 : 78 }));
@@ -418,13 +418,13 @@ describe('an answer that was lost', () => {
     expect(await client([address]).rename('/from', '/to', { overwrite: false })).toBe('target-exists');
   });
 
-  test('of a removal that happened counts as success', async () => {
+  test('counts as success when the removal happened', async () => {
     const address = await forgetful((_, response) => json(response, { boolean: false }));
     expect(await client([address]).remove('/a')).toBe(true);
   });
 });
 
-test('room below a folder is what its quotas of space and of names leave', async () => {
+test('the room below a folder is limited by its space quota, its name quota and the file system', async () => {
   const summary = { quota: 1_000, fileCount: 40, directoryCount: 10, spaceQuota: 5_000, spaceConsumed: 6_000 };
   const address = await serve((_request, response, query) =>
     json(response, query.get('op') === 'GETSTATUS' ? { FsStatus: { remaining: 77 } } : { ContentSummary: summary }),
@@ -432,7 +432,7 @@ test('room below a folder is what its quotas of space and of names leave', async
   expect(await client([address]).room('/user/alice')).toEqual({ ofQuota: 0, ofNames: 950, ofFileSystem: 77 });
 });
 
-describe('the first names of a folder', () => {
+describe('listing the first names of a folder', () => {
   const entries = ['a', 'b', 'c', 'd', 'e'].map((pathSuffix) => status({ pathSuffix }).FileStatus);
   /** Two entries per response, in the form of Hadoop's JsonUtil. */
   const inParts = (asked: string[]) =>
@@ -444,7 +444,7 @@ describe('the first names of a folder', () => {
       json(response, { DirectoryListing: { partialListing, remainingEntries: Math.max(0, rest.length - 2) } });
     });
 
-  test('come in parts, and no more parts are fetched than needed', async () => {
+  test('fetches no more parts than needed', async () => {
     const asked: string[] = [];
     const hdfs = client([await inParts(asked)]);
     expect((await hdfs.listFirst('/x', 3))?.map(({ name }) => name)).toEqual(['a', 'b', 'c']);
@@ -453,7 +453,7 @@ describe('the first names of a folder', () => {
     expect(asked).toEqual(['LISTSTATUS_BATCH ', 'LISTSTATUS_BATCH b', 'LISTSTATUS_BATCH d']);
   });
 
-  test('a missing folder has no names, and a listing ends when the NameNode reports no remaining ones', async () => {
+  test('returns null for a missing folder, and ends when the NameNode returns an empty part', async () => {
     const missing = await serve((_request, response) => refuse(response, 'FileNotFoundException', 'File /x does not exist.', 404));
     expect(await client([missing]).listFirst('/x', 3)).toBeNull();
     const empty = await serve((_request, response) =>

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { regroup } from './upload.ts';
 
-test('pieces have one size, and hold what came, in order', async () => {
+test('regroups chunks into pieces of one size, in order', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.uint8Array({ maxLength: 40 })), fc.integer({ min: 1, max: 50 }), async (chunks, pieceBytes) => {
       async function* source(): AsyncIterable<Uint8Array> {

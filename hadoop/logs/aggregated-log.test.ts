@@ -20,7 +20,7 @@ const sourceOf = (bytes: Buffer, piece = 1000): ByteSource => ({
 });
 const golden = (name: string): Buffer => readFileSync(path.join(import.meta.dirname, '..', 'golden', name));
 
-describe("a NodeManager's own files", () => {
+describe('reading a file that a NodeManager wrote', () => {
   test.each([
     ['aggregated-log-none.tfile', '0003', 100],
     ['aggregated-log-gz.tfile', '0004', 2_500_000],
@@ -123,7 +123,7 @@ function writeTFile(blocks: Container[][], compression: 'none' | 'gz', chunk: nu
   return Buffer.concat([...parts, meta, end, magic]);
 }
 
-test('a log of more parts than a NodeManager writes is refused while it is read', async () => {
+test('rejects a log of more parts than a NodeManager writes, while reading it', async () => {
   const id = 'container_1_0001_01_000001';
   const file = (name: string, size: number) => ({ name, bytes: Buffer.alloc(size) });
   const chunks = sourceOf(writeTFile([[{ id, files: [file('f', 500)] }]], 'gz', 1));
@@ -137,7 +137,7 @@ test('a log of more parts than a NodeManager writes is refused while it is read'
   await expect(indexAggregatedLog(long)).rejects.toThrow('1025 characters');
 });
 
-test('a log whose blocks lie in the same place is refused before they are read', async () => {
+test('rejects a log with overlapping blocks before reading the blocks', async () => {
   const source = sourceOf(
     writeTFile([[{ id: 'application', files: [{ name: 'f', bytes: Buffer.alloc(100_000) }] }]], 'gz', 1 << 20, 1_000),
   );
@@ -153,7 +153,7 @@ test('a log whose blocks lie in the same place is refused before they are read',
   expect(bytes).toBeLessThan(2 * source.size);
 });
 
-test('VLongs of all lengths', async () => {
+test('reads VLongs of all lengths', async () => {
   const edges = [
     0,
     -32,
@@ -184,7 +184,7 @@ test('VLongs of all lengths', async () => {
   );
 });
 
-test('whatever is written is found, however it is chunked and packed', async () => {
+test('finds every file with its content, whatever the chunks, blocks and compression', async () => {
   const name = fc.stringMatching(/^[a-zé._-]{1,12}$/);
   const file = fc.record({ name, bytes: fc.uint8Array({ maxLength: 300 }) });
   const container = fc.record({ id: fc.nat(99_999).map((id) => `container_1_0001_01_${id}`), files: fc.array(file, { maxLength: 4 }) });
@@ -215,7 +215,7 @@ test('whatever is written is found, however it is chunked and packed', async () 
   );
 });
 
-test('what is broken is refused, without taking the memory that it claims', async () => {
+test('rejects damaged logs without allocating the memory that they claim', async () => {
   const whole = golden('aggregated-log-none.tfile');
   for (const cut of [0, 10, 44, 500, 993]) await expect(indexAggregatedLog(sourceOf(whole.subarray(0, cut)))).rejects.toThrow(/TFile/);
   await fc.assert(

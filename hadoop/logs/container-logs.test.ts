@@ -43,7 +43,7 @@ function answer(request: IncomingMessage, content: string): string {
   return `Container: x on y\nLogAggregationType: LOCAL\n====\nLogType:f\nLogLastModifiedTime:z\nLogLength:${content.length}\nLogContents:\n${part}End of LogType:f.This log file belongs to a running container (x) and so may not be complete.\n****\n\n`;
 }
 
-test('a range is right although the file grows between two questions', async () => {
+test('reads the right range although the file grows between two requests', async () => {
   let content = 'a'.repeat(200_000);
   const sizes: string[] = [];
   const container = await node((request, response) => {
@@ -58,7 +58,7 @@ test('a range is right although the file grows between two questions', async () 
   expect(sizes[0]).toBe('/ws/v1/node/containers/container_1_0001_01_000002/logs/f?size=-65536&user.name=alice');
 });
 
-test('a file that always grows faster is given up', async () => {
+test('gives up a file that keeps growing faster than it is read', async () => {
   let content = '';
   const container = await node((request, response) => {
     content += 'x'.repeat(5_000_000);
@@ -70,14 +70,14 @@ test('a file that always grows faster is given up', async () => {
   });
 });
 
-test('a container that has ended, with its logs still on the node, is complete', async () => {
+test('reports the log of an ended container as complete while it is still on the node', async () => {
   const container = await node(
     (request, response) => void response.end(answer(request, 'done').replace(/\.This log file.*complete\./, '')),
   );
   expect(await reader().read(container, 'f', { tail: 100 })).toEqual({ bytes: Buffer.from('done'), offset: 0, size: 4, complete: true });
 });
 
-test('an end that is larger than a piece is read from where it begins, in one question', async () => {
+test('reads the beginning of a tail that exceeds the limit, with one request', async () => {
   let questions = 0;
   const container = await node((request, response) => {
     questions++;
@@ -116,7 +116,7 @@ async function hdfs(): Promise<string | null> {
   return nodeHttp;
 }
 
-test('the same from what was put together on HDFS', async () => {
+test('reads the same tail from an aggregated log on HDFS', async () => {
   const logs = reader({ 'dfs.namenode.http-address': (await hdfs()) ?? '' });
   const read = (range: LogRange) => logs.read({ ...STORED, nodeHttp: null }, 'tony.log', range);
   expect(await read({ tail: 11, limit: 4 })).toEqual({ bytes: Buffer.from('xxla'), offset: 109, size: 120, complete: false });
@@ -124,7 +124,7 @@ test('the same from what was put together on HDFS', async () => {
   expect(await read({ tail: 11 })).toMatchObject({ bytes: Buffer.from('xxlast line'), complete: true });
 });
 
-test('a file that its node has just removed is on HDFS; one that is on neither is not there, nor where there is no HDFS', async () => {
+test('finds on HDFS a file that its node has just removed, and returns null for a missing file or without HDFS', async () => {
   const nodeHttp = await hdfs();
   const container = { ...STORED, nodeHttp };
   const logs = reader({ 'dfs.namenode.http-address': nodeHttp ?? '' });
@@ -133,7 +133,7 @@ test('a file that its node has just removed is on HDFS; one that is on neither i
   expect(await reader({ 'fs.defaultFS': 's3a://bucket' }).read(container, 'tony.log', { tail: 9 })).toBeNull();
 });
 
-test('lists are read in all spellings', async () => {
+test('reads lists in all formats of the NodeManager', async () => {
   const file = { fileName: 'f', fileSize: '12' };
   for (const infos of [{ containerLogInfo: file }, { containerLogInfo: [file] }, [{ containerLogInfo: [file] }]]) {
     const container = await node((_, response) => void response.end(JSON.stringify({ containerLogsInfo: infos })));
@@ -141,7 +141,7 @@ test('lists are read in all spellings', async () => {
   }
 });
 
-test('only a host and a port are asked as a node: nothing else of a URL comes from what another user wrote', async () => {
+test("sends requests only to a node given as host and port: no other part of the URL comes from another user's data", async () => {
   const asked: string[] = [];
   const { nodeHttp } = await node((request, response) => {
     asked.push(request.url ?? '');
@@ -170,7 +170,7 @@ test('only a host and a port are asked as a node: nothing else of a URL comes fr
   expect(asked).toHaveLength(1);
 });
 
-test('who may not see is told so', async () => {
+test('reports ACCESS_DENIED to a user who may not view the logs', async () => {
   const container = await node((_, response) => void response.writeHead(500).end('User [bob] is not authorized to view the logs for x'));
   await expect(reader().read(container, 'f', { tail: 5 })).rejects.toMatchObject({
     code: 'ACCESS_DENIED',
@@ -183,12 +183,12 @@ test.each([
   ['cut', 'LogLength:50\nLogContents:\nshort'],
   ['no log', 'x'.repeat(100_000)],
   ['a head without a length', 'LogType:f\nLogContents:\nx'],
-])('an answer that is %s is refused', async (_what, body) => {
+])('rejects an answer that is %s', async (_what, body) => {
   const container = await node((_, response) => void response.end(`Container: x\n${body}`));
   await expect(reader().read(container, 'f', { tail: 40 })).rejects.toMatchObject({ code: 'LOGS_UNAVAILABLE' });
 });
 
-test('aggregated logs are looked for where the configuration puts them', () => {
+test('looks for aggregated logs in the configured folders', () => {
   const container = { containerId: 'container_e02_1700_12345_01_000001', owner: 'alice' };
   const from = HadoopConfiguration.fromProperties;
   expect(aggregatedFolders(from({ 'fs.defaultFS': 'hdfs://nn:1' }), container)).toEqual({

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { AddressRound } from './address-round.ts';
 
-test('begins with the one that answered last, and passes over the others once a round', async () => {
+test('starts with the address that answered last, and tries each of the others once per round', async () => {
   const round = new AddressRound(['a', 'b', 'c'], 1_000);
   const asked: string[] = [];
   const only = (good: string) =>
@@ -37,7 +37,7 @@ test.each([
   expect(tries).toBe(pauses.length + 1);
 });
 
-test('without patience each address is still asked once; without addresses nobody is', async () => {
+test('without patience tries each address once; without addresses tries none', async () => {
   const asked: string[] = [];
   const ask = async (address: string) => {
     asked.push(address);
@@ -48,7 +48,7 @@ test('without patience each address is still asked once; without addresses nobod
   expect(asked).toEqual(['a', 'b']);
 });
 
-test('ends at once when it is closed, or when a try throws', async () => {
+test('ends immediately when it is closed or when a try throws', async () => {
   const round = new AddressRound(['a'], 60_000);
   const ended = round.run(async () => ({ again: 'no' }));
   round.close();
@@ -60,7 +60,7 @@ test('ends at once when it is closed, or when a try throws', async () => {
   ).rejects.toThrow('refused');
 });
 
-test('patience is shorter until an address has answered once', async () => {
+test('is less patient until an address has answered once', async () => {
   let now = 0;
   let tries = 0;
   const wait = async (ms: number) => {

@@ -9,7 +9,7 @@ import {
   parseContainerId,
 } from './application-id.ts';
 
-test('ids as a real cluster writes them', () => {
+test('parses IDs as a real cluster writes them', () => {
   expect(parseApplicationId('application_1795225023264_0003')).toEqual({ clusterTimestamp: 1795225023264, sequence: 3 });
   expect(parseContainerId('container_e01_1795225023264_0001_01_000002')).toEqual({
     epoch: 1,
@@ -28,7 +28,7 @@ test('formatting and parsing are inverse', () => {
 });
 
 test.each(['', 'application_1', 'application_1_', 'job_1_1', 'application_1_1/../x', ' application_1_1'])(
-  '%j is no application id',
+  'rejects %j as an application ID',
   (text) => {
     expect(isApplicationId(text)).toBe(false);
     expect(() => parseApplicationId(text)).toThrow('is not an application ID');

@@ -28,7 +28,7 @@ const plain = (credentials: Credentials) => ({
   secrets: [...credentials.secrets].map(([alias, secret]) => [alias, Buffer.from(secret.reveal()).toString('hex')]),
 });
 
-test.each(['container_tokens.v0', 'container_tokens.v1'])("%s holds the ApplicationMaster's token", (name) => {
+test.each(['container_tokens.v0', 'container_tokens.v1'])("%s contains the ApplicationMaster's token", (name) => {
   const credentials = decodeCredentials(golden(name));
   const expected = JSON.parse(golden('container_tokens.json').toString()) as { tokens: { identifier: string; password: string }[] };
   expect(credentials.tokens).toHaveLength(1);
@@ -39,7 +39,7 @@ test.each(['container_tokens.v0', 'container_tokens.v1'])("%s holds the Applicat
   expect(credentials.tokens[0]?.alias).toBe('');
 });
 
-test("both formats of Java's own writer say the same", () => {
+test("decodes both formats of Java's own writer to the same credentials", () => {
   const writable = decodeCredentials(golden('java-written.v0'));
   expect(plain(writable)).toEqual(plain(decodeCredentials(golden('java-written.v1'))));
   expect(writable.tokens).toHaveLength(2);
@@ -47,7 +47,7 @@ test("both formats of Java's own writer say the same", () => {
   expect([...writable.secrets.keys()][0]).toMatch(/[^\0-\x7f]/);
 });
 
-test.each(['container_tokens.v0', 'java-written.v0'])('%s is written again byte by byte', (name) => {
+test.each(['container_tokens.v0', 'java-written.v0'])('encodes %s again byte by byte', (name) => {
   expect(encodeCredentials(decodeCredentials(golden(name)))).toEqual(golden(name));
 });
 
@@ -76,7 +76,7 @@ const anyCredentials: fc.Arbitrary<Credentials> = fc.record({
     .map((entries) => new Map(entries)),
 });
 
-test('credentials come back as they were written, in both formats', () => {
+test('restores written credentials in both formats', () => {
   fc.assert(
     fc.property(anyCredentials, (credentials) => {
       expect(plain(decodeCredentials(encodeCredentials(credentials)))).toEqual(plain(credentials));
@@ -89,7 +89,7 @@ test('credentials come back as they were written, in both formats', () => {
   );
 });
 
-test('cut or damaged bytes are a TonyError or another reading, never anything else', () => {
+test('decodes cut or damaged bytes, or rejects them with a TonyError', () => {
   fc.assert(
     fc.property(
       fc.oneof(
@@ -114,7 +114,7 @@ test('cut or damaged bytes are a TonyError or another reading, never anything el
   }
 });
 
-test('a task gets the secrets made for it and the delegation tokens, nothing of its master', () => {
+test("gives a task its own secrets and the delegation tokens, but none of the ApplicationMaster's credentials", () => {
   const master = decodeCredentials(golden('container_tokens.v0'));
   const other = decodeCredentials(golden('java-written.v0'));
   const credentials = { tokens: [...master.tokens, ...other.tokens], secrets: new Map([['tony.job', new Secret(Buffer.from('job'))]]) };
@@ -123,7 +123,7 @@ test('a task gets the secrets made for it and the delegation tokens, nothing of 
   expect([...forTask.secrets.keys()]).toEqual(['tony.ring']);
 });
 
-test('a token in a URL comes back; what is none is refused', () => {
+test('restores a token from a URL, and rejects malformed ones', () => {
   for (const { token } of decodeCredentials(golden('java-written.v0')).tokens) {
     expect(decodeTokenUrl(encodeTokenUrl(token))).toEqual(token);
     expect(encodeTokenUrl(token)).toMatch(/^[\w-]+$/);

@@ -17,24 +17,24 @@ describe.each(Object.entries(capturedDigests))('%s', (_, captured) => {
   };
   const ha1 = sessionKey(input);
 
-  test('the session key and the response are those that were captured', () => {
+  test('computes the captured session key and response', () => {
     expect(ha1.toString('hex')).toBe(captured.HA1raw);
     expect(digestResponse(ha1, input, captured.cipher ?? null)).toBe(captured.clientResponse);
   });
 
-  test("the server's proof is what is expected", () => {
+  test('expects the captured proof of the server', () => {
     expect(`rspauth=${digestProof(ha1, input, '')}`).toBe(captured.serverFinal);
   });
 
   if (captured.kic === undefined) return;
-  test('so are the keys of the layer', () => {
+  test('derives the captured keys of the security layer', () => {
     const keys = layerKeys(ha1);
     expect(keys.clientIntegrity.toString('hex')).toBe(captured.kic);
     expect(keys.serverIntegrity.toString('hex')).toBe(captured.kis);
   });
 });
 
-test('of what is offered the known is kept, in the order of the server', () => {
+test('keeps the supported values of a challenge, in the order of the server', () => {
   const challenge = parseChallenge(
     Buffer.from('realm="default",nonce="n",qop="auth-conf,auth-new,auth",cipher="des,rc4,3des",algorithm=md5-sess,maxbuf=4096'),
   );
@@ -44,17 +44,17 @@ test('of what is offered the known is kept, in the order of the server', () => {
 test.each([
   ['no nonce', 'realm="default",algorithm=md5-sess', 'nonce'],
   ['another algorithm', 'nonce="n",algorithm=md5', 'algorithm md5'],
-  ['a directive that comes twice', 'nonce="n",nonce="m",algorithm=md5-sess', 'twice'],
+  ['a repeated directive', 'nonce="n",nonce="m",algorithm=md5-sess', 'twice'],
   ['an open quote', 'nonce="n,algorithm=md5-sess', 'malformed'],
-  ['a buffer that is too small', 'nonce="n",algorithm=md5-sess,maxbuf=16', 'maxbuf'],
-  ['too much', `nonce="${'n'.repeat(2048)}",algorithm=md5-sess`, 'longer'],
-])('a challenge with %s is refused', (_, text, message) => {
+  ['too small a buffer', 'nonce="n",algorithm=md5-sess,maxbuf=16', 'maxbuf'],
+  ['more than the maximum length', `nonce="${'n'.repeat(2048)}",algorithm=md5-sess`, 'longer'],
+])('rejects a challenge with %s', (_, text, message) => {
   expect(() => parseChallenge(Buffer.from(text))).toThrow(message);
 });
 
 const quoted = (text: string) => `"${text.replace(/[\\"]/g, '\\$&')}"`;
 
-test('directives come back as they were written', () => {
+test('restores written directives', () => {
   const name = fc.stringMatching(/^[a-z][a-z-]{0,9}$/);
   const token = fc.stringMatching(/^[\w.+-]{1,10}$/);
   fc.assert(
@@ -71,7 +71,7 @@ test('directives come back as they were written', () => {
   );
 });
 
-test('whatever the bytes, a challenge is read or refused by an Error', () => {
+test('parses any bytes as a challenge, or rejects them with an Error', () => {
   fc.assert(
     fc.property(
       fc.oneof(
@@ -94,10 +94,10 @@ test.each([
   ['an open quote before backslashes', 'a="'.padEnd(2048, '\\')],
   ['no commas', 'a=b '.repeat(512)],
   ['a quote after blanks', `a=${' '.repeat(2000)}"`],
-])('a list of directives with %s is refused', (_, text) => {
+])('rejects a list of directives with %s', (_, text) => {
   expect(() => parseDirectives(text)).toThrow('malformed');
 });
 
-test.each([' ', ','])('a list of nothing but %j has no directives', (text) => {
+test.each([' ', ','])('finds no directives in a list that repeats only %j', (text) => {
   expect(parseDirectives(text.repeat(2047)).size).toBe(0);
 });

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { encodeFrame, FrameReader } from './frame.ts';
 
 describe('a stream of frames', () => {
-  test('is the same however it is cut', () => {
+  test('gives the same frames wherever it is cut', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 200 }), { maxLength: 8 }), fc.array(fc.nat({ max: 60 })), (bodies, cuts) => {
         const stream = Buffer.concat(bodies.map((body) => encodeFrame(body)));
@@ -22,7 +22,7 @@ describe('a stream of frames', () => {
     );
   });
 
-  test('comes whole out of single bytes', () => {
+  test('gives a whole frame when bytes arrive one by one', () => {
     const body = Buffer.alloc(100_000, 'abc');
     const stream = encodeFrame(body);
     const reader = new FrameReader(200_000);
@@ -37,6 +37,6 @@ test.each([
   ['a negative length', '80000000', 'announced a frame'],
   ['the answer to an old client', 'ffffffff', 'version 9'],
   ['HTTP', Buffer.from('HTTP').toString('hex'), 'HTTP'],
-])('%s is refused by its first four bytes', (_, hex, message) => {
+])('is rejected after its first four bytes: %s', (_, hex, message) => {
   expect(() => new FrameReader(1024).push(Buffer.from(hex, 'hex'))).toThrow(message);
 });

@@ -15,7 +15,7 @@ function memory(ask: (user: string) => Promise<readonly string[]> = async (user)
   return { groups, asked, clock };
 }
 
-test('who has been asked about is asked about again after a minute only', async () => {
+test('queries the groups of a user again only after a minute', async () => {
   const { groups, asked, clock } = memory();
   expect(await groups.of(['alice', 'bob', 'alice'])).toEqual(
     new Map([
@@ -32,7 +32,7 @@ test('who has been asked about is asked about again after a minute only', async 
   expect(asked).toEqual(['alice', 'bob', 'carol', 'alice']);
 });
 
-test('at most eight questions are open at a time', async () => {
+test('sends at most eight queries at a time', async () => {
   let open = 0;
   let most = 0;
   const { groups } = memory(async (user) => {
@@ -47,7 +47,7 @@ test('at most eight questions are open at a time', async () => {
   expect(most).toBe(8);
 });
 
-test('when one question fails no other is begun, and what failed is not kept', async () => {
+test('starts no further query after a failure, and does not cache the failure', async () => {
   let away = true;
   const { groups, asked } = memory(async (user) => {
     await turn();

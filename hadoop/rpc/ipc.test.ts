@@ -115,9 +115,9 @@ function registration(name: string): { host: string; rpc_port: number; tracking_
 }
 
 describe.each(Object.entries(capturedDigests).filter(([name, { cipher }]) => name.startsWith('amrm-') && cipher !== 'rc4'))(
-  'against %s',
+  'replaying the capture %s',
   (name, digest) => {
-    test('connecting and registering send the captured bytes, and understand the answer', async () => {
+    test('connecting and registering send the captured bytes, and decode the answer', async () => {
       const said = registration(name);
       const received: Buffer[] = [];
       const connection = connect(await replay(name, received), {
@@ -141,7 +141,7 @@ describe.each(Object.entries(capturedDigests).filter(([name, { cipher }]) => nam
   },
 );
 
-describe('a refusal that was captured', () => {
+describe('a captured refusal', () => {
   const errors: [string, object][] = [
     ['err-raw-http.hex', { code: 'RPC_PROTOCOL', message: expect.stringContaining('HTTP') }],
     ['err-raw-v8.hex', { code: 'RPC_PROTOCOL', message: expect.stringContaining('version 9') }],
@@ -156,7 +156,7 @@ describe('a refusal that was captured', () => {
       { code: 'RPC_REFUSED', message: expect.stringContaining('closed the connection during the authentication') },
     ],
   ];
-  test.each(errors)('%s is told as what it is', async (name, expected) => {
+  test.each(errors)('gives a specific error: %s', async (name, expected) => {
     const answers = capture(name).filter(({ from }) => from === 'server');
     const endpoint = await rawServer((socket) => {
       socket.on('data', () => {
@@ -171,7 +171,7 @@ describe('a refusal that was captured', () => {
     expect(connection.usable).toBe(false);
   });
 
-  test('err-context-user-mismatch.hex fails the call that waits', async () => {
+  test('err-context-user-mismatch.hex fails the pending call', async () => {
     const name = 'err-context-user-mismatch.hex';
     const frame = capture(name)
       .filter(({ from }) => from === 'server')
@@ -186,7 +186,7 @@ describe('a refusal that was captured', () => {
     });
   });
 
-  test('every exception of a call leaves the connection as it was', async () => {
+  test('the connection stays usable after every exception of a call', async () => {
     const lines = golden('err-amrm-calls.decoded.txt')
       .toString()
       .split('\n')
@@ -215,8 +215,8 @@ describe.each([
   ['auth-int', { qop: 'auth-int' }],
   ['auth-conf 3des', { qop: 'auth-conf', cipher: '3des' }],
   ['auth-conf rc4', { qop: 'auth-conf', cipher: 'rc4' }],
-] as const)('with %s', (_, protection) => {
-  test('500 calls in flight are matched with answers in any order', async () => {
+] as const)('a connection with %s', (_, protection) => {
+  test('matches 500 calls in flight with answers in any order', async () => {
     const waiting: FakeCall[] = [];
     const fake = await daemon((call) => {
       waiting.push(call);
@@ -231,7 +231,7 @@ describe.each([
     expect(connection.callsInFlight).toBe(0);
   });
 
-  test('a request longer than a protected message arrives whole', async () => {
+  test('sends a request that is longer than a protected message', async () => {
     const url = 'u'.repeat(270_000);
     const fake = await daemon(
       (call) => ({ success: 'FinishApplicationMasterRequestProto', message: { diagnostics: String(call.request.length) } }),
@@ -242,7 +242,7 @@ describe.each([
     expect(request.tracking_url).toBe(url);
   });
 
-  test('an answer cut anywhere fails every call that waits, in order', async () => {
+  test('fails every pending call, in order, when an answer is cut anywhere', async () => {
     let cut = 0;
     let whole = 1;
     const fake = await daemon((call) => {
@@ -279,7 +279,7 @@ test.each([
   ['an exception', { callId: 0, status: 'ERROR', exceptionClassName: 'java.io.IOException', errorMsg: 'forged' }],
   ['a FATAL', { callId: 0, status: 'FATAL', exceptionClassName: INVALID_TOKEN, errorMsg: 'forged' }],
   ['a FATAL of the authentication', { callId: -33 >>> 0, status: 'FATAL', exceptionClassName: INVALID_TOKEN, errorMsg: 'forged' }],
-])('%s without protection is not believed on a protected connection', async (_, header) => {
+])('a protected connection ignores the content of %s without protection', async (_, header) => {
   const fake = await daemon(
     (call) => {
       const body = encodeDelimited('AllocateResponseProto', { response_id: 666 });
@@ -293,12 +293,12 @@ test.each([
   expect(error).toMatchObject({ code: 'RPC_PROTOCOL', message: expect.stringContaining('unprotected') });
 });
 
-test('a FATAL within the protection is believed', async () => {
+test('a connection accepts a FATAL within the protection', async () => {
   const fake = await daemon(() => ({ fatal: INVALID_TOKEN, message: 'it is over' }), { qop: 'auth-int' });
   await expect(allocate(connect(fake.endpoint), 0)).rejects.toMatchObject({ fatal: true, exceptionClassName: INVALID_TOKEN });
 });
 
-test('a server with less protection than the configuration asks for is refused', async () => {
+test('rejects a server with less protection than the configuration requires', async () => {
   const fake = await daemon(() => allocated(1), { qop: 'auth' });
   const connection = connect(fake.endpoint, { caller: { token, minimumQop: 'auth-conf' } });
   await expect(connection.opened()).rejects.toMatchObject({
@@ -307,7 +307,7 @@ test('a server with less protection than the configuration asks for is refused',
   });
 });
 
-test('a late answer is read and dropped; the next call gets its own', async () => {
+test('drops a late answer; the next call gets its own', async () => {
   const late: FakeCall[] = [];
   const fake = await daemon((call) => {
     if (requestId(call) === 1) {
@@ -346,7 +346,7 @@ test.each([
     encodeFrame(encodeDelimited('RpcResponseHeaderProto', { callId: 99, status: 'SUCCESS' }), Buffer.from([0])),
   ],
   ['an answer without its message', encodeFrame(encodeDelimited('RpcResponseHeaderProto', { callId: 0, status: 'SUCCESS' }))],
-])('%s ends the connection at once', async (_, bytes) => {
+])('%s ends the connection immediately', async (_, bytes) => {
   const fake = await daemon((call) => {
     call.connection.socket.write(bytes);
     return null;
@@ -356,7 +356,7 @@ test.each([
   expect(connection.usable).toBe(false);
 });
 
-test('whatever a server sends, all calls end with a TonyError', async () => {
+test('all calls end with a TonyError, whatever the server sends', async () => {
   let bytes: Uint8Array = new Uint8Array();
   const garbage = await rawServer((socket) => {
     socket.once('data', () => socket.end(bytes));
@@ -393,14 +393,14 @@ test('whatever a server sends, all calls end with a TonyError', async () => {
   );
 });
 
-test('nobody listening is told with the address', async () => {
+test('a closed port gives an error with its address', async () => {
   await expect(connect(NOBODY).opened()).rejects.toMatchObject({
     code: 'RPC_UNREACHABLE',
     message: expect.stringMatching(/127\.0\.0\.1:\d+ is not reachable: .*ECONNREFUSED/),
   });
 });
 
-test('a server that says nothing has a deadline', async () => {
+test('a silent server fails the connection after a deadline', async () => {
   const endpoint = await rawServer(() => {});
   await expect(connect(endpoint, { connectTimeoutMs: 50 }).opened()).rejects.toMatchObject({
     code: 'RPC_UNREACHABLE',
@@ -408,7 +408,7 @@ test('a server that says nothing has a deadline', async () => {
   });
 });
 
-test('closing rejects what waits', async () => {
+test('closing rejects pending calls', async () => {
   const fake = await daemon(() => null);
   const connection = connect(fake.endpoint);
   await connection.opened();
@@ -420,7 +420,7 @@ test('closing rejects what waits', async () => {
   await expect(allocate(connection, 1)).rejects.toMatchObject({ code: 'RPC_CLOSED' });
 });
 
-test('more calls than can be in flight are refused', async () => {
+test('rejects more calls than may be in flight', async () => {
   const fake = await daemon(() => null);
   const connection = connect(fake.endpoint);
   await connection.opened();

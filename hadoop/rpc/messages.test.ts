@@ -3,13 +3,13 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodeMessage, encodeDelimited, encodeMessage, splitDelimited } from './messages.ts';
 
-test('what is absent stays absent, an enum without a 0 too', () => {
+test('decoding keeps absent fields absent, also an enum without a value 0', () => {
   const answer = decodeMessage<object>('AllocateResponseProto', encodeMessage('AllocateResponseProto', { response_id: 3 }));
   expect(answer).not.toHaveProperty('a_m_command');
   expect(answer).toMatchObject({ response_id: 3, allocated_containers: [] });
 });
 
-test('defaults that are given are written: an empty protocol, operation 0', () => {
+test('encoding writes given defaults: an empty protocol, operation 0', () => {
   const auth = encodeMessage('RpcSaslProto', {
     state: 'NEGOTIATE',
     auths: [{ method: 'TOKEN', mechanism: 'DIGEST-MD5', protocol: '', serverId: 'default' }],
@@ -19,11 +19,11 @@ test('defaults that are given are written: an empty protocol, operation 0', () =
   expect(encodeDelimited('RpcRequestHeaderProto', header).toString('hex')).toBe('0a08021000184122002801');
 });
 
-test('a message that lacks what it must have is refused', () => {
+test('decoding rejects a message that lacks a required field', () => {
   expect(() => decodeMessage('TokenProto', Buffer.alloc(0))).toThrow('missing required');
 });
 
-test('delimited messages come apart as they were put together', () => {
+test('splits delimited messages at their boundaries', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ maxLength: 400 }), { maxLength: 5 }), (urls) => {
       const bytes = Buffer.concat(urls.map((url) => encodeDelimited('FinishApplicationMasterRequestProto', { tracking_url: url })));
@@ -39,7 +39,7 @@ test('delimited messages come apart as they were put together', () => {
   );
 });
 
-test('whatever the bytes, an answer is read or refused by an Error', () => {
+test('decodes any bytes as an answer, or rejects them with an Error', () => {
   fc.assert(
     fc.property(
       fc.uint8Array({ maxLength: 200 }),
@@ -62,7 +62,7 @@ test('whatever the bytes, an answer is read or refused by an Error', () => {
   );
 });
 
-test('a nesting without end is refused, not followed', () => {
+test('decoding rejects unlimited nesting', () => {
   // SerializedExceptionProto.cause is nested: field 4, length-delimited.
   let bytes = Buffer.alloc(0);
   for (let depth = 0; depth < 5000; depth++) bytes = Buffer.concat([Buffer.from([0x22]), lengthOf(bytes), bytes]);

@@ -18,7 +18,7 @@ import {
 
 const overWire = <T>(name: string, value: object) => decodeMessage<T>(name, encodeMessage(name, value));
 
-test('a container id comes back from the wire, epochs beyond 2^53 included', () => {
+test('a container ID survives encoding, with an ID beyond 2^53 too', () => {
   const id = fc.record({
     epoch: fc.integer({ min: 0, max: 2 ** 20 }),
     application: fc.record({ clusterTimestamp: fc.integer({ min: 1, max: 2 ** 45 }), sequence: fc.integer({ min: 1, max: 99_999 }) }),
@@ -34,7 +34,7 @@ test('a container id comes back from the wire, epochs beyond 2^53 included', () 
   expect(messageOfContainerId('container_e9000_1795225023264_0004_01_000002').id).toBe(String((9000n << 40n) | 2n));
 });
 
-test('resources come back from the wire, memory and vcores in their own fields', () => {
+test('resources survive encoding, with memory and vcores in their own fields', () => {
   const resources = { 'memory-mb': 2048, vcores: 2, 'yarn.io/gpu': 1, 'yarn.io/fpga': 0 };
   const message = messageOfResources(resources, new Map([['yarn.io/gpu', 'G']]));
   expect(message).toMatchObject({ memory: '2048', virtual_cores: 2 });
@@ -45,7 +45,7 @@ test('resources come back from the wire, memory and vcores in their own fields',
   expect(resourcesOfMessage(overWire<ResourceMessage>('ResourceProto', message))).toEqual(resources);
 });
 
-test('what a real ResourceManager handed out is read', () => {
+test('reads the containers that a real ResourceManager allocated', () => {
   const frames = capture('amrm-handshake.hex').filter(({ from }) => from === 'server');
   const allocated = frames.slice(3).flatMap(({ bytes }) => {
     const { next } = splitDelimited(bytes, 4);
@@ -118,7 +118,7 @@ test('what a real ResourceManager handed out is read', () => {
   expect(allocated.every(({ token }) => token.kind === 'ContainerToken')).toBe(true);
 });
 
-test('a completion without a status is one that could not be launched', () => {
+test('a completion without a status counts as a failed launch', () => {
   expect(completedOfMessage({ container_id: messageOfContainerId('container_1_0001_01_000002') })).toEqual({
     id: 'container_1_0001_01_000002',
     exitStatus: -1000,
@@ -130,6 +130,6 @@ test.each([
   ['nm.example:8041', { host: 'nm.example', port: 8041 }],
   ['[::1]:8041', { host: '::1', port: 8041 }],
   ['::1:8041', { host: '::1', port: 8041 }],
-])('the node %s is found', (node, endpoint) => {
+])('parses the address of node %s', (node, endpoint) => {
   expect(endpointOfNode(node)).toEqual(endpoint);
 });

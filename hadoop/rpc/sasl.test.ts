@@ -37,7 +37,7 @@ describe.each(Object.entries(capturedDigests))('%s', (name, digest) => {
     password: new Secret(Buffer.from(digest.password, 'hex')),
   };
 
-  test('every packet is the captured one, byte by byte', () => {
+  test('sends the captured packets byte by byte', () => {
     const sasl = new SaslClient(token, 'auth', () => digest.cnonce);
     expect(framed(sasl.start())).toEqual(negotiate);
     const step = sasl.step(offering(messageOfFrame(methods), digest.cipher));
@@ -48,7 +48,7 @@ describe.each(Object.entries(capturedDigests))('%s', (name, digest) => {
     expect(end.done && end.layer !== null).toBe(digest.qop !== 'auth');
   });
 
-  test('a server that does not know the token is found out, and cannot try again', () => {
+  test('rejects a server that does not know the token, and accepts no second try', () => {
     const sasl = new SaslClient({ ...token, password: new Secret(Buffer.from('other')) }, 'auth', () => digest.cnonce);
     sasl.start();
     sasl.step(messageOfFrame(methods));
@@ -76,7 +76,7 @@ test.each<[string, SaslMessage, string]>([
     'no supported quality of protection',
   ],
   ['speaks out of turn', { state: 'CHALLENGE', token: challenge }, 'instead of its methods'],
-])('a server that %s is refused', (_, message, text) => {
+])('rejects a server that %s', (_, message, text) => {
   const sasl = new SaslClient(someToken, 'auth', () => 'c');
   sasl.start();
   expect(() => sasl.step(message)).toThrow(text);
@@ -90,7 +90,7 @@ test.each([
   ['auth,auth-int', 'auth-int', 'auth-int'],
   ['auth-conf', 'auth-int', 'auth-conf'],
   ['auth-conf,auth', 'auth', 'auth-conf'],
-] as const)('an offer of %s to a client that asks for %s ends with %s', (offered, minimum, chosen) => {
+] as const)('an offer of %s to a client that requires %s ends with %s', (offered, minimum, chosen) => {
   const sasl = new SaslClient(someToken, minimum, () => 'c');
   sasl.start();
   const text = `realm="default",nonce="n",qop="${offered}",cipher="3des",charset=utf-8,algorithm=md5-sess`;
@@ -104,14 +104,14 @@ test.each([
   expect(Buffer.from(step.send.token ?? []).toString()).toContain(`qop=${chosen}`);
 });
 
-test('Kerberos beside the token is passed by', () => {
+test('chooses the token when the server also offers Kerberos', () => {
   const sasl = new SaslClient(someToken, 'auth', () => 'c');
   sasl.start();
   const step = sasl.step({ state: 'NEGOTIATE', auths: [{ method: 'KERBEROS', mechanism: 'GSSAPI' }, auth] });
   expect(step).toMatchObject({ send: { state: 'INITIATE', auths: [{ method: 'TOKEN', protocol: '' }] } });
 });
 
-test('a challenge may come in a message of its own', () => {
+test('accepts a challenge in a separate message', () => {
   const sasl = new SaslClient(someToken, 'auth', () => 'c');
   sasl.start();
   const { challenge: _, ...named } = auth;
@@ -120,7 +120,7 @@ test('a challenge may come in a message of its own', () => {
   expect(step).toMatchObject({ send: { state: 'RESPONSE' } });
 });
 
-test('no sequence of messages without the proof gets through', () => {
+test('no sequence of messages without the proof completes the authentication', () => {
   const states = fc.constantFrom<SaslMessage['state']>('SUCCESS', 'NEGOTIATE', 'INITIATE', 'CHALLENGE', 'RESPONSE', 'WRAP');
   const token = fc.oneof(fc.constant(challenge), fc.constant(Buffer.from('rspauth=00')), fc.uint8Array());
   const message: fc.Arbitrary<SaslMessage> = fc.record({ state: states, token, auths: fc.constant([auth]) });

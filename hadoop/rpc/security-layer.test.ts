@@ -28,7 +28,7 @@ describe.each(protectedCaptures)('%s', (name, digest) => {
   const lines = capture(name);
   const layer = securityLayer(layerKeys(Buffer.from(digest.HA1raw, 'hex')), digest.cipher ?? null, 65_536);
 
-  test('what was captured is wrapped and unwrapped byte by byte', () => {
+  test('wraps and unwraps the captured messages byte by byte', () => {
     const wrapped: string[] = [];
     const expectedWrapped: string[] = [];
     const unwrapped: string[] = [];
@@ -50,7 +50,7 @@ describe.each(protectedCaptures)('%s', (name, digest) => {
 });
 
 describe.each(CIPHERS)('cipher %s', (cipher) => {
-  test('whatever is wrapped comes out at the other end, in pieces that it takes', () => {
+  test('unwraps every wrapped message, in pieces within the maximum size', () => {
     fc.assert(
       fc.property(
         fc.array(fc.uint8Array({ minLength: 1, maxLength: 300 }), { maxLength: 6 }),
@@ -67,7 +67,7 @@ describe.each(CIPHERS)('cipher %s', (cipher) => {
     );
   });
 
-  test('a changed bit is noticed, wherever it is', () => {
+  test('detects a changed bit at any position', () => {
     const message = Buffer.from('hello, ResourceManager');
     const [token] = securityLayer(keys, cipher, 65_536).wrap(message);
     if (token === undefined) throw new Error('no token');
@@ -78,7 +78,7 @@ describe.each(CIPHERS)('cipher %s', (cipher) => {
     }
   });
 
-  test('a repeated, a missing and a cut message are noticed', () => {
+  test('detects repeated, missing and cut messages', () => {
     const here = securityLayer(keys, cipher, 65_536);
     const [one, two] = [...here.wrap(Buffer.from('one')), ...here.wrap(Buffer.from('two'))] as [Buffer, Buffer];
     const repeated = securityLayer(peerKeys, cipher, 65_536);

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { WritableReader, writeBytes, writeText, writeVInt } from './writable.ts';
 
-test('a VInt comes back as it was written', () => {
+test('a written VInt reads back unchanged', () => {
   fc.assert(
     fc.property(fc.oneof(fc.integer(), fc.integer({ min: -300, max: 300 })), (value) => {
       const reader = new WritableReader(writeVInt(value));
@@ -24,11 +24,11 @@ test.each([
   [-113, '8770'],
   [2 ** 31 - 1, '8c7fffffff'],
   [-(2 ** 31), '847fffffff'],
-])('%i is written as Java writes it', (value, hex) => {
+])('writes %i as Java does', (value, hex) => {
   expect(writeVInt(value).toString('hex')).toBe(hex);
 });
 
-test('text and bytes come back as they were written', () => {
+test('written text and bytes read back unchanged', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), fc.uint8Array(), (text, bytes) => {
       const reader = new WritableReader(Buffer.concat([writeText(text), writeBytes(bytes)]));
@@ -43,10 +43,10 @@ test.each([
   ['a negative length', 'ff', (reader: WritableReader) => reader.bytes()],
   ['a length beyond the end', '7f00', (reader: WritableReader) => reader.bytes()],
   ['a count of more than can follow', '8c7fffffff', (reader: WritableReader) => reader.count(1)],
-])('%s is refused before memory is taken', (_, hex, read) => {
+])('rejects %s before allocating memory', (_, hex, read) => {
   expect(() => read(new WritableReader(Buffer.from(hex, 'hex')))).toThrow(RangeError);
 });
 
-test('text that is not UTF-8 is refused', () => {
+test('rejects text that is not UTF-8', () => {
   expect(() => new WritableReader(Buffer.from('02c328', 'hex')).text()).toThrow();
 });

@@ -169,7 +169,7 @@ beforeEach(async () => {
   client = connect([rm.endpoint]);
 });
 
-test('a registration tells what the cluster has', async () => {
+test("a registration returns the cluster's resource types, maximum and queue", async () => {
   expect(await client.register(ADDRESS)).toEqual({
     maximum: { 'memory-mb': 4096, vcores: 8, 'yarn.io/gpu': 4 },
     resourceTypes: ['memory-mb', 'vcores', 'yarn.io/gpu'],
@@ -183,7 +183,7 @@ test('a registration tells what the cluster has', async () => {
   });
 });
 
-test('an ask is told once, and what is handed out arrives with its tokens', async () => {
+test('sends each ask once, and returns allocated containers with their tokens', async () => {
   await client.register(ADDRESS);
   client.setAsk(worker(2));
   rm.answers.push(
@@ -225,7 +225,7 @@ test('an ask is told once, and what is handed out arrives with its tokens', asyn
   expect(second).toMatchObject({ response_id: 1, progress: 0.5, ask: [] });
 });
 
-test('a lost answer is fetched again: nothing is lost, nothing counted twice', async () => {
+test('fetches a lost answer again, without losing or counting anything twice', async () => {
   await client.register(ADDRESS);
   client.setAsk(worker(1));
   await client.heartbeat(0);
@@ -246,7 +246,7 @@ test('a lost answer is fetched again: nothing is lost, nothing counted twice', a
   expect(rm.requests().at(-1)).toMatchObject({ response_id: 2, ask: [] });
 });
 
-test('an answer that hangs is awaited until its deadline, over a new connection then', async () => {
+test('waits for a hanging answer until its deadline, then calls over a new connection', async () => {
   client = connect([rm.endpoint], { callTimeoutMs: 100 });
   await client.register(ADDRESS);
   let hangs = 1;
@@ -258,7 +258,7 @@ test('an answer that hangs is awaited until its deadline, over a new connection 
   expect(answered?.connection).not.toBe(hung?.connection);
 });
 
-test('after a restart it registers again and asks only for what is missing', async () => {
+test('after a restart of the ResourceManager it registers again and asks only for the missing containers', async () => {
   await client.register(ADDRESS);
   client.setAsk(worker(3));
   client.setAvoidedHosts(new Set(['bad']));
@@ -286,7 +286,7 @@ test('after a restart it registers again and asks only for what is missing', asy
   ]);
 });
 
-test('of several ResourceManagers the active one is found, and the next after a failover', async () => {
+test('finds the active one of several ResourceManagers, and the next one after a failover', async () => {
   const standby = await new FakeResourceManager().start();
   standby.fault = () => ({
     error: 'org.apache.hadoop.ipc.StandbyException',
@@ -302,8 +302,8 @@ test('of several ResourceManagers the active one is found, and the next after a 
   expect(standby.calls.map(({ method }) => method).slice(-3)).toEqual(['allocate', 'registerApplicationMaster', 'allocate']);
 });
 
-describe('the attempt is over', () => {
-  test('when the ResourceManager no longer knows it', async () => {
+describe('the attempt is fenced', () => {
+  test('when the ResourceManager no longer knows the attempt', async () => {
     await client.register(ADDRESS);
     rm.fault = () => ({
       error: NO_ATTEMPT,
@@ -315,19 +315,19 @@ describe('the attempt is over', () => {
     });
   });
 
-  test('when its token is no longer known', async () => {
+  test('when the ResourceManager no longer knows its token', async () => {
     client = connect([rm.endpoint], { token: token('old attempt') });
     await expect(client.register(ADDRESS)).rejects.toMatchObject({ code: 'ATTEMPT_FENCED' });
   });
 
-  test('when it is asked to go', async () => {
+  test('when the ResourceManager orders a shutdown', async () => {
     await client.register(ADDRESS);
     rm.answers.push({ a_m_command: 'AM_SHUTDOWN' });
     await expect(client.heartbeat(0)).rejects.toMatchObject({ code: 'ATTEMPT_FENCED' });
   });
 });
 
-test('a request to resynchronise is followed', async () => {
+test('registers again when the ResourceManager requests a resync', async () => {
   await client.register(ADDRESS);
   rm.answers.push({
     a_m_command: 'AM_RESYNC',
@@ -341,7 +341,7 @@ test('a request to resynchronise is followed', async () => {
   expect(await heartbeat).toMatchObject({ reregistered: true, completed: [{ id: CONTAINER }] });
 });
 
-test('a renewed token opens the next connection', async () => {
+test('opens the next connection with the renewed token', async () => {
   const renewed = token('renewed');
   let accepted = [token('attempt')];
   rm = await new FakeResourceManager().start({ tokens: () => accepted });
@@ -357,7 +357,7 @@ test('a renewed token opens the next connection', async () => {
   expect(rm.daemon?.connections).toHaveLength(2);
 });
 
-test('an unknown resource type is refused before it is asked, and never silently left out', async () => {
+test('rejects a request for an unknown resource type before sending it', async () => {
   await client.register(ADDRESS);
   expect(() => client.setAsk(worker(1, { 'memory-mb': 1, vcores: 1, 'yarn.io/fpga': 1 }))).toThrow(
     'The cluster has no resource type yarn.io/fpga; it has memory-mb, vcores, yarn.io/gpu.',
@@ -365,7 +365,7 @@ test('an unknown resource type is refused before it is asked, and never silently
   client.setAsk(worker(1, { 'memory-mb': 1, vcores: 1, 'yarn.io/fpga': 0 }));
 });
 
-test('a container without its GPU goes back, and the ask is reported', async () => {
+test('releases a container that lacks its GPU, and reports the ask as refused', async () => {
   rm = await new FakeResourceManager({}).start();
   client = connect([rm.endpoint]);
   await client.register(ADDRESS);
@@ -380,7 +380,7 @@ test('a container without its GPU goes back, and the ask is reported', async () 
   expect(rm.requests().at(-1)?.release.map(containerIdOfMessage)).toEqual([CONTAINER]);
 });
 
-test('of several asks only the refused one is given up', async () => {
+test('drops only the refused one of several asks', async () => {
   await client.register(ADDRESS);
   rm.fault = (call) =>
     call.method === 'allocate' && requestOf(call).ask.some(({ capability }) => Number(capability.memory) > 4096)
@@ -410,7 +410,7 @@ test('of several asks only the refused one is given up', async () => {
   expect(await client.heartbeat(0)).toMatchObject({ refusedAsks: [] });
 });
 
-test('a refused release or host does not hold up the rest', async () => {
+test('sends the rest of a request when a release or an avoided host is refused', async () => {
   await client.register(ADDRESS);
   rm.fault = (call) => {
     if (call.method !== 'allocate') return null;
@@ -429,14 +429,14 @@ test('a refused release or host does not hold up the rest', async () => {
   expect(() => client.release('nonsense')).toThrow('not a container ID');
 });
 
-test('another response id that is expected is taken over', async () => {
+test('adopts the response ID that the ResourceManager expects', async () => {
   await client.register(ADDRESS);
   rm.responseId = 41;
   await client.heartbeat(0);
   expect(rm.requests().map(({ response_id: id }) => id)).toEqual([0, 41]);
 });
 
-test('one that objects without end is not followed without end', async () => {
+test('gives up when the ResourceManager rejects every response ID', async () => {
   await client.register(ADDRESS);
   let expected = 1000;
   rm.fault = ({ method }) =>
@@ -445,7 +445,7 @@ test('one that objects without end is not followed without end', async () => {
   expect(rm.requests().length).toBeLessThan(12);
 });
 
-test('a restart while asks are tried alone is survived', async () => {
+test('survives a restart of the ResourceManager while asks are sent one by one', async () => {
   await client.register(ADDRESS);
   let allocates = 0;
   rm.fault = ({ method }) => {
@@ -459,7 +459,7 @@ test('a restart while asks are tried alone is survived', async () => {
   expect(rm.requests().at(-1)?.ask).toHaveLength(2);
 });
 
-test('any other refusal is thrown, and what it carried is told again', async () => {
+test('throws any other refusal, and sends the content of the request again', async () => {
   await client.register(ADDRESS);
   client.setAsk(worker(2));
   rm.fault = ({ method }) => (method === 'allocate' ? { error: 'java.lang.NullPointerException', message: 'oops' } : null);
@@ -472,13 +472,13 @@ test('any other refusal is thrown, and what it carried is told again', async () 
   expect(rm.requests().at(-1)?.ask).toMatchObject([{ num_containers: 2 }]);
 });
 
-test('heartbeats that are sent at once go one after the other', async () => {
+test('sends concurrent heartbeats one after the other', async () => {
   await client.register(ADDRESS);
   await Promise.all([client.heartbeat(0), client.heartbeat(0), client.heartbeat(0)]);
   expect(rm.requests().map(({ response_id: id }) => id)).toEqual([0, 1, 2]);
 });
 
-test('a lost answer to the registration is survived', async () => {
+test('survives a lost answer to the registration', async () => {
   let losses = 1;
   rm.fault = () => (losses-- > 0 ? 'lost' : null);
   expect(await client.register(ADDRESS)).toMatchObject({ resourceTypes: [], previousContainers: [] });
@@ -486,7 +486,7 @@ test('a lost answer to the registration is survived', async () => {
   await client.heartbeat(0);
 });
 
-test('containers and tokens of the attempt before are handed over', async () => {
+test('takes over containers and tokens of the previous attempt', async () => {
   rm = await new FakeResourceManager({
     containers_from_previous_attempts: [container(CONTAINER, 1)],
     nm_tokens_from_previous_attempts: [
@@ -499,7 +499,7 @@ test('containers and tokens of the attempt before are handed over', async () => 
 });
 
 describe('finishing', () => {
-  test('is repeated until it is noted', async () => {
+  test('repeats until the ResourceManager confirms it', async () => {
     await client.register(ADDRESS);
     rm.unregisteredAfter = 2;
     await client.finish({ status: 'FAILED', diagnostics: 'worker 1 exited with 3', trackingUrl: 'http://history' });
@@ -512,7 +512,7 @@ describe('finishing', () => {
     });
   });
 
-  test('registers again when the ResourceManager has restarted', async () => {
+  test('registers again after a restart of the ResourceManager', async () => {
     await client.register(ADDRESS);
     rm.registered = false;
     await client.finish({ status: 'SUCCEEDED', diagnostics: '', trackingUrl: '' });
@@ -525,7 +525,7 @@ describe('finishing', () => {
     ]);
   });
 
-  test('has a deadline', async () => {
+  test('fails after its deadline', async () => {
     await client.register(ADDRESS);
     await rm.daemon?.stop();
     await expect(client.finish({ status: 'SUCCEEDED', diagnostics: '', trackingUrl: '' }, 200)).rejects.toMatchObject({
@@ -534,7 +534,7 @@ describe('finishing', () => {
   });
 });
 
-test('a ResourceManager that stays away is given up after its time', async () => {
+test('gives up an unreachable ResourceManager after its time limit', async () => {
   client = connect([NOBODY], { unreachableAfterMs: 200 });
   await expect(client.register(ADDRESS)).rejects.toMatchObject({
     code: 'RM_UNREACHABLE',
@@ -542,12 +542,12 @@ test('a ResourceManager that stays away is given up after its time', async () =>
   });
 });
 
-test('a port that speaks no RPC is given up after a few tries', async () => {
+test('fails with the refusal when authentication fails', async () => {
   client = connect([rm.endpoint], { token: { ...token('attempt'), password: new Secret(Buffer.from('wrong')) } });
   await expect(client.register(ADDRESS)).rejects.toMatchObject({ exceptionClassName: 'javax.security.sasl.SaslException', fatal: true });
 });
 
-test('closing ends what waits', async () => {
+test('closing rejects pending calls', async () => {
   await client.register(ADDRESS);
   await rm.daemon?.stop();
   const pending = client.heartbeat(0);

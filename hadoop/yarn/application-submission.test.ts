@@ -19,7 +19,7 @@ const submission: ApplicationSubmission = {
   acls: null,
 };
 
-test('a body as people may see it differs in its secrets only', () => {
+test('the redacted body of a submission differs from the sent one only in its secrets', () => {
   const real = JSON.stringify(submissionBody(submission));
   const secret = Buffer.from('kept to itself').toString('base64url');
   expect(real).toContain(secret);

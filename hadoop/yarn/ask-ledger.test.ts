@@ -35,8 +35,8 @@ const evaluator = (count: number): Ask => ({
 });
 const nothing = { asks: [], releases: [], avoid: [], readmit: [] };
 
-describe('what is told', () => {
-  test('is what has changed, once', () => {
+describe('the next request', () => {
+  test('contains each change once', () => {
     let ledger = release(avoid(ask(EMPTY_LEDGER, worker(2)), new Set(['bad'])), 'c1');
     const first = takeRequest(ledger);
     expect(first.request).toEqual({ responseId: 0, asks: [worker(2)], releases: ['c1'], avoid: ['bad'], readmit: [] });
@@ -47,7 +47,7 @@ describe('what is told', () => {
     expect(takeRequest(avoid(ledger, new Set(['worse']))).request).toMatchObject({ avoid: ['worse'], readmit: ['bad'] });
   });
 
-  test('is put back when the call fails, unless something newer is wanted', () => {
+  test('contains the changes of a failed call again, unless newer ones replace them', () => {
     const { ledger, request } = takeRequest(release(avoid(ask(ask(EMPTY_LEDGER, worker(2)), evaluator(1)), new Set(['bad'])), 'c1'));
     const failed = requestFailed(ask(ledger, worker(5)), request);
     expect(takeRequest(failed).request).toEqual({
@@ -59,14 +59,14 @@ describe('what is told', () => {
     });
   });
 
-  test('is never a negative count', () => {
+  test('never contains a negative count', () => {
     for (const count of [-1, -0, Number.NaN, Number.NEGATIVE_INFINITY]) {
       expect(takeRequest(ask(EMPTY_LEDGER, worker(count))).request.asks).toEqual([]);
       expect(takeRequest(ask(ask(EMPTY_LEDGER, worker(3)), worker(count))).request.asks[0]?.count).toBe(0);
     }
   });
 
-  test('one ask can be taken alone', () => {
+  test('can contain one ask alone', () => {
     const ledger = release(ask(ask(EMPTY_LEDGER, worker(2)), evaluator(1)), 'c1');
     const alone = takeAsk(ledger, askKey(evaluator(1)));
     expect(alone?.request).toEqual({ responseId: 0, ...nothing, asks: [evaluator(1)] });
@@ -81,7 +81,7 @@ describe('an allocation', () => {
     return requestAnswered(taken.ledger, taken.request, { responseId: 1, allocated: [], completed: [] });
   })();
 
-  test('counts down without telling', () => {
+  test('lowers the open count without another request', () => {
     const { ledger, request } = takeRequest(told);
     const after = requestAnswered(ledger, request, { responseId: 2, allocated: [worker(0), worker(0)], completed: [] });
     expect(after.asks.get(askKey(worker(0)))?.count).toBe(1);
@@ -91,20 +91,20 @@ describe('an allocation', () => {
     expect(hasOpenAsks(last)).toBe(false);
   });
 
-  test('that crossed an ask is told again', () => {
+  test('that crossed a new ask causes a request with the corrected count', () => {
     const { ledger, request } = takeRequest(ask(told, worker(4)));
     const after = requestAnswered(ledger, request, { responseId: 2, allocated: [worker(0)], completed: [] });
     expect(takeRequest(after).request.asks).toEqual([worker(3)]);
   });
 
-  test('that nobody asked for changes nothing', () => {
+  test('without an ask changes nothing', () => {
     const { ledger, request } = takeRequest(told);
     const after = requestAnswered(ledger, request, { responseId: 2, allocated: [{ priority: 9, allocationRequestId: -1 }], completed: [] });
     expect(after.asks).toEqual(told.asks);
   });
 });
 
-test('a refused ask is ended in a form that cannot be refused, and then let go', () => {
+test('a refused ask is cancelled in a form that cannot be refused, and then dropped', () => {
   const open = worker(2);
   const { ledger, request } = takeRequest(ask(EMPTY_LEDGER, open));
   const cancelled = cancel(requestFailed(ledger, request), request.asks[0] as Ask);
@@ -116,7 +116,7 @@ test('a refused ask is ended in a form that cannot be refused, and then let go',
   expect(cancel(newer, request.asks[0] as Ask)).toBe(newer);
 });
 
-test('after a restart only what is missing is asked, and what was given back is given back again', () => {
+test('a new registration asks only for the missing containers, and repeats unconfirmed releases', () => {
   const first = takeRequest(release(avoid(ask(ask(EMPTY_LEDGER, worker(3)), evaluator(1)), new Set(['bad'])), 'c1'));
   let ledger = requestAnswered(first.ledger, first.request, { responseId: 1, allocated: [], completed: [] });
   ledger = requestAnswered(ledger, { responseId: 1, ...nothing }, { responseId: 2, allocated: [worker(0), evaluator(0)], completed: [] });
@@ -206,7 +206,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('restart' as const) }) },
 );
 
-test('whatever happens, both books agree in the end', () => {
+test('both ledgers agree in the end, whatever happens', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const books = new Books();

@@ -5,7 +5,7 @@ import { type CapacityQueue, capacitySchedulerSchema } from './capacity-queues.t
 /** A response of Hadoop 3.4's ResourceManager with two nodes, one of them labelled a100; reduced to the fields that are read. */
 const GOLDEN: unknown = JSON.parse(await readFile(new URL('../golden/capacity-scheduler.json', import.meta.url), 'utf8'));
 
-test('the tree of queues with what each was configured with', () => {
+test('parses the tree of queues with the settings of each', () => {
   const root = capacitySchedulerSchema.parse(GOLDEN);
   const told = (queue: CapacityQueue): string[] => [
     `${queue.path} ${queue.mode} submit [${queue.submitters}] labels ${queue.labels} ${queue.partitions.map(({ label, capacity, maximumCapacity }) => `${label}:${capacity.toFixed(1)}/${maximumCapacity.toFixed(0)}`).join(' ')}`,
@@ -20,7 +20,7 @@ test('the tree of queues with what each was configured with', () => {
   ]);
 });
 
-test('a size that differs by resource is no percentage, whatever the ResourceManager calls it', () => {
+test('a size that differs by resource is not a percentage, whatever mode the ResourceManager reports', () => {
   const scheduler = (said: { mode?: string; sizes?: readonly string[] }) => {
     const answer = structuredClone(GOLDEN) as { scheduler: { schedulerInfo: { queues: { queue: Record<string, unknown>[] } } } };
     const [first] = answer.scheduler.schedulerInfo.queues.queue;
@@ -40,11 +40,11 @@ test('a size that differs by resource is no percentage, whatever the ResourceMan
   expect(scheduler({ mode: 'absolute', sizes: ['1024.0', '1.0'] })).toBe('absolute');
 });
 
-test('another scheduler has none', () => {
+test('returns null for another scheduler', () => {
   expect(capacitySchedulerSchema.parse({ scheduler: { schedulerInfo: { type: 'fairScheduler', rootQueue: {} } } })).toBe(null);
 });
 
-test('what is not understood is told by its place', () => {
+test('an error names the path of an invalid field', () => {
   const answer = { scheduler: { schedulerInfo: { type: 'capacityScheduler', queueName: 'root' } } };
   expect(capacitySchedulerSchema.safeParse(answer).error?.issues.map(({ path }) => path.join('.'))).toContain('queuePath');
 });

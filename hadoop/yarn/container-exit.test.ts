@@ -19,11 +19,11 @@ test.each([
   [-105, '', 'stopped-by-master'],
   [-106, '', 'preempted'],
   [-108, '', 'preempted'],
-])('%i "%s" is %s', (status, diagnostics, end) => {
+])('exit status %i with "%s" means %s', (status, diagnostics, end) => {
   expect(containerEnd(status, diagnostics)).toBe(end);
 });
 
-test('the sentence names the cause, and what YARN repeats is left out', () => {
+test('describes the cause, without the repetitions of YARN', () => {
   expect(describeExit(0, 'anything')).toBe('The container exited with 0.');
   expect(describeExit(137, '')).toBe('The container was ended by SIGKILL (exit 137).');
   expect(
@@ -41,7 +41,7 @@ test('the sentence names the cause, and what YARN repeats is left out', () => {
   expect(describeExit(-100, 'Container released on a *lost* node')).toBe('The node was lost: Container released on a *lost* node');
 });
 
-test('any status and any diagnostics make one bounded line', () => {
+test('describes any status and diagnostics in one bounded line', () => {
   fc.assert(
     fc.property(fc.integer(), fc.string(), (status, diagnostics) => {
       const text = describeExit(status, diagnostics);

@@ -103,7 +103,7 @@ beforeEach(async () => {
   client = connect();
 });
 
-test('a container starts with everything that its launch needs', async () => {
+test('starts a container with everything that its launch needs', async () => {
   await client.start(container(2), context);
   const [request] = startRequest(nm.calls[0]).start_container_request;
   expect(nm.calls[0]).toMatchObject({ method: 'startContainers', protocol: 'org.apache.hadoop.yarn.api.ContainerManagementProtocolPB' });
@@ -143,14 +143,14 @@ test.each([
   ['file:///tmp/x', { scheme: 'file', port: -1, file: '/tmp/x' }],
   ['hdfs://nameservice/x', { scheme: 'hdfs', host: 'nameservice', port: -1, file: '/x' }],
   ['hdfs://[::1]:8020/x', { scheme: 'hdfs', host: '[::1]', port: 8020, file: '/x' }],
-])('the resource %s is named as YARN wants it', async (uri, expected) => {
+])('encodes the resource %s for YARN', async (uri, expected) => {
   await client.start(container(2), { ...context, localResources: [{ ...resource, uri }] });
   expect(startRequest(nm.calls[0]).start_container_request[0]?.container_launch_context.localResources).toMatchObject([
     { value: { resource: expected } },
   ]);
 });
 
-test('starts at the same time are one call; each has its own outcome', async () => {
+test('combines concurrent starts into one call, with a separate outcome for each', async () => {
   answer = () => ({
     success: 'StartContainersResponseProto',
     message: { failed_requests: [failed(3, 'This token is expired. current time is 1')] },
@@ -163,13 +163,13 @@ test('starts at the same time are one call; each has its own outcome', async () 
   });
 });
 
-test('many starts go in several calls', async () => {
+test('splits many starts into several calls', async () => {
   await Promise.all(Array.from({ length: 70 }, (_, index) => client.start(container(index + 2), context)));
   expect(nm.calls.map((call) => startedIds(call).length)).toEqual([32, 32, 6]);
   expect(nm.connections).toHaveLength(1);
 });
 
-test('one bad container does not take the others with it', async () => {
+test('starts the other containers when one is refused', async () => {
   answer = (call) =>
     startedIds(call).includes(idOf(3))
       ? { error: 'org.apache.hadoop.security.token.SecretManager$InvalidToken', message: 'Invalid container token' }
@@ -178,7 +178,7 @@ test('one bad container does not take the others with it', async () => {
   expect(starts.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
 });
 
-test('a lost answer is no lost container', async () => {
+test('repeats a start whose answer was lost, and accepts that the container already runs', async () => {
   let first = true;
   answer = (call) => {
     if (!first)
@@ -196,7 +196,7 @@ test('a lost answer is no lost container', async () => {
   });
 });
 
-test('a NodeManager that restarts is waited for', async () => {
+test('waits for a NodeManager that restarts', async () => {
   await client.start(container(2), context);
   await nm.stop();
   let notReady = 1;
@@ -209,7 +209,7 @@ test('a NodeManager that restarts is waited for', async () => {
   expect(again.calls).toHaveLength(2);
 });
 
-test('one that stays away is given up, with its address', async () => {
+test('gives up an unreachable NodeManager, with its address', async () => {
   node = `${NOBODY.host}:${NOBODY.port}`;
   client = connect({ patienceMs: 100 });
   await expect(client.start(container(2), context)).rejects.toMatchObject({
@@ -218,11 +218,11 @@ test('one that stays away is given up, with its address', async () => {
   });
 });
 
-test('a node without a token is not spoken to', async () => {
+test('rejects a start on a node without a token', async () => {
   await expect(client.start({ ...container(2), node: 'other:1' }, context)).rejects.toMatchObject({ code: 'CREDENTIALS_INVALID' });
 });
 
-test('what is already gone counts as stopped', async () => {
+test('counts a container that has already ended as stopped', async () => {
   answer = () => ({
     success: 'StopContainersResponseProto',
     message: {
@@ -242,7 +242,7 @@ test('what is already gone counts as stopped', async () => {
   ]);
 });
 
-test('statuses and signals', async () => {
+test('queries statuses and sends signals', async () => {
   answer = (call) =>
     call.method === 'signalToContainer'
       ? { success: 'SignalContainerResponseProto', message: {} }
@@ -268,7 +268,7 @@ test('statuses and signals', async () => {
   expect([containerIdOfMessage(signal.container_id), signal.command]).toEqual([idOf(2), 'FORCEFUL_SHUTDOWN']);
 });
 
-test('an idle connection is closed, and made again when needed', async () => {
+test('closes an idle connection, and opens a new one when needed', async () => {
   client = connect({ idleCloseMs: 20 });
   await client.statuses(node, [idOf(2)]);
   const [connection] = nm.connections;
@@ -277,7 +277,7 @@ test('an idle connection is closed, and made again when needed', async () => {
   expect(nm.connections).toHaveLength(2);
 });
 
-test('closing ends what waits', async () => {
+test('closing rejects pending calls', async () => {
   answer = () => null;
   const pending = client.statuses(node, [idOf(2)]);
   const starting = client.start(container(3), context);

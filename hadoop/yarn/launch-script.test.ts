@@ -78,8 +78,8 @@ const nasty = fc.oneof(
   fc.json({ maxDepth: 3 }),
 );
 
-describe('through the launch script and bash', () => {
-  test('values of the environment come out as they went in', () => {
+describe('the launch script run by bash', () => {
+  test('passes values of the environment unchanged', () => {
     fc.assert(
       fc.property(fc.array(nasty, { minLength: 1, maxLength: 12 }), (values) => {
         const environment = Object.fromEntries(values.map((value, index) => [`V_${index}`, value]));
@@ -95,7 +95,7 @@ describe('through the launch script and bash', () => {
     );
   });
 
-  test('words of a command come out as they went in', () => {
+  test('passes words of a command unchanged', () => {
     fc.assert(
       fc.property(fc.array(nasty, { maxLength: 8 }), (words) => {
         const { status, stderr } = launch({}, launchCommand(['printf', '%s\\0', 'first', ...words], { stdout: 'out', stderr: 'err' }));
@@ -106,7 +106,7 @@ describe('through the launch script and bash', () => {
     );
   });
 
-  test("output goes to the named files, the exit code and the process are the program's own", () => {
+  test('writes output to the named files, and replaces itself with the program', () => {
     const program = ['/bin/sh', '-c', 'echo $$ $PPID; echo problem >&2; exit 3'];
     expect(launch({}, launchCommand(program, { stdout: 'out', stderr: 'err' })).status).toBe(3);
     expect(readFileSync(join(logs, 'err'), 'utf8')).toBe('problem\n');
@@ -117,13 +117,13 @@ describe('through the launch script and bash', () => {
   });
 });
 
-test('plain words stay readable', () => {
+test('leaves plain words unquoted', () => {
   expect(launchCommand(['runtime/bin/node', 'tony/task-executor.mjs'], { stdout: 'tony.log' })).toBe(
     'exec runtime/bin/node tony/task-executor.mjs 1><LOG_DIR>/tony.log 2>&1',
   );
 });
 
-test('what no shell can take is refused', () => {
+test('rejects what no shell can represent', () => {
   expect(() => launchEnvironment({ 'A-B': '1' })).toThrow('"A-B" cannot be the name');
   expect(() => launchEnvironment({ A: 'x\0y' })).toThrow('NUL');
   expect(() => launchCommand(['a'], { stdout: '../x' })).toThrow('plain file name');

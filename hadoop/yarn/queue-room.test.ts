@@ -8,7 +8,7 @@ import { queueRoomOf, queuesWithout } from './queue-room.ts';
  */
 const answer: unknown = JSON.parse(readFileSync(new URL('../golden/scheduler-capacity.json', import.meta.url), 'utf8'));
 
-test('a queue of the Capacity Scheduler, with those above it', () => {
+test('reads a queue of the Capacity Scheduler with its parents', () => {
   const room = queueRoomOf(answer, 'gpu', 'alice');
   expect(room).toEqual({
     path: 'root.gpu',
@@ -34,11 +34,11 @@ test('a queue of the Capacity Scheduler, with those above it', () => {
   expect(queueRoomOf(answer, 'gpu', 'bob')?.labels['']?.user?.used).toEqual({});
 });
 
-test('a queue in which nothing runs says nothing of how it counts', () => {
+test('an idle queue does not show how it counts resources', () => {
   expect(queueRoomOf(answer, 'default', 'alice')?.countsAll).toBeNull();
 });
 
-test('a queue that is not told of', () => {
+test('returns null for an unknown queue', () => {
   expect(queueRoomOf(answer, 'pu', 'alice')).toBeNull();
   // Only leaf queues run jobs.
   expect(queueRoomOf(answer, 'root', 'alice')).toBeNull();
@@ -47,7 +47,7 @@ test('a queue that is not told of', () => {
   }
 });
 
-test('the queues of a cluster that certainly lacks one', () => {
+test('lists the queues of a cluster only if it certainly lacks the named one', () => {
   const without = (queue: object, name = 'rsearch') =>
     queuesWithout({ scheduler: { schedulerInfo: { type: 'capacityScheduler', ...queue } } }, name);
   const leaf = (queueName: string, autoCreationEligibility = 'off') => ({
@@ -66,7 +66,7 @@ test('the queues of a cluster that certainly lacks one', () => {
   expect(queuesWithout({ scheduler: { schedulerInfo: { type: 'fairScheduler' } } }, 'a')).toBeNull();
 });
 
-test('a queue of the Fair Scheduler', () => {
+test('reads a queue of the Fair Scheduler', () => {
   const fair = {
     scheduler: {
       schedulerInfo: {

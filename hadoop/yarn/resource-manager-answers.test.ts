@@ -12,7 +12,7 @@ test.each([
   expect(applicationSchema.parse({ ...APPLICATION, appNodeLabelExpression }).nodeLabel).toBe(expected);
 });
 
-test('what an ApplicationMaster has is told apart from what its tasks have, summed over the labels of nodes', () => {
+test("separates the ApplicationMaster's resources from those of its tasks, summed over node labels", () => {
   const amounts = (memory: number, gpus: number) => ({
     memory,
     vCores: 1,
@@ -28,7 +28,7 @@ test('what an ApplicationMaster has is told apart from what its tasks have, summ
   });
 });
 
-test('tasks have no negative amounts while only an ApplicationMaster counts as its own', () => {
+test('tasks never have negative amounts while YARN counts only the ApplicationMaster', () => {
   const resourceUsagesByPartition = [{ used: { memory: 0, vCores: 0 }, amUsed: { memory: 1024, vCores: 1 } }];
   expect(applicationSchema.parse({ ...APPLICATION, resourceInfo: { resourceUsagesByPartition } })).toMatchObject({
     used: { 'memory-mb': 0, vcores: 0 },

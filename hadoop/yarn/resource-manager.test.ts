@@ -35,7 +35,7 @@ const ID = 'application_1795236426747_0001';
 const app = { id: ID, user: 'alice', state: 'RUNNING', startedTime: 1 };
 
 describe('finding the active ResourceManager', () => {
-  test('passes over one that is down, one that is a standby, and one that has no answer yet', async () => {
+  test('skips unreachable, standby and starting ones', async () => {
     const active = await serve((_, response) => json(response, { app }));
     const redirecting = await serve(
       (_, response) => void response.writeHead(307, { Location: 'http://127.0.0.1:1/' }).end('This is standby RM. The redirect url is: x'),
@@ -63,7 +63,7 @@ describe('finding the active ResourceManager', () => {
     expect(asked).toEqual(['standby', 'active', 'active', 'active']);
   });
 
-  test('waits for one to become active', async () => {
+  test('waits until one becomes active', async () => {
     let calls = 0;
     const address = await serve((_, response) => {
       calls += 1;
@@ -73,7 +73,7 @@ describe('finding the active ResourceManager', () => {
     expect((await manager([address]).application(ID)).id).toBe(ID);
   });
 
-  test('does not take one that is starting for one that does not know the application', async () => {
+  test('retries when one that is starting does not know the application', async () => {
     let asked = 0;
     const address = await serve((request, response) => {
       if (request.url?.startsWith('/ws/v1/cluster/info'))
@@ -86,7 +86,7 @@ describe('finding the active ResourceManager', () => {
     expect(asked).toBe(4);
   });
 
-  test('gives up with the reason, and with exit code 3', async () => {
+  test('gives up with the reason and exit code 3', async () => {
     await expect(manager([NOBODYS_URL], { patienceMs: 100 }).metrics()).rejects.toMatchObject({
       code: 'RM_UNREACHABLE',
       exitCode: 3,
@@ -95,12 +95,12 @@ describe('finding the active ResourceManager', () => {
     });
   });
 
-  test('does not wait for ever for an answer', async () => {
+  test('waits for an answer only until its timeout', async () => {
     const address = await serve(() => undefined);
     await expect(manager([address], { patienceMs: 0, timeoutMs: 50 }).metrics()).rejects.toThrow('no answer within 50 ms');
   });
 
-  test('does not ask a proxy of the environment', async () => {
+  test('ignores the proxy settings of the environment', async () => {
     const address = await serve((_, response) => json(response, { app }));
     for (const name of ['http_proxy', 'HTTP_PROXY']) vi.stubEnv(name, 'http://127.0.0.1:1');
     onTestFinished(() => void vi.unstubAllEnvs());
@@ -108,7 +108,7 @@ describe('finding the active ResourceManager', () => {
   });
 });
 
-describe('refusals', () => {
+describe('a refusal gives a specific error', () => {
   const remote = (exception: string, message: string) => ({
     RemoteException: { exception, message, javaClassName: `org.apache.${exception}` },
   });
@@ -136,13 +136,13 @@ describe('refusals', () => {
     await expect(manager([address]).application(ID)).rejects.toMatchObject({ code, message: expect.stringContaining(message) });
   });
 
-  test('nonsense never reaches the cluster', async () => {
+  test('rejects malformed IDs before sending a request', async () => {
     await expect(manager([]).application('application_1/../../x')).rejects.toMatchObject({ code: 'USAGE' });
     await expect(manager([]).proxy('../x', '')).rejects.toMatchObject({ code: 'USAGE' });
   });
 });
 
-test('a submission says all that a container needs, and who asks', async () => {
+test('sends a submission with all that a container needs and with the user, again when the answer is lost', async () => {
   const seen: { url: string | undefined; body: unknown }[] = [];
   const address = await serve((request, response, body) => {
     seen.push({ url: request.url, body: JSON.parse(body) });
@@ -199,7 +199,7 @@ test('a submission says all that a container needs, and who asks', async () => {
   });
 });
 
-test('lists come in all of their spellings', async () => {
+test('reads lists in all formats of the ResourceManager', async () => {
   const answers: unknown[] = [{ apps: null }, { apps: {} }, { apps: { app: [app] } }, { apps: { app } }, { apps: null }];
   const urls: (string | undefined)[] = [];
   const address = await serve((request, response) => {
@@ -224,7 +224,7 @@ test('lists come in all of their spellings', async () => {
 });
 
 describe("the ApplicationMaster's pages", () => {
-  test('come through the proxy, with path and query', async () => {
+  test('are read through the proxy, with path and query', async () => {
     const address = await serve(
       (request, response) => void response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(request.url)),
     );
@@ -238,7 +238,7 @@ describe("the ApplicationMaster's pages", () => {
   test.each([
     [302, { Location: `/cluster/app/${ID}` }],
     [404, { 'Content-Type': 'text/html;charset=utf-8' }],
-  ])('are not there when the proxy answers %i', async (status, headers) => {
+  ])('are unavailable when the proxy answers %i', async (status, headers) => {
     const address = await serve((_, response) => void response.writeHead(status, headers).end('<html/>'));
     expect(await manager([address]).proxy(ID, '/tony/')).toBeNull();
   });

@@ -35,17 +35,17 @@ async function before(own: Submission, others: readonly Submission[]): Promise<s
   return [...(await submittedBefore({ id: own.id, startedAt: own.hidden ? 0 : own.startedAt }, all, resourceManager, {}))].sort();
 }
 
-test('who was taken on first is first, whatever the ids say, and of the same moment the lower id', async () => {
+test('orders applications by their start, whatever the IDs are, and by ID within the same millisecond', async () => {
   const others = [app(4, 1001), app(6, 999), app(3, 1000), app(7, 1000), { id: 'application_1_1', startedAt: 1001 }];
   expect(await before(app(5, 1000), others)).toEqual(['application_100_3', 'application_100_6']);
 });
 
-test('who may not view the others learns the same by asking for spans of time', async () => {
+test('a user who may not view the others learns the same order by querying time spans', async () => {
   const others = [app(4, 1001, true), app(6, 999, true), app(3, 1000, true), app(7, 1000, true), app(2, 998)];
   expect(await before(app(5, 1000), others)).toEqual(['application_100_2', 'application_100_3', 'application_100_6']);
 });
 
-test('the spans are asked for among the same applications, and only where a time is hidden', async () => {
+test('queries time spans with the same filter, and only when a time is hidden', async () => {
   const filter = { types: ['TONY'], states: ['RUNNING'] } as const;
   const open = cluster([app(5, 1000), app(4, 1001)]);
   await submittedBefore(app(5, 1000), open.all, open.resourceManager, filter);
@@ -58,7 +58,7 @@ test('the spans are asked for among the same applications, and only where a time
   ]);
 });
 
-test('ids are the order of one that is not told even its own time; made-up ones are some number', async () => {
+test("orders by ID when even the application's own time is hidden; malformed IDs cause no error", async () => {
   const ids = [
     'application_99_9',
     'application_100_10',
@@ -71,7 +71,7 @@ test('ids are the order of one that is not told even its own time; made-up ones 
   expect(await before(app(6, 7, true), others)).toEqual(['application_-3_1', 'application_99_9', 'application_x']);
 });
 
-test('all are in order; one whose time is hidden stands behind those with lower ids', () => {
+test('orders all applications; one with a hidden time follows those with lower IDs', () => {
   const order = (...all: Submission[]) => inOrderOfSubmission(all).map(({ id }) => Number(id.split('_')[2]));
   expect(order(app(5, 30), app(6, 20), app(7, 20))).toEqual([6, 7, 5]);
   expect(order(app(9, 0), app(7, 40), app(6, 50), app(10, 60), app(8, 0), app(1, 0))).toEqual([1, 7, 6, 8, 9, 10]);

@@ -9,7 +9,7 @@ const [first = 1, last = first] = (process.env.SEED ?? process.env.DAYS ?? '1-10
 const BATCH = 1_000;
 const batches = Array.from({ length: Math.ceil((last - first + 1) / BATCH) }, (_, at) => first + at * BATCH);
 
-describe('the job machine lives through bad days', () => {
+describe('the job machine keeps its invariants in simulated failures', () => {
   it.each(batches)('from seed %i', { timeout: 120_000 }, (from) => {
     for (let seed = from; seed < Math.min(from + BATCH, last + 1); seed++) {
       const { violations } = simulate(seed);
@@ -22,12 +22,12 @@ describe('the job machine lives through bad days', () => {
     }
   });
 
-  it('lives through the same day in the same way', () => {
+  it('simulates the same seed identically, with and without a trace', () => {
     expect(simulate(4).trace).toEqual([]);
     expect(simulate(4, { trace: true })).toEqual(simulate(4, { trace: true }));
   });
 
-  it('is not spared: there are failures, new generations, second attempts and every kind of end', () => {
+  it('covers failures, new generations, second attempts and every final state', () => {
     const outcomes = Array.from({ length: 400 }, (_, at) => simulate(at + 1));
     expect(new Set(outcomes.map((outcome) => outcome.result?.state))).toEqual(new Set(['SUCCEEDED', 'FAILED', 'KILLED']));
     expect(outcomes.filter((outcome) => outcome.generations > 1).length).toBeGreaterThan(40);
