@@ -41,9 +41,10 @@ export class Training {
   readonly #alone: ReadonlyMap<string, number>;
   readonly #alive = new Set<Program>();
   #saved = 0;
-  /** The generation that is making progress. */
+  /** When the current run began to make progress; null while no run does. */
   #since: number | null = null;
   #runs = 0;
+  /** The generation that is making progress. */
   #running = 0;
 
   constructor(world: World, options: { servers: number; work: number; manners: Manners; alone: ReadonlyMap<string, number> }) {
